@@ -9,7 +9,10 @@ from test_browser import CLIPPED, CONTRAST, THEMES
 pytestmark = pytest.mark.browser
 
 MODELS = (Path(__file__).parents[1] / "unit" / "ask_models.py").read_text(encoding="utf-8")
-IMPORT = "from workbench import ask\nfast, slow, failing = Counting('fast'), Gated(), Failing()"
+IMPORT = (
+    "from workbench import ask\nfast, slow, failing = Counting('fast'), Gated(), Failing()\n"
+    "searching = Searching('searching')"
+)
 TEXT = "Nobody trusted the keeper. But the first man out of the storm was the"
 EVIL = "<img src=x onerror=alert(1)>"
 
@@ -94,13 +97,99 @@ def test_type_and_watch_while_a_slow_model_thinks(asked, notebook):
     page.wait_for_selector(".wa-card[aria-label=fast]:not(.wa-stale)")
     assert page.locator(".wa-card[aria-label=slow].wa-stale").count() == 1
     assert target.inner_text() == "storm"
-    assert shown(page, "slow") == first  # the old numbers, pale
+    page.wait_for_selector(".wa-card[aria-label=slow].wa-thinks")
+    assert shown(page, "slow") == []  # no old numbers under a new text
+    assert first
     notebook.evaluate("slow.entered.wait()")
     text.fill(f"{TEXT} keeper keeper keeper")
     wait_for(page, "thinking")
     notebook.evaluate("slow.gate.set()")
     wait_for(page, "answered")
     assert shown(page, "slow") == shown(page, "fast") != first
+
+
+def test_an_answer_under_another_text_says_what_it_answers(asked, notebook):
+    page = asked("old", f"asker = ask([fast, slow], '{TEXT} keeper')\nslow.gate.set()\nasker")
+    wait_for(page, "answered")
+    first = shown(page, "fast")
+    caption = card(page, "fast").locator(".wa-from")
+    assert caption.inner_text() == ""
+    notebook.evaluate("slow.gate.clear()")
+    text = page.locator(".wa-text").first
+    page.evaluate(WATCH, [f"{TEXT} keeper", f"{TEXT} storm"])
+    text.fill(f"{TEXT} storm")
+    wait_for(page, "thinking")
+    page.wait_for_selector(".wa-card[aria-label=fast]:not(.wa-old)")
+    page.wait_for_selector(".wa-card[aria-label=slow].wa-thinks")
+    assert shown(page, "fast") != first
+    assert caption.inner_text() == ""
+    notebook.evaluate("slow.gate.set()")
+    wait_for(page, "answered")
+    seen = page.evaluate("window.seen")
+    captions = {caption for _, _, caption in seen if caption}
+    assert captions == {f"Answer to “{TEXT} keeper”"}
+    for numbers, typed, caption in seen:  # whenever the page changed
+        assert caption or (numbers == []) or (numbers == first) == typed.endswith("keeper")
+    text.fill("no blank ___ is like ___ another")  # no model is asked
+    page.wait_for_selector(".wa-problem")
+    assert caption_of(page, "slow") == f"Answer to “{TEXT} storm”"
+    notebook.screenshot("ask-old", ".wa-ask")
+
+
+WATCH = """([one, other]) => {
+    window.seen = [];
+    const card = document.querySelector(".wa-card[aria-label=fast]");
+    const look = () => window.seen.push([
+        [...card.querySelectorAll(".wa-p, .wa-gain")].map((n) => n.innerText),
+        document.querySelector(".wa-text").value,
+        card.classList.contains("wa-old") ? card.querySelector(".wa-from").textContent : ""]);
+    new MutationObserver(look).observe(document.querySelector(".wa-ask"),
+        { subtree: true, childList: true, attributes: true, characterData: true });
+}"""
+
+
+def caption_of(page, name):
+    return card(page, name).locator(".wa-from").inner_text()
+
+
+def test_two_steps_what_is_read_and_a_question_asked_again(asked, notebook):
+    page = asked("steps", "asker = ask([fast, searching])\nasker")
+    page.locator(".wa-text").first.fill("The ___ was late. Then a storm came.")
+    page.locator(".wa-line").first.fill("boat")
+    page.wait_for_selector(".wa-card[aria-label=searching] .wa-told:has-text('exact rank: computing')")
+    page.wait_for_selector(
+        ".wa-card[aria-label=searching].wa-thinks .wa-mark:has-text('exact rank: computing')"
+    )
+    wait_for(page, "thinking")
+    assert page.locator(".wa-status").inner_text() == "1 of 2 models have answered"
+    assert card(page, "searching").locator(".wa-row").count() == 20
+    assert shown(page, "searching") == shown(page, "fast")
+    notebook.screenshot("ask-computing", ".wa-ask")
+    notebook.evaluate("searching.gate.set()")
+    wait_for(page, "answered")
+    ranks = [card(page, name).locator(".wa-told").all_inner_texts() for name in ("fast", "searching")]
+    assert ranks[0] == ranks[1]
+    reads = card(page, "fast").locator(".wa-reads > div").all_inner_texts()
+    assert reads == ["the model does not say what it reads"] * 2
+
+    page.locator(".wa-button", has_text="Score the best words with the rest").click()
+    page.wait_for_selector(".wa-note:has-text('candidates; normalised scores')")
+    wait_for(page, "answered")
+    words = page.locator(".wa-line").nth(1).input_value().split("|")
+    assert "boat" in words
+    assert "," not in words
+    assert page.locator(".wa-button", has_text="Score the best words").is_hidden()
+    page.wait_for_selector(".wa-past:has-text('candidates')")
+
+    n = python(notebook, "len(fast.asked)")
+    page.locator(".wa-again").last.click()
+    page.wait_for_selector(".wa-ask:not([data-state=typing])")
+    page.wait_for_function("document.querySelectorAll('.wa-line')[1].value === ''")
+    wait_for(page, "answered")
+    wait_for_python(page, notebook)
+    assert python(notebook, "[asker.text, asker.candidates]") == ["The ___ was late. Then a storm came.", ""]
+    assert python(notebook, "len(fast.asked)") == n + 1
+    assert page.locator(".wa-changed").inner_text() == ""
 
 
 def test_words_problems_and_a_silent_kernel(asked, notebook):

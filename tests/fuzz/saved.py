@@ -35,6 +35,7 @@ from workbench.evaluation.leaderboard import leaderboard
 from workbench.items import notes
 from workbench.items.schema import objects
 from workbench.models.base import Predictor
+from workbench.models.baselines.chance import RandomWord
 from workbench.models.completion.positional import Generating
 from workbench.models.neural.recurrent import LSTM
 from workbench.models.pretrained import causal, gguf
@@ -48,6 +49,8 @@ from workbench.storage.errors import DataError
 from workbench.texts.corpus import Corpus
 from workbench.texts.stream import Stream
 from workbench.training import checkpoint
+from workbench.widgets.ask.asking import Asking
+from workbench.widgets.ask.questions import TypedQuestion, read_history
 
 torch.set_num_threads(1)
 PRETRAINED = {
@@ -385,6 +388,15 @@ def notes_of(folder):
     return [(row.item_id, row.tags, row.note, row.text_digest) for row in frame.itertuples()]
 
 
+def asked_in(folder):
+    asking = Asking({"uniform": RandomWord("passage")}, settle=None)
+    for other in ("", "A rock. The \u2028 boat"):
+        asking.ask(TypedQuestion("A storm. The boat", other, pairs=bool(other)))
+        asking.keep(now=True)
+    asking.close()
+    asking.save(folder / "asked.json")
+
+
 def choices_in(folder):
     grooming = Grooming(questions(), folder=folder)
     for item in questions():
@@ -511,6 +523,13 @@ SAVED = [
         "grooming",
         choices_in,
         choices_of,
+        lambda value, _folder, valid: "same" if value == valid else "valid",
+    ),
+    Target(
+        "history of questions",
+        "text",
+        asked_in,
+        lambda folder: [(*q.state, q.asked) for q in read_history(folder / "asked.json")],
         lambda value, _folder, valid: "same" if value == valid else "valid",
     ),
     *(imported(name, OPENAI, partial(sample_log, name=name, layout=layout)) for name, layout in LOGS.items()),

@@ -63,6 +63,18 @@ class Gated(Counting):
         return super().predict(items, top_k, seed=seed)
 
 
+class Searching(Gated):
+    """Has a bound of the rank at once, and the exact one once it is let go."""
+
+    budget = 1000
+
+    def predict(self, items, top_k=10, *, seed=0):
+        if self.budget:
+            return super().predict(items, top_k, seed=seed)
+        frame = Counting.predict(self, items, top_k, seed=seed)
+        return frame.assign(rank_is_bound=frame["rank"] > 1, rank=1)
+
+
 class Failing(Counting):
     """Fails, always or where the passage holds a word."""
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 import pandas as pd
 import pytest
-from ask_models import Counting, Failing, Gated, Scoring
+from ask_models import Counting, Failing, Gated, Scoring, Searching
 from html_page import Page
 from patience import PATIENCE
 
@@ -16,10 +16,13 @@ import workbench as wb
 from workbench.items.items import Items, items_from_text
 from workbench.models import RandomWord
 from workbench.models.base import Predictor, pad
+from workbench.models.passage import ReadContext
 from workbench.models.rows import Ranked
 from workbench.render.numbers import probability
 from workbench.storage.errors import DataError
-from workbench.widgets.ask.ask import EXAMPLE, Ask, answer_view, ask, models_by_name, preview
+from workbench.widgets.ask.ask import EXAMPLE, Ask, ask, models_by_name
+from workbench.widgets.ask.views import answer_view, preview
+from workbench.widgets.shared.widget import MAXIMUM
 
 TEXT = "Nobody trusted the keeper. But the first man out of the storm was the keeper"
 
@@ -63,6 +66,7 @@ def test_an_edit_is_read_and_answered(made):
     widget, sent = made(Counting())
     hear(widget, "open")
     opened = of(sent, "asked")[0]
+    assert opened["rest"] is False
     assert (opened["number"], opened["from"], opened["labels"]) == (0, "page", ["counting"])
     assert opened["read"] == []
     assert opened["example"] == EXAMPLE.text
@@ -89,7 +93,7 @@ def test_an_edit_is_read_and_answered(made):
     assert gain > 0
     assert side["gain"] == {"nats": f"+{gain:.2f} nats", "factor": f"× {np.exp(gain):.2f}"}  # noqa: RUF001
     assert of(sent, "history")[-1]["rows"][0] | {"time": ""} == {
-        "number": 1, "time": "", "word": "keeper", "pairs": False,
+        "number": 1, "time": "", "word": "keeper", "pairs": False, "candidates": 0,
         "text": "But the first man out of the storm was the ▁▁▁",
     }  # fmt: skip
 
@@ -114,6 +118,64 @@ def test_traits_ask_again_and_only_where_something_changes(made):
     widget.text = ""
     assert widget.problem == ""
     assert widget.results().empty
+
+
+def test_a_bound_is_shown_until_the_exact_rank_is_known(made):
+    model = Searching()
+    widget, sent = made(model, TEXT)
+    assert model.entered.wait(PATIENCE)
+    model.gate.set()
+    widget.wait(PATIENCE)
+    quick, exact = [message["view"] for message in of(sent, "answer")]
+    assert (quick["final"], exact["final"]) == (False, True)
+    cells = [view["sides"][0]["passage"] for view in (quick, exact)]
+    assert cells[0]["rank"] == "rank ≥ 1 of 12; exact rank: computing …"
+    assert cells[1]["rank"] == "tied 2–6 of 12"  # noqa: RUF001
+    assert cells[0]["bars"] == cells[1]["bars"]
+    assert cells[0]["ln"] == cells[1]["ln"]
+
+
+def test_a_question_of_the_history_is_asked_again(made):
+    model = Counting()
+    widget, sent = made(model, TEXT)
+    widget.wait(PATIENCE)
+    hear(widget, "ask", state=state(text="A boat. The storm"), settled=True)
+    widget.wait(PATIENCE)
+    n = len(model.asked)
+    sent.clear()
+    hear(widget, "again", number=1)
+    [asked] = of(sent, "asked")
+    assert (asked["from"], asked["state"], asked["answers"]) == ("", state(text=TEXT), [None])
+    widget.wait(PATIENCE)
+    assert (widget.text, len(model.asked), len(widget.history)) == (TEXT, n + 1, 2)
+    widget.ask_again(timeout=PATIENCE)
+    assert (widget.text, len(model.asked), len(widget.history)) == ("A boat. The storm", n + 3, 2)
+    assert widget.ask_again(1, timeout=PATIENCE).text == TEXT
+    for number in (0, 3, "1", None):
+        sent.clear()
+        for kind in ("again", "back"):
+            hear(widget, kind, number=number)
+        assert ["no question" in message["message"] for message in of(sent, "error")] == [True, True]
+    with pytest.raises(DataError, match="no question 7 -- it has 2 questions"):
+        widget.ask_again(7)
+    assert widget.text == TEXT
+
+
+def test_a_history_is_saved_and_read_again(made, tmp_path):
+    widget, _ = made(Counting(), TEXT)
+    widget.wait(PATIENCE).save_history(tmp_path / "asked.json")
+    again = ask(Counting(), history=tmp_path / "asked.json")
+    assert (again.text, again.history["text"].tolist(), len(again.to_frame())) == ("", [TEXT], 0)
+    frame = again.ask_again(timeout=PATIENCE).to_frame()
+    assert frame["rank"].tolist() == widget.to_frame()["rank"].tolist()
+    again.close()
+    both = ask(Counting(), "A boat. The storm", history=str(tmp_path / "asked.json"))
+    assert both.wait(PATIENCE).history["text"].tolist() == [TEXT, "A boat. The storm"]
+    both.close()
+    with pytest.raises(DataError, match="missing"):
+        ask(Counting(), history=tmp_path / "missing.json")
+    with pytest.raises(DataError, match="cannot be written"):
+        widget.save_history(tmp_path / "asked.json" / "file.json")
 
 
 def test_strange_messages_are_told_to_the_page(made):
@@ -327,6 +389,76 @@ def test_the_target_sentence_alone_holds_no_later_sentence():
     widget.close()
 
 
+class Reading(Counting):
+    """Says what it reads."""
+
+    def __init__(self, *context):
+        super().__init__()
+        self.said = context
+
+    @property
+    def context(self):
+        return ReadContext(*self.said)
+
+
+EARLY = "The ___ barked twice. Nobody heard it at night."
+END = "A storm came. Nobody heard the boat"
+
+
+@pytest.mark.parametrize(
+    ("context", "options", "heads", "reads"),
+    [
+        (("before",), {"text": END}, ("whole passage", "target sentence alone"),
+         ("reads 6 words before the blank", "reads 3 words before the blank: “Nobody heard the”")),
+        (("before",), {"text": f"{END}."}, ("whole passage", "target sentence alone"),
+         ("reads 6 words before the blank", "reads 3 words before the blank: “Nobody heard the”")),
+        (("before",), {"text": EARLY, "word": "dog"},
+         ("passage before the blank", "target sentence before the blank"),
+         ("reads 1 word before the blank: “The”; the rest of the passage is neither read nor scored",
+          "reads 1 word before the blank: “The”; the rest of the sentence is neither read nor scored")),
+        (("before", None, False, True), {"text": EARLY, "candidates": "man|boat"},
+         ("passage before the blank", "target sentence before the blank"),
+         ("reads 1 word before the blank: “The”; each candidate is scored with the rest of the passage",
+          "reads 1 word before the blank: “The”; each candidate is scored with the rest of the sentence")),
+        (("before", 2, True), {"text": END}, ("2 words before the blank",) * 2,
+         ("reads 2 words before the blank: “heard the”",) * 2),
+        (("before", 1), {"text": END}, ("word before the blank",) * 2,
+         ("reads 1 word before the blank: “the”",) * 2),
+        (("before", None, True), {"text": END}, ("target sentence before the blank", "target sentence alone"),
+         ("reads 3 words before the blank: “Nobody heard the”",) * 2),
+        (("both",), {"text": EARLY, "word": "dog"}, ("whole passage", "target sentence alone"),
+         ("reads 8 words around the blank", "reads 3 words around the blank")),
+        (("both", 2), {"text": EARLY, "word": "dog"}, ("2 words around the blank",) * 2,
+         ("reads 3 words around the blank",) * 2),
+        (("none",), {"text": END}, ("nothing of the passage",) * 2, ("reads nothing of the passage",) * 2),
+        (("before",), {"text": "___ barked", "word": "dog"},
+         ("passage before the blank", "target sentence before the blank"),
+         ("reads nothing before the blank; the rest of the sentence is neither read nor scored",) * 2),
+    ],
+)  # fmt: skip
+def test_what_a_model_reads_stands_above_its_answers(context, options, heads, reads):
+    view = view_of(Reading(*context), **options)
+    assert tuple(view["heads"].values()) == heads
+    assert tuple(view["sides"][0][version]["reads"] for version in view["heads"]) == reads
+
+
+def test_a_model_may_not_say_what_it_reads():
+    class Broken(Counting):
+        @property
+        def context(self):
+            raise ValueError
+
+    for model in (Counting(), Broken()):
+        view = view_of(model, END)
+        assert list(view["heads"].values()) == ["whole passage", "target sentence alone"]
+        assert view["sides"][0]["passage"]["reads"] == "the model does not say what it reads"
+
+
+def test_one_passage_of_a_pair_that_is_not_read_whole_is_enough():
+    view = view_of(Reading("before"), END, other=EARLY)
+    assert view["heads"]["passage"] == "passage before the blank"
+
+
 class Bound(Counting):
     """Tells bounds, minus infinity, and words that are to be shown otherwise."""
 
@@ -365,6 +497,31 @@ def test_the_static_twin_is_escaped_and_whole():
     assert "has 2 blanks" in page.text
     assert not {"script", "img"} & set(Page(widget.saved.html()).tags)
     widget.close()
+
+
+def test_the_notebook_keeps_the_history_within_its_bound():
+    widget = ask(Counting("c"), TEXT)
+    for number in range(100):
+        widget.text = f"{EVIL} {number} {'and on ' * 60} the boat"
+        widget.wait(PATIENCE)
+    html = widget.saved.html()
+    page = Page(html)
+    assert MAXIMUM - 3000 < len(html.encode()) <= MAXIMUM
+    assert not {"script", "img"} & set(page.tags)
+    assert f"{EVIL} 99 and on" in page.text  # the newest ones
+    assert f"{EVIL} 0 and on" not in page.text
+    n_rows = html.count("<tr><td>")
+    assert n_rows > 20
+    assert f"{100 - n_rows} older questions are not shown here; save_history writes all" in page.text
+    widget.close()
+    few = ask(Counting("c"), TEXT)
+    few.wait(PATIENCE)
+    few.text = "A storm. The keeper"
+    page = Page(few.wait(PATIENCE).saved.html())
+    assert TEXT in page.text  # the one before
+    assert "c: best “the”, tied 2–6 of 12, ln p −" in page.text  # noqa: RUF001
+    assert "older" not in page.text
+    few.close()
 
 
 def test_the_static_twin_before_a_question_and_before_an_answer():

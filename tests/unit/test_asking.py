@@ -1,13 +1,14 @@
 """Questions to models: who answers what, and which answers count."""
 
 import gc
+import json
 import threading
 import weakref
 
 import numpy as np
 import pandas as pd
 import pytest
-from ask_models import Counting, Failing, Gated, Scoring
+from ask_models import Counting, Failing, Gated, Scoring, Searching
 from hypothesis import given
 from hypothesis import strategies as st
 from ngrams import fitted
@@ -15,7 +16,8 @@ from patience import PATIENCE
 
 from workbench.items.items import Items, items_from_text
 from workbench.storage.errors import DataError
-from workbench.widgets.ask.asking import Answer, Asking, TypedQuestion
+from workbench.widgets.ask.asking import Answer, Asking
+from workbench.widgets.ask.questions import TypedQuestion
 
 TEXT = "Nobody trusted the keeper. But the first man out of the storm was the keeper"
 
@@ -53,6 +55,96 @@ def test_a_slow_model_holds_up_nobody_and_its_old_answer_is_dropped():
     assert [entry for entry in told if entry[2] == 0] == [("answer", 4, 0)]
     rank = fast.predict(items_from_text("one two rock"))["rank"][0]
     assert ask.current.answers[0].replies["A", "passage"]["rank"] == rank
+    ask.close()
+
+
+def test_a_quick_answer_comes_first_and_the_exact_rank_when_it_is_known():
+    told, first = [], threading.Event()
+    model, slow = Searching("searching"), Gated()
+    slow.gate.set()
+
+    def tell(kind, record, place):
+        if kind == "answer":
+            told.append((place, record.answers[place]))
+            first.set()
+
+    ask = asking(model, slow, tell=tell)
+    ask.ask(TypedQuestion(TEXT))
+    assert model.entered.wait(PATIENCE)
+    with pytest.raises(TimeoutError, match="still thinking after 0 s: searching"):
+        ask.wait(0)
+    quick = next(answer for place, answer in told if place == 0)
+    assert not quick.final
+    assert not quick.complete
+    reply = quick.replies["A", "passage"]
+    assert (reply["rank"], reply["rank_is_bound"]) == (1, True)
+    model.gate.set()
+    ask.wait(PATIENCE)
+    answers = [answer for place, answer in told if place == 0]
+    assert [answer.final for answer in answers] == [False, True]
+    exact = Counting().predict(items_from_text(TEXT)).iloc[0]
+    reply = answers[1].replies["A", "passage"]
+    assert (reply["rank"], reply["log_prob"]) == (exact["rank"], exact["log_prob"])
+    assert reply["top_words"] == quick.replies["A", "passage"]["top_words"]
+    assert [answer.final for place, answer in told if place == 1] == [True]  # it has one step
+    assert answers[0].seconds <= answers[1].seconds
+    ask.close()
+
+
+def test_only_what_is_open_is_asked_twice():
+    model = Searching()
+    model.gate.set()
+    ask = asking(model)
+    ask.ask(TypedQuestion("The boat. A storm and the the the", other="The boat. A storm the", pairs=True))
+    ask.wait(PATIENCE)  # "the" is the best word of one passage alone
+    best = ask.current.answers[0].replies
+    assert [reply["rank"] == 1 for reply in best.values()] == [True, True, True, False]
+    quick, exact = model.asked
+    assert len(quick) == 4
+    assert exact == ["A storm the"]
+    n = len(model.asked)
+    ask.ask(TypedQuestion(TEXT, candidates="boat|storm"))
+    ask.wait(PATIENCE)
+    assert len(model.asked) == n + 1  # there is no vocabulary to search
+    ask.ask(TypedQuestion("One the. The the"))
+    ask.wait(PATIENCE)
+    assert len(model.asked) == n + 2  # the quick answer is the exact one
+    assert ask.current.answers[0].final
+    ask.close()
+
+
+def test_the_search_is_not_begun_where_a_newer_question_has_come():
+    model, told, released = Searching(), [], threading.Event()
+
+    def tell(kind, record, place):
+        if kind == "answer":
+            told.append((record.question.number, record.answers[place].final))
+            if len(told) == 1:
+                ask.ask(TypedQuestion("Another one. The storm"))  # while the first is being told
+                released.set()
+
+    ask = asking(model, tell=tell)
+    ask.ask(TypedQuestion(TEXT))
+    assert released.wait(PATIENCE)
+    model.gate.set()
+    ask.wait(PATIENCE)
+    assert told == [(1, False), (2, False), (2, True)]
+    ask.close()
+
+
+def test_a_quick_answer_that_fails_is_left_out():
+    class Half(Searching):
+        def predict(self, items, top_k=10, *, seed=0):
+            if self.budget == 0:
+                raise ValueError("no quick answer")
+            return super().predict(items, top_k, seed=seed)
+
+    model, told = Half(), []
+    model.gate.set()
+    ask = asking(model, tell=lambda kind, record, _: kind == "answer" and told.append(record.answers[0]))
+    ask.ask(TypedQuestion(TEXT))
+    ask.wait(PATIENCE)
+    assert [answer.complete for answer in told] == [True]
     ask.close()
 
 
@@ -222,6 +314,102 @@ def test_items_of_the_history_are_unique_and_can_be_exported(tmp_path):
     items.to_parquet(tmp_path / "asked.parquet")
     assert Items.from_parquet(tmp_path / "asked.parquet").frame.equals(items.frame)
     assert len(ask.frame(ask.history)) == 2 * 5
+    ask.close()
+
+
+# -- the history as a file
+
+
+def saved(tmp_path, *states):
+    ask = asking(Counting(), Failing())
+    for state in states:
+        ask.ask(state)
+        ask.wait(PATIENCE)
+    ask.save(tmp_path / "history.json")
+    return ask
+
+
+STATES = (
+    TypedQuestion(TEXT),
+    TypedQuestion("A storm. The ___ was late.", "A rock. The ___ was late.", "boat", "boat|rock", pairs=True),
+)
+
+
+def test_a_saved_history_can_be_asked_again(tmp_path):
+    first = saved(tmp_path, *STATES)
+    data = json.loads((tmp_path / "history.json").read_text())
+    assert [len(entry["answers"]) for entry in data["questions"]] == [4, 8]
+    row = data["questions"][0]["answers"][0]
+    wanted = first.frame(first.history).iloc[0]
+    assert (row["model"], row["rank"], row["log_prob"]) == ("counting", wanted["rank"], wanted["log_prob"])
+    again = asking(Counting(), Failing())
+    again.ask(STATES[0])
+    again.wait(PATIENCE)
+    again.load(tmp_path / "history.json")
+    assert [record.question.state for record in again.history] == list(STATES)  # each once
+    assert again.history[1].answers == {}
+    assert again.history[1].question.asked == first.history[1].question.asked
+    again.ask(STATES[1])
+    again.wait(PATIENCE)
+    same = ["question", "model", "side", "version", "text", "word", "rank", "log_prob"]
+    assert again.frame(again.history)[same].equals(first.frame(first.history)[same])
+    again.save(tmp_path / "history.json")
+    for ask in (first, again):
+        ask.close()
+
+
+def test_asked_anew_a_question_is_answered_anew_and_kept_once():
+    model = Counting()
+    ask = asking(model)
+    ask.ask(TypedQuestion(TEXT))
+    ask.wait(PATIENCE)
+    ask.ask(TypedQuestion(TEXT))
+    ask.wait(PATIENCE)
+    assert len(model.asked) == 1
+    ask.ask(TypedQuestion(TEXT), anew=True)
+    ask.wait(PATIENCE)
+    assert (len(model.asked), len(ask.history)) == (2, 1)
+    for number in (0, 2, -1, True, "1", None):
+        with pytest.raises(DataError, match="the history has no question"):
+            ask.past(number)
+    ask.close()
+
+
+def broken(entry):
+    return {"format": "workbench ask history 1", "questions": [entry]}
+
+
+QUESTION = {"time": "2026-01-01T12:00:00+00:00", "text": TEXT, "other": "", "word": "", "candidates": "",
+            "pairs": False}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ("", "cannot be read"),
+        ("[]", "cannot be read"),
+        ('{"format": "another", "questions": []}', "expected the format"),
+        (broken({}), "cannot be read"),
+        (broken(QUESTION | {"pairs": 1}), "pairs is 1"),
+        (broken(QUESTION | {"text": ["a"]}), "text is"),
+        (broken(QUESTION | {"text": "\ud800 a"}), "half a surrogate"),
+        (broken(QUESTION | {"time": "yesterday"}), "cannot be read"),
+        (broken(QUESTION | {"time": "0001-01-01T00:00:00+14:00"}), "cannot be read"),
+        (broken(QUESTION | {"text": "a ___ b ___"}), "question 1 cannot be asked: .*2 blanks"),
+        (broken(QUESTION | {"text": " "}), "question 1 cannot be asked: there is no passage"),
+    ],
+)
+def test_a_bad_history_is_one_error_and_adds_nothing(content, problem, tmp_path):
+    file = tmp_path / "history.json"
+    file.write_text(content if isinstance(content, str) else json.dumps(content))
+    ask = asking(Counting())
+    with pytest.raises(DataError, match=problem) as error:
+        ask.load(file)
+    assert str(file) in str(error.value)
+    assert ask.history == []
+    file.write_text(json.dumps(broken(QUESTION | {"model": "os.system", "answers": "anything"})))
+    ask.load(file)  # only the question is read
+    assert ask.history[0].question.state == TypedQuestion(TEXT)
     ask.close()
 
 

@@ -20,7 +20,8 @@ from workbench.models.readers.encoding import Questions
 from workbench.models.vectors import unit
 from workbench.runs import predictions, store
 from workbench.storage.errors import DataError
-from workbench.widgets.ask.asking import TypedQuestion, answers, read_question
+from workbench.widgets.ask.asking import answers
+from workbench.widgets.ask.questions import TypedQuestion, read_question
 
 NO_WEIGHTS = {
     "random-word", "maximum-frequency", "sliding-window", "word-distance", "ngram", "cached-ngram",
@@ -302,7 +303,7 @@ class Elsewhere:
 @pytest.mark.parametrize("model", [Own(np.nan, -1, -1), Own(-1, np.nan, -1), Elsewhere()])
 def test_ask_shows_an_error_and_no_number(model):
     question = read_question(TypedQuestion("One. Two ___", word="a"))
-    replies = answers(model, question, top_k=5, seed=0)
+    *_, (_, replies, *_) = answers(model, question, top_k=5, seed=0)
     assert len(replies) == 2
     for reply in replies.values():
         assert set(reply) == {"error"}

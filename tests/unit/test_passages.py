@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from workbench.items import text as wt
 from workbench.items.pieces import pieces
-from workbench.widgets.ask.asking import filled
+from workbench.widgets.ask.questions import filled
 from workbench.widgets.shared.passages import BLANK_MARK, cell_text, snippet, text_and_spans
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workbench.items.items import items_from_text
-from workbench.widgets.ask.asking import LONGEST, TypedQuestion, alone, differences, item_of, read_question
+from workbench.widgets.ask.questions import LONGEST, TypedQuestion, alone, differences, item_of, read_question
 
 TEXT = "Nobody trusted the keeper. But the first man out of the storm was the keeper"
 

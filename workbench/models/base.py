@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import json
 from abc import ABC, abstractmethod
@@ -20,6 +21,7 @@ from workbench.items.items import Items
 from workbench.items.schema import objects
 from workbench.models import registry
 from workbench.models.attention import Attention
+from workbench.models.passage import ReadContext
 from workbench.models.rows import Ranked, from_ranking, from_scores
 from workbench.runs.predictions import Floats
 from workbench.storage.checksums import SUMS, check_checksums, write_checksums
@@ -61,6 +63,9 @@ class Predictor(ABC):
         How an answer outside the vocabulary is scored (:data:`workbench.runs.predictions.UNKNOWN`).
     attention : bool
         Whether predictions have the column ``attention``: where it looked, one weight a token.
+    budget : int or None
+        How far it searches for the exact rank of one answer; None: to the end, 0: not at all, as it ranks
+        without a search.
 
     Examples
     --------
@@ -81,6 +86,7 @@ class Predictor(ABC):
     dtype: str | None = None
     unknown: str = "none"
     attention: bool = False
+    budget: int | None = 0
 
     @property
     @abstractmethod
@@ -94,6 +100,11 @@ class Predictor(ABC):
     def training(self) -> dict[str, Any]:
         """What it was trained on, and whether that was checked for the items; empty if it learns nothing."""
         return {}
+
+    @property
+    def context(self) -> ReadContext | None:
+        """What it reads of a passage, which `wb.ask` shows; None if it does not say."""
+        return None
 
     @abstractmethod
     def score(self, items: Items, words: Sequence[Sequence[str]]) -> Floats:
@@ -170,6 +181,18 @@ class Predictor(ABC):
         """
         del items
         return None
+
+    def quick(self, items: Items) -> Self | None:
+        """Return a copy that predicts items without a search for exact ranks; None if this one needs none.
+
+        The ranks of the copy may be lower bounds (``rank_is_bound``); log-probabilities and best words are
+        those of the model. `wb.ask` shows them until the model has answered.
+        """
+        if self.budget == 0 or self.vocabulary is None or items.frame["candidates"].notna().all():
+            return None
+        model = copy.copy(self)
+        model.budget = 0
+        return model
 
     def predict(self, items: Items, top_k: int = 10, *, seed: int = 0) -> pd.DataFrame:
         """Predict the answer of every item.

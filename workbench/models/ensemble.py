@@ -12,6 +12,7 @@ import pandas as pd
 
 from workbench.items.items import Items
 from workbench.models.base import Predictor, pad
+from workbench.models.passage import ReadContext, Side
 from workbench.models.rows import check_scores
 from workbench.runs.predictions import Floats
 from workbench.runs.store import find_run
@@ -78,6 +79,16 @@ class Ensemble(Predictor):
         """The models'."""
         parts = [model.training for model in self.models]
         return {"models": parts} if any(parts) else {}
+
+    @property
+    def context(self) -> ReadContext | None:
+        """What all models read together; None if one does not say."""
+        contexts = {model.context for model in self.models}
+        if len(contexts) == 1 or None in contexts:
+            return contexts.pop() if len(contexts) == 1 else None
+        known = [context for context in contexts if context is not None]
+        side: Side = "both" if any(context.side == "both" for context in known) else "before"
+        return ReadContext(side, scores_rest=any(context.scores_rest for context in known))
 
     def score(self, items: Items, words: Sequence[Sequence[str]]) -> Floats:
         """Return the mean probability of each of the items' words, shape (n, most words); NaN beyond them."""

@@ -11,6 +11,7 @@ import numpy as np
 from workbench.items import text as wt
 from workbench.items.items import Item, Items
 from workbench.models.base import Predictor
+from workbench.models.passage import ReadContext
 from workbench.runs.predictions import Floats
 
 _SYSTEMS = {  # as the tables spell them
@@ -51,6 +52,11 @@ class ExcludeCooccurring(Predictor):
         systems = {task: _SYSTEMS.get(name, "") for task, name in base.systems.items() if task == "cnnqa"}
         self.systems = {task: name for task, name in systems.items() if name}  # type: ignore[misc]
         self.device = base.device
+
+    @property
+    def context(self) -> ReadContext:
+        """The whole passage: the query on both sides of the blank."""
+        return ReadContext("both")
 
     @property
     def config(self) -> dict[str, Any]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from workbench.items import text as wt
 from workbench.items.items import Items
-from workbench.items.schema import Item
+from workbench.items.schema import Item, Span
 from workbench.items.tokens import tokens
 from workbench.storage.errors import DataError
 
@@ -24,6 +24,46 @@ class Passage(NamedTuple):
     def words(self) -> tuple[str, ...]:
         """All tokens."""
         return self.context + self.left + self.right
+
+
+Side = Literal["before", "both", "none"]
+
+
+class ReadContext(NamedTuple):
+    """What a model reads of a passage to predict the word in the blank.
+
+    Attributes
+    ----------
+    side : {"before", "both", "none"}
+        The text before the blank, that on both sides of it, or nothing of the passage.
+    words : int, optional
+        How many of the nearest words it reads at most, on each side; all by default.
+    sentence : bool, default False
+        Whether it reads the target sentence alone.
+    scores_rest : bool, default False
+        Whether a candidate is scored together with the words that follow it in the target sentence.
+
+    Examples
+    --------
+    >>> from workbench.models.passage import ReadContext
+    >>> ngram.context
+    ReadContext(side='before', words=2, sentence=True, scores_rest=True)
+    """
+
+    side: Side
+    words: int | None = None
+    sentence: bool = False
+    scores_rest: bool = False
+
+    def spans(self, item: Item) -> list[Span]:
+        """Return where the words that it reads stand in the item's text, without those that it scores."""
+        cut = tokens(item)
+        first = cut.sentences[-1] if self.sentence else 0
+        before, after = list(cut.spans[first : cut.target]), list(cut.spans[cut.end :])
+        if self.words is not None:
+            before, after = before[max(0, len(before) - self.words) :], after[: self.words]
+        read = {"before": before, "both": before + after, "none": []}[self.side]
+        return [(start, end) for start, end in read if start < end]
 
 
 def passages(items: Items, *, lower: bool) -> Iterator[tuple[Item, Passage]]:

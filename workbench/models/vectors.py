@@ -15,7 +15,7 @@ import numpy.typing as npt
 from workbench.items import text as wt
 from workbench.items.items import Items
 from workbench.models.base import Predictor, pad
-from workbench.models.passage import one_of, passages
+from workbench.models.passage import ReadContext, one_of, passages
 from workbench.runs.predictions import Floats
 from workbench.storage import cache
 from workbench.storage.checksums import SUMS, check_checksums, write_checksums
@@ -142,6 +142,11 @@ class VectorModel(Predictor):
     def training(self) -> dict[str, Any]:
         """What the vectors were trained on."""
         return {"corpus": self.vectors.info["corpus"], "checked_for": self.checked_for}
+
+    @property
+    def context(self) -> ReadContext:
+        """The words of the passage, or of the target sentence, in no order."""
+        return ReadContext("both", sentence=self.scope == "sentence")
 
     def form(self, word: str) -> str:
         """Return a word as the training texts have it."""

@@ -20,7 +20,7 @@ from workbench.items.items import Items
 from workbench.items.schema import Item
 from workbench.items.tokens import Tokens, tokens
 from workbench.models.base import Predictor, pad
-from workbench.models.passage import distinct, one_of
+from workbench.models.passage import ReadContext, distinct, one_of
 from workbench.models.rows import Ranked, from_ranking
 from workbench.runs.predictions import UNKNOWN, Floats, nullable
 from workbench.storage.cache import digest
@@ -107,6 +107,11 @@ class RandomWord(Predictor):
         systems = {"msrcc": "Chance"} | ({"lambada": row} if annotations is None else {})
         self.systems = systems  # type: ignore[misc] # by the choices
         self.score_type = "log_prob" if choices == "vocabulary" else "score"
+
+    @property
+    def context(self) -> ReadContext:
+        """Nothing; its choices may be the words of the whole passage."""
+        return ReadContext("none" if self.kind == "vocabulary" else "both")
 
     @property
     def config(self) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from workbench.items.items import Items
 from workbench.models.base import Predictor, pad
 from workbench.models.passage import (
     Passage,
+    ReadContext,
     distinct,
     is_word,
     occurrences,
@@ -68,6 +69,11 @@ class PassageBaseline(Predictor):
     def config(self) -> dict[str, Any]:
         """The arguments."""
         return dict(self._options)
+
+    @property
+    def context(self) -> ReadContext | None:
+        """The whole passage."""
+        return ReadContext("both")
 
     def choices(self, items: Items) -> list[list[str]]:
         """Return the different words of each passage."""
@@ -146,6 +152,13 @@ class MaximumFrequency(PassageBaseline):
             self.counts, self._training = _counts(corpus, lower=lower)
             listed = json.dumps(sorted(self.counts.items()))
             self._options["counts"] = digest(listed)
+
+    @property
+    def context(self) -> ReadContext | None:
+        """The whole passage, or nothing of it; it does not say where the target sentence is left out."""
+        if self.counts is not None:
+            return ReadContext("none")
+        return super().context if self.query else None
 
     @classmethod
     def fit(

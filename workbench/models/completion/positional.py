@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from workbench.items.items import Items
 from workbench.models.base import Predictor, arguments
+from workbench.models.passage import ReadContext
 from workbench.runs.predictions import Floats
 from workbench.storage import cache
 from workbench.storage.errors import DataError
@@ -45,6 +46,11 @@ class _Wrapped(Predictor):
     def config(self) -> dict[str, Any]:
         """What the model below depends on."""
         return {"model": self._inner.config}
+
+    @property
+    def context(self) -> ReadContext | None:
+        """That of the model below."""
+        return cast("ReadContext | None", self._inner.context)
 
     @property
     def training(self) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from workbench.items.items import Items
 from workbench.models.base import Predictor, pad
-from workbench.models.passage import parts, passages
+from workbench.models.passage import ReadContext, parts, passages
 from workbench.runs.predictions import Floats
 from workbench.storage import cache
 from workbench.storage.errors import DataError
@@ -82,6 +82,11 @@ class Simple4Gram(Predictor):
                 "the simple 4-gram needs n-grams of one word or more, with a minimum of 1 or more"
             )
         self._place = {word: index for index, word in enumerate(corpus.words)}
+
+    @property
+    def context(self) -> ReadContext:
+        """The words of the target sentence that share an n-gram with the blank."""
+        return ReadContext("both", max(self.points) - 1, sentence=True)
 
     @classmethod
     def fit(

@@ -25,8 +25,9 @@ from workbench.items.tokens import tokens
 from workbench.models.attention import Attention
 from workbench.models.base import Predictor, pad
 from workbench.models.device_memory import Batcher
-from workbench.models.neural.encoding import EncodedBlank, ItemEncoder
+from workbench.models.neural.encoding import SENTENCE, EncodedBlank, ItemEncoder
 from workbench.models.neural.network import ContextStates, Copies, LanguageModule, WordScores, word_scores
+from workbench.models.passage import ReadContext
 from workbench.models.rows import Ranked, check_ranked
 from workbench.runs.predictions import Floats
 
@@ -330,6 +331,14 @@ class NetworkPredictor(Predictor):
     @abstractmethod
     def network(self) -> LanguageModule:
         """The network on its device, ready for prediction."""
+
+    @property
+    def context(self) -> ReadContext:
+        """What it reads before the blank: as far as the network's window and the encoder reach."""
+        reads = self.encoder.reads
+        limits = [limit for limit in (self.network.window, reads) if isinstance(limit, int)]
+        sentence = reads == SENTENCE
+        return ReadContext("before", min(limits, default=None), sentence=sentence, scores_rest=self.after)
 
     @abstractmethod
     def with_context(self, reads: int | str | None) -> NetworkPredictor:

@@ -32,6 +32,7 @@ from workbench.models.neural.network import (
     sizes_of,
 )
 from workbench.models.neural.softmax import softmax as softmax_layer
+from workbench.models.passage import ReadContext
 from workbench.models.vectors import CBOW, Matrix
 from workbench.storage import cache
 from workbench.storage.errors import DataError
@@ -229,6 +230,11 @@ class SupCBOW(Neural):
     def with_context(self, reads: int | str | None) -> SupCBOW:  # noqa: ARG002 - of all models
         """Refuse: it adds the words of the whole passage, those after the blank too."""
         raise DataError(f"{self.title} reads the whole passage, in no order", remedy="take another model")
+
+    @property
+    def context(self) -> ReadContext:
+        """The whole passage."""
+        return ReadContext("both")
 
     @cached_property
     def encoder(self) -> ItemEncoder:

@@ -20,7 +20,7 @@ from workbench.models.base import Predictor
 from workbench.models.ngram import estimate as estimating
 from workbench.models.ngram.backoff import BackOff, Ids
 from workbench.models.ngram.kenlm import check_pruning
-from workbench.models.passage import Passage, lefts, parts, passages
+from workbench.models.passage import Passage, ReadContext, lefts, parts, passages
 from workbench.models.rows import Ranked
 from workbench.models.tuning import MEASURES, WEIGHTS, chosen, measured, tuning_sets
 from workbench.runs.predictions import UNKNOWN, Floats, not_a_number
@@ -226,6 +226,11 @@ class NGram(PositionScorer):
         return {name: getattr(self, name) for name in _OPTIONS} | self.info
 
     @property
+    def context(self) -> ReadContext:
+        """The last words before the blank in its sentence; the start of the sentence is one."""
+        return ReadContext("before", self.order - 1, sentence=True, scores_rest=self.after)
+
+    @property
     def training(self) -> dict[str, Any]:
         """The training text: digest, size, and whether it was checked for items."""
         return {**self.info["training"], "checked_for": self.checked_for}
@@ -399,6 +404,11 @@ class CachedNGram(PositionScorer):
     def config(self) -> dict[str, Any]:
         """The n-gram model's, and the options."""
         return {"weight": self.weight, "decay": self.decay, "base": self.base.config}
+
+    @property
+    def context(self) -> ReadContext:
+        """All before the blank: the cache holds its words."""
+        return ReadContext("before", scores_rest=self.after)
 
     @property
     def training(self) -> dict[str, Any]:

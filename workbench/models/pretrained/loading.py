@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from workbench.models.base import Predictor, remote_code
-from workbench.models.passage import one_of
+from workbench.models.passage import ReadContext, one_of
 from workbench.models.pretrained.gguf import INSTALL, Converted, convert, is_gguf, no_progress_bar
 from workbench.models.pretrained.known import find_model, missing_package
 from workbench.storage import cache
@@ -199,6 +199,7 @@ class PretrainedModel(Predictor):
             "path_or_name": str(path.resolve() if path.exists() else path_or_name),
             "revision": revision,
         }
+        self._kind: Kind = kind
         self._checkpoint = _load_checkpoint(path_or_name, kind=kind, revision=revision, **loading)
         self.device = self._checkpoint.device
         self.dtype = str(self._checkpoint.model.dtype).removeprefix("torch.")
@@ -208,6 +209,11 @@ class PretrainedModel(Predictor):
         """The model's name and the digest of its files, and how it is used."""
         checkpoint = {"model": self._checkpoint.label, "digest": self._checkpoint.digest}
         return checkpoint | {name: getattr(self, name) for name in self.options}
+
+    @property
+    def context(self) -> ReadContext:
+        """All before the blank, and on both sides of it for a masked model."""
+        return ReadContext("before", scores_rest=True) if self._kind == "causal" else ReadContext("both")
 
     @property
     def training(self) -> dict[str, Any]:

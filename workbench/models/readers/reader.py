@@ -25,7 +25,7 @@ from workbench.models.base import Predictor, pad
 from workbench.models.device_memory import Batcher
 from workbench.models.neural.fitting import STOPPED, TrainedNetwork, fitted
 from workbench.models.neural.scoring import evaluating
-from workbench.models.passage import distinct, parts, passages
+from workbench.models.passage import ReadContext, distinct, parts, passages
 from workbench.models.readers.encoding import (
     BLANK,
     PAD,
@@ -311,6 +311,11 @@ class Reader(TrainedNetwork, Predictor):
             raise DataError("patience needs validation questions to measure on", remedy="pass validation=")
         settings = TrainingSettings(**{name: value for name, value in values.items() if name in _SETTINGS})
         return settings, {name: values[name] for name in cls.sizes}
+
+    @property
+    def context(self) -> ReadContext:
+        """The whole passage."""
+        return ReadContext("both")
 
     @property
     def config(self) -> dict[str, Any]:

@@ -3,8 +3,16 @@
 
 const QUIET = 250; // ms without a key before the models are asked
 const SLOW = 400; // ms that a model may think before the page says so
-const HEADS = { passage: "whole passage", sentence: "target sentence alone" };
+const VERSIONS = ["passage", "sentence"];
+const CAPTION = 120; // characters of the text that an old answer belongs to
 const STEPS = [1, 1.5, 2, 3, 4, 5, 6, 8, 10];
+
+/** A question in one line: the passage, its beginning and end where it is long, and the word. */
+function caption(state) {
+  const short = (t) => (t.length > CAPTION ? `${t.slice(0, CAPTION / 3)} … ${t.slice((-2 * CAPTION) / 3)}` : t);
+  const texts = [state.text, ...(state.pairs ? [state.other] : [])].map((t) => `“${short(t.trim())}”`).join(" and ");
+  return `Answer to ${texts}${state.word ? `, word “${state.word}”` : ""}${state.candidates ? `, candidates ${short(state.candidates)}` : ""}`;
+}
 
 /** The end of a scale: the next round number. */
 function ceiling(value) {
@@ -17,6 +25,8 @@ const seconds = (s) => (s < 0.0095 ? "under 0.01 s" : s < 9.95 ? `${s.toFixed(2)
 
 function render({ model, el }) {
   const uid = `wa${Math.random().toString(36).slice(2, 9)}`;
+  let missing = []; // which models have not answered the current question
+  let computing = []; // which of them will answer it, or answer again
   const s = { number: -1, opened: false, cards: [], views: [], top: 1, history: [], state: null, since: 0, example: "", elsewhere: "" };
   const topK = model.get("top_k");
 
@@ -48,8 +58,18 @@ function render({ model, el }) {
   /* Where the question stands: "typing" until the kernel has read what is in the boxes, then "thinking" until all
      models have answered, then "answered"; "empty" where there is nothing to ask. */
   function drawState() {
-    root.dataset.state = edited() ? "typing" : missing.includes(true) ? "thinking" : missing.length ? "answered" : "empty";
+    root.dataset.state = edited() ? "typing" : computing.includes(true) ? "thinking" : missing.length ? "answered" : "empty";
     root.dataset.question = s.number;
+    if (edited()) status.textContent = ""; // it is about another question
+    for (const card of s.cards) drawAge(card);
+  }
+  /* An answer belongs to the question it was given to. Where that is another one than in the boxes, it is pale
+     and says so. */
+  function drawAge(card) {
+    const old = Boolean(card.view) && (edited() || missing[s.cards.indexOf(card)] !== false);
+    card.node.classList.toggle("wa-old", old);
+    card.from.textContent = old ? caption(card.state) : "";
+    card.from.title = old ? calm(card.from.textContent) : "";
   }
 
   // ---- the frame of the widget
@@ -70,6 +90,11 @@ function render({ model, el }) {
     go();
     (on ? other : text).focus({ preventScroll: true });
   } }, "Minimal pair");
+  const rest = h("button", { class: "wa-button", type: "button", hidden: true, title: "Make the best words candidates: models that read from left to right score each of them together with the text after the blank", onclick: () => {
+    const words = s.views.flatMap((view) => view?.sides?.[0]?.passage.bars ?? []).map((bar) => bar[0]);
+    choices.value = [...new Set(words)].filter((one) => /[\p{L}\p{N}]/u.test(one) && !one.includes("|")).join("|");
+    go(true);
+  } }, "Score the best words with the rest");
   const keep = h("button", { class: "wa-button", type: "button", title: "Keep this passage and its answers in the history now", onclick: () => {
     if (soon !== null) go();
     send({ type: "keep" });
@@ -92,7 +117,7 @@ function render({ model, el }) {
   const aside = h("div", { class: "wa-history", role: "region", "aria-label": "History" }, h("div", { class: "wa-title" }, "History"), list);
   const root = h("div", { class: "wa-ask", onkeydown: onKey },
     h("div", { class: "wa-top" }, h("div", { class: "wa-texts" }, text, other), read,
-      h("div", { class: "wa-bar" }, h("label", {}, "word", word), h("label", {}, "candidates", choices), pairs, keep, changed, status)),
+      h("div", { class: "wa-bar" }, h("label", {}, "word", word), h("label", {}, "candidates", choices), rest, pairs, keep, changed, status)),
     alarm, h("div", { class: "wa-main" }, results, aside));
   const height = model.get("height"); // none: as high as the answers
   if (height) root.style.setProperty("--wa-height", `${height}px`);
@@ -140,8 +165,8 @@ function render({ model, el }) {
 
   // ---- one card a model: its frame is made once
   function makeCard(label) {
-    const card = { mark: h("span", { class: "wa-mark" }), body: h("div", { class: "wa-body" }) };
-    card.node = h("section", { class: "wa-card", "aria-label": label }, h("div", { class: "wa-head" }, h("b", { class: "wa-name", title: label }, label), card.mark), card.body);
+    const card = { mark: h("span", { class: "wa-mark" }), body: h("div", { class: "wa-body" }), from: h("div", { class: "wa-from" }) };
+    card.node = h("section", { class: "wa-card", "aria-label": label }, h("div", { class: "wa-head" }, h("b", { class: "wa-name", title: label }, label), card.mark), h("div", { class: "wa-working", "aria-hidden": "true" }), card.from, card.body);
     return card;
   }
   function lines(cell) {
@@ -161,6 +186,7 @@ function render({ model, el }) {
     }));
   }
   function drawCard(card, view) {
+    if (card.view !== view) card.state = s.state;
     card.view = view;
     if (!view) {
       card.body.replaceChildren();
@@ -173,15 +199,16 @@ function render({ model, el }) {
     const pair = view.sides.length > 1;
     const sides = view.sides.map((side) => ({ ...side, cells: [side.passage, side.sentence] }));
     const between = view.differences;
-    card.body.replaceChildren(h("div", { class: "wa-two wa-heads" }, h("div", {}, HEADS.passage), h("div", {}, HEADS.sentence)),
+    card.body.replaceChildren(h("div", { class: "wa-two wa-heads" }, ...VERSIONS.map((version) => h("div", { title: view.heads[version] }, view.heads[version]))),
       ...sides.filter((side) => side.word !== null || side.cells.some((cell) => cell.error)).flatMap((side) => [
         h("div", { class: "wa-asked" }, h("span", { title: side.word ?? "" }, pair && letter(side.side), side.word ?? ""), ratio("gain", side.gain),
           h("span", { class: "wa-soft" }, side.single ? "(one sentence)" : "")),
         h("div", { class: "wa-two wa-numbers" }, ...side.cells.map((cell) => h("div", {}, ...lines(cell))))]),
-      ...(between ? [h("div", { class: "wa-two wa-between" }, ...Object.keys(HEADS).map((version) => h("div", {}, ratio("A over B", between[version]))))] : []),
+      ...(between ? [h("div", { class: "wa-two wa-between" }, ...VERSIONS.map((version) => h("div", {}, ratio("A over B", between[version]))))] : []),
       ...sides.flatMap((side) => [
         pair && h("div", { class: "wa-asked" }, h("span", {}, letter(side.side), "expects")),
         h("div", { class: "wa-note" }, side.cells.find((cell) => cell.note)?.note ?? ""),
+        h("div", { class: "wa-two wa-reads" }, ...side.cells.map((cell) => h("div", { title: cell.reads ?? "" }, cell.reads ?? ""))),
         h("div", { class: "wa-two" }, ...side.cells.map(bars)),
       ]).filter(Boolean));
   }
@@ -192,44 +219,51 @@ function render({ model, el }) {
     legend.replaceChildren(h("span", {}, values.length ? `bars: probability, scale 0–${percent(s.top)}` : "bars"), h("span", {}, h("i", { class: "wa-key wa-here" }), "word of the passage"), h("span", {}, h("i", { class: "wa-key" }), "other word"),
       h("span", {}, "▸ target"));
     s.cards.forEach((card, i) => drawCard(card, s.views[i]));
+    rest.hidden = !s.rest || !values.length;
   }
-  let missing = []; // which models have not answered the current question
   function drawMarks() {
     const asked = s.state && s.number >= 0 && missing.length > 0;
     const waited = (performance.now() - s.since) / 1000;
+    const slow = waited * 1000 > SLOW;
+    if (slow && missing.some((one, i) => one && s.views[i])) { // the answer to another question makes room
+      s.views = s.views.map((view, i) => (missing[i] ? null : view));
+      drawAll();
+    }
     s.cards.forEach((card, i) => {
-      const thinks = asked && missing[i];
-      const slow = thinks && waited * 1000 > SLOW;
-      card.node.classList.toggle("wa-stale", Boolean(thinks));
-      card.node.classList.toggle("wa-thinks", Boolean(slow));
-      card.mark.textContent = slow ? `thinking, ${waited.toFixed(waited < 10 ? 1 : 0)} s` : card.view && !thinks ? seconds(card.view.seconds) : card.mark.textContent;
+      const thinks = asked && computing[i];
+      card.node.classList.toggle("wa-stale", Boolean(asked && missing[i]));
+      card.node.classList.toggle("wa-thinks", Boolean(thinks && slow));
+      const work = missing[i] ? "thinking" : "exact rank: computing";
+      card.mark.textContent = thinks && slow ? `${work}, ${waited.toFixed(waited < 10 ? 1 : 0)} s` : card.view && !missing[i] ? seconds(card.view.seconds) : card.mark.textContent;
       if (!asked && !card.view) card.mark.textContent = "";
     });
-    const n = missing.filter((one) => !one).length;
+    const n = computing.filter((one) => !one).length;
     if (asked && n === missing.length) { // fewer candidates need less room
       const lengths = s.views.flatMap((view) => (view?.sides ?? []).flatMap((side) => [side.passage, side.sentence].map((cell) => cell.bars?.length ?? 0)));
       root.style.setProperty("--wa-rows", Math.max(...lengths) || topK);
     }
     changed.textContent = s.elsewhere;
     const said = asked ? (n === missing.length ? (n === 1 ? "answered" : `all ${n} models have answered`) : `${n} of ${missing.length} ${missing.length === 1 ? "model has" : "models have"} answered`) : "";
-    if (status.textContent !== said) status.textContent = said;
+    if (!edited() && status.textContent !== said) status.textContent = said;
     drawState();
   }
-  const tick = setInterval(() => { if (missing.includes(true)) drawMarks(); }, 100);
+  const tick = setInterval(() => { if (computing.includes(true)) drawMarks(); }, 100);
 
   // ---- the history
   function drawHistory() {
     const focused = list.contains(document.activeElement) ? document.activeElement.dataset.number : null;
     const atTop = list.scrollTop < 5;
+    const goes = (type, row) => () => {
+      clearTimeout(soon);
+      soon = null;
+      kernel.drop("ask");
+      s.back = true;
+      send({ type, number: row.number });
+    };
     list.replaceChildren(...s.history.map((row) => h("li", {}, h("button", {
-      class: "wa-past", type: "button", "data-number": row.number, title: "Back to this passage", onclick: () => {
-        clearTimeout(soon);
-        soon = null;
-        kernel.drop("ask");
-        s.back = true;
-        send({ type: "back", number: row.number });
-      },
-    }, h("span", { class: "wa-past-head" }, h("b", {}, row.word || "no word"), h("span", {}, row.pairs ? "pair" : "", " ", row.time)), h("span", { class: "wa-past-text" }, row.text)))).reverse());
+      class: "wa-past", type: "button", "data-number": row.number, title: "Back to this passage", onclick: goes("back", row),
+    }, h("span", { class: "wa-past-head" }, h("b", {}, row.word || "no word"), h("span", {}, row.pairs ? "pair " : "", row.candidates ? `${row.candidates} candidates ` : "", row.time)), h("span", { class: "wa-past-text" }, row.text)),
+    h("button", { class: "wa-again", type: "button", title: "Ask the models again, whatever they have answered", "aria-label": `Ask question ${row.number} again`, onclick: goes("again", row) }, "↻"))).reverse());
     if (!s.history.length) list.replaceChildren(h("li", { class: "wa-soft" }, "A passage is kept here once all models have answered and you pause."));
     if (atTop) list.scrollTop = 0;
     if (focused) list.querySelector(`[data-number="${focused}"]`)?.focus({ preventScroll: true });
@@ -242,7 +276,7 @@ function render({ model, el }) {
       if (m.number < s.number) return;
       if (m.from !== uid && s.opened && !s.back && m.number > s.number) s.elsewhere = `Changed by another cell or view at ${m.time}`;
       else if (m.number > s.number) s.elsewhere = "";
-      s.back = false;
+      if (m.from !== uid) s.back = false;
       s.number = m.number;
       s.state = m.state;
       s.example = m.example;
@@ -266,9 +300,10 @@ function render({ model, el }) {
       legend.hidden = cards.hidden = nothing;
       read.classList.toggle("wa-nothing", nothing);
       missing = asks ? m.answers.map((view) => !view) : [];
+      computing = asks ? m.answers.map((view) => !view?.final) : [];
+      s.rest = m.rest;
       if (nothing) s.views = [];
       m.answers.forEach((view, i) => { if (view) s.views[i] = view; });
-      for (const card of s.cards) card.node.classList.toggle("wa-old", !asks); // numbers of what was read before
       drawAll();
       drawMarks();
     },
@@ -276,6 +311,7 @@ function render({ model, el }) {
       if (m.number !== s.number) return; // of an older question
       s.views[m.place] = m.view;
       missing[m.place] = false;
+      computing[m.place] = !m.view.final;
       drawAll();
       drawMarks();
     },

@@ -2,37 +2,26 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-import numpy as np
 import pandas as pd
 import traitlets
 
 from workbench.items import text as wt
-from workbench.items.pieces import pieces
 from workbench.items.schema import Item
-from workbench.render.numbers import fixed, probability, rank_text
 from workbench.storage.errors import DataError
-from workbench.widgets.ask.asking import (
-    SETTLED,
-    VERSIONS,
-    Answer,
-    AskedQuestion,
-    Asking,
-    Question,
-    TypedQuestion,
-    typed_question,
-)
-from workbench.widgets.shared.passages import score_bars, score_text, snippet, words_around
+from workbench.widgets.ask.asking import SETTLED, AskedQuestion, Asking
+from workbench.widgets.ask.questions import TypedQuestion, typed_question
+from workbench.widgets.ask.views import answer_view, has_rest, history_page, history_row, past_table, preview
 from workbench.widgets.shared.widget import (
     HEAD,
+    MAXIMUM,
     RefusedValueError,
     Widget,
     closed_on_error,
     read_assets,
-    render,
 )
 
 if TYPE_CHECKING:
@@ -44,8 +33,7 @@ EXAMPLE = TypedQuestion(
 )
 """What the button of an empty widget fills in: two sentences, the target named in the first."""
 
-_HEADS = {"passage": "whole passage", "sentence": "target sentence alone"}
-_NO_GAIN = {"nats": "", "factor": ""}
+_FRAME = 1_500  # bytes around what a notebook keeps of this widget
 
 
 class Ask(Widget):
@@ -122,6 +110,52 @@ class Ask(Widget):
         """The questions kept, one row each: what was asked when, and each model's best word."""
         return self._asking.questions()
 
+    def save_history(self, path: Path | str) -> None:
+        """Write the history as a JSON file, which ``wb.ask(models, history=path)`` reads again.
+
+        It has the questions as they were typed, when they were asked, and what each model said. An item that
+        was put in is written as its text, word and candidates.
+
+        Raises
+        ------
+        DataError
+            If the file cannot be written.
+        """
+        self._asking.save(path)
+
+    def load_history(self, path: Path | str) -> Self:
+        """Add the questions of a file that `save_history` wrote; they are answered when they are asked again.
+
+        Raises
+        ------
+        DataError
+            If the file is no such history; nothing is added then.
+        """
+        self._asking.load(path)
+        return self
+
+    def ask_again(self, number: int | None = None, *, timeout: float | None = None) -> Self:
+        """Ask one question of the history anew, or all of them in turn, and wait for the answers.
+
+        Parameters
+        ----------
+        number : int, optional
+            The question's number in `history`, from 1; all by default.
+        timeout : float, optional
+            Seconds for one question.
+
+        Raises
+        ------
+        DataError
+            If the history has no such question.
+        TimeoutError
+            If a model still computes after `timeout` seconds.
+        """
+        for each in range(1, len(self._asking.history) + 1) if number is None else [number]:
+            self._again(each)
+            self.wait(timeout)
+        return self
+
     def put(self, item: Item, **changes: Any) -> Self:
         """Ask about an item, with its own sentences and candidates; it can be edited like any passage.
 
@@ -190,7 +224,10 @@ class Ask(Widget):
         super().close()
 
     def _static(self, most: int) -> str:
-        return history_page(self._asking, [self._asking.current] if self.text.strip() else [], words=most)
+        asking = self._asking
+        with asking.lock:
+            page = history_page(asking, [asking.current] if self.text.strip() else [], words=most)
+            return page + past_table(asking, MAXIMUM - len(page.encode()) - _FRAME)
 
     # -- what the page asks
 
@@ -217,15 +254,25 @@ class Ask(Widget):
         self.send({"type": "done", "from": self._asker})
 
     def _on_back(self, message: Mapping[str, Any]) -> None:
-        place = int(message["number"]) - 1
+        state = self._asking.past(message["number"]).question.state
         self._asker = ""  # the boxes of all pages follow
-        self.state = self._asking.history[place].question.state
+        self.state = state
+        self.send({"type": "done", "from": str(message.get("from", ""))})
+
+    def _on_again(self, message: Mapping[str, Any]) -> None:
+        self._asking.past(message["number"])
+        self._asker = ""
+        self._again(message["number"])
         self.send({"type": "done", "from": str(message.get("from", ""))})
 
     # -- how it is answered
 
     def _set(self, values: Mapping[str, Any]) -> bool:
         """Set traits, and ask one question if they have changed; return whether they have."""
+        self._set_quietly(values)
+        return self._ask()
+
+    def _set_quietly(self, values: Mapping[str, Any]) -> None:
         self._quiet = True
         try:
             with self.hold_sync():
@@ -233,7 +280,13 @@ class Ask(Widget):
                     setattr(self, name, value)
         finally:
             self._quiet = False
-        return self._ask()
+
+    def _again(self, number: int) -> None:
+        """Ask a question of the history, whatever was answered."""
+        state = self._asking.past(number).question.state
+        self._set_quietly(state._asdict())
+        self._asking.ask(state, anew=True)
+        self._asking.keep()
 
     def _ask(self, _change: Any = None) -> bool:
         """Ask if this is another question than the current one; return whether it is."""
@@ -262,6 +315,7 @@ class Ask(Widget):
                     "read": preview(question), "problems": dict(question.problems),
                     "answers": [views.get(place) for place in range(len(asking.labels))],
                     "since": max(0.0, record.age), "example": EXAMPLE.text,
+                    "rest": any(map(has_rest, question.passages.values())),
                 }
             )  # fmt: skip
 
@@ -277,6 +331,7 @@ def ask(
     top_k: int = 10,
     seed: int = 0,
     height: int | None = None,
+    history: Path | str | None = None,
 ) -> Ask:
     """Ask models about a passage, and watch what they say while it is edited.
 
@@ -299,6 +354,8 @@ def ask(
         Decides among equal scores.
     height : int, optional
         Of the widget, in px; by default it is as high as the answers of all models.
+    history : path, optional
+        A file of questions that `Ask.save_history` wrote, to be asked again.
 
     Returns
     -------
@@ -308,8 +365,8 @@ def ask(
     Raises
     ------
     DataError
-        If there is no model, or something that is none, or a text holds half a surrogate pair. A passage
-        that cannot be read raises nothing:
+        If there is no model, or something that is none, a text holds half a surrogate pair, or the history
+        cannot be read. A passage that cannot be read raises nothing:
         what is wrong shows in the widget and in ``.problem``.
 
     Examples
@@ -328,10 +385,19 @@ def ask(
     changes: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     changes["pairs"] = bool(other) if pairs is None else pairs
     by_name = models_by_name(models)
-    if isinstance(text, str):
-        return Ask(by_name, seed=seed, text=text, **changes, top_k=top_k, height=height)
-    item = _checked_item(text)
-    return Ask(by_name, seed=seed, top_k=top_k, height=height).put(item, **changes)
+    if not isinstance(text, str):
+        _checked_item(text)
+    widget = Ask(by_name, seed=seed, top_k=top_k, height=height)
+    try:
+        if history is not None:
+            widget.load_history(history)
+        if not isinstance(text, str):
+            return widget.put(text, **changes)
+        widget.state = TypedQuestion(text=text, **changes)
+    except BaseException:
+        widget.close()
+        raise
+    return widget
 
 
 def _checked_item(item: Any) -> Item:
@@ -363,192 +429,3 @@ def models_by_name(models: Any) -> dict[str, Any]:
             label = f"{name} ({number})"
         by_name[label] = model
     return by_name
-
-
-# -- what is shown of a question: numbers as words for the page, and the static twin
-
-
-def answer_view(question: Question, answer: Answer, top_k: int) -> dict[str, Any]:
-    """Return what is drawn of one model's answer.
-
-    It has ``seconds``; ``error`` where all went wrong alike, else ``sides``: of each its letter and one
-    cell a version with the ``gain`` between them; and the ``differences`` of two sides by version. A cell
-    has an ``error``, or ``bars`` [word, value, label, in passage, is the word], ``kind`` of the values and
-    ``note`` on them, ``p`` of the target with its ``unit``, ``rank`` and ``ln``. Values of kind ``p`` are
-    probabilities, the others shares of the longest bar.
-    """
-    errors = {reply.get("error") for reply in answer.replies.values()}
-    if len(errors) == 1 and None not in errors:
-        return {"seconds": answer.seconds, "error": errors.pop()}
-    sides = []
-    for side, item in question.passages.items():
-        inside, replies = words_around(item), [answer.replies[side, version] for version in VERSIONS]
-        cells = {v: _cell(reply, item, inside, top_k) for v, reply in zip(VERSIONS, replies, strict=True)}
-        gain = _ratio(*(reply.get("log_prob") for reply in replies))
-        sides.append({"side": side, "word": item.answer, "single": len(item.sentences) == 1,
-                      **cells, "gain": gain})  # fmt: skip
-    view: dict[str, Any] = {"seconds": answer.seconds, "sides": sides, "differences": None}
-    if len(sides) > 1:
-        view["differences"] = {
-            version: _ratio(*(answer.replies[side, version].get("log_prob") for side in "AB"))
-            for version in VERSIONS
-        }
-    return view
-
-
-def _cell(reply: Mapping[str, Any], item: Item, inside: set[str], top_k: int) -> dict[str, Any]:
-    if "error" in reply:
-        return {"error": reply["error"]}
-    kind, values, answer_value = _values(reply, item.answer)
-    words = (reply["top_words"] or [])[:top_k]
-    target = (item.answer or "").casefold()
-    lengths = values if kind == "p" else [length for length, _ in score_bars(values)]
-    bars = [
-        [
-            _readable(w),
-            length,
-            _label(kind, v),
-            w.casefold() in inside,
-            bool(target) and w.casefold() == target,
-        ]
-        for w, length, v in zip(words, lengths, values, strict=False)
-    ]
-    return {"bars": bars, "kind": kind} | _headline(reply, item, kind, answer_value)
-
-
-def _values(reply: Mapping[str, Any], answer: str | None) -> tuple[str, list[float], float | None]:
-    """Return what the bars are of, their values, and that of the target; what is not finite is NaN."""
-    values = [math.nan if v is None or not math.isfinite(v) else v for v in reply["top_log_probs"] or []]
-    answer_value = reply.get("answer_score")
-    if reply["score_type"] != "log_prob":
-        scores = dict(zip(reply["top_words"] or (), values, strict=False))
-        return "score", values, scores.get(answer, answer_value)
-    choices = [-math.inf if v is None else v for v in reply["candidate_scores"] or []]
-    if not choices:
-        answer_value = reply["log_prob"]
-    total = float(np.logaddexp.reduce(choices)) if choices else 0.0
-    if not math.isfinite(total):
-        total = 0.0
-    logs = [-math.inf if math.isnan(v) else v for v in values]
-    shares = [math.exp(min(0.0, v - total)) for v in logs]
-    return (
-        "share" if choices else "p",
-        shares,
-        None if answer_value is None else math.exp(min(0.0, answer_value - total)),
-    )
-
-
-def _label(kind: str, value: float) -> str:
-    return score_text(value) if kind == "score" or math.isnan(value) else probability(value)
-
-
-def _headline(reply: Mapping[str, Any], item: Item, kind: str, answer_value: float | None) -> dict[str, str]:
-    """Say what the bars show and, of the word that is asked for, its value among them, rank and ln p."""
-    n = reply["n_choices"] or reply["vocabulary_size"]
-    among = f"{n or 0:,} {_among(reply, item)}"
-    texts = dict.fromkeys(("p", "unit", "rank", "ln", "note"), "")
-    if not reply["top_words"]:
-        writes = f"; its own continuation: “{reply['prediction']}”" if reply["prediction"] else ""
-        texts["note"] = f"no words to show: this model ranks no vocabulary{writes}"
-    else:
-        what = {"p": "probabilities", "share": "normalised scores, not probabilities"}
-        texts["note"] = f"ranked among {among}; {what.get(kind, 'scores, not probabilities')}"
-    if item.answer is None:
-        return texts
-    if answer_value is not None:
-        texts["p"] = f"{'score ' * (kind == 'score')}{_label(kind, answer_value)}"
-        texts["unit"] = {"p": "probability", "share": f"share of {among}"}.get(kind, "")
-    if (log_prob := reply["log_prob"]) is not None:
-        before = "" if log_prob == (reply.get("answer_score") or log_prob) else ", given the text before it"
-        texts["ln"] = f"ln p {fixed(log_prob, 2)} nats{before}"
-    if reply["known"] is False:
-        size = None if item.candidates else reply["vocabulary_size"]
-        texts["rank"] = f"not in the vocabulary of {size:,}" if size else f"not among the {among}"
-    elif reply["rank"] is not None:
-        place = rank_text(reply["rank"], reply["n_tied"], bound=bool(reply["rank_is_bound"]))
-        texts["rank"] = f"{place}{f' of {n:,}' if n else ''}"
-    return texts
-
-
-def _among(reply: Mapping[str, Any], item: Item) -> str:
-    """Say what kind of words were ranked."""
-    if item.candidates:
-        return "candidates"
-    if reply["candidate_scores"] is not None:
-        return "words of the passage"
-    return "words of the vocabulary" if reply["score_type"] == "log_prob" else "candidate words"
-
-
-def _ratio(one: float | None, other: float | None) -> dict[str, str]:
-    """Say by how much one natural log-probability is above another, and what factor that is."""
-    if one is None or other is None or not math.isfinite(one - other):
-        return _NO_GAIN
-    nats = one - other
-    factor = math.exp(min(abs(nats), 700.0))
-    sign = "×" if nats >= 0 else "÷"  # noqa: RUF001 - a multiplication sign
-    return {"nats": f"{fixed(nats, 2, sign=True)} nats", "factor": f"{sign} {_short(factor)}"}
-
-
-def _short(value: float) -> str:
-    if value < 10:  # noqa: PLR2004 - two digits behind the point
-        return f"{value:.2f}"
-    return f"{value:,.0f}" if value < 1e6 else f"{value:.1e}".replace("e+0", "e").replace("e+", "e")  # noqa: PLR2004
-
-
-def _readable(word: str) -> str:
-    """Write a word of a vocabulary for a reader: quotes and brackets as print has them."""
-    return word if len(word.split()) != 1 or word.startswith("<") else wt.readable(word) or word
-
-
-def preview(question: Question) -> list[dict[str, Any]]:
-    """Return the passages as they were read: context and target sentence in pieces, by side.
-
-    What follows the target sentence is marked ``l``, a difference of two passages ``d``.
-    """
-    sides = []
-    for side, item in question.passages.items():
-        first, end = item.sentences[-1]
-        later = first + len(question.versions[side, "sentence"].text)
-        marks = {"d": question.differences[side], "l": [(later, end)] if later < end else []}
-        context, query = pieces(item, marks)
-        sides.append({"side": side, "context": context, "query": query, "sentences": len(item.sentences),
-                      "word": item.answer, "tokenised": item.tokenised})  # fmt: skip
-    return sides
-
-
-def history_row(number: int, record: AskedQuestion) -> dict[str, Any]:
-    """Return what the list of the history shows of a question."""
-    question = record.question
-    item = next(iter(question.passages.values()))
-    words = list(dict.fromkeys(i.answer for i in question.passages.values() if i.answer is not None))
-    return {"number": number, "time": f"{question.asked:%H:%M:%S}", "word": " / ".join(words),
-            "text": snippet(item, None)[0], "pairs": len(question.passages) > 1}  # fmt: skip
-
-
-def history_page(asking: Asking, records: Sequence[AskedQuestion], *, words: int | None = None) -> str:
-    """Return questions with their answers as HTML that needs neither kernel nor script; all is escaped.
-
-    Of each list so many `words` are shown, all by default.
-    """
-    with asking.lock:
-        questions = [_question(asking, record, words) for record in records]
-    return render("ask/static.html", questions=questions, heads=_HEADS)
-
-
-def _question(asking: Asking, record: AskedQuestion, words: int | None) -> dict[str, Any]:
-    question = record.question
-    views = {p: answer_view(question, answer, asking.top_k) for p, answer in sorted(record.answers.items())}
-    sides = [side for view in views.values() for side in view.get("sides", [])]
-    cells = [side[version] for side in sides for version in VERSIONS]
-    values = [bar[1] for cell in cells if cell.get("kind") == "p" for bar in cell["bars"]]
-    top = max(values, default=1.0) or 1.0
-    for cell in cells:
-        scale = top if cell.get("kind") == "p" else 1.0
-        bars = cell.get("bars", [])[:words]
-        cell["rows"] = [(word, f"{value / scale:.2%}", *rest) for word, value, *rest in bars]
-    labels = asking.labels if question.passages else []
-    return {
-        "time": f"{question.asked:%Y-%m-%d %H:%M:%S}", "read": preview(question),
-        "models": [(label, views.get(place)) for place, label in enumerate(labels)],
-        "problems": list(question.problems.values()),
-    }  # fmt: skip

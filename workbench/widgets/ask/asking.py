@@ -2,44 +2,42 @@
 
 from __future__ import annotations
 
-import re
+import json
 import threading
 import time
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
-from difflib import SequenceMatcher
-from functools import cached_property, partial
+from functools import partial
+from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
-from workbench.items.cells import check_encodable
-from workbench.items.items import Items, items_from_text
-from workbench.items.schema import Item, Span, content_digest, objects
-from workbench.items.text import sentences_around
+from workbench.items.items import Items
+from workbench.items.schema import Item, objects
 from workbench.models.base import Predictor
-from workbench.models.passage import distinct, is_word, passages
+from workbench.models.passage import ReadContext, distinct, is_word, passages
 from workbench.runs.predictions import check_log_probs, typed_predictions
-from workbench.storage.errors import DataError
-
-VERSIONS = ("passage", "sentence")
-"""What a model sees: the whole passage, or the target sentence alone."""
-
-LONGEST = 100_000
-"""Characters that a passage may have."""
+from workbench.storage.errors import DataError, writing
+from workbench.storage.files import write_atomic
+from workbench.widgets.ask.questions import (
+    FORMAT,
+    Key,
+    Question,
+    TypedQuestion,
+    read_history,
+    read_question,
+)
 
 COLUMNS = (
     "prediction", "correct", "rank", "n_tied", "rank_is_bound", "n_choices", "known", "log_prob",
     "score_type", "vocabulary_size", "top_words", "top_log_probs", "candidate_scores",
 )  # fmt: skip
 """What is kept of a row of predictions."""
-
-Key = tuple[str, str]
-"""Side (A, or B of a minimal pair) and version."""
 
 SETTLED = 1.5
 """Seconds without change after which a question is kept."""
@@ -49,192 +47,79 @@ _TYPES = {
     "correct": "boolean", "rank": "Int64", "n_tied": "Int64", "rank_is_bound": "boolean",
     "n_choices": "Int64", "known": "boolean", "log_prob": "float64", "vocabulary_size": "Int64",
 }  # fmt: skip
-_WORD = re.compile(r"\w+(?:['’-]\w+)*|[^\w\s]")  # noqa: RUF001 - both apostrophes
-_MANY = 1500  # words between which differences are looked for
-
-
-class TypedQuestion(NamedTuple):
-    """What a question depends on, as the reader typed it; attributes are those of `Ask`."""
-
-    text: str = ""
-    other: str = ""
-    word: str = ""
-    candidates: str = ""
-    pairs: bool = False
-
-    @property
-    def key(self) -> TypedQuestion:
-        """What tells questions apart: a second passage that is not asked does not count."""
-        return self if self.pairs else self._replace(other="")
-
-
-@dataclass(frozen=True)
-class Question:
-    """A question, read.
-
-    Attributes
-    ----------
-    number : int
-        Of two questions, the one with the higher number is newer.
-    passages, problems : mapping of side to Item, to str
-        The passages that could be read, and why the others could not.
-    versions : mapping of Key to Item
-        What is asked.
-    items : Items
-        The different ones of these; a passage of one sentence is asked once.
-    """
-
-    number: int
-    state: TypedQuestion
-    asked: datetime
-    passages: Mapping[str, Item]
-    problems: Mapping[str, str]
-    versions: Mapping[Key, Item]
-    items: Items
-
-    @cached_property
-    def differences(self) -> dict[str, list[Span]]:
-        """Where the two passages differ, word by word, by side; empty for one passage."""
-        if len(self.passages) < 2:  # noqa: PLR2004 - a pair
-            return {side: [] for side in self.passages}
-        return dict(zip("AB", differences(self.passages["A"].text, self.passages["B"].text), strict=True))
-
-
-def typed_question(item: Item) -> TypedQuestion:
-    """Return an item as it would be typed: the text with ``___``, the target as word, the candidates."""
-    start, end = item.answer_span
-    text = f"{item.text[:start]}___{item.text[end:]}"
-    return TypedQuestion(text, word=item.answer or "", candidates="|".join(item.candidates or ()))
-
-
-def read_question(
-    state: TypedQuestion, number: int = 0, *, sources: Mapping[str, Item] | None = None
-) -> Question:
-    """Read what was typed; what is wrong with a passage stands in ``problems``.
-
-    Where a text is that of a key of `sources`, its sentences and tokens are those of that item.
-    """
-    texts = {"A": state.text} | ({"B": state.other} if state.pairs else {})
-    passages: dict[str, Item] = {}
-    problems: dict[str, str] = {}
-    for side, text in texts.items():
-        if not text.strip():
-            continue
-        try:
-            source = (sources or {}).get(text)
-            passages[side] = item_of(text, word=state.word, candidates=state.candidates, source=source)
-        except DataError as error:
-            problems[side] = str(error).removeprefix("row 0: ")
-    versions = {
-        (side, version): item if version == "passage" else alone(item)
-        for side, item in passages.items()
-        for version in VERSIONS
-    }
-    items = Items.from_records({item.item_id: item for item in versions.values()}.values())
-    return Question(number, state, datetime.now().astimezone(), passages, problems, versions, items)
-
-
-def item_of(text: str, *, word: str = "", candidates: str = "", source: Item | None = None) -> Item:
-    """Return a passage as an item; see `TypedQuestion`.
-
-    The target counts as one more candidate where it is none of them. With a `source`, the item that has
-    this text, only word and candidates are read.
-
-    Raises
-    ------
-    DataError
-        As :func:`workbench.items.items.items_from_text`; or if the passage is longer than `LONGEST`
-        characters.
-    """
-    if len(text) > LONGEST:
-        raise DataError(
-            f"the passage has {len(text):,} characters, expected {LONGEST:,} at most",
-            remedy="leave the beginning out",
-        )
-    item = source or items_from_text(text)[0]
-    if word.strip() or source is not None:
-        item = filled(item, word.strip())
-    choices = [choice.strip() for choice in candidates.split("|")] if candidates.strip() else []
-    if source is not None and candidates == typed_question(source).candidates:
-        choices = list(source.candidates or ())
-    choices += [item.answer] if choices and item.answer is not None else []
-    for what, typed in (("the word", word), ("the list of candidates", candidates)):
-        check_encodable(typed, what)
-    return _named(replace(item, candidates=tuple(dict.fromkeys(filter(None, choices))) or None))
-
-
-def filled(item: Item, word: str) -> Item:
-    """Return the item with another word in the place of its answer or its empty blank; "" empties it."""
-    start, end = item.answer_span
-    text = f"{item.text[:start]}{word}{item.text[end:]}"
-    first, last = item.sentences[-1]
-    longer = len(word) - (end - start)
-    return replace(
-        item, text=text, answer=word or None, answer_span=(start, start + len(word)),
-        sentences=(*item.sentences[:-1], (first, last + longer)),
-    )  # fmt: skip
-
-
-def alone(item: Item) -> Item:
-    """Return the target sentence as an item by itself; a passage of one sentence is the same item.
-
-    Sentences that follow are left out. A question of the Children's Book Test, which has a word class, is one
-    numbered line: all of it is the target sentence.
-    """
-    first, last = item.sentences[-1]
-    start, end = item.answer_span
-    if item.word_class is None:
-        blank = (start - first, end - first)
-        spans = sentences_around(item.text[first:last], blank, tokenised=item.tokenised)
-        last = first + next((stop for _, stop in spans if stop >= max(blank[1], 1)), last - first)
-    text = item.text[first:last]
-    return _named(
-        replace(item, text=text, answer_span=(start - first, end - first), sentences=((0, len(text)),))
-    )
-
-
-def differences(one: str, other: str) -> tuple[list[Span], list[Span]]:
-    """Return the words that two texts do not share, as spans of neighbouring words in each.
-
-    The words are compared in order (:class:`difflib.SequenceMatcher`); in texts of very many
-    words all between the first and the last difference counts as different.
-    """
-    places = [[match.span() for match in _WORD.finditer(text)] for text in (one, other)]
-    a, b = ([text[slice(*span)] for span in spans] for text, spans in zip((one, other), places, strict=True))
-    shorter = min(len(a), len(b))
-    head = next((i for i in range(shorter) if a[i] != b[i]), shorter)
-    tail = next((i for i in range(shorter - head) if a[-1 - i] != b[-1 - i]), shorter - head)
-    inner = [words[head : len(words) - tail] for words in (a, b)]
-    if max(map(len, inner)) > _MANY:
-        operations = [("replace", 0, len(inner[0]), 0, len(inner[1]))]
-    else:
-        operations = list(SequenceMatcher(None, inner[0], inner[1], autojunk=False).get_opcodes())
-    spans: tuple[list[Span], list[Span]] = ([], [])
-    for kind, a0, a1, b0, b1 in operations:
-        for which, first, last in ((0, a0, a1), (1, b0, b1)):
-            if kind != "equal" and first < last:
-                here = places[which][head + first : head + last]
-                spans[which].append((here[0][0], here[-1][1]))
-    return spans
 
 
 class Answer(NamedTuple):
-    """What one model says to a question, after so many seconds: `COLUMNS` or ``{"error": str}`` by `Key`."""
+    """What one model says to a question, after so many seconds: `COLUMNS` or ``{"error": str}`` by `Key`.
+
+    One that is not `final` is followed by another one; its ranks may be lower bounds. `context` is what the
+    model reads.
+    """
 
     seconds: float
     replies: Mapping[Key, Mapping[str, Any]]
+    final: bool = True
+    context: ReadContext | None = None
 
     @property
     def complete(self) -> bool:
-        """Whether nothing went wrong."""
-        return not any("error" in reply for reply in self.replies.values())
+        """Whether it is final and nothing went wrong."""
+        return self.final and not any("error" in reply for reply in self.replies.values())
 
 
-def answers(model: Any, question: Question, *, top_k: int, seed: int) -> dict[Key, dict[str, Any]]:
-    """Ask a model; where that fails, once more for each version, so that one may fail alone."""
-    items = question.items
+Replies = dict[str, dict[str, Any]]
+"""What a model says, by the id of the item."""
+
+
+def answers(model: Any, question: Question, *, top_k: int, seed: int) -> Iterator[Answer]:
+    """Yield a model's answer; where it has to search for exact ranks, one without that search first."""
+    start = time.perf_counter()
+    context = _context(model)
+
+    def answer(replies: Replies, *, final: bool) -> Answer:
+        none = {"error": "the model gave no answer"}
+        by_key = {key: replies.get(item.item_id, none) for key, item in question.versions.items()}
+        return Answer(time.perf_counter() - start, by_key, final, context)
+
+    replies = _quick_replies(model, question.items, top_k, seed)
+    is_open = np.array([_is_open(replies.get(item.item_id), top_k) for item in question.items], dtype=bool)
+    if replies:
+        yield answer(replies, final=not is_open.any())
+    if is_open.any():
+        yield answer(replies | _replies(model, question, is_open, top_k, seed), final=True)
+
+
+def _context(model: Any) -> ReadContext | None:
+    """Return what a model reads; None where it does not say, or fails."""
     try:
-        items = _with_words(model, question)
+        context = getattr(model, "context", None)
+    except Exception:  # noqa: BLE001 - a model of one's own
+        return None
+    return context if isinstance(context, ReadContext) else None
+
+
+def _quick_replies(model: Any, items: Items, top_k: int, seed: int) -> Replies:
+    """Return what a model says without a search for exact ranks; nothing where it needs none, or fails."""
+    try:
+        quick = model.quick(items) if isinstance(model, Predictor) else None
+        return {} if quick is None else _rows(quick, items, top_k, seed)
+    except BaseException:  # noqa: BLE001 - the model itself says what is wrong
+        return {}
+
+
+def _is_open(reply: Mapping[str, Any] | None, top_k: int) -> bool:
+    """Return whether the rank is a bound, or there are fewer best words than were asked for."""
+    if reply is None or reply["rank_is_bound"]:
+        return True
+    n_words = reply["n_choices"] or reply["vocabulary_size"] or top_k
+    return len(reply["top_words"] or ()) < min(top_k, n_words)
+
+
+def _replies(model: Any, question: Question, mask: npt.NDArray[np.bool_], top_k: int, seed: int) -> Replies:
+    """Ask a model about some items; where that fails, about each alone, so that one may fail alone."""
+    items = question.items.where(mask)
+    try:
+        items = _with_words(model, question, items)
         replies = _rows(model, items, top_k, seed)
     except BaseException as error:  # noqa: BLE001 - whatever a model does, the others go on
         replies = {item.item_id: {"error": error_text(error)} for item in items}
@@ -244,13 +129,11 @@ def answers(model: Any, question: Question, *, top_k: int, seed: int) -> dict[Ke
                     replies |= _rows(model, items[place : place + 1], top_k, seed)
                 except BaseException as alone_error:  # noqa: BLE001
                     replies[item_id] = {"error": error_text(alone_error)}
-    none = {"error": "the model gave no answer"}
-    return {key: replies.get(item.item_id, none) for key, item in question.versions.items()}
+    return replies
 
 
-def _with_words(model: Any, question: Question) -> Items:
+def _with_words(model: Any, question: Question, items: Items) -> Items:
     """Return what is asked; a model without words of its own ranks those of the passages and the target."""
-    items = question.items
     if not isinstance(model, Predictor) or model.vocabulary is not None:
         return items
     if items.frame["candidates"].notna().any() or model.choices(items) is not None:
@@ -297,12 +180,6 @@ def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _named(item: Item) -> Item:
-    """Give an item an id that depends on what is asked and nothing else."""
-    parts: Sequence[Any] = (item.text, item.answer_span, item.sentences, item.candidates, item.tokenised)
-    return replace(item, item_id=f"{item.dataset}/{item.split}/{content_digest(*parts)}")
-
-
 # -- the answers of several models
 
 
@@ -329,7 +206,8 @@ class Asking:
     """Questions to several models, of which each computes in a thread of its own.
 
     A model that computes is never interrupted: when it is done, an answer to an outdated question is dropped
-    and it goes on with the newest one. The threads end when this is closed or no longer used.
+    and it goes on with the newest one. A model may answer in two steps (see `answers`); the second one is not
+    begun where a newer question has come. The threads end when this is closed or no longer used.
 
     Parameters
     ----------
@@ -368,15 +246,15 @@ class Asking:
 
     # -- asking
 
-    def ask(self, state: TypedQuestion) -> AskedQuestion:
-        """Ask all models, and return at once; answers that the history has are taken from there."""
+    def ask(self, state: TypedQuestion, *, anew: bool = False) -> AskedQuestion:
+        """Ask all models, and return at once; answers that the history has are taken, unless asked `anew`."""
         question = read_question(state, sources=self.sources)
         with self.lock:
             self._number += 1
             old = self._kept(state)
             if old is not None:
                 question = old.question
-            known = {} if old is None else {i: a for i, a in old.answers.items() if a.complete}
+            known = {} if old is None or anew else {i: a for i, a in old.answers.items() if a.complete}
             record = AskedQuestion(replace(question, number=self._number, state=state), known)
             self.current = record
             self._tell("asked", record)
@@ -404,7 +282,12 @@ class Asking:
     @property
     def complete(self) -> bool:
         """Whether every model has answered the current question."""
-        return bool(self.current.question.passages) and len(self.current.answers) == len(self.models)
+        return self._asked and len(self._final) == len(self.models)
+
+    @property
+    def _final(self) -> set[int]:
+        """Return the places of the models that have said all to the current question."""
+        return {place for place, answer in self.current.answers.items() if answer.final}
 
     def wait(self, timeout: float | None = None) -> None:
         """Wait until every model has answered the current question, and keep it; see `Ask.wait`."""
@@ -416,7 +299,7 @@ class Asking:
                 problems = self.current.question.problems.values()
                 raise DataError("; ".join(problems) or "there is no passage", remedy="set .text")
             if not done:
-                slow = [label for i, label in enumerate(self.labels) if i not in self.current.answers]
+                slow = [label for i, label in enumerate(self.labels) if i not in self._final]
                 raise TimeoutError(f"still thinking after {timeout:g} s: {', '.join(slow)}")
             self._keep(self.current)
 
@@ -452,6 +335,35 @@ class Asking:
     def _kept(self, state: TypedQuestion) -> AskedQuestion | None:
         return next((r for r in self.history if r.question.state.key == state.key), None)
 
+    def past(self, number: Any) -> AskedQuestion:
+        """Return a question of the history, the first of which is 1."""
+        n = len(self.history)
+        if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= n:
+            raise DataError(f"the history has no question {number!r:.80}", remedy=f"it has {n} questions")
+        return self.history[number - 1]
+
+    def save(self, path: Path | str) -> None:
+        """Write the history as JSON, from which `load` reads the questions."""
+        with self.lock:
+            questions: list[dict[str, Any]] = [
+                {"time": record.question.asked.isoformat(), **record.question.state._asdict(),
+                 "answers": _finite(self._rows([record]))}
+                for record in self.history
+            ]  # fmt: skip
+        text = json.dumps({"format": FORMAT, "questions": questions}, indent=1, allow_nan=False)
+        with writing(path, "this history"):
+            write_atomic(Path(path), text)
+
+    def load(self, path: Path | str) -> None:
+        """Add the questions of a file that `save` wrote; they have no answers before they are asked."""
+        questions = read_history(path)
+        with self.lock:
+            for question in questions:
+                if self._kept(question.state) is None:
+                    self.history.append(AskedQuestion(question, settled=True))
+            if questions:
+                self._tell("kept", self.history[-1])
+
     def items(self) -> Items:
         """Return the passages of the history as items, each once."""
         with self.lock:
@@ -479,23 +391,27 @@ class Asking:
 
     def frame(self, records: Sequence[AskedQuestion]) -> pd.DataFrame:
         """Return one row a question (from 1), model, side and version; see `Ask.to_frame`."""
-        rows: list[dict[str, Any]] = []
         with self.lock:
-            for number, record in enumerate(records, 1):
-                versions = record.question.versions
-                for place, answer in sorted(record.answers.items()):
-                    for (side, version), reply in answer.replies.items():
-                        item = versions[side, version]
-                        rows.append({
-                            "question": number, "model": self.labels[place], "side": side,
-                            "version": version, "item_id": item.item_id, "text": item.text,
-                            "word": item.answer, "seconds": answer.seconds, **reply,
-                        })  # fmt: skip
+            rows = self._rows(records)
         first = ("question", "model", "side", "version", "item_id", "text", "word")
         cells = {name: objects([row.get(name) for row in rows]) for name in (*first, *COLUMNS, *_LAST)}
         texts = (*first[1:], "prediction", "score_type", "error")
         types = {"question": "int64", "seconds": "float64"} | _TYPES | dict.fromkeys(texts, "str")
         return pd.DataFrame(cells).astype(types)
+
+    def _rows(self, records: Sequence[AskedQuestion]) -> list[dict[str, Any]]:
+        """Return what the models said to questions, one row a question, model, side and version."""
+        return [
+            {
+                "question": number, "model": self.labels[place], "side": side, "version": version,
+                "item_id": record.question.versions[side, version].item_id,
+                "text": record.question.versions[side, version].text,
+                "word": record.question.versions[side, version].answer, "seconds": answer.seconds, **reply,
+            }
+            for number, record in enumerate(records, 1)
+            for place, answer in sorted(record.answers.items())
+            for (side, version), reply in answer.replies.items()
+        ]  # fmt: skip
 
     # -- the threads
 
@@ -533,19 +449,30 @@ class Asking:
             self.tell(kind, record, place)
 
 
+def _finite(value: Any) -> Any:
+    """Return what JSON can hold: infinities as text."""
+    if isinstance(value, dict):
+        return {name: _finite(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_finite(each) for each in value]
+    return str(value) if isinstance(value, float) and not np.isfinite(value) else value
+
+
 def _work(
-    asking: weakref.ref[Asking], place: int, inbox: Inbox, ask: Callable[[Question], Mapping[Key, Any]]
+    asking: weakref.ref[Asking], place: int, inbox: Inbox, ask: Callable[[Question], Iterator[Answer]]
 ) -> None:
     """Answer what comes into the box until its end; nothing here keeps the `Asking` alive."""
     while (record := _newest(inbox)) is not None:
-        if place in record.answers or not record.question.passages:
+        known = record.answers.get(place)
+        if (known is not None and known.final) or not record.question.passages:
             continue
-        start = time.perf_counter()
-        replies = ask(record.question)
-        answer = Answer(time.perf_counter() - start, replies)
-        if (owner := asking()) is not None:
-            owner.take(place, record.question.number, answer)
-        del owner, record
+        for answer in ask(record.question):
+            owner = asking()
+            if owner is None or not owner.take(place, record.question.number, answer):
+                break  # the rest is no longer asked for
+            del owner
+        owner = None
+        del record
 
 
 def _newest(inbox: Inbox) -> AskedQuestion | None:

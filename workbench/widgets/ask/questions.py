@@ -1,0 +1,243 @@
+"""Questions as they are typed, read into items; and a file of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from difflib import SequenceMatcher
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from workbench.items.cells import check_encodable
+from workbench.items.items import Items, items_from_text
+from workbench.items.schema import Item, Span, content_digest
+from workbench.items.text import is_encodable, sentences_around
+from workbench.storage.errors import DataError, reading
+from workbench.storage.files import read_json
+
+VERSIONS = ("passage", "sentence")
+"""What a model sees: the whole passage, or the target sentence alone."""
+
+LONGEST = 100_000
+"""Characters that a passage may have."""
+
+Key = tuple[str, str]
+"""Side (A, or B of a minimal pair) and version."""
+
+FORMAT = "workbench ask history 1"
+"""What a file of questions begins with."""
+
+_WORD = re.compile(r"\w+(?:['’-]\w+)*|[^\w\s]")  # noqa: RUF001 - both apostrophes
+_MANY = 1500  # words between which differences are looked for
+
+
+class TypedQuestion(NamedTuple):
+    """What a question depends on, as the reader typed it; attributes are those of `Ask`."""
+
+    text: str = ""
+    other: str = ""
+    word: str = ""
+    candidates: str = ""
+    pairs: bool = False
+
+    @property
+    def key(self) -> TypedQuestion:
+        """What tells questions apart: a second passage that is not asked does not count."""
+        return self if self.pairs else self._replace(other="")
+
+
+_EMPTY = TypedQuestion()
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question, read.
+
+    Attributes
+    ----------
+    number : int
+        Of two questions, the one with the higher number is newer.
+    passages, problems : mapping of side to Item, to str
+        The passages that could be read, and why the others could not.
+    versions : mapping of Key to Item
+        What is asked.
+    items : Items
+        The different ones of these; a passage of one sentence is asked once.
+    """
+
+    number: int
+    state: TypedQuestion
+    asked: datetime
+    passages: Mapping[str, Item]
+    problems: Mapping[str, str]
+    versions: Mapping[Key, Item]
+    items: Items
+
+    @cached_property
+    def differences(self) -> dict[str, list[Span]]:
+        """Where the two passages differ, word by word, by side; empty for one passage."""
+        if len(self.passages) < 2:  # noqa: PLR2004 - a pair
+            return {side: [] for side in self.passages}
+        return dict(zip("AB", differences(self.passages["A"].text, self.passages["B"].text), strict=True))
+
+
+def typed_question(item: Item) -> TypedQuestion:
+    """Return an item as it would be typed: the text with ``___``, the target as word, the candidates."""
+    start, end = item.answer_span
+    text = f"{item.text[:start]}___{item.text[end:]}"
+    return TypedQuestion(text, word=item.answer or "", candidates="|".join(item.candidates or ()))
+
+
+def read_question(
+    state: TypedQuestion, number: int = 0, *, sources: Mapping[str, Item] | None = None
+) -> Question:
+    """Read what was typed; what is wrong with a passage stands in ``problems``.
+
+    Where a text is that of a key of `sources`, its sentences and tokens are those of that item.
+    """
+    texts = {"A": state.text} | ({"B": state.other} if state.pairs else {})
+    passages: dict[str, Item] = {}
+    problems: dict[str, str] = {}
+    for side, text in texts.items():
+        if not text.strip():
+            continue
+        try:
+            source = (sources or {}).get(text)
+            passages[side] = item_of(text, word=state.word, candidates=state.candidates, source=source)
+        except DataError as error:
+            problems[side] = str(error).removeprefix("row 0: ")
+    versions = {
+        (side, version): item if version == "passage" else alone(item)
+        for side, item in passages.items()
+        for version in VERSIONS
+    }
+    items = Items.from_records({item.item_id: item for item in versions.values()}.values())
+    return Question(number, state, datetime.now().astimezone(), passages, problems, versions, items)
+
+
+def item_of(text: str, *, word: str = "", candidates: str = "", source: Item | None = None) -> Item:
+    """Return a passage as an item; see `TypedQuestion`.
+
+    The target counts as one more candidate where it is none of them. With a `source`, the item that has
+    this text, only word and candidates are read.
+
+    Raises
+    ------
+    DataError
+        As :func:`workbench.items.items.items_from_text`; or if the passage is longer than `LONGEST`
+        characters.
+    """
+    if len(text) > LONGEST:
+        raise DataError(
+            f"the passage has {len(text):,} characters, expected {LONGEST:,} at most",
+            remedy="leave the beginning out",
+        )
+    item = source or items_from_text(text)[0]
+    if word.strip() or source is not None:
+        item = filled(item, word.strip())
+    choices = [choice.strip() for choice in candidates.split("|")] if candidates.strip() else []
+    if source is not None and candidates == typed_question(source).candidates:
+        choices = list(source.candidates or ())
+    choices += [item.answer] if choices and item.answer is not None else []
+    for what, typed in (("the word", word), ("the list of candidates", candidates)):
+        check_encodable(typed, what)
+    return _named(replace(item, candidates=tuple(dict.fromkeys(filter(None, choices))) or None))
+
+
+def filled(item: Item, word: str) -> Item:
+    """Return the item with another word in the place of its answer or its empty blank; "" empties it."""
+    start, end = item.answer_span
+    text = f"{item.text[:start]}{word}{item.text[end:]}"
+    first, last = item.sentences[-1]
+    longer = len(word) - (end - start)
+    return replace(
+        item, text=text, answer=word or None, answer_span=(start, start + len(word)),
+        sentences=(*item.sentences[:-1], (first, last + longer)),
+    )  # fmt: skip
+
+
+def alone(item: Item) -> Item:
+    """Return the target sentence as an item by itself; a passage of one sentence is the same item.
+
+    Sentences that follow are left out. A question of the Children's Book Test, which has a word class, is one
+    numbered line: all of it is the target sentence.
+    """
+    first, last = item.sentences[-1]
+    start, end = item.answer_span
+    if item.word_class is None:
+        blank = (start - first, end - first)
+        spans = sentences_around(item.text[first:last], blank, tokenised=item.tokenised)
+        last = first + next((stop for _, stop in spans if stop >= max(blank[1], 1)), last - first)
+    text = item.text[first:last]
+    return _named(
+        replace(item, text=text, answer_span=(start - first, end - first), sentences=((0, len(text)),))
+    )
+
+
+def differences(one: str, other: str) -> tuple[list[Span], list[Span]]:
+    """Return the words that two texts do not share, as spans of neighbouring words in each.
+
+    The words are compared in order (:class:`difflib.SequenceMatcher`); in texts of very many
+    words all between the first and the last difference counts as different.
+    """
+    places = [[match.span() for match in _WORD.finditer(text)] for text in (one, other)]
+    a, b = ([text[slice(*span)] for span in spans] for text, spans in zip((one, other), places, strict=True))
+    shorter = min(len(a), len(b))
+    head = next((i for i in range(shorter) if a[i] != b[i]), shorter)
+    tail = next((i for i in range(shorter - head) if a[-1 - i] != b[-1 - i]), shorter - head)
+    inner = [words[head : len(words) - tail] for words in (a, b)]
+    if max(map(len, inner)) > _MANY:
+        operations = [("replace", 0, len(inner[0]), 0, len(inner[1]))]
+    else:
+        operations = list(SequenceMatcher(None, inner[0], inner[1], autojunk=False).get_opcodes())
+    spans: tuple[list[Span], list[Span]] = ([], [])
+    for kind, a0, a1, b0, b1 in operations:
+        for which, first, last in ((0, a0, a1), (1, b0, b1)):
+            if kind != "equal" and first < last:
+                here = places[which][head + first : head + last]
+                spans[which].append((here[0][0], here[-1][1]))
+    return spans
+
+
+def _named(item: Item) -> Item:
+    """Give an item an id that depends on what is asked and nothing else."""
+    parts: Sequence[Any] = (item.text, item.answer_span, item.sentences, item.candidates, item.tokenised)
+    return replace(item, item_id=f"{item.dataset}/{item.split}/{content_digest(*parts)}")
+
+
+def read_history(path: Path | str) -> list[Question]:
+    """Return the questions of a file that `Asking.save` wrote; nothing else of it is used.
+
+    Raises
+    ------
+    DataError
+        If the file cannot be read or is not such a history, or one of its questions cannot be asked.
+    """
+    what, remedy = "this history of questions", "save it again with save_history"
+    data = read_json(path, what)
+    with reading(path, what, remedy=remedy):
+        if data["format"] != FORMAT:
+            raise DataError(f"expected the format {FORMAT!r}, got {data['format']!r:.80}", file=path)
+        entries = [_typed(entry) for entry in data["questions"]]
+    questions = []
+    for number, (state, asked) in enumerate(entries, 1):
+        question = read_question(state)
+        if question.problems or not question.passages:
+            problem = "; ".join(question.problems.values()) or "there is no passage"
+            raise DataError(f"question {number} cannot be asked: {problem}", file=path, remedy=remedy)
+        questions.append(replace(question, asked=asked))
+    return questions
+
+
+def _typed(entry: Mapping[str, Any]) -> tuple[TypedQuestion, datetime]:
+    """Return a question of a file, and when it was asked; TypeError or ValueError where it is none."""
+    state = TypedQuestion(**{name: entry[name] for name in TypedQuestion._fields})
+    for name, value in state._asdict().items():
+        if type(value) is not type(getattr(_EMPTY, name)):
+            raise TypeError(f"{name} is {value!r:.80}")
+        if isinstance(value, str) and not is_encodable(value):
+            raise ValueError(f"{name} holds half a surrogate pair")
+    return state, datetime.fromisoformat(entry["time"]).astimezone()

@@ -1,0 +1,322 @@
+"""What is shown of questions and answers: numbers as words for the page, and the static twin."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from workbench.items import text as wt
+from workbench.items.pieces import pieces
+from workbench.items.schema import Item
+from workbench.models.passage import ReadContext, is_word
+from workbench.render.numbers import fixed, probability, rank_text
+from workbench.widgets.ask.asking import Answer, AskedQuestion, Asking
+from workbench.widgets.ask.questions import VERSIONS, Question
+from workbench.widgets.shared.passages import score_bars, score_text, snippet, words_around
+from workbench.widgets.shared.widget import render
+
+_HEADS = {"passage": "whole passage", "sentence": "target sentence alone"}
+_ALL = ReadContext("both")
+_LEFT_OUT = "{n:,} older questions are not shown here; save_history writes all of them to a file."
+_QUOTED = 5  # words that are quoted, at most
+_NO_GAIN = {"nats": "", "factor": ""}
+_PAST = (
+    '<div class="was"><table class="past"><caption>History</caption><tr><th scope="col">question</th>'
+    '<th scope="col">time</th><th scope="col">passage</th><th scope="col">word</th>'
+    '<th scope="col">models, from the whole passage</th></tr>{rows}</table><p class="n">{note}</p></div>'
+)
+
+
+def answer_view(question: Question, answer: Answer, top_k: int) -> dict[str, Any]:
+    """Return what is drawn of one model's answer.
+
+    It has ``seconds`` and whether it is ``final``; ``error`` where all went wrong alike, else the ``heads``
+    of the versions and ``sides``: of each its letter and one cell a version with the ``gain`` between them;
+    and the ``differences`` of two sides by version. A cell has an ``error``, or ``bars`` [word, value, label,
+    in passage, is the word], ``kind`` of the values and ``note`` on them, ``reads`` (what the model reads of
+    the passage), ``p`` of the target with its ``unit``, ``rank`` and ``ln``. Values of kind ``p`` are
+    probabilities, the others shares of the longest bar.
+    """
+    errors = {reply.get("error") for reply in answer.replies.values()}
+    if len(errors) == 1 and None not in errors:
+        return {"seconds": answer.seconds, "final": answer.final, "error": errors.pop()}
+    sides = []
+    for side, item in question.passages.items():
+        inside, replies = words_around(item), [answer.replies[side, version] for version in VERSIONS]
+        cells = {v: _cell(reply, item, inside, top_k) for v, reply in zip(VERSIONS, replies, strict=True)}
+        for version, reply in zip(VERSIONS, replies, strict=True):
+            if "error" not in reply:
+                cells[version]["reads"] = _what_is_read(answer.context, question, side, version, reply)
+                if reply["rank_is_bound"] and not answer.final:
+                    cells[version]["rank"] += "; exact rank: computing …"
+        gain = _ratio(*(reply.get("log_prob") for reply in replies))
+        sides.append({"side": side, "word": item.answer, "single": len(item.sentences) == 1,
+                      **cells, "gain": gain})  # fmt: skip
+    heads = {version: _head(answer.context, question, version) for version in VERSIONS}
+    view: dict[str, Any] = {
+        "seconds": answer.seconds, "final": answer.final, "heads": heads, "sides": sides, "differences": None,
+    }  # fmt: skip
+    if len(sides) > 1:
+        view["differences"] = {
+            version: _ratio(*(answer.replies[side, version].get("log_prob") for side in "AB"))
+            for version in VERSIONS
+        }
+    return view
+
+
+def _head(context: ReadContext | None, question: Question, version: str) -> str:
+    """Say what a model reads of a version: all of it, or which part."""
+    items = [item for (_, name), item in question.versions.items() if name == version]
+    if context is None or all(len(context.spans(i)) == len(_ALL.spans(i)) for i in map(_words_only, items)):
+        return _HEADS[version]
+    if context.side == "none":
+        return "nothing of the passage"
+    where = "before" if context.side == "before" else "around"
+    if context.words is not None:
+        return f"{f'{context.words:,} words' if context.words > 1 else 'word'} {where} the blank"
+    part = "target sentence" if context.sentence or version == "sentence" else "passage"
+    return f"{part} {where} the blank" if context.side == "before" else part
+
+
+def _what_is_read(
+    context: ReadContext | None, question: Question, side: str, version: str, reply: Mapping[str, Any]
+) -> str:
+    """Say which words of a passage a model reads, and whether it scores those after the blank."""
+    if context is None:
+        return "the model does not say what it reads"
+    item = question.versions[side, version]
+    spans = [span for span in context.spans(item) if is_word(item.text[slice(*span)])]
+    where = {"before": "before the blank", "both": "around the blank", "none": "of the passage"}[context.side]
+    n_words = f"{len(spans):,} {'word' if len(spans) == 1 else 'words'}"
+    read = f"reads {n_words if spans else 'nothing'} {where}"
+    if 0 < len(spans) <= _QUOTED and context.side == "before":
+        read += f": “{item.text[spans[0][0] : spans[-1][1]]}”"
+    if context.side != "before" or not _words_follow(item):
+        return read
+    later = question.versions[side, "sentence"].text != item.text[item.sentences[-1][0] :]
+    rest = "rest of the passage" if later and version == "passage" else "rest of the sentence"
+    if reply["candidate_scores"] is None or not context.scores_rest:
+        return f"{read}; the {rest} is neither read nor scored"
+    return f"{read}; each candidate is scored with the {rest}"
+
+
+def has_rest(item: Item) -> bool:
+    """Return whether words follow the blank of an item that has no candidates."""
+    return item.candidates is None and _words_follow(item)
+
+
+def _words_follow(item: Item) -> bool:
+    """Return whether words follow the blank."""
+    return any(map(is_word, item.text[item.answer_span[1] :].split()))
+
+
+def _words_only(item: Item) -> Item:
+    """Return an item without the punctuation that ends it."""
+    end = item.answer_span[1]
+    if _words_follow(item):
+        return item
+    *sentences, (first, _) = item.sentences
+    return replace(item, text=item.text[:end], sentences=(*sentences, (first, end)))
+
+
+def _cell(reply: Mapping[str, Any], item: Item, inside: set[str], top_k: int) -> dict[str, Any]:
+    if "error" in reply:
+        return {"error": reply["error"]}
+    kind, values, answer_value = _values(reply, item.answer)
+    words = (reply["top_words"] or [])[:top_k]
+    target = (item.answer or "").casefold()
+    lengths = values if kind == "p" else [length for length, _ in score_bars(values)]
+    bars = [
+        [
+            _readable(w),
+            length,
+            _label(kind, v),
+            w.casefold() in inside,
+            bool(target) and w.casefold() == target,
+        ]
+        for w, length, v in zip(words, lengths, values, strict=False)
+    ]
+    return {"bars": bars, "kind": kind} | _headline(reply, item, kind, answer_value)
+
+
+def _values(reply: Mapping[str, Any], answer: str | None) -> tuple[str, list[float], float | None]:
+    """Return what the bars are of, their values, and that of the target; what is not finite is NaN."""
+    values = [math.nan if v is None or not math.isfinite(v) else v for v in reply["top_log_probs"] or []]
+    answer_value = reply.get("answer_score")
+    if reply["score_type"] != "log_prob":
+        scores = dict(zip(reply["top_words"] or (), values, strict=False))
+        return "score", values, scores.get(answer, answer_value)
+    choices = [-math.inf if v is None else v for v in reply["candidate_scores"] or []]
+    if not choices:
+        answer_value = reply["log_prob"]
+    total = float(np.logaddexp.reduce(choices)) if choices else 0.0
+    if not math.isfinite(total):
+        total = 0.0
+    logs = [-math.inf if math.isnan(v) else v for v in values]
+    shares = [math.exp(min(0.0, v - total)) for v in logs]
+    return (
+        "share" if choices else "p",
+        shares,
+        None if answer_value is None else math.exp(min(0.0, answer_value - total)),
+    )
+
+
+def _label(kind: str, value: float) -> str:
+    return score_text(value) if kind == "score" or math.isnan(value) else probability(value)
+
+
+def _headline(reply: Mapping[str, Any], item: Item, kind: str, answer_value: float | None) -> dict[str, str]:
+    """Say what the bars show and, of the word that is asked for, its value among them, rank and ln p."""
+    n = reply["n_choices"] or reply["vocabulary_size"]
+    among = f"{n or 0:,} {_among(reply, item)}"
+    texts = dict.fromkeys(("p", "unit", "rank", "ln", "note"), "")
+    if not reply["top_words"]:
+        writes = f"; its own continuation: “{reply['prediction']}”" if reply["prediction"] else ""
+        texts["note"] = f"no words to show: this model ranks no vocabulary{writes}"
+    else:
+        what = {"p": "probabilities", "share": "normalised scores, not probabilities"}
+        texts["note"] = f"ranked among {among}; {what.get(kind, 'scores, not probabilities')}"
+    if item.answer is None:
+        return texts
+    if answer_value is not None:
+        texts["p"] = f"{'score ' * (kind == 'score')}{_label(kind, answer_value)}"
+        texts["unit"] = {"p": "probability", "share": f"share of {among}"}.get(kind, "")
+    if (log_prob := reply["log_prob"]) is not None:
+        before = "" if log_prob == (reply.get("answer_score") or log_prob) else ", given the text before it"
+        texts["ln"] = f"ln p {fixed(log_prob, 2)} nats{before}"
+    if reply["known"] is False:
+        size = None if item.candidates else reply["vocabulary_size"]
+        texts["rank"] = f"not in the vocabulary of {size:,}" if size else f"not among the {among}"
+    elif reply["rank"] is not None:
+        place = rank_text(reply["rank"], reply["n_tied"], bound=bool(reply["rank_is_bound"]))
+        texts["rank"] = f"{place}{f' of {n:,}' if n else ''}"
+    return texts
+
+
+def _among(reply: Mapping[str, Any], item: Item) -> str:
+    """Say what kind of words were ranked."""
+    if item.candidates:
+        return "candidates"
+    if reply["candidate_scores"] is not None:
+        return "words of the passage"
+    return "words of the vocabulary" if reply["score_type"] == "log_prob" else "candidate words"
+
+
+def _ratio(one: float | None, other: float | None) -> dict[str, str]:
+    """Say by how much one natural log-probability is above another, and what factor that is."""
+    if one is None or other is None or not math.isfinite(one - other):
+        return _NO_GAIN
+    nats = one - other
+    factor = math.exp(min(abs(nats), 700.0))
+    sign = "×" if nats >= 0 else "÷"  # noqa: RUF001 - a multiplication sign
+    return {"nats": f"{fixed(nats, 2, sign=True)} nats", "factor": f"{sign} {_short(factor)}"}
+
+
+def _short(value: float) -> str:
+    if value < 10:  # noqa: PLR2004 - two digits behind the point
+        return f"{value:.2f}"
+    return f"{value:,.0f}" if value < 1e6 else f"{value:.1e}".replace("e+0", "e").replace("e+", "e")  # noqa: PLR2004
+
+
+def _readable(word: str) -> str:
+    """Write a word of a vocabulary for a reader: quotes and brackets as print has them."""
+    return word if len(word.split()) != 1 or word.startswith("<") else wt.readable(word) or word
+
+
+def preview(question: Question) -> list[dict[str, Any]]:
+    """Return the passages as they were read: context and target sentence in pieces, by side.
+
+    What follows the target sentence is marked ``l``, a difference of two passages ``d``.
+    """
+    sides = []
+    for side, item in question.passages.items():
+        first, end = item.sentences[-1]
+        later = first + len(question.versions[side, "sentence"].text)
+        marks = {"d": question.differences[side], "l": [(later, end)] if later < end else []}
+        context, query = pieces(item, marks)
+        sides.append({"side": side, "context": context, "query": query, "sentences": len(item.sentences),
+                      "word": item.answer, "tokenised": item.tokenised})  # fmt: skip
+    return sides
+
+
+def history_row(number: int, record: AskedQuestion) -> dict[str, Any]:
+    """Return what the list of the history shows of a question."""
+    question = record.question
+    item = next(iter(question.passages.values()))
+    words = list(dict.fromkeys(i.answer for i in question.passages.values() if i.answer is not None))
+    return {"number": number, "time": f"{question.asked:%H:%M:%S}", "word": " / ".join(words),
+            "text": snippet(item, None)[0], "pairs": len(question.passages) > 1,
+            "candidates": len(item.candidates or ())}  # fmt: skip
+
+
+def history_page(asking: Asking, records: Sequence[AskedQuestion], *, words: int | None = None) -> str:
+    """Return questions with their answers as HTML that needs neither kernel nor script; all is escaped.
+
+    Of each list so many `words` are shown, all by default.
+    """
+    with asking.lock:
+        questions = [_question(asking, record, words) for record in records]
+    return render("ask/static.html", questions=questions)
+
+
+def past_table(asking: Asking, room: int) -> str:
+    """Return the history as an HTML table of at most so many bytes: the newest questions, escaped."""
+    rows: list[str] = []
+    room -= len(_PAST.format(rows="", note=_LEFT_OUT.format(n=len(asking.history))).encode())
+    for number, record in reversed(list(enumerate(asking.history, 1))):
+        row = render("ask/past.html", **_past(asking, number, record))
+        room -= len(row.encode())
+        if room < 0:
+            break
+        rows.append(row)
+    n_left = len(asking.history) - len(rows)
+    note = _LEFT_OUT.format(n=n_left) if n_left else ""
+    return _PAST.format(rows="".join(rows), note=note) if asking.history else ""
+
+
+def _past(asking: Asking, number: int, record: AskedQuestion) -> dict[str, Any]:
+    question = record.question
+    answers = []
+    for place, answer in sorted(record.answers.items()):
+        lines = []
+        for side, item in question.passages.items():
+            reply = answer.replies[side, "passage"]
+            if "error" in reply:
+                lines.append(reply["error"])
+                continue
+            kind, _, value = _values(reply, item.answer)
+            texts = _headline(reply, item, kind, value)
+            best = f"best “{reply['prediction']}”"
+            lines.append(", ".join(filter(None, (best, texts["rank"], texts["ln"]))))
+        answers.append((asking.labels[place], " | ".join(lines)))
+    words = dict.fromkeys(item.answer for item in question.passages.values() if item.answer is not None)
+    return {
+        "number": number, "time": f"{question.asked:%Y-%m-%d %H:%M:%S}", "word": " / ".join(words),
+        "texts": [f"{side}: {text}" if len(question.passages) > 1 else text
+                  for side, text in zip(question.passages, (question.state.text, question.state.other),
+                                        strict=False)],
+        "candidates": question.state.candidates, "answers": answers,
+    }  # fmt: skip
+
+
+def _question(asking: Asking, record: AskedQuestion, words: int | None) -> dict[str, Any]:
+    question = record.question
+    views = {p: answer_view(question, answer, asking.top_k) for p, answer in sorted(record.answers.items())}
+    sides = [side for view in views.values() for side in view.get("sides", [])]
+    cells = [side[version] for side in sides for version in VERSIONS]
+    values = [bar[1] for cell in cells if cell.get("kind") == "p" for bar in cell["bars"]]
+    top = max(values, default=1.0) or 1.0
+    for cell in cells:
+        scale = top if cell.get("kind") == "p" else 1.0
+        bars = cell.get("bars", [])[:words]
+        cell["rows"] = [(word, f"{value / scale:.2%}", *rest) for word, value, *rest in bars]
+    labels = asking.labels if question.passages else []
+    return {
+        "time": f"{question.asked:%Y-%m-%d %H:%M:%S}", "read": preview(question),
+        "models": [(label, views.get(place)) for place, label in enumerate(labels)],
+        "problems": list(question.problems.values()),
+    }  # fmt: skip
