@@ -45,16 +45,18 @@ SCHEMA = pa.schema(
         ("greedy_correct", pa.bool_()),
         ("rank_is_bound", pa.bool_()),
         ("attention", pa.list_(pa.float64())),
+        ("in_training", pa.bool_()),
     ]
 )
 COLUMNS = tuple(SCHEMA.names)
-OPTIONAL = ("prompt", "log_prob_uncorrected", "greedy_correct", "rank_is_bound", "attention")
+OPTIONAL = ("prompt", "log_prob_uncorrected", "greedy_correct", "rank_is_bound", "attention", "in_training")
 """Columns that a frame may lack; they are null then.
 
 ``prompt`` tells (as JSON) what stood before the passage, ``log_prob_uncorrected`` is the log-probability of
 the answer's sub-tokens, whatever goes on after them, ``greedy_correct`` whether each of these was the most
-probable one, ``rank_is_bound`` whether the rank is at least what ``rank`` says, and ``attention`` has one
-weight a token of the item (see :func:`workbench.items.tokens.tokens`).
+probable one, ``rank_is_bound`` whether the rank is at least what ``rank`` says, ``attention`` has one
+weight a token of the item (see :func:`workbench.items.tokens.tokens`), and ``in_training`` tells whether all
+of the item's passage stands in the texts that the model was fitted on.
 """
 CHECKED = (
     "item_id", "answer", "model", "score_type", "known", "vocabulary_size", "n_choices", "log_prob", "rank",

@@ -151,9 +151,8 @@ def predict(items: Items, model: Model, *, top_k: int = 10, seed: int = 0, atten
     -------
     Run
         ``run.predictions`` is the table, one row an item: item_id, model, prediction, correct, p_correct,
-        log_prob, rank, n_tied, top_words, ... (:data:`workbench.runs.predictions.COLUMNS`); the folder lies
-        in ``runs/`` (see
-        :func:`workbench.storage.files.data_home`).
+        log_prob, rank, top_words, in_training, ... (:data:`workbench.runs.predictions.COLUMNS`); the folder
+        lies in ``runs/`` (see :func:`workbench.storage.files.data_home`).
 
     Raises
     ------
@@ -211,10 +210,13 @@ def predict(items: Items, model: Model, *, top_k: int = 10, seed: int = 0, atten
         os.fsync(file.fileno())
     training = {"checked_for": None} | model.training if model.training else {}
     training = json_value(training, f"the training of {model.name!r}")
+    in_training = model.in_training(items) if hasattr(model, "in_training") else None
     start = time.perf_counter()
     frame = model.predict(items, top_k, seed=seed)
     seconds = time.perf_counter() - start
     frame = predictions.check_predictions(frame.assign(run=""), items)
+    if in_training is not None:
+        frame["in_training"] = frame["item_id"].map(in_training).astype("boolean")
     if lacking := set(items.frame["item_id"]) - set(frame["item_id"]):
         raise DataError(f"{model.name!r} predicts nothing for {len(lacking):,} items, as {min(lacking)}")
     if others := set(frame["model"]) - {model.name}:
