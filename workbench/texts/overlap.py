@@ -33,7 +33,6 @@ _NAMED = 10  # books in a message
 _SHARE = 0.5  # of its n-grams that an item must share with its book ...
 _WHOLE = pa.schema([("passage", pa.bool_())])  # see `passages_in_training`
 _VERSION = 1  # of what is kept of it
-_FIRST = 8  # words of a passage by which it is looked for
 _FEW = 3  # ... and at least this number: fewer may be chance
 
 
@@ -184,8 +183,7 @@ def check_held_out(corpus: Corpus, held_out: Items | None, *, progress: bool = T
 def passages_in_training(items: Items, sha256: str, vocabulary: Sequence[str] | None = None) -> Any:
     """Return which items stand whole in the texts that a model was fitted on, a nullable column (n,).
 
-    It is the column `passage` of `overlap`, in a fraction of its time. It is kept in the cache, by digests of
-    texts and items.
+    It is the column `passage` of `overlap`, kept in the cache by digests of texts and items.
 
     Parameters
     ----------
@@ -206,35 +204,12 @@ def passages_in_training(items: Items, sha256: str, vocabulary: Sequence[str] | 
             corpus = Corpus.find(lambda corpus, lower: stream_sha256(corpus, vocabulary, lower=lower) == sha256)
         if corpus is None or not len(items):
             return pd.array([pd.NA] * len(items), dtype="boolean")
-        table = pa.table([pa.array(_whole_passages(items, corpus), from_pandas=True)], schema=_WHOLE)
+        passage = overlap(items, corpus, progress=False).frame["passage"]
+        table = pa.table([pa.array(passage, from_pandas=True)], schema=_WHOLE)
         with suppress(DataError):  # a cache that may only be read, or a full disk
             kept.put(key, table)
             kept.trim()
     return pd.array(table["passage"].to_pylist(), dtype="boolean")
-
-
-def _whole_passages(items: Items, corpus: Corpus) -> Any:
-    """Look for the first words of each item, and compare the rest where they occur."""
-    words = ngram_hash.ItemWords(items)
-    first, size = words.first[:-1], np.diff(words.first)
-    asked = words.answered & (size > 0)
-    length, codes = np.minimum(size, _FIRST), ngram_hash.word_codes(words.n_words + 1)
-    indexes = {}
-    for n, hashes in ngram_hash.rolling_hashes(codes[np.maximum(words.ids, 0)], np.unique(length[asked])):
-        places = first[asked & (length == n)]
-        indexes[n] = ngram_hash.NgramIndex(words.ids, places, hashes[places], n)
-    found = np.zeros(len(items), dtype=bool)
-    pieces = ngram_hash.TextReader(words.numbers).read(corpus, progress=False)
-    for _, block in ngram_hash.blocks(pieces, max(ngram_hash.BLOCK, 4 * words.longest), words.longest):
-        for n, hashes in ngram_hash.rolling_hashes(codes[block], indexes):
-            item_places, text_places = indexes[n].find(block, hashes)
-            item = words.item[item_places]
-            found[item[size[item] == n]] = True
-            longer = ~found[item] & (text_places + size[item] <= len(block))
-            for row, place in zip(item[longer].tolist(), text_places[longer].tolist(), strict=True):
-                passage = words.ids[first[row] : first[row] + size[row]]
-                found[row] |= np.array_equal(passage, block[place : place + size[row]])
-    return pd.array(np.where(asked, found, None), dtype="boolean")
 
 
 class _Matches:
