@@ -1,8 +1,9 @@
 """Build the sample's items from its stories: ``python data/sample/build.py [FOLDER]``.
 
 Passages are cut at the planted words and judged by the readings in ``readings.json``; the
-unfiltered ones are drawn by seed, and so are the stories of the split "test". Questions (``questions.jsonl``) were made once, with a tagger,
-and are kept as they are. The same input gives the same files, byte for byte.
+unfiltered ones are drawn by seed, and so are the stories of the split "test". Questions
+(``questions.jsonl``) were made once, with a tagger, and are kept as they are. The same input gives
+the same files, byte for byte.
 """
 
 from __future__ import annotations

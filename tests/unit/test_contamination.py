@@ -212,7 +212,12 @@ class Plain:
 @pytest.mark.usefixtures("home")
 def test_nothing_is_claimed_of_texts_that_are_not_known():
     items = wb.load("sample", variant="cbt").sample(10)
-    for model in (Plain(), RandomWord("passage"), NamesNothing({"pretrained": "gpt2"}), NamesNothing({"corpus": 3})):
+    for model in (
+        Plain(),
+        RandomWord("passage"),
+        NamesNothing({"pretrained": "gpt2"}),
+        NamesNothing({"corpus": 3}),
+    ):
         assert of_run(items, model).isna().all()
     runs = [wb.predict(items, RandomWord("passage")), wb.predict(items, Plain())]
     assert "fitted" not in wb.evaluate(runs).attrs["note"]
@@ -270,7 +275,10 @@ def test_tables_and_comparisons_say_what_was_read_before():
     assert SENTENCE_OF_ALL in table._repr_html_()
     assert table["share_in_training"].tolist() == [pd.NA, 136 / 222, 136 / 222]
     groups = wb.evaluate(runs[1], by="in_training")
-    assert groups[["in_training", "n", "share_in_training"]].to_numpy().tolist() == [[False, 86, 0], [True, 136, 1]]
+    assert groups[["in_training", "n", "share_in_training"]].to_numpy().tolist() == [
+        [False, 86, 0],
+        [True, 136, 1],
+    ]
     assert wb.significance(runs[0], runs[1]).notes[0] == OF_ONE
     board = wb.leaderboard(runs)
     assert sorted(re.findall("“.*?”", board.attrs["note"])) == sorted(re.findall("“.*?”", SENTENCE_OF_ALL))

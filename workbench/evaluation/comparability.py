@@ -1,7 +1,7 @@
 """Warnings of what must not be compared, one whole sentence each.
 
-`of_training`, `of_items` and `of_values` take labels and predictions of the models (m), items (n), and the row of each model
-for each item (m, n), -1 where there is none.
+`of_training`, `of_items` and `of_values` take labels and predictions of the models (m), items (n), and the
+row of each model for each item (m, n), -1 where there is none.
 """
 
 from __future__ import annotations
@@ -69,7 +69,9 @@ def of_items(
 def of_training(labels: Sequence[str], models: Sequence[ModelPredictions], rows: Ints) -> list[str]:
     """Warn of items whose whole passages the models were fitted on."""
     each = zip(labels, models, rows, strict=True)
-    return list_training((label, int(model.truths("in_training")[r].sum()), len(r)) for label, model, r in each)
+    return list_training(
+        (label, int(model.truths("in_training")[r].sum()), len(r)) for label, model, r in each
+    )
 
 
 def list_training(counts: Iterable[tuple[str, int, int]]) -> list[str]:
@@ -79,8 +81,8 @@ def list_training(counts: Iterable[tuple[str, int, int]]) -> list[str]:
         if count and name not in (names := grouped.setdefault((count, n), [])):
             names.append(name)
     return [
-        f"{percent(count / n)} of these passages ({count:,} of {n:,}) stand whole in the texts that {_and(who)}"
-        f" {'was' if len(who) == 1 else 'were'} fitted on, so results on new texts may be worse."
+        f"{percent(count / n)} of these passages ({count:,} of {n:,}) stand whole in the texts that"
+        f" {_and(who)} {'was' if len(who) == 1 else 'were'} fitted on, so results on new texts may be worse."
         for (count, n), who in grouped.items()
     ]
 

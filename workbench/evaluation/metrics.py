@@ -347,7 +347,9 @@ def _share(name: str, correct: Floats, of: Units, drawing: Drawing, *, several: 
 
 def typed(table: pd.DataFrame) -> pd.DataFrame:
     """Give the columns of `measure` types that hold nulls."""
-    kinds = dict.fromkeys(_INTS, "Int64") | dict.fromkeys((*_FLOATS, *_SPREADS, "share_in_training"), "Float64")
+    kinds = dict.fromkeys(_INTS, "Int64") | dict.fromkeys(
+        (*_FLOATS, *_SPREADS, "share_in_training"), "Float64"
+    )
     kinds |= dict.fromkeys(("interval", "resampled_by", "spread"), "str")
     return table.astype({name: kind for name, kind in kinds.items() if name in table.columns})
 

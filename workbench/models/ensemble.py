@@ -145,7 +145,9 @@ class _Recorded(Predictor):
         self.name, self.score_type = str(names[0]), str(frame["score_type"].iloc[0])
         systems = frame.groupby("dataset")["system"].first().dropna()
         self.systems = {str(name): str(system) for name, system in systems.items()}  # type: ignore[misc]
-        self._in_training = frame.set_index("item_id")["in_training"] if "in_training" in frame else pd.Series()
+        self._in_training = (
+            frame.set_index("item_id")["in_training"] if "in_training" in frame else pd.Series()
+        )
         lists = zip(frame["item_id"], frame["candidate_scores"], strict=True)
         self._scores = {str(item_id): list(map(float, row)) for item_id, row in lists if row is not None}
         if not self._scores:

@@ -196,19 +196,21 @@ def passages_in_training(items: Items, sha256: str, vocabulary: Sequence[str] | 
     array of bool (n,)
         Null where the item has no answer, or no word; all null if the corpus is not at hand.
     """
-    kept, key = Cache("passages"), digest(str(_VERSION), sha256, items_digest(items))
-    table = kept.get(key, _WHOLE)
+    cached, key = Cache("passages"), digest(str(_VERSION), sha256, items_digest(items))
+    table = cached.get(key, _WHOLE)
     if table is None:
         corpus = Corpus.find(lambda corpus, _: corpus == sha256)
         if corpus is None and vocabulary is not None:
-            corpus = Corpus.find(lambda corpus, lower: stream_sha256(corpus, vocabulary, lower=lower) == sha256)
+            corpus = Corpus.find(
+                lambda corpus, lower: stream_sha256(corpus, vocabulary, lower=lower) == sha256
+            )
         if corpus is None or not len(items):
             return pd.array([pd.NA] * len(items), dtype="boolean")
         passage = overlap(items, corpus, progress=False).frame["passage"]
         table = pa.table([pa.array(passage, from_pandas=True)], schema=_WHOLE)
         with suppress(DataError):  # a cache that may only be read, or a full disk
-            kept.put(key, table)
-            kept.trim()
+            cached.put(key, table)
+            cached.trim()
     return pd.array(table["passage"].to_pylist(), dtype="boolean")
 
 
