@@ -1,8 +1,9 @@
 """Build the sample's items from its stories: ``python data/sample/build.py [FOLDER]``.
 
 Passages are cut at the planted words and judged by the readings in ``readings.json``; the
-unfiltered ones are drawn by seed. Questions (``questions.jsonl``) were made once, with a tagger,
-and are kept as they are. The same input gives the same files, byte for byte.
+unfiltered ones are drawn by seed, and so are the stories of the split "test". Questions
+(``questions.jsonl``) were made once, with a tagger, and are kept as they are. The same input gives
+the same files, byte for byte.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from stories import HERE, Passage, Story, passage, planted, stories
 
 N_CONTROL = 9
 N_COMPLETIONS = 2
+N_TEST = 8
 SEED = 2016
 
 
@@ -69,9 +71,20 @@ def completions(told: list[Story]) -> list[dict[str, Any]]:
     return rows
 
 
+def split(told: list[Story]) -> dict[str, list[str]]:
+    """Return the stories of each split: `N_TEST` for "test", drawn by the seed alone."""
+    test = set(random.Random(SEED).sample([story.slug for story in told], N_TEST))
+    parts: dict[str, list[str]] = {"train": [], "test": []}
+    for story in told:
+        parts["test" if story.slug in test else "train"].append(story.slug)
+    return parts
+
+
 def build(folder: Path) -> None:
-    """Write ``passages.jsonl`` and ``completions.jsonl`` into a folder."""
+    """Write ``split.json``, ``passages.jsonl`` and ``completions.jsonl`` into a folder."""
     told = stories()
+    text = json.dumps(split(told), indent=1) + "\n"
+    (folder / "split.json").write_text(text, encoding="utf-8", newline="\n")
     for name, rows in (("passages", passages(told)), ("completions", completions(told))):
         lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
         (folder / f"{name}.jsonl").write_text(lines, encoding="utf-8", newline="\n")

@@ -1,10 +1,18 @@
+import re
+import shutil
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 import workbench as wb
 from workbench.datasets.books import Book
 from workbench.evaluation.contamination import Contamination, contamination
+from workbench.items import text as wt
+from workbench.models import CBOW, LSTM, MaximumFrequency, NGram, RandomWord
+from workbench.models.base import Predictor
+from workbench.models.ensemble import Ensemble
+from workbench.runs import store
 from workbench.storage.errors import DataError
 from workbench.texts.corpus import Corpus
 from workbench.texts.overlap import check_held_out
@@ -122,3 +130,174 @@ def test_the_childrens_questions_stand_in_their_books(real_data):
     assert (frame["n_grams"] - frame["found"])[~frame["passage"]].tolist() == [7] * 13
     assert (frame["share"][frame["passage"]] == 1).all()
     assert (frame["longest"][frame["passage"]] == frame["n_grams"][frame["passage"]] + 7).all()
+
+
+QUICK = {"progress": False}
+
+
+@pytest.fixture
+def home(no_data):
+    return no_data
+
+
+def train():
+    return wb.books("sample", "train")
+
+
+def of_run(items, model):
+    """Return the column of a run, read from disk."""
+    return wb.predict(items, model).predictions["in_training"]
+
+
+def substrings(items):
+    """Return which items stand in a story of the training texts, by a search in their letters."""
+    stories = ["".join(wt.tokenize(book.text)).lower() for book in train()]
+    texts = ["".join(item.tokens if item.tokenised else wt.tokenize(item.text)).lower() for item in items]
+    return [any(text in story for story in stories) for text in texts]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("variant", ["capitalised", "openai", "cbt", "msrcc"])
+@pytest.mark.usefixtures("home")
+def test_a_run_says_which_passages_its_model_was_fitted_on(variant):
+    items = wb.load("sample", variant=variant)
+    expected = substrings(items)
+    assert 0 < sum(expected) < len(items)
+    ngram = NGram.fit(train(), order=2, **QUICK)
+    for model in (ngram, ngram.cached()):
+        assert of_run(items, model).tolist() == expected
+        assert not of_run(wb.load("sample", "test", variant=variant), model).any()
+        assert of_run(wb.load("sample", "train", variant=variant), model).all()
+
+
+def corpus_models():
+    """Yield models of every kind that names its corpus."""
+    corpus = Corpus.of(train(), **QUICK)
+    lstm = LSTM.fit(corpus, width=4, tokens=500, vocabulary=300, **QUICK)
+    yield from (lstm, lstm.cached(), MaximumFrequency("corpus", corpus=corpus))
+    yield CBOW.fit(corpus, dimensions=4, epochs=1, **QUICK)
+    yield NGram.fit(corpus, order=2, **QUICK)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("home")
+def test_models_that_are_loaded_say_the_same_as_long_as_the_corpus_is_there(tmp_path):
+    items = wb.load("sample", variant="cbt").sample(30)
+    expected = substrings(items)
+    assert 0 < sum(expected) < len(items)
+    models = list(corpus_models())
+    for number, model in enumerate(models):
+        assert model.in_training(items).tolist() == expected, model.name
+        model.save(tmp_path / str(number))
+    others = items[:20]
+    loaded = [Predictor.load(tmp_path / str(number)) for number in range(len(models))]
+    assert [model.in_training(others).tolist() for model in loaded] == [expected[:20]] * len(models)
+    [corpus] = (store.data_home() / "cache" / "corpus").iterdir()
+    shutil.rmtree(corpus)
+    for model in loaded:
+        assert model.in_training(items).tolist() == expected  # it was found before
+        assert model.in_training(items[:10]).isna().all()
+        assert of_run(items[:10], model).isna().all()
+
+
+class Plain:
+    """A model that is no `Predictor`."""
+
+    name, device, config, training = "plain", "cpu", {}, {}
+
+    def predict(self, items, top_k=10, *, seed=0):
+        return RandomWord("passage").predict(items, top_k, seed=seed).assign(model=self.name)
+
+
+@pytest.mark.usefixtures("home")
+def test_nothing_is_claimed_of_texts_that_are_not_known():
+    items = wb.load("sample", variant="cbt").sample(10)
+    for model in (
+        Plain(),
+        RandomWord("passage"),
+        NamesNothing({"pretrained": "gpt2"}),
+        NamesNothing({"corpus": 3}),
+    ):
+        assert of_run(items, model).isna().all()
+    runs = [wb.predict(items, RandomWord("passage")), wb.predict(items, Plain())]
+    assert "fitted" not in wb.evaluate(runs).attrs["note"]
+    assert wb.evaluate(runs)["share_in_training"].isna().all()
+
+
+class NamesNothing(RandomWord):
+    version = 1
+
+    def __init__(self, training):
+        super().__init__("passage")
+        self._training = training
+
+    @property
+    def training(self):
+        return self._training
+
+
+@pytest.mark.usefixtures("home")
+def test_an_ensemble_has_read_what_one_of_its_models_has():
+    items = wb.load("sample", variant="cbt").sample(30)
+    expected = substrings(items)
+    known, unknown = NGram.fit(train(), order=2, **QUICK), RandomWord("passage")
+    for models in ([known, unknown], [wb.predict(items, known), wb.predict(items, unknown)]):
+        assert of_run(items, Ensemble(models)).tolist() == [True if read else pd.NA for read in expected]
+    frame = wb.evaluate(wb.predict(items, Ensemble([known, unknown])))
+    assert frame["share_in_training"].tolist() == [sum(expected) / 30]
+
+
+@pytest.mark.usefixtures("home")
+def test_the_key_of_a_run_does_not_depend_on_it(monkeypatch):
+    items, ngram = wb.load("sample")[:5], NGram.fit(train(), order=2, **QUICK)
+    with monkeypatch.context() as patch:
+        patch.setattr(NGram, "in_training", lambda _, items: pd.Series(pd.NA, items.frame["item_id"]))
+        before = wb.predict(items, ngram)
+    assert before.predictions["in_training"].isna().all()
+    assert wb.predict(items, ngram).run == before.run
+
+
+SENTENCE_OF_ALL = (
+    "61.3 % of these passages (136 of 222) stand whole in the texts that “2-gram, Kneser-Ney” and"
+    " “2-gram, Kneser-Ney, cache 0.1” were fitted on, so results on new texts may be worse."
+)
+OF_ONE = SENTENCE_OF_ALL.replace(" and “2-gram, Kneser-Ney, cache 0.1” were", " was")
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("home")
+def test_tables_and_comparisons_say_what_was_read_before():
+    items = wb.load("sample")
+    ngram = NGram.fit(train(), order=2, **QUICK)
+    runs = [wb.predict(items, model) for model in (RandomWord("passage"), ngram, ngram.cached())]
+    table = wb.evaluate(runs)
+    assert table.attrs["note"].startswith(SENTENCE_OF_ALL)
+    assert SENTENCE_OF_ALL in table._repr_html_()
+    assert table["share_in_training"].tolist() == [pd.NA, 136 / 222, 136 / 222]
+    groups = wb.evaluate(runs[1], by="in_training")
+    assert groups[["in_training", "n", "share_in_training"]].to_numpy().tolist() == [
+        [False, 86, 0],
+        [True, 136, 1],
+    ]
+    assert wb.significance(runs[0], runs[1]).notes[0] == OF_ONE
+    board = wb.leaderboard(runs)
+    assert sorted(re.findall("“.*?”", board.attrs["note"])) == sorted(re.findall("“.*?”", SENTENCE_OF_ALL))
+    assert board["share_in_training"].dropna().tolist() == [136 / 222] * 2
+    assert wb.leaderboard().attrs["note"] == board.attrs["note"]
+    comparison = wb.compare(items, runs, None)
+    assert comparison.comparison.warnings[0] == SENTENCE_OF_ALL
+    assert SENTENCE_OF_ALL in comparison.to_html()
+    assert SENTENCE_OF_ALL in comparison._static(10)
+    comparison.close()
+
+
+@pytest.mark.usefixtures("home")
+def test_nothing_is_said_of_passages_that_were_not_read():
+    items = wb.load("sample", "test")[:20]
+    run = wb.predict(items, NGram.fit(train(), order=2, **QUICK))
+    assert run.predictions["in_training"].eq(False).all()  # noqa: FBT003 - and not null
+    assert wb.evaluate(run)["share_in_training"].tolist() == [0]
+    assert "fitted" not in wb.evaluate(run).attrs["note"]
+    comparison = wb.compare(items, [run], None)
+    assert not any("fitted" in text for text in comparison.comparison.warnings)
+    comparison.close()

@@ -1,6 +1,7 @@
 # ruff: noqa: RUF001 - typographic apostrophes are meant
 
 import random
+import shutil
 
 import numpy as np
 import pandas as pd
@@ -15,7 +16,8 @@ from workbench.storage.errors import DataError
 from workbench.texts import ngram_hash
 from workbench.texts.corpus import Corpus
 from workbench.texts.ngram_hash import normalise
-from workbench.texts.overlap import check_held_out, overlap, source_books
+from workbench.texts.overlap import check_held_out, overlap, passages_in_training, source_books
+from workbench.texts.stream import stream_sha256
 
 PASSAGE = (
     "The ferry did not sail that morning , for the river had frozen from bank to bank . `` We shall walk , "
@@ -63,6 +65,13 @@ WORDS = {
 )
 def test_tokens_become_plain_words(token, words):
     assert normalise(token) == tuple(words.split())
+
+
+@given(st.text(st.sampled_from("acdefgilmnostuvwyACGLT"), min_size=1, max_size=9))
+@example("cannot")
+@example("Tis")
+def test_letters_alone_are_a_word_as_with_marks_around(letters):
+    assert normalise(letters) == normalise(f'"{letters},"')
 
 
 def plain(pieces):
@@ -185,6 +194,25 @@ def test_counts_are_those_of_sets_of_tuples(case, block):
     assert result.frame["share"].tolist() == (result.frame["found"] / result.frame["n_grams"]).tolist()
     for name in ("frame", "pairs", "texts"):
         pd.testing.assert_frame_equal(getattr(of_corpus, name), getattr(result, name))
+
+
+def test_whole_passages_may_lack_an_answer_or_the_corpus():
+    texts = [OTHER.replace("window", "___"), OTHER.replace("lamp", "___"), "* ___"]
+    items = items_from_frame(pd.DataFrame({"text": texts, "answer": [None, "lamp", "!"]}))
+    corpus = stored([("one", PASSAGE.split()), ("two", f"{PASSAGE} {OTHER}".split())])
+    assert passages_in_training(items, corpus.sha256).tolist() == [pd.NA, True, pd.NA]
+    assert passages_in_training(items, "0" * 64, ["lamp"]).isna().all()
+    of_stream = stream_sha256(corpus.sha256, ["lamp"], lower=corpus.lower)
+    assert passages_in_training(items, of_stream, ["lamp"]).tolist() == [pd.NA, True, pd.NA]
+    assert passages_in_training(items[:2], of_stream, ["window"]).isna().all()
+
+
+def test_whole_passages_are_looked_for_once(monkeypatch):
+    items, corpus = items_from_text([PASSAGE, OTHER.rstrip(" .")]), stored([("one", OTHER.split())])
+    first = passages_in_training(items, corpus.sha256)
+    monkeypatch.setattr("workbench.texts.overlap.overlap", None)
+    shutil.rmtree(corpus.folder)
+    assert first.tolist() == passages_in_training(items, corpus.sha256).tolist() == [False, True]
 
 
 @pytest.mark.parametrize(

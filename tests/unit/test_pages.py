@@ -65,7 +65,7 @@ def stories():
 
 
 def of_the_first_ten(items):
-    return items[items.frame["book_id"].isin(list(stories())[:10])]
+    return items[items.frame["book_id"].isin([book.book_id for book in list(stories().values())[:10]])]
 
 
 def the_other_ten():

@@ -342,6 +342,7 @@ VALUES = {
     "log_prob_uncorrected": FRAME["log_prob"] / 2,
     "greedy_correct": [True, False, None] * 2,
     "rank_is_bound": [None, True, False] * 2,
+    "in_training": [None, True, False] * 2,
     "attention": [[0.25, 0.75], None, []] * 2,
     "bos": ["added", None] * 3,
 }

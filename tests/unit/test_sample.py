@@ -107,9 +107,46 @@ def test_completions_offer_five_words():
     assert {item.candidates.index(item.answer) for item in items} == {0, 1, 2, 3, 4}
 
 
+VARIANTS = ["plain", "capitalised", "openai", "cbt", "NE", "CN", "V", "P", "msrcc"]
+PARTS = [*(("dev", variant) for variant in VARIANTS), ("control", "plain"), ("rejected", "plain")]
+
+
+@pytest.mark.parametrize(("split", "variant"), PARTS)
+def test_each_item_stands_in_the_story_that_it_names(split, variant):
+    stories = {book.book_id: "".join(wt.tokenize(book.text)).lower() for book in wb.books("sample")}
+    for item in wb.load("sample", split, variant=variant):
+        tokens = item.tokens if item.tokenised else wt.tokenize(item.text)
+        assert "".join(tokens).lower() in stories[item.book_id], item.item_id
+
+
+def test_the_split_is_by_story():
+    parts = {split: [book.book_id for book in wb.books("sample", split)] for split in ("train", "test")}
+    assert sorted(parts["train"] + parts["test"]) == [book.book_id for book in wb.books("sample")]
+    assert (len(parts["train"]), len(parts["test"])) == (12, 8)
+    for variant in VARIANTS:
+        every = wb.load("sample", variant=variant).frame
+        for split, stories in parts.items():
+            part = wb.load("sample", split, variant=variant).frame
+            assert set(part["book_id"]) <= set(stories)
+            assert set(part["split"]) == {split}
+            of_stories = every[every["book_id"].isin(stories)].reset_index(drop=True)
+            assert part.drop(columns=["split", "meta"]).equals(of_stories.drop(columns=["split", "meta"]))
+    assert [len(wb.load("sample", split)) for split in ("dev", "train", "test")] == [222, 136, 86]
+
+
+def stands_whole(items):
+    return wb.contamination(items, wb.books("sample", "train"), progress=False).frame["passage"]
+
+
+def test_no_passage_of_the_held_out_stories_stands_in_those_to_train_on():
+    for variant in VARIANTS:
+        assert not stands_whole(wb.load("sample", "test", variant=variant)).any()
+    assert stands_whole(wb.load("sample", "train")).all()
+
+
 @pytest.mark.parametrize(
     ("split", "variant", "word"),
-    [("train", None, "books"), ("test", None, "dev"), ("dev", "cloze", "plain"), ("control", "NE", "dev")],
+    [("valid", None, "dev"), ("dev", "cloze", "plain"), ("control", "NE", "dev, train, test")],
 )
 def test_what_there_is_not_is_told(tmp_path, split, variant, word):
     with pytest.raises(wb.DataError, match=word):
@@ -117,13 +154,22 @@ def test_what_there_is_not_is_told(tmp_path, split, variant, word):
     (tmp_path / "passages.jsonl").write_text("{broken\n")
     with pytest.raises(wb.DataError, match=r"passages\.jsonl"):
         wb.load("sample", path=tmp_path)
+    with pytest.raises(wb.DataError, match="train, test"):
+        wb.books("sample", "dev")
+
+
+def test_a_folder_without_a_split_says_so(tmp_path):
+    (tmp_path / "passages.jsonl").write_bytes((SAMPLE / "passages.jsonl").read_bytes())
+    assert len(wb.load("sample", path=tmp_path)) == 222
+    with pytest.raises(wb.DataError, match=r"split\.json"):
+        wb.load("sample", "test", path=tmp_path)
 
 
 @pytest.mark.slow
 def test_building_again_gives_the_same_files(tmp_path):
     subprocess.run([sys.executable, SAMPLE / "build.py", tmp_path], check=True, cwd=ROOT, capture_output=True)
-    for name in ("passages", "completions"):
-        assert (tmp_path / f"{name}.jsonl").read_bytes() == (SAMPLE / f"{name}.jsonl").read_bytes()
+    for name in ("passages.jsonl", "completions.jsonl", "split.json"):
+        assert (tmp_path / name).read_bytes() == (SAMPLE / name).read_bytes()
 
 
 @pytest.mark.data

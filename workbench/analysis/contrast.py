@@ -90,7 +90,7 @@ def contrast(
     >>> control = wb.annotate(wb.load("sample", "control"), progress=False)
     >>> table = wb.contrast(annotations, control, names=("LAMBADA", "control"))
     >>> table["feature"].tolist()[:1]
-    ['in_context']
+    ['target_count']
     """
     _check(a, b, names, level, correction)
     left_out: dict[str, str] = {}

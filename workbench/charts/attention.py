@@ -93,7 +93,7 @@ def attention_map(
     Examples
     --------
     >>> from workbench.models import MemoryNetwork
-    >>> model = MemoryNetwork.fit(wb.books("sample"), width=16, tokens=2000, progress=False)
+    >>> model = MemoryNetwork.fit(wb.books("sample", "train"), width=16, tokens=2000, progress=False)
     >>> chart = wb.charts.attention_map(items[0], model.attend(items[:1])[0])
     """
     one_of("scale", scale, ("linear", "square root"))

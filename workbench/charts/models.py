@@ -215,7 +215,7 @@ def context(runs: Mapping[str, Mapping[Reads, Any]]) -> alt.HConcatChart:
 
     Examples
     --------
-    >>> shorter = wb.predict(items, NGram.fit(wb.books("sample"), order=2, progress=False))
+    >>> shorter = wb.predict(items, NGram.fit(wb.books("sample", "train"), order=2, progress=False))
     >>> chart = wb.charts.context({"n-gram": {1: shorter, 2: runs[1]}})
     """
     data = accuracy_by_context(runs)
@@ -441,7 +441,7 @@ def tuning(trials: pd.DataFrame) -> alt.HConcatChart:
     Examples
     --------
     >>> from workbench.models import NGram
-    >>> ngram = NGram.fit(wb.books("sample"), order=2, progress=False)
+    >>> ngram = NGram.fit(wb.books("sample", "train"), order=2, progress=False)
     >>> cached = ngram.cached().tuned(wb.load("sample", "dev").sample(20), weights=(0, 0.1, 0.2, 0.4, 0.8))
     >>> chart = wb.charts.tuning(cached.trials)
     """

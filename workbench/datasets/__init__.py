@@ -121,7 +121,7 @@ def available() -> pd.DataFrame:
     --------
     >>> table = wb.available()
     >>> sorted(set(table.loc[table["dataset"] == "sample", "split"]))
-    ['control', 'dev', 'rejected']
+    ['control', 'dev', 'rejected', 'test', 'train']
     """
     searched = sources.search_roots("workbench")
     rows: list[tuple[str, str, str, Path | None]] = []

@@ -10,7 +10,7 @@ from itertools import chain
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from workbench.datasets import archives, sources
+from workbench.datasets import archives, sample, sources
 from workbench.datasets.epub import read_epub
 from workbench.items import text as wt
 from workbench.storage.errors import DataError
@@ -154,7 +154,8 @@ def books(
         (the 522 Project Gutenberg texts to train on), "sample" (ours), or a folder, file or
         archive of ``.txt``, ``.md`` and ``.epub`` files.
     split : str, optional
-        "train" by default; cbt has "dev" and "test" too.
+        "train" by default; cbt has "dev" and "test" too. The sample has "train" and "test" (whose items are
+        ``wb.load("sample", "test")``), and gives the stories of both by default.
     path : path, optional
         Where the files of a data set are, as in :func:`workbench.datasets.load`.
 
@@ -183,7 +184,8 @@ def books(
     names = [*dict.fromkeys(name for name, _ in _SETS), "sample"]
     name = str(dataset_or_path)
     if name == "sample":
-        return _all(_documents([resource("sample", "novels")], "*"), "sample")
+        places = [place for _, place in book_files(name, split)]
+        return _all(((f.name, str(f), sources.File(f).data) for f in places), "sample")
     if name not in names:
         place = sources.expanded(name)
         if path is not None or not (sources.is_file(place) or sources.is_folder(place)):
@@ -199,7 +201,9 @@ def book_files(
 ) -> list[tuple[str, Path]]:
     """Return name and place of the files that `books` reads; an archive is one file."""
     if (name := str(dataset_or_path)) == "sample":
-        places = [resource("sample", "novels")]
+        wanted = None if split is None else sources.choose("split", split, sample.STORIES, "sample (books)")
+        names = [n for each in sample.STORIES if wanted in {None, each} for n in sample.story_names(each)]
+        places = [resource("sample", "novels") / f"{name}.md" for name in sorted(names)]
     elif any(name == dataset for dataset, _ in _SETS):
         split = sources.choose("split", split, [s for n, s in _SETS if n == name], f"{name} (books)", "train")
         places = _find(name, split, path)
@@ -219,6 +223,7 @@ def at_hand(searched: Sequence[sources.Root]) -> Iterator[tuple[str, str, Path |
     """Yield data set, split and place of its books, None where they are not on this machine."""
     for (name, split), wanted in _SETS.items():
         yield name, split, sources.spot(searched, wanted.patterns)
+    yield from (("sample", split, resource("sample", "novels")) for split in sample.STORIES)
 
 
 def _find(name: str, split: str, path: Path | str | None) -> list[Path]:

@@ -14,8 +14,8 @@ from workbench.items.items import Items
 from workbench.storage.errors import DataError
 
 _SPLITS = {"lambada": {"dev", "control"}, "cbt": {"dev"}, "msrcc": {"test"}}
-# The sample in the place of a task: its variant, and the number of stories that nothing is trained on
-_SAMPLED = {"lambada": ("plain", 5), "cbt": ("cbt", 5), "msrcc": ("msrcc", 8)}
+_IN_SAMPLE = {"lambada": "plain", "cbt": "cbt", "msrcc": "msrcc"}
+"""The sample's variant in the place of a task."""
 _NOVELS = ("novels*.tar.xz",)
 _SMOKE = 400, 12  # passages of a split, and books to train on, that are enough to see how things work
 
@@ -36,7 +36,7 @@ class Materials:
 
     @property
     def texts(self) -> Path | Iterable[Book]:
-        """Texts to train on: those given; of the sample all but the last stories; else the task's own.
+        """Texts to train on: those given; of the sample the stories "train"; else the task's own.
 
         LAMBADA's are its training novels, or else ``novels*.tar.xz``, of which the Children's Book Test
         takes the folder ``children``. DataError if there are none on this machine.
@@ -50,7 +50,7 @@ class Materials:
         if self.path is not None:
             return self.path
         if self.dataset == "sample":
-            return list(books("sample"))[: -_SAMPLED[self.task][1]]
+            return list(books("sample", "train"))
         if self.task == "msrcc":
             return books("msrcc", "train")
         searched = sources.search_roots("novels")
@@ -65,14 +65,13 @@ class Materials:
         return novels
 
     def load(self, split: str | None = None, variant: str | None = None) -> Items:
-        """Return items, as :func:`workbench.load` does; of the sample those of the last stories only."""
+        """Return items, as :func:`workbench.load` does; of the sample those of the stories "test" only."""
         if self.dataset != "sample":
             items = datasets.load(self.dataset, split, variant=variant)
             return items.sample(_SMOKE[0]) if self.scale == "smoke" else items
-        default, n = _SAMPLED[self.task]
-        items = datasets.load("sample", split, variant=variant or default)
-        last = [book.book_id.rpartition("/")[2] for book in list(books("sample"))[-n:]]
-        return items.where(items.frame["book_id"].isin(last).to_numpy())
+        items = datasets.load("sample", split, variant=variant or _IN_SAMPLE[self.task])
+        held_out = [book.book_id for book in books("sample", "test")]
+        return items.where(items.frame["book_id"].isin(held_out).to_numpy())
 
 
 def materials(
@@ -106,7 +105,7 @@ def materials(
     --------
     >>> data = wb.materials("lambada", "sample")
     >>> data.dataset, len(data.load("dev")), len(data.texts)
-    ('sample', 54, 15)
+    ('sample', 86, 12)
     """
     sources.choose("task", task, tuple(_SPLITS), "materials")
     sources.choose("data set", data, ("auto", task, "sample"), f"materials of {task}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,10 @@ from workbench.storage.files import read_bytes, resource
 
 PASSAGES = ("plain", "capitalised", "openai")
 VARIANTS = (*PASSAGES, "cbt", *WORD_CLASSES, "msrcc")
-SPLITS = ("dev", "control", "rejected")
+STORIES = ("train", "test")
+"""Splits of the stories, and of the items made from them; ``split.json`` has both."""
+_WITH_QUESTIONS = ("dev", *STORIES)
+SPLITS = (*_WITH_QUESTIONS, "control", "rejected")
 
 
 def load(
@@ -35,35 +39,52 @@ def load(
     Parameters
     ----------
     split : str, optional
-        "dev" (passages that readers guess from the passage alone; the default), "control"
-        (unfiltered ones) or "rejected" (what the readers did not let through).
+        "dev" (passages that readers guess from the passage alone, of all stories; the default), "train" and
+        "test" (those of them that are from the stories ``wb.books("sample", "train")`` or "test", with the
+        same ids), "control" (unfiltered ones) or "rejected" (what the readers did not let through). Models
+        that are fitted on "train" are tested on "test".
     variant : str, optional
         "plain" (the default), "capitalised" or "openai" passages; "cbt" for questions of all
         word classes, "NE", "CN", "V" or "P" for those of one; "msrcc" for sentence completions.
-        Questions and completions are in "dev".
+        Questions and completions are in "dev", "train" and "test".
     path : path, optional
         Another folder with files of the same form.
     """
-    if split == "train":
-        raise DataError("the sample's stories are running text", remedy='use wb.books("sample")')
     split = sources.choose("split", split, SPLITS, "the sample", "dev")
     variant = sources.choose("variant", variant, VARIANTS, "the sample", "plain")
     folder = resource("sample") if path is None else Path(path)
-    if variant not in PASSAGES and split != "dev":
-        raise DataError(f'the variant {variant!r} is in the split "dev" only')
+    if variant not in PASSAGES and split not in _WITH_QUESTIONS:
+        raise DataError(f"the variant {variant!r} is in the splits {', '.join(_WITH_QUESTIONS)} only")
+    kind = "dev" if split in STORIES else split
     with reading(folder, "the sample"):
         if variant in PASSAGES:
-            records = list(_passages(folder, split, variant))
+            records = list(_passages(folder, kind, variant))
         else:
             records = list(_completions(folder) if variant == "msrcc" else _questions(folder, variant))
+    if split in STORIES:
+        books = {_book_id(name) for name in story_names(split, folder)}
+        records = [replace(item, split=split) for item in records if item.book_id in books]
     return sources.gather("sample", records, on_error)
+
+
+def story_names(split: str, folder: Path | None = None) -> list[str]:
+    """Return the names of the files of the stories of a split, "train" or "test", without their ends."""
+    file = (folder or resource("sample")) / "split.json"
+    what, remedy = "the split of the stories", "restore the file"
+    with reading(file, what, remedy=remedy):
+        return [str(name) for name in json.loads(read_bytes(file, what))[split]]
 
 
 def at_hand(_searched: Sequence[sources.Root]) -> Iterator[tuple[str, str, Path | None]]:
     """Yield split, variant and place: always with the project."""
     for split in SPLITS:
-        for variant in VARIANTS if split == "dev" else PASSAGES:
+        for variant in VARIANTS if split in _WITH_QUESTIONS else PASSAGES:
             yield split, variant, resource("sample")
+
+
+def _book_id(story: str) -> str:
+    """Return the id of a story as :func:`workbench.datasets.books` has it."""
+    return f"sample/{story}"
 
 
 def _passages(folder: Path, split: str, variant: str) -> Iterator[Item]:
@@ -83,7 +104,7 @@ def _passages(folder: Path, split: str, variant: str) -> Iterator[Item]:
             answer_span=(start, len(text)),
             sentences=tuple(wt.sentences(text, tokenised=not running, paragraphs=False)),
             tokenised=not running,
-            book_id=row["book"],
+            book_id=_book_id(row["book"]),
         )
 
 
@@ -127,7 +148,7 @@ def _item(row: dict[str, Any], start: int, **columns: Any) -> Item:
         answer=row["answer"],
         answer_span=(start, start + len(row["answer"])),
         candidates=tuple(row["candidates"]),
-        book_id=row["book"],
+        book_id=_book_id(row["book"]),
         **columns,
     )
 

@@ -1,12 +1,12 @@
 """Warnings of what must not be compared, one whole sentence each.
 
-`of_items` and `of_values` take labels and predictions of the models (m), items (n), and the row of each model
-for each item (m, n), -1 where there is none.
+`of_training`, `of_items` and `of_values` take labels and predictions of the models (m), items (n), and the
+row of each model for each item (m, n), -1 where there is none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -65,6 +65,27 @@ def of_items(
                 f"{_items(count)} that {_and(who)} predicted {are} not among those given, and {are} excluded."
             )
     return warnings
+
+
+def of_training(labels: Sequence[str], models: Sequence[ModelPredictions], rows: Ints) -> list[str]:
+    """Warn of items whose whole passages the models were fitted on."""
+    each = zip(labels, models, rows, strict=True)
+    return list_training(
+        (label, int(model.truths("in_training")[r].sum()), len(r)) for label, model, r in each
+    )
+
+
+def list_training(counts: Iterable[tuple[str, int, int]]) -> list[str]:
+    """Say which models were fitted on passages: name, number of those, and of all that were predicted."""
+    grouped: dict[tuple[int, int], list[str]] = {}
+    for name, count, n in counts:
+        if count and name not in (names := grouped.setdefault((count, n), [])):
+            names.append(name)
+    return [
+        f"{percent(count / n)} of these passages ({count:,} of {n:,}) stand whole in the texts that"
+        f" {_and(who)} {'was' if len(who) == 1 else 'were'} fitted on, so results on new texts may be worse."
+        for (count, n), who in grouped.items()
+    ]
 
 
 def of_values(

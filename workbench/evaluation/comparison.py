@@ -132,6 +132,7 @@ class Comparison:
         comparison = cls(part, models, rows[:, common], annotations, drawing)
         comparison._check_answers()
         comparison.warnings = [
+            *comparability.of_training(comparison.labels, models, rows[:, common]),
             *comparability.of_items(comparison.labels, items, models, rows, common),
             *comparability.of_values(comparison.labels, part, models, rows[:, common], comparison.log_prob),
         ]

@@ -12,6 +12,7 @@ import pandas as pd
 from workbench.analysis.proportions import holm
 from workbench.datasets import published as papers
 from workbench.evaluation.bootstrap import Drawing
+from workbench.evaluation.comparability import list_training
 from workbench.evaluation.metrics import note, shown_measures, spread_columns, typed
 from workbench.evaluation.paper import layout_of
 from workbench.evaluation.reading import VARIANT, tell_apart
@@ -144,7 +145,9 @@ def leaderboard(
     table = table.astype(dict.fromkeys(_AGAINST, "Float64") | kinds)
     datasets = {name for run in measured_runs for name in run.datasets}
     measured = table[~table["published"]]
-    table.attrs["note"] = note(measured, datasets, drawing, names)
+    shares = [(row, share) for row in rows if (share := row.get("share_in_training"))]
+    read = [(_name(row), round(share * row["n"]), row["n"]) for row, share in shares]
+    table.attrs["note"] = " ".join([*list_training(read), note(measured, datasets, drawing, names)])
     if len(table) > len(measured):
         table.attrs["note"] += f" {_REPORTED}"
     pairs = zip(table["distinction"], table["source"], strict=True)
@@ -155,6 +158,10 @@ def leaderboard(
     uncorrected = [TableColumn("perplexity_uncorrected", "perplexity")] if uncorrected else []
     shown = (*first, *shown_measures(table)[:2], _SHOWN[0], *uncorrected, *_SHOWN[1:])
     return Table(table, TableLayout("Models ranked by accuracy", shown, tuple(names), "signature"))
+
+
+def _name(row: dict[str, Any]) -> str:
+    return ", ".join(filter(None, [row["model"], row["distinction"]]))
 
 
 def _ranked(group: list[MeasuredRun], measures: RunMeasures) -> list[dict[str, Any]]:

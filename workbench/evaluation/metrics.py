@@ -14,7 +14,7 @@ from workbench.analysis.proportions import wilson
 from workbench.datasets.published import released_size
 from workbench.evaluation import bootstrap
 from workbench.evaluation.bootstrap import Drawing, Floats, Units
-from workbench.evaluation.comparability import unpredictable
+from workbench.evaluation.comparability import list_training, unpredictable
 from workbench.evaluation.reading import (
     BY_SEED,
     VARIANT,
@@ -47,7 +47,7 @@ _FLOATS = (
 _SPREADS = ("seed_sd", "seed_min", "seed_max")
 MEASURES = (
     "n", "n_known", *_FLOATS[:3], "interval", *_FLOATS[3:7], "n_perplexity", *_FLOATS[7:], "n_tied_items",
-    "resampled_by", "n_novels", "signature",
+    "share_in_training", "resampled_by", "n_novels", "signature",
 )  # fmt: skip
 """Columns that `measure` gives."""
 
@@ -114,6 +114,9 @@ def evaluate(
             Median over items of the mid-rank of the answer: its rank + (number tied with it - 1) / 2.
         `n_tied_items`
             Items whose answer shares its rank with another word.
+        `share_in_training`
+            Fraction of these items whose whole passages stand in the texts that the model was fitted on;
+            ``.attrs["note"]`` says where it is above 0.
         `resampled_by`, `n_novels`
             ``novel`` where every item of the group has a ``book_id``, else ``item``.
         `signature`
@@ -143,10 +146,14 @@ def evaluate(
     rows: list[dict[str, Any]] = []
     datasets: set[str] = set()
     models = predictions_of(runs, items, pool=True)
+    counts: list[tuple[str, int, int]] = []
     apart = distinctions(models)
     for predictions, distinction in zip(models, apart, strict=True):
         frame = joined(predictions, names, items, annotations)
         datasets |= set(frame["dataset"].dropna())
+        asked = frame[frame["correct"].notna()]
+        label = ", ".join(filter(None, [predictions.model, distinction]))
+        counts.append((label, int(asked["in_training"].sum()), len(asked)))
         head = {"model": predictions.model, "run": predictions.run, "distinction": distinction}
         random = is_random(frame)
         for group, part in _groups(frame, names):
@@ -157,7 +164,7 @@ def evaluate(
     columns = [name for name in heads if name not in names] + names
     columns += [*MEASURES, "chance", "subset", *spread_columns(rows)]
     table = typed(pd.DataFrame(rows, columns=columns))
-    table.attrs["note"] = note(table, datasets, drawing, names)
+    table.attrs["note"] = " ".join([*list_training(counts), note(table, datasets, drawing, names)])
     repeated = any(apart) and table.duplicated(["model", *names]).any()
     model = TableColumn("model", detail="distinction" if repeated else "")
     groups = (_group_column(table[name]) for name in names if name != "model")
@@ -236,6 +243,7 @@ def measure(frame: pd.DataFrame, drawing: Drawing) -> dict[str, Any]:
         "expected_accuracy": float(frame["p_correct"].mean()),
         "n_perplexity": 0,
         "n_tied_items": 0,
+        "share_in_training": _share_in_training(frame["in_training"]),
         "signature": signature(frame, of, drawing),
     }
     measures |= _share("accuracy", correct, of, drawing, several=several)
@@ -265,6 +273,12 @@ def _perplexity(name: str, log_prob: Floats, of: Units, drawing: Drawing) -> dic
     with np.errstate(over="ignore"):  # of a mean below -709 nothing but infinity can be said
         values = np.exp(-np.array([log_prob[mask].mean(), high, low])).tolist()
     return dict(zip((name, f"{name}_low", f"{name}_high"), values, strict=True))
+
+
+def _share_in_training(column: pd.Series[Any]) -> float | None:
+    """Return the share of items (n,) that the model was fitted on; None where that is not known."""
+    known = column.any() or (len(column) and column.notna().all())
+    return float(column.sum()) / len(column) if known else None
 
 
 def is_random(frame: pd.DataFrame) -> bool:
@@ -355,7 +369,9 @@ def _share(name: str, correct: Floats, of: Units, drawing: Drawing, *, several: 
 
 def typed(table: pd.DataFrame) -> pd.DataFrame:
     """Give the columns of `measure` types that hold nulls."""
-    kinds = dict.fromkeys(_INTS, "Int64") | dict.fromkeys((*_FLOATS, *_SPREADS), "Float64")
+    kinds = dict.fromkeys(_INTS, "Int64") | dict.fromkeys(
+        (*_FLOATS, *_SPREADS, "share_in_training"), "Float64"
+    )
     kinds |= dict.fromkeys(("interval", "resampled_by", "spread"), "str")
     return table.astype({name: kind for name, kind in kinds.items() if name in table.columns})
 

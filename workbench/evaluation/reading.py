@@ -45,6 +45,7 @@ NEEDED = (
     "item_id", "dataset", "split", "variant", "word_class", "book_id", "answer", "model", "system", "run",
     "score_type", "unit", "filter", "unknown", "case", "prompt", "bos", "correct", "known", "greedy_correct",
     "rank_is_bound", "rank", "n_tied", "vocabulary_size", "p_correct", "log_prob", "log_prob_uncorrected",
+    "in_training",
 )  # fmt: skip
 """Columns of predictions that evaluation reads."""
 

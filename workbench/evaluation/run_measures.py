@@ -42,14 +42,15 @@ SETS = ("dataset", "split", "variant")
 
 MEASURED = (
     "n", "n_known", "accuracy", "accuracy_low", "accuracy_high", "interval", "accuracy_known", "perplexity",
-    "perplexity_uncorrected", "median_rank", "resampled_by", "n_novels", "signature", "chance", "subset",
+    "perplexity_uncorrected", "median_rank", "resampled_by", "n_novels", "share_in_training", "signature",
+    "chance", "subset",
 )  # fmt: skip
 """Columns that the measures of a run have in a ranking."""
 
 Group = tuple[Any, ...]
 """The values of the columns that a ranking is by."""
 
-_VERSION = 4  # of measures and tests that are kept: raised where results or labels change
+_VERSION = 5  # of measures and tests that are kept: raised where results or labels change
 _KEPT = 20_000  # measures and tests of one setting
 _CACHE, _KNOWN = "measures", pa.schema([("key", pa.string()), ("value", pa.string())])
 _USUAL = Drawing()

@@ -12,7 +12,13 @@ import pandas as pd
 from workbench.analysis.proportions import mcnemar
 from workbench.evaluation import bootstrap
 from workbench.evaluation.bootstrap import Drawing, Floats, Ints, Units
-from workbench.evaluation.comparability import list_differences, of_one_event, other_event, other_task
+from workbench.evaluation.comparability import (
+    list_differences,
+    list_training,
+    of_one_event,
+    other_event,
+    other_task,
+)
 from workbench.evaluation.reading import (
     VARIANT,
     ModelPredictions,
@@ -255,6 +261,8 @@ def compare_pair(a: ModelPredictions, b: ModelPredictions, drawing: Drawing) -> 
         if not known.all():
             notes.append(f"Log-probabilities are compared on {int(known.sum()):,} items.")
     names = [a.model, b.model] if a.model != b.model or a.run == b.run else labels([a, b])
+    counts = [int(frame["in_training"].fillna(value=False).sum()) for frame in (left, right)]
+    notes[:0] = list_training((name, k, len(left)) for name, k in zip(names, counts, strict=True))
     sets = [_value_sets(frame) for frame in (left, right)]
     if other_task(*sets):
         p = np.nan

@@ -27,6 +27,7 @@ from workbench.runs.predictions import Floats
 from workbench.storage.checksums import SUMS, check_checksums, write_checksums
 from workbench.storage.errors import DataError, reading, writing
 from workbench.storage.files import read_json, scratch_folder, write_atomic
+from workbench.texts.overlap import passages_in_training
 
 FILE = "predictor.json"
 remote_code: ContextVar[bool] = ContextVar("remote_code", default=False)
@@ -105,6 +106,18 @@ class Predictor(ABC):
     def context(self) -> ReadContext | None:
         """What it reads of a passage, which `wb.ask` shows; None if it does not say."""
         return None
+
+    def in_training(self, items: Items) -> pd.Series[Any]:
+        """Return which items stand whole in the texts that it was fitted on, by ``item_id``.
+
+        Null where that is not known: its texts are not on this machine any more, or never were, as those of
+        a pretrained model.
+        """
+        sha256 = self.training.get("sha256") or self.training.get("corpus")
+        column = pd.array([pd.NA] * len(items), dtype="boolean")
+        if isinstance(sha256, str):
+            column = passages_in_training(items, sha256, self.vocabulary)
+        return pd.Series(column, index=items.frame["item_id"])
 
     @abstractmethod
     def score(self, items: Items, words: Sequence[Sequence[str]]) -> Floats:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from functools import reduce
+from operator import or_
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -90,6 +92,10 @@ class Ensemble(Predictor):
         side: Side = "both" if any(context.side == "both" for context in known) else "before"
         return ReadContext(side, scores_rest=any(context.scores_rest for context in known))
 
+    def in_training(self, items: Items) -> pd.Series[Any]:
+        """Return which items stand whole in the texts of one of the models; null if that is not known."""
+        return reduce(or_, [model.in_training(items) for model in self.models])
+
     def score(self, items: Items, words: Sequence[Sequence[str]]) -> Floats:
         """Return the mean probability of each of the items' words, shape (n, most words); NaN beyond them."""
         shares = []
@@ -150,6 +156,9 @@ class _Recorded(Predictor):
         self.name, self.score_type = str(names[0]), str(frame["score_type"].iloc[0])
         systems = frame.groupby("dataset")["system"].first().dropna()
         self.systems = {str(name): str(system) for name, system in systems.items()}  # type: ignore[misc]
+        self._in_training = (
+            frame.set_index("item_id")["in_training"] if "in_training" in frame else pd.Series()
+        )
         lists = zip(frame["item_id"], frame["candidate_scores"], strict=True)
         self._scores = {str(item_id): list(map(float, row)) for item_id, row in lists if row is not None}
         if not self._scores:
@@ -158,6 +167,9 @@ class _Recorded(Predictor):
     @property
     def config(self) -> dict[str, Any]:
         return {"scores": digest(json.dumps(self._scores, sort_keys=True))}
+
+    def in_training(self, items: Items) -> pd.Series[Any]:
+        return self._in_training.reindex(items.frame["item_id"]).astype("boolean")
 
     def score(self, items: Items, words: Sequence[Sequence[str]]) -> Floats:
         rows = []

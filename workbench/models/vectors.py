@@ -195,7 +195,7 @@ class CBOW(VectorModel):
     Examples
     --------
     >>> from workbench.models import CBOW
-    >>> cbow = CBOW.fit(wb.books("sample"), dimensions=20, epochs=1, progress=False)
+    >>> cbow = CBOW.fit(wb.books("sample", "train"), dimensions=20, epochs=1, progress=False)
     >>> len(cbow.predict(items))
     30
     """

@@ -52,18 +52,23 @@ SCHEMA = pa.schema(
         ("rank_is_bound", pa.bool_()),
         ("attention", pa.list_(pa.float64())),
         ("bos", _TEXT),
+        ("in_training", pa.bool_()),
     ]
 )
 COLUMNS = tuple(SCHEMA.names)
-OPTIONAL = ("case", "prompt", "log_prob_uncorrected", "greedy_correct", "rank_is_bound", "attention", "bos")
+OPTIONAL = (
+    "case", "prompt", "log_prob_uncorrected", "greedy_correct", "rank_is_bound", "attention", "bos",
+    "in_training",
+)  # fmt: skip
 """Columns that a frame may lack; they are null then.
 
 ``case`` is "sum" where the probabilities of a word's cased forms are added, and null where words stand as
 they are spelt. ``prompt`` tells (as JSON) what stood before the passage, ``log_prob_uncorrected`` is the
 log-probability of the answer's sub-tokens, whatever goes on after them, ``greedy_correct`` whether each of
 these was the most probable one, ``rank_is_bound`` whether the rank is at least what ``rank`` says,
-``attention`` has one weight a token of the item (see :func:`workbench.items.tokens.tokens`), and ``bos`` is
-one of `BOS`, null for models without sub-tokens.
+``attention`` has one weight a token of the item (see :func:`workbench.items.tokens.tokens`), ``bos`` is one
+of `BOS`, null for models without sub-tokens, and ``in_training`` tells whether all of the item's passage
+stands in the texts that the model was fitted on.
 """
 CHECKED = (
     "item_id", "answer", "model", "score_type", "known", "vocabulary_size", "n_choices", "log_prob", "rank",

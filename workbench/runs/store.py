@@ -152,9 +152,8 @@ def predict(items: Items, model: Model, *, top_k: int = 10, seed: int = 0, atten
     -------
     Run
         ``run.predictions`` is the table, one row an item: item_id, model, prediction, correct, p_correct,
-        log_prob, rank, n_tied, top_words, ... (:data:`workbench.runs.predictions.COLUMNS`); the folder lies
-        in ``runs/`` (see
-        :func:`workbench.storage.files.data_home`).
+        log_prob, rank, top_words, in_training, ... (:data:`workbench.runs.predictions.COLUMNS`); the folder
+        lies in ``runs/`` (see :func:`workbench.storage.files.data_home`).
 
     Raises
     ------
@@ -215,10 +214,13 @@ def predict(items: Items, model: Model, *, top_k: int = 10, seed: int = 0, atten
         os.fsync(file.fileno())
     training = {"checked_for": None} | model.training if model.training else {}
     training = json_value(training, f"the training of {model.name!r}")
+    in_training = model.in_training(items) if hasattr(model, "in_training") else None
     start = time.perf_counter()
     frame = model.predict(items, top_k, seed=seed)
     seconds = time.perf_counter() - start
     frame = predictions.check_predictions(frame.assign(run=""), items)
+    if in_training is not None:
+        frame["in_training"] = frame["item_id"].map(in_training).astype("boolean")
     if lacking := set(items.frame["item_id"]) - set(frame["item_id"]):
         raise DataError(f"{model.name!r} predicts nothing for {len(lacking):,} items, as {min(lacking)}")
     if others := set(frame["model"]) - {model.name}:
@@ -233,9 +235,7 @@ def predict(items: Items, model: Model, *, top_k: int = 10, seed: int = 0, atten
 def _adopt(name: str, identity: Mapping[str, Any]) -> None:
     """Copy a run that comes with the workbench into the store, if it has this name and is of this."""
     folder = resource("published", "runs", name)
-    if not folder.is_dir():
-        return
-    info = _info(folder)
+    info = _info(folder) if folder.is_dir() else {}
     if {key: info.get(key) for key in identity} == identity:
         with atomic_folder(data_home() / "runs" / name) as place:
             for file in listed(folder):

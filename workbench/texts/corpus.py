@@ -6,10 +6,11 @@ import contextlib
 import json
 import os
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 import pandas as pd
@@ -77,6 +78,7 @@ class Corpus:
             self.starts = np.fromfile(folder / STARTS, "<i8")
             self.ids = np.memmap(folder / IDS, "<u4", "r")
             self.books = read_parquet(folder / BOOKS).to_pandas()
+        _IN_USE.add(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Corpus, (self.folder, self.name)
@@ -160,6 +162,23 @@ class Corpus:
         cache.make_room()
         return corpus
 
+    @classmethod
+    def find(cls, wanted: Callable[[str, bool], bool]) -> Corpus | None:
+        """Return a corpus that is in use or in the cache, None if there is none.
+
+        `wanted` takes `sha256` and `lower` of a corpus, and says whether it is the one.
+        """
+        for corpus in list(_IN_USE):
+            if wanted(corpus.sha256, corpus.lower):
+                return corpus
+        with contextlib.suppress(DataError):
+            for folder in files.listed(files.data_home() / "cache" / "corpus"):
+                with contextlib.suppress(DataError), reading(folder):
+                    content = files.read_json(folder / MANIFEST)
+                    if wanted(str(content["sha256"]), bool(content["lower"])):
+                        return cls(folder)
+        return None
+
     def lines(self, vocabulary: Collection[str] | None = None) -> Iterator[str]:
         """Yield the sentences, words joined by blanks, as ``lmplz`` reads them.
 
@@ -213,6 +232,8 @@ class Corpus:
             starts = self.starts[first : first + n + 1]
             yield Part(number, self.words, self.ids[starts[0] : starts[-1]], np.diff(starts))
 
+
+_IN_USE: WeakSet[Corpus] = WeakSet()
 
 Texts = Corpus | str | Path | Book | Iterable[str | Path | Book]
 """What a model can be fitted on; a string alone is a path or a data set, a string in a list is a line."""

@@ -6,20 +6,24 @@ al. 2020, "Language Models are Few-Shot Learners", appendix C, also look for ite
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from workbench.items.items import Items
 from workbench.items.schema import objects
 from workbench.runs.store import items_digest
+from workbench.storage.cache import Cache, digest
 from workbench.storage.errors import DataError
 from workbench.texts import ngram_hash
 from workbench.texts.corpus import Corpus
 from workbench.texts.ngram_hash import Ints, TokenisedTexts, Words
+from workbench.texts.stream import stream_sha256
 
 _BOOKS = 3  # books listed for an item
 _MERGE = 1 << 20  # matches collected before they are merged
@@ -27,6 +31,8 @@ _PASSAGE = 50  # words of a passage, at least
 _PASSAGES, _SENTENCES = (13, 3), (8, 5)  # n, and number of items that must come from a book
 _NAMED = 10  # books in a message
 _SHARE = 0.5  # of its n-grams that an item must share with its book ...
+_WHOLE = pa.schema([("passage", pa.bool_())])  # see `passages_in_training`
+_VERSION = 1  # of what is kept of it
 _FEW = 3  # ... and at least this number: fewer may be chance
 
 
@@ -172,6 +178,40 @@ def check_held_out(corpus: Corpus, held_out: Items | None, *, progress: bool = T
         f"from, with so many items in each: {named}{others}",
         remedy=f"train without them: corpus.without({ids})",
     )
+
+
+def passages_in_training(items: Items, sha256: str, vocabulary: Sequence[str] | None = None) -> Any:
+    """Return which items stand whole in the texts that a model was fitted on, a nullable column (n,).
+
+    It is the column `passage` of `overlap`, kept in the cache by digests of texts and items.
+
+    Parameters
+    ----------
+    items : Items (n,)
+    sha256 : str
+        Digest of the corpus, or of a stream of it with this `vocabulary`.
+
+    Returns
+    -------
+    array of bool (n,)
+        Null where the item has no answer, or no word; all null if the corpus is not at hand.
+    """
+    cached, key = Cache("passages"), digest(str(_VERSION), sha256, items_digest(items))
+    table = cached.get(key, _WHOLE)
+    if table is None:
+        corpus = Corpus.find(lambda corpus, _: corpus == sha256)
+        if corpus is None and vocabulary is not None:
+            corpus = Corpus.find(
+                lambda corpus, lower: stream_sha256(corpus, vocabulary, lower=lower) == sha256
+            )
+        if corpus is None or not len(items):
+            return pd.array([pd.NA] * len(items), dtype="boolean")
+        passage = overlap(items, corpus, progress=False).frame["passage"]
+        table = pa.table([pa.array(passage, from_pandas=True)], schema=_WHOLE)
+        with suppress(DataError):  # a cache that may only be read, or a full disk
+            cached.put(key, table)
+            cached.trim()
+    return pd.array(table["passage"].to_pylist(), dtype="boolean")
 
 
 class _Matches:

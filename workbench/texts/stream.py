@@ -125,7 +125,7 @@ class Stream:
             "vocabulary": len(words),
             "unknown_tokens": int(counts[0]),
             "unknown_types": len(outside),
-            "sha256": digest("stream", corpus.sha256, str(corpus.lower), *words),
+            "sha256": stream_sha256(corpus.sha256, words, lower=corpus.lower),
         }
         return cls(
             vocabulary=words, ids=corpus.ids, table=table, counts=counts, info=info, folder=corpus.folder,
@@ -180,6 +180,11 @@ class Stream:
             info = {"lower": self.lower, "stream": json.loads(json.dumps(self.info))}
             on_disk.write_manifest(path, _FILES, info, self.books["first"].to_numpy())
         return Stream.open(target)
+
+
+def stream_sha256(corpus: str, words: Sequence[str], *, lower: bool) -> str:
+    """Return the digest of a stream: of the digest of its corpus, and its vocabulary."""
+    return digest("stream", corpus, str(lower), *words)
 
 
 def _words(corpus: Corpus, vocabulary: int | Sequence[str]) -> list[str]:

@@ -81,9 +81,9 @@ class Reversed(_Wrapped):
     Examples
     --------
     >>> from workbench.models import Reversed
-    >>> questions = wb.load("sample", variant="msrcc")
+    >>> questions = wb.load("sample", "test", variant="msrcc")
     >>> round(float(Reversed(ngram).predict(questions)["p_correct"].mean()), 2)
-    0.0
+    0.16
     """
 
     version = 1
@@ -165,9 +165,9 @@ class Positional(_Wrapped):
     Examples
     --------
     >>> from workbench.models import Positional
-    >>> questions = wb.load("sample", variant="msrcc")
+    >>> questions = wb.load("sample", "test", variant="msrcc")
     >>> round(float(Positional(ngram).predict(questions)["p_correct"].mean()), 2)
-    0.28
+    0.07
     """
 
     version = 1
@@ -267,9 +267,9 @@ class NextWord(_OnePosition):
     Examples
     --------
     >>> from workbench.models import NextWord
-    >>> questions = wb.load("sample", variant="msrcc")
+    >>> questions = wb.load("sample", "test", variant="msrcc")
     >>> round(float(NextWord(ngram).predict(questions)["p_correct"].mean()), 2)
-    0.0
+    0.07
     """
 
     version = 1
@@ -288,9 +288,9 @@ class WordTwoOn(_OnePosition):
     Examples
     --------
     >>> from workbench.models import WordTwoOn
-    >>> questions = wb.load("sample", variant="msrcc")
+    >>> questions = wb.load("sample", "test", variant="msrcc")
     >>> round(float(WordTwoOn(ngram).predict(questions)["p_correct"].mean()), 2)
-    1.0
+    0.18
     """
 
     version = 1

@@ -56,10 +56,10 @@ class Simple4Gram(Predictor):
     Examples
     --------
     >>> from workbench.models import Simple4Gram
-    >>> model = Simple4Gram.fit(wb.books("sample"), progress=False)
-    >>> questions = wb.load("sample", variant="msrcc")
+    >>> model = Simple4Gram.fit(wb.books("sample", "train"), progress=False)
+    >>> questions = wb.load("sample", "test", variant="msrcc")
     >>> round(float(model.predict(questions)["p_correct"].mean()), 2)
-    1.0
+    0.24
     """
 
     version = 1

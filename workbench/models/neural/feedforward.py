@@ -83,7 +83,7 @@ class FeedForward(Neural):
     Examples
     --------
     >>> from workbench.models import FeedForward
-    >>> model = FeedForward.fit(wb.books("sample"), width=16, tokens=2000, progress=False)
+    >>> model = FeedForward.fit(wb.books("sample", "train"), width=16, tokens=2000, progress=False)
     >>> frame = model.predict(items)
     >>> bool(frame["rank"].notna().all())
     True

@@ -184,7 +184,7 @@ class MemoryNetwork(Neural):
     Examples
     --------
     >>> from workbench.models import MemoryNetwork
-    >>> model = MemoryNetwork.fit(wb.books("sample"), width=16, tokens=2000, progress=False)
+    >>> model = MemoryNetwork.fit(wb.books("sample", "train"), width=16, tokens=2000, progress=False)
     >>> frame = model.predict(items)
     >>> bool(frame["rank"].notna().all())
     True

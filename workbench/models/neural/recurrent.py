@@ -122,7 +122,7 @@ class LSTM(_Recurrent):
     Examples
     --------
     >>> from workbench.models import LSTM
-    >>> model = LSTM.fit(wb.books("sample"), width=16, tokens=2000, progress=False)
+    >>> model = LSTM.fit(wb.books("sample", "train"), width=16, tokens=2000, progress=False)
     >>> frame = model.predict(items)
     >>> bool(frame["rank"].notna().all())
     True
@@ -142,7 +142,7 @@ class ElmanRNN(_Recurrent):
     Examples
     --------
     >>> from workbench.models import ElmanRNN
-    >>> model = ElmanRNN.fit(wb.books("sample"), width=16, tokens=2000, progress=False)
+    >>> model = ElmanRNN.fit(wb.books("sample", "train"), width=16, tokens=2000, progress=False)
     >>> frame = model.predict(items)
     >>> bool(frame["rank"].notna().all())
     True

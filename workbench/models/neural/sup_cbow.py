@@ -138,8 +138,8 @@ class SupCBOW(Neural):
     Examples
     --------
     >>> from workbench.models import CBOW, SupCBOW
-    >>> cbow = CBOW.fit(wb.books("sample"), dimensions=20, epochs=1, progress=False)
-    >>> model = SupCBOW.fit(wb.books("sample"), cbow=cbow, passages=100, progress=False)
+    >>> cbow = CBOW.fit(wb.books("sample", "train"), dimensions=20, epochs=1, progress=False)
+    >>> model = SupCBOW.fit(wb.books("sample", "train"), cbow=cbow, passages=100, progress=False)
     >>> frame = model.predict(items)
     >>> bool(frame["rank"].notna().all())
     True

@@ -96,9 +96,9 @@ class NGram(PositionScorer):
     Examples
     --------
     >>> from workbench.models import NGram
-    >>> ngram = NGram.fit(wb.books("sample"), order=3, progress=False)
+    >>> ngram = NGram.fit(wb.books("sample", "train"), order=3, progress=False)
     >>> ngram.expected(items[:1], top_k=3)["word"].tolist()
-    ['.', ',', 'other']
+    ['.', ',', 'the']
     """
 
     version = 2
