@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+import workbench.storage.iri_syntax  # noqa: F401 - before a test imports nbformat
+
 _PLACES = ("WORKBENCH_DATA", "WORKBENCH_HOME")
 
 # Else each of many processes compiles the package and the tests anew: a third of what collection takes.
