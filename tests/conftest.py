@@ -33,6 +33,23 @@ def pytest_configure(config):
         tempfile.tempdir = None  # look at TMPDIR again
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Let one of two workers run all browser tests: each worker starts a JupyterLab, a Chromium and a kernel.
+
+    Of more workers each takes a file of them, as one alone would end last.
+    """
+    if config.getvalue("dist") != "loadfile" or config.getvalue("numprocesses") != 2:
+        return None
+    from xdist.scheduler import LoadFileScheduling  # noqa: PLC0415 - xdist is here if it calls this
+
+    class OneBrowser(LoadFileScheduling):
+        def _split_scope(self, nodeid):
+            return "browser" if nodeid.startswith("tests/browser/") else super()._split_scope(nodeid)
+
+    return OneBrowser(config, log)
+
+
 def pytest_collection_finish():
     """Spare the garbage collector the collected tests and the libraries: a seventh of all processor time."""
     gc.collect()
