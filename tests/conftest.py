@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+import workbench.storage.iri_syntax  # noqa: F401 - before a test imports nbformat
+
 _PLACES = ("WORKBENCH_DATA", "WORKBENCH_HOME")
 
 # Else each of many processes compiles the package and the tests anew: a third of what collection takes.
@@ -31,6 +33,23 @@ def pytest_configure(config):
             os.environ[name] = f"{folder.name}/{place}"
             Path(folder.name, place).mkdir()
         tempfile.tempdir = None  # look at TMPDIR again
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Let one of two workers run all browser tests: each worker starts a JupyterLab, a Chromium and a kernel.
+
+    Of more workers each takes a file of them, as one alone would end last.
+    """
+    if config.getvalue("dist") != "loadfile" or config.getvalue("numprocesses") != 2:
+        return None
+    from xdist.scheduler import LoadFileScheduling  # noqa: PLC0415 - xdist is here if it calls this
+
+    class OneBrowser(LoadFileScheduling):
+        def _split_scope(self, nodeid):
+            return "browser" if nodeid.startswith("tests/browser/") else super()._split_scope(nodeid)
+
+    return OneBrowser(config, log)
 
 
 def pytest_collection_finish():

@@ -9,6 +9,7 @@ closed, and the kernel forgets its names and widgets. After a test that fails, p
 
 import os
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 import _lab
@@ -81,13 +82,14 @@ class Desk:
         """Open JupyterLab, unless it is open."""
         if self.page is None:
             self.page = self.stack.enter_context(_lab.guarded(self.chromium, self.lab))
+            self.page.wait_for_function = partial(self.page.wait_for_function, polling=_lab.POLL)
             self.load()
         return self.page
 
     def load(self):
         """Load the page anew, at an address that opens no notebook: one would come back at any later time."""
         self.page.goto(f"{self.lab.url}/lab?token={self.lab.token}&reset")
-        self.page.wait_for_function("() => window.jupyterapp?.restored", polling=_lab.POLL)
+        self.page.wait_for_function("() => window.jupyterapp?.restored")
         self.page.evaluate("() => window.jupyterapp.restored.then(() => null)")
 
     def close(self):

@@ -6,6 +6,7 @@ undisturbed one, and no temporary folder is left.
 """
 
 import argparse
+import gc
 import hashlib
 import importlib
 import io
@@ -348,6 +349,8 @@ class Faults:
         self.folder, self.known = Path(folder), {}
         for module in MODULES:
             importlib.import_module(module)
+        gc.collect()
+        gc.freeze()  # children would copy all that their collector looks at
 
     def expected(self, name):
         """Return the result, the number of steps, the seconds and the bytes of undisturbed work."""

@@ -177,6 +177,17 @@ def test_importing_the_package_imports_none_of_the_heavy_ones():
     assert not [name for name in loaded if name.startswith("workbench.")]
 
 
+@pytest.mark.slow
+def test_importing_charts_compiles_no_grammar_until_an_iri_is_checked():
+    code = """
+import sys, workbench.charts, jsonschema
+assert "rfc3987_syntax" not in sys.modules
+conforms = jsonschema.Draft202012Validator.FORMAT_CHECKER.conforms
+assert conforms("http://a.b/c", "iri") and not conforms("a b", "iri") and conforms("c", "iri-reference")
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
+
+
 def tracked():
     """Return the files that git holds, or would."""
     git = shutil.which("git")

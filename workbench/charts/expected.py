@@ -116,22 +116,22 @@ def expected(
         answer = known.get((item_id, model)) or known.get((item_id, None)) or {}
         panel = _panel(part, answer, fill=fill, top=top, extent=extent)
         heading = headings[item_id] if len(models) == 1 else [model]
-        drawn[item_id].append(panel.properties(title=_title(heading)))
+        panel.title = _title(heading)
+        drawn[item_id].append(panel)
     if len(models) == 1:
         flat = [panel for row in drawn.values() for panel in row]
         rows = [alt.hconcat(*flat[at : at + columns], spacing=24) for at in range(0, len(flat), columns)]
         what = f"What {models[0]} expects" if models[0] else "What the model expects"
     else:
         rows = [
-            alt.hconcat(*row, spacing=24).properties(title=_title(headings[item_id]))
+            alt.HConcatChart(hconcat=row, spacing=24, title=_title(headings[item_id]))
             for item_id, row in drawn.items()
         ]
         what = "What the models expect"
     note = _SHARES if data["among"].all() else _SOME if data["among"].any() else _ALL
     title = theme.chart_title(what, [note])
     title.frame = "bounds"
-    chart = alt.vconcat(*rows, spacing=28).properties(title=title)
-    return theme.themed(chart)
+    return theme.themed(alt.VConcatChart(vconcat=rows, spacing=28, title=title))
 
 
 def _table(frames: _Frames, top_k: int) -> pd.DataFrame:
@@ -273,8 +273,7 @@ def _panel(
     if below:
         lines = pd.DataFrame({"place": places[len(part) :], "line": below})
         layers.append(alt.Chart(lines).mark_text(**text).encode(y=y, x=alt.value(-extent), text="line:N"))
-    chart = alt.LayerChart(layer=layers)
-    return chart.properties(width=_BARS + _ROOM, height=_STEP * len(places))
+    return alt.LayerChart(layer=layers, width=_BARS + _ROOM, height=_STEP * len(places))
 
 
 def _missed(answer: Mapping[str, Any], *, among: bool) -> list[str]:

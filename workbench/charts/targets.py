@@ -316,7 +316,8 @@ def figure_2(
     lines += [f"{input_name}: {STAND_IN}."] if stands_in else []
     row = theme.joined_panels(panels)
     figure: alt.VConcatChart = alt.vconcat(row, theme.note_below(lines), spacing=16)
-    figure = figure.properties(title=theme.chart_title(title, [], width=90)) if title else figure
+    if title:
+        figure.title = theme.chart_title(title, [], width=90)
     return theme.themed(figure)
 
 
@@ -367,8 +368,8 @@ def _bars(
     if len(marks):
         layers.append(_paper(marks, names, x, y))
     width = len(labels) * max(len(names) * bar + gap, *(_WIDE * len(str(label)) for label in labels))
-    chart: alt.LayerChart = alt.layer(*layers).resolve_scale(xOffset="independent")
-    return chart.properties(width=width, height=height, title=heading)
+    resolve = alt.Resolve(scale=alt.ScaleResolveMap(xOffset="independent"))
+    return alt.LayerChart(layer=layers, resolve=resolve, width=width, height=height, title=heading)
 
 
 def _colour(names: Sequence[str]) -> alt.Color:
@@ -542,8 +543,7 @@ def _histogram(
     layers: list[Any] = [bars, error]
     if means is not None and len(means):
         layers += _mean_marks(means, names)
-    chart = alt.LayerChart(layer=layers).properties(width=_WIDTH, height=_HEIGHT, title=head)
-    return theme.themed(chart)
+    return theme.themed(alt.LayerChart(layer=layers, width=_WIDTH, height=_HEIGHT, title=head))
 
 
 def _mean_marks(means: pd.DataFrame, names: Sequence[str]) -> list[alt.Chart]:

@@ -74,11 +74,14 @@ def config() -> dict[str, Any]:
 
 
 def themed(chart: Chart) -> Chart:
-    """Return the chart with the look of all charts."""
-    dressed: Chart = chart.configure(**config()).properties(
-        usermeta={"embedOptions": EMBED, "look": _RENDERER}
-    )
-    return dressed
+    """Give a chart that was just made the look of all charts, and return it.
+
+    It is changed in place here and elsewhere, as a method such as ``properties`` copies each part of a chart
+    several times for each level above it: of a figure of three panels 130 times.
+    """
+    chart.config = alt.Config(**config())
+    chart.usermeta = {"embedOptions": EMBED, "look": _RENDERER}
+    return chart
 
 
 def panel_row(panels: Sequence[alt.LayerChart]) -> alt.HConcatChart:
@@ -88,10 +91,8 @@ def panel_row(panels: Sequence[alt.LayerChart]) -> alt.HConcatChart:
 
 def joined_panels(panels: Sequence[alt.LayerChart]) -> alt.HConcatChart:
     """Return panels side by side, with one legend, without a look."""
-    joined: alt.HConcatChart = alt.hconcat(*level_titles(panels), spacing=30).resolve_scale(
-        color="shared", shape="shared", xOffset="independent"
-    )
-    return joined
+    scale = alt.ScaleResolveMap(color="shared", shape="shared", xOffset="independent")
+    return alt.HConcatChart(hconcat=level_titles(panels), spacing=30, resolve=alt.Resolve(scale=scale))
 
 
 def level_titles(panels: Sequence[alt.LayerChart]) -> list[alt.LayerChart]:
@@ -147,13 +148,11 @@ def side_by_side(*charts: alt.LayerChart) -> alt.HConcatChart:
     >>> bars = wb.charts.in_context(annotations), wb.charts.target_classes(annotations)
     >>> chart = wb.charts.side_by_side(*bars)
     """
-    bare = [chart.copy() for chart in charts]
+    bare = [chart.copy(deep=False) for chart in charts]
     for chart in bare:
         chart.config, chart.usermeta = alt.Undefined, alt.Undefined
-    joined: alt.HConcatChart = alt.hconcat(*level_titles(bare), spacing=36).resolve_scale(
-        color="independent", shape="independent", xOffset="independent"
-    )
-    return themed(joined)
+    scale = alt.ScaleResolveMap(color="independent", shape="independent", xOffset="independent")
+    return themed(alt.HConcatChart(hconcat=level_titles(bare), spacing=36, resolve=alt.Resolve(scale=scale)))
 
 
 def chart_title(head: str, lines: Sequence[str], *, width: int = 62) -> alt.TitleParams:

@@ -239,7 +239,7 @@ def choose_options(item: Item, words: Sequence[str], *, choice: str, seed: int =
     Examples
     --------
     >>> from workbench.construction import sentence_completion
-    >>> item = sentence_completion.questions("sample", frequency=1e-3, minimum=2, progress=False)[0]
+    >>> item = sentence_completion.questions("sample", number=1, frequency=1e-3, minimum=2, progress=False)[0]
     >>> mine = sentence_completion.choose_options(item, item.meta["alternates"][:4], choice="me")
     >>> mine.meta["choice"], set(mine.candidates) == {item.answer, *item.meta["alternates"][:4]}
     ('me', True)

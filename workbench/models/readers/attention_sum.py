@@ -157,7 +157,7 @@ class AttentionSum(Reader):
     Examples
     --------
     >>> from workbench.models import AttentionSum
-    >>> questions = wb.load("sample", variant="cbt")
+    >>> questions = wb.load("sample", variant="cbt")[:8]
     >>> model = AttentionSum.fit(questions, width=8, embedded=8, epochs=1, progress=False)
     >>> look = model.attend(questions[:1])[0]
     >>> look.rows, float(look.weights.sum().round(4))

@@ -77,7 +77,7 @@ class AttentiveReader(Reader):
     Examples
     --------
     >>> from workbench.models import AttentiveReader
-    >>> questions = wb.load("sample", variant="cbt")
+    >>> questions = wb.load("sample", variant="cbt")[:8]
     >>> model = AttentiveReader.fit(questions, width=8, embedded=8, epochs=1, progress=False)
     >>> len(model.predict(questions)) == len(questions)
     True

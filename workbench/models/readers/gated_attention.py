@@ -124,7 +124,7 @@ class GatedAttention(Reader):
     Examples
     --------
     >>> from workbench.models import GatedAttention
-    >>> questions = wb.load("sample", variant="cbt")
+    >>> questions = wb.load("sample", variant="cbt")[:8]
     >>> model = GatedAttention.fit(questions, width=8, embedded=8, epochs=1, progress=False)
     >>> model.attend(questions[:1])[0].rows
     ('layer 1', 'layer 2', 'layer 3')

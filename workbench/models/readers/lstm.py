@@ -243,7 +243,7 @@ class ContextualLSTM(Reader):
     Examples
     --------
     >>> from workbench.models import ContextualLSTM
-    >>> questions = wb.load("sample", variant="cbt")
+    >>> questions = wb.load("sample", variant="cbt")[:8]
     >>> model = ContextualLSTM.fit(questions, width=10, epochs=1, progress=False)
     >>> len(model.predict(questions)) == len(questions)
     True
