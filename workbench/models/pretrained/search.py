@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from heapq import heappop, heappush
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -297,6 +297,16 @@ def _open_words(lower: Floats, upper: Floats) -> Mask:
     return np.asarray(upper - lower > _SLACK * lower)
 
 
+class AsksModel(Protocol):
+    """A search that the model's answers come to from outside, in any batches."""
+
+    def take(self, most: int) -> list[int]:
+        """Return the nodes to ask the model about next."""
+
+    def give(self, node: int, end: float, children: Floats) -> None:
+        """Take the log-probabilities of the word's end after a node's path, and of its children."""
+
+
 class WordQuery(NamedTuple):
     """What is asked about an item."""
 
@@ -372,7 +382,7 @@ def _run(
     scorer: CausalScorer,
     trie: Trie,
     contexts: EncodedContexts,
-    searches: Sequence[Search] | Sequence[CoverageSearch],
+    searches: Sequence[AsksModel],
 ) -> None:
     """Ask the model whatever the searches need, for all of them at once."""
     while taken := [(place, node) for place, search in enumerate(searches) for node in search.take(_PATHS)]:
