@@ -308,6 +308,28 @@ def test_stop_words_are_neither_predicted_nor_counted(folders):
     assert frame["rank"].tolist() in ([1, 3, 2], [2, 3, 1])
 
 
+def test_candidates_can_be_scored_by_the_rest_of_the_sentence_alone(folders, plains):
+    plain = plains("bytes")
+    words = ["tea", "soldier"]
+    items = questions(
+        ("She poured the ___ into a blue cup .", words), ("At last the captain drank his ___", words)
+    )
+    asked = model(folders("bytes"), candidates="rest")
+    frame = asked.predict(items)
+    for item, scores in zip(items, frame["candidate_scores"], strict=True):
+        rest = item.text[item.answer_span[1] :]
+        context = before(item)
+        expected = plain.words(context, item.candidates)
+        if rest:
+            expected = [plain.says(context + word, rest)[0] for word in item.candidates]
+        np.testing.assert_allclose(scores, expected, atol=1e-4)
+    assert asked.name == "tiny (words after the blank)"
+    assert asked.config["candidates"] == "rest"
+    both = model(folders("bytes")).predict(items)
+    alone = [plain.says(before(items[0]), word)[0] for word in items[0].candidates]
+    np.testing.assert_allclose(both["candidate_scores"][0], alone + frame["candidate_scores"][0], atol=1e-4)
+
+
 @pytest.mark.parametrize("kind", ["bytes", "llama"])
 def test_candidates_are_scored_with_the_rest_of_the_sentence(folders, plains, kind):
     items = questions(

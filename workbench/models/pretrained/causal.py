@@ -56,6 +56,7 @@ from workbench.storage.files import read_bytes
 from workbench.storage.progress import progress_bar, update_with_estimate
 
 Case = Literal["auto", "as-is", "sum"]
+Scored = Literal["sentence", "rest"]
 Correct = Literal["words", "greedy"]
 Filter = Literal["none", "stop-words"]
 Has = npt.NDArray[np.bool_]
@@ -121,6 +122,11 @@ class CausalLM(PretrainedModel):
         Whether `STOP_WORDS`, and words with neither letter nor digit, are removed from the vocabulary ("a
         stop-word filter", Radford et al. 2019, section 3.3): they are neither predicted nor counted in ranks.
         Items with candidates know no filter.
+    candidates : {"sentence", "rest"}
+        What is scored of an item with candidates. "sentence": the candidate and the rest of its sentence,
+        which orders candidates as the whole sentence does. "rest": the words after the blank alone, given
+        the candidate ("partial scoring", Trinh and Le 2018), so that a rare word is not less probable for
+        being rare; where nothing follows the blank, the candidate.
     prompt : Prompt, optional
         What stands before the passage.
     budget : int, default 1000
@@ -155,8 +161,8 @@ class CausalLM(PretrainedModel):
     That is the answer as it is written, also where a word stands for several forms: ranks and the
     log-probabilities of the best words are of the forms together, which are no less probable.
 
-    Candidates are scored by ln p(candidate and the rest of the sentence | all before); where nothing follows
-    the blank, by the candidate's ``log_prob``.
+    Candidates are scored by ln p(candidate and the rest of the sentence | all before), or ln p(the rest | all
+    before and the candidate); where nothing follows the blank, by the candidate's ``log_prob``.
 
     Examples
     --------
@@ -168,7 +174,7 @@ class CausalLM(PretrainedModel):
 
     version = 1
     score_type = "log_prob"
-    options = ("text", "correct", "filter", "case", "budget", "dtype", "name", "attention")
+    options = ("text", "correct", "filter", "case", "candidates", "budget", "dtype", "name", "attention")
 
     def __init__(
         self,
@@ -179,6 +185,7 @@ class CausalLM(PretrainedModel):
         correct: Correct | None = None,
         filter: Filter = "none",  # noqa: A002 - the name of the column
         case: Case = "auto",
+        candidates: Scored = "sentence",
         prompt: Prompt | None = None,
         budget: int | None = 1000,
         batch_tokens: int | None = None,
@@ -192,6 +199,7 @@ class CausalLM(PretrainedModel):
     ) -> None:
         one_of("filter", filter, get_args(Filter))
         one_of("case", case, get_args(Case))
+        one_of("candidates", candidates, get_args(Scored))
         words = _vocabulary(vocabulary, stop_words=filter == "stop-words")
         self.correct: str = correct or ("greedy" if words is None else "words")
         one_of("correct", self.correct, get_args(Correct))
@@ -216,8 +224,11 @@ class CausalLM(PretrainedModel):
         self.vocabulary = words
         self._source["vocabulary"] = self.vocabulary
         self.filter, self.prompt, self.budget = filter, prompt, budget
+        self.candidates: str = candidates
         self.attention, self.progress = bool(attention), progress
-        self.name = name or self._checkpoint.label + (" (detokenised)" if text == "detokenised" else "")
+        remarks = (text == "detokenised" and text, candidates == "rest" and "words after the blank")
+        remark = ", ".join(part for part in remarks if part)
+        self.name = name or self._checkpoint.label + (f" ({remark})" if remark else "")
         self._detokenise = text == "detokenised"
         self._scorer = CausalScorer(self._checkpoint, batch_tokens)
         self._index = {word: index for index, word in enumerate(self.vocabulary or ())}
@@ -234,7 +245,8 @@ class CausalLM(PretrainedModel):
     def score(self, items: Items, words: Sequence[Sequence[str]]) -> Floats:
         """Return the log-probability of each word with the rest of the sentence, shape (n, most words).
 
-        Where nothing follows the blank it is that of the word and its end.
+        With ``candidates="rest"`` it is that of the rest after the word. Where nothing follows the blank it
+        is that of the word and its end.
         """
         scores = self._score(self._continuations(items, words))
         return self._word_scores(items, scores, [len(row) for row in words])
@@ -432,8 +444,16 @@ class CausalLM(PretrainedModel):
         return [[(text.before, text.word)] if text.word else [] for text in texts]
 
     def _continuations(self, items: Items, words: Sequence[Sequence[str]]) -> list[list[Continuation]]:
-        """Return the words of each item with the rest of its sentence."""
+        """Return the words of each item with the rest of its sentence, which goes with them or after them."""
         texts = [[self._split(item, word) for word in row] for item, row in zip(items, words, strict=True)]
+        if self.candidates == "rest":
+            return [
+                [
+                    (text.before + text.word, text.after) if text.after else (text.before, text.word)
+                    for text in row
+                ]
+                for row in texts
+            ]
         return [[(text.before, text.word + text.after) for text in row] for row in texts]
 
     def _score(self, rows: Sequence[Sequence[Continuation]]) -> Scores:
