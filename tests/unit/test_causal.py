@@ -327,7 +327,9 @@ def test_candidates_can_be_scored_by_the_rest_of_the_sentence_alone(folders, pla
     assert asked.config["candidates"] == "rest"
     both = model(folders("bytes")).predict(items)
     alone = [plain.says(before(items[0]), word)[0] for word in items[0].candidates]
-    np.testing.assert_allclose(both["candidate_scores"][0], alone + frame["candidate_scores"][0], atol=1e-4)
+    np.testing.assert_allclose(
+        both["candidate_scores"][0], np.add(alone, frame["candidate_scores"][0]), atol=1e-4
+    )
 
 
 @pytest.mark.parametrize("kind", ["bytes", "llama"])
