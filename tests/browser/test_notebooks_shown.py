@@ -10,7 +10,7 @@ pytestmark = pytest.mark.browser
 FOLDER = Path(__file__).parents[2] / "notebooks"
 
 
-@pytest.mark.parametrize(("name", "widgets"), [("00_tour", 4)])
+@pytest.mark.parametrize(("name", "widgets"), [("00_tour", 6)])
 def test_runs_and_shows_its_widgets(lab, notebook, name, widgets):
     text = (FOLDER / f"{name}.ipynb").read_text(encoding="utf-8")
     on_sample = text.replace(r"DATA = \"auto\"", r"DATA = \"sample\"")
