@@ -1,7 +1,7 @@
 """How soon a model has answered an edit in a real JupyterLab, beside KenLM asked word by word.
 
     python benchmarks/asking.py [--model FOLDER | --texts PATH] [--repeats 15] [--order 5]
-                                [--vocabulary 60000]
+                                [--vocabulary 60000] [--causal FOLDER]
 
 The model is one that was fitted before (the folder of an ``NGram``), else it is fitted on the books in a
 path (file, folder, archive), else on those that $WORKBENCH_DATA has, else on the sample's. A question is a
@@ -14,6 +14,10 @@ and with the last sentence alone.
 3. ``kenlm.Model.BaseScore`` for every word of the vocabulary after the words of the last sentence, then
    a sort: one loop a question, as the words before do not change the answer of an n-gram model. Ranks
    must be equal.
+4. With ``--causal``, a causal model with the same vocabulary, in Python: a passage of 80 words, and a minimal
+   pair of two short sentences. Time until the first answer (log-probability and ten best words) and until the
+   exact ranks are known, beside a plain loop of ``transformers`` that computes the log-probability alone: one
+   pass a text, without batches. Seconds are those of the processor, as each runs by itself.
 """
 
 from __future__ import annotations
@@ -36,11 +40,25 @@ from _trial import HELPERS
 from workbench.models.ngram.model import NGram
 from workbench.texts.corpus import Corpus
 from workbench.widgets.ask.ask import ask
+from workbench.widgets.ask.asking import answers
+from workbench.widgets.ask.questions import TypedQuestion, read_question
 
 PASSAGE = (
     "All winter the old captain had kept the letter in his coat, and he had told nobody of it but "
     "his sister. On the morning that the ship came in he went down to the water and gave it to the "
 )
+QUESTIONS = {
+    "a passage of 80 words": TypedQuestion(
+        "All winter the old captain had kept the letter in his coat, and he had told nobody of it but his "
+        "sister, who lived in the small white house above the harbour. She had begged him to burn it, and "
+        "he had promised that he would, but he never did, because it was the only thing he had left of his "
+        "wife. On the morning that the ship came in he went down to the water and gave it to his sister"
+    ),
+    "a pair of short sentences": TypedQuestion(
+        "The keeper walked down to the river. He sat beside the gate",
+        "The farmer walked down to the river. He sat beside the gate", pairs=True,
+    ),
+}  # fmt: skip
 WORDS = ("captain", "sister", "man", "ship", "letter", "house", "water", "boy", "king", "sea")
 DRAWN = """() => document.querySelector(".wa-target")?.textContent === {0!r}
     && document.querySelector(".wa-asked span")?.textContent === {0!r}
@@ -122,6 +140,48 @@ def by_loop(fit: NGram, repeats: int) -> tuple[list[float], dict[str, tuple[int,
     return taken, results
 
 
+def causal(path: str, vocabulary: Any, repeats: int) -> None:
+    """Ask a causal model, and print seconds of the processor beside those of a plain loop."""
+    import torch  # noqa: PLC0415 - slow
+    from transformers import AutoModelForCausalLM, AutoTokenizer  # noqa: PLC0415 - slow
+
+    from workbench.models.pretrained.causal import CausalLM  # noqa: PLC0415 - slow
+
+    model = CausalLM(path, vocabulary=vocabulary, progress=False, device="cpu")
+    tokenizer: Any = AutoTokenizer.from_pretrained(path)
+    network: Any = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32)
+
+    def plain(text: str) -> float:
+        """Return the log-probability of the last word, without that of its end."""
+        context, _, word = text.rpartition(" ")
+        ids = tokenizer([context, f" {word}"], add_special_tokens=False)["input_ids"]
+        with torch.inference_mode():
+            logits = network(torch.tensor([ids[0] + ids[1]])).logits[0].log_softmax(-1)
+        return sum(float(logits[len(ids[0]) - 1 + n, token]) for n, token in enumerate(ids[1]))
+
+    n_words = len(model.vocabulary or ())
+    print(f"\n{model.name}, {n_words:,} words; seconds of the processor, the least of {repeats}")
+    for name, state in QUESTIONS.items():
+        question = read_question(state)
+        times: list[tuple[float, ...]] = []
+        for _ in range(repeats):
+            start = time.process_time()
+            steps = [(time.process_time() - start, a) for a in answers(model, question, top_k=10, seed=0)]
+            start = time.process_time()
+            for item in question.items:
+                plain(item.text)
+            times.append((steps[0][0], steps[-1][0], time.process_time() - start))
+        first, whole, theirs = np.min(times, axis=0)
+        bounds = sum(bool(reply["rank_is_bound"]) for reply in steps[-1][1].replies.values())
+        print(
+            f"  {name:28} first {first:6.2f} s, {first / theirs:5.1f} times the plain loop's {theirs:.2f} s"
+        )
+        print(f"  {'':28} exact {whole:6.2f} s, {whole / theirs:5.1f} times; {bounds} ranks stay bounds")
+        peer = "transformers, ln p alone"
+        tell(Row(f"{name}, first answer", first, "s", peer=peer, theirs=theirs))
+        tell(Row(f"{name}, exact ranks", whole, "s", peer=peer, theirs=theirs))
+
+
 def report(name: str, taken: list[float]) -> float:
     """Print median and range; return the median."""
     median = statistics.median(taken)
@@ -137,6 +197,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=15)
     parser.add_argument("--order", type=int, default=5)
     parser.add_argument("--vocabulary", type=int, default=60_000)
+    parser.add_argument("--causal", help="folder or name of a causal model to ask, too")
     options = parser.parse_args()
     if options.model:
         fit = NGram(options.model)
@@ -162,6 +223,8 @@ def main() -> None:
     for name, median in medians.items():
         print(f"  {name:30}{one / median:6.2f}")
         tell(Row(name, median, "ms", peer="KenLM, a loop over the words", theirs=one))
+    if options.causal:
+        causal(options.causal, fit.vocabulary, min(options.repeats, 3))
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import weakref
 import numpy as np
 import pandas as pd
 import pytest
+import saved_models
 from ask_models import Counting, Failing, Gated, Scoring, Searching
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,9 +16,10 @@ from ngrams import fitted
 from patience import PATIENCE
 
 from workbench.items.items import Items, items_from_text
+from workbench.models.pretrained.causal import CausalLM
 from workbench.storage.errors import DataError
-from workbench.widgets.ask.asking import Answer, Asking
-from workbench.widgets.ask.questions import TypedQuestion
+from workbench.widgets.ask.asking import Answer, Asking, answers
+from workbench.widgets.ask.questions import TypedQuestion, read_question
 
 TEXT = "Nobody trusted the keeper. But the first man out of the storm was the keeper"
 
@@ -146,6 +148,44 @@ def test_a_quick_answer_that_fails_is_left_out():
     ask.wait(PATIENCE)
     assert [answer.complete for answer in told] == [True]
     ask.close()
+
+
+@pytest.mark.slow
+def test_the_quick_answer_of_a_causal_model_is_a_bound(folders):
+    model = saved_models.made("causal-lm", folders)
+    items = Items(saved_models.ITEMS.frame.assign(candidates=None))
+    quick = model.quick(items)
+    assert (quick.budget, model.budget) == (0, 1000)
+    assert quick.quick(items) is None  # it has no search to leave out
+    assert model.quick(saved_models.ITEMS) is None
+    assert saved_models.made("ngram", folders).quick(items) is None
+    bounds, exact = (each.predict(items, 3) for each in (quick, model))
+    pd.testing.assert_series_equal(bounds["log_prob"], exact["log_prob"], rtol=1e-6)
+    assert (bounds["rank"] <= exact["rank"]).all()
+    assert (bounds["rank_is_bound"] | (bounds["rank"] == exact["rank"])).all()
+    assert bounds["prediction"].tolist() == exact["prediction"].tolist()
+    assert not exact["rank_is_bound"].any()
+
+
+@pytest.mark.slow
+def test_the_first_answer_of_a_real_model_holds_when_the_ranks_are_known(smollm):
+    words = ["gate", "house", "river", "wife", "ship", "door", "table", "water", "man", "sister", "old"]
+    vocabulary = [*words, *(f"{one}{other}" for one in words for other in words)]
+    model = CausalLM(smollm, vocabulary=vocabulary, progress=False)
+    state = TypedQuestion(
+        "The keeper walked down to the river. He sat beside the gate",
+        "The farmer walked down to the river. He sat beside the gate", pairs=True,
+    )  # fmt: skip
+    steps = list(answers(model, read_question(state), top_k=10, seed=0))
+    first, whole = steps[0], steps[-1]
+    assert whole.final
+    for key, reply in whole.replies.items():
+        assert reply["rank_is_bound"] is False
+        quick = first.replies[key]
+        assert quick["log_prob"] == pytest.approx(reply["log_prob"], abs=1e-4)
+        assert quick["rank"] <= reply["rank"]
+        assert reply["top_words"][: len(quick["top_words"])] == quick["top_words"]
+    assert whole.replies["A", "sentence"] == whole.replies["B", "sentence"]  # one item
 
 
 def test_an_error_is_that_models_alone_and_may_be_of_one_version():
