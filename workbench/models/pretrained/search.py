@@ -267,7 +267,7 @@ def _run(
     scorer: CausalScorer,
     trie: Trie,
     contexts: EncodedContexts,
-    searches: Sequence[Search] | Sequence[CoverageSearch],
+    searches: Sequence[Search | CoverageSearch],
 ) -> None:
     """Ask the model whatever the searches need, for all of them at once."""
     while taken := [(place, *node) for place, search in enumerate(searches) for node in search.take(_PATHS)]:
