@@ -22,6 +22,16 @@ def pytest_runtest_makereport(item):
         report.sections.append(("Hypothesis", f"repeat with --hypothesis-seed={core.global_force_seed}"))
 
 
+@pytest.fixture(scope="session", autouse=True)
+def one_core():
+    """Work in this process unless a test says in how many: each of them would import the package."""
+    from workbench.storage import parallel  # noqa: PLC0415 - after the home is set
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parallel, "cores", lambda: 1)
+        yield
+
+
 @pytest.fixture(scope="session")
 def items():
     """Give 24 passages of the sample."""

@@ -1,5 +1,3 @@
-from itertools import islice
-
 import builders as b
 import pandas as pd
 import pytest
@@ -237,16 +235,3 @@ def test_nothing_there(tmp_path, no_data):
             books(*arguments)
     with pytest.raises(DataError, match="binary file"):
         books(b.write(tmp_path, {"x.txt": b"a\0b"}) / "x.txt").__next__()
-
-
-@pytest.mark.data
-@pytest.mark.slow
-def test_real_books(real_data):
-    assert [book.author for book in books("cbt", "dev")][:2] == ["Andrew Lang", "Lucy Maud Montgomery"]
-    holmes = [(len(book.text), "small print" in book.text[:5000].lower()) for book in books("msrcc")]
-    assert len(holmes) == 522
-    assert min(length for length, _ in holmes) > 2000
-    assert sum(header for _, header in holmes) <= 1
-    novels = list(islice(books(real_data / "novels.tar.xz"), 40))
-    assert len({book.book_id for book in novels}) == 40
-    assert all(book.year and book.author for book in novels)

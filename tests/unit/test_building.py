@@ -35,11 +35,20 @@ def build(tmp_path, monkeypatch):
     return made
 
 
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    """Give a folder with a home, and sets that one process has built in it."""
+    folder = tmp_path_factory.mktemp("alone")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WORKBENCH_HOME", str(folder / "home"))
+        return folder, construction.build("sample", folder / "one", workers=1, **OPTIONS)
+
+
 @pytest.mark.slow
-def test_the_files_are_the_same_whoever_makes_them(build, tmp_path, monkeypatch):
-    one = build("one", workers=1)
+def test_the_files_are_the_same_whoever_makes_them(alone, build, tmp_path, monkeypatch):
+    folder, one = alone
     assert list(one) == ["lambada", "lambada-control", "childrens_book", "sentence_completion", "cnn_qa"]
-    expected = digests(tmp_path / "one")
+    expected = digests(folder / "one")
     assert len(expected) == 5
     several = build("several", workers=2)
     assert digests(tmp_path / "several") == expected
@@ -49,14 +58,16 @@ def test_the_files_are_the_same_whoever_makes_them(build, tmp_path, monkeypatch)
     assert digests(tmp_path / "cluster") == expected
     assert left == [("_check", 19), ("_tagged", 4)]
     assert one.manifest == several.manifest == clustered.manifest
-    other = build("other", seed=1, workers=1)
+    monkeypatch.setenv("WORKBENCH_HOME", str(folder / "home"))  # where the novels are tagged
+    other = construction.build("sample", tmp_path / "other", seed=1, workers=1, **OPTIONS)
     assert other.manifest != one.manifest
     assert set(digests(tmp_path / "other").values()).isdisjoint(expected.values())
 
 
 @pytest.mark.slow
-def test_every_set_is_of_the_part_and_the_manifest_counts_it(build):
-    made = build("sets", workers=1)
+def test_every_set_is_of_the_part_and_the_manifest_counts_it(alone, monkeypatch):
+    folder, made = alone
+    monkeypatch.setenv("WORKBENCH_HOME", str(folder / "home"))
     shelf = construction.read_shelf("sample", progress=False)
     part = set(shelf.frame.loc[shelf.frame["split"] == "test", "book_id"])
     for name in made:

@@ -63,6 +63,7 @@ class Judging(RuleBasedStateMachine):
         self.answers = {}  # subject, item: what was taken, in order
         self.seen = {}  # subject, item: steps in which it was shown
         self.pages = {}  # subject: last page
+        self.survivors = []  # ids of the items that had passed every step
 
     @initialize(
         kind=st.sampled_from(["lambada", "unfolding", "cbt"]),
@@ -159,10 +160,13 @@ class Judging(RuleBasedStateMachine):
         assert all(len(steps) == 1 for steps in self.seen.values())
 
     @invariant()
-    def no_answer_is_lost_or_changed(self):
-        if self.campaign is None:
-            return
-        frame = self.campaign.judgments()
+    def judgments_are_those_that_were_taken_and_items_stop_by_them(self):
+        if self.campaign is not None:
+            frame = self.campaign.judgments()
+            self.no_answer_is_lost_or_changed(frame)
+            self.items_stop_by_the_rules(frame)
+
+    def no_answer_is_lost_or_changed(self, frame):
         taken = {}
         for subject, item, words in zip(frame["subject"], frame["item_id"], frame["guesses"], strict=True):
             taken.setdefault((subject, item), []).extend(words)
@@ -180,19 +184,19 @@ class Judging(RuleBasedStateMachine):
             else:
                 assert vacant == 0
 
-    @invariant()
-    def items_stop_by_the_rules(self):
+    def items_stop_by_the_rules(self, frame):
         """Judge all items again from the judgments that count."""
-        if self.campaign is None:
-            return
-        frame = self.campaign.judgments()
-        frame = frame[frame["last_answer"] & frame["counted"]]
+        judged = {}  # item, step: who was right, in order
+        columns = ("item_id", "step", "correct", "last_answer", "counted")
+        for item, step, correct, last_answer, counted in zip(*map(frame.get, columns), strict=True):
+            if last_answer and counted:
+                judged.setdefault((item, step), []).append(bool(correct))
         steps = self.campaign.protocol.steps
-        for row in self.campaign.states().itertuples():
-            own = frame[frame["item_id"] == row.item_id]
+        states = self.campaign.states()
+        for row in states.itertuples():
             state, step = "open", 1
             while state == "open" and step <= len(steps):
-                right = own.loc[own["step"] == step, "correct"].tolist()
+                right = judged.get((row.item_id, step), [])
                 described = steps[step - 1]
                 assert len(right) <= described.people
                 stops = {"right": False in right, "wrong": True in right, "any": False}[described.passes]
@@ -205,11 +209,15 @@ class Judging(RuleBasedStateMachine):
                     step += 1
             state = "kept" if state == "open" and step > len(steps) else state
             assert (row.state, row.step) == (state, min(step, len(steps)))
-            assert own["step"].max() <= row.step if len(own) else True
+            assert all(step <= row.step for item, step in judged if item == row.item_id)
         funnel = self.campaign.funnel()
         assert (funnel["n_in"] == funnel["n_open"] + funnel["n_dropped"] + funnel["n_out"]).all()
         assert funnel["n_in"].tolist() == [len(self.items), *funnel["n_out"].tolist()[:-1]]
-        assert funnel["n_out"].iloc[-1] == len(self.campaign.survivors())
+        survivors = states.loc[states["state"] == "kept", "item_id"].tolist()
+        assert funnel["n_out"].iloc[-1] == len(survivors)
+        if survivors != self.survivors:
+            self.survivors = survivors
+            assert [item.item_id for item in self.campaign.survivors()] == survivors
 
     def teardown(self):
         if self.campaign is not None:

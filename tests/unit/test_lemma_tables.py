@@ -131,13 +131,3 @@ def test_the_table_that_ships_is_right(real_data, name):  # noqa: ARG001 - skips
             total += 1
             right += default().lemma(cells[1], cells[3]) == cells[2]
     assert share == right / total
-
-
-@pytest.mark.data
-@pytest.mark.slow
-def test_the_table_that_ships_is_what_the_data_give(real_data, tmp_path, monkeypatch, capsys):  # noqa: ARG001 - skips
-    shipped = tables.TARGET.read_bytes()
-    monkeypatch.setattr(tables, "TARGET", tmp_path / "lemmas.json")
-    tables.main()
-    assert (tmp_path / "lemmas.json").read_bytes() == shipped
-    assert "gum-dev: lemma accuracy 98." in capsys.readouterr().out

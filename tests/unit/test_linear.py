@@ -12,7 +12,6 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-import workbench as wb
 from workbench.datasets import load
 from workbench.items import text as wt
 from workbench.items.query import parse
@@ -133,6 +132,7 @@ def test_the_same_book(text, tail):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(books, "_TAIL", tail)
         assert [body for *_, body in books._gutenberg(text, "")] == old_gutenberg(text)
+    assert list(map(str, books._marks(text))) == list(map(str, books._PG_START.finditer(text)))
 
 
 @pytest.mark.slow
@@ -142,16 +142,6 @@ def test_the_same_on_the_data_sets(name):
     for item in islice(load(name), 0, None, 7):
         test_the_same_guess.hypothesis.inner_test(item.text)
         test_the_same_tokens.hypothesis.inner_test(item.text)
-
-
-@pytest.mark.slow
-def test_the_same_on_novels(real_data):
-    novels = [*islice(wb.books(real_data / "novels.tar.xz"), 0, 40, 4)]
-    assert novels
-    for novel in novels:
-        test_the_same_guess.hypothesis.inner_test(novel.text)
-        test_the_same_tokens.hypothesis.inner_test(novel.text)
-        assert [body for *_, body in books._gutenberg(novel.text, "")] == old_gutenberg(novel.text)
 
 
 def test_any_number_of_negations():

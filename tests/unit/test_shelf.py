@@ -315,20 +315,3 @@ def test_bad_input_is_one_error(home):
     ):
         with pytest.raises(DataError, match=problem):
             construction.read_shelf(arguments, progress=False, **options)
-
-
-@pytest.mark.data
-@pytest.mark.slow
-@pytest.mark.usefixtures("home")
-def test_real_novels(real_data):
-    story = ("Dubliners", "The_Dead")
-    every = enumerate(wb.books(real_data / "novels.tar.xz"))
-    novels = [novel for place, novel in every if place % 4 == 0 or novel.book_id.endswith(story)]
-    made = construction.read_shelf(novels, progress=False)
-    assert len(made.frame) == len(novels) > 50
-    assert made.frame["reason"].isna().all()
-    assert (made.frame["confidence"] > 0.95).mean() > 0.98
-    [pair] = made.pairs.to_dict("records")  # a long story of a collection, which is also there by itself
-    assert (pair["one"].endswith("Dubliners"), pair["other"].endswith("The_Dead")) == (True, True)
-    assert pair["other_in_one"] > 0.99
-    assert made.frame["group"].nunique() == len(novels) - 1

@@ -95,6 +95,7 @@ _PG_START = re.compile(
     r"(ETEXTS\*?Ver.*\n)?",
     re.IGNORECASE | re.MULTILINE,
 )
+_PG_START_WORDS = ("start of th", "the small print")  # one is in the line of each match
 _PG_END = re.compile(  # after `before`, where a line starts; marks before its first word are read once
     rf"""(?P<before>\A|(?<=\w)[^\w\n]*+\n)\W*+
         (?:(?:this\ is\ )?(?:the\ )?end\ (?:(?:of|if)\s?)?(?:the\swiretap/)?{_PG_WORK}
@@ -309,7 +310,7 @@ def _books(name: str, source: str, content: bytes, prefix: str) -> Iterator[Book
     headings: list[Heading] = [(title, author, year, text)]
     if _MARKDOWN.match(text) and not is_epub:
         headings = [_markdown(text)]
-    elif re.search(_PG, text[:_HEAD], re.IGNORECASE) or _PG_START.search(text):
+    elif re.search(_PG, text[:_HEAD], re.IGNORECASE) or next(_marks(text), None):
         headings = [(title or t, author or a, year, body) for t, a, _, body in _gutenberg(text, source)]
     file = parts[-1].replace("_", " ")
     for number, (title, author, year, text) in enumerate(headings, start=1):
@@ -378,7 +379,7 @@ def _gutenberg(text: str, source: str) -> list[Heading]:
 def _headers(text: str) -> list[_Header]:
     """Return where headers are; the first at 0 and empty if there is text of a book before their marks."""
     headers: list[_Header] = []
-    for mark in _PG_START.finditer(text):
+    for mark in _marks(text):
         kind, last = mark[1][:3].upper(), headers[-1] if headers else None
         if (
             last
@@ -393,6 +394,23 @@ def _headers(text: str) -> list[_Header]:
     if not headers or start > _HEADER or _footer(text, 0, start)[0] < start:
         headers.insert(0, _Header(0, 0, frozenset()))
     return headers
+
+
+def _marks(text: str) -> Iterator[re.Match[str]]:
+    """Yield the matches of `_PG_START`; only lines that may match are tried in ASCII, whose case is plain."""
+    if not text.isascii():
+        yield from _PG_START.finditer(text)
+        return
+    lowered, lines, end = text.lower(), set[int](), 0
+    for words in _PG_START_WORDS:
+        place = lowered.find(words)
+        while place >= 0:
+            lines.add(text.rfind("\n", 0, place) + 1)
+            place = lowered.find(words, place + 1)
+    for line in sorted(lines):
+        if line >= end and (mark := _PG_START.match(text, line)):
+            yield mark
+            end = mark.end()
 
 
 def _footer(text: str, begin: int, stop: int, *, is_last: bool = True) -> tuple[int, int]:
