@@ -124,6 +124,9 @@ def test_a_bound_is_shown_until_the_exact_rank_is_known(made):
     model = Searching()
     widget, sent = made(model, TEXT)
     assert model.entered.wait(PATIENCE)
+    kept = Page(widget.saved.html()).text
+    assert "rank ≥ 1 of 12" in kept
+    assert "computing" not in kept  # by the time that somebody opens the notebook
     model.gate.set()
     widget.wait(PATIENCE)
     quick, exact = [message["view"] for message in of(sent, "answer")]

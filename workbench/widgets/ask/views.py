@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,6 @@ from workbench.widgets.shared.passages import score_bars, score_text, snippet, w
 from workbench.widgets.shared.widget import render
 
 _HEADS = {"passage": "whole passage", "sentence": "target sentence alone"}
-_ALL = ReadContext("both")
 _LEFT_OUT = "{n:,} older questions are not shown here; save_history writes all of them to a file."
 _QUOTED = 5  # words that are quoted, at most
 _NO_GAIN = {"nats": "", "factor": ""}
@@ -71,7 +69,7 @@ def answer_view(question: Question, answer: Answer, top_k: int) -> dict[str, Any
 def _head(context: ReadContext | None, question: Question, version: str) -> str:
     """Say what a model reads of a version: all of it, or which part."""
     items = [item for (_, name), item in question.versions.items() if name == version]
-    if context is None or all(len(context.spans(i)) == len(_ALL.spans(i)) for i in map(_words_only, items)):
+    if context is None or all(_reads_all(context, item) for item in items):
         return _HEADS[version]
     if context.side == "none":
         return "nothing of the passage"
@@ -114,13 +112,13 @@ def _words_follow(item: Item) -> bool:
     return any(map(is_word, item.text[item.answer_span[1] :].split()))
 
 
-def _words_only(item: Item) -> Item:
-    """Return an item without the punctuation that ends it."""
-    end = item.answer_span[1]
-    if _words_follow(item):
-        return item
-    *sentences, (first, _) = item.sentences
-    return replace(item, text=item.text[:end], sentences=(*sentences, (first, end)))
+def _reads_all(context: ReadContext, item: Item) -> bool:
+    """Return whether a model reads all words of an item but the target."""
+    if context.side == "none" or (context.side == "before" and _words_follow(item)):
+        return False
+    if context.sentence and len(item.sentences) > 1:
+        return False
+    return context.words is None or context.spans(item) == context._replace(words=None).spans(item)
 
 
 def _cell(reply: Mapping[str, Any], item: Item, inside: set[str], top_k: int) -> dict[str, Any]:
@@ -305,7 +303,8 @@ def _past(asking: Asking, number: int, record: AskedQuestion) -> dict[str, Any]:
 
 def _question(asking: Asking, record: AskedQuestion, words: int | None) -> dict[str, Any]:
     question = record.question
-    views = {p: answer_view(question, answer, asking.top_k) for p, answer in sorted(record.answers.items())}
+    final = {place: answer._replace(final=True) for place, answer in sorted(record.answers.items())}
+    views = {place: answer_view(question, answer, asking.top_k) for place, answer in final.items()}
     sides = [side for view in views.values() for side in view.get("sides", [])]
     cells = [side[version] for side in sides for version in VERSIONS]
     values = [bar[1] for cell in cells if cell.get("kind") == "p" for bar in cell["bars"]]
