@@ -51,8 +51,8 @@ class Cell(NamedTuple):
 class Grid(NamedTuple):
     """A table as text, before it is written in some language.
 
-    `sections` has the rows by name ("": without a heading of their own). Under the table stand the `warnings`,
-    the `footer`, the `footnotes` (mark and text) and the notes.
+    `sections` has the rows by name ("": without a heading of their own). Under the table stand the
+    `warnings`, the `footer`, the `footnotes` (mark and text) and the notes.
     """
 
     title: str
