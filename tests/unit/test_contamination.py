@@ -220,7 +220,7 @@ def test_nothing_is_claimed_of_texts_that_are_not_known():
     ):
         assert of_run(items, model).isna().all()
     runs = [wb.predict(items, RandomWord("passage")), wb.predict(items, Plain())]
-    assert "fitted" not in wb.evaluate(runs).attrs["note"]
+    assert wb.evaluate(runs).attrs["warnings"] == []
     assert wb.evaluate(runs)["share_in_training"].isna().all()
 
 
@@ -271,8 +271,11 @@ def test_tables_and_comparisons_say_what_was_read_before():
     ngram = NGram.fit(train(), order=2, **QUICK)
     runs = [wb.predict(items, model) for model in (RandomWord("passage"), ngram, ngram.cached())]
     table = wb.evaluate(runs)
-    assert table.attrs["note"].startswith(SENTENCE_OF_ALL)
-    assert SENTENCE_OF_ALL in table._repr_html_()
+    assert table.attrs["warnings"] == [SENTENCE_OF_ALL]
+    assert f"<p>{SENTENCE_OF_ALL}</p>" in table._repr_html_()
+    assert f"\n{SENTENCE_OF_ALL}\n" in str(table)
+    assert f"\n{SENTENCE_OF_ALL}\n" in table.to_markdown()
+    assert "stand whole in the texts" in table.to_latex("tab:one")
     assert table["share_in_training"].tolist() == [pd.NA, 136 / 222, 136 / 222]
     groups = wb.evaluate(runs[1], by="in_training")
     assert groups[["in_training", "n", "share_in_training"]].to_numpy().tolist() == [
@@ -281,9 +284,10 @@ def test_tables_and_comparisons_say_what_was_read_before():
     ]
     assert wb.significance(runs[0], runs[1]).notes[0] == OF_ONE
     board = wb.leaderboard(runs)
-    assert sorted(re.findall("“.*?”", board.attrs["note"])) == sorted(re.findall("“.*?”", SENTENCE_OF_ALL))
+    [text] = board.attrs["warnings"]
+    assert sorted(re.findall("“.*?”", text)) == sorted(re.findall("“.*?”", SENTENCE_OF_ALL))
     assert board["share_in_training"].dropna().tolist() == [136 / 222] * 2
-    assert wb.leaderboard().attrs["note"] == board.attrs["note"]
+    assert wb.leaderboard().attrs["warnings"] == [text]
     comparison = wb.compare(items, runs, None)
     assert comparison.comparison.warnings[0] == SENTENCE_OF_ALL
     assert SENTENCE_OF_ALL in comparison.to_html()
@@ -297,7 +301,7 @@ def test_nothing_is_said_of_passages_that_were_not_read():
     run = wb.predict(items, NGram.fit(train(), order=2, **QUICK))
     assert run.predictions["in_training"].eq(False).all()  # noqa: FBT003 - and not null
     assert wb.evaluate(run)["share_in_training"].tolist() == [0]
-    assert "fitted" not in wb.evaluate(run).attrs["note"]
+    assert wb.evaluate(run).attrs["warnings"] == []
     comparison = wb.compare(items, [run], None)
     assert not any("fitted" in text for text in comparison.comparison.warnings)
     comparison.close()

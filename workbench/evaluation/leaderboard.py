@@ -147,7 +147,7 @@ def leaderboard(
     measured = table[~table["published"]]
     shares = [(row, share) for row in rows if (share := row.get("share_in_training"))]
     read = [(_name(row), round(share * row["n"]), row["n"]) for row, share in shares]
-    table.attrs["note"] = " ".join([*list_training(read), note(measured, datasets, drawing, names)])
+    table.attrs |= {"note": note(measured, datasets, drawing, names), "warnings": list_training(read)}
     if len(table) > len(measured):
         table.attrs["note"] += f" {_REPORTED}"
     pairs = zip(table["distinction"], table["source"], strict=True)

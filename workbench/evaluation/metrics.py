@@ -116,7 +116,7 @@ def evaluate(
             Items whose answer shares its rank with another word.
         `share_in_training`
             Fraction of these items whose whole passages stand in the texts that the model was fitted on;
-            ``.attrs["note"]`` says where it is above 0.
+            a warning under the table says where it is above 0.
         `resampled_by`, `n_novels`
             ``novel`` where every item of the group has a ``book_id``, else ``item``.
         `signature`
@@ -164,7 +164,7 @@ def evaluate(
     columns = [name for name in heads if name not in names] + names
     columns += [*MEASURES, "chance", "subset", *spread_columns(rows)]
     table = typed(pd.DataFrame(rows, columns=columns))
-    table.attrs["note"] = " ".join([*list_training(counts), note(table, datasets, drawing, names)])
+    table.attrs |= {"note": note(table, datasets, drawing, names), "warnings": list_training(counts)}
     repeated = any(apart) and table.duplicated(["model", *names]).any()
     model = TableColumn("model", detail="distinction" if repeated else "")
     groups = (_group_column(table[name]) for name in names if name != "model")

@@ -116,7 +116,8 @@ class TableLayout(NamedTuple):
 class Table(pd.DataFrame):
     """A frame of results that shows its most important columns.
 
-    Every operation gives a plain DataFrame. ``.attrs["note"]`` says how the numbers were made.
+    Every operation gives a plain DataFrame. ``.attrs["note"]`` says how the numbers were made,
+    and ``.attrs["warnings"]``, a list, how they must not be read.
     """
 
     _metadata = ["_layout"]  # noqa: RUF012 - pandas keeps these attributes when it pickles
@@ -179,7 +180,8 @@ class Table(pd.DataFrame):
             sections.setdefault(heading, []).append(cells)
         notes = tuple(filter(None, (note,) if isinstance(note, str) else note))
         footnotes = [(mark, f"{label(layout.signature)}: {text}") for text, mark in marks.items()]
-        return Grid(layout.title, list(map(_heading, columns)), sections, notes, footer, footnotes)
+        warned = self.attrs.get("warnings", ())
+        return Grid(layout.title, list(map(_heading, columns)), sections, notes, footer, footnotes, warned)
 
 
 def _heading(column: TableColumn) -> Heading:

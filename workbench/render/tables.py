@@ -51,8 +51,8 @@ class Cell(NamedTuple):
 class Grid(NamedTuple):
     """A table as text, before it is written in some language.
 
-    `sections` has the rows by name ("": without a heading of their own); `footer` stands under the table,
-    before the `footnotes` (mark and text) and the notes.
+    `sections` has the rows by name ("": without a heading of their own). Under the table stand the
+    `warnings`, the `footer`, the `footnotes` (mark and text) and the notes.
     """
 
     title: str
@@ -61,6 +61,7 @@ class Grid(NamedTuple):
     notes: Sequence[str] = ()
     footer: str = ""
     footnotes: Sequence[tuple[str, str]] = ()
+    warnings: Sequence[str] = ()
 
 
 class _Column(NamedTuple):
@@ -211,7 +212,7 @@ def grid_latex(grid: Grid, label: str) -> str:
             lines += [rf"\multicolumn{{{wide}}}{{l}}{{\emph{{{escape_latex(section)}}}}} \\", r"\midrule"]
         lines += [rf"{{}}{' & '.join(map(_latex_cell, row, grid.headings, columns))} \\" for row in rows]
     lines += [r"\bottomrule", r"\end{tabular}}"]
-    notes = [escape_latex(grid.footer)] if grid.footer else []
+    notes = [escape_latex(text) for text in (*grid.warnings, grid.footer) if text]
     notes += [rf"\textsuperscript{{{mark}}}\,{escape_latex(text)}" for mark, text in grid.footnotes]
     notes += [escape_latex(" ".join(grid.notes))] if grid.notes else []
     for text in notes:
@@ -274,8 +275,11 @@ def grid_markdown(grid: Grid) -> str:
 
 
 def _below(grid: Grid) -> list[str]:
-    """Return what stands under a table: what all rows share, and the footnotes."""
-    return [*filter(None, [grid.footer]), *(f"[{mark}] {text}" for mark, text in grid.footnotes)]
+    """Return what stands under a table: warnings, what all rows share, and the footnotes."""
+    return [
+        *filter(None, [*grid.warnings, grid.footer]),
+        *(f"[{mark}] {text}" for mark, text in grid.footnotes),
+    ]
 
 
 def grid_text(grid: Grid) -> str:
