@@ -95,10 +95,10 @@ def assert_same(model, expected):
 @pytest.mark.parametrize("pruning", [None, (0, 0, 1), (0, 1, 1, 2), (0, 2)])
 @pytest.mark.parametrize("order", [1, 2, 3, 4, 5])
 def test_the_arrays_are_those_of_the_arpa_file(tmp_path, order, pruning, vocabulary, monkeypatch):
-    monkeypatch.setattr(intermediate, "_ROWS", 700)
-    monkeypatch.setattr(intermediate, "_TOKENS", 900)
-    monkeypatch.setattr(levels, "_ROWS", 300)
-    lines = [line.split() for line in text()]
+    monkeypatch.setattr(intermediate, "_ROWS", 250)
+    monkeypatch.setattr(intermediate, "_TOKENS", 300)
+    monkeypatch.setattr(levels, "_ROWS", 100)
+    lines = [line.split() for line in text(1200)]
     words = corpus(lines).words[:vocabulary]
     pruning = pruning and pruning[:order]
     model, _ = of_codes(lines, words, tmp_path, order, pruning)
