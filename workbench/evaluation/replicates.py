@@ -112,7 +112,7 @@ def replicates(runs: Any, *, level: float = 0.95, resamples: int = 2000, seed: i
     table = table.astype({"word_class": "str"})
     of_seeds = f" (seeds {', '.join(seeds)})" if seeds else ""
     mean = f"Accuracy is the mean over {len(models)} runs that differ in the seed alone{of_seeds}"
-    how = note(table, set(frame["dataset"].dropna()), drawing)
+    how = note(table, set(frame["dataset"].dropna()), drawing, ["word_class"])
     table.attrs["note"] = (f"{mean}; ± is the standard deviation between them.", how)
     heading = TableColumn("word_class", tooltip="All items, or those of a word class.")
     columns = (heading, *shown_measures(table)[:2], TableColumn("seed_min", "share"))

@@ -76,21 +76,21 @@ class Trie:
         As given.
     """
 
-    def __init__(self, paths: Sequence[Sequence[int]], words: Sequence[int] | None = None) -> None:
+    def __init__(self, paths: Sequence[Sequence[int]], words: Sequence[int] | Integers | None = None) -> None:
         self.paths = paths
-        words = np.arange(len(paths)) if words is None else np.asarray(words, dtype=np.int64)
+        owner = np.arange(len(paths)) if words is None else np.asarray(words, dtype=np.int64)
         length = np.array([len(path) for path in paths], dtype=np.int64)
-        self.depth, self.size = int(length.max(initial=0)), int(words.max(initial=-1)) + 1
+        self.depth, self.size = int(length.max(initial=0)), int(owner.max(initial=-1)) + 1
         grid = np.full((len(paths), self.depth), -1)
         grid[np.arange(self.depth) < length[:, None]] = np.fromiter(chain.from_iterable(paths), np.int64)
-        order = np.lexsort((words, *grid.T[::-1]))
+        order = np.lexsort((owner, *grid.T[::-1]))
         order = order[length[order] > 0]
         rows = grid[order]
         shared = np.cumprod(rows[1:] == rows[:-1], axis=1).sum(axis=1)  # the padding counted
-        again = (shared == self.depth) & (words[order[1:]] == words[order[:-1]])
+        again = (shared == self.depth) & (owner[order[1:]] == owner[order[:-1]])
         is_first, shared = np.append(True, ~again)[: len(order)], np.append(0, shared)[: len(order)]
         self.form = order[is_first]
-        self.word = words[self.form]
+        self.word = owner[self.form]
         self._set_nodes(rows[is_first], length[self.form], np.minimum(shared[is_first], length[self.form]))
         self.by_word = np.argsort(self.word, kind="stable")
         sorted_words = self.word[self.by_word]
@@ -137,7 +137,8 @@ class Trie:
 
     def forms(self, word: int) -> list[int]:
         """Return the forms of a word, each path once."""
-        return np.sort(self.form[self.word == word]).tolist()
+        forms: list[int] = np.sort(self.form[self.word == word]).tolist()
+        return forms
 
 
 class SearchResult(NamedTuple):
@@ -253,8 +254,8 @@ class Search:
     def _bounds(self) -> tuple[Floats, Floats]:
         """Return a lower and an upper bound of the probability of each word."""
         word, size = self.trie.word, self.trie.size
-        lower = np.bincount(word, np.where(self._node == ROOT, self._bound, 0), size)
-        upper = np.bincount(word, self._bound, size)
+        lower: Floats = np.bincount(word, np.where(self._node == ROOT, self._bound, 0), size).astype(float)
+        upper: Floats = np.bincount(word, self._bound, size).astype(float)
         if self.answer is not None:
             lower[self.answer] = upper[self.answer] = self._value
         return lower, upper
@@ -274,7 +275,8 @@ class Search:
         is_next[self._node[(bound >= 0) & (bound == top[trie.word])]] = True
         nodes = np.flatnonzero(is_next)
         order = np.argsort(-self.log_prob[nodes], kind="stable")
-        return np.asarray(nodes[order]).tolist()
+        ordered: list[int] = nodes[order].tolist()
+        return ordered
 
     def _best_form(self, word: int) -> int:
         if word == self.answer and self._form is not None:
