@@ -1,6 +1,8 @@
 """GGUF files: converted exactly, once, and one error for what is damaged or not known."""
 
+import importlib
 import re
+import secrets
 import struct
 import sys
 from pathlib import Path
@@ -15,7 +17,10 @@ from workbench.models import CausalLM, MaskedLM
 from workbench.models.base import Predictor
 from workbench.models.pretrained import gguf as ours
 from workbench.models.pretrained import known
+from workbench.runs import shipped
 from workbench.storage.errors import DataError
+
+store = importlib.import_module("workbench.runs.store")  # by its name
 
 ROOT = Path(__file__).parents[2]
 TEXT = "She found 1,025 of the keys under Mrs. Lamb's well-known bridge"
@@ -141,9 +146,9 @@ def test_what_cannot_be_converted_exactly_is_refused(tmp_path, changes, message)
 def test_other_files_and_places_are_named(tiny, tmp_path):
     note = tmp_path / "note.txt"
     note.write_text("no model")
-    with pytest.raises(DataError, match="neither a folder nor a GGUF file -- pass the folder"):
+    with pytest.raises(DataError, match="this is a file, but no GGUF file: expected the folder of a model"):
         CausalLM(note)
-    with pytest.raises(DataError, match="there is no such file or folder"):
+    with pytest.raises(DataError, match="there is no such folder"):
         CausalLM(tmp_path / "absent.gguf")
     with pytest.raises(DataError, match="read as a causal model, not as a masked one"):
         MaskedLM(tiny[0])
@@ -203,3 +208,27 @@ class TestTheRealModel:
         for item in wb.load("sample", "dev"):
             assert tokenizer.decode(tokenizer(item.text)["input_ids"]) == item.text
         assert [tokenizer.decode(one) for one in tokenizer("in 1895")["input_ids"]] == ["in", " ", *"1895"]
+
+    def test_its_runs_that_come_with_the_workbench_say_what_it_says(self, smollm, monkeypatch):
+        items, model = wb.load("sample", "test", variant="capitalised"), CausalLM(smollm, progress=False)
+        with monkeypatch.context() as patch:
+            patch.setattr(CausalLM, "predict", lambda *_args, **_options: pytest.fail("it came with it"))
+            run = wb.predict(items, model)
+        assert wb.runs().set_index("run").loc[run.run, "origin"] == "the workbench"
+        drawn = items.sample(4, seed=secrets.randbelow(1000))
+        kept = run.predictions.set_index("item_id").loc[drawn.frame["item_id"]].reset_index()
+        fresh = model.predict(drawn)
+        np.testing.assert_allclose(fresh["log_prob"], kept["log_prob"], atol=1e-4)
+        np.testing.assert_allclose(fresh["log_prob_uncorrected"], kept["log_prob_uncorrected"], atol=1e-4)
+        assert fresh["prediction"].tolist() == kept["prediction"].tolist()
+        assert fresh["correct"].tolist() == kept["correct"].tolist()
+
+
+def test_runs_that_come_with_the_workbench_are_whole_and_small():
+    folders = sorted((ROOT / "data" / "published" / "runs").iterdir())
+    assert folders
+    for folder in folders:
+        assert sum(file.stat().st_size for file in folder.iterdir()) < shipped.LARGEST
+        run = store.at(folder)
+        assert len(run.predictions) == len(run)
+        assert run.info["origin"] == shipped.ORIGIN
