@@ -4,6 +4,7 @@ import shutil
 import sys
 import tempfile
 from contextlib import suppress
+from functools import cache
 from multiprocessing import util
 from pathlib import Path
 
@@ -37,19 +38,27 @@ def pytest_configure(config):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """Let one of two workers run all browser tests: each worker starts a JupyterLab, a Chromium and a kernel.
+    """Let one of two workers run all browser tests, and one all tests on a Dask cluster.
 
-    Of more workers each takes a file of them, as one alone would end last.
+    Each worker that has some starts a JupyterLab, a Chromium and a kernel, or the process that a cluster's
+    workers are forked from. Of more workers each takes a file of them, as one alone would end last.
     """
     if config.getvalue("dist") != "loadfile" or config.getvalue("numprocesses") != 2:
         return None
     from xdist.scheduler import LoadFileScheduling  # noqa: PLC0415 - xdist is here if it calls this
 
-    class OneBrowser(LoadFileScheduling):
-        def _split_scope(self, nodeid):
-            return "browser" if nodeid.startswith("tests/browser/") else super()._split_scope(nodeid)
+    @cache
+    def shared(file):
+        if file.startswith("tests/browser/"):
+            return "browser"
+        content = (config.rootpath / file).read_text(encoding="utf-8")
+        return "cluster" if "from dask_cluster import" in content else file
 
-    return OneBrowser(config, log)
+    class Shared(LoadFileScheduling):
+        def _split_scope(self, nodeid):
+            return shared(super()._split_scope(nodeid))
+
+    return Shared(config, log)
 
 
 def pytest_collection_finish():
@@ -77,6 +86,16 @@ def real_data() -> Path:
     if not folder or not Path(folder).is_dir():
         pytest.skip("needs the real data sets: set WORKBENCH_DATA to their folder")
     return Path(folder)
+
+
+@pytest.fixture
+def no_data(tmp_path, monkeypatch) -> Path:
+    """Hide every data set of this machine."""
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.delenv("WORKBENCH_DATA", raising=False)
+    monkeypatch.setenv("WORKBENCH_HOME", str(home))
+    return home
 
 
 @pytest.fixture(scope="session")

@@ -404,9 +404,9 @@ def _marks(text: str) -> Iterator[re.Match[str]]:
     lowered, lines, end = text.lower(), set[int](), 0
     for words in _PG_START_WORDS:
         place = lowered.find(words)
-        while place >= 0:
+        while place >= 0 and (line_end := text.find("\n", place)) >= 0:
             lines.add(text.rfind("\n", 0, place) + 1)
-            place = lowered.find(words, place + 1)
+            place = lowered.find(words, line_end)
     for line in sorted(lines):
         if line >= end and (mark := _PG_START.match(text, line)):
             yield mark
