@@ -122,7 +122,7 @@ class CausalLM(PretrainedModel):
         Items with candidates know no filter.
     prompt : Prompt, optional
         What stands before the passage.
-    budget : int, default 1000
+    budget : int, default 250
         How many beginnings of words the model is asked about for the rank of one answer; None for any number.
         Where that is not enough, ``rank`` is a lower bound and ``rank_is_bound`` is true. The best words
         are exact whatever the budget: with 0, the model is asked about what these need alone.
@@ -163,7 +163,7 @@ class CausalLM(PretrainedModel):
     2
     """
 
-    version = 1
+    version = 2
     score_type = "log_prob"
     options = ("text", "correct", "filter", "case", "budget", "dtype", "name", "attention")
 
@@ -177,7 +177,7 @@ class CausalLM(PretrainedModel):
         filter: Filter = "none",  # noqa: A002 - the name of the column
         case: Case = "auto",
         prompt: Prompt | None = None,
-        budget: int | None = 1000,
+        budget: int | None = 250,
         batch_tokens: int | None = None,
         device: str | None = None,
         dtype: str | None = None,

@@ -39,7 +39,7 @@ BROKEN = -1
 """Stands for the sub-token that a model would write whose logits are not numbers."""
 
 _ABOVE = float(np.exp(TIE))  # how many times as probable as the answer a word above it is
-_SLACK = TIE / 10  # share of a word's probability that need not be known
+_SLACK = TIE / 2  # share of a word's probability that need not be known
 _EXPONENT = 600.0  # exponentials of twice as much are no numbers
 _PATHS = 256  # of one item in a batch
 _LONGEST_WORD = 12  # sub-tokens of a word that is written
