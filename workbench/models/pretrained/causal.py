@@ -122,10 +122,11 @@ class CausalLM(PretrainedModel):
         Items with candidates know no filter.
     prompt : Prompt, optional
         What stands before the passage.
-    budget : int, default 250
+    budget : int, default 200
         How many beginnings of words the model is asked about for the rank of one answer; None for any number.
         Where that is not enough, ``rank`` is a lower bound and ``rank_is_bound`` is true. The best words
-        are exact whatever the budget: with 0, the model is asked about what these need alone.
+        are exact whatever the budget (sums over forms to 0.0001 nats): with 0, the model is asked about what
+        these need alone.
     batch_tokens : int, optional
         Sub-tokens in a batch: 2,048 on a CPU, 32,768 on a GPU.
     {loading}
@@ -177,7 +178,7 @@ class CausalLM(PretrainedModel):
         filter: Filter = "none",  # noqa: A002 - the name of the column
         case: Case = "auto",
         prompt: Prompt | None = None,
-        budget: int | None = 250,
+        budget: int | None = 200,
         batch_tokens: int | None = None,
         device: str | None = None,
         dtype: str | None = None,
