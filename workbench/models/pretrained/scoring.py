@@ -289,7 +289,8 @@ class CausalScorer:
             Which of the paths, and their logits in single precision.
         """
         width = max((len(contexts.ids[owner]) for owner in set(owners)), default=0)
-        rows = _rows(owners, paths, every=every, most=_PACKED if self._packs else 1)
+        shares = self._packs and contexts.cache is not None
+        rows = _rows(owners, paths, every=every, most=_PACKED if shares else 1)
 
         def work(batch: Sequence[int]) -> torch.Tensor:
             return self._logits_after(contexts, [rows[row] for row in batch])
