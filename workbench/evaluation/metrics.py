@@ -376,7 +376,7 @@ def typed(table: pd.DataFrame) -> pd.DataFrame:
     return table.astype({name: kind for name, kind in kinds.items() if name in table.columns})
 
 
-def note(table: pd.DataFrame, datasets: Iterable[str], drawing: Drawing, names: Sequence[str]) -> str:
+def note(table: pd.DataFrame, datasets: Iterable[str], drawing: Drawing, names: Sequence[str] = ()) -> str:
     """Say how the intervals of a table of measures by `names` were made, and what models cannot predict."""
     if not len(table):
         return "There are no predictions."

@@ -129,10 +129,11 @@ class CausalLM(PretrainedModel):
         being rare; where nothing follows the blank, the candidate.
     prompt : Prompt, optional
         What stands before the passage.
-    budget : int, default 1000
+    budget : int, default 200
         How many beginnings of words the model is asked about for the rank of one answer; None for any number.
         Where that is not enough, ``rank`` is a lower bound and ``rank_is_bound`` is true. The best words
-        are exact whatever the budget: with 0, the model is asked about what these need alone.
+        are exact whatever the budget (sums over forms to 0.0001 nats): with 0, the model is asked about what
+        these need alone.
     batch_tokens : int, optional
         Sub-tokens in a batch: 2,048 on a CPU, 32,768 on a GPU.
     {loading}
@@ -172,7 +173,7 @@ class CausalLM(PretrainedModel):
     2
     """
 
-    version = 1
+    version = 2
     score_type = "log_prob"
     options = ("text", "correct", "filter", "case", "candidates", "budget", "dtype", "name", "attention")
 
@@ -187,7 +188,7 @@ class CausalLM(PretrainedModel):
         case: Case = "auto",
         candidates: Scored = "sentence",
         prompt: Prompt | None = None,
-        budget: int | None = 1000,
+        budget: int | None = 200,
         batch_tokens: int | None = None,
         device: str | None = None,
         dtype: str | None = None,

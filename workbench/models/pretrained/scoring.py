@@ -41,7 +41,7 @@ _LENGTH = 2048  # where neither the model nor its tokenizer says how much it see
 _UNSET = 10**9  # tokenizers without a length have a greater one
 _SHAREABLE = {"DynamicLayer", "DynamicSlidingWindowLayer"}  # caches whose rows can be selected
 _JOINABLE = {"DynamicLayer"}  # caches that rows of other batches can be added to
-_PACKED = 32  # sub-tokens of paths after which a row is full
+_PACKED = 16  # sub-tokens of paths after which a row is full
 _TREES = {"gpt2", "gpt_neox", "llama", "mistral", "opt", "qwen2", "qwen3"}
 """Kinds of models that see what a mask of four dimensions says, in every layer: tests compare each of them
 with a plain pass. Others get a row for each path."""
@@ -326,7 +326,8 @@ class CausalScorer:
             Which of the paths, and their logits in single precision.
         """
         width = max((len(contexts.ids[owner]) for owner in set(owners)), default=0)
-        rows = _rows(owners, paths, every=every, most=_PACKED if self._packs else 1)
+        shares = self._packs and contexts.cache is not None
+        rows = _rows(owners, paths, every=every, most=_PACKED if shares else 1)
 
         def work(batch: Sequence[int]) -> torch.Tensor:
             return self._logits_after(contexts, [rows[row] for row in batch])

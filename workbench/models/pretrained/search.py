@@ -40,7 +40,8 @@ BROKEN = -1
 """Stands for the sub-token that a model would write whose logits are not numbers."""
 
 _ABOVE = float(np.exp(TIE))  # how many times as probable as the answer a word above it is
-_SLACK = TIE / 10  # share of a word's probability that need not be known
+_SLACK = TIE / 2  # share of a probability that need not be known where words are compared with the answer
+_CLOSE = 1e-4  # the same of the best words: their order and log-probabilities are exact to this
 _EXPONENT = 600.0  # exponentials of twice as much are no numbers
 _PATHS = 256  # of one item in a batch
 _NEGLIGIBLE = 1e-4  # probability of beginnings of words that need no look
@@ -207,7 +208,7 @@ class Search:
         if self.broken or not len(self._bound):
             return []
         lower, upper = self._bounds()
-        is_open = _open_words(lower, upper)
+        is_open = _open_words(lower, upper, _CLOSE)
         best = np.partition(lower, -self.top_k)[-self.top_k] if len(lower) > self.top_k else 0.0
         within = int(min(most, max(self.budget - self.spent, 0)))
         nodes = self._next_nodes(self._undecided(lower, upper))[:within] if within else []
@@ -231,13 +232,17 @@ class Search:
         if self.broken:
             return SearchResult(0, 0, is_bound=False, words=[0], forms=[0], log_probs=[np.nan])
         lower, upper = self._bounds()
-        is_open = _open_words(lower, upper)
+        is_open = _open_words(lower, upper, _CLOSE)
         limit = max(upper[is_open], default=0.0)
         best = np.argsort(-lower, kind="stable")[: self.top_k]
         best = best[~is_open[best] & (lower[best] >= limit) & (lower[best] > 0)]
         above, tied = int((lower > self._value * _ABOVE).sum()), 1
         if self.answer is not None:
-            near = ~is_open & (lower >= self._value / _ABOVE) & (lower <= self._value * _ABOVE)
+            near = (
+                ~_open_words(lower, upper, _SLACK)
+                & (lower >= self._value / _ABOVE)
+                & (lower <= self._value * _ABOVE)
+            )
             # one of probability 0 is as probable as all words that were not looked at
             tied = int(near.sum()) if self._value else self.trie.n_words - above
         with np.errstate(divide="ignore"):
@@ -263,7 +268,7 @@ class Search:
     def _undecided(self, lower: Floats, upper: Floats) -> Mask:
         """Return the words of which it is not known whether they are above the answer."""
         near = (upper > self._value / _ABOVE) & (lower <= self._value * _ABOVE)
-        return np.asarray(near & _open_words(lower, upper))
+        return np.asarray(near & _open_words(lower, upper, _SLACK))
 
     def _next_nodes(self, words: Mask) -> list[int]:
         """Return the nodes to ask about for some words, the best first: of each its most probable form."""
@@ -294,9 +299,9 @@ class Search:
         self._node[inner:end] = np.repeat(children, sizes)
 
 
-def _open_words(lower: Floats, upper: Floats) -> Mask:
-    """Return the words whose probability is not known yet."""
-    return np.asarray(upper - lower > _SLACK * lower)
+def _open_words(lower: Floats, upper: Floats, share: float) -> Mask:
+    """Return the words of whose probability more than a share is not known yet."""
+    return np.asarray(upper - lower > share * lower)
 
 
 class AsksModel(Protocol):
