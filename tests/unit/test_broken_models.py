@@ -192,8 +192,8 @@ def test_an_answer_of_probability_0_of_a_causal_model_is_tied_with_all_such_word
     trie = Trie([[1], [2], [3], [4]])
     search = Search(trie, np.array([-1.0, -np.inf, -np.inf, -2.0]), answer=1, value=-np.inf, top_k=2)
     while nodes := search.take(10):
-        for node, value in nodes:
-            search.give(node, value, 0.0, np.zeros(0))
+        for node in nodes:
+            search.give(node, 0.0, np.zeros(0))
     assert (search.result.rank, search.result.n_tied, search.result.words) == (3, 2, [0, 3])
 
 

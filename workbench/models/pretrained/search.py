@@ -378,11 +378,12 @@ def _answer_forms(
     )
     for (place, form), value in zip(others, word_log_probs(more).tolist(), strict=True):
         values[place][form] = value
-    return [
-        AnswerForms(float(np.logaddexp.reduce(list(each.values()))), max(each, key=lambda form: each[form]))
-        if each else AnswerForms(float(value), None)
-        for each, value in zip(values, word_log_probs(scores), strict=True)
-    ]  # fmt: skip
+    with np.errstate(invalid="ignore"):  # what is not a number is found where rows are made
+        return [
+            AnswerForms(float(np.logaddexp.reduce(list(each.values()))), max(each, key=each.__getitem__))
+            if each else AnswerForms(float(value), None)
+            for each, value in zip(values, word_log_probs(scores), strict=True)
+        ]  # fmt: skip
 
 
 def _run(
