@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import threading
 import time
@@ -158,6 +159,9 @@ def error_text(error: BaseException) -> str:
 
 
 def _rows(model: Any, items: Items, top_k: int, seed: int) -> dict[str, dict[str, Any]]:
+    if getattr(model, "progress", False):  # the page has a line of its own
+        model = copy.copy(model)
+        model.progress = False
     frame = model.predict(items, top_k, seed=seed).reindex(columns=["item_id", *COLUMNS])
     frame = typed_predictions(frame)
     answers = dict(zip(items.frame["item_id"], items.frame["answer"], strict=True))
