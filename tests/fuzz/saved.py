@@ -38,9 +38,10 @@ from workbench.models.base import Predictor
 from workbench.models.baselines.chance import RandomWord
 from workbench.models.completion.positional import Generating
 from workbench.models.neural.recurrent import LSTM
-from workbench.models.pretrained import causal, gguf
+from workbench.models.pretrained import gguf
 from workbench.models.pretrained.causal import CausalLM
 from workbench.models.pretrained.masked import MaskedLM
+from workbench.models.pretrained.vocabulary import read_vocabulary
 from workbench.models.readers.encoding import Questions
 from workbench.runs import predictions, store
 from workbench.storage.cache import Cache
@@ -182,7 +183,7 @@ def converted(folder):
 
 
 def vocabulary(folder):
-    words = causal._vocabulary(folder / "words.txt", stop_words=False)
+    words = read_vocabulary(folder / "words.txt", stop_words=False)
     assert all(isinstance(word, str) and word for word in words)
     return words
 
@@ -254,6 +255,18 @@ def corpus_in(folder):
     shutil.copytree(versions.corpus().folder, folder / "corpus")
 
 
+def corpus_in_cache(folder):
+    with home(folder):
+        Corpus.of([["the rain fell", "on the bay"]], name="two lines")
+
+
+def corpus_found(folder):
+    """Return a corpus that is looked for in the cache."""
+    with home(folder), patch("workbench.texts.corpus._IN_USE", []):
+        corpus = Corpus.find(lambda _sha256, _lower: True)
+        return None if corpus is None else arrays(corpus)
+
+
 def stream_in(folder):
     Stream.of(versions.corpus(), 100).copy(folder / "stream")
 
@@ -279,6 +292,11 @@ def newest(folder):
         None if (state := checkpoint.read_checkpoint(path)) is None else states(state)
         for path in sorted((folder / "training").iterdir())
     ]
+
+
+def same_or_none(value, _folder, valid):
+    assert value in (None, valid)
+    return "absent" if value is None else "same"
 
 
 def same_or_absent(value, _folder, valid):
@@ -501,6 +519,7 @@ SAVED = [
     Target("encoded questions", "cache", encoded, encoded, same),
     Target("ngram in KenLM's form", "cache", in_kenlm, in_kenlm, same),
     Target("corpus", "texts", corpus_in, lambda folder: arrays(Corpus(folder / "corpus")), same),
+    Target("corpus in the cache", "texts", corpus_in_cache, corpus_found, same_or_none),
     Target("stream", "texts", stream_in, lambda folder: arrays(Stream.open(folder / "stream")), same),
     Target("candidates", "construction", candidates_in, candidates_of, same),
     Target("unfinished candidates", "construction", unfinished_in, finished, same),

@@ -155,7 +155,7 @@ def test_the_quick_answer_of_a_causal_model_is_a_bound(folders):
     model = saved_models.made("causal-lm", folders)
     items = Items(saved_models.ITEMS.frame.assign(candidates=None))
     quick = model.quick(items)
-    assert (quick.budget, model.budget) == (0, 1000)
+    assert quick.budget == 0 < model.budget
     assert quick.quick(items) is None  # it has no search to leave out
     assert model.quick(saved_models.ITEMS) is None
     assert saved_models.made("ngram", folders).quick(items) is None

@@ -23,11 +23,11 @@ import transformers
 from plain_causal import ITEMS, RUNNING, TOKENS, WORDS, Plain, before, model
 
 from workbench.models.base import Predictor
-from workbench.models.pretrained.causal import _cased_forms
 from workbench.models.pretrained.loading import Checkpoint
 from workbench.models.pretrained.masked import MaskedLM
 from workbench.models.pretrained.prompts import Prompt
 from workbench.models.pretrained.scoring import _TREES, CausalScorer
+from workbench.models.pretrained.vocabulary import cased_forms
 
 torch.set_num_threads(1)
 
@@ -157,7 +157,7 @@ def test_a_lower_cased_word_has_the_probabilities_of_its_forms(folders, plains, 
         "7": ["7"],
         "the": ["the", "The", "THE"],
     }
-    assert {word: _cased_forms(word) for word in forms} == forms
+    assert {word: cased_forms(word) for word in forms} == forms
     plain, items, words = plains(kind), items_from_text(CASED), list(forms)
     mine = model(folders(kind), vocabulary=words, case="sum", budget=None)
     frame = mine.predict(items, top_k=4)

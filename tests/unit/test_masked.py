@@ -196,7 +196,7 @@ def test_errors_say_what_to_do(folder, tmp_path, monkeypatch):
     causal = tiny_models.tiny_gpt2(tmp_path / "gpt2")
     for message, path, options in (
         ("over is 'word'", folder, {"over": "word"}),
-        ("there is no such file or folder", tmp_path / "nothing", {}),
+        ("there is no such folder", tmp_path / "nothing", {}),
         ("this masked model cannot be read", causal, {}),
         ("float7", folder, {"dtype": "float7"}),
         ("length is 2, expected more than", folder, {"length": 2}),

@@ -209,7 +209,7 @@ def test_what_does_not_fit_is_refused():
 
 def test_items_held_out_are_refused():
     dev = wb.load("sample", "dev")
-    items = dev.where((dev.frame["book_id"] == "copper-bay").to_numpy())
+    items = dev.where((dev.frame["book_id"] == "sample/copper-bay").to_numpy())
     books = list(wb.books("sample"))[2:4]
     with pytest.raises(DataError, match="copper-bay"):
         fit(texts=books, held_out=items)

@@ -334,7 +334,8 @@ def test_a_model_is_saved_and_loaded(of_sample, sample, tmp_path):
 
 @pytest.mark.slow
 def test_items_held_out_are_refused_and_their_books_named(no_data, sample):
-    held_out = sample.where(sample.frame["book_id"].isin(["bees-for-the-bishop", "copper-bay"]).to_numpy())
+    stories = ["sample/bees-for-the-bishop", "sample/copper-bay"]
+    held_out = sample.where(sample.frame["book_id"].isin(stories).to_numpy())
     books = list(wb.books("sample"))
     with pytest.raises(DataError) as error:
         NGram.fit(books, order=2, held_out=held_out, **QUICK)

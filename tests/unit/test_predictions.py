@@ -338,6 +338,7 @@ def test_answers_given_elsewhere():
 
 FRAME = made(6, right=0.5)
 VALUES = {
+    "case": ["sum", None] * 3,
     "prompt": '{"shots": 2}',
     "log_prob_uncorrected": FRAME["log_prob"] / 2,
     "greedy_correct": [True, False, None] * 2,

@@ -109,7 +109,7 @@ OPTIONS = {
 }
 VALUES = {
     "text": "as-is", "correct": "greedy", "filter": "none", "over": "sentence", "within_word": "original",
-    "attention": False,
+    "attention": False, "case": "as-is", "candidates": "sentence",
 }  # fmt: skip
 
 

@@ -639,7 +639,7 @@ def test_no_runs_are_an_empty_list(home):
     listed = store.runs()
     assert listed.columns.tolist() == [
         "run", "model", "dataset", "split", "variant", "n", "accuracy", "finished", "seconds", "device",
-        "seed", "bytes",
+        "seed", "bytes", "origin",
     ]  # fmt: skip
     assert not home.exists()
     assert store.query("select model, sum(n) as n, avg(accuracy) as a from runs group by model").empty

@@ -83,17 +83,16 @@ _EACH = (
     " interval; difference: our value minus the paper's; n: our items."
 )
 _KEYS = ("system", "variant", *VARIANT)
-_KINDS = {
-    **dict.fromkeys(("section", "system", "model", "distinction", "run", "column"), "str"),
-    **dict.fromkeys(("split", "word_class", "measure"), "str"),
-    "measured_in": "str", "published": "Float64", "printed": "str",
-    **dict.fromkeys(("ours", "low", "high", "difference"), "Float64"),
-    "n_seeds": "Int64", **dict.fromkeys(("seed_sd", "seed_min", "seed_max"), "Float64"),
-    "is_drawn": "boolean", **dict.fromkeys(("n", "n_of_paper", "n_released", "n_known"), "Int64"),
-    **dict.fromkeys(("ours_known", "expected"), "Float64"),
-    **dict.fromkeys(("resampled_by", "variant", "unit", "filter"), "str"),
-    "vocabulary_size": "Int64", "case": "str", "unknown": "str", "prompt": "object", "bos": "str",
-}  # fmt: skip
+_SPREAD = ("seed_sd", "seed_min", "seed_max")
+_TEXTS = (
+    "section", "system", "model", "distinction", "run", "column", "split", "word_class", "measure",
+    "measured_in", "printed", "resampled_by", "variant", "unit", "filter", "case", "unknown", "bos",
+)  # fmt: skip
+_WHOLE = ("n", "n_of_paper", "n_released", "n_known", "n_seeds", "vocabulary_size")
+_NUMBERS = (*("published", "ours", "low", "high", "difference", "ours_known", "expected"), *_SPREAD)
+_KINDS = dict.fromkeys(_TEXTS, "str") | dict.fromkeys(_WHOLE, "Int64") | dict.fromkeys(_NUMBERS, "Float64")
+_KINDS |= {"is_drawn": "boolean", "prompt": "object"}
+_TITLES = {"vocabulary_size": "vocabulary size", "unknown": "unknown answers", "bos": "BOS"}
 
 
 class Column(NamedTuple):
@@ -548,10 +547,10 @@ def _notes(
             for cell in part.to_dict("records")
         ]
         place = f" ({section!s})" if section else ""
-        lost = {}
-        for cell in part.to_dict("records"):
-            label = f"{_name(cell)}, {cell['column']}" if several else _name(cell)
-            lost[label] = 1 - cell["n_known"] / cell["n"]
+        lost = {
+            f"{_name(cell)}, {cell['column']}" if several else _name(cell): 1 - cell["n_known"] / cell["n"]
+            for cell in part.to_dict("records")
+        }
         if warning := unpredictable(lost):
             yield warning
         counted = f"Accuracy on the items whose answer is in the vocabulary or among the choices{place}"
@@ -578,9 +577,7 @@ def _variants(ours: pd.DataFrame) -> str:
     """Say which variants the rows are of, with the models of each where not all models have all of them."""
     parts = []
     for name in ("variant", *VARIANT):
-        title = {"vocabulary_size": "vocabulary size", "unknown": "unknown answers", "bos": "BOS"}.get(
-            name, name
-        )
+        title = _TITLES.get(name, name)
         by_models: dict[str, list[str]] = {}
         models: Mapping[Any, Any] = ours.groupby(name, sort=False)["model"].unique().to_dict()
         for value, who in models.items():

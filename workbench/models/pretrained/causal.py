@@ -10,9 +10,8 @@ Vocabulary Pose a Confound for Calculating Word Probabilities").
 from __future__ import annotations
 
 import json
-import re
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
@@ -28,7 +27,7 @@ from workbench.items.schema import Item, objects
 from workbench.items.tokens import tokens
 from workbench.models.attention import Attention
 from workbench.models.base import pad
-from workbench.models.passage import is_word, one_of
+from workbench.models.passage import one_of
 from workbench.models.pretrained.loading import PretrainedModel, Text, describe_parameters
 from workbench.models.pretrained.prompts import Prompt, SplitText, split_text
 from workbench.models.pretrained.scoring import (
@@ -48,11 +47,11 @@ from workbench.models.pretrained.search import (
     rank_words,
     write_words,
 )
+from workbench.models.pretrained.vocabulary import cased_forms, is_lowered, read_vocabulary
 from workbench.models.rows import Ranked, check_answers, from_ranking, from_scores
 from workbench.runs.predictions import Floats, frame_of, not_a_number, nullable
 from workbench.storage import cache
-from workbench.storage.errors import DataError, reading
-from workbench.storage.files import read_bytes
+from workbench.storage.errors import DataError
 from workbench.storage.progress import progress_bar, update_with_estimate
 
 Case = Literal["auto", "as-is", "sum"]
@@ -60,38 +59,6 @@ Scored = Literal["sentence", "rest"]
 Correct = Literal["words", "greedy"]
 Filter = Literal["none", "stop-words"]
 Has = npt.NDArray[np.bool_]
-
-MARKS = frozenset({"<s>", "</s>", "<unk>", "<pad>", "<eos>", "<bos>"})
-"""Marks of a corpus, which no model is asked to rank."""
-
-STOP_WORDS = frozenset(
-    """
-    i me my myself we us our ours ourselves you your yours yourself yourselves he him his himself she her hers
-    herself it its itself they them their theirs themselves what which who whom this that these those
-    am is are was were be been being have has had having do does did doing
-    will would shall should can could may might must ought
-    a an the and but if or because as until while of at by for with about against between into through during
-    before after above below to from up down in out on off over under again further then once here there when
-    where why how all any both each few more most other some such no nor not only own same so than too very
-    i'm you're he's she's it's we're they're i've you've we've they've i'd you'd he'd she'd we'd they'd
-    i'll you'll he'll she'll we'll they'll
-    isn't aren't wasn't weren't hasn't haven't hadn't doesn't don't didn't won't wouldn't shan't
-    shouldn't can't cannot couldn't mustn't let's that's who's what's here's there's when's where's
-    why's how's
-    n't 's 'm 're 've 'd 'll
-    """.split()  # noqa: SIM905 - read as lines
-)
-"""The stop words of Snowball's English stemmer (Porter 2001), with "us" and the modal verbs, and the pieces
-of contractions that are Treebank tokens. Radford et al. (2019, section 3.3) do not say which they took."""
-
-
-_LOWERED = 100
-"""Words that a vocabulary has at least if the lack of upper-case letters shows that it was lower-cased: as
-many words of any cased text hold "I" or a name."""
-
-_PARTS = re.compile(r"(?<=-)\w|(?<=['’])\w(?=\w\w)|(?<=^mc)\w(?=\w)")  # noqa: RUF001 - an apostrophe is meant
-"""Letters that may be upper-case within a word: after a hyphen or an apostrophe, as in "Jean-Luc" and
-"O'Brien" (but not in "don't" and "you'll"), and in "McDonald"."""
 
 
 @describe_parameters
@@ -201,7 +168,7 @@ class CausalLM(PretrainedModel):
         one_of("filter", filter, get_args(Filter))
         one_of("case", case, get_args(Case))
         one_of("candidates", candidates, get_args(Scored))
-        words = _vocabulary(vocabulary, stop_words=filter == "stop-words")
+        words = read_vocabulary(vocabulary, stop_words=filter == "stop-words")
         self.correct: str = correct or ("greedy" if words is None else "words")
         one_of("correct", self.correct, get_args(Correct))
         if self.correct == "words" and words is None:
@@ -217,7 +184,7 @@ class CausalLM(PretrainedModel):
             revision=revision, trust_remote_code=trust_remote_code,
         )  # fmt: skip
         words = words if self.correct == "words" else None
-        self.case: str = case if case != "auto" else "sum" if _is_lowered(words) else "as-is"
+        self.case: str = case if case != "auto" else "sum" if is_lowered(words) else "as-is"
         if self.case == "sum":
             if words is None:
                 raise DataError("case='sum' needs words that have forms", remedy="pass vocabulary=")
@@ -472,7 +439,7 @@ class CausalLM(PretrainedModel):
         """Return the words, or their forms, and their sub-tokens after white space and a text."""
         forms, words = self.vocabulary or (), None
         if by_form:
-            forms_of = list(map(_cased_forms, forms))
+            forms_of = list(map(cased_forms, forms))
             forms = tuple(chain.from_iterable(forms_of))
             words = np.repeat(np.arange(len(forms_of)), [len(row) for row in forms_of])
         written = [wt.readable(form) for form in forms] if self._detokenise else forms
@@ -552,54 +519,3 @@ def _is_cased(item: Item) -> bool:
     start, end = item.answer_span
     text = item.text[:start] + item.text[end:]
     return text != text.lower()
-
-
-def _is_lowered(words: Sequence[str] | None) -> bool:
-    """Return whether words were lower-cased: they are many, and less than one in 1,000 has a capital.
-
-    Some programs lower the case of A to Z alone: the vocabulary of LAMBADA's release has "Étienne".
-    """
-    if words is None or len(words) < _LOWERED:
-        return False
-    return 1000 * sum(word != word.lower() for word in words) < len(words)
-
-
-def _cased_forms(word: str) -> list[str]:
-    """Return the forms that a lower-cased word has in texts, the word itself first."""
-    first = word[:1].upper() + word[1:]
-    parts = _PARTS.sub(lambda letter: letter[0].upper(), word)
-    return list(dict.fromkeys([word, first, parts[:1].upper() + parts[1:], word.upper()]))
-
-
-def _vocabulary(words: Any, *, stop_words: bool) -> tuple[str, ...] | None:
-    """Return the different words of a vocabulary in their order, without the marks of a corpus.
-
-    `stop_words` leaves out stop words and what has neither letter nor digit.
-    """
-    if words is None:
-        return None
-    if isinstance(words, str):
-        raise DataError(
-            f"a string alone is neither words nor a path: {words[:60]!r}",
-            remedy="pass pathlib.Path(...), or a list of words",
-        )
-    if isinstance(words, Path):
-        words = _read_words(words)
-    elif hasattr(words, "words") and not isinstance(words, Mapping):
-        words = words.words
-    words = list(words)
-    if strange := [word for word in words if not isinstance(word, str)]:
-        raise DataError(f"the vocabulary holds {strange[0]!r}, expected words")
-    if stop_words:
-        apostrophes = str.maketrans("’", "'")  # noqa: RUF001 - a typographic one is meant
-        words = [w for w in words if is_word(w) and w.lower().translate(apostrophes) not in STOP_WORDS]
-    unique = dict.fromkeys(word for word in words if word and word not in MARKS)
-    if not unique:
-        raise DataError("the vocabulary has no words")
-    return tuple(unique)
-
-
-def _read_words(path: Path) -> list[str]:
-    with reading(path, "this vocabulary"):
-        lines = read_bytes(path, "this vocabulary").decode().splitlines()
-    return [line.partition("\t")[0].strip() for line in lines]

@@ -403,9 +403,9 @@ class CausalScorer:
         """Return the logits at the positions asked of rows that follow contexts, all in turn."""
         heads, asked = [contexts.ids[row.owner] for row in rows], [row.asked for row in rows]
         if contexts.cache is None:
-            whole = [head + row.ids for head, row in zip(heads, rows, strict=True)]
+            rows_with_heads = [head + row.ids for head, row in zip(heads, rows, strict=True)]
             shifted = [[len(head) + place for place in row] for head, row in zip(heads, asked, strict=True)]
-            return self._logits(whole, shifted)
+            return self._logits(rows_with_heads, shifted)
         ids, _ = padded([row.ids for row in rows])
         steps, _ = padded([row.steps for row in rows])
         lengths = np.array([len(head) for head in heads])[:, None]

@@ -115,8 +115,8 @@ class Trie:
             owners = nodes[np.searchsorted(first[nodes], ending, side="right") - 1]
             np.add.at(inner, owners, 1)
             if level:
-                found = np.searchsorted(first[above], first[nodes], side="right") - 1
-                self.parent[1 + nodes] = 1 + above[found]
+                nearest = np.searchsorted(first[above], first[nodes], side="right") - 1
+                self.parent[1 + nodes] = 1 + above[nearest]
             else:
                 self.parent[1 + nodes] = ROOT
             above = nodes
@@ -373,10 +373,10 @@ def _answer_forms(
         (place, form) for place, (few, query) in enumerate(zip(forms, queries, strict=True)) for form in few
         if len(few) > 1 and trie.paths[form] != query.path
     ]  # fmt: skip
-    more = scorer.score_after(
+    others_scores = scorer.score_after(
         contexts, [place for place, _ in others], [list(trie.paths[form]) for _, form in others]
     )
-    for (place, form), value in zip(others, word_log_probs(more).tolist(), strict=True):
+    for (place, form), value in zip(others, word_log_probs(others_scores).tolist(), strict=True):
         values[place][form] = value
     with np.errstate(invalid="ignore"):  # what is not a number is found where rows are made
         return [
