@@ -103,13 +103,23 @@ def write_model(folder, model, config, **source):
         (folder / "source.json").write_text(json.dumps(source), encoding="utf-8")
 
 
+# fmt: off
 OPTIONS = {
-    "causal-lm": ("text", "correct", "filter", "budget", "dtype", "name", "attention"),
+    "causal-lm": (
+        "text", "correct", "filter", "case", "candidates", "budget", "dtype", "name", "attention",
+    ),
     "masked-lm": ("text", "over", "within_word", "length", "dtype", "name"),
 }
+# fmt: on
 VALUES = {
-    "text": "as-is", "correct": "greedy", "filter": "none", "over": "sentence", "within_word": "original",
-    "attention": False, "case": "as-is", "candidates": "sentence",
+    "text": "as-is",
+    "correct": "greedy",
+    "filter": "none",
+    "over": "sentence",
+    "within_word": "original",
+    "attention": False,
+    "case": "as-is",
+    "candidates": "sentence",
 }  # fmt: skip
 
 

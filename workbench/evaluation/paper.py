@@ -78,10 +78,8 @@ _NOTES = {
 }
 _VARIANTS = ("plain", "capitalised", "openai")
 _PERCENT = 100
-_EACH = (
-    "paper: the published value with the paper's digits; ours: our value; interval: its confidence"
-    " interval; difference: our value minus the paper's; n: our items."
-)
+_EACH = """paper: the published value with the paper's digits; ours: our value; interval: its confidence \
+interval; difference: our value minus the paper's; n: our items."""
 _KEYS = ("system", "variant", *VARIANT)
 _SPREAD = ("seed_sd", "seed_min", "seed_max")
 _TEXTS = (
