@@ -192,9 +192,10 @@ def test_answers_that_cannot_be_predicted_are_named_where_they_are_more_than_a_t
         text = "count as wrong: “model 1” 12.5 %."
         assert compared([a, b]).warnings[0].endswith(text)
         assert text in str(compared([a, b]))
-        assert text in evaluate([a, b], resamples=99).attrs["note"]
-        assert text not in evaluate([a, b], by="known", resamples=99).attrs["note"]
-        assert text in leaderboard([a, b], resamples=99).attrs["note"]
+        for table in (evaluate([a, b], resamples=99), leaderboard([a, b], resamples=99)):
+            assert text in table.attrs["warnings"][0]
+            assert text in table._repr_html_()
+        assert not evaluate([a, b], by="known", resamples=99).attrs["warnings"]
 
 
 def test_log_probabilities_of_the_whole_word_are_compared_silently():

@@ -271,7 +271,7 @@ def test_tables_and_comparisons_say_what_was_read_before():
     ngram = NGram.fit(train(), order=2, **QUICK)
     runs = [wb.predict(items, model) for model in (RandomWord("passage"), ngram, ngram.cached())]
     table = wb.evaluate(runs)
-    assert table.attrs["warnings"] == [SENTENCE_OF_ALL]
+    assert table.attrs["warnings"][0] == SENTENCE_OF_ALL
     assert f"<p>{SENTENCE_OF_ALL}</p>" in table._repr_html_()
     assert f"\n{SENTENCE_OF_ALL}\n" in str(table)
     assert f"\n{SENTENCE_OF_ALL}\n" in table.to_markdown()
@@ -284,10 +284,10 @@ def test_tables_and_comparisons_say_what_was_read_before():
     ]
     assert wb.significance(runs[0], runs[1]).notes[0] == OF_ONE
     board = wb.leaderboard(runs)
-    [text] = board.attrs["warnings"]
+    text = board.attrs["warnings"][0]
     assert sorted(re.findall("“.*?”", text)) == sorted(re.findall("“.*?”", SENTENCE_OF_ALL))
     assert board["share_in_training"].dropna().tolist() == [136 / 222] * 2
-    assert wb.leaderboard().attrs["warnings"] == [text]
+    assert wb.leaderboard().attrs["warnings"][0] == text
     comparison = wb.compare(items, runs, None)
     assert comparison.comparison.warnings[0] == SENTENCE_OF_ALL
     assert SENTENCE_OF_ALL in comparison.to_html()
@@ -301,7 +301,7 @@ def test_nothing_is_said_of_passages_that_were_not_read():
     run = wb.predict(items, NGram.fit(train(), order=2, **QUICK))
     assert run.predictions["in_training"].eq(False).all()  # noqa: FBT003 - and not null
     assert wb.evaluate(run)["share_in_training"].tolist() == [0]
-    assert wb.evaluate(run).attrs["warnings"] == []
+    assert not any("fitted" in text for text in wb.evaluate(run).attrs["warnings"])
     comparison = wb.compare(items, [run], None)
     assert not any("fitted" in text for text in comparison.comparison.warnings)
     comparison.close()

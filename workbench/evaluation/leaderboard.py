@@ -13,7 +13,7 @@ from workbench.analysis.proportions import holm
 from workbench.datasets import published as papers
 from workbench.evaluation.bootstrap import Drawing
 from workbench.evaluation.comparability import list_training
-from workbench.evaluation.metrics import note, shown_measures, spread_columns, typed
+from workbench.evaluation.metrics import list_unpredictable, note, shown_measures, spread_columns, typed
 from workbench.evaluation.paper import layout_of
 from workbench.evaluation.reading import VARIANT, tell_apart
 from workbench.evaluation.run_measures import MEASURED, SETS, Group, MeasuredRun, RunMeasures
@@ -147,7 +147,8 @@ def leaderboard(
     measured = table[~table["published"]]
     shares = [(row, share) for row in rows if (share := row.get("share_in_training"))]
     read = [(_name(row), round(share * row["n"]), row["n"]) for row, share in shares]
-    table.attrs |= {"note": note(measured, datasets, drawing, names), "warnings": list_training(read)}
+    warnings = [*list_training(read), *list_unpredictable(measured, names)]
+    table.attrs |= {"note": note(measured, datasets, drawing), "warnings": warnings}
     if len(table) > len(measured):
         table.attrs["note"] += f" {_REPORTED}"
     pairs = zip(table["distinction"], table["source"], strict=True)

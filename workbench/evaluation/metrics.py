@@ -164,7 +164,8 @@ def evaluate(
     columns = [name for name in heads if name not in names] + names
     columns += [*MEASURES, "chance", "subset", *spread_columns(rows)]
     table = typed(pd.DataFrame(rows, columns=columns))
-    table.attrs |= {"note": note(table, datasets, drawing, names), "warnings": list_training(counts)}
+    warnings = [*list_training(counts), *list_unpredictable(table, names)]
+    table.attrs |= {"note": note(table, datasets, drawing), "warnings": warnings}
     repeated = any(apart) and table.duplicated(["model", *names]).any()
     model = TableColumn("model", detail="distinction" if repeated else "")
     groups = (_group_column(table[name]) for name in names if name != "model")
@@ -376,8 +377,8 @@ def typed(table: pd.DataFrame) -> pd.DataFrame:
     return table.astype({name: kind for name, kind in kinds.items() if name in table.columns})
 
 
-def note(table: pd.DataFrame, datasets: Iterable[str], drawing: Drawing, names: Sequence[str] = ()) -> str:
-    """Say how the intervals of a table of measures by `names` were made, and what models cannot predict."""
+def note(table: pd.DataFrame, datasets: Iterable[str], drawing: Drawing) -> str:
+    """Say how the intervals of a table of measures were made."""
     if not len(table):
         return "There are no predictions."
     level, resamples, seed = drawing
@@ -395,8 +396,13 @@ def note(table: pd.DataFrame, datasets: Iterable[str], drawing: Drawing, names: 
             "perplexities of logs of lm-evaluation-harness are of the sub-tokens alone, without the end of"
             " the word, and have a column of their own"
         )
+    return f"{'; '.join(parts)}."
+
+
+def list_unpredictable(table: pd.DataFrame, names: Sequence[str]) -> list[str]:
+    """Return what is to be said of answers that models cannot predict, of a table of measures by `names`."""
     lost = {} if "known" in names else dict(_lost(table, names))
-    return " ".join(filter(None, [f"{'; '.join(parts)}.", unpredictable(lost)]))
+    return list(filter(None, [unpredictable(lost)]))
 
 
 def _lost(table: pd.DataFrame, names: Sequence[str]) -> Iterator[tuple[str, float]]:

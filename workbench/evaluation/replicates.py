@@ -9,7 +9,15 @@ import numpy as np
 import pandas as pd
 
 from workbench.evaluation.bootstrap import Drawing
-from workbench.evaluation.metrics import MEASURES, SPREAD, measure, note, shown_measures, typed
+from workbench.evaluation.metrics import (
+    MEASURES,
+    SPREAD,
+    list_unpredictable,
+    measure,
+    note,
+    shown_measures,
+    typed,
+)
 from workbench.evaluation.reading import BY_SEED, VARIANT, ModelPredictions, by_seed, predictions_of
 from workbench.items.schema import WORD_CLASSES
 from workbench.render.results import Table, TableColumn, TableLayout
@@ -112,7 +120,8 @@ def replicates(runs: Any, *, level: float = 0.95, resamples: int = 2000, seed: i
     table = table.astype({"word_class": "str"})
     of_seeds = f" (seeds {', '.join(seeds)})" if seeds else ""
     mean = f"Accuracy is the mean over {len(models)} runs that differ in the seed alone{of_seeds}"
-    how = note(table, set(frame["dataset"].dropna()), drawing, ["word_class"])
+    how = note(table, set(frame["dataset"].dropna()), drawing)
+    table.attrs["warnings"] = list_unpredictable(table, ["word_class"])
     table.attrs["note"] = (f"{mean}; ± is the standard deviation between them.", how)
     heading = TableColumn("word_class", tooltip="All items, or those of a word class.")
     columns = (heading, *shown_measures(table)[:2], TableColumn("seed_min", "share"))
