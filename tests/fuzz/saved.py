@@ -256,13 +256,12 @@ def corpus_in(folder):
 
 
 def corpus_in_cache(folder):
-    with home(folder):
-        Corpus.of([["the rain fell", "on the bay"]], name="two lines")
+    shutil.copytree(versions.corpus().folder, folder / "cache" / "corpus" / "some")
 
 
 def corpus_found(folder):
     """Return a corpus that is looked for in the cache."""
-    with home(folder), patch("workbench.texts.corpus._IN_USE", []):
+    with home(folder), patch("workbench.texts.corpus._IN_USE", set()):
         corpus = Corpus.find(lambda _sha256, _lower: True)
         return None if corpus is None else arrays(corpus)
 
