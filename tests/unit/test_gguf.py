@@ -131,6 +131,7 @@ def test_damage_is_one_error(tiny, tmp_path):
         ({"block_count": 4_000_000_000}, "says 4,000,000,000 layers"),
         ({"embedding_length": 2**31, "feed_forward_length": 2**31}, "too small for the|cannot be read"),
         ({"vocab_size": 2**31}, "too small for the 137"),
+        ({"block_count": 1}, "it holds .* weights, but describes a model of"),
         ({"architecture": "unheard-of"}, "unheard-of"),
         ({"way": "unheard-of"}, "how its tokenizer cuts text .'unheard-of'. is not known"),
         ({"leave_out": ["blk.1.ffn_up"]}, r"it lacks 'model\.layers\.1\.mlp\.up_proj\.weight' .1 in all"),

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,7 +25,7 @@ _MAGIC = b"GGUF"
 _DESCRIPTION = "gguf.json"
 _REMEDY = "download it again, or take the model as a folder of safetensors"
 _HASH = re.compile(r"(sha256[-:])?[0-9a-f]{32,}")
-_FEWEST_BITS = 1  # that a weight takes, of all quantisations: what a file claims to hold must fit into it
+_COMPUTED = "rope_"  # how names of tensors begin that are no weights: transformers computes what is in them
 _DIGITS = {"smollm", "starcoder", "refact", "command-r", "codeshell", "exaone", "minerva-7b"}
 _AS_GPT2 = {
     None, "default", "gpt-2", "gpt2", "phi-2", "mpt", "olmo", "jais", "jina-es", "jina-de", "jina-v2-es",
@@ -90,12 +91,12 @@ def _convert_into(folder: Path, file: Path) -> None:
     import transformers  # noqa: PLC0415 - heavy, an extra
 
     causal: Any = transformers.AutoModelForCausalLM
-    metadata, names = _read_header(file)
+    metadata, sizes = _read_header(file)
     description = _description(metadata)
     label = _label(file, description)
-    with _progress(f"{label}: converted once", len(names)):
+    with _progress(f"{label}: converted once", len(sizes)):
         config = transformers.AutoConfig.from_pretrained(file.parent, gguf_file=file.name)
-        _check_size(config, file, len(names))
+        _check_size(config, sizes)
         tokenizer = _tokenizer(file, metadata)
         model, info = causal.from_pretrained(
             file.parent, gguf_file=file.name, config=config, dtype=torch.float32, output_loading_info=True,
@@ -148,8 +149,8 @@ def no_progress_bar(logging: Any) -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-def _read_header(file: Path) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Return the metadata of a file, and the names of its tensors; ValueError if it ends too early.
+def _read_header(file: Path) -> tuple[dict[str, Any], dict[str, int]]:
+    """Return the metadata of a file, and how many numbers each tensor has; ValueError if it ends too early.
 
     It is read before any other code sees it, as some of that never ends on a count that is too large.
     """
@@ -160,29 +161,34 @@ def _read_header(file: Path) -> tuple[dict[str, Any], tuple[str, ...]]:
     metadata, count, position = reader._read_metadata(blob, str(file))  # noqa: SLF001
     tensors, position = reader._read_tensor_table(blob, count, position)  # noqa: SLF001
     start = position + -position % int(metadata.get("general.alignment", 32))
+    sizes = {}
     for name, shape, kind, offset in tensors:
         weights, size = GGML_QUANT_SIZES[GGMLQuantizationType(kind)]
-        n = 1
-        for length in shape:
-            n *= length
-        if start + offset + n // weights * size > len(blob):
+        sizes[name] = prod(shape)
+        if start + offset + sizes[name] // weights * size > len(blob):
             raise ValueError(f"it ends before the tensor {name!r:.80}")
-    return metadata, tuple(name for name, *_ in tensors)
+    return metadata, sizes
 
 
-def _check_size(config: Any, file: Path, n_tensors: int) -> None:
-    """Raise ValueError if a configuration describes more weights than the file can hold."""
+def _check_size(config: Any, sizes: Mapping[str, int]) -> None:
+    """Raise ValueError unless a configuration describes as many weights as the tensors of the file have.
+
+    transformers leaves out those that it has no place for, in silence.
+    """
     import torch  # noqa: PLC0415 - heavy
     import transformers  # noqa: PLC0415 - heavy, an extra
 
     causal: Any = transformers.AutoModelForCausalLM
-    if config.num_hidden_layers > n_tensors:
-        raise ValueError(f"it has {n_tensors:,} tensors, but says {config.num_hidden_layers:,} layers")
+    if config.num_hidden_layers > len(sizes):
+        raise ValueError(f"it has {len(sizes):,} tensors, but says {config.num_hidden_layers:,} layers")
     with torch.device("meta"):
         model = causal.from_config(config, attn_implementation="eager")
     n = sum(weight.numel() for weight in model.parameters())
-    if n * _FEWEST_BITS > 8 * file.stat().st_size:
+    n_held = sum(size for name, size in sizes.items() if not name.startswith(_COMPUTED))
+    if n > 2 * n_held:  # else what is missing is named when the weights are read
         raise ValueError(f"it is too small for the {n:,} weights that it describes")
+    if n < n_held:
+        raise ValueError(f"it holds {n_held:,} weights, but describes a model of {n:,}")
 
 
 def _tokenizer(file: Path, metadata: Mapping[str, Any]) -> Any:
