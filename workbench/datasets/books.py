@@ -185,8 +185,8 @@ def books(
     names = [*dict.fromkeys(name for name, _ in _SETS), "sample"]
     name = str(dataset_or_path)
     if name == "sample":
-        places = [place for _, place in book_files(name, split)]
-        return _all(((f.name, str(f), sources.File(f).data) for f in places), "sample")
+        stories = [story for _, story in book_files(name, split)]
+        return _all(((f.name, str(f), sources.File(f).data) for f in stories), "sample")
     if name not in names:
         place = sources.expanded(name)
         if path is not None or not (sources.is_file(place) or sources.is_folder(place)):
@@ -403,10 +403,10 @@ def _marks(text: str) -> Iterator[re.Match[str]]:
         return
     lowered, lines, end = text.lower(), set[int](), 0
     for words in _PG_START_WORDS:
-        place = lowered.find(words)
-        while place >= 0 and (line_end := text.find("\n", place)) >= 0:
-            lines.add(text.rfind("\n", 0, place) + 1)
-            place = lowered.find(words, line_end)
+        offset = lowered.find(words)
+        while offset >= 0 and (line_end := text.find("\n", offset)) >= 0:
+            lines.add(text.rfind("\n", 0, offset) + 1)
+            offset = lowered.find(words, line_end)
     for line in sorted(lines):
         if line >= end and (mark := _PG_START.match(text, line)):
             yield mark

@@ -278,8 +278,8 @@ def _perplexity(name: str, log_prob: Floats, of: Units, drawing: Drawing) -> dic
 
 def _share_in_training(column: pd.Series[Any]) -> float | None:
     """Return the share of items (n,) that the model was fitted on; None where that is not known."""
-    known = column.any() or (len(column) and column.notna().all())
-    return float(column.sum()) / len(column) if known else None
+    is_known = column.any() or (len(column) and column.notna().all())
+    return float(column.sum()) / len(column) if is_known else None
 
 
 def is_random(frame: pd.DataFrame) -> bool:

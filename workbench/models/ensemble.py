@@ -88,9 +88,9 @@ class Ensemble(Predictor):
         contexts = {model.context for model in self.models}
         if len(contexts) == 1 or None in contexts:
             return contexts.pop() if len(contexts) == 1 else None
-        known = [context for context in contexts if context is not None]
-        side: Side = "both" if any(context.side == "both" for context in known) else "before"
-        return ReadContext(side, scores_rest=any(context.scores_rest for context in known))
+        stated = [context for context in contexts if context is not None]
+        side: Side = "both" if any(context.side == "both" for context in stated) else "before"
+        return ReadContext(side, scores_rest=any(context.scores_rest for context in stated))
 
     def in_training(self, items: Items) -> pd.Series[Any]:
         """Return which items stand whole in the texts of one of the models; null if that is not known."""

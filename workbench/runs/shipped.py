@@ -25,10 +25,10 @@ def ship(run: Run, folder: Path) -> Path:
     DataError
         If it is larger than `LARGEST`, or cannot be written.
     """
-    with atomic_folder(folder / run.run, replace=True) as place:
-        shutil.copyfile(run.folder / TABLE, place / TABLE)
+    with atomic_folder(folder / run.run, replace=True) as target:
+        shutil.copyfile(run.folder / TABLE, target / TABLE)
         info = {name: value for name, value in run.info.items() if name != "run"} | {"origin": ORIGIN}
-        (place / INFO).write_text(json.dumps(info, indent=1, ensure_ascii=False), encoding="utf-8")
-        if (size := sum(file.stat().st_size for file in place.iterdir())) > LARGEST:
+        (target / INFO).write_text(json.dumps(info, indent=1, ensure_ascii=False), encoding="utf-8")
+        if (size := sum(file.stat().st_size for file in target.iterdir())) > LARGEST:
             raise DataError(f"the run takes {size:,} bytes, expected at most {LARGEST:,}", file=run.folder)
     return folder / run.run

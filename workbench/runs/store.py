@@ -237,9 +237,9 @@ def _adopt(name: str, identity: Mapping[str, Any]) -> None:
     folder = resource("published", "runs", name)
     info = _info(folder) if folder.is_dir() else {}
     if {key: info.get(key) for key in identity} == identity:
-        with atomic_folder(data_home() / "runs" / name) as place:
+        with atomic_folder(data_home() / "runs" / name) as target:
             for file in listed(folder):
-                shutil.copyfile(file, place / file.name)
+                shutil.copyfile(file, target / file.name)
 
 
 def keep(items: Items, frame: pd.DataFrame, *, name: str | None = None, **info: Any) -> Run:

@@ -195,7 +195,7 @@ class CausalLM(PretrainedModel):
         self.candidates: str = candidates
         self.attention, self.progress = bool(attention), progress
         remarks = (text == "detokenised" and text, candidates == "rest" and "words after the blank")
-        remark = ", ".join(part for part in remarks if part)
+        remark = ", ".join(text for text in remarks if text)
         self.name = name or self._checkpoint.label + (f" ({remark})" if remark else "")
         self._detokenise = text == "detokenised"
         self._scorer = CausalScorer(self._checkpoint, batch_tokens)

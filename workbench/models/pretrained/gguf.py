@@ -162,8 +162,8 @@ def _read_header(file: Path) -> tuple[dict[str, Any], dict[str, int]]:
     tensors, position = reader._read_tensor_table(blob, count, position)  # noqa: SLF001
     start = position + -position % int(metadata.get("general.alignment", 32))
     sizes = {}
-    for name, shape, kind, offset in tensors:
-        weights, size = GGML_QUANT_SIZES[GGMLQuantizationType(kind)]
+    for name, shape, quantisation, offset in tensors:
+        weights, size = GGML_QUANT_SIZES[GGMLQuantizationType(quantisation)]
         sizes[name] = prod(shape)
         if start + offset + sizes[name] // weights * size > len(blob):
             raise ValueError(f"it ends before the tensor {name!r:.80}")
@@ -195,11 +195,14 @@ def _tokenizer(file: Path, metadata: Mapping[str, Any]) -> Any:
     """Return the tokenizer of a file; ValueError if it would cut text otherwise than the model's own."""
     import transformers  # noqa: PLC0415 - heavy, an extra
     from tokenizers import Regex, pre_tokenizers  # noqa: PLC0415 - an extra
-    from transformers.integrations.gguf import gguf_tokenizer_mapping as known  # noqa: PLC0415 - heavy
+    from transformers.integrations.gguf import gguf_tokenizer_mapping  # noqa: PLC0415 - heavy
 
     tokenizer: Any = transformers.AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
     way = metadata.get("tokenizer.ggml.pre")
-    if metadata.get("tokenizer.ggml.model") == "gpt2" and way not in known.GGUF_PRE_TOKENIZER_SPLITS:
+    if (
+        metadata.get("tokenizer.ggml.model") == "gpt2"
+        and way not in gguf_tokenizer_mapping.GGUF_PRE_TOKENIZER_SPLITS
+    ):
         if way not in _DIGITS | _AS_GPT2:
             raise ValueError(f"how its tokenizer cuts text ({way!r:.40}) is not known to transformers")
         if way in _DIGITS:

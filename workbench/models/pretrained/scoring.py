@@ -105,11 +105,11 @@ class Subwords:
         rows: list[Ids] = [[]] * len(texts)
         has_mark = [special and self.has_mark(text) for text in texts]
         for without in sorted(set(has_mark)):
-            places = [place for place, value in enumerate(has_mark) if value == without]
-            batch = [texts[place] for place in places]
+            indices = [index for index, value in enumerate(has_mark) if value == without]
+            batch = [texts[index] for index in indices]
             ids = self.tokenizer(batch, add_special_tokens=special and not without, verbose=False)
-            for place, row in zip(places, ids["input_ids"], strict=True):
-                rows[place] = row
+            for index, row in zip(indices, ids["input_ids"], strict=True):
+                rows[index] = row
         return rows
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
@@ -425,8 +425,8 @@ class CausalScorer:
 
         visible = self.tensor(mask)
         if self._packs and mask.dtype == bool and mask.shape[1] == 1:  # of trees, added to the attention
-            kind = self.checkpoint.model.dtype
-            visible = (1 - visible).to(kind) * torch.finfo(kind).min
+            dtype = self.checkpoint.model.dtype
+            visible = (1 - visible).to(dtype) * torch.finfo(dtype).min
         options = {"attention_mask": visible, "use_cache": True}
         return options | ({"position_ids": self.tensor(positions)} if self._takes_positions else {})
 
@@ -447,35 +447,35 @@ def _rows(owners: Sequence[int], paths: Sequence[Ids], *, every: bool, most: int
     rows: list[_Row] = []
     current: dict[int, tuple[_Row, dict[tuple[int, int], int]]] = {}
     for index, (owner, path) in enumerate(zip(owners, paths, strict=True)):
-        row, places = current.get(owner, (None, {}))
+        row, nodes = current.get(owner, (None, {}))
         if row is None or len(row.ids) >= most:
-            row, places = _Row(owner, [], [], [], [], []), {}
+            row, nodes = _Row(owner, [], [], [], [], []), {}
             rows.append(row)
-            current[owner] = row, places
-        place, on_path = -1, []
+            current[owner] = row, nodes
+        node, on_path = -1, []
         for step, token in enumerate(path):
-            above, place = place, places.setdefault((place, token), len(row.ids))
-            if place == len(row.ids):
+            above, node = node, nodes.setdefault((node, token), len(row.ids))
+            if node == len(row.ids):
                 row.ids.append(token)
                 row.above.append(above)
                 row.steps.append(step)
-            on_path.append(place)
+            on_path.append(node)
         row.paths.append(index)
         row.asked.extend(on_path if every else on_path[-1:])
     return rows
 
 
 def _tree_mask(contexts: npt.NDArray[np.bool_], rows: Sequence[_Row], width: int) -> npt.NDArray[np.bool_]:
-    """Return what each place of the rows sees: its context, what is before it on its path, and itself.
+    """Return what each node of the rows sees: its context, what is before it on its path, and itself.
 
     `contexts` (rows, length) are the places of the contexts; the mask is (rows, 1, width, length + width).
     """
     tree = np.zeros((len(rows), width, width), dtype=bool)
     tree[:, np.arange(width), np.arange(width)] = True
     for visible, row in zip(tree, rows, strict=True):
-        for place, above in enumerate(row.above):
+        for node, above in enumerate(row.above):
             if above >= 0:
-                visible[place] |= visible[above]
+                visible[node] |= visible[above]
     seen = np.broadcast_to(contexts[:, None], (len(rows), width, contexts.shape[1]))
     return np.concatenate([seen, tree], axis=2)[:, None]
 

@@ -286,8 +286,8 @@ class Search:
     def _best_form(self, word: int) -> int:
         if word == self.answer and self._form is not None:
             return self._form
-        places = np.flatnonzero((self.trie.word == word) & (self._node == ROOT))
-        return int(self.trie.form[places[self._bound[places].argmax()]])
+        indices = np.flatnonzero((self.trie.word == word) & (self._node == ROOT))
+        return int(self.trie.form[indices[self._bound[indices].argmax()]])
 
     def _open(self, node: int, log_probs: Floats) -> None:
         """Set the log-probabilities of the paths of a node's children."""
@@ -370,14 +370,14 @@ def _answer_forms(
     forms = [[] if query.word is None else trie.forms(query.word) for query in queries]
     values = [dict.fromkeys(few, value) for few, value in zip(forms, word_log_probs(scores), strict=True)]
     others = [
-        (place, form) for place, (few, query) in enumerate(zip(forms, queries, strict=True)) for form in few
+        (index, form) for index, (few, query) in enumerate(zip(forms, queries, strict=True)) for form in few
         if len(few) > 1 and trie.paths[form] != query.path
     ]  # fmt: skip
     others_scores = scorer.score_after(
-        contexts, [place for place, _ in others], [list(trie.paths[form]) for _, form in others]
+        contexts, [index for index, _ in others], [list(trie.paths[form]) for _, form in others]
     )
-    for (place, form), value in zip(others, word_log_probs(others_scores).tolist(), strict=True):
-        values[place][form] = value
+    for (index, form), value in zip(others, word_log_probs(others_scores).tolist(), strict=True):
+        values[index][form] = value
     with np.errstate(invalid="ignore"):  # what is not a number is found where rows are made
         return [
             AnswerForms(float(np.logaddexp.reduce(list(each.values()))), max(each, key=each.__getitem__))
@@ -560,8 +560,8 @@ def cover(
     limits = max(scorer.length - max(trie.depth, 1), 1)
     for batch, encoded in scorer.contexts([context[-limits:] for context in contexts]):
         first = encoded.first.index_select(1, top).double().cpu().numpy()
-        most = np.inf if budget is None else budget
-        searches = [CoverageSearch(trie, row, scorer.subwords.ends, budget=most) for row in first]
+        limit = np.inf if budget is None else budget
+        searches = [CoverageSearch(trie, row, scorer.subwords.ends, budget=limit) for row in first]
         _run(scorer, trie, encoded, searches)
         shares |= {
             owner: (each.covered, each.covered + each.open)

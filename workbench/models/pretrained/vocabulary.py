@@ -56,8 +56,8 @@ def is_lowered(words: Sequence[str] | None) -> bool:
 def cased_forms(word: str) -> list[str]:
     """Return the forms that a lower-cased word has in texts, the word itself first."""
     first = word[:1].upper() + word[1:]
-    parts = _PARTS.sub(lambda letter: letter[0].upper(), word)
-    return list(dict.fromkeys([word, first, parts[:1].upper() + parts[1:], word.upper()]))
+    capitalised = _PARTS.sub(lambda letter: letter[0].upper(), word)
+    return list(dict.fromkeys([word, first, capitalised[:1].upper() + capitalised[1:], word.upper()]))
 
 
 def read_vocabulary(words: Any, *, stop_words: bool) -> tuple[str, ...] | None:

@@ -76,8 +76,8 @@ def _head(context: ReadContext | None, question: Question, version: str) -> str:
     where = "before" if context.side == "before" else "around"
     if context.words is not None:
         return f"{f'{context.words:,} words' if context.words > 1 else 'word'} {where} the blank"
-    part = "target sentence" if context.sentence or version == "sentence" else "passage"
-    return f"{part} {where} the blank" if context.side == "before" else part
+    read_text = "target sentence" if context.sentence or version == "sentence" else "passage"
+    return f"{read_text} {where} the blank" if context.side == "before" else read_text
 
 
 def _what_is_read(
