@@ -2,7 +2,7 @@
 
     python benchmarks/harness.py [--size small|tiny] [--model smollm2-135m] [--n 200]
                                  [--rounds 5] [--batches 1,8,32,64] [--device cpu] [--dtype float32]
-                                 [--threads 2] [--json out.json]
+                                 [--threads 2] [--ranked 40] [--json out.json]
 
 The model is a GPT-2 with random weights, made here: ``small`` has the sizes of GPT-2's smallest (124M),
 ``tiny`` 2 layers of width 32. Its tokenizer is GPT-2's own where $WORKBENCH_DATA has it, else is trained on
@@ -20,6 +20,10 @@ nothing is fetched.
    trained ones end it soon. The ratio is that of neighbours in time; its median over the rounds is
    reported, as other work on the machine slows both.
 
+3. Exact ranks, by trained weights alone: ``CausalLM.predict`` with a vocabulary (LAMBADA's 60,000 words where
+   $WORKBENCH_DATA has them, else those of the sample's books) beside ``CausalLM.log_prob`` of the same
+   passages, ``--ranked`` of them, in processor time, one round after a warm one.
+
 Accuracy (every sub-token greedy) must be equal, and perplexity (without the end of the word) to 1e-4.
 """
 
@@ -31,6 +35,7 @@ import os
 import statistics
 import sys
 import tempfile
+import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -41,8 +46,11 @@ from _report import Row, tell
 from _timing import timed
 
 import workbench as wb
+from workbench.datasets.lambada import vocabulary_at_hand
+from workbench.texts.corpus import Corpus
 
 GOALS = {"log_prob": 1.3, "predict": 1.0}  # times the harness, but for the size tiny
+MOST_TIMES = 3.0  # what ranks may take, in times of log_prob
 CLOSE = 1e-4
 TRAINED = "smollm2-135m"
 SIZES: dict[str, dict[str, Any]] = {
@@ -206,6 +214,33 @@ def measured(options: argparse.Namespace, source: str, size: str, tokenizer: str
     return report
 
 
+def ranked(options: argparse.Namespace, source: str) -> dict[str, Any]:
+    """Measure the ranks among the words of a vocabulary."""
+    import torch  # noqa: PLC0415
+
+    from workbench.models.pretrained.causal import CausalLM  # noqa: PLC0415
+
+    torch.set_num_threads(1)  # processor time of several threads is mostly waiting
+    items = passages(options.n)[1].sample(options.ranked)
+    words = list(vocabulary_at_hand() or Corpus.of(wb.books("sample")).vocabulary())[:60_000]
+    model = CausalLM(source, vocabulary=words, device=options.device, dtype=options.dtype, progress=False)
+    model.predict(items[:2])
+    start = time.process_time()
+    model.log_prob(items)
+    seconds = {"log_prob": time.process_time() - start}
+    start = time.process_time()
+    frame = model.predict(items)
+    seconds["predict"] = time.process_time() - start
+    ratio = seconds["predict"] / seconds["log_prob"]
+    bounds = int(frame["rank_is_bound"].fillna(value=False).sum())
+    print(
+        f"  ranks among {len(words):,} words: {ratio:.2f} times log_prob; {len(items)} passages, "
+        f"{bounds} bounds; goal {MOST_TIMES:g}: {'met' if ratio <= MOST_TIMES else 'MISSED'}"
+    )
+    tell(Row("exact ranks", ratio, "times log_prob", goal=MOST_TIMES))
+    return {"ratio": ratio, "words": len(words), "items": len(items), "bounds": bounds, "seconds": seconds}
+
+
 def main() -> int:
     """Run the benchmark; 1 if the numbers differ."""
     parser = argparse.ArgumentParser(
@@ -219,6 +254,7 @@ def main() -> int:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--dtype", default="float32")
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--ranked", type=int, default=40, help="passages of which exact ranks are measured")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     options.batches = options.batches or ("1,8,32,64" if options.device == "cpu" else "1,8,32,64,256,auto")
@@ -233,6 +269,8 @@ def main() -> int:
             reports.append(measured(options, folder, options.size, tokenizer))
     if options.model != "none":
         reports.append(measured(options, options.model, Path(options.model).name, "its own tokenizer"))
+        if options.ranked:
+            reports[-1]["ranked"] = ranked(options, options.model)
     if options.json:
         options.json.write_text(json.dumps(reports, indent=1))
     is_equal = all(report["equal"] for report in reports)
