@@ -188,6 +188,23 @@ def test_the_first_answer_of_a_real_model_holds_when_the_ranks_are_known(smollm)
     assert whole.replies["A", "sentence"] == whole.replies["B", "sentence"]  # one item
 
 
+@pytest.mark.slow
+def test_a_real_model_without_a_vocabulary_ranks_the_words_that_are_one_sub_token(smollm):
+    model = CausalLM(smollm, progress=False)
+    *_, answer = answers(model, read_question(TypedQuestion("She opened the door")), top_k=10, seed=0)
+    reply = answer.replies["A", "sentence"]
+    assert reply["vocabulary_size"] > 10_000
+    assert {"door", "box"} <= set(reply["top_words"])
+    assert not {"floccinaucinihilipilification", "."} & set(model.ranking_words.vocabulary)
+    [item] = read_question(TypedQuestion("She opened the door")).items[:1]
+    words = [*reply["top_words"], "window"]
+    singly = model.score(Items.from_records([item]), [words])[0]
+    np.testing.assert_allclose(reply["top_log_probs"], singly[:10], atol=1e-4)
+    assert singly[10] <= singly[9] or "window" in words[:10]
+    assert reply["log_prob"] == pytest.approx(singly[words.index("door")], abs=1e-4)
+    assert reply["rank"] == words.index("door") + 1
+
+
 def test_an_error_is_that_models_alone_and_may_be_of_one_version():
     failing = Failing(error=DataError("no vocabulary", remedy="give candidates"))
     half, strange = Failing("half", ValueError("too long"), "Nobody"), Failing("strange", SystemExit())

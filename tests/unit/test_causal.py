@@ -73,6 +73,28 @@ def test_log_probs_are_those_of_a_plain_calculation(folders, plains, kind, batch
     assert (frame["prediction"] == frame["answer"]).tolist() == greedy
 
 
+@pytest.mark.parametrize(("kind", "batch_tokens"), [("bytes", None), ("llama", 400), ("gpt2", 1)])
+def test_the_last_sub_token_alone(folders, plains, kind, batch_tokens):
+    mine, plain = model(folders(kind), correct="last-token", batch_tokens=batch_tokens), plains(kind)
+    assert mine.name.endswith("(last sub-token)")
+    own = [before(item) + plain.writes(before(item)) for item in ITEMS[:6]]
+    items = items_from_text([*(item.text for item in ITEMS), *(text for text in own if text[-1:].isalpha())])
+    frame = mine.predict(items)
+    assert set(frame["unit"]) == {"last-token"}
+    assert frame["log_prob_uncorrected"].isna().all()
+    assert set(frame["correct"]) == {True, False}
+    for row, item in zip(frame.itertuples(), items, strict=True):
+        whole, n = plain.cut(before(item), item.answer)
+        [log_probs] = plain.logits(whole[:-1][-plain.length :], 1).detach()
+        assert row.log_prob == pytest.approx(float(log_probs[whole[-1]]), abs=1e-4)
+        assert row.correct == (int(log_probs.argmax()) == whole[-1])
+        assert row.correct or not row.greedy_correct
+        if not row.correct:
+            written = plain.tokenizer.decode([*whole[:-1], int(log_probs.argmax())])
+            start = len(plain.tokenizer.decode(whole[:n]))
+            assert pd.isna(row.prediction) or row.prediction == written[start:].strip()
+
+
 @pytest.mark.parametrize(("kind", "batch_tokens"), [("gpt2", None), ("llama", None), ("llama", 12)])
 def test_contexts_of_several_batches_go_on_together(folders, plains, kind, batch_tokens):
     scorer, plain = model(folders(kind), batch_tokens=batch_tokens)._scorer, plains(kind)

@@ -195,6 +195,11 @@ class Predictor(ABC):
         del items
         return None
 
+    @property
+    def ranking_words(self) -> Predictor:
+        """The model that ranks words of its own where this one has no vocabulary, else this one."""
+        return self
+
     def quick(self, items: Items) -> Self | None:
         """Return a copy that predicts items without a search for exact ranks; None if this one needs none.
 

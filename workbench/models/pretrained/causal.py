@@ -9,10 +9,11 @@ Vocabulary Pose a Confound for Calculating Word Probabilities").
 
 from __future__ import annotations
 
+import copy
 import json
 from bisect import bisect_right
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -56,7 +57,7 @@ from workbench.storage.progress import progress_bar, update_with_estimate
 
 Case = Literal["auto", "as-is", "sum"]
 Scored = Literal["sentence", "rest"]
-Correct = Literal["words", "greedy"]
+Correct = Literal["words", "greedy", "last-token"]
 Filter = Literal["none", "stop-words"]
 Has = npt.NDArray[np.bool_]
 
@@ -80,11 +81,14 @@ class CausalLM(PretrainedModel):
         probable form. "auto" is "sum" for 100 words or more of which less than one in 1,000 has an
         upper-case letter, such as the vocabulary of an n-gram model, else "as-is".
     {text}
-    correct : {"words", "greedy"}, optional
+    correct : {"words", "greedy", "last-token"}, optional
         "words": the prediction is the most probable word of the vocabulary. "greedy": it is what the model
         writes, the most probable sub-token one after the other, and an answer is correct if each of its
-        sub-tokens is the most probable one, as in lm-evaluation-harness; there is no rank then. The
-        default is the first with a vocabulary and the second without.
+        sub-tokens is the most probable one, as in lm-evaluation-harness; there is no rank then.
+        "last-token": an answer is correct if its last sub-token is the most probable one after the others,
+        which are given, and ``log_prob`` is of this sub-token alone (``unit`` says so); some results that
+        were published are of this easier task (Malkin et al. 2022, table 1). The default is the first with a
+        vocabulary and the second without.
     filter : {"none", "stop-words"}
         Whether `STOP_WORDS`, and words with neither letter nor digit, are removed from the vocabulary ("a
         stop-word filter", Radford et al. 2019, section 3.3): they are neither predicted nor counted in ranks.
@@ -175,7 +179,7 @@ class CausalLM(PretrainedModel):
             raise DataError(
                 "correct='words' needs words to choose from", remedy="pass vocabulary=, or correct='greedy'"
             )
-        if self.correct == "greedy" and filter != "none":
+        if self.correct != "words" and filter != "none":
             raise DataError(
                 "what a model writes cannot be filtered", remedy="pass vocabulary= and correct='words'"
             )
@@ -194,13 +198,31 @@ class CausalLM(PretrainedModel):
         self.filter, self.prompt, self.budget = filter, prompt, budget
         self.candidates: str = candidates
         self.attention, self.progress = bool(attention), progress
-        remarks = (text == "detokenised" and text, candidates == "rest" and "words after the blank")
+        remarks = (
+            text == "detokenised" and text,
+            candidates == "rest" and "words after the blank",
+            self.correct == "last-token" and "last sub-token",
+        )
         remark = ", ".join(text for text in remarks if text)
         self.name = name or self._checkpoint.label + (f" ({remark})" if remark else "")
         self._detokenise = text == "detokenised"
         self._scorer = CausalScorer(self._checkpoint, batch_tokens)
+        self._index_words()
+
+    def _index_words(self) -> None:
         self._index = {word: index for index, word in enumerate(self.vocabulary or ())}
         self._trie = lru_cache(maxsize=8)(self._build_trie)
+
+    @cached_property
+    def ranking_words(self) -> CausalLM:
+        """The model with the words of letters that are one sub-token, where it has no vocabulary."""
+        words = tuple(self._scorer.subwords.whole_words)
+        if self.correct != "greedy" or not words:
+            return self
+        model = copy.copy(self)
+        model.vocabulary, model.correct = words, "words"
+        model._index_words()  # noqa: SLF001 - a copy of this class
+        return model
 
     @property
     def config(self) -> dict[str, Any]:
@@ -320,23 +342,36 @@ class CausalLM(PretrainedModel):
         )  # fmt: skip
 
     def _write(self, items: Items, columns: dict[str, Any]) -> pd.DataFrame:
-        """Return the rows of what the model writes.
+        """Return the rows of what the model writes: a word, or the last sub-token of the answer.
 
-        An answer is correct where each of its sub-tokens is the most probable one. The prediction is the
-        answer then, though the model might go on with the word. Where the model writes the answer by other
-        sub-tokens, which is not correct, there is no prediction.
+        An answer is correct where each of its sub-tokens, or the last one, is the most probable one. The
+        prediction is the answer then, though the model might go on with the word. Where the model writes the
+        answer by other sub-tokens, which is not correct, there is no prediction.
         """
         queries, has = self._queries(items), _has_answer(items)
-        with progress_bar(len(items), label=self.name, unit="items", shown=self.progress) as bar:
-            ids, scores = write_words(self._scorer, queries, step=update_with_estimate(bar))
-        answer_columns = self._answer_columns(items, scores)
-        for item_id, path in zip(items.frame["item_id"], ids, strict=True):
+        is_last = self.correct == "last-token"
+        if is_last:
+            scores = no_scores(len(items))
+            scores[has] = self._score(self._answers(items))
+            written = [
+                [*query.path[:-1], best][: len(query.path)]
+                for query, best in zip(queries, scores["best"].tolist(), strict=True)
+            ]
+        else:
+            with progress_bar(len(items), label=self.name, unit="items", shown=self.progress) as bar:
+                written, scores = write_words(self._scorer, queries, step=update_with_estimate(bar))
+        columns |= self._answer_columns(items, scores)
+        for item_id, path in zip(items.frame["item_id"], written, strict=True):
             if path[-1:] == [BROKEN]:
                 what = "log-probability of a sub-token"
                 raise not_a_number(np.nan, item_id, model=self.name, dtype=self.dtype, what=what)
         correct = scores["greedy"] & has
+        if is_last:
+            columns |= {"unit": "last-token", "log_prob_uncorrected": np.nan}
+            pairs = zip(written, queries, strict=True)
+            correct = np.array([path == query.path for path, query in pairs], dtype=bool) & has
         predictions = []
-        for query, path, answer, right in zip(queries, ids, items.frame["answer"], correct, strict=True):
+        for query, path, answer, right in zip(queries, written, items.frame["answer"], correct, strict=True):
             word = self._scorer.subwords.text(path, query.context).strip()
             predictions.append(answer if right else None if word in {answer, ""} else word)
         nothing = objects([None] * len(items))
@@ -346,12 +381,12 @@ class CausalLM(PretrainedModel):
             "prediction": predictions,
             "correct": nullable(correct, has),
             "p_correct": np.where(has, correct.astype(float), np.nan),
-            "log_prob": word_log_probs(scores),
+            "log_prob": scores["last"] if is_last else word_log_probs(scores),
             "known": nullable(has, has),
             **dict.fromkeys(("rank", "n_tied", "n_choices"), pd.NA),
             **dict.fromkeys(("top_words", "top_log_probs", "candidate_scores"), nothing),
         }
-        return frame_of(items.frame, required, columns | answer_columns)
+        return frame_of(items.frame, required, columns)
 
     def _answer_columns(self, items: Items, scores: Scores) -> dict[str, Any]:
         """Return the columns about the answers' sub-tokens; null where there is no answer."""

@@ -24,9 +24,12 @@ from workbench.storage.errors import DataError
 if TYPE_CHECKING:
     import torch
 
-SCORES = np.dtype([("log_prob", float), ("end", float), ("greedy", bool)])
+SCORES = np.dtype(
+    [("log_prob", float), ("end", float), ("greedy", bool), ("last", float), ("best", np.int64)]
+)
 """Scores of sub-tokens that follow others: the natural log-probability of all of them in turn, that of the
-end of the word after them, and whether each of them was the most probable one."""
+end of the word after them, whether each of them was the most probable one, the log-probability of the last
+one given all before it, and the most probable sub-token in its place."""
 Scores = npt.NDArray[np.void]
 Continuation = tuple[str, str]
 """A text, and what follows it: the pair of which a causal model gives the conditional probability."""
@@ -50,7 +53,7 @@ _END = -1  # asks for the end of the word in place of a sub-token
 
 def no_scores(n: int) -> Scores:
     """Return scores of `n` texts without sub-tokens: NaN, and not greedy."""
-    return np.array([(np.nan, np.nan, False)] * n, dtype=SCORES)
+    return np.array([(np.nan, np.nan, False, np.nan, _END)] * n, dtype=SCORES)
 
 
 def word_log_probs(scores: Scores) -> Floats:
@@ -80,6 +83,8 @@ class Subwords:
         does one that holds only a part of a character, as the character may be a letter.
     prefix : int or None
         Sub-token before a text that is empty: the beginning of a text (BOS), or else its end.
+    whole_words : list of str
+        The words of letters that are one sub-token with a space before them.
     adds_bos : bool
         Whether the tokenizer puts a mark of the beginning before a text. A text that begins with that mark
         itself gets no other one, as in lm-evaluation-harness since 0.4.9.2.
@@ -88,8 +93,12 @@ class Subwords:
     def __init__(self, tokenizer: Any, size: int) -> None:
         self.tokenizer = tokenizer
         self.ends = np.zeros(size, dtype=bool)
+        self.whole_words: list[str] = []
         for index, surface in zip(range(size), _surfaces(tokenizer), strict=False):
             self.ends[index] = surface is None or ends_word(surface)
+            space, _, word = (surface or b"").decode(errors="replace").partition(" ")
+            if not space and word.isalpha():
+                self.whole_words.append(word)
         unknown = tokenizer.unk_token_id
         if unknown is not None and unknown != tokenizer.eos_token_id and unknown < size:
             self.ends[unknown] = False
@@ -340,8 +349,9 @@ class CausalScorer:
         """Return the scores of sub-tokens after contexts that the model has seen (see `next_logits`)."""
         scores = _started(len(paths))
         rows, ids = self.tensor(list(owners)), self.tensor([path[0] for path in paths])
-        scores["log_prob"] = contexts.first[rows, ids].double().cpu().numpy()
-        scores["greedy"] = (contexts.first.argmax(dim=-1)[rows] == ids).cpu().numpy()
+        scores["log_prob"] = scores["last"] = contexts.first[rows, ids].double().cpu().numpy()
+        scores["best"] = contexts.first.argmax(dim=-1)[rows].cpu().numpy()
+        scores["greedy"] = scores["best"] == ids.cpu().numpy()
         for batch, logits in self.next_logits(contexts, owners, paths, every=True):
             targets = [target for row in batch for target in [*paths[row][1:], _END]]
             _add(scores, [row for row in batch for _ in paths[row]], self._token_scores(logits, targets))
@@ -364,7 +374,8 @@ class CausalScorer:
         ids, is_end = self.tensor(targets), np.array(targets) == _END
         norm = log_norm(logits)
         values = logits.gather(1, ids.clamp(min=0)[:, None])[:, 0].double() - norm.double()
-        scores["log_prob"], scores["greedy"] = values.cpu(), (logits.argmax(dim=-1) == ids).cpu()
+        scores["log_prob"], scores["best"] = values.cpu(), logits.argmax(dim=-1).cpu()
+        scores["last"], scores["greedy"] = scores["log_prob"], scores["best"] == np.array(targets)
         if is_end.any():
             _, end = self.end_log_probs(logits[self.tensor(np.flatnonzero(is_end))])
             scores["end"][is_end] = end.double().cpu()
@@ -525,7 +536,7 @@ def _join(singles: Sequence[EncodedContexts]) -> EncodedContexts:
 
 def _started(n: int) -> Scores:
     """Return scores of `n` texts to which those of their sub-tokens are to be added."""
-    return np.array([(0.0, np.nan, True)] * n, dtype=SCORES)
+    return np.array([(0.0, np.nan, True, np.nan, _END)] * n, dtype=SCORES)
 
 
 def _add(scores: Scores, owners: Sequence[int], tokens: Scores) -> None:
@@ -533,6 +544,8 @@ def _add(scores: Scores, owners: Sequence[int], tokens: Scores) -> None:
     rows, is_inner = np.array(owners, dtype=np.int64), np.isnan(tokens["end"])
     np.add.at(scores["log_prob"], rows[is_inner], tokens["log_prob"][is_inner])
     np.logical_and.at(scores["greedy"], rows[is_inner], tokens["greedy"][is_inner])
+    for name in ("last", "best"):  # numpy assigns in turn, so that the last sub-token of a text stays
+        scores[name][rows[is_inner]] = tokens[name][is_inner]
     scores["end"][rows[~is_inner]] = tokens["end"][~is_inner]
 
 

@@ -76,6 +76,7 @@ def answers(model: Any, question: Question, *, top_k: int, seed: int) -> Iterato
     """Yield a model's answer; where it has to search for exact ranks, one without that search first."""
     start = time.perf_counter()
     context = _context(model)
+    model = model.ranking_words if isinstance(model, Predictor) else model
 
     def answer(replies: Replies, *, final: bool) -> Answer:
         none = {"error": "the model gave no answer"}
