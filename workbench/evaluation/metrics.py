@@ -42,13 +42,13 @@ _INTS = ("n", "n_known", "n_perplexity", "n_tied_items", "n_novels", "n_seeds")
 _FLOATS = tuple(name for measure in measures.MEASURES for name in measure.columns)
 _SPREADS = ("seed_sd", "seed_min", "seed_max")
 _BESIDE = {"accuracy": ("interval",), "median_rank": ("n_tied_items",)}  # columns after those of a measure
-MEASURES = (
+MEASURES = tuple(dict.fromkeys((
     "n", "n_known",
     *(name
       for each in measures.MEASURES
       for name in (*filter(None, [each.count]), *each.columns, *_BESIDE.get(each.name, ()))),
     "share_in_training", "resampled_by", "n_novels", "signature",
-)  # fmt: skip
+)))  # fmt: skip
 """Columns that `measure` gives."""
 
 SPREAD = ("n_seeds", *_SPREADS, "spread")
@@ -112,6 +112,8 @@ def evaluate(
             lower than `perplexity`, and not to be compared with it. Null for models of whole words.
         `median_rank`, `median_rank_low`, `median_rank_high`
             Median over items of the mid-rank of the answer: its rank + (number tied with it - 1) / 2.
+        other measures
+            Those of :data:`workbench.runs.measures.MEASURES`, with the bounds of their intervals.
         `n_tied_items`
             Items whose answer shares its rank with another word.
         `share_in_training`
