@@ -113,6 +113,16 @@ class Perplexity(Measure):
             return np.exp(np.negative(summary))
 
 
+class Bits(Perplexity):
+    """Mean surprisal of the target words, -log2 p: the binary logarithm of the perplexity."""
+
+    name = "bits"
+
+    def of(self, summary: Any) -> Any:
+        """Return -mean log2 p."""
+        return np.negative(summary) / np.log(2)
+
+
 class UncorrectedPerplexity(Perplexity):
     """Perplexity by the sub-tokens alone, whatever follows them, as lm-evaluation-harness has it."""
 
@@ -128,6 +138,7 @@ class MedianRank(Measure):
 
 MEASURES: tuple[Measure, ...] = (
     Accuracy(), ExpectedAccuracy(), AccuracyKnown(), Perplexity(), UncorrectedPerplexity(), MedianRank(),
+    Bits(),
 )  # fmt: skip
 """All measures, in the order of the columns of results."""
 
