@@ -16,7 +16,9 @@ from workbench.evaluation.metrics import MEASURES, evaluate
 from workbench.evaluation.paper import table as paper_table
 from workbench.models import MaximumFrequency, RandomWord
 from workbench.models.tuning import measured
+from workbench.render.labels import column_label
 from workbench.render.numbers import percent
+from workbench.runs import measures
 from workbench.runs.predictions import mid_ranks
 from workbench.storage.errors import DataError
 
@@ -131,6 +133,30 @@ def test_an_impossible_answer_has_infinite_perplexity():
     assert row["perplexity"] == row["perplexity_high"] == np.inf
     assert np.isfinite(row["perplexity_low"])  # some replicates do not draw it
     assert row["accuracy"] == one(made(50))["accuracy"]
+
+
+@pytest.mark.parametrize("books", [None, 9])
+def test_bits_are_the_mean_surprisal_and_the_binary_logarithm_of_the_perplexity(books):
+    frame = made(200, books=books)
+    row = one(frame)
+    assert row["bits"] == pytest.approx(-np.log2(np.exp(frame["log_prob"].to_numpy(dtype=float))).mean())
+    for end in ("", "_low", "_high"):
+        assert row[f"bits{end}"] == pytest.approx(np.log2(row[f"perplexity{end}"]))
+    assert row["bits_low"] < row["bits"] < row["bits_high"]
+    compared = Comparison.of(items_of(frame), [frame]).table().iloc[0]
+    assert compared[["bits", "bits_low", "bits_high"]].tolist() == [
+        row[f"bits{e}"] for e in ("", "_low", "_high")
+    ]
+    assert pd.isna(one(scores(made()))["bits"])
+
+
+def test_every_measure_is_in_results_and_comparisons():
+    frame = made(60)
+    table, compared = evaluate(frame, resamples=20), Comparison.of(items_of(frame), [frame]).table()
+    for measure in measures.MEASURES:
+        assert set(measure.columns) <= set(table.columns)
+        assert set(measure.columns) <= set(compared.columns) or not measure.shown
+        assert (column_label(measure.name).label in table.to_html()) == measure.shown
 
 
 def test_models_that_give_scores_have_no_perplexity():

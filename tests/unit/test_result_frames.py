@@ -108,11 +108,11 @@ def test_signatures_are_cut_into_what_they_share_and_the_rest():
     assert split_signatures([None]) == ("", [""])
 
 
-def test_results_show_five_to_eight_columns_in_percent():
+def test_results_show_five_to_nine_columns_in_percent():
     a, b = made(80), made(80, model="other, capitalised", seed=1, variant="capitalised")
     table = evaluate([run(a, "a"), run(b, "b")], **QUICK)
     assert headings(table.to_html()) == [
-        "Model", "n", "Accuracy (%)", "Perplexity (per target word)", "Median rank",
+        "Model", "n", "Accuracy (%)", "Perplexity (per target word)", "Median rank", "Bits per word",
     ]  # fmt: skip
     assert f"{100 * table['accuracy'].iloc[0]:.1f} [" in Page(table.to_html()).text
     by = evaluate(a, by=["split", "known"], **QUICK)
@@ -120,8 +120,8 @@ def test_results_show_five_to_eight_columns_in_percent():
     twice = evaluate([run(a, "first"), run(a, "second")], **QUICK)
     assert "made (first)" in Page(twice.to_html()).text
     board = leaderboard([a, b.assign(variant="plain")], **QUICK)
-    assert headings(board.to_html())[:8] == [
-        "Place", "Model", "n", "Accuracy (%)", "Perplexity (per target word)", "Median rank",
+    assert headings(board.to_html())[:9] == [
+        "Place", "Model", "n", "Accuracy (%)", "Perplexity (per target word)", "Median rank", "Bits per word",
         "Difference from the best (points)", "p (Holm)",
     ]  # fmt: skip
 

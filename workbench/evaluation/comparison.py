@@ -26,8 +26,10 @@ from workbench.evaluation.significance import (
 )
 from workbench.evaluation.slices import Bin, Slices
 from workbench.items.items import Items
+from workbench.render.labels import column_label
 from workbench.render.numbers import p_value, percent, points, quantity, rank_text, span
 from workbench.render.tables import text_table
+from workbench.runs.measures import SHOWN
 from workbench.runs.predictions import mid_ranks
 from workbench.storage.errors import DataError
 
@@ -201,15 +203,23 @@ class Comparison:
         return log_prob_difference(*self.log_prob[self._pairs[:, k]])
 
     @cached_property
-    def _replicates(self) -> tuple[Floats, Floats]:
-        """Means of `shares`, `log_prob` and the differences of `_holed`, and medians of ranks."""
+    def _quantities(self) -> dict[str, Floats]:
+        """What measures are made of, (m, n) each."""
+        return {"correct": self.shares, "log_prob": self.log_prob, "mid_rank": self._mid_rank}
+
+    @cached_property
+    def _replicates(self) -> dict[str, Floats]:
+        """Replicates of the means and medians of `_quantities`, and of the means of differences, `holed`."""
         # in the order of `evaluate`, so that a seed draws the same items
         order = np.argsort(self.items.frame["item_id"].to_numpy(dtype=object), kind="stable")
         of = self._units
         of = of if of.by == "item" else of._replace(codes=of.codes[order])
         rows = [*self.shares, *self.log_prob, *map(self._log_prob_difference, self._holed)]
-        means, medians = np.stack(rows)[:, order], self._mid_rank[:, order]
-        return bootstrap.resample(means, medians, of, self.drawing.resamples, self.drawing.seed)
+        means, medians = bootstrap.resample(
+            np.stack(rows)[:, order], self._mid_rank[:, order], of, self.drawing.resamples, self.drawing.seed
+        )
+        parts = np.split(means, [self.m, 2 * self.m], axis=1)
+        return dict(zip(("correct", "log_prob", "holed"), parts, strict=True)) | {"mid_rank": medians}
 
     def _intervals(self, replicates: Floats) -> tuple[Floats, Floats]:
         return bootstrap.intervals(replicates, self.drawing.level, self._units.number)
@@ -217,24 +227,16 @@ class Comparison:
     def points(self) -> pd.DataFrame:
         """Return the measures of `table` that need no resampling: one row a model.
 
-        Columns are `label`, `n`, `accuracy`, `n_perplexity`, `perplexity`, `median_rank`, `n_seeds` (1 for a
+        Columns are `label`, `n`, those of the measures that tables show, `n_perplexity`, `n_seeds` (1 for a
         single run), and of replicates `seed_sd`, `seed_min`, `seed_max`, `spread`
         (of a random baseline, what it is expected to get right).
         """
-        none = np.isnan(self.log_prob)
-        count = (~none).sum(axis=1)
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            perplexity = np.exp(-np.where(none, 0, self.log_prob).sum(axis=1) / count)
-        ranks = [row[~np.isnan(row)] for row in self._mid_rank]
         spreads = [spread(right) if right.shape[1] > 1 else {} for right in self._by_seed]
         return pd.DataFrame(
             {
                 "label": self.labels,
                 "n": self.n,
-                "accuracy": self.shares.sum(axis=1) / self.n,
-                "n_perplexity": count,
-                "perplexity": perplexity,
-                "median_rank": [float(np.median(row)) if len(row) else np.nan for row in ranks],
+                **self._values(),
                 "n_seeds": [right.shape[1] for right in self._by_seed],
                 **{name: [values.get(name, np.nan) for values in spreads] for name in SPREAD[1:-1]},
                 "spread": [
@@ -245,6 +247,16 @@ class Comparison:
             }
         )
 
+    def _values(self) -> dict[str, Any]:
+        """Return the measures of the models, with the number of items that they are of."""
+        columns: dict[str, Any] = {}
+        for measure in SHOWN:
+            quantity = self._quantities[measure.quantity]
+            if measure.count:
+                columns[measure.count] = (~np.isnan(quantity)).sum(axis=1)
+            columns[measure.name] = measure.values(quantity)
+        return columns
+
     def table(self) -> pd.DataFrame:
         """Measure the models; definitions and columns as :func:`workbench.evaluation.metrics.evaluate`.
 
@@ -252,40 +264,35 @@ class Comparison:
         -------
         DataFrame
             One row a model: `label`, `n`, `accuracy`, `accuracy_low`, `accuracy_high`, `interval`,
-            `n_perplexity`, `perplexity` and `median_rank` with their intervals, `resampled_by`, `n_novels`,
-            `model`, `run`, and those of seeds, as `points` has them.
+            `n_perplexity`, the other measures that tables show with their intervals, `resampled_by`,
+            `n_novels`, `model`, `run`, and those of seeds, as `points` has them.
             NaN: not known. Intervals are those of `evaluate`, except for a model that lacks some values:
             here all items are resampled for all models.
         """
-        table, of, (means, medians) = self.points(), self._units, self._replicates
+        table, of = self.points(), self._units
         pairs = zip(table["accuracy"], self._several, strict=True)
         kinds = np.array([interval_kind(share, of, several=bool(several)) for share, several in pairs])
-        resampled = self._intervals(means[:, : self.m])
-        exact = wilson(self.shares.sum(axis=1), self.n, level=self.drawing.level)
-        low, high = (np.where(kinds != "Wilson", *bounds) for bounds in zip(resampled, exact, strict=True))
-        with np.errstate(over="ignore"):
-            likeliest, unlikeliest = np.exp(np.negative(self._intervals(means[:, self.m : 2 * self.m])))
-        low_rank, high_rank = self._intervals(medians)
-        return pd.DataFrame(
-            {
-                **{name: table[name] for name in ("label", "n", "accuracy")},
-                "accuracy_low": low,
-                "accuracy_high": high,
-                "interval": kinds,
-                "n_perplexity": table["n_perplexity"],
-                "perplexity": table["perplexity"],
-                "perplexity_low": unlikeliest,
-                "perplexity_high": likeliest,
-                "median_rank": table["median_rank"],
-                "median_rank_low": low_rank,
-                "median_rank_high": high_rank,
-                "resampled_by": of.by,
-                "n_novels": pd.array([of.number if of.by == "novel" else None] * self.m, dtype="Int64"),
-                "model": [model.model for model in self._models],
-                "run": [model.run for model in self._models],
-                **{name: table[name] for name in SPREAD},
-            }
-        )
+        columns: dict[str, Any] = {name: table[name] for name in ("label", "n")}
+        for measure in SHOWN:
+            if measure.count:
+                columns[measure.count] = table[measure.count]
+            low, high = self._intervals(self._replicates[measure.quantity])
+            if measure.interval == "share":
+                exact = wilson(self.shares.sum(axis=1), self.n, level=self.drawing.level)
+                low, high = (
+                    np.where(kinds != "Wilson", *both) for both in ((low, exact[0]), (high, exact[1]))
+                )
+            bounds = measure.bounds(low, high)
+            columns |= dict(zip(measure.columns, (table[measure.name], *bounds), strict=True))
+            if measure.name == "accuracy":
+                columns["interval"] = kinds
+        columns |= {
+            "resampled_by": of.by,
+            "n_novels": pd.array([of.number if of.by == "novel" else None] * self.m, dtype="Int64"),
+            "model": [model.model for model in self._models],
+            "run": [model.run for model in self._models],
+        }
+        return pd.DataFrame(columns | {name: table[name] for name in SPREAD})
 
     def pairs(self) -> pd.DataFrame:
         """Compare the models two by two.
@@ -309,7 +316,7 @@ class Comparison:
                 Mean ln p of `a` minus that of `b` on the items where both are known; NaN where there is
                 none, the interval also where an answer has probability 0.
         """
-        (a, b), of, means = self._pairs, self._units, self._replicates[0]
+        (a, b), of, drawn = self._pairs, self._units, self._replicates
         correct = self.correct.astype(np.float32)
         both = np.rint(correct @ correct.T).astype(np.int64)
         only_a, only_b = both[a, a] - both[a, b], both[b, b] - both[a, b]
@@ -318,10 +325,10 @@ class Comparison:
         for k, test in enumerate(tests):
             p[k] = p[k] if test == MCNEMAR else self._sign_flip(int(a[k]), int(b[k]), of)
         p[[self._other_task(*pair) for pair in self._pairs.T.tolist()]] = np.nan
-        low, high = self._intervals(means[:, a] - means[:, b])
+        low, high = self._intervals(drawn["correct"][:, a] - drawn["correct"][:, b])
         with np.errstate(invalid="ignore"):
-            log_probs = means[:, self.m + a] - means[:, self.m + b]
-        log_probs[:, self._holed] = means[:, 2 * self.m :]
+            log_probs = drawn["log_prob"][:, a] - drawn["log_prob"][:, b]
+        log_probs[:, self._holed] = drawn["holed"]
         log_probs[:, ~self._bounded] = np.nan
         low_log_prob, high_log_prob = self._intervals(log_probs)
         return pd.DataFrame(
@@ -510,16 +517,15 @@ class Comparison:
         return "\n\n".join(parts)
 
     def _models_text(self) -> str:
-        formats: dict[str, Callable[[float], str]] = {
-            "accuracy": _percent,
-            "perplexity": quantity,
-            "median_rank": quantity,
-        }
+        writers = {each.name: _percent if each.kind == "share" else quantity for each in SHOWN}
         rows = [
-            [row["label"], *(_with_span(row, name, write) for name, write in formats.items()), row["spread"]]
+            [row["label"], *(_with_span(row, name, write) for name, write in writers.items()), row["spread"]]
             for row in self.table().to_dict("records")
         ]
-        columns = ["model", "accuracy %", "perplexity", "median rank"]
+        names = [
+            column_label(each.name).label.lower() + (" %" if each.kind == "share" else "") for each in SHOWN
+        ]
+        columns = ["model", *names]
         if any(row[-1] for row in rows):
             return text_table([*columns, "remark"], rows)
         return text_table(columns, [row[:-1] for row in rows])

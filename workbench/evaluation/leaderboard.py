@@ -18,6 +18,7 @@ from workbench.evaluation.paper import layout_of
 from workbench.evaluation.reading import VARIANT, tell_apart
 from workbench.evaluation.run_measures import MEASURED, SETS, Group, MeasuredRun, RunMeasures
 from workbench.render.results import Table, TableColumn, TableLayout, with_interval
+from workbench.runs.measures import MEASURES
 
 _PUBLISHED = ("published", "source")
 _REPORTED = (
@@ -26,8 +27,6 @@ _REPORTED = (
 )
 _AGAINST = ("difference", "difference_low", "difference_high", "n_paired", "p", "p_holm")
 _SHOWN = (
-    TableColumn("perplexity", "perplexity"),
-    TableColumn("median_rank", "rank"),
     with_interval(
         "difference", "points", heading="Difference from the best",
         tooltip="Accuracy minus that of the best model, on the items that both predicted; in brackets the"
@@ -155,9 +154,13 @@ def leaderboard(
     apart = [text if isinstance(text, str) and text else source for text, source in pairs]
     table["distinction"] = pd.Series(apart, index=table.index, dtype="str")
     first = (TableColumn("place", "count"), TableColumn("model", detail="distinction"))
-    uncorrected = [column for column in shown_measures(measured) if column.name == "perplexity_uncorrected"]
-    uncorrected = [TableColumn("perplexity_uncorrected", "perplexity")] if uncorrected else []
-    shown = (*first, *shown_measures(table)[:2], _SHOWN[0], *uncorrected, *_SHOWN[1:])
+    uncorrected = {column.name for column in shown_measures(measured)} & {"perplexity_uncorrected"}
+    others = [
+        TableColumn(each.name, each.kind)
+        for each in MEASURES
+        if each.name != "accuracy" and (each.shown or each.name in uncorrected)
+    ]
+    shown = (*first, *shown_measures(table)[:2], *others, *_SHOWN)
     return Table(table, TableLayout("Models ranked by accuracy", shown, tuple(names), "signature"))
 
 

@@ -29,6 +29,8 @@ from workbench.evaluation.reading import (
 from workbench.items.items import Items
 from workbench.render.numbers import percent
 from workbench.render.results import Table, TableColumn, TableLayout, with_interval
+from workbench.runs import measures
+from workbench.runs.measures import Measure
 from workbench.runs.predictions import mid_ranks
 from workbench.storage.cache import digest
 from workbench.storage.errors import DataError
@@ -37,18 +39,16 @@ _WHOLE = frozenset(
     ("dataset", "split", "variant", "word_class")
 )  # columns whose groups are sets of their own
 _INTS = ("n", "n_known", "n_perplexity", "n_tied_items", "n_novels", "n_seeds")
-_FLOATS = (
-    "accuracy", "accuracy_low", "accuracy_high", "expected_accuracy",
-    "accuracy_known", "accuracy_known_low", "accuracy_known_high",
-    "perplexity", "perplexity_low", "perplexity_high",
-    "perplexity_uncorrected", "perplexity_uncorrected_low", "perplexity_uncorrected_high",
-    "median_rank", "median_rank_low", "median_rank_high",
-)  # fmt: skip
+_FLOATS = tuple(name for measure in measures.MEASURES for name in measure.columns)
 _SPREADS = ("seed_sd", "seed_min", "seed_max")
-MEASURES = (
-    "n", "n_known", *_FLOATS[:3], "interval", *_FLOATS[3:7], "n_perplexity", *_FLOATS[7:], "n_tied_items",
+_BESIDE = {"accuracy": ("interval",), "median_rank": ("n_tied_items",)}  # columns after those of a measure
+MEASURES = tuple(dict.fromkeys((
+    "n", "n_known",
+    *(name
+      for each in measures.MEASURES
+      for name in (*filter(None, [each.count]), *each.columns, *_BESIDE.get(each.name, ()))),
     "share_in_training", "resampled_by", "n_novels", "signature",
-)  # fmt: skip
+)))  # fmt: skip
 """Columns that `measure` gives."""
 
 SPREAD = ("n_seeds", *_SPREADS, "spread")
@@ -112,6 +112,8 @@ def evaluate(
             lower than `perplexity`, and not to be compared with it. Null for models of whole words.
         `median_rank`, `median_rank_low`, `median_rank_high`
             Median over items of the mid-rank of the answer: its rank + (number tied with it - 1) / 2.
+        other measures
+            Those of :data:`workbench.runs.measures.MEASURES`, with the bounds of their intervals.
         `n_tied_items`
             Items whose answer shares its rank with another word.
         `share_in_training`
@@ -178,7 +180,9 @@ def spread_columns(rows: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
     return SPREAD if any("n_seeds" in row for row in rows) else ()
 
 
-def _beside_accuracy(table: pd.DataFrame) -> str:
+def _beside(measure: Measure, table: pd.DataFrame) -> str:
+    if measure.name != "accuracy":
+        return ""
     if "spread" in table:
         return "spread"
     return "chance" if _has_text(table, "chance") else ""
@@ -193,10 +197,11 @@ def shown_measures(table: pd.DataFrame) -> tuple[TableColumn, ...]:
     fewer = "n_perplexity" in table and (table["n_perplexity"].fillna(0) % table["n"] > 0).any()
     return (
         TableColumn("n", "count", detail="subset" if _has_text(table, "subset") else ""),
-        with_interval("accuracy", "share", detail=_beside_accuracy(table)),
-        with_interval("perplexity", "perplexity"),
-        *([with_interval("perplexity_uncorrected", "perplexity")] if _only_uncorrected(table) else ()),
-        with_interval("median_rank", "rank"),
+        *(
+            with_interval(each.name, each.kind, detail=_beside(each, table))
+            for each in measures.MEASURES
+            if each.shown or (each.name == "perplexity_uncorrected" and _only_uncorrected(table))
+        ),
         *([TableColumn("n_perplexity", "count")] if fewer else ()),
     )
 
@@ -235,45 +240,40 @@ def measure(frame: pd.DataFrame, drawing: Drawing) -> dict[str, Any]:
     seeds = by_seed(frame)
     correct, several = seeds.mean(axis=1), seeds.shape[1] > 1
     known = frame["known"].fillna(value=False).to_numpy(dtype=bool)
-    measures: dict[str, Any] = {
+    log_prob = floats(frame["log_prob"].where(frame["score_type"] == "log_prob"))
+    quantities = {
+        "correct": correct, "p_correct": floats(frame["p_correct"]), "log_prob": log_prob,
+        "log_prob_uncorrected": floats(frame["log_prob_uncorrected"]),
+        "mid_rank": mid_ranks(frame["rank"], frame["n_tied"]),
+    }  # fmt: skip
+    ranked = bool((~np.isnan(quantities["mid_rank"])).any())
+    row: dict[str, Any] = {
         "n": len(frame),
         "n_known": int(known.sum()),
         "resampled_by": of.by,
         "n_novels": of.number if of.by == "novel" else None,
         "interval": interval_kind(correct.sum() / max(len(frame), 1), of, several=several),
-        "expected_accuracy": float(frame["p_correct"].mean()),
-        "n_perplexity": 0,
-        "n_tied_items": 0,
+        "n_perplexity": int((~np.isnan(log_prob)).sum()),
+        "n_tied_items": int((frame["n_tied"].fillna(1) > 1).sum()) if ranked else 0,
         "share_in_training": _share_in_training(frame["in_training"]),
         "signature": signature(frame, of, drawing),
     }
-    measures |= _share("accuracy", correct, of, drawing, several=several)
-    measures |= _share("accuracy_known", correct[known], of.of(known), drawing, several=several)
-    if several:
-        measures |= spread(seeds)
-    log_prob = floats(frame["log_prob"].where(frame["score_type"] == "log_prob"))
-    uncorrected = floats(frame["log_prob_uncorrected"])
-    measures["n_perplexity"] = int((~np.isnan(log_prob)).sum())
-    if not is_uncorrected(log_prob, uncorrected):
-        measures |= _perplexity("perplexity", log_prob, of, drawing)
-    measures |= _perplexity("perplexity_uncorrected", uncorrected, of, drawing)
-    ranks = mid_ranks(frame["rank"], frame["n_tied"])
-    if (mask := ~np.isnan(ranks)).any():
-        low, high = _bounds(ranks[mask], of.of(mask), drawing, median=True)
-        measures |= {"median_rank_low": low, "median_rank_high": high}
-        measures["median_rank"] = float(np.median(ranks[mask]))
-        measures["n_tied_items"] = int((frame["n_tied"].fillna(1) > 1).sum())
-    return measures
-
-
-def _perplexity(name: str, log_prob: Floats, of: Units, drawing: Drawing) -> dict[str, float]:
-    """Return the perplexity by log-probabilities (n,) that are numbers, with its interval."""
-    if not (mask := ~np.isnan(log_prob)).any():
-        return {}
-    low, high = _bounds(log_prob[mask], of.of(mask), drawing)
-    with np.errstate(over="ignore"):  # of a mean below -709 nothing but infinity can be said
-        values = np.exp(-np.array([log_prob[mask].mean(), high, low])).tolist()
-    return dict(zip((name, f"{name}_low", f"{name}_high"), values, strict=True))
+    if is_uncorrected(log_prob, quantities["log_prob_uncorrected"]):
+        quantities["log_prob"] = np.full(len(frame), np.nan)
+    bounds: dict[tuple[str, bool], tuple[float, float]] = {}  # of measures of one quantity
+    for each in measures.MEASURES:
+        values = quantities[each.quantity]
+        mask = ~np.isnan(values) & (known | (not each.known))
+        if not mask.any():
+            continue
+        values, key = values[mask], (each.quantity, each.known)
+        row[each.name] = float(each.values(values[None])[0])
+        if each.interval and key not in bounds:
+            bounds[key] = _bounds(each, values, of.of(mask), drawing, several=several)
+        if each.interval:
+            low, high = each.bounds(*bounds[key])
+            row |= {f"{each.name}_low": float(low), f"{each.name}_high": float(high)}
+    return row | (spread(seeds) if several else {})
 
 
 def _share_in_training(column: pd.Series[Any]) -> float | None:
@@ -348,24 +348,19 @@ def interval_kind(accuracy: float, of: Units, *, several: bool = False) -> str:
     return f"bootstrap by {of.by}" if resampled else "Wilson"
 
 
-def _bounds(values: Floats, of: Units, drawing: Drawing, *, median: bool = False) -> tuple[float, float]:
-    """Return the percentile interval of the mean, or the median, of values without NaN."""
+def _bounds(
+    measure: Measure, values: Floats, of: Units, drawing: Drawing, *, several: bool
+) -> tuple[float, float]:
+    """Return the interval of the mean or median of values (n,) without NaN, as the measure has it."""
+    if measure.interval == "share" and interval_kind(values.mean(), of, several=several) == "Wilson":
+        low, high = wilson(values.sum(), len(values), level=drawing.level)
+        return float(low[0]), float(high[0])
     row, none = values[None], np.empty((0, len(values)))
-    means, medians = (none, row) if median else (row, none)
-    drawn = bootstrap.resample(means, medians, of, drawing.resamples, drawing.seed)[int(median)]
+    is_median = measure.statistic == "median"
+    means, medians = (none, row) if is_median else (row, none)
+    drawn = bootstrap.resample(means, medians, of, drawing.resamples, drawing.seed)[int(is_median)]
     low, high = bootstrap.intervals(drawn, drawing.level, of.number)
     return float(low[0]), float(high[0])
-
-
-def _share(name: str, correct: Floats, of: Units, drawing: Drawing, *, several: bool) -> dict[str, float]:
-    n, count = len(correct), float(correct.sum())
-    if not n:
-        return {}
-    if interval_kind(count / n, of, several=several) != "Wilson":
-        low, high = _bounds(correct, of, drawing)
-    else:
-        low, high = (float(bound[0]) for bound in wilson(count, n, level=drawing.level))
-    return {name: count / n, f"{name}_low": low, f"{name}_high": high}
 
 
 def typed(table: pd.DataFrame) -> pd.DataFrame:

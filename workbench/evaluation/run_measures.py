@@ -33,6 +33,7 @@ from workbench.evaluation.reading import (
 )
 from workbench.evaluation.significance import MCNEMAR, compare_pair, test_name
 from workbench.runs import store
+from workbench.runs.measures import MEASURES
 from workbench.storage.cache import Cache, digest
 from workbench.storage.errors import DataError
 from workbench.storage.files import data_home, read_bytes
@@ -41,9 +42,9 @@ SETS = ("dataset", "split", "variant")
 """Columns by which runs are ranked unless others are asked for."""
 
 MEASURED = (
-    "n", "n_known", "accuracy", "accuracy_low", "accuracy_high", "interval", "accuracy_known", "perplexity",
-    "perplexity_uncorrected", "median_rank", "resampled_by", "n_novels", "share_in_training", "signature",
-    "chance", "subset",
+    "n", "n_known", "accuracy", "accuracy_low", "accuracy_high", "interval",
+    *(each.name for each in MEASURES if each.name not in {"accuracy", "expected_accuracy"}),
+    "resampled_by", "n_novels", "share_in_training", "signature", "chance", "subset",
 )  # fmt: skip
 """Columns that the measures of a run have in a ranking."""
 

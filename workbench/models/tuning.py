@@ -9,14 +9,20 @@ import numpy as np
 import pandas as pd
 
 from workbench.items.items import Items
+from workbench.runs.measures import ExpectedAccuracy, Measure, MedianRank, Perplexity
 from workbench.runs.predictions import Floats, mid_ranks
 from workbench.storage.errors import DataError
 
 WEIGHTS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 """Weights of a cache that `tuned` compares; 0 is the model without a cache."""
 
-MEASURES = ("n", "accuracy", "perplexity", "median_rank")
+_TRIED: tuple[tuple[str, Measure], ...] = (
+    ("accuracy", ExpectedAccuracy()), ("perplexity", Perplexity()), ("median_rank", MedianRank()),
+)  # fmt: skip
+MEASURES = ("n", *(name for name, _ in _TRIED))
 """What a trial measures on each set: :func:`measured`."""
+
+_LARGEST = float(np.exp(700.0))  # a finite perplexity where an answer has probability 0
 
 
 def tuning_sets(sets: Sequence[Items]) -> dict[str, Items]:
@@ -39,10 +45,10 @@ def measured(frame: pd.DataFrame) -> tuple[int, float, float, float]:
 
 def summary(p_correct: Floats, log_prob: Floats, ranks: Floats) -> tuple[int, float, float, float]:
     """Return :data:`MEASURES` from values (n,); NaN for perplexity or rank where no value is a number."""
-    log_prob, ranks = log_prob[~np.isnan(log_prob)], ranks[~np.isnan(ranks)]
-    perplexity = float(np.exp(min(700.0, -log_prob.mean()))) if len(log_prob) else np.nan
-    rank = float(np.median(ranks)) if len(ranks) else np.nan
-    return len(p_correct), float(p_correct.mean()) if len(p_correct) else np.nan, perplexity, rank
+    quantities = {"p_correct": p_correct, "log_prob": log_prob, "mid_rank": ranks}
+    values = [float(measure.values(quantities[measure.quantity][None])[0]) for _, measure in _TRIED]
+    accuracy, perplexity, rank = (min(value, _LARGEST) for value in values)
+    return len(p_correct), accuracy, perplexity, rank
 
 
 def chosen(trials: pd.DataFrame, grids: Mapping[str, Sequence[float]], by: str) -> pd.DataFrame:

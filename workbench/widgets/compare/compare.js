@@ -2,7 +2,7 @@
 
 function render({ model, el }) {
   const c = {
-    models: [], pairs: null, warnings: [], total: 0, note: "", chosen: model.get("chosen"), column: "", columns: [], labels: {},
+    models: [], measures: [], pairs: null, warnings: [], total: 0, note: "", chosen: model.get("chosen"), column: "", columns: [], labels: {},
     slices: [], sliced: 0, shown: [], against: null, selected: null, outcome: "", typed: "", counts: {}, pair: null, version: -1, n: 0, index: -1, rows: new Map(), asked: null, passage: null, asks: false, code: "",
     choose, ask: (...request) => ask(...request),
   };
@@ -152,7 +152,7 @@ function render({ model, el }) {
   // ---- what the kernel says
   const heard = {
     whole(m) {
-      Object.assign(c, { models: m.models, warnings: m.warnings, total: m.total, note: m.note, asks: m.asks });
+      Object.assign(c, { models: m.models, measures: m.measures, warnings: m.warnings, total: m.total, note: m.note, asks: m.asks });
       c.pairs = m.pairs && new Map(m.pairs.map((pair) => [`${pair.a}:${pair.b}`, pair]));
       parts.table.build();
       parts.matrix.build();

@@ -26,7 +26,8 @@ from workbench.render.numbers import (
     span,
     with_minus,
 )
-from workbench.widgets.compare.view import split_labels
+from workbench.runs.measures import SHOWN, Measure
+from workbench.widgets.compare.view import measure_heading, split_labels
 from workbench.widgets.shared.passages import score_bars, words_around
 from workbench.widgets.shared.widget import render
 
@@ -44,6 +45,11 @@ ORDERS = {
 
 Rows = npt.NDArray[np.int64]
 
+_WRITERS: Mapping[str, Callable[[float], str]] = {
+    "share": lambda share: percent(share, unit=False),
+    "perplexity": perplexity,
+    "rank": mid_rank,
+}
 _MOST_SLICES = 12
 _WIDE = 8  # models up to which the matrix has room for intervals
 _LONGEST = 24  # letters of a name in a narrow column
@@ -106,6 +112,7 @@ def comparison_page(
         "compare/page.html",
         summary=_summary(comparison),
         warnings=comparison.warnings,
+        measures=[column_label(each.name).label.lower() for each in SHOWN],
         models=_models(table, comparison.n),
         intervals=" and ".join(dict.fromkeys(table["interval"].tolist())),
         heads=[(name, str(k + 1) if comparison.m > _WIDE else _cut(name, *names[k]))
@@ -124,16 +131,12 @@ def comparison_page(
 
 def models_table(models: Sequence[Mapping[str, Any]], summary: str, warnings: Sequence[str]) -> str:
     """Return a table of rows of :func:`~workbench.widgets.compare.view.model_rows` as an HTML fragment."""
-    writers: dict[str, Callable[[float], str]] = {
-        "accuracy": _share,
-        "perplexity": perplexity,
-        "median_rank": mid_rank,
-    }
     rows = [
-        (one["label"], one["spread"], [_measured(one[name], write) for name, write in writers.items()])
+        (one["label"], one["spread"], [_measured(one[each.name], _WRITERS[each.kind]) for each in SHOWN])
         for one in models
     ]
-    return render("compare/static.html", summary=summary, models=rows, warnings=warnings)
+    heads = ["Model", *map(measure_heading, SHOWN)]
+    return render("compare/static.html", summary=summary, heads=heads, models=rows, warnings=warnings)
 
 
 def _measured(measure: Sequence[float | None] | None, write: Callable[[float], str]) -> str:
@@ -156,20 +159,22 @@ def _models(table: pd.DataFrame, n: int) -> list[dict[str, Any]]:
     models = []
     for row in _records(table):
         accuracy, low, high = (row[f"accuracy{end}"] for end in ("", "_low", "_high"))
-        fewer = 0 < row["n_perplexity"] < n
+        cells = [(column_label(each.name).label.lower(), *_measure(row, each, n)) for each in SHOWN]
         models.append({
-            "label": row["label"], "accuracy": f"{percent(accuracy)} {span(low, high, _share)}",
-            "bar": _bar(accuracy / most, low / most, high / most), "perplexity": _measure(row, "perplexity"),
-            "median_rank": _measure(row, "median_rank"),
-            "fewer": f"of {row['n_perplexity']:,} items" if fewer else "", "spread": row["spread"],
+            "label": row["label"], "measures": cells, "spread": row["spread"],
+            "bar": _bar(accuracy / most, low / most, high / most),
         })  # fmt: skip
     return models
 
 
-def _measure(row: Mapping[str, Any], name: str) -> str:
-    if pd.isna(row[name]):
-        return "–"  # noqa: RUF001 - a dash is meant
-    return f"{_number(row[name])} {span(row[f'{name}_low'], row[f'{name}_high'], _number)}"
+def _measure(row: Mapping[str, Any], measure: Measure, n: int) -> tuple[str, str]:
+    """Return a measure with its interval, and the items that it is of where they are not all."""
+    value, low, high = (row[name] for name in measure.columns)
+    if pd.isna(value):
+        return "–", ""  # noqa: RUF001 - a dash is meant
+    write, write_value = (_share, percent) if measure.kind == "share" else (_number, _number)
+    counted = row[measure.count] if measure.count else n
+    return f"{write_value(value)} {span(low, high, write)}", f"of {counted:,} items" if counted < n else ""
 
 
 def _matrix(of: Comparison, pairs: Sequence[Mapping[str, Any]], chosen: tuple[int, ...] | None) -> list[Any]:

@@ -1,15 +1,19 @@
 /** The table of the models: one row each, with measures and intervals, and whether it is shown below. */
 function modelTable(c) {
   const body = h("tbody");
-  const head = h("tr", {}, ...["Model", "Accuracy, %", "Selected, %", "Perplexity", "Median rank"].map((text, i) => h("th", {
-    scope: "col", colspan: i === 1 ? 2 : null, // bars, and the numbers beside them
-    title: ["Ticked models are shown below", "Share of right answers, with its interval", "Share of right answers among the listed items, with its Wilson interval", "exp of the mean \u2212ln p, with its interval", "Median rank of the answer, with its interval"][i],
-  }, text)));
+  const head = h("tr");
   const node = h("div", { class: "wc-models", role: "region", "aria-label": "Models", tabindex: 0 }, h("table", { "aria-label": "Models" }, h("thead", {}, head), body));
+  const writers = { share: points, perplexity, rank: midRank };
   let boxes = [];
   let parts = []; // cells with the accuracies on the listed items
 
   function build() {
+    const [first, ...others] = c.measures;
+    head.replaceChildren(
+      h("th", { scope: "col", title: "Ticked models are shown below" }, "Model"),
+      h("th", { scope: "col", title: first.tooltip, colspan: 2 }, first.heading), // bars, and the numbers beside them
+      h("th", { scope: "col", title: "Share of right answers among the listed items, with its Wilson interval" }, "Selected, %"),
+      ...others.map((measure) => h("th", { scope: "col", title: measure.tooltip }, measure.heading)));
     parts = c.models.map(() => h("td", { class: "wc-measure" }));
     const most = Math.max(0.01, ...c.models.map((m) => m.accuracy?.[2] ?? m.accuracy?.[0] ?? 0));
     boxes = c.models.map((m) => h("input", {
@@ -18,10 +22,13 @@ function modelTable(c) {
         c.choose({ hidden: hidden.length === boxes.length ? [] : hidden });
       },
     }));
-    const cell = (measure, write, told, infinite, more) => h("td", { class: "wc-measure", title: `${told}${measure && measure[1] !== null ? `; interval ${range(measure[1], measure[2], write)}` : ""}${more ? `; ${more}` : ""}` },
-      h("span", { class: "wc-number" }, infinite ? "∞" : measure ? write(measure[0]) : c.pairs ? DASH : "…"),
-      measure && h("small", {}, range(measure[1], measure[2], write)),
-      more && h("span", { class: "wc-spread" }, more.split(" between ")[0], h("small", {}, more.split(" between ")[1])));
+    const cell = (m, { name, kind }, more) => {
+      const [write, measure] = [writers[kind], m[name]];
+      return h("td", { class: "wc-measure", title: `${m.coverage[name]}${measure && measure[1] !== null ? `; interval ${range(measure[1], measure[2], write)}` : ""}${more ? `; ${more}` : ""}` },
+        h("span", { class: "wc-number" }, m.infinite.includes(name) ? "∞" : measure ? write(measure[0]) : c.pairs ? DASH : "…"),
+        measure && h("small", {}, range(measure[1], measure[2], write)),
+        more && h("span", { class: "wc-spread" }, more.split(" between ")[0], h("small", {}, more.split(" between ")[1])));
+    };
     body.replaceChildren(...c.models.map((m, i) => {
       const low = m.accuracy?.[1] ?? m.accuracy?.[0] ?? 0;
       const high = m.accuracy?.[2] ?? m.accuracy?.[0] ?? 0;
@@ -34,11 +41,9 @@ function modelTable(c) {
       return h("tr", {},
         h("th", { scope: "row" }, h("label", {}, boxes[i], chip(m), named(m))),
         h("td", { class: "wc-barcell", "aria-hidden": "true" }, h("span", { class: "wc-track" }, bar, whisker)),
-        cell(m.accuracy, points, `${number(m.n)} items (${m.interval})`, false, m.spread), parts[i],
-        cell(m.perplexity, perplexity, m.perplexity ? `over the ${number(m.n_perplexity)} items with a log-probability` : m.infinite ? "an answer has probability 0" : "the model gives scores, not probabilities", m.infinite),
-        cell(m.median_rank, midRank, m.median_rank ? "median rank of the answer" : "no ranks known"));
+        cell(m, first, m.spread), parts[i], ...others.map((measure) => cell(m, measure)));
     }));
-    for (const column of [2, 4, 5]) { // numbers of a column end at one place, before their intervals
+    for (const column of [2, ...others.map((_, i) => i + 4)]) { // numbers of a column end at one place, before their intervals
       const numbers = [...body.rows].map((row) => row.cells[column].firstChild);
       const width = Math.max(...numbers.map((node) => node.textContent.length));
       for (const node of numbers) node.style.minWidth = `${width}ch`;

@@ -20,7 +20,8 @@ from workbench.items.items import Item, Items, Span
 from workbench.items.pieces import pieces
 from workbench.items.query import Query, parse
 from workbench.items.tokens import tokens
-from workbench.render.labels import label
+from workbench.render.labels import column_label, label
+from workbench.runs.measures import SHOWN, Measure
 from workbench.widgets.compare.selector import Selector
 from workbench.widgets.shared.facets import NO_FILTERS, Mask, item_hits
 from workbench.widgets.shared.passages import (
@@ -197,7 +198,12 @@ class View:
     def overview(self, *, quick: bool = False) -> dict[str, Any]:
         """Return what stays as it is: the models and their pairs; quick: without what is resampled."""
         made = self.comparison
-        rest = {"type": "whole", "warnings": list(made.warnings), "total": made.n}
+        rest = {
+            "type": "whole",
+            "warnings": list(made.warnings),
+            "total": made.n,
+            "measures": measure_heads(),
+        }
         if quick and self._whole is None:  # resampling takes a moment
             return rest | {"models": model_rows(made, quick=True), "pairs": None}
         if self._whole is None:
@@ -317,17 +323,41 @@ def model_rows(comparison: Comparison, *, quick: bool = False) -> list[dict[str,
     table = comparison.points() if quick else comparison.table()
     rows, names = [], split_labels(comparison.labels)
     for place, row in enumerate(table.to_dict("records")):
-        perplexity = row["perplexity"]
         rows.append({
             "label": row["label"], "name": names[place], "key": letters(place),
             "colour": PALETTE[place % len(PALETTE)],
             "lap": place // len(PALETTE), "n": comparison.n, "interval": cell_text(row.get("interval", "")),
             "spread": row["spread"],
-            "infinite": not pd.isna(perplexity) and not isfinite(perplexity),
-            "n_perplexity": int(_finite(row["n_perplexity"]) or 0),
-            **{of: _measured(row, of) for of in ("accuracy", "perplexity", "median_rank")},
+            "infinite": [each.name for each in SHOWN if np.isinf(row[each.name])],
+            "coverage": {each.name: _coverage(each, row) for each in SHOWN},
+            **{each.name: _measured(row, each.name) for each in SHOWN},
         })  # fmt: skip
     return rows
+
+
+def measure_heads() -> list[dict[str, str]]:
+    """Return the measures of the table of models: name, kind, heading and tooltip."""
+    return [
+        {"name": each.name, "kind": each.kind, "heading": measure_heading(each),
+         "tooltip": column_label(each.name).tooltip}
+        for each in SHOWN
+    ]  # fmt: skip
+
+
+def measure_heading(measure: Measure) -> str:
+    """Return the label of a measure, with the unit of a share."""
+    return column_label(measure.name).label + (", %" if measure.kind == "share" else "")
+
+
+def _coverage(measure: Measure, row: Mapping[Any, Any]) -> str:
+    """Return the tooltip of a number: the items that it is of, or why there is none."""
+    if pd.isna(row[measure.name]):
+        return measure.missing
+    if np.isinf(row[measure.name]):
+        return "an answer has probability 0"
+    interval = row.get("interval") if measure.interval == "share" else None
+    text = measure.coverage.format(n=f"{row[measure.count or 'n']:,}")
+    return f"{text} ({interval})" if interval else text
 
 
 def pair_rows(comparison: Comparison) -> list[dict[str, Any]]:

@@ -1,0 +1,146 @@
+"""What predictions are measured by: each measure is one class, listed in `MEASURES`.
+
+A new measure is a class here and a row of ``render/labels.csv``; tables, trials and ``wb.compare`` show it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Quantity = Literal["correct", "p_correct", "log_prob", "log_prob_uncorrected", "mid_rank"]
+
+
+class Measure:
+    """The mean or median over items of what is taken from each prediction, and how that is shown.
+
+    Attributes
+    ----------
+    name : str
+        Column of results. Label, unit and tooltip are in ``render/labels.csv``; the interval is in
+        ``<name>_low`` and ``<name>_high``.
+    quantity : str
+        The value of each item; NaN where an item has none: it is left out.
+    statistic : {"mean", "median"}
+        Summary over the items, before `of`.
+    interval : {"bootstrap", "share", ""}
+        Percentiles of resampled items or novels; of a share Wilson's interval where resampling says nothing
+        (no novel is known, or all outcomes are equal); none.
+    known : bool
+        Whether only items count whose answer is in the model's vocabulary.
+    kind : str
+        How the values are written, a key of the writers of :mod:`workbench.render.results`.
+    better : {"higher", "lower"}
+    shown : bool
+        Whether tables show it, with its interval.
+    count : str
+        Column with the number of items that have a value, for the measures that name one.
+    coverage, missing : str
+        Tooltips: of a number, with the items that have a value in place of ``{n}``; where no item has one.
+    """
+
+    name: ClassVar[str]
+    quantity: ClassVar[Quantity]
+    statistic: ClassVar[Literal["mean", "median"]] = "mean"
+    interval: ClassVar[Literal["bootstrap", "share", ""]] = "bootstrap"
+    known: ClassVar[bool] = False
+    kind: ClassVar[str]
+    better: ClassVar[Literal["higher", "lower"]]
+    shown: ClassVar[bool] = True
+    count: ClassVar[str] = ""
+    coverage: ClassVar[str] = ""
+    missing: ClassVar[str] = ""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the value and of the bounds of its interval."""
+        return (self.name, *(f"{self.name}_{end}" for end in ("low", "high") if self.interval))
+
+    def of(self, summary: Any) -> Any:
+        """Return the measure from the mean or median of the quantity; monotone, so bounds map to bounds."""
+        return summary
+
+    def bounds(self, low: Any, high: Any) -> tuple[Any, Any]:
+        """Return the interval of the measure from that of the mean or median."""
+        falls = self.quantity.startswith("log_prob") and self.better == "lower"
+        return (self.of(high), self.of(low)) if falls else (self.of(low), self.of(high))
+
+    def values(self, quantity: Floats) -> Floats:
+        """Return the measure of each row (m,) of a quantity (m, n); NaN where no item has a value."""
+        none = np.isnan(quantity)
+        if self.statistic == "median":
+            rows = [row[~mask] for row, mask in zip(quantity, none, strict=True)]
+            return np.array([float(np.median(row)) if len(row) else np.nan for row in rows])
+        with np.errstate(invalid="ignore", divide="ignore"):
+            means = np.where(none, 0, quantity).sum(axis=1) / (~none).sum(axis=1)
+        return np.asarray(self.of(means), dtype=np.float64)
+
+
+class Accuracy(Measure):
+    """Share of right answers; of replicates the mean over the seeds."""
+
+    name, quantity, interval, kind, better = "accuracy", "correct", "share", "share", "higher"
+    coverage = "{n} items"
+
+
+class ExpectedAccuracy(Measure):
+    """Share of right answers if ties are broken at random."""
+
+    name, quantity, interval, kind, better = "expected_accuracy", "p_correct", "", "share", "higher"
+    shown = False
+
+
+class AccuracyKnown(Accuracy):
+    """Share of right answers among those in the vocabulary."""
+
+    name, known, shown = "accuracy_known", True, False
+
+
+class Perplexity(Measure):
+    """exp(-mean ln p) per target word (Paperno et al. 2016, section 4)."""
+
+    name, quantity, kind, better = "perplexity", "log_prob", "perplexity", "lower"
+    count = "n_perplexity"
+    coverage = "over the {n} items with a log-probability"
+    missing = "the model gives scores, not probabilities"
+
+    def of(self, summary: Any) -> Any:
+        """Return exp(-mean ln p)."""
+        with np.errstate(over="ignore"):  # of a mean below -709 nothing but infinity can be said
+            return np.exp(np.negative(summary))
+
+
+class Bits(Perplexity):
+    """Mean surprisal of the target words, -log2 p: the binary logarithm of the perplexity."""
+
+    name = "bits"
+
+    def of(self, summary: Any) -> Any:
+        """Return -mean log2 p."""
+        return np.negative(summary) / np.log(2)
+
+
+class UncorrectedPerplexity(Perplexity):
+    """Perplexity by the sub-tokens alone, whatever follows them, as lm-evaluation-harness has it."""
+
+    name, quantity, count, shown = "perplexity_uncorrected", "log_prob_uncorrected", "", False
+
+
+class MedianRank(Measure):
+    """Median of the mid-ranks of the answers."""
+
+    name, quantity, statistic, kind, better = "median_rank", "mid_rank", "median", "rank", "lower"
+    coverage, missing = "median rank of the answer", "no ranks known"
+
+
+MEASURES: tuple[Measure, ...] = (
+    Accuracy(), ExpectedAccuracy(), AccuracyKnown(), Perplexity(), UncorrectedPerplexity(), MedianRank(),
+    Bits(),
+)  # fmt: skip
+"""All measures, in the order of the columns of results."""
+
+SHOWN = tuple(measure for measure in MEASURES if measure.shown)
+"""Those that tables and ``wb.compare`` show."""
