@@ -45,8 +45,8 @@ from workbench.models.pretrained.vocabulary import read_vocabulary
 from workbench.models.readers.encoding import Questions
 from workbench.runs import predictions, store
 from workbench.storage.cache import Cache
-from workbench.storage.checksums import SUMS
 from workbench.storage.errors import DataError
+from workbench.storage.sealed import SUMS
 from workbench.texts.corpus import Corpus
 from workbench.texts.stream import Stream
 from workbench.training import checkpoint

@@ -32,6 +32,7 @@ from workbench.models.ngram.model import NGram
 from workbench.models.passage import lefts
 from workbench.models.passage import passages as of_items
 from workbench.runs import predictions
+from workbench.storage import sealed
 from workbench.storage.errors import DataError
 from workbench.texts.corpus import Corpus
 
@@ -506,7 +507,7 @@ def test_the_binary_is_made_when_it_is_asked_for(smoothing, tmp_path):
 
 def test_the_model_of_one_name_is_written_by_two_at_once(no_data, monkeypatch):
     """Another process was first: its model stays."""
-    finish = estimating.write_checksums
+    finish = sealed.seal
     expected = tiny().folder
     shutil.rmtree(expected)
 
@@ -515,7 +516,7 @@ def test_the_model_of_one_name_is_written_by_two_at_once(no_data, monkeypatch):
         shutil.copytree(partial, expected)
         (expected / "first").touch()
 
-    monkeypatch.setattr(estimating, "write_checksums", late)
+    monkeypatch.setattr(sealed, "seal", late)
     fit = tiny()
     assert (fit.folder / "first").exists()
     assert [path.parent for path in models(no_data)] == [fit.folder]

@@ -19,7 +19,7 @@ from workbench.models import Reversed, WordDistance, registry
 from workbench.models.base import FILE, Predictor
 from workbench.models.ngram.backoff import BackOff
 from workbench.models.vectors import Vectors
-from workbench.storage import checksums
+from workbench.storage import sealed
 from workbench.storage.errors import DataError
 
 unchecked = pytest.mark.filterwarnings("ignore:.*no SHA256SUMS")
@@ -40,7 +40,7 @@ def test_a_damaged_model_predicts_the_same_or_is_refused(name, folders, tmp_path
     draw, refused = random.Random(name), 0
     for file in saved_models.files(tmp_path / "saved"):
         for damage in (saved_models.flipped, draw.choice(saved_models.DAMAGES)):
-            if damage is saved_models.gone and file.name == checksums.SUMS:
+            if damage is saved_models.gone and file.name == sealed.SUMS:
                 continue  # as saved by an earlier version
             frame = saved_models.damaged(tmp_path / "saved", file, damage, draw, tmp_path / "copy")
             assert frame is None or frame.equals(expected), (file, damage)
@@ -71,7 +71,7 @@ def test_a_damaged_fit_is_made_again(name, folders, tmp_path):
 @pytest.mark.parametrize("name", ["lstm", "attentive-reader"])
 def test_a_pipe_in_place_of_weights_is_not_waited_for(name, folders, tmp_path):
     saved_models.made(name, folders).save(tmp_path / "saved")
-    (tmp_path / "saved" / checksums.SUMS).unlink()
+    (tmp_path / "saved" / sealed.SUMS).unlink()
     weights = tmp_path / "saved" / "weights.safetensors"
     weights.unlink()
     os.mkfifo(weights)
@@ -207,7 +207,7 @@ def test_a_file_sets_no_other_argument(name, config, tmp_path):
 @pytest.mark.parametrize(("name", "switch"), [("causal-lm", "attention"), ("lstm", "after")])
 def test_a_switch_in_a_file_is_true_or_false(name, switch, folders, tmp_path):
     saved_models.made(name, folders).save(tmp_path / "m")
-    (tmp_path / "m" / checksums.SUMS).unlink()
+    (tmp_path / "m" / sealed.SUMS).unlink()
     about = json.loads((tmp_path / "m" / FILE).read_text())
     about["config"][switch] = 2**63
     (tmp_path / "m" / FILE).write_text(json.dumps(about))
@@ -244,8 +244,8 @@ def test_no_list_of_files_leads_out_of_its_folder(tmp_path):
     with pytest.raises(DataError, match="expected the name of a file in this folder"):
         BackOff.open(folder)
     WordDistance(3).save(folder)
-    sums = folder / checksums.SUMS
-    sums.write_text(f"{checksums.sha256(secret)}  ../secret.npy\n{sums.read_text()}", encoding="utf-8")
+    sums = folder / sealed.SUMS
+    sums.write_text(f"{sealed.sha256(secret)}  ../secret.npy\n{sums.read_text()}", encoding="utf-8")
     with pytest.raises(DataError, match="expected the name of a file in this folder"):
         Predictor.load(folder)
 
@@ -253,22 +253,22 @@ def test_no_list_of_files_leads_out_of_its_folder(tmp_path):
 def test_checksums_are_those_of_the_usual_tool(folders, tmp_path):
     saved_models.made("lstm", folders).save(tmp_path / "m")
     if tool := shutil.which("sha256sum"):
-        command = [tool, "--strict", "-c", checksums.SUMS]
+        command = [tool, "--strict", "-c", sealed.SUMS]
         subprocess.run(command, cwd=tmp_path / "m", check=True, capture_output=True)
 
 
 def test_a_file_is_read_once_as_long_as_it_does_not_change(tmp_path, monkeypatch):
     file = tmp_path / "a"
     file.write_bytes(b"1")
-    monkeypatch.setattr(checksums, "_SETTLED", -1e9)  # as if it had been written long ago
-    first, calls = checksums.sha256(file), checksums._computed.cache_info().misses
-    assert checksums.sha256(file) == first
-    assert checksums._computed.cache_info().misses == calls
+    monkeypatch.setattr(sealed, "_SETTLED", -1e9)  # as if it had been written long ago
+    first, calls = sealed.sha256(file), sealed._computed.cache_info().misses
+    assert sealed.sha256(file) == first
+    assert sealed._computed.cache_info().misses == calls
     file.write_bytes(b"11")
-    assert checksums.sha256(file) != first
-    monkeypatch.setattr(checksums, "_SETTLED", 1e9)  # one that was written just now may change again
+    assert sealed.sha256(file) != first
+    monkeypatch.setattr(sealed, "_SETTLED", 1e9)  # one that was written just now may change again
     file.write_bytes(b"22")
-    assert checksums.sha256(file) != first
+    assert sealed.sha256(file) != first
 
 
 @pytest.mark.slow

@@ -8,7 +8,9 @@ from builders import Text
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from workbench.storage.cache import digest
 from workbench.storage.errors import DataError
+from workbench.storage.sealed import sha256
 from workbench.texts.corpus import FILES, MANIFEST, RESERVED, Corpus
 from workbench.texts.stream import LIKE, Stream
 
@@ -139,3 +141,29 @@ def test_a_copy_names_no_place_and_no_unknown_word(home, tmp_path):
 def test_what_is_no_vocabulary(vocabulary, message):
     with pytest.raises(DataError, match=message):
         Stream.of(corpus_of(LINES), vocabulary)
+
+
+def test_a_copy_of_an_earlier_version_is_read_and_checked(tmp_path):
+    """The manifest of earlier versions has sizes and checksums of the files, and one of itself."""
+    made = stream_of(LINES).copy(tmp_path / "copy")
+    (made.folder / "SHA256SUMS").unlink()
+    with pytest.raises(DataError, match="no stream here"):
+        Stream.open(made.folder)
+    file = made.folder / MANIFEST
+    content = json.loads(file.read_text(encoding="utf-8"))
+    names = [path.name for path in made.folder.iterdir() if path != file]
+    content["files"] = {
+        name: [(made.folder / name).stat().st_size, sha256(made.folder / name)] for name in names
+    }
+    checksum = digest(json.dumps(content, sort_keys=True))
+    for manifest in (content, {**content, "checksum": checksum}):  # the first version had no checksum
+        file.write_text(json.dumps(manifest), encoding="utf-8")
+        assert Stream.open(made.folder).read(0, 21).tolist() == made.read(0, 21).tolist()
+    for manifest in ({**content, "other": 1}, {**content, "checksum": checksum, "lower": False}):
+        file.write_text(json.dumps(manifest), encoding="utf-8")
+        with pytest.raises(DataError, match="no stream here"):
+            Stream.open(made.folder)
+    file.write_text(json.dumps(content), encoding="utf-8")
+    (made.folder / LIKE).write_bytes(b"")
+    with pytest.raises(DataError, match="no stream here"):
+        Stream.open(made.folder)

@@ -39,11 +39,11 @@ from workbench.items import text as wt
 from workbench.items.items import Items
 from workbench.items.schema import Item
 from workbench.storage import cache, files
-from workbench.storage.checksums import sha256
 from workbench.storage.errors import DataError, reading
 from workbench.storage.parallel import run_chunks
 from workbench.storage.parquet import read_parquet
 from workbench.storage.progress import progress_bar
+from workbench.storage.sealed import sha256
 from workbench.texts.corpus import Corpus, Texts, lines_or_books
 from workbench.texts.passages import permuted
 from workbench.texts.tokenise import utf8

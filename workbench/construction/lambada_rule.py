@@ -15,8 +15,8 @@ import numpy.typing as npt
 from workbench.construction.novels import chapter_texts
 from workbench.items import text as wt
 from workbench.storage import files
-from workbench.storage.checksums import sha256
 from workbench.storage.errors import DataError
+from workbench.storage.sealed import sha256
 from workbench.texts.tokenise import PIECE, cut_into_pieces
 
 Ints = npt.NDArray[np.int64]

@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from workbench.storage import files
-from workbench.storage.checksums import sha256
 from workbench.storage.errors import DataError, reading
 from workbench.storage.files import atomic_folder, scratch_folder
+from workbench.storage.sealed import sha256
 
 ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.xz", ".txz", ".tar.bz2", ".zip")
 

@@ -24,7 +24,7 @@ from requests import Response, Session
 from requests.adapters import HTTPAdapter
 
 from workbench.datasets import archives, sources
-from workbench.storage import checksums
+from workbench.storage import sealed
 from workbench.storage.errors import DataError, reading, writing
 from workbench.storage.files import (
     data_home,
@@ -239,7 +239,7 @@ class _Folder:
             return True
         if remote.bytes not in {None, stamp[0]}:
             return False
-        sha256 = checksums.sha256(path)
+        sha256 = sealed.sha256(path)
         if (remote.sha256 or known.get("sha256")) not in {None, sha256}:
             return False
         self.record(remote, sha256, known.get("address"))
@@ -273,7 +273,7 @@ def _get(remote: Remote, there: _Folder, *, progress: bool) -> None:
             if target.exists():
                 say(f"{target} is not the expected file: it will be replaced")
             address = _download(_Part(remote, target, progress=progress))
-            sha256 = remote.sha256 or checksums.sha256(target)
+            sha256 = remote.sha256 or sealed.sha256(target)
             there.record(remote, sha256, address)
             say(f"{target}: {target.stat().st_size:,} bytes, sha256 {sha256}")
         there.save()
@@ -311,7 +311,7 @@ def _download_from(address: str, part: _Part) -> None:
                 raise part.error(f"{address} cannot be downloaded: {error}") from error
         else:
             expected = part.remote.bytes or 0
-            size, sha256 = part.path.stat().st_size, checksums.sha256(part.path)
+            size, sha256 = part.path.stat().st_size, sealed.sha256(part.path)
             fault = None if part.remote.sha256 else _fault(part.path, part.target.name)
             if size >= expected and sha256 == (part.remote.sha256 or sha256) and not fault:
                 part.path.replace(part.target)

@@ -24,9 +24,9 @@ from workbench.models.attention import Attention
 from workbench.models.passage import ReadContext
 from workbench.models.rows import Ranked, from_ranking, from_scores
 from workbench.runs.predictions import Floats
-from workbench.storage.checksums import SUMS, check_checksums, write_checksums
 from workbench.storage.errors import DataError, reading, writing
 from workbench.storage.files import read_json, scratch_folder, write_atomic
+from workbench.storage.sealed import SUMS, check_seal, seal
 from workbench.texts.overlap import passages_in_training
 
 FILE = "predictor.json"
@@ -298,7 +298,7 @@ class Predictor(ABC):
             self._save(new)
             about = {"model": registry.name_of(type(self)), "config": self.config}
             write_atomic(new / FILE, json.dumps(about, indent=1))
-            write_checksums(new, FILE)
+            seal(new, FILE)
             (target / FILE).unlink(missing_ok=True)
             parts = {path.name for path in new.iterdir()} - {FILE, SUMS}
             for name in (SUMS, *sorted(parts), FILE):  # the last one says that the rest is complete
@@ -337,7 +337,7 @@ class Predictor(ABC):
             about = read_json(file, "this saved model")
             name = str(about["model"]) if "model" in about else registry.renamed(about["class"])
             config = dict(about["config"])
-        check_checksums(folder, FILE, what="this saved model", remedy="save it again")
+        check_seal(folder, FILE, what="this saved model", remedy="save it again", required=False)
         if name in registry.model_names():
             kind: Any = registry.model_class(name)
         else:

@@ -18,10 +18,10 @@ from workbench.models.base import Predictor, pad
 from workbench.models.passage import ReadContext, one_of, passages
 from workbench.runs.predictions import Floats
 from workbench.storage import cache
-from workbench.storage.checksums import SUMS, check_checksums, write_checksums
 from workbench.storage.errors import DataError, reading
-from workbench.storage.files import atomic_path, data_home, map_array, read_json, write_atomic
+from workbench.storage.files import data_home
 from workbench.storage.progress import progress_bar
+from workbench.storage.sealed import read_arrays, sealed_folder, write_arrays
 from workbench.texts.corpus import Corpus, Texts
 from workbench.texts.overlap import check_held_out
 
@@ -63,24 +63,16 @@ class Vectors:
         return [self.place[part] for part in parts if part in self.place] if len(parts) > 1 else []
 
     def write(self, folder: Path) -> None:
-        """Write all into a folder, the manifest after the arrays: it marks them as complete."""
-        for name in (_FILE, SUMS):
-            (folder / name).unlink(missing_ok=True)
-        for name, array in self.arrays.items():
-            with atomic_path(folder / f"{name}.npy") as path, path.open("wb") as file:
-                np.save(file, array)
-        manifest = {"info": self.info, "arrays": sorted(self.arrays), "words": self.words}
-        write_atomic(folder / _FILE, json.dumps(manifest))
-        write_checksums(folder, _FILE)
+        """Write all into a folder, in place of what is there."""
+        with sealed_folder(folder, _FILE, replace=True) as new:
+            write_arrays(new, _FILE, self.arrays, info=self.info, words=self.words)
 
     @classmethod
     def read(cls, folder: Path) -> Vectors:
         """Map what `write` wrote into memory; DataError if there are none, or damaged ones."""
         what, remedy = "these vectors", "make them again"
+        manifest, arrays = read_arrays(folder, _FILE, what=what, remedy=remedy, required=False)
         with reading(folder, what, remedy=remedy):
-            manifest = read_json(folder / _FILE, what)
-            check_checksums(folder, _FILE, what=what, remedy=remedy)
-            arrays = {name: map_array(folder, name) for name in manifest["arrays"]}
             return cache.hold(cls(manifest["words"], arrays, manifest["info"]), folder)
 
 
@@ -121,7 +113,6 @@ class VectorModel(Predictor):
         try:
             vectors = Vectors.read(folder)
         except DataError:  # not there yet, or damaged
-            cache.remove(folder)
             make(corpus, info, progress=progress).write(folder)
             vectors = Vectors.read(folder)
             cache.make_room()

@@ -17,9 +17,9 @@ import pandas as pd
 
 from workbench.datasets.books import Book, books
 from workbench.storage import cache, files
-from workbench.storage.checksums import sha256
 from workbench.storage.errors import DataError, reading
 from workbench.storage.parquet import read_parquet
+from workbench.storage.sealed import check_seal, sealed_folder, sha256
 from workbench.texts.tokenise import Part, Tokeniser
 
 VERSION = 1
@@ -32,7 +32,7 @@ FILES = (IDS, STARTS, COUNTS, WORDS, BOOKS)
 RESERVED = frozenset({"<s>", "</s>", "<unk>", "<UNK>"})
 """Words with a special meaning in KenLM."""
 
-_KEYS = frozenset({"version", "lower", "sha256", "files", "stream"})  # of manifests before checksums
+_KEYS = frozenset({"version", "lower", "sha256", "files", "stream"})  # of manifests of the first version
 _LINES = 1 << 18  # tokens that are written as lines at a time
 _BLOCK = 1 << 22  # ids that are renumbered at a time
 
@@ -255,29 +255,39 @@ def lines_or_books(texts: Any) -> Iterator[str | Book]:
     )
 
 
-def read_manifest(folder: Path, names: Sequence[str] = FILES) -> dict[str, Any] | None:
+def read_manifest(folder: Path) -> dict[str, Any] | None:
     """Return the manifest of a folder, None if it or one of its files is absent, damaged or changed."""
     with contextlib.suppress(DataError), reading(folder):
         content: dict[str, Any] = files.read_json(folder / MANIFEST)
-        checksum = content.pop("checksum", None)
-        is_whole = checksum == _checksum(content) or (checksum is None and set(content) <= _KEYS)
-        is_whole = is_whole and content["version"] == VERSION
-        if is_whole and all(content["files"][name] == _size_and_sha256(folder / name) for name in names):
+        if "files" in content:
+            _check_earlier(folder, content)
+        else:
+            check_seal(folder, MANIFEST, what="this text", remedy="make it again")
+        if content["version"] == VERSION:
             return content
     return None
 
 
-def write_manifest(folder: Path, names: Sequence[str], info: dict[str, Any], first: np.ndarray) -> None:
-    """Write the manifest of a folder: `info`, size and SHA-256 of its files, and a digest of the content.
+def _check_earlier(folder: Path, content: dict[str, Any]) -> None:
+    """Raise ValueError if a folder of an earlier version, whose manifest has the checksums, was changed."""
+    checksum = content.pop("checksum", None)
+    is_whole = checksum == cache.digest(json.dumps(content, sort_keys=True))
+    is_whole |= checksum is None and set(content) <= _KEYS
+    for name, expected in content["files"].items():
+        is_whole &= [(folder / name).stat().st_size, sha256(folder / name)] == expected
+    if not is_whole:
+        raise ValueError("it was changed")
+
+
+def write_manifest(folder: Path, info: dict[str, Any], first: np.ndarray) -> None:
+    """Write the manifest of a folder: `info`, and a digest of the content.
 
     `first` are the first sentences of the books; the bytes of their Parquet file depend on its version.
     """
-    checksums = {name: _size_and_sha256(folder / name) for name in names}
-    digests: list[str | bytes] = [str(checksums[name][1]) for name in (IDS, STARTS, WORDS)]
+    digests = [sha256(folder / name) for name in (IDS, STARTS, WORDS)]
     content = cache.digest(*digests, first.astype("<i8").tobytes())
-    manifest = {"version": VERSION, **info, "sha256": content, "files": checksums}
-    manifest["checksum"] = _checksum(manifest)
-    (folder / MANIFEST).write_text(json.dumps(manifest, indent=1), encoding="utf-8")
+    manifest = json.dumps({"version": VERSION, **info, "sha256": content}, indent=1)
+    (folder / MANIFEST).write_text(manifest, encoding="utf-8")
 
 
 def _write(folder: Path, parts: Iterable[Part], books: Sequence[tuple[str, str]], *, lower: bool) -> None:
@@ -288,7 +298,7 @@ def _write(folder: Path, parts: Iterable[Part], books: Sequence[tuple[str, str]]
     lengths: list[np.ndarray] = []
     size = np.zeros((2, len(books)), np.int64)  # sentences, tokens
     words: Sequence[str] | None = None
-    with files.atomic_folder(folder, replace=folder.exists()) as path:
+    with sealed_folder(folder, MANIFEST, replace=folder.exists()) as path:
         with (path / IDS).open("wb") as file:
             for part in parts:
                 if part.words is not words:
@@ -316,7 +326,7 @@ def _write(folder: Path, parts: Iterable[Part], books: Sequence[tuple[str, str]]
         first = np.concatenate([[0], size[0].cumsum()[:-1]])
         frame = pd.DataFrame(columns).assign(first=first, sentences=size[0], tokens=size[1])
         frame.to_parquet(path / BOOKS, index=False)
-        write_manifest(path, FILES, {"lower": lower}, first)
+        write_manifest(path, {"lower": lower, "tokens": int(size[1].sum())}, first)
 
 
 def _renumber(path: Path, order: list[int], types: int) -> None:
@@ -327,11 +337,3 @@ def _renumber(path: Path, order: list[int], types: int) -> None:
         while len(ids := np.fromfile(file, "<u4", _BLOCK)):
             file.seek(-ids.nbytes, os.SEEK_CUR)
             file.write(place[ids].tobytes())
-
-
-def _size_and_sha256(path: Path) -> list[int | str]:
-    return [path.stat().st_size, sha256(path)]
-
-
-def _checksum(manifest: dict[str, Any]) -> str:
-    return cache.digest(json.dumps(manifest, sort_keys=True))

@@ -16,13 +16,13 @@ from workbench.storage import files
 from workbench.storage.cache import digest
 from workbench.storage.errors import DataError, reading
 from workbench.storage.parquet import read_parquet
+from workbench.storage.sealed import sealed_folder
 from workbench.texts import corpus as on_disk
 from workbench.texts.corpus import BOOKS, COUNTS, IDS, RESERVED, STARTS, WORDS, Corpus
 
 LIKE = "words-like.u1"
 """The file that a copy has beside those of a corpus: which ids are words with a letter or a digit."""
 
-_FILES = (*on_disk.FILES, LIKE)
 _BLOCK = 1 << 22  # tokens that are copied at a time
 
 Ints = npt.NDArray[np.int64]
@@ -137,7 +137,7 @@ class Stream:
     def open(cls, folder: Path | str) -> Stream:
         """Return the stream that `copy` wrote; DataError if there is none, or it was changed."""
         path = Path(folder)
-        content = on_disk.read_manifest(path, _FILES)
+        content = on_disk.read_manifest(path)
         if content is None or "stream" not in content:
             problem = "there is no stream here, or it was changed"
             raise DataError(problem, file=folder, remedy="make or copy it again")
@@ -161,13 +161,13 @@ class Stream:
         """
         target = Path(folder)
         files.sweep(target.parent)
-        content = on_disk.read_manifest(target, _FILES)
+        content = on_disk.read_manifest(target)
         if content is not None and content.get("stream") == self.info:
             return Stream.open(target)
         if target.exists() and (not target.is_dir() or any(target.iterdir())):
             problem = "expected an empty folder, got one that holds something else"
             raise DataError(problem, file=target, remedy="name a new folder, or remove it")
-        with files.atomic_folder(target, replace=target.exists()) as path:
+        with sealed_folder(target, on_disk.MANIFEST, replace=target.exists()) as path:
             with (path / IDS).open("wb") as file:
                 for start in range(0, self.n_tokens, _BLOCK):
                     file.write(self.read(start, start + _BLOCK).astype("<u4").tobytes())
@@ -178,7 +178,7 @@ class Stream:
             (path / WORDS).write_text("\n".join(self.vocabulary), encoding="utf-8", newline="\n")
             self.books.to_parquet(path / BOOKS, index=False)
             info = {"lower": self.lower, "stream": json.loads(json.dumps(self.info))}
-            on_disk.write_manifest(path, _FILES, info, self.books["first"].to_numpy())
+            on_disk.write_manifest(path, info, self.books["first"].to_numpy())
         return Stream.open(target)
 
 

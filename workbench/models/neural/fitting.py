@@ -1,4 +1,4 @@
-"""A training that is done once: what was trained is found again by all that its weights depend on."""
+"""Networks that are trained here: from the options of `fit` to a model that is found again, and its files."""
 
 from __future__ import annotations
 
@@ -6,19 +6,23 @@ import contextlib
 import json
 import shutil
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import nn
 
+from workbench.datasets.sources import choose
+from workbench.runs.store import json_value
 from workbench.storage import cache
 from workbench.storage.errors import DataError, reading, writing
 from workbench.storage.files import atomic_path, data_home, open_regular, read_json, sweep, write_atomic
+from workbench.texts.batches import Batches
 from workbench.training.history import Training
-from workbench.training.settings import TrainingSettings, torch_device
+from workbench.training.settings import LENGTHS, TrainingSettings, torch_device
 
 WEIGHTS, RECORD = "weights.safetensors", "training.json"
 STOPPED = {"interrupted": ", interrupted", "not a number": ", stopped"}
@@ -26,66 +30,14 @@ STOPPED = {"interrupted": ", interrupted", "not a number": ", stopped"}
 
 _CHECKPOINTS, _CONFIG = "checkpoints", "fit.json"  # beside the files of the model
 _FINISHED = frozenset({"finished", "early"})
-
-
-def fitted(
-    kind: Any,
-    config: dict[str, Any],
-    settings: TrainingSettings,
-    train: Callable[[Path], Any],
-    *,
-    cached_in: str,
-    folder: Path | str | None,
-    **options: Any,
-) -> Any:
-    """Return the model of a training; it is trained if it is not on disk yet.
-
-    Under ``torchrun`` the first process decides what is on disk, and writes.
-
-    Parameters
-    ----------
-    kind : type of Predictor
-        It has ``network`` and ``training_record``, and its ``load`` takes ``device`` and `options`.
-    config : dict
-        All that the weights depend on, as JSON can hold it.
-    settings : TrainingSettings
-    train : callable
-        Takes the folder of the checkpoints, and returns the trained model.
-    cached_in : str
-        The folder of the cache.
-    folder : path or None
-        Where model and checkpoints lie instead of the cache.
-
-    Raises
-    ------
-    DataError
-        If the folder holds another training, or the model cannot be written.
-    """
-    from accelerate.utils import broadcast_object_list  # noqa: PLC0415 - slow
-
-    from workbench.training.loop import processes  # noqa: PLC0415 - slow
-
-    first = processes(settings).is_main_process
-    on_disk: list[Any] = [None, False]
-    if first:
-        home = _home(config, folder, cached_in)
-        on_disk = [home, _is_whole(kind, home)]
-    home, is_whole = broadcast_object_list(on_disk)
-    cache.hold(train, home)  # as long as it is trained
-    if is_whole:
-        _remove_leftovers(home)
-        return kind.load(home, device=settings.device, **options)
-    model = train(home / _CHECKPOINTS)
-    if model.training_record.stopped in _FINISHED and first:
-        model.save(home)
-        _remove_leftovers(home)
-        cache.make_room()
-    broadcast_object_list([None])  # it is written before another process looks
-    return model
+_SETTINGS = frozenset(field.name for field in fields(TrainingSettings)) - set(LENGTHS)
 
 
 class TrainedNetwork:
-    """What models share whose network is trained here: it is read from disk when it is first used.
+    """A model whose network is trained here, and read from disk when it is first used.
+
+    The constructor takes the network (None where it is read or built later), ``info``, ``device``, and what
+    `_fit_or_load` gets as `ingredients`.
 
     Attributes
     ----------
@@ -93,11 +45,132 @@ class TrainedNetwork:
         The history of the training.
     """
 
+    title: ClassVar[str] = "Network"
+    sizes: ClassVar[dict[str, Any]] = {}  # options of the network, and their defaults
+    trained: ClassVar[dict[str, Any]] = {}  # options of batches and training, and their defaults
+    _defaults: ClassVar[dict[str, Any]] = {}  # defaults that `trained` replaces
+    _lengths: ClassVar[tuple[str, ...]] = ("epochs", "tokens", "minutes")
+    _evaluated_on: ClassVar[str] = "development"  # argument of `fit`: items that are evaluated
+    _folder_name: ClassVar[str] = "neural"  # in the cache
+    _training_version: ClassVar[int] = 1  # a training of another version is not found again
     training_record: Training | None = None
     dtype: str | None = "float32"
     _network: Any = None
     _wanted_device: str | None = None
     _folder, _digest = Path(), ""  # of the weights, as long as they are not read
+
+    @classmethod
+    def _sorted_options(
+        cls, options: Mapping[str, Any], *, evaluated: bool
+    ) -> tuple[TrainingSettings, dict[str, Any], dict[str, Any]]:
+        """Sort the options of `fit`: settings of the training, sizes of the network, options of the batches.
+
+        DataError if one is not known, or ``patience`` is set and nothing is `evaluated`.
+        """
+        defaults = {**cls._defaults, **cls.trained, **cls.sizes}
+        known = {*defaults, *_SETTINGS, *cls._lengths}
+        for name in options:
+            choose("option", name, sorted(known), cls.__name__)
+        options = {name: value for name, value in options.items() if name not in LENGTHS or value is not None}
+        if not options.keys().isdisjoint(LENGTHS):
+            defaults = {name: value for name, value in defaults.items() if name not in LENGTHS}
+        values = defaults | options
+        if values.get("patience") is not None and not evaluated:
+            name = cls._evaluated_on
+            raise DataError(f"patience needs {name} items to measure on", remedy=f"pass {name}=")
+        of_training = values.keys() & (_SETTINGS | set(LENGTHS))
+        return (
+            TrainingSettings(**{name: values[name] for name in of_training}),
+            {name: values[name] for name in cls.sizes},
+            {name: values[name] for name in sorted(values.keys() - of_training - cls.sizes.keys())},
+        )
+
+    @classmethod
+    def _fit_or_load(
+        cls,
+        settings: TrainingSettings,
+        config: Mapping[str, Any],
+        *,
+        info: Mapping[str, Any],
+        ingredients: Mapping[str, Any],
+        batches: Callable[[], Batches],
+        key: str,
+        evaluate: Callable[[Self], dict[str, float]] | None,
+        folder: Path | str | None,
+        progress: bool,
+        **options: Any,
+    ) -> Self:
+        """Return the model of a training; train it if it is not on disk yet.
+
+        Under ``torchrun`` the first process decides what is on disk, and writes.
+
+        Parameters
+        ----------
+        settings : TrainingSettings
+        config : mapping
+            What the weights depend on, but the class.
+        info : mapping
+            Facts about the training for the model's ``info``.
+        ingredients : mapping
+            Other arguments of the constructor, such as the vocabulary.
+        batches : callable
+            Makes the batches.
+        key : str
+            Digest of the training data, which a checkpoint must have to be continued.
+        evaluate : callable, optional
+            Takes a model, and returns scores by name.
+        folder : path or None
+            Where model and checkpoints lie instead of the cache.
+        progress : bool
+        **options
+            Options of the class, which do not change the weights.
+
+        Raises
+        ------
+        DataError
+            If the folder holds another training, or the model cannot be written.
+        """
+        from accelerate.utils import broadcast_object_list  # noqa: PLC0415 - slow
+
+        from workbench.training.loop import processes, train  # noqa: PLC0415 - slow
+        from workbench.training.progress import progress_view  # noqa: PLC0415 - slow
+
+        kind: Any = cls
+        what = f"the options of {cls.__name__}"
+        about = {"version": cls._training_version, "class": f"{cls.__module__}:{cls.__qualname__}", **config}
+        first = processes(settings).is_main_process
+        on_disk: list[Any] = [None, False]
+        if first:
+            home = _home(json_value(about, what), folder, cls._folder_name)
+            on_disk = [home, _is_whole(cls, home)]
+        home, is_whole = broadcast_object_list(on_disk)
+        cache.hold(batches, home)  # as long as it is trained
+        if is_whole:
+            _remove_leftovers(home)
+            return kind.load(home, device=settings.device, **options)  # type: ignore[no-any-return]
+        info = json_value(dict(info), what)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(settings.seed)
+            network = kind(None, info=info, **ingredients)._new_network()  # noqa: SLF001 - of this class
+
+        def scores(network: Any) -> dict[str, float]:
+            device = str(next(network.parameters()).device)
+            return evaluate(kind(network, info=info, device=device, **ingredients))  # type: ignore[misc]
+
+        training = train(
+            network, batches(), settings, evaluate=None if evaluate is None else scores,
+            folder=home / _CHECKPOINTS, name=cls.title, progress=progress_view(progress), key=key,
+        )  # fmt: skip
+        network.zero_grad(set_to_none=True)  # gradients take as much memory as the weights
+        info = {**info, "steps": training.steps, "stopped": training.stopped}
+        model = kind(network.eval(), info=info, device=settings.device, **ingredients, **options)
+        model.training_record = training
+        if training.stopped in _FINISHED and first:
+            model.save(home)
+            _remove_leftovers(home)
+            cache.make_room()
+        broadcast_object_list([None])  # it is written before another process looks
+        return model  # type: ignore[no-any-return]
 
     @property
     def device(self) -> str:

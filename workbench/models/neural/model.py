@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-import torch
-from torch import nn
-
-from workbench.datasets.sources import choose
 from workbench.items.items import Items
 from workbench.models.neural.cache import CachedNeural
 from workbench.models.neural.encoding import ItemEncoder, check_reads, reads_suffix
-from workbench.models.neural.fitting import STOPPED, TrainedNetwork, fitted
+from workbench.models.neural.fitting import STOPPED, TrainedNetwork
 from workbench.models.neural.network import LanguageModule
 from workbench.models.neural.scoring import NetworkPredictor
 from workbench.models.passage import one_of
@@ -31,12 +26,9 @@ from workbench.texts.batches import Batches, ContiguousBatches
 from workbench.texts.corpus import Corpus, Texts
 from workbench.texts.overlap import check_held_out
 from workbench.texts.stream import Stream
-from workbench.training.settings import LENGTHS, TrainingSettings
 
-VERSION = 3  # of what is trained: a model of another version is not found again
 VOCABULARY, COUNTS = "vocabulary.txt", "counts.json"
 _OPTIONS = ("after", "unknown", "reads", "name", "checked_for")
-_SETTINGS = frozenset(field.name for field in fields(TrainingSettings))
 
 
 class Neural(TrainedNetwork, NetworkPredictor):
@@ -72,10 +64,10 @@ class Neural(TrainedNetwork, NetworkPredictor):
     """
 
     fitted_on = "texts"
-    title: ClassVar[str] = "Network"
     module: ClassVar[type[LanguageModule]]
-    sizes: ClassVar[dict[str, Any]] = {}  # options of the network, and their defaults
-    trained: ClassVar[dict[str, Any]] = {"rows": 32, "length": 35}  # those of batches and training
+    trained: ClassVar[dict[str, Any]] = {"rows": 32, "length": 35}
+    _defaults: ClassVar[dict[str, Any]] = {"epochs": 1.0}
+    _training_version = 3
 
     def __init__(
         self,
@@ -209,9 +201,12 @@ class Neural(TrainedNetwork, NetworkPredictor):
         """
         options |= {"epochs": epochs, "tokens": tokens, "minutes": minutes, "seed": seed, "device": device}
         options |= {"precision": precision, "compile": compile}
-        settings, sizes, batching = _sorted_options(cls, options)
-        if settings.patience is not None and development is None:
-            raise DataError("patience needs development items to measure on", remedy="pass development=")
+        settings, sizes, batching = cls._sorted_options(options, evaluated=development is not None)
+        window, length = sizes.get("window"), batching.get("length", 0)
+        if window is not None and length > window:
+            raise DataError(
+                f"rows of {length} words, and a window of {window}", remedy=f"pass length={window}"
+            )
         if isinstance(texts, Stream):
             if held_out is not None:
                 raise DataError(
@@ -225,10 +220,42 @@ class Neural(TrainedNetwork, NetworkPredictor):
         if lower not in {None, stream.lower}:
             message = f"expected texts with lower={lower}, got lower={stream.lower}"
             raise DataError(message, remedy=f"pass lower={stream.lower}")
-        model: Self = _Plan(cls, stream, settings, sizes, batching, development, evaluate_on).fitted(
-            folder, progress=progress, after=after, unknown=unknown, name=name, checked_for=checked_for
-        )
-        return model
+        config = {
+            "sizes": sizes,
+            "batches": batching,
+            "settings": settings.identity(),
+            "stream": stream.sha256,
+            "vocabulary": cache.digest(*stream.vocabulary),
+            "development": None if development is None else {
+                "items": len(development),
+                "sha256": store.items_digest(development),
+                "evaluate_on": evaluate_on,
+            },
+        }  # fmt: skip
+        info = {
+            "sizes": sizes,
+            "lower": stream.lower,
+            "unknown_types": int(stream.unknown_types),
+            "training": {name: config[name] for name in ("batches", "settings")},
+            "development": config["development"],
+            "training_text": {
+                "sha256": stream.sha256,
+                "tokens": int(stream.n_tokens),
+                "sentences": len(stream.starts) - 1,
+                "books": len(stream.books),
+                "vocabulary": len(stream.vocabulary),
+            },
+        }
+        sample = development
+        if development is not None and len(development) > evaluate_on:
+            sample = development.sample(evaluate_on, seed=seed)
+        return cls._fit_or_load(
+            settings, config, info=info, key=stream.sha256, folder=folder, progress=progress,
+            ingredients={"vocabulary": stream.vocabulary, "counts": stream.counts.tolist()},
+            batches=lambda: cls._batches(stream, seed=seed, **batching),
+            evaluate=None if sample is None else lambda model: scores(model, sample, seed=seed),
+            after=after, unknown=unknown, name=name, checked_for=checked_for,
+        )  # fmt: skip
 
     def _new_network(self) -> LanguageModule:
         return self._build(self.info, self.counts)
@@ -315,132 +342,7 @@ class Neural(TrainedNetwork, NetworkPredictor):
         return model
 
 
-def _sorted_options(
-    kind: type[Neural], options: Mapping[str, Any]
-) -> tuple[TrainingSettings, dict[str, Any], dict[str, Any]]:
-    """Sort the options of `fit`: settings of the training, sizes of the network, options of the batches."""
-    of_batches = set(kind.trained) - _SETTINGS
-    known = {*kind.sizes, *_SETTINGS, *of_batches} - {"steps"}
-    for name in options:
-        choose("option", name, sorted(known), kind.__name__)
-    options = {name: value for name, value in options.items() if name not in LENGTHS or value is not None}
-    defaults = {"epochs": 1.0, **kind.sizes, **kind.trained}
-    if not options.keys().isdisjoint(LENGTHS):
-        del defaults["epochs"]
-    values = defaults | options
-    window, length = values.get("window"), values.get("length", 0)
-    if window is not None and length > window:
-        raise DataError(f"rows of {length} words, and a window of {window}", remedy=f"pass length={window}")
-    return (
-        TrainingSettings(**{name: value for name, value in values.items() if name in _SETTINGS}),
-        {name: values[name] for name in kind.sizes},
-        {name: values[name] for name in sorted(of_batches)},
-    )
-
-
 def scores(model: Neural, items: Items, *, seed: int = 0) -> dict[str, float]:
     """Return expected accuracy, perplexity of the answers, and their median rank."""
     values = dict(zip(MEASURES, measured(model.predict(items, 1, seed=seed)), strict=True))
     return {name: values[name] for name in ("accuracy", "perplexity", "median_rank")}
-
-
-@dataclass(frozen=True)
-class _Plan:
-    """What is trained: all that the weights depend on."""
-
-    kind: type[Neural]
-    stream: Stream
-    settings: TrainingSettings
-    sizes: dict[str, Any]
-    batching: dict[str, Any]
-    development: Items | None
-    evaluate_on: int
-
-    def fitted(self, folder: Path | str | None, *, progress: bool, **options: Any) -> Any:
-        """Return the model; it is trained if it is not on disk yet."""
-        config = self.config()
-
-        def train(checkpoints: Path) -> Neural:
-            return self.trained(config, checkpoints, progress=progress, **options)
-
-        return fitted(
-            self.kind, config, self.settings, train, cached_in="neural", folder=folder, **options
-        )  # fmt: skip
-
-    def trained(self, config: Mapping[str, Any], folder: Path, *, progress: bool, **options: Any) -> Neural:
-        """Train the network; `folder` gets the checkpoints."""
-        from workbench.training.loop import train  # noqa: PLC0415 - slow
-        from workbench.training.progress import progress_view  # noqa: PLC0415 - slow
-
-        kind, stream, settings, info = self.kind, self.stream, self.settings, self.info(config)
-        batches = kind._batches(stream, seed=settings.seed, **self.batching)  # noqa: SLF001 - of this family
-        counts = stream.counts.tolist()
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(settings.seed)
-            network = kind._build(info, counts)  # noqa: SLF001 - of this family
-        training = train(
-            network, batches, settings, evaluate=self.evaluation(info), folder=folder, name=kind.title,
-            progress=progress_view(progress), key=stream.sha256,
-        )  # fmt: skip
-        network.zero_grad(set_to_none=True)  # gradients take as much memory as the weights
-        info |= {"steps": training.steps, "stopped": training.stopped}
-        options |= {
-            "vocabulary": stream.vocabulary,
-            "info": info,
-            "counts": counts,
-            "device": settings.device,
-        }
-        model = kind(network.eval(), **options)
-        model.training_record = training
-        return model
-
-    def config(self) -> dict[str, Any]:
-        """Return all that the weights depend on, as JSON can hold it."""
-        items = self.development
-        config = {
-            "version": VERSION,
-            "class": f"{self.kind.__module__}:{self.kind.__qualname__}",
-            "sizes": self.sizes,
-            "batches": self.batching,
-            "settings": self.settings.identity(),
-            "stream": self.stream.sha256,
-            "vocabulary": cache.digest(*self.stream.vocabulary),
-            "development": None if items is None else {
-                "items": len(items),
-                "sha256": store.items_digest(items),
-                "evaluate_on": self.evaluate_on,
-            },
-        }  # fmt: skip
-        return dict(store.json_value(config, f"the options of {self.kind.__name__}"))
-
-    def info(self, config: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what a model tells of its training."""
-        stream = self.stream
-        return {
-            "sizes": self.sizes,
-            "lower": stream.lower,
-            "unknown_types": int(stream.unknown_types),
-            "training": {name: config[name] for name in ("batches", "settings")},
-            "development": config["development"],
-            "training_text": {
-                "sha256": stream.sha256,
-                "tokens": int(stream.n_tokens),
-                "sentences": len(stream.starts) - 1,
-                "books": len(stream.books),
-                "vocabulary": len(stream.vocabulary),
-            },
-        }
-
-    def evaluation(self, info: Mapping[str, Any]) -> Callable[[nn.Module], dict[str, float]] | None:
-        """Return the function that scores a network on development items, None without such items."""
-        items, seed = self.development, self.settings.seed
-        if items is None:
-            return None
-        sample = items if len(items) <= self.evaluate_on else items.sample(self.evaluate_on, seed=seed)
-
-        def evaluate(network: Any) -> dict[str, float]:
-            device = str(next(network.parameters()).device)
-            model = self.kind(network, vocabulary=self.stream.vocabulary, info=info, device=device)
-            return scores(model, sample, seed=seed)
-
-        return evaluate

@@ -13,9 +13,9 @@ from workbench.models.ngram.arpa import save_arpa
 from workbench.models.ngram.backoff import BackOff
 from workbench.models.ngram.intermediate import Text, compile_intermediate
 from workbench.storage import cache
-from workbench.storage.checksums import SUMS, check_checksums, write_checksums
 from workbench.storage.errors import DataError
-from workbench.storage.files import atomic_folder, data_home, read_bytes, read_json, scratch_folder
+from workbench.storage.files import data_home, read_json, scratch_folder
+from workbench.storage.sealed import check_seal, sealed_folder
 from workbench.texts.corpus import Corpus
 
 KENLM, BINARY, INFO = "kenlm", "model.binary", "ngram.json"
@@ -26,7 +26,7 @@ _FORMAT = 2
 def read_info(folder: Path) -> dict[str, Any]:
     """Return what a model was made of and how; DataError if the folder holds none, or one that is damaged."""
     info: dict[str, Any] = read_json(folder / INFO, "this n-gram model")
-    check_checksums(folder, INFO, what="this n-gram model", remedy="fit it again")
+    check_seal(folder, INFO, what="this n-gram model", remedy="fit it again", required=False)
     return info
 
 
@@ -59,7 +59,7 @@ def estimated(
     with suppress(DataError):  # there is none yet, or it is damaged
         read_info(target)
         return target
-    with atomic_folder(target, replace=target.exists()) as partial:
+    with sealed_folder(target, INFO, replace=target.exists()) as partial:
         report = _estimate(corpus, words, partial, settings, **resources)
         info = settings | {
             "unknown_types": len(corpus.words) - len(set(words) & set(corpus.words)),
@@ -70,7 +70,6 @@ def estimated(
             "report": report,
         }  # fmt: skip
         (partial / INFO).write_text(json.dumps(info, indent=1), encoding="utf-8")
-        write_checksums(partial, INFO)
     return target
 
 
@@ -78,13 +77,11 @@ def kenlm_binary(folder: Path, model: BackOff) -> Path:
     """Return the model in KenLM's own form, made of the arrays where there is none, or a damaged one."""
     home = folder / KENLM
     with suppress(DataError):
-        read_bytes(home / SUMS)
-        check_checksums(home, BINARY, what="this model of KenLM", remedy="make it again")
+        check_seal(home, BINARY, what="this model of KenLM", remedy="make it again")
         return home / BINARY
-    with atomic_folder(home, replace=True) as new, scratch_folder(folder) as scratch:
+    with sealed_folder(home, BINARY, replace=True) as new, scratch_folder(folder) as scratch:
         save_arpa(model, scratch / "model.arpa")
         kenlm.build_binary(scratch / "model.arpa", new / BINARY)
-        write_checksums(new, BINARY)
     return home / BINARY
 
 

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from workbench.storage import cache
-from workbench.storage.checksums import check_checksums, sha256, write_checksums
 from workbench.storage.errors import DataError, reading
-from workbench.storage.files import atomic_folder, data_home, open_regular, read_json
+from workbench.storage.files import data_home, open_regular, read_json
 from workbench.storage.progress import progress_bar
+from workbench.storage.sealed import check_seal, sealed_folder, sha256
 
 VERSION = 1
 """Raised when another folder is made of the same file."""
@@ -74,7 +74,7 @@ def convert(file: Path) -> Converted:
     folder = data_home() / "cache" / "gguf" / cache.digest(digest, str(VERSION))
     if folder.is_dir():
         try:
-            check_checksums(folder, "config.json", what="this converted model", remedy=_REMEDY)
+            check_seal(folder, "config.json", what="this converted model", remedy=_REMEDY)
         except DataError:  # damaged: the file that it was made of is here
             if not cache.remove(folder):
                 raise
@@ -107,11 +107,10 @@ def _convert_into(folder: Path, file: Path) -> None:
         model.hf_quantizer = None  # the weights are plain numbers now
         for quantised in (model, model.config):
             quantised.__dict__.pop("quantization_config", None)
-        with atomic_folder(folder) as temporary:
+        with sealed_folder(folder, "config.json") as temporary:
             model.save_pretrained(temporary)
             tokenizer.save_pretrained(temporary)
             (temporary / _DESCRIPTION).write_text(json.dumps(description), encoding="utf-8")
-            write_checksums(temporary, "config.json")
 
 
 @contextmanager

@@ -20,10 +20,10 @@ from workbench.items.tokens import tokens
 from workbench.models.passage import occurrences, parts, places_of
 from workbench.runs.store import items_digest
 from workbench.storage import cache
-from workbench.storage.checksums import check_checksums, write_checksums
 from workbench.storage.errors import DataError, reading
-from workbench.storage.files import atomic_folder, data_home, map_array, read_json
+from workbench.storage.files import data_home
 from workbench.storage.progress import progress_bar
+from workbench.storage.sealed import read_arrays, sealed_folder, write_arrays
 from workbench.texts.batches import Batch
 
 PAD, BLANK, UNKNOWN, RESERVED = range(4)
@@ -98,12 +98,8 @@ class Questions:
         with contextlib.suppress(DataError):  # not there yet, or damaged
             return cls.open(folder)
         questions = cls.of(items, vocabulary, lower=lower, progress=progress)
-        with atomic_folder(folder, replace=True) as new:
-            for name, array in questions.arrays.items():
-                np.save(new / f"{name}.npy", array)
-            manifest = {"vocabulary": questions.vocabulary, "arrays": sorted(questions.arrays)}
-            (new / _FILE).write_text(json.dumps(manifest), encoding="utf-8")
-            write_checksums(new, _FILE)
+        with sealed_folder(folder, _FILE, replace=True) as new:
+            write_arrays(new, _FILE, questions.arrays, vocabulary=questions.vocabulary)
         cache.make_room()
         return cls.open(folder)
 
@@ -111,10 +107,8 @@ class Questions:
     def open(cls, folder: Path) -> Self:
         """Map questions that `cached` wrote; DataError if they are damaged."""
         what, remedy = "these encoded questions", "remove the folder: they are encoded again"
+        manifest, arrays = read_arrays(folder, _FILE, what=what, remedy=remedy)
         with reading(folder, what, remedy=remedy):
-            manifest = read_json(folder / _FILE, what)
-            check_checksums(folder, _FILE, what=what, remedy=remedy)
-            arrays = {str(name): map_array(folder, name) for name in manifest["arrays"]}
             return cache.hold(cls(manifest["vocabulary"], arrays, folder.name), folder)
 
     @classmethod

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
@@ -16,14 +15,13 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from workbench.datasets.sources import choose
 from workbench.items.items import Items
 from workbench.items.schema import Item
 from workbench.items.tokens import tokens
 from workbench.models.attention import Attention
 from workbench.models.base import Predictor, pad
 from workbench.models.device_memory import Batcher
-from workbench.models.neural.fitting import STOPPED, TrainedNetwork, fitted
+from workbench.models.neural.fitting import STOPPED, TrainedNetwork
 from workbench.models.neural.scoring import evaluating
 from workbench.models.passage import ReadContext, distinct, parts, passages
 from workbench.models.readers.encoding import (
@@ -36,16 +34,12 @@ from workbench.models.readers.encoding import (
     different,
 )
 from workbench.models.rows import check_scores
-from workbench.runs import store
 from workbench.runs.predictions import Floats
 from workbench.storage import cache
 from workbench.storage.errors import DataError
 from workbench.storage.files import read_bytes, write_atomic
-from workbench.training.settings import LENGTHS, TrainingSettings
 
-VERSION = 1  # of what is trained: a model of another version is not found again
 VOCABULARY = "vocabulary.txt"
-_SETTINGS = frozenset(field.name for field in fields(TrainingSettings))
 _LEAST = 1e-6  # share of a blank whose answer is unknown, in `any_blank`
 _TOKENS = 1 << 16  # of context in a batch of questions that are scored
 
@@ -143,8 +137,10 @@ class Reader(TrainedNetwork, Predictor):
     fitted_on = "items"
     title: ClassVar[str] = "Reader"
     module: ClassVar[type[ReaderModule]]
-    sizes: ClassVar[dict[str, Any]] = {}  # options of the network, and their defaults
-    trained: ClassVar[dict[str, Any]] = {}  # other defaults of the training
+    _defaults: ClassVar[dict[str, Any]] = {"rows": 32, "epochs": 5, "best_by": "accuracy"}
+    _lengths = ("epochs", "minutes")
+    _evaluated_on = "validation"
+    _folder_name = "readers"
 
     def __init__(
         self,
@@ -238,9 +234,10 @@ class Reader(TrainedNetwork, Predictor):
             full.
         """
         options |= {"epochs": epochs, "minutes": minutes, "seed": seed, "device": device}
-        settings, sizes = cls._sorted(options, validated=validation is not None)
+        options |= {"rows": rows} if rows else {}
+        settings, sizes, batching = cls._sorted_options(options, evaluated=validation is not None)
         encoded = Questions.cached(questions, vocabulary, lower=lower, progress=progress)
-        batches = QuestionBatches(encoded, rows=rows or cls.trained.get("rows", 32), seed=seed)
+        batches = QuestionBatches(encoded, seed=seed, **batching)
         on = None
         if validation is not None:
             on = Questions.cached(validation, encoded.vocabulary, lower=lower, progress=progress)
@@ -251,66 +248,12 @@ class Reader(TrainedNetwork, Predictor):
             "questions": {"number": len(encoded), "used": len(batches.usable), "sha256": encoded.key},
             "validation": None if on is None else {"number": len(on), "sha256": on.key},
         }
-        about = {"version": VERSION, "class": f"{cls.__module__}:{cls.__qualname__}", **info}
-        config = dict(store.json_value(about, f"the options of {cls.__name__}"))
-
-        def train(checkpoints: Path) -> Reader:
-            return cls._trained(batches, on, settings, info, checkpoints, progress=progress, name=name)
-
-        model: Self = fitted(cls, config, settings, train, cached_in="readers", folder=folder, name=name)
-        model.attention = attention
-        return model
-
-    @classmethod
-    def _trained(
-        cls,
-        batches: QuestionBatches,
-        validation: Questions | None,
-        settings: TrainingSettings,
-        info: dict[str, Any],
-        folder: Path,
-        *,
-        progress: bool,
-        name: str | None,
-    ) -> Self:
-        """Train the network; `folder` gets the checkpoints."""
-        from workbench.training.loop import train  # noqa: PLC0415 - slow
-        from workbench.training.progress import progress_view  # noqa: PLC0415 - slow
-
-        words = batches.questions.vocabulary
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(settings.seed)
-            network = cls._build(len(words) + RESERVED, info["sizes"])
-
-        def evaluate(network: Any) -> dict[str, float]:
-            device = str(next(network.parameters()).device)
-            return {"accuracy": cls(network, words=words, info=info, device=device).accuracy(validation)}  # type: ignore[arg-type]
-
-        training = train(
-            network, batches, settings, evaluate=None if validation is None else evaluate, folder=folder,
-            name=cls.title, progress=progress_view(progress), key=batches.questions.key,
+        return cls._fit_or_load(
+            settings, info, info=info, key=encoded.key, folder=folder, progress=progress,
+            ingredients={"words": encoded.vocabulary}, batches=lambda: batches,
+            evaluate=None if on is None else lambda model: {"accuracy": model.accuracy(on)},
+            name=name, attention=attention,
         )  # fmt: skip
-        network.zero_grad(set_to_none=True)
-        info = {**info, "steps": training.steps, "stopped": training.stopped}
-        model = cls(network.eval(), words=words, info=info, device=settings.device, name=name)
-        model.training_record = training
-        return model
-
-    @classmethod
-    def _sorted(cls, options: dict[str, Any], *, validated: bool) -> tuple[TrainingSettings, dict[str, Any]]:
-        """Sort the options of `fit`: settings of the training, sizes of the network."""
-        known = {*cls.sizes, *_SETTINGS} - {"steps", "tokens"}
-        for option in options:
-            choose("option", option, sorted(known), cls.__name__)
-        options = {name: value for name, value in options.items() if value is not None or name not in LENGTHS}
-        defaults: dict[str, Any] = {"epochs": 5, "best_by": "accuracy", **cls.trained, **cls.sizes}
-        if not options.keys().isdisjoint(LENGTHS):
-            defaults = {name: value for name, value in defaults.items() if name not in LENGTHS}
-        values = defaults | options
-        if values.get("patience") is not None and not validated:
-            raise DataError("patience needs validation questions to measure on", remedy="pass validation=")
-        settings = TrainingSettings(**{name: value for name, value in values.items() if name in _SETTINGS})
-        return settings, {name: values[name] for name in cls.sizes}
 
     @property
     def context(self) -> ReadContext:

@@ -1,18 +1,34 @@
-"""Checksums of a folder's files: ``SHA256SUMS``, as ``sha256sum`` writes and checks it."""
+"""Sealed folders: written at once or not at all, with checksums of all files, compared when they are read.
+
+The checksums lie in ``SHA256SUMS``, as ``sha256sum`` writes and checks it.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import time
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from workbench.storage.errors import DataError, reading
-from workbench.storage.files import open_regular, path_in, read_bytes, write_atomic
+from workbench.storage.files import (
+    atomic_folder,
+    map_array,
+    open_regular,
+    path_in,
+    read_bytes,
+    read_json,
+    write_atomic,
+)
 
 SUMS = "SHA256SUMS"
 
@@ -34,7 +50,18 @@ def _computed(path: Path, _identity: tuple[int, ...]) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type] # it can be read
 
 
-def write_checksums(folder: Path, main: str) -> None:
+@contextmanager
+def sealed_folder(folder: Path, main: str, *, replace: bool = False) -> Iterator[Path]:
+    """Yield a temporary folder; sealed, it takes the place of `folder` if the block ends without an error.
+
+    `replace` and errors are those of :func:`workbench.storage.files.atomic_folder`.
+    """
+    with atomic_folder(folder, replace=replace) as new:
+        yield new
+        seal(new, main)
+
+
+def seal(folder: Path, main: str) -> None:
     """Write the checksums of all files below a folder but hidden ones, that of the `main` file last."""
     (folder / SUMS).unlink(missing_ok=True)
     names = [path.relative_to(folder) for path in folder.rglob("*") if path.is_file()]
@@ -45,14 +72,15 @@ def write_checksums(folder: Path, main: str) -> None:
     write_atomic(folder / SUMS, "".join(lines))
 
 
-def check_checksums(folder: Path, main: str, *, what: str, remedy: str) -> None:
+def check_seal(folder: Path, main: str, *, what: str, remedy: str, required: bool = True) -> None:
     """Compare the files of a folder with their checksums, which list the `main` file last.
 
-    DataError if a file differs or is missing, or the list is damaged; a warning if there is none, as in
-    folders of earlier versions. Each file is read once a process; a later call looks at its size and times.
+    DataError if a file differs or is missing, or the list is damaged or missing. If it is not `required`, as
+    users have models of earlier versions without one, there is a warning instead. Each file is read once a
+    process; a later call looks at its size and times.
     """
     file = folder / SUMS
-    if not os.path.lexists(file):
+    if not required and not os.path.lexists(file):
         warnings.warn(
             f"{folder}: {what} has no {SUMS}, so damage would not be detected; save it again", stacklevel=3
         )
@@ -66,6 +94,28 @@ def check_checksums(folder: Path, main: str, *, what: str, remedy: str) -> None:
     for path, digest, original in zip(paths, _sums(paths, what, remedy), expected.values(), strict=True):
         if digest != original:
             raise DataError(f"this file of {what} is damaged or was changed", file=path, remedy=remedy)
+
+
+def write_arrays(folder: Path, main: str, arrays: Mapping[str, np.ndarray], **content: Any) -> None:
+    """Write arrays as ``.npy``, and their names and other content as JSON into the `main` file."""
+    for name, array in arrays.items():
+        with (folder / f"{name}.npy").open("wb") as file:
+            np.save(file, array)
+    text = json.dumps({**content, "arrays": sorted(arrays)})
+    (folder / main).write_text(text, encoding="utf-8")
+
+
+def read_arrays(
+    folder: Path, main: str, *, what: str, remedy: str, required: bool = True
+) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Return the content of the `main` file and the arrays, mapped into memory, that `write_arrays` wrote.
+
+    DataError if the folder is not sealed, or damaged; see `check_seal`.
+    """
+    with reading(folder, what, remedy=remedy):
+        content = read_json(folder / main, what)
+        check_seal(folder, main, what=what, remedy=remedy, required=required)
+        return content, {str(name): map_array(folder, name) for name in content["arrays"]}
 
 
 def _sums(paths: Iterable[Path], what: str, remedy: str | None = None) -> list[str]:
