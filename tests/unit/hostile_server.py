@@ -1,7 +1,6 @@
 """A server on this machine that answers in raw bytes, well-formed or not."""
 
 import contextlib
-import itertools
 import socket
 import threading
 
@@ -11,11 +10,11 @@ from patience import PATIENCE
 class HostileServer:
     """Gives every request the same answer, block by block, until the client goes away.
 
-    `answer` is what a request (its bytes) gets: an iterable of blocks. `sent` counts their bytes.
+    `answer` is what a request (its bytes) gets: an iterable of blocks.
     """
 
     def __init__(self, answer=lambda _request: ()):
-        self.answer, self.requests, self.sent = answer, [], 0
+        self.answer, self.requests = answer, []
         self.closing = threading.Event()
         self._socket = socket.create_server(("127.0.0.1", 0))
         self._connections = []
@@ -56,16 +55,7 @@ class HostileServer:
                 self.requests.append(request)
                 for block in self.answer(request):
                     connection.sendall(block)
-                    self.sent += len(block)
                     if self.closing.is_set():
                         return
             except OSError:
                 pass  # the client has gone away
-
-    def drip(self, start, block, every=0.02):
-        """Yield the start at once, then byte after byte of a block with a pause between, for ever."""
-        yield start
-        for value in itertools.cycle(block):
-            if self.closing.wait(every):
-                return
-            yield bytes([value])

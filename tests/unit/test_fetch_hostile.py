@@ -6,7 +6,6 @@ import json
 import os
 from itertools import repeat
 
-import builders as b
 import pytest
 from hostile_server import HostileServer
 from patience import PATIENCE
@@ -18,7 +17,6 @@ from workbench.storage.errors import DataError
 
 TEXT = b"It rained all day , and she stayed at home .\n" * 40
 PAGE = b"<!DOCTYPE html>\n<html><body>Please log in.</body></html>"
-BLOCK = bytes(range(256)) * 256
 MOST = 1 << 20
 
 
@@ -41,27 +39,14 @@ def endless(start, block):
     return lambda _server: iter([start, *repeat(block, 4 * MOST // len(block) + 1)])
 
 
-def forever(start, block):
-    def blocks(_server):
-        yield start
-        yield from repeat(block)
-
-    return blocks
-
-
-def drip(start, block):
-    return lambda server: server.drip(start, block)
-
-
 def once(*blocks):
     return lambda _server: blocks
 
 
 REFUSED = {
     **{f"status {code}": once(answer(TEXT, f"{code} Odd")) for code in
-       (201, 202, 203, 204, 205, 207, 226, 299, 300, 304, 305, 399, 401, 403, 404, 451, 500, 600, 999)},
-    **{f"status {code!r}": once(answer(TEXT, code)) for code in
-       ("000 X", "20 X", "1000 X", "-200 X", "two X", "")},
+       (204, 226, 300, 304, 403, 404, 451, 500, 999)},
+    **{f"status {code!r}": once(answer(TEXT, code)) for code in ("000 X", "two X", "")},
     "206 that nobody asked for": once(
         answer(TEXT, "206 Partial", Content_Range=f"bytes 0-{len(TEXT) - 1}/9999")
     ),
@@ -77,9 +62,7 @@ REFUSED = {
     "a page with a mark of its encoding": once(answer(b"\xef\xbb\xbf \n" + PAGE)),
     "a compressed text": once(answer(gzip.compress(TEXT), Content_Encoding="gzip")),
     "a binary file": once(answer(b"\0\1\2\3" * 100)),
-    **{f"length {length!r}": once(answer(TEXT, Content_Length=length)) for length in
-       (10**30, "9" * 5000, -1, "-" + "9" * 30, "many", "1_0", "+5", "0x10", "1e3", "\xb2", ["5", "6"],
-        len(TEXT) + 1, 10**17)},
+    "two lengths": once(answer(TEXT, Content_Length=["5", "6"])),
     "chunks of no size": once(CHUNKED, b"many\r\n" + TEXT),
     "chunks of a negative size": once(CHUNKED, b"-5\r\n" + TEXT),
     "a huge chunk": once(CHUNKED, b"f" * 40 + b"\r\n" + TEXT),
@@ -99,21 +82,11 @@ REFUSED = {
     "endless chunks": endless(CHUNKED, b"10\r\nwords and words\n\r\n" * 4096),
     "an endless line before a chunk": endless(CHUNKED, b"0" * 4096),
     "an endless extension of a chunk": endless(CHUNKED + b"5;", b"a=b;" * 1024),
-    "moved, with endless bytes": forever(MOVED, BLOCK),
-    "endless 100 Continue": forever(b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 100),
-    "endless 102 Processing": forever(b"", b"HTTP/1.1 102 Processing\r\n\r\n" * 100),
-    "endless lines after the last chunk": forever(CHUNKED + b"0\r\n", b"A: b\r\n" * 100),
-    "a slow status": drip(b"HTTP/1.1 200 O", b"K"),
-    "slow headers": drip(b"HTTP/1.1 200 OK\r\n", b"A: b\r\n"),
-    "slow 100 Continue": drip(b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
-    "slow bytes": drip(OPEN, b"a"),
-    "slow chunks": drip(CHUNKED, b"1\r\na\r\n"),
-    "slow bytes of a known length": drip(answer(b"", Content_Length=MOST), b"a"),
-    "slow bytes after a redirection": drip(MOVED, b"a"),
 }  # fmt: skip
 GIVEN = {
     "plain": once(answer()),
     "without its length": once(OPEN, TEXT),
+    "with too large a length": once(answer(Content_Length=10**17)),
     "in chunks": once(CHUNKED, b"%x;a=b\r\n" % len(TEXT), TEXT, b"\r\n0\r\nA: b\r\n\r\n"),
     "in HTTP 1.0": once(answer(version="HTTP/1.0")),
     "without a reason": once(answer(status="200")),
@@ -132,24 +105,25 @@ def hostile():
 
 @pytest.fixture
 def toy(hostile, monkeypatch, tmp_path):
-    """Return a function that registers a file of the hostile server, and its folder."""
+    """Register a file of the hostile server, and return its folder."""
     for name in list(os.environ):
         if name.lower().endswith("_proxy"):
             monkeypatch.delenv(name)
-    monkeypatch.setenv("NO_PROXY", "*")
-    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "home"))
-    for name, value in {"PAUSE": 0.01, "TRIES": 2, "MAX_BYTES": MOST}.items():
+    for name, value in {
+        "NO_PROXY": "*",
+        "WORKBENCH_HOME": str(tmp_path / "home"),
+        "WORKBENCH_TIMEOUT": f"{PATIENCE}",
+    }.items():
+        monkeypatch.setenv(name, value)
+    for name, value in {"PAUSE": 0.01, "TRIES": 2}.items():
         monkeypatch.setattr(fetching, name, value)
-
-    def register(name="toy.txt", **known):
-        known |= {"name": name, "addresses": [f"{hostile.address}/{name}"]}
-        head = '[toy]\ntitle = "A toy"\nlicence = "CC0-1.0"\ncitation = "Toy"\nabout = "Toy"\n[[toy.files]]\n'
-        path = tmp_path / "registry.toml"
-        path.write_text(head + "\n".join(f"{k} = {json.dumps(v)}" for k, v in known.items()))
-        monkeypatch.setattr(sources, "resource", lambda *_: path)
-        return tmp_path / "home" / "raw" / "toy"
-
-    return register
+    known = {"name": "toy.txt", "addresses": [f"{hostile.address}/toy.txt"]}
+    known |= {"bytes": len(TEXT), "sha256": hashlib.sha256(TEXT).hexdigest()}
+    head = '[toy]\ntitle = "A toy"\nlicence = "CC0-1.0"\ncitation = "Toy"\nabout = "Toy"\n[[toy.files]]\n'
+    path = tmp_path / "registry.toml"
+    path.write_text(head + "\n".join(f"{k} = {json.dumps(v)}" for k, v in known.items()))
+    monkeypatch.setattr(sources, "resource", lambda *_: path)
+    return tmp_path / "home" / "raw" / "toy"
 
 
 def stored(folder):
@@ -157,78 +131,31 @@ def stored(folder):
 
 
 @pytest.mark.parametrize("kind", REFUSED)
-def test_a_bad_answer_is_refused(toy, hostile, monkeypatch, kind):
-    folder = toy()
-    monkeypatch.setenv("WORKBENCH_TIMEOUT", "0.2" if "endless" in kind or "slow" in kind else f"{PATIENCE}")
+def test_a_bad_answer_is_refused(toy, hostile, kind):
     hostile.answer = lambda _request: REFUSED[kind](hostile)
-    while not hostile.requests:  # on a busy machine the time may be over before the server has heard anything
-        with pytest.raises(DataError, match=r"by hand to .*toy\.txt|room for"):
-            fetch("toy", progress=False)
-        assert stored(folder) == {}
+    with pytest.raises(DataError, match=r"by hand to .*toy\.txt"):
+        fetch("toy", progress=False)
+    assert stored(toy).keys() <= {"toy.txt.part"}
+    hostile.answer = lambda _request: [answer()]
+    fetch("toy", progress=False)
+    assert stored(toy)["toy.txt"] == TEXT
 
 
 @pytest.mark.parametrize("kind", GIVEN)
 def test_a_good_answer_is_taken(toy, hostile, kind):
-    folder = toy()
     hostile.answer = lambda _request: GIVEN[kind](hostile)
     fetch("toy", progress=False)
-    assert stored(folder)["toy.txt"] == TEXT
-    asked = len(hostile.requests)
-    fetch("toy", progress=False)
-    assert len(hostile.requests) == asked
-
-
-KINDS = {
-    ".txt": TEXT, ".csv": b"a,b\n1,2\n", ".jsonl": b'{"text": "a b"}\n', ".tgz": b.tar({"a": "b"}),
-    ".tar.gz": b.tar({"a": "b"}), ".tar.xz": b.tar({"a": "b"}, "w:xz"),
-    ".tar.bz2": b.tar({"a": "b"}, "w:bz2"),
-    ".tar": b.tar({"a": "b"}, "w"), ".zip": b.zipped({"a": "b"}), ".parquet": b"PAR1 and so on PAR1",
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("suffix", KINDS)
-def test_a_file_without_checksum_has_to_be_of_its_kind(toy, hostile, suffix):
-    folder = toy(f"toy{suffix}")
-    texts = {".txt", ".csv", ".jsonl"}
-    others = {name for name in KINDS if (name in texts) != (suffix in texts) or suffix not in texts}
-    same = [{".tgz", ".tar.gz"}, {suffix}]
-    wrong = [KINDS[name] for name in others if not any({name, suffix} <= names for names in same)]
-    for body in (b"", PAGE, PAGE.upper(), b'<?xml version="1.0"?><Error/>', *wrong):
-        hostile.answer = lambda _request, body=body: [answer(body)]
-        with pytest.raises(DataError, match="by hand"):
-            fetch("toy", progress=False)
-        assert stored(folder) == {}
-        folder.joinpath(f"toy{suffix}").write_bytes(body)  # nor does it count where it lies already
-        with pytest.raises(DataError, match="by hand"):
-            fetch("toy", progress=False)
-        folder.joinpath(f"toy{suffix}").unlink()
-    hostile.answer = lambda _request: [answer(KINDS[suffix])]
-    fetch("toy", progress=False)
-    assert stored(folder)[f"toy{suffix}"] == KINDS[suffix]
-
-
-CUT = 500
-RANGES = [
-    "", "bytes", "bytes 0-9/10", f"bytes {CUT + 1}-{len(TEXT) - 1}/{len(TEXT)}", f"bytes -{CUT}-9/10",
-    f"bytes {10**30}-{10**31}/{10**32}", f"bytes {'9' * 5000}-", "bytes */10",
-    f"lines {CUT}-{len(TEXT) - 1}/9",
-    f"bytes {CUT}", f"bytes {CUT}-x/y",
-]  # fmt: skip
+    assert stored(toy)["toy.txt"] == TEXT
 
 
 @pytest.mark.parametrize("status", ["206 Partial Content", "200 OK"])
-@pytest.mark.parametrize("field", RANGES, ids=range(len(RANGES)))
-def test_a_part_is_continued_by_the_part_that_was_asked_for_and_by_no_other(toy, hostile, field, status):
-    folder = toy(sha256=hashlib.sha256(TEXT).hexdigest(), bytes=len(TEXT))
-    folder.mkdir(parents=True)
-    (folder / "toy.txt.part").write_bytes(TEXT[:CUT])
-
-    def served(request):
-        if b"range:" in request.lower():
-            return [answer(TEXT if status.startswith("200") else TEXT[CUT:], status, Content_Range=field)]
-        return [answer()]
-
-    hostile.answer = served
+@pytest.mark.parametrize("sent", [TEXT[500:], TEXT[501:], TEXT[:-500], TEXT, b"", b"x" * len(TEXT[500:])])
+def test_a_part_is_continued_by_what_fits_and_by_no_other(toy, hostile, sent, status):
+    toy.mkdir(parents=True)
+    (toy / "toy.txt.part").write_bytes(TEXT[:500])
+    asked_for_a_part = iter([answer(sent, status, Content_Range="bytes 500-1800/1801")])
+    hostile.answer = lambda request: [
+        next(asked_for_a_part, answer()) if b"range:" in request.lower() else answer()
+    ]
     fetch("toy", progress=False)
-    assert stored(folder)["toy.txt"] == TEXT
-    assert len(hostile.requests) == (1 if status.startswith("200") else 2)
+    assert stored(toy)["toy.txt"] == TEXT

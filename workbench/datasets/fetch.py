@@ -1,27 +1,24 @@
-"""Fetch data sets: what the registry knows of them; download, check, unpack, and note the terms."""
+"""Fetch data sets: what the registry knows of them; download, check, unpack, and note the terms.
+
+Downloads use `requests`, not `pooch`, which cannot resume one.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import re
-import shutil
-import socket
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import partial
 from http import HTTPStatus
 from pathlib import Path
-from threading import Timer
 from typing import Any
-from urllib.parse import urljoin
 
 from filelock import FileLock, Timeout
 from requests import Response, Session
-from requests.adapters import HTTPAdapter
 
 from workbench.datasets import archives, sources
 from workbench.storage import sealed
@@ -42,29 +39,24 @@ LICENCE = "LICENCE.txt"
 TRIES = 5
 PAUSE = 0.5
 """Seconds before the second try; each further pause is twice as long."""
-MAX_BYTES = 8 << 30
-"""Largest size of a file whose size is not known."""
 
 _RECORD = ".fetched.json"
 _LOCK = ".fetch.lock"
-_CHUNK = 1 << 14  # what a broken connection loses at most, and what has to come within the time limit
-_TEMPORARY = {408, 416, 425, 429}
-_REDIRECTIONS = 10
-_RANGE = re.compile(r"bytes ([0-9]{1,18})-[0-9]{1,18}/([0-9]{1,18}|\*)")
+_CHUNK = 1 << 14  # what a broken connection loses at most
+_TEMPORARY = {408, 416, 425, 429, *range(500, 600)}
 _PAGE = re.compile(rb"(\xef\xbb\xbf)?\s*<(!doctype|!--|html|head|body|script|\?xml)", re.IGNORECASE)
 _MAGIC = {
     (".gz", ".tgz"): b"\x1f\x8b", (".xz", ".txz"): b"\xfd7zXZ\x00", (".bz2",): b"BZh", (".zip",): b"PK",
     (".parquet",): b"PAR1",
 }  # fmt: skip
-_TEXTS = (".txt", ".csv", ".tsv", ".json", ".jsonl", ".md", ".question")
 
 
 @dataclass(frozen=True)
 class Remote:
     """One published file.
 
-    Its `addresses` are tried in order; there are none where no address is stable. Size and checksum are None
-    where they are not known. `members` has the sha256 of files in an archive, checked where it is unpacked.
+    Its `addresses` are tried in order; there are none where no address is stable, and then neither size nor
+    checksum are known. `members` has the sha256 of files in an archive, checked where it is unpacked.
     """
 
     name: str
@@ -147,8 +139,7 @@ def fetch(
 
     Notes
     -----
-    Environment variables: ``WORKBENCH_TIMEOUT``, the seconds in which an answer has to begin, and then to
-    bring 16 kB or its end (30 by default);
+    Environment variables: ``WORKBENCH_TIMEOUT``, the seconds that a server may be silent (30 by default);
     ``WORKBENCH_HOME``, the folder that holds ``raw/``, in place of ``data/``; and ``HTTP_PROXY``,
     ``HTTPS_PROXY`` and ``NO_PROXY``.
 
@@ -202,306 +193,182 @@ class _Folder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.changed = False
-        self.files: dict[str, dict[str, Any]] = {}
-        self.unpacked: dict[str, dict[str, Any]] = {}
+        self.checked: dict[str, dict[str, Any]] = {}
         with suppress(DataError), reading(path):  # none, or a damaged one
-            record = read_json(path / _RECORD)
-            for name, kind in (("files", self.files), ("unpacked", self.unpacked)):
-                kind.update({key: dict(known) for key, known in record[name].items()})
+            for name, known in read_json(path / _RECORD).items():
+                self.checked[name] = {**known, "stamps": dict(known["stamps"])}
 
     def ready(self, it: Entry) -> bool:
         """Tell whether all is there and right."""
-        by_hand = (path for pattern in it.patterns for path in self.path.glob(pattern))
-        if it.manual and any(path.is_dir() or not _fault(path) for path in by_hand):
-            return True
-        return bool(it.files) and all(map(self.has, it.files))
+        if it.manual:
+            by_hand = (path for pattern in it.patterns for path in self.path.glob(pattern))
+            return any(path.is_dir() or not _fault(path) for path in by_hand)
+        return all(map(self.has, it.files))
 
     def has(self, remote: Remote) -> bool:
         """Tell whether a file is there and right, unpacked where it should be."""
         if not remote.unpack:
             return self.is_right(remote)
-        known = self.unpacked.get(remote.name, {})
-        stamps = {self.path / name: stamp for name, stamp in dict(known.get("files", {})).items()}
-        same = remote.sha256 in {None, known.get("sha256")}
-        return (
-            same and bool(stamps) and all(p.is_file() and _stamp(p) == stamp for p, stamp in stamps.items())
-        )
+        known = self.checked.get(remote.name, {})
+        stamps = {name: stamp for name, stamp in known.get("stamps", {}).items() if name != remote.name}
+        same = bool(stamps) and known.get("sha256") == remote.sha256
+        return same and all(_stamp(self.path / name) == stamp for name, stamp in stamps.items())
 
     def is_right(self, remote: Remote) -> bool:
         """Tell whether a file is what it should be; its content is read only if it has changed."""
         path = self.path / remote.name
-        if not path.is_file() or (remote.sha256 is None and _fault(path)):
+        stamp, known = _stamp(path), self.checked.get(remote.name, {})
+        if stamp is None or stamp[0] != remote.bytes:
             return False
-        known = self.files.get(remote.name, {})
-        stamp = _stamp(path)
-        if known.get("stamp") == stamp and remote.sha256 in {None, known.get("sha256")}:
+        if known.get("sha256") == remote.sha256 and known["stamps"].get(remote.name) == stamp:
             return True
-        if remote.bytes not in {None, stamp[0]}:
+        if sealed.sha256(path) != remote.sha256:
             return False
-        sha256 = sealed.sha256(path)
-        if (remote.sha256 or known.get("sha256")) not in {None, sha256}:
-            return False
-        self.record(remote, sha256, known.get("address"))
+        self.record(remote, [path])
         return True
 
-    def record(self, remote: Remote, sha256: str, address: str | None) -> None:
-        """Remember that a file was checked."""
+    def record(self, remote: Remote, paths: Sequence[Path], address: str | None = None) -> None:
+        """Remember that a file, or what it was unpacked to, was checked."""
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        stamp = _stamp(self.path / remote.name)
-        self.files[remote.name] = {"stamp": stamp, "sha256": sha256, "address": address, "checked": now}
-        self.changed = True
-
-    def record_unpacked(self, remote: Remote, folder: Path) -> None:
-        """Remember what an archive held."""
-        files = (path for path in folder.rglob("*") if path.is_file())
-        stamps = {path.relative_to(self.path).as_posix(): _stamp(path) for path in files}
-        self.unpacked[remote.name] = {"sha256": self.files[remote.name]["sha256"], "files": stamps}
-        self.changed = True
+        stamps = {path.relative_to(self.path).as_posix(): _stamp(path) for path in paths}
+        address = address or self.checked.get(remote.name, {}).get("address")
+        known = {"sha256": remote.sha256, "address": address, "checked": now, "stamps": stamps}
+        self.checked[remote.name] = known
 
     def save(self) -> None:
-        """Write the record, if there is something new in it."""
-        if self.changed:
-            text = json.dumps({"files": self.files, "unpacked": self.unpacked}, indent=1)
-            write_atomic(self.path / _RECORD, text)
+        """Write the record."""
+        write_atomic(self.path / _RECORD, json.dumps(self.checked, indent=1))
 
 
 def _get(remote: Remote, there: _Folder, *, progress: bool) -> None:
-    if not there.has(remote):  # else another process was quicker
-        target = there.path / remote.name
-        if not there.is_right(remote):
-            if target.exists():
-                say(f"{target} is not the expected file: it will be replaced")
-            address = _download(_Part(remote, target, progress=progress))
-            sha256 = remote.sha256 or sealed.sha256(target)
-            there.record(remote, sha256, address)
-            say(f"{target}: {target.stat().st_size:,} bytes, sha256 {sha256}")
-        there.save()
-        if remote.unpack:
-            folder = archives.unpack(target, remote.members)
-            there.record_unpacked(remote, folder)
-            say(f"{folder}: unpacked")
+    if there.has(remote):  # another process was quicker
+        return
+    target = there.path / remote.name
+    if not there.is_right(remote):
+        if target.exists():
+            say(f"{target} is not the expected file: it will be replaced")
+        address = _download(remote, target, progress=progress)
+        there.record(remote, [target], address)
+        say(f"{target}: {remote.bytes:,} bytes, sha256 {remote.sha256}")
     there.save()
+    if remote.unpack:
+        folder = archives.unpack(target, remote.members)
+        files = (path for path in folder.rglob("*") if path.is_file())
+        there.record(remote, [target, *files])
+        there.save()
+        say(f"{folder}: unpacked")
 
 
-def _download(part: _Part) -> str:
+def _download(remote: Remote, target: Path, *, progress: bool) -> str:
     """Download a file from the first of its addresses that gives the right one; return that address."""
     problems = []
-    for address in part.remote.addresses:
+    for address in remote.addresses:
         try:
-            _download_from(address, part)
-        except DataError as error:
-            problems.append(error)
+            _download_from(address, remote, target, progress=progress)
+        except _TransferError as error:
+            problems.append(str(error))
         else:
             return address
-    if len(problems) == 1:
-        raise problems[0]
-    raise DataError("; ".join(error.problem for error in problems), remedy=problems[-1].remedy)
-
-
-def _download_from(address: str, part: _Part) -> None:
-    """Try again where connection or server failed in a way that may pass, then put the file in place."""
-    for tried in range(1, TRIES + 1):
-        try:
-            start = part.transfer(address)
-        except _TransferError as error:
-            if error.restart:
-                part.path.unlink(missing_ok=True)
-            if tried == TRIES or not error.temporary:
-                raise part.error(f"{address} cannot be downloaded: {error}") from error
-        else:
-            expected = part.remote.bytes or 0
-            size, sha256 = part.path.stat().st_size, sealed.sha256(part.path)
-            fault = None if part.remote.sha256 else _fault(part.path, part.target.name)
-            if size >= expected and sha256 == (part.remote.sha256 or sha256) and not fault:
-                part.path.replace(part.target)
-                return
-            if size >= expected or fault:
-                part.path.unlink()
-            if tried == TRIES or fault or not (size < expected or start):  # two pieces may be of two files
-                raise part.error(
-                    f"{address} is not the expected file: "
-                    + (fault or f"it has {size:,} bytes and the sha256 {sha256},")
-                    + ("" if fault else f" expected {expected or size:,} and {part.remote.sha256}")
-                )
-        time.sleep(PAUSE * 2 ** (tried - 1))
+    retry = "call wb.fetch again to resume" if _part(target).is_file() else "try again later"
+    raise DataError("; ".join(problems), remedy=f"{retry}, or download it by hand to {target}")
 
 
 class _TransferError(Exception):
-    """A server or a connection failed; where that is temporary, another try may help, or a restart."""
+    """A server or a connection failed; where that is temporary, another try may help."""
 
-    def __init__(self, problem: str, *, temporary: bool, restart: bool = False) -> None:
+    def __init__(self, problem: str, *, temporary: bool) -> None:
         super().__init__(problem)
-        self.temporary, self.restart = temporary, restart
+        self.temporary = temporary
 
 
-class _Transport(HTTPAdapter):
-    """Connections that are closed when a step takes too long.
-
-    A time limit of requests is one for each read of a socket: a server that sends a byte now and then, or
-    "100 Continue" for ever, never exceeds it.
-    """
-
-    def __init__(self, seconds: float) -> None:
-        super().__init__()
-        self.seconds, self.expired = seconds, False
-        self.sockets: list[socket.socket] = []
-
-    def get_connection_with_tls_context(self, *args: Any, **options: Any) -> Any:
-        """Return the pool of a host, whose sockets are noted from now on."""
-        pool: Any = super().get_connection_with_tls_context(*args, **options)
-
-        class Noted(pool.ConnectionCls):  # type: ignore[misc] # HTTP or HTTPS
-            def connect(noted) -> None:  # noqa: N805
-                super().connect()
-                self.sockets.append(noted.sock)
-                if self.expired:
-                    raise TimeoutError
-
-        pool.ConnectionCls = Noted
-        return pool
-
-    def close(self) -> None:
-        """Close all connections, also those whose answer was not read to its end."""
-        super().close()
-        for opened in self.sockets:
-            if (handle := opened.detach()) >= 0:
-                os.close(handle)
-
-    def _expire(self) -> None:
-        self.expired = True
-        for opened in self.sockets:
-            with suppress(OSError):  # it is closed
-                socket.socket.shutdown(opened, socket.SHUT_RDWR)  # below TLS
-
-    @contextmanager
-    def limited(self) -> Iterator[None]:
-        """Give a step its time, and make every error of it one of the transfer."""
-        timer = Timer(self.seconds, self._expire)
-        timer.start()
-        problem = f"no answer within {self.seconds:g} seconds (WORKBENCH_TIMEOUT sets how long to wait)"
+def _download_from(address: str, remote: Remote, target: Path, *, progress: bool) -> None:
+    """Try again where connection or server failed in a way that may pass, then put the file in place."""
+    part = _part(target)
+    for tried in range(1, TRIES + 1):
+        start = part.stat().st_size if part.is_file() else 0
+        start = start if start <= (remote.bytes or 0) else 0
         try:
-            yield
-        except Exception as error:  # an answer can make http.client, urllib3 and requests fail in any way
-            if not self.expired and "timed out" not in str(error):
-                problem = _reason(error)
-            raise _TransferError(problem, temporary=not isinstance(error, ValueError)) from error
-        finally:
-            timer.cancel()
-        if self.expired:  # what was closed looks like the end of the file
-            raise _TransferError(problem, temporary=True)
+            if start != remote.bytes:
+                _transfer(address, remote, part, start, progress=progress)
+            _check(address, remote, part, start)
+        except _TransferError as error:
+            if part.is_file() and not part.stat().st_size:
+                part.unlink()
+            if tried == TRIES or not error.temporary:
+                raise
+        else:
+            part.replace(target)
+            return
+        time.sleep(PAUSE * 2 ** (tried - 1))
+
+
+def _check(address: str, remote: Remote, part: Path, start: int) -> None:
+    """Remove a part that is wrong; where it has two pieces, of two files perhaps, try again."""
+    size, sha256 = part.stat().st_size, sealed.sha256(part)
+    if (size, sha256) == (remote.bytes, remote.sha256):
+        return
+    fault = _fault(part, remote.name)
+    if size < (remote.bytes or 0) and not fault:
+        problem = f"{address} ends after {size:,} bytes, expected {remote.bytes:,}"
+        raise _TransferError(problem, temporary=True)
+    part.unlink()
+    fault = fault or f"it has the sha256 {sha256}, expected {remote.sha256}"
+    raise _TransferError(f"{address} is not the expected file: {fault}", temporary=start > 0)
+
+
+def _transfer(address: str, remote: Remote, part: Path, start: int, *, progress: bool) -> None:
+    """Append to a part what it lacks; what is there already stays when the connection breaks."""
+    expected = remote.bytes or 0
+    bar = progress_bar(expected, label=remote.name, unit="B", shown=progress, initial=start)
+    with Session() as session, bar, part.open("r+b" if start else "wb") as file:
+        headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={start}-"} if start else {})
+        with _network(address) as seconds:
+            response = session.get(address, headers=headers, stream=True, timeout=seconds)
+        code = response.status_code
+        if code == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
+            part.unlink()
+        if code != HTTPStatus.OK and not (start and code == HTTPStatus.PARTIAL_CONTENT):
+            problem = f"{address} cannot be downloaded: the server answers {code} {response.reason[:60]}"
+            raise _TransferError(problem, temporary=code in _TEMPORARY)
+        file.seek(start if code == HTTPStatus.PARTIAL_CONTENT else 0)
+        file.truncate()
+        while block := _block(response, address):
+            if file.tell() + len(block) > expected:
+                part.unlink()
+                problem = f"{address} is not the expected file: it has more than {expected:,} bytes"
+                raise _TransferError(problem, temporary=start > 0)
+            file.write(block)
+            file.flush()  # to the system, so that it outlives this process
+            bar.update(len(block))
+        os.fsync(file.fileno())
 
 
 @contextmanager
-def _asked(address: str, headers: Mapping[str, str]) -> Iterator[tuple[Response, Iterator[bytes]]]:
-    """Yield the answer to a request and its content in blocks; the error for any that has no file.
-
-    Redirections are followed here, as requests would read their content into memory.
-    """
-    transport = _Transport(number_in_environment("WORKBENCH_TIMEOUT", 30, "seconds"))
-    with Session() as session:
-        for scheme in ("http://", "https://"):
-            session.mount(scheme, transport)
-        session.get_redirect_target = lambda _: None  # type: ignore[method-assign, assignment]
-        for _ in range(_REDIRECTIONS + 1):
-            with transport.limited():
-                response = session.get(address, headers=headers, stream=True, timeout=transport.seconds)
-                target = Session.get_redirect_target(session, response)
-                if target is None:
-                    break
-                address = urljoin(address, target)
-        else:
-            raise _TransferError(f"more than {_REDIRECTIONS} redirections", temporary=False)
-        code = response.status_code
-        if code not in {HTTPStatus.OK, HTTPStatus.PARTIAL_CONTENT}:
-            raise _TransferError(
-                f"the server answers {code} {response.reason[:60]}",
-                temporary=code in _TEMPORARY or 500 <= code < 600,  # noqa: PLR2004 - errors of the server
-                restart=code == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE,
-            )
-        yield response, iter(partial(_block, transport, response), b"")
+def _network(address: str) -> Iterator[float]:
+    """Yield the time limit; every error of requests and what it uses becomes one of the transfer."""
+    seconds = number_in_environment("WORKBENCH_TIMEOUT", 30, "seconds")
+    try:
+        yield seconds
+    except Exception as error:
+        silent = f"no answer within {seconds:g} seconds (WORKBENCH_TIMEOUT sets how long to wait)"
+        problem = silent if "timed out" in str(error) else _reason(error)
+        temporary = not isinstance(error, ValueError)  # an address that leads nowhere
+        raise _TransferError(f"{address} cannot be downloaded: {problem}", temporary=temporary) from error
 
 
-def _block(transport: _Transport, response: Response) -> bytes:
+def _block(response: Response, address: str) -> bytes:
     """Return content as it is: some servers call a .tgz "encoded", and it must stay packed."""
-    with transport.limited():
+    with _network(address):
         return bytes(response.raw.read(_CHUNK, decode_content=False))
 
 
-class _Part:
-    """The first bytes of a file, beside it on disk, to which the others are written.
-
-    Without a checksum nothing tells that they belong to the same file, so that it is begun anew.
-    """
-
-    def __init__(self, remote: Remote, target: Path, *, progress: bool) -> None:
-        self.remote, self.target, self.progress = remote, target, progress
-        self.path = target.with_name(f"{target.name}.part")
-
-    def transfer(self, address: str) -> int:
-        """Append what is missing; return how many bytes were there before."""
-        start = self.path.stat().st_size if self.path.is_file() else 0
-        if start and start == self.remote.bytes:
-            return start
-        if self.remote.sha256 is None or start > (self.remote.bytes or start):
-            start = 0
-        headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={start}-"} if start else {})
-        bar = progress_bar(
-            self.remote.bytes, label=self.target.name, unit="B", shown=self.progress, initial=start
-        )
-        answer = _asked(address, headers)
-        with answer as (response, blocks), bar, self.path.open("r+b" if start else "wb") as file:
-            begin = self._begin(response, start)
-            limit = self._limit(response, begin)
-            file.truncate(begin)
-            file.seek(begin)
-            for block in blocks:
-                if file.tell() + len(block) > limit:
-                    self.path.unlink()
-                    raise self.error(f"{self.remote.name} has more than the {limit:,} bytes expected")
-                file.write(block)
-                file.flush()  # to the system, so that it outlives this process
-                bar.update(len(block))
-            os.fsync(file.fileno())
-        return start
-
-    def _begin(self, response: Response, start: int) -> int:
-        """Return which byte of the file the content begins with."""
-        if response.status_code == HTTPStatus.OK:
-            return 0
-        part = response.headers.get("Content-Range", "")
-        match = _RANGE.fullmatch(part)
-        if not start or match is None or int(match[1]) != start:
-            problem = f"asked for the bytes from {start:,}, the server sent another part ({part[:60]!r})"
-            raise _TransferError(problem, temporary=start > 0, restart=True)
-        return start
-
-    def _limit(self, response: Response, begin: int) -> int:
-        """Return how many bytes the file may have: as many as expected, announced and on the disk."""
-        length = response.headers.get("Content-Length")
-        if length is not None and re.fullmatch("[0-9]{1,18}", length) is None:
-            raise self.error(f"{response.url} has a length that is none ({length[:60]!r})")
-        most = self.remote.bytes or MAX_BYTES
-        size = most if length is None else begin + int(length)
-        if size > most or size != (self.remote.bytes or size):
-            raise self.error(f"{response.url} has {size:,} bytes, expected {most:,}")
-        if (length or self.remote.bytes) and size - begin > (
-            free := shutil.disk_usage(self.path.parent).free
-        ):
-            problem = f"{size - begin:,} bytes are to come, and the disk has room for {free:,}"
-            raise self.error(problem, "make room, or pass folder= a place on another disk")
-        return size
-
-    def error(self, problem: str, remedy: str | None = None) -> DataError:
-        """Return an error that says what to do; a part with which nothing can be begun is removed."""
-        if self.path.is_file() and not (self.remote.sha256 and self.path.stat().st_size):
-            self.path.unlink()
-        retry = "call wb.fetch again to resume" if self.path.is_file() else "try again later"
-        return DataError(problem, remedy=remedy or f"{retry}, or download it by hand to {self.target}")
+def _part(target: Path) -> Path:
+    """Return the first bytes of a file, beside it on disk, to which the others are written."""
+    return target.with_name(f"{target.name}.part")
 
 
 def _fault(path: Path, name: str | None = None) -> str | None:
-    """Return why a file without checksum is not what its name says, by its first bytes, or None."""
+    """Return why a file is not what its name says, by its first bytes, or None."""
     name = (name or path.name).lower()
     with open_regular(path) as file:
         head = file.read(512)
@@ -512,7 +379,7 @@ def _fault(path: Path, name: str | None = None) -> str | None:
     magic = next((magic for ends, magic in _MAGIC.items() if name.endswith(ends)), b"")
     if not head.startswith(magic) or (name.endswith(".tar") and head[257:262] != b"ustar"):
         return f"it does not begin as a {Path(name).suffix} file does"
-    return "it is a binary file" if name.endswith(_TEXTS) and sources.is_binary(head) else None
+    return None
 
 
 def _reason(error: BaseException) -> str:
@@ -563,6 +430,9 @@ def _note_terms(it: Entry, where: Path) -> None:
     say(it.terms)
 
 
-def _stamp(path: Path) -> list[int]:
+def _stamp(path: Path) -> list[int] | None:
+    """Return what tells that a file has not changed since; None if there is none."""
+    if not path.is_file():
+        return None
     status = path.stat()
     return [status.st_size, status.st_mtime_ns]
