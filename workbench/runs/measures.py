@@ -102,7 +102,8 @@ class AccuracyKnown(Accuracy):
 class Perplexity(Measure):
     """exp(-mean ln p) per target word (Paperno et al. 2016, section 4)."""
 
-    name, quantity, kind, better = "perplexity", "log_prob", "perplexity", "lower"
+    name, kind, better = "perplexity", "perplexity", "lower"
+    quantity: ClassVar[Quantity] = "log_prob"
     count = "n_perplexity"
     coverage = "over the {n} items with a log-probability"
     missing = "the model gives scores, not probabilities"
