@@ -79,19 +79,9 @@ class Position(NamedTuple):
         return f"msrcc/{SPLIT}/{self.book_id}/{self.sentence:06d}-{self.place:03d}"
 
 
-class AlternatesCache:
-    """The tables of chunks on disk, by key."""
-
-    def __init__(self) -> None:
-        self._cache = cache.Cache("sentence-completion")
-
-    def get(self, key: str) -> pa.Table | None:
-        """Return the table of a key, None if there is none."""
-        return self._cache.get(key, _SCHEMA)
-
-    def put(self, key: str, value: pa.Table) -> None:
-        """Store a table."""
-        self._cache.put(key, value)
+def alternates_cache() -> cache.Cache:
+    """Return the cache of the tables of chunks."""
+    return cache.Cache("sentence-completion", _SCHEMA)
 
 
 def rare_words(model: NGram, texts: Corpus, frequency: float, minimum: int) -> Bools:

@@ -91,19 +91,6 @@ class _Lazy(Sequence[Any]):
         return self._makers[index]()
 
 
-class _Store:
-    """The results of novels in the cache."""
-
-    def __init__(self) -> None:
-        self._cache = cache.Cache("checked-novels")
-
-    def get(self, key: str) -> pa.Table | None:
-        return self._cache.get(key, _RESULT)
-
-    def put(self, key: str, value: pa.Table) -> None:
-        self._cache.put(key, value)
-
-
 @cached
 def _detector() -> Any:
     from lingua import LanguageDetectorBuilder  # noqa: PLC0415 - its models take memory
@@ -225,7 +212,7 @@ class Checks:
             [partial(self._novel, name, bool(tokenised), offensive) for name, _, tokenised in rows],
             "checking novels",
             keys=[cache.digest(*identity, sha256, str(tokenised)) for _, sha256, tokenised in rows],
-            store=_Store(),
+            store=cache.Cache("checked-novels", _RESULT),
             unit="novels",
         )
         frame = pd.concat([table.drop_columns("sketch").to_pandas() for table in results])

@@ -154,24 +154,12 @@ def tagged_novels(
         yield result
 
 
-class _Store(NamedTuple):
-    """Tagged novels in the cache, as `run_chunks` uses them."""
-
-    tables: cache.Cache
-
-    def get(self, key: str) -> pa.Table | None:
-        return self.tables.get(key, _SCHEMA)
-
-    def put(self, key: str, value: pa.Table) -> None:
-        self.tables.put(key, value)
-
-
 class _Tagger:
     """Cuts and tags novels with one pipeline; what was tagged before comes from the cache."""
 
     def __init__(self, pipeline: str | Path) -> None:
         self.source = tagging.find_pipeline(pipeline)
-        self.store = cache.Cache("tagged-novels")
+        self.store = cache.Cache("tagged-novels", _SCHEMA)
         self._identity = cache.digest(str(VERSION), self.source.label, self.source.identity)
         self._keys: dict[str, str] = {}  # in the cache, of the novels still to be tagged
         self._sizes: dict[str, int] = {}  # words of all novels
@@ -188,7 +176,7 @@ class _Tagger:
                 if book.book_id in paths:
                     raise DataError(f"the novel {book.book_id!r} occurs twice", remedy="pass it once")
                 key = cache.digest(self._identity, str(book.tokenised), book.text)
-                if (table := self.store.get(key, _SCHEMA)) is None:
+                if (table := self.store.get(key)) is None:
                     table = _cut(book)
                     self._keys[book.book_id] = key
                 paths[book.book_id] = folder / f"{len(paths)}.parquet"
@@ -220,7 +208,7 @@ class _Tagger:
                     _tagged,
                     [(read_parquet(paths[book_id]), self.source.name) for book_id in part],
                     keys=[self._keys[book_id] for book_id in part],
-                    store=_Store(self.store),
+                    store=self.store,
                     workers=workers,
                     client=client,
                     progress=_update(bar),

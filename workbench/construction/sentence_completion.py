@@ -22,12 +22,12 @@ from workbench.construction.alternates import (
     N_OPTIONS,
     QUESTION,
     VERSION,
-    AlternatesCache,
     Bools,
     Floats,
     Ints,
     SentenceChunk,
     Settings,
+    alternates_cache,
     find_alternates,
     position,
     rare_words,
@@ -456,7 +456,7 @@ def _generated(
             digests.append(cache.digest(identity, repr(chunks[-1][1:])))
     progress = "making questions" if running.pop("progress") else None
     tables = parallel.run_chunks(
-        find_alternates, chunks, keys=digests, store=AlternatesCache(), progress=progress,
+        find_alternates, chunks, keys=digests, store=alternates_cache(), progress=progress,
         size=lambda chunk: len(chunk.sentences), unit="sentences", **running,
     )  # fmt: skip
     cache.make_room()

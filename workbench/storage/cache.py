@@ -79,18 +79,25 @@ class Cache:
 
     A table is a Parquet file, written atomically, with its key and a digest of its content. A file that is
     damaged or has another key counts as absent. Several processes may use one cache at a time.
+
+    Parameters
+    ----------
+    name : str
+    schema : pyarrow.Schema, optional
+        Columns of the tables, where `get` is not passed others.
     """
 
-    def __init__(self, name: str) -> None:
-        self.folder = data_home() / "cache" / name
+    def __init__(self, name: str, schema: pa.Schema | None = None) -> None:
+        self.folder, self.schema = data_home() / "cache" / name, schema
         sweep(self.folder)
 
     def path(self, key: str) -> Path:
         """Return the path of the table of a key."""
         return self.folder / f"{key}.parquet"
 
-    def get(self, key: str, schema: pa.Schema) -> pa.Table | None:
+    def get(self, key: str, schema: pa.Schema | None = None) -> pa.Table | None:
         """Return the table of a key, None if there is no valid one with these columns."""
+        schema = self.schema if schema is None else schema
         path = self.path(key)
         try:
             table = read_parquet(path)
