@@ -159,7 +159,6 @@ def test_the_generating_model(toy):
 @pytest.mark.parametrize(
     "make",
     [
-        *(Reversed, NextWord, WordTwoOn, Positional),
         lambda ngram: Positional(ngram, weights={0: 0.25, 1: -2}),
         lambda ngram: Generating(ngram, lowest=True, datasets=["own"]),
         lambda ngram: Positional.fit(ngram, ASKED),

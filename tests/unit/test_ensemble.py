@@ -94,9 +94,6 @@ def test_runs_make_the_ensemble_that_their_models_make(tmp_path, monkeypatch):
         of_runs.predict(ITEMS)
     with pytest.raises(DataError, match="cannot be saved"):
         of_runs.save(tmp_path / "saved")
-    model = wb.ensemble(models)
-    model.save(tmp_path / "saved")
-    assert Predictor.load(tmp_path / "saved").predict(items).equals(model.predict(items))
 
 
 @pytest.mark.parametrize("members", [[], [3], [pd.DataFrame({"model": ["a", "b"]})]])

@@ -10,7 +10,6 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from workbench.items.items import items_from_text
 from workbench.models import AttentionSum, AttentiveReader, GatedAttention
-from workbench.models.base import Predictor
 from workbench.models.readers.attention_sum import (
     AttentionSumModule,
     BiGRU,
@@ -243,20 +242,12 @@ def accuracy(model, items):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_planted_rule_is_learnt_whatever_the_candidates_are_called(trained, kind, tmp_path):
+def test_a_planted_rule_is_learnt_whatever_the_candidates_are_called(trained, kind):
     model = trained[kind]
     first, second = planted(300, 1), planted(300, 1, names=NAMES[::-1])  # the same but for the names
     results = [accuracy(model, items) for items in (first, second)]
     assert min(results) > 0.9
     assert abs(results[0] - results[1]) < 0.07
-    model.save(tmp_path / "model")
-    again = Predictor.load(tmp_path / "model")
-    again.device = "cpu"
-    assert type(again) is kind
-    np.testing.assert_array_equal(
-        again.score(first, [item.candidates for item in first]),
-        model.score(first, [item.candidates for item in first]),
-    )
     if kind is not AttentiveReader:  # it may look at the neighbours, whose states know the answer
         looks = zip(first[:40], model.attend(first[:40]), strict=True)
         pointed = [

@@ -15,7 +15,6 @@ from made_questions import FILLERS, counted, made, plain
 from tiny_training import interrupt_at
 
 from workbench.items.items import Items, items_from_text
-from workbench.models.base import Predictor
 from workbench.models.readers.embedding import EmbeddingReader
 from workbench.models.readers.encoding import PAD, QuestionBatches, Questions
 from workbench.models.readers.memory import WindowMemory
@@ -223,16 +222,6 @@ def test_the_order_of_the_candidates_never_changes_a_score(name):
     expected, values = scores(model, LONG), scores(model, mixed)
     for row, order in enumerate(orders):
         np.testing.assert_allclose(values[row], expected[row][order], rtol=1e-5, atol=1e-6)
-
-
-@pytest.mark.parametrize("name", READERS)
-def test_a_saved_reader_scores_the_same(name, tmp_path):
-    model = reader(name)
-    model.save(tmp_path / "model")
-    again = Predictor.load(tmp_path / "model")
-    again.device = "cpu"
-    assert np.array_equal(scores(again, LONG), scores(model, LONG))
-    assert again.config == model.config
 
 
 def fitted(folder=None, *, rows=8, **options):

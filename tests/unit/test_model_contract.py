@@ -1,0 +1,140 @@
+"""One contract for every registered family of models, checked on a small model of each."""
+
+import copy
+
+import numpy as np
+import pandas as pd
+import pytest
+import saved_models
+from saved_models import ITEMS
+
+from workbench.items.items import Items, items_from_text
+from workbench.models import registry
+from workbench.models.base import Predictor
+from workbench.runs.predictions import check_predictions
+from workbench.storage.errors import DataError
+
+pytestmark = pytest.mark.slow
+CLOSE = 1e-5
+OPEN = items_from_text(["w0 w1 w5 w1 ___", "w2 w3 w4 ___"], answers=["w7", "w2"], tokenised=True)
+UNANSWERED = items_from_text(
+    ["w0 w1 . w5 w1 ___", "w2 w3 . w4 ___ w1"], candidates=[["w7", "w3"], ["w1", "w2"]], tokenised=True
+)
+STRANGE = Items(ITEMS.frame.assign(candidates=[("w7", "xylophone"), ("zither", "w2")]))
+
+
+@pytest.fixture(scope="module", params=registry.BUILT_IN)
+def model(request, folders, tmp_path_factory):
+    """Give a small model of each family, which is made once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WORKBENCH_HOME", str(tmp_path_factory.mktemp("home")))
+        yield saved_models.made(request.param, folders)
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "home"))
+
+
+def ranks_all_words(model):
+    """Return whether the model ranks its whole vocabulary where an item has no candidates."""
+    return model.vocabulary is not None and model.choices(OPEN) is None
+
+
+def test_ranks_of_candidates_are_those_of_a_full_sort(model):
+    for items in (ITEMS, STRANGE):
+        frame = check_predictions(model.predict(items, 2), items)
+        words = items.frame["candidates"]
+        for row, scores, options in zip(frame.itertuples(), model.score(items, words), words, strict=True):
+            by_word = dict(zip(options, scores, strict=True))
+            np.testing.assert_allclose(row.candidate_scores, scores, rtol=CLOSE, atol=CLOSE)
+            answer = by_word[row.answer]
+            assert row.rank == 1 + sum(score > answer for score in scores)
+            assert row.n_tied == sum(score == answer for score in scores)
+            assert row.n_choices == len(options)
+            assert by_word[row.prediction] == max(scores)
+            assert row.correct == (row.prediction == row.answer)
+            assert row.p_correct == ((1 / row.n_tied) if row.rank == 1 else 0)
+
+
+def test_ranks_in_the_vocabulary_are_those_of_a_full_sort(model):
+    if not ranks_all_words(model):
+        pytest.skip("chooses from words that an item has")
+    frame = check_predictions(model.predict(OPEN, 4), OPEN)
+    try:
+        rows = np.concatenate([*model.distribution(OPEN)])
+    except DataError:
+        rows = model.score(OPEN, [list(model.vocabulary)] * len(OPEN))
+    words = [*model.vocabulary]
+    assert rows.shape == (len(OPEN), len(words))
+    for row, values in zip(frame.itertuples(), rows, strict=True):
+        order = sorted(values, reverse=True)
+        np.testing.assert_allclose(row.top_log_probs, order[: len(row.top_words)], rtol=CLOSE, atol=CLOSE)
+        for word, value in zip(row.top_words, row.top_log_probs, strict=True):
+            assert values[words.index(word)] == pytest.approx(value, abs=CLOSE)
+        answer = values[words.index(model.form(row.answer))]
+        assert row.known
+        assert 1 + (values > answer + CLOSE).sum() <= row.rank <= (values > answer - CLOSE).sum()
+        assert values[words.index(row.prediction)] == pytest.approx(order[0], abs=CLOSE)
+        assert row.log_prob == pytest.approx(answer, abs=CLOSE)
+
+
+def test_log_probabilities_are_those_of_the_scores(model):
+    log_prob = model.log_prob(OPEN)
+    if model.score_type == "score":
+        assert np.isnan(log_prob).all()
+        return
+    word_alone = copy.copy(model)
+    word_alone.after = False  # not what follows it, the end of the text included
+    alone = word_alone.score(OPEN, [[answer] for answer in OPEN.frame["answer"]])[:, 0]
+    np.testing.assert_allclose(log_prob, alone, rtol=CLOSE, atol=CLOSE)
+    assert not (log_prob > CLOSE).any()
+
+
+def test_an_item_without_an_answer_has_a_prediction_and_no_rank(model):
+    frame = check_predictions(model.predict(UNANSWERED, 2), UNANSWERED)
+    assert frame[["correct", "rank", "known", "log_prob", "p_correct"]].isna().all(axis=None)
+    for row, options in zip(frame.itertuples(), UNANSWERED.frame["candidates"], strict=True):
+        best = max(row.candidate_scores)
+        assert row.candidate_scores[options.index(row.prediction)] == best
+
+
+def test_a_word_outside_the_vocabulary_is_no_known_answer(model):
+    if not ranks_all_words(model) or model.unknown == "none":
+        pytest.skip("every word has a score of its own")
+    odd = items_from_text(["w0 w1 . w5 w1 ___", "w2 w3 . w4 ___"], answers=["q7", "w2"], tokenised=True)
+    frame = check_predictions(model.predict(odd), odd)
+    assert frame["known"].tolist() == [False, True]
+    assert frame["rank"][0] == len(model.vocabulary) + 1
+    assert not frame["correct"][0]
+
+
+def test_one_item_at_a_time_is_predicted_as_all_together(model):
+    together = model.predict(ITEMS, 2)
+    alone = pd.concat([model.predict(ITEMS[row : row + 1], 2) for row in range(len(ITEMS))])
+    for column in ("prediction", "rank", "n_tied", "correct"):
+        assert alone[column].tolist() == together[column].tolist(), column
+    for column in ("log_prob", "p_correct"):
+        np.testing.assert_allclose(alone[column], together[column], rtol=1e-4, atol=CLOSE)
+
+
+def test_no_items_are_refused(model):
+    with pytest.raises(DataError, match="there are no items to predict"):
+        model.predict(ITEMS[:0])
+
+
+@pytest.mark.usefixtures("home")
+def test_saved_and_loaded_it_is_the_same(model, tmp_path):
+    model.save(tmp_path / "saved")
+    again = Predictor.load(tmp_path / "saved")
+    assert type(again) is type(model)
+    assert (again.name, again.version, again.config) == (model.name, model.version, model.config)
+    assert (again.training, again.systems) == (model.training, model.systems)
+    assert (again.unknown, again.score_type) == (model.unknown, model.score_type)
+    assert list(again.vocabulary or ()) == list(model.vocabulary or ())
+    for items in (ITEMS, OPEN)[: 2 if ranks_all_words(model) else 1]:
+        assert again.predict(items).equals(model.predict(items))
+    other = registry.model_class("word-distance")
+    if not isinstance(model, other):
+        with pytest.raises(DataError, match=f"expected a saved {other.__name__}"):
+            other.load(tmp_path / "saved")
