@@ -58,11 +58,6 @@ MANIFEST, BOOKS, CHUNKS = "candidates.json", "books.parquet", "chunks.parquet"
 _CHUNK = 1 << 22  # bytes of the novels in a chunk, at least, but for the last
 _FEW = 1 << 21  # bytes up to which this process does the work: starting others takes a second
 _BLOCK = 4096  # items that are made at a time
-_UNWORDED, _MIXED, _LETTERS = (
-    0,
-    1,
-    2,
-)  # a token without letters and digits; with others beside letters; a word
 _UNFINISHED = "unfinished.json"  # the key of what is being made, beside descriptions of finished chunks
 _BOOKS = pa.schema(
     [("book_id", pa.string()), ("title", pa.string())]
