@@ -34,7 +34,6 @@ from workbench.items import text as wt
 from workbench.items.items import items_from_text
 from workbench.items.schema import Item
 from workbench.items.tokens import tokens
-from workbench.items.view import item_html
 from workbench.render import tables
 from workbench.storage.errors import DataError
 from workbench.texts.ngram_hash import normalise
@@ -119,7 +118,7 @@ class Pumped:
         list(cut_into_pieces(text, tokenised=True, size=2**14))
 
     def html(self, text):
-        item_html(item(text, tokenised=True))
+        item(text, tokenised=True)._repr_html_()
         tables._markdown(text)
 
     def book(self, text):

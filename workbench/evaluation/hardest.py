@@ -13,7 +13,6 @@ from workbench.evaluation.comparison import Comparison
 from workbench.evaluation.reading import items_of, several
 from workbench.items.items import Items
 from workbench.items.schema import BLANK
-from workbench.items.view import readable_parts
 from workbench.render.numbers import fixed
 from workbench.render.tables import html_table
 from workbench.storage.errors import DataError
@@ -60,7 +59,7 @@ class Hardest:
         columns = ("item", "end of the passage", "answer", "right", "alone", "mean ln p", "variance")
         rows = []
         for item, row in zip(self.items[:_SHOWN], self.frame.to_dict("records"), strict=False):
-            parts = readable_parts(item)
+            parts = item.readable_parts()
             query = f"{parts.left}{BLANK}{parts.right}"
             right = f"{row['n_right']} of {row['n_models']}"
             numbers = [fixed(row[name], 2) for name in ("mean_log_prob", "variance")]

@@ -289,7 +289,8 @@ class Items:
         return f"Items({len(self):,}: {', '.join(parts) or 'empty'}{''.join(f'; {n}' for n in notes)})"
 
     def _repr_html_(self) -> str:
-        return items_html(self.head(), repr(self).removeprefix("Items(").removesuffix(")"))
+        rows = [(item, item.readable_parts()) for item in self.head()]
+        return items_html(rows, repr(self).removeprefix("Items(").removesuffix(")"))
 
 
 def in_item_order(

@@ -116,8 +116,14 @@ class Item:
             return wt.closed_up_spans(self.text, spans)
         return wt.readable_spans(self.text, spans, cut_at_hyphens=self.dataset in _CUT_AT_HYPHENS)
 
+    def readable_parts(self) -> view.ReadableParts:
+        """Return the context and the two sides of the target sentence, the spaces between them in place."""
+        text, (query, blank) = self.readable([self.sentences[-1], self.answer_span])
+        start = min(query[0], blank[0])
+        return view.ReadableParts(text[:start], text[start : blank[0]], text[blank[1] :])
+
     def _repr_html_(self) -> str:
-        return view.item_html(self)
+        return view.item_html(self, self.readable_parts())
 
 
 def content_digest(*parts: Any) -> str:

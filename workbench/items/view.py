@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     import jinja2
 
-    from workbench.items.schema import Item
-
 BLANK_MARK = "▁▁▁"
 _END = 110  # characters of a passage before the blank in a table
 
@@ -63,22 +61,14 @@ class ReadableParts(NamedTuple):
         return passage if len(passage) <= _END else f"…{passage[-_END:].partition(' ')[2]}"
 
 
-def readable_parts(item: Item) -> ReadableParts:
-    """Return the parts of an item as readable text, the spaces between them in place."""
-    text, (query, blank) = item.readable([item.sentences[-1], item.answer_span])
-    start = min(query[0], blank[0])
-    return ReadableParts(text[:start], text[start : blank[0]], text[blank[1] :])
-
-
-def item_html(item: Item) -> str:
+def item_html(item: object, parts: ReadableParts) -> str:
     """Return one item as an escaped HTML fragment."""
-    return _template(_STYLE + _ITEM).render(item=item, parts=readable_parts(item), blank=BLANK_MARK)
+    return _template(_STYLE + _ITEM).render(item=item, parts=parts, blank=BLANK_MARK)
 
 
-def items_html(items: Iterable[Item], summary: str) -> str:
+def items_html(rows: Iterable[tuple[object, ReadableParts]], summary: str) -> str:
     """Return a table of items as an escaped HTML fragment; `summary` says of how many."""
-    rows = [(item, readable_parts(item)) for item in items]
-    return _template(_STYLE + _ITEMS).render(rows=rows, blank=BLANK_MARK, summary=summary)
+    return _template(_STYLE + _ITEMS).render(rows=list(rows), blank=BLANK_MARK, summary=summary)
 
 
 @cache

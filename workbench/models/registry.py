@@ -14,7 +14,7 @@ from __future__ import annotations
 from importlib import import_module
 from importlib.metadata import EntryPoint
 from inspect import getdoc, isabstract
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
@@ -22,9 +22,6 @@ from workbench.datasets.sources import choose
 from workbench.render.results import Table, TableColumn, TableLayout
 from workbench.storage.errors import DataError
 from workbench.storage.extensions import extensions, load_extension
-
-if TYPE_CHECKING:
-    from workbench.models.base import Predictor
 
 BUILT_IN = {
     "random-word": "workbench.models.baselines.chance:RandomWord",
@@ -64,7 +61,7 @@ BUILT_IN = {
 }
 """The models of this package: name, and ``module:class``."""
 
-_PREDICTOR = "workbench.models.base:Predictor"  # by name: that module imports this one
+_PREDICTOR = "workbench.models.base:Predictor"  # the name alone, as that module imports this one
 _SHOWN = tuple(map(TableColumn, ("class", "name", "fitted_on", "description")))
 
 
@@ -73,8 +70,8 @@ def model_names() -> list[str]:
     return [*BUILT_IN, *sorted(_foreign())]
 
 
-def model_class(name: str) -> type[Predictor]:
-    """Return the class of a model by its registered name.
+def model_class(name: str) -> type[Any]:
+    """Return the class of a model, which is one of ``Predictor``, by its registered name.
 
     Raises
     ------
@@ -83,7 +80,7 @@ def model_class(name: str) -> type[Predictor]:
     """
     if name in BUILT_IN:
         module, _, kind = BUILT_IN[name].partition(":")
-        built_in: type[Predictor] = getattr(import_module(module), kind)
+        built_in: type[Any] = getattr(import_module(module), kind)
         return built_in
     entry = _foreign()[choose("model", name, model_names(), "the workbench")]
     kind = load_extension(entry)

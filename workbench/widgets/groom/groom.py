@@ -13,7 +13,6 @@ import traitlets
 from workbench.construction.alternates import N_OPTIONS
 from workbench.construction.grooming import DONE, GUIDELINES, REASONS, REJECTED, Grooming, next_open
 from workbench.items.items import Item, Items
-from workbench.items.view import readable_parts
 from workbench.storage.errors import DataError
 from workbench.widgets.shared.passages import check_items
 from workbench.widgets.shared.widget import HEAD, Widget, closed_on_error, read_assets, render
@@ -146,7 +145,7 @@ class Groom(Widget):
         """Return what is drawn of a question."""
         item = self._grooming.questions[self._place[item_id]]
         words, reason = self._grooming.choice(item_id)
-        context, left, right = readable_parts(item)
+        context, left, right = item.readable_parts()
         return {
             "id": item_id, "kind": [each for each in (item.variant, item.book_id) if each],
             "context": context, "left": left, "answer": item.answer, "right": right,
