@@ -181,7 +181,8 @@ def test_train_and_evaluate_a_network_without_a_notebook(novel, no_data, tmp_pat
     (run,) = (no_data / "runs").iterdir()
     assert f"kept as {run.name}" in output
     assert re.search(r"^LSTM 8 +180 +0\.0 \[0\.0, ", output, re.MULTILINE)
-    assert re.search(r"^Model +n +Accuracy \(%\) +Perplexity .* +Median rank$", output, re.MULTILINE)
+    headings = r"^Model +n +Accuracy \(%\) +Perplexity .* +Median rank +Bits per word$"
+    assert re.search(headings, output, re.MULTILINE)
     assert results.find_run(run.name).info["split"] == "control"
 
 
