@@ -28,6 +28,8 @@ MISSING = {
 }
 """What a missing value of a column means; "not known" for all others."""
 
+_EXACT = 2**52  # whole numbers below it are exact
+
 NULL = "null"
 """Key of the bin of rows without a value."""
 
@@ -57,6 +59,11 @@ class Bin:
     size: int
     low: float = np.nan
     high: float = np.nan
+
+    @property
+    def is_range(self) -> bool:
+        """Whether the bin is one of adjoining ranges, which may be empty."""
+        return self.key.startswith("from:")
 
     @property
     def mask(self) -> Mask:
@@ -111,13 +118,13 @@ class Binning:
             names = ", ".join([*known][:20])
             raise DataError(f"the column {self.name!r} has no bin {unknown[0]!r}; known are {names}")
         chosen = [b for b in self.bins if b.key in keys]
-        values = [b.query.operands[0] for b in chosen if b.query.operator == "="]
+        values = [b.query.operands[0] for b in chosen if b.query.operator == "=" and not b.is_range]
         parts = [is_one_of(self.name, values)] if values else []
-        places = [(place, b) for place, b in enumerate(self.ranges) if b in chosen and b.low < b.high]
+        places = [(place, b) for place, b in enumerate(self.ranges) if b in chosen and b.is_range]
         for _, adjoining in groupby(enumerate(places), lambda pair: pair[0] - pair[1][0]):
             run = [b for _, (_, b) in adjoining]
             parts.append(_range_query(self.name, run[0].low, run[-1].high, integers=self.integers))
-        parts += [b.query for b in chosen if np.isnan(b.low) and b.query.operator != "="]
+        parts += [b.query for b in chosen if not b.is_range and b.query.operator != "="]
         return any_of(parts) if parts else None
 
     def chosen(self, query: Query, mask: Mask) -> list[str]:
@@ -162,11 +169,11 @@ def binning(name: str, column: pd.Series[Any], *, cut: Cut = open_bins, limit: i
         bins = _choices(name, cells.data, limit)
     elif cells.kind == "numbers":
         known = cells.data[np.isfinite(cells.data)]
-        integers = bool((known == np.round(known)).all())
+        integers = bool((known == np.round(known)).all() and (np.abs(known) < _EXACT).all())
         bins = _ranges(name, cells.data, cut, integers=integers)
     missing = np.flatnonzero(cells.missing)
     bins.append(Bin(NULL, MISSING.get(name, "not known"), Query("is missing", name), missing, len(column)))
-    return Binning(name, cells.kind, [b for b in bins if len(b.rows) or b.low < b.high], integers)
+    return Binning(name, cells.kind, [b for b in bins if len(b.rows) or b.is_range], integers)
 
 
 def _choices(name: str, values: Any, limit: int | None) -> list[Bin]:
@@ -194,7 +201,7 @@ def _choices(name: str, values: Any, limit: int | None) -> list[Bin]:
 def _ranges(name: str, values: NDArray[np.float64], cut: Cut, *, integers: bool) -> list[Bin]:
     """Return the ranges of numbers that `cut` chooses, or a bin a number."""
     finite = values[np.isfinite(values)]
-    ranges = cut(finite) if len(finite) else None
+    ranges = cut(finite) if len(finite) and finite.min() < finite.max() else None
     if ranges is None:
         different = np.unique(values[~np.isnan(values)])
         texts = [f"{v:g}" if float(f"{v:g}") == v else repr(float(v)) for v in different]

@@ -145,7 +145,7 @@ class Query:
             if clause.operator not in {"=", *_ORDER} and not present:
                 return None
             for value in clause.operands:
-                if not _is_number(value):
+                if isinstance(value, str | bool):
                     return None
                 beyond = {"<": -math.inf, ">": math.inf}.get(clause.operator)
                 end = float(value) if beyond is None else math.nextafter(value, beyond)
@@ -300,7 +300,7 @@ class Cells:
         if any(isinstance(cell, _MANY) for cell in column.head(1000)):
             rows = [cell if isinstance(cell, _MANY) else () for cell in column]
             self.kind, self.data = "labels", [frozenset(map(str, row)) for row in rows]
-            self.missing = np.array([not row for row in rows], dtype=np.bool_)
+            self.missing = np.array([not len(row) for row in rows], dtype=np.bool_)
         if self.missing.all():
             self.kind = "nothing"
         elif inferred == "boolean":
