@@ -131,7 +131,7 @@ class Browser(ListWidget):
         waits = automatic and features is None
         self._load(features)
         try:
-            self.state = state
+            self.state = dict(state)
         except DataError:
             if not waits:
                 raise
