@@ -40,8 +40,8 @@ def explored(lab, show, table):
 
 def wait_count(page, text):
     """Wait until the browser and the charts count as many."""
-    page.wait_for_selector(f".wb-browser[data-waits=''] .wb-count:text-is('{text}')")
-    page.wait_for_selector(f".we-charts[data-waits=''] .we-said > b:text-is('{text}')")
+    page.wait_for_selector(f".we-explore[data-waits=''] .wb-count:text-is('{text}')")
+    page.wait_for_selector(f".we-explore[data-waits=''] .we-said > b:text-is('{text}')")
 
 
 def bar(page, chart, value):
@@ -69,8 +69,8 @@ def drag(page, chart, start, end):
     page.mouse.up()
 
 
-def facets(notebook):
-    return json.loads(notebook.evaluate("import json; print(json.dumps(explorer.filters['facets']))"))
+def where(notebook):
+    return notebook.evaluate("print(explorer.state['where'])")
 
 
 def test_a_click_on_a_bar_shows_its_passages(explored, notebook, table):
@@ -85,14 +85,14 @@ def test_a_click_on_a_bar_shows_its_passages(explored, notebook, table):
     wait_count(page, f"{counted['PN']} of {total}")
     bar(page, "target_class", "V").click(modifiers=["Control"])
     wait_count(page, f"{counted['PN'] + counted['V']} of {total}")
-    assert facets(notebook) == {"target_class": ["PN", "V"]}
+    assert where(notebook) == "target_class in (PN, V)"
     bar(page, "target_class", "PN").click(modifiers=["Control"])
     wait_count(page, f"{counted['V']} of {total}")
     bar(page, "target_class", "V").click()
     wait_count(page, f"{total} of {total}")
     bar(page, "target_class", "V").dblclick()
     wait_count(page, f"{total} of {total}")  # it is cleared, and stays so
-    assert facets(notebook) == {}
+    assert where(notebook) == ""
 
 
 def test_a_drag_over_a_range_shows_its_passages(explored, notebook, table):
@@ -102,8 +102,8 @@ def test_a_drag_over_a_range_shows_its_passages(explored, notebook, table):
     inside = table["mention_distance"].between(low, high).fillna(value=False)
     drag(page, "mention_distance", 4, 8)
     wait_count(page, f"{inside.sum()} of {len(table)}")
-    assert facets(notebook) == {"mention_distance": [low, high]}
-    assert f"mention {low} to {high} tokens back" in page.locator(".we-chip").inner_text()
+    assert where(notebook) == f"mention_distance >= {low} and mention_distance <= {high}"
+    assert f"Mention distance: {low} to {high} tokens" in page.locator(".we-chip").inner_text()
     left = page.locator("[data-chart=mention_distance] .we-bin:not(.we-off)")
     assert left.count() == 5
 
@@ -138,14 +138,17 @@ def test_choices_combine_are_told_and_cleared(explored, notebook, table):
     assert shown == [str(known.sum()), str((~known).sum()), "0"]
     pale = page.locator("[data-chart=lemma_in_context] .we-row").first.get_attribute("title")
     assert f"{known.sum()} of {table['lemma_in_context'].sum()}" in pale
-    assert page.locator(".we-chip").all_inner_texts() == ["proper noun\n✕", "without direct speech\n✕"]
+    assert page.locator(".we-chip").all_inner_texts() == [
+        "Target class: proper noun\n✕",
+        "Direct speech: no\n✕",
+    ]
     page.locator(".we-chip", has_text="proper noun").click()
     wait_count(page, f"{(~table['direct_speech']).sum()} of {total}")
     page.locator(".wb-search").fill("zzzz")
     wait_count(page, f"0 of {total}")
     assert "No items match" in page.locator(".we-said").inner_text()
     assert "passage contains “zzzz”" in page.locator(".we-said").inner_text()
-    notebook.screenshot("explore-empty", ".widget-vbox")
+    notebook.screenshot("explore-empty", ".we-explore")
     page.locator(".we-button", has_text="Clear").click()
     wait_count(page, f"{total} of {total}")
     assert page.locator(".wb-search").input_value() == ""
@@ -167,7 +170,7 @@ def test_what_is_chosen_in_the_browser_or_in_python_shows_in_the_charts(explored
     assert "70 to 80 tokens" in page.locator(".we-said").inner_text()
     assert "Target in context: yes" in page.locator(".we-said").inner_text()
     bar(page, "target_class", "CN").click()
-    page.wait_for_selector(".wb-facet.wb-on:has-text('Target class: CN')")
+    page.wait_for_selector(".wb-facet.wb-on:has-text('Target class: common noun')")
     page.locator(".wb-button", has_text="Clear").click()
     page.wait_for_function("!document.querySelector('.we-chip')")
 
@@ -198,9 +201,9 @@ def test_by_keyboard_alone(explored, table):
 def test_the_page_without_a_kernel_keeps_targets_hidden(explored, notebook):
     page = explored("static")
     bar(page, "target_class", "CN").click()
-    page.locator(".we-charts[data-waits=''] .we-said").filter(has_text="common noun").wait_for()
+    page.locator(".we-explore[data-waits=''] .we-said").filter(has_text="common noun").wait_for()
     html = json.loads(notebook.evaluate("import json; print(json.dumps(explorer.to_html(limit=5)))"))
-    assert "of 222 items: common noun" in html
+    assert "of 222 items: Target class: common noun" in html
     page = page.context.new_page()
     page.set_content(html)
     answer = page.locator("details b").first
@@ -216,9 +219,9 @@ def test_the_page_without_a_kernel_keeps_targets_hidden(explored, notebook):
 def test_errors_and_missing_columns_are_told(explored, notebook, table):
     page = explored("errors", table.drop(columns="mention_distance"))
     assert "no column “mention_distance”" in page.locator("[data-chart=mention_distance]").inner_text()
-    notebook.evaluate("del explorer.browser._filters.facets['n_tokens']")
+    notebook.evaluate("del explorer._listing.facets['n_tokens']")
     drag(page, "n_tokens", 2, 6)
-    alarm = page.locator(".we-alarm")
+    alarm = page.locator(".wb-alarm")
     alarm.wait_for(state="visible")
     assert "there is no column 'n_tokens' to filter by" in alarm.inner_text()
     assert alarm.inner_text().endswith("The list is still that of the last valid filter.")
@@ -243,7 +246,7 @@ def test_columns_of_ones_own_missing_values_and_what_lies_beyond(explored, noteb
     far = table.assign(n_tokens=[*range(50, 50 + len(table) - 1), 5000])
     page = explored("own", far, OWN)
     wait_count(page, f"{(far['n_tokens'] > 60).sum()} of {len(far)}")
-    assert page.locator(".we-chip").all_inner_texts() == ["n_tokens > 60\n✕"]
+    assert page.locator(".we-chip").all_inner_texts() == ["Passage length: 61 or more tokens\n✕"]
     assert page.locator("[data-chart=n_tokens] .we-beyond").inner_text().startswith("≥ ")
     page.locator(".we-chip").click()
     wait_count(page, f"{len(far)} of {len(far)}")
@@ -252,8 +255,8 @@ def test_columns_of_ones_own_missing_values_and_what_lies_beyond(explored, noteb
     assert rest.get_attribute("title") == f"no earlier mention: {none.sum()} of {none.sum()}"
     rest.click()
     wait_count(page, f"{none.sum()} of {len(far)}")
-    assert facets(notebook) == {"mention_distance": [None]}
-    assert page.locator(".we-chip").all_inner_texts() == ["no earlier mention\n✕"]
+    assert where(notebook) == "mention_distance is missing"
+    assert page.locator(".we-chip").all_inner_texts() == ["Mention distance: no earlier mention\n✕"]
     rest.focus()
     page.keyboard.press("Enter")
     wait_count(page, f"{len(far)} of {len(far)}")
@@ -266,9 +269,9 @@ def test_columns_of_ones_own_missing_values_and_what_lies_beyond(explored, noteb
     wait_count(page, f"{(sea & (pd.Series(range(len(far))) % 7 == 0)).sum()} of {len(far)}")
     for theme in THEMES:
         notebook.theme(theme)
-        notebook.screenshot(f"explore-own-{theme.split()[-1].lower()}", ".widget-vbox")
+        notebook.screenshot(f"explore-own-{theme.split()[-1].lower()}", ".we-explore")
     notebook.narrow(".we-charts", 2200)
-    notebook.screenshot("explore-own-700", ".widget-vbox")
+    notebook.screenshot("explore-own-700", ".we-explore")
 
 
 def test_chips_can_be_read_at_700_pixels(explored, notebook):
@@ -281,7 +284,7 @@ def test_chips_can_be_read_at_700_pixels(explored, notebook):
     notebook.narrow(".we-charts")
     assert page.evaluate(WRAPPED) == []
     assert page.locator(".we-chip").count() == 3
-    notebook.screenshot("explore-chips-700", ".widget-vbox")
+    notebook.screenshot("explore-chips-700", ".we-explore")
 
 
 FAINT = """() => {
@@ -303,7 +306,7 @@ INNER = (
 )
 CUT = """[...document.querySelectorAll('.we-title, .we-label, .we-note, .we-n')]
     .filter((n) => n.scrollWidth > n.clientWidth + 1).map((n) => n.textContent)"""
-SCROLLS = """[...document.querySelectorAll('.we-body, .widget-vbox')]
+SCROLLS = """[...document.querySelectorAll('.we-body, .we-explore')]
     .filter((n) => n.scrollHeight > n.clientHeight + 1).map((n) => n.className)"""
 
 
@@ -315,15 +318,15 @@ def test_readable_in_both_themes_and_at_700_pixels(explored, notebook):
         for theme in THEMES:
             notebook.theme(theme)
             assert [page.evaluate(code) for code in (contrast, FAINT, CUT, SCROLLS)] == [[]] * 4
-            notebook.screenshot(f"explore-{theme.split()[-1].lower()}{name}", ".widget-vbox")
+            notebook.screenshot(f"explore-{theme.split()[-1].lower()}{name}", ".we-explore")
 
     page.set_viewport_size({"width": 1400, "height": 1120})
     before = page.evaluate(INNER)
     bar(page, "target_class", "CN").click()
     page.wait_for_selector(".we-chip:has-text('common noun')")
     drag(page, "mention_distance", 5, 11)
-    page.wait_for_selector(".we-chip:has-text('35 to 69 tokens back')")
-    page.wait_for_selector(".we-charts[data-waits='']")  # the last answer to the drag hides the target again
+    page.wait_for_selector(".we-chip:has-text('Mention distance: 35 to 69 tokens')")
+    page.wait_for_selector(".we-explore[data-waits='']")  # the last answer to the drag hides the target again
     page.locator(".wb-list").focus()
     page.keyboard.press(" ")
     page.wait_for_selector(".wb-passage .wb-m")

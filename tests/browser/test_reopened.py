@@ -64,12 +64,12 @@ HTML = """() => window.jupyterapp.shell.currentWidget.content.widgets
     .map((output) => output.data?.["text/html"]).filter(Boolean).map((html) => [].concat(html).join(""))"""
 SAVED, LIVE = (
     ".wb-saved",
-    ".wb-browser, .we-charts, .wc-compare, .wa-ask, .wt-attention, .wg-guess, .wr-groom",
+    ".wb-browser:not(.we-explore *), .we-explore, .wc-compare, .wa-ask, .wt-attention, .wg-guess, .wr-groom",
 )
 ERROR = "text=/Error displaying widget|Loading widget/ >> visible=true"
 GIVEN_WAY = """(roots) => {
     const live = [...document.querySelectorAll(roots)].map((root) => root.dataset.live);
-    return live.length >= 8 && live.every((one) => one === "false");
+    return live.length >= 7 && live.every((one) => one === "false");
 }"""
 FAILED = """() => [...document.querySelectorAll(".jp-OutputArea-output")]
     .every((node) => node.textContent !== "Loading widget...")"""

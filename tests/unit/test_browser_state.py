@@ -18,8 +18,8 @@ from workbench.models import NGram
 from workbench.render.numbers import MINUS
 from workbench.storage.errors import DataError
 from workbench.widgets.browser import browser as module
-from workbench.widgets.browser.browser import static_page
-from workbench.widgets.shared.facets import NO_FILTERS
+from workbench.widgets.browser.browser import STATE_OF_BROWSER, static_page
+from workbench.widgets.shared.listing import STATE
 
 TEXTS = [
     "It rained . The dog said `` go now '' . I fed the {dog}",
@@ -40,7 +40,7 @@ def browser():
     return listening(wb.browse(clozes(*TEXTS)))
 
 
-ANSWERS = {"open": "view", "filter": "view", "show": "passage", "tags": "marked", "note": "marked"}
+ANSWERS = {"open": "view", "query": "view", "show": "passage", "tags": "marked", "note": "marked"}
 
 
 def ask(browser, kind, answer=None, **message):
@@ -55,6 +55,11 @@ def one(answers, kind):
     return answers[0]
 
 
+def counts(view, name):
+    facet = view["facets"][name]
+    return {label: n for _, label, _, n in [*facet["bins"], *filter(None, [facet["null"]])]}
+
+
 def joined(parts):
     return "".join(text for text, _ in parts)
 
@@ -63,7 +68,7 @@ def test_opening_sends_the_view(browser):
     view = ask(browser, "open")
     assert (view["n"], view["total"], view["index"], view["start"]) == (4, 4, 0, 0)
     assert [row["id"] for row in view["rows"]] == [f"x/dev/{i}" for i in range(4)]
-    assert view["filters"] == NO_FILTERS
+    assert view["state"] == browser.state == STATE_OF_BROWSER | {"current": "x/dev/0"}
     assert view["labels"] == []
     shown = view["passage"]
     assert [shown[key] for key in ("id", "answer", "kind", "source")] == ["x/dev/0", "dog", ["plain"], None]
@@ -75,25 +80,25 @@ def test_opening_sends_the_view(browser):
 
 def test_filtering_answers_with_a_new_version(browser):
     first = ask(browser, "open")
-    view = ask(browser, "filter", filters={"query": "rained"})
+    view = ask(browser, "query", state={"query": "rained"})
     assert view["version"] == first["version"] + 1
     assert (view["n"], view["index"]) == (2, 0)
     assert view["rows"][0]["text"][1] == "rained"
     assert ["rained", "h"] in view["passage"]["context"]
-    assert browser.filters == NO_FILTERS | {"query": "rained"}
+    assert browser.state == STATE_OF_BROWSER | {"query": "rained", "current": "x/dev/0"}
     assert [item.item_id for item in browser.selection] == ["x/dev/0", "x/dev/1"]
-    none = ask(browser, "filter", filters={"query": "nowhere"})
+    none = ask(browser, "query", state={"query": "nowhere"})
     assert (none["n"], none["index"], none["rows"], none["passage"]) == (0, -1, [], None)
     assert (len(browser.to_frame()), browser.current, browser.current_id) == (0, None, "")
-    back = ask(browser, "filter", filters={})
+    back = ask(browser, "query", state={"query": ""})
     assert (back["n"], back["index"], browser.current_id) == (4, 0, "x/dev/0")
 
 
 def test_the_current_item_stays_while_it_passes(browser):
-    ask(browser, "show", index=1, version=browser._version)
-    view = ask(browser, "filter", filters={"query": "cat"})
+    ask(browser, "show", index=1, version=browser._listing.version)
+    view = ask(browser, "query", state={"query": "cat"})
     assert (view["index"], view["passage"]["id"]) == (0, "x/dev/1")
-    view = ask(browser, "filter", filters={"query": "dry"})
+    view = ask(browser, "query", state={"query": "dry"})
     assert (view["index"], view["passage"]["id"], browser.current.item_id) == (0, "x/dev/3", "x/dev/3")
 
 
@@ -107,16 +112,17 @@ def test_rows_are_sent_for_the_present_version_only():
     assert ask(browser, "rows", start=-5, end=2, version=view["version"])["start"] == 0
     assert ask(browser, "rows", start=5, end=2, version=view["version"])["rows"] == []
     browser.current = "x/dev/70"
-    around = browser.sent[-1]
+    assert (browser.sent[-1]["type"], browser.sent[-1]["index"]) == ("passage", 70)
+    around = ask(browser, "open")
     assert (around["index"], around["start"], len(around["rows"])) == (70, 56, 28)
     assert around["rows"][14]["id"] == "x/dev/70"
-    later = ask(browser, "filter", filters={"query": "1"})["version"]
+    later = ask(browser, "query", state={"query": "1"})["version"]
     stale = ask(browser, "rows", start=0, end=5, version=view["version"])
     assert (stale["rows"], stale["version"]) == ([], later)
 
 
 def test_showing_a_passage(browser):
-    version = browser._version
+    version = browser._listing.version
     shown = ask(browser, "show", index=2, version=version)
     assert (shown["index"], shown["version"], shown["passage"]["id"]) == (2, version, "x/dev/2")
     assert browser.current.item_id == browser.current_id == "x/dev/2"
@@ -138,11 +144,11 @@ def test_tags_and_notes(home, browser):
     marked = ask(browser, "tags", id="x/dev/1", tags=["plot", " odd "])
     assert (marked["id"], marked["tags"], marked["note"]) == ("x/dev/1", ["plot", "odd"], "")
     assert marked["labels"] == ["odd", "plot"]
-    assert dict(marked["facets"]["tags"]["choices"]) == {"odd": 1, "plot": 1, "(none)": 3}
+    assert counts(marked, "tags") == {"odd": 1, "plot": 1, "(none)": 3}
     marked = ask(browser, "note", id="x/dev/1", note="why?")
     assert (marked["tags"], marked["note"]) == (["plot", "odd"], "why?")
     assert remarks.read_notes(["x"], folder=home / "notes")["x/dev/1"].note == "why?"
-    (row,) = ask(browser, "filter", filters={"facets": {"tags": ["plot"]}})["rows"]
+    (row,) = ask(browser, "query", choose={"tags": {"keys": ["is:plot"]}})["rows"]
     assert (row["id"], row["tags"], row["note"]) == ("x/dev/1", ["plot", "odd"], True)
     frame = browser.to_frame()
     assert (frame["tags"].tolist(), frame["note"].tolist()) == ([["plot", "odd"]], ["why?"])
@@ -175,9 +181,11 @@ def test_a_mark_is_kept_with_its_data_set(home):
     [
         ({"type": "nonsense"}, None, "nonsense"),
         ({}, None, "type"),
-        ({"type": "filter", "filters": {"query": "(", "regex": True}}, "filter", "Invalid regular"),
-        ({"type": "filter", "filters": {"facets": {"colour": ["red"]}}}, "filter", "colour"),
-        ({"type": "filter", "filters": {"query": "\ud800"}}, "filter", "surrogate"),
+        ({"type": "query", "state": {"query": "(", "regex": True}}, "query", "Invalid regular"),
+        ({"type": "query", "choose": {"colour": {"keys": ["red"]}}}, "query", "colour"),
+        ({"type": "query", "choose": {"answer": None}}, "query", "no column 'answer' to filter by"),
+        ({"type": "query", "choose": {"tags": {"keys": "dev"}}}, "query", "expected a list"),
+        ({"type": "query", "state": {"query": "\ud800"}}, "query", "surrogate"),
         ({"type": "rows", "start": "x", "end": 3, "version": 1}, "rows", "invalid literal"),
         ({"type": "tags", "id": "x/dev/99", "tags": []}, None, "x/dev/99"),
         ({"type": "note", "id": "x/dev/0"}, None, "note"),
@@ -187,12 +195,12 @@ def test_a_mark_is_kept_with_its_data_set(home):
 def test_what_goes_wrong_is_answered_and_changes_nothing(message, lane, part):
     browser = wb.browse(clozes(*TEXTS), query="rained")
     sent = listening(browser).sent
-    before = (browser.filters, browser._version, browser.current_id, len(browser.selection))
+    before = (browser.state, browser._listing.version, len(browser.selection))
     browser._hear(browser, message | {"lane": lane}, [])
     answer = one(sent, "error")
     assert answer["lane"] == lane  # as it was asked
     assert part in answer["message"]
-    assert (browser.filters, browser._version, browser.current_id, len(browser.selection)) == before
+    assert (browser.state, browser._listing.version, len(browser.selection)) == before
 
 
 def test_notes_that_cannot_be_written_are_told(home, browser):
@@ -216,15 +224,26 @@ def test_filters_set_in_python(browser):
     assert [message["type"] for message in sent] == ["view", "view"]
 
 
-def test_filters_rebuild_the_view():
+def test_a_state_is_the_view():
     notes = pd.DataFrame({"item_id": [f"x/dev/{i}" for i in range(4)], "n": [1.5, 2.0, np.nan, 9.0]})
     items = clozes(*TEXTS)
-    first = wb.browse(items, notes, query="RAIN", regex=True, facets={"n": [1, None]})
-    assert [item.item_id for item in first.selection] == ["x/dev/0", "x/dev/1"]
-    again = wb.browse(items, notes, **first.filters)
-    assert again.filters == first.filters
-    assert again.selection.frame.equals(first.selection.frame)
-    assert json.loads(json.dumps(first.filters)) == first.filters
+    first = wb.browse(items, notes, query="RAIN", regex=True, facets={"n": [1, None]}, sort="-n", table=["n"])
+    first.current, first.reveal = "x/dev/0", True
+    assert [item.item_id for item in first.selection] == ["x/dev/1", "x/dev/0"]
+    assert first.state["where"] == "n >= 1"
+    assert json.loads(json.dumps(first.state)) == first.state
+    for again in (wb.browse(items, notes, **first.state), wb.browse(items, notes, **first.filters)):
+        assert again.selection.frame.equals(first.selection.frame)
+    again = wb.browse(items, notes, **first.state)
+    assert (again.state, again.current, again.layout) == (first.state, items["x/dev/0"], "table")
+    first.state = {}
+    assert (len(first.selection), first.layout, first.reveal) == (4, "list", False)
+    with pytest.raises(DataError, match="no filter 'colour'"):
+        first.state = {"colour": "red"}
+    seen = []
+    first.observe(lambda change: seen.append(change["new"]["where"]), "state")
+    first.state = first.state | {"where": "n > 3"}
+    assert seen == ["n > 3"]
 
 
 def test_the_current_item_can_be_assigned():
@@ -233,7 +252,7 @@ def test_the_current_item_can_be_assigned():
     sent = listening(browser).sent
     browser.current = "x/dev/1"
     assert browser.current == items["x/dev/1"]
-    assert one(sent, "view")["index"] == 1
+    assert one(sent, "passage")["index"] == 1
     browser.current = items[2]
     assert browser.current_id == "x/dev/2"
     for missing in ("x/dev/3", "nowhere", items[3]):
@@ -255,10 +274,10 @@ def test_annotations_in_any_order(form):
     assert browser._passage(0)["columns"] == [["mood", "glad"], ["n", "1"], ["7", ""]]
     assert browser._passage(1)["columns"] == [["mood", ""], ["n", ""], ["7", ""]]
     listening(browser)
-    view = ask(browser, "filter", filters={"facets": {"mood": ["sad"]}})
+    view = ask(browser, "query", choose={"mood": {"keys": ["is:sad"]}})
     assert [row["id"] for row in view["rows"]] == [IDS[2]]
-    assert dict(view["facets"]["mood"]["choices"]) == {"(none)": 2, "sad": 1, "glad": 1}
-    assert (view["facets"]["n"]["low"], view["facets"]["n"]["high"]) == (1.0, 3.0)
+    assert counts(view, "mood") == {"not known": 2, "sad": 1, "glad": 1}
+    assert (view["facets"]["n"]["starts"], view["facets"]["n"]["ends"]) == ([1, 2, 3], [1, 2, 3])
     assert browser.to_frame()["mood"].tolist() == ["sad"]
 
 
@@ -300,9 +319,9 @@ def test_predictions_are_shown_and_filtered_by():
     browser.filters = {"facets": {"big is": ["wrong"]}}
     assert [item.item_id for item in browser.selection] == [IDS[1]]
     listening(browser)
-    facets = ask(browser, "open")["facets"]
-    assert dict(facets["big is"]["choices"]) == {"(none)": 2, "right": 1, "wrong": 1}
-    assert dict(facets["small is"]["choices"]) == {"(none)": 1, "wrong": 0}
+    view = ask(browser, "open")
+    assert counts(view, "big is") == {"not known": 2, "right": 1, "wrong": 1}
+    assert counts(view, "small is") == {"not known": 1, "wrong": 0}
     bare = wb.browse(clozes(*TEXTS), predictions=table[["item_id", "model"]])
     assert bare._passage(0)["predictions"] == [["big", "", "", "", ""], ["small", "", "", "", ""]]
 
@@ -443,24 +462,20 @@ def test_the_line_says_what_is_clicked_and_typed(filters, left, line):
     table = table_of(n=[2, None, 1, 9], word=["b", "A", "a", None], long=[True, False, False, True])
     browser = listening(wb.browse(clozes(*TEXTS), table, **filters))
     view = ask(browser, "open")
-    assert ("".join(listed(browser)), view["line"]) == (left, line)
+    assert ("".join(listed(browser)), view["state"]["where"]) == (left, line)
     again = eval(view["code"], {"wb": wb, "items": clozes(*TEXTS), "annotations": table})  # noqa: S307 - ours
-    assert listed(again) == listed(browser)
-    longer = ask(browser, "filter", filters=browser.filters, line=f"{line} and item_id contains dev")[
-        "filters"
-    ]
-    kept = "facets" in filters and " or word = b" not in line
-    assert longer["facets"] == (browser.filters["facets"] if kept else {})
-    assert "".join(listed(browser)) == left
-    other = ask(browser, "filter", filters=browser.filters, line="n = 9")["filters"]
-    assert (other["facets"], other["where"], listed(browser)) == ({}, "n = 9", ["3"])
+    assert (listed(again), again.state) == (listed(browser), browser.state)
+    longer = ask(browser, "query", state={"where": f"{line} and item_id contains dev"})
+    assert (longer["state"]["where"], "".join(listed(browser))) == (f"{line} and item_id contains dev", left)
+    ask(browser, "query", state={"where": "n = 9"})
+    assert listed(browser) == ["3"]
 
 
 def test_own_columns_become_facets_and_columns():
     frame = pd.DataFrame({"text": ["one two three", "four five six"], "genre": ["crime", "poetry"]})
     browser = listening(wb.browse(wb.items_from_frame(frame), where="genre = crime"))
     view = ask(browser, "open")
-    assert (view["n"], dict(view["facets"]["genre"]["choices"])) == (1, {"crime": 1, "poetry": 0})
+    assert (view["n"], counts(view, "genre")) == (1, {"crime": 1, "poetry": 1})
     assert browser._passage(0)["columns"] == [["genre", "crime"]]
     browser.layout = "table"
     view = browser.sent[-1]
@@ -478,11 +493,11 @@ def test_the_table_has_the_columns_that_are_chosen(browser):
     ]  # fmt: skip
     browser.table_columns = ["tags", "dataset", "passage", "tags"]
     ask(browser, "tags", id="x/dev/1", tags=["odd", "long"])
-    view = ask(browser, "filter", filters={"query": "sat"})
+    view = ask(browser, "query", state={"query": "sat"})
     assert (view["columns"], view["rows"][0]["cells"]) == (
         ["tags", "dataset", "passage"], ["odd, long", "x", "It rained. The cat sat. He saw the ▁▁▁ run"],
     )  # fmt: skip
-    view = ask(browser, "filter", filters={"sort": "split"})
+    view = ask(browser, "query", state={"sort": "split"})
     assert view["columns"] == ["tags", "dataset", "passage", "split"], "that it is sorted by is shown"
     with pytest.raises(DataError, match="no column 'colour' to show; known are passage, answer, dataset"):
         browser.table_columns = ["colour"]
@@ -536,7 +551,7 @@ def test_a_page_without_kernel_has_the_table(browser):
 
 
 def test_several_items_are_tagged_at_once(browser):
-    version = browser._version
+    version = browser._listing.version
     view = ask(browser, "tag", "view", version=version, ranges=[[0, 2], [3, 4]], tags=["odd", " "], on=True)
     assert [row["tags"] for row in view["rows"]] == [["odd"], ["odd"], [], ["odd"]]
     ask(browser, "tags", id="x/dev/2", tags=["plot"])
@@ -571,7 +586,8 @@ def test_the_view_does_not_wait_for_annotations():
     assert ask(browser, "open")["annotating"]["state"] in ("running", "done")
     assert browser._annotating.wait(PATIENCE)
     view = browser.sent[-2]
-    assert (view["type"], view["n"], view["line"], view["annotating"]) == ("view", 1, "in_context", None)
+    assert (view["type"], view["n"], view["annotating"]) == ("view", 1, None)
+    assert view["state"]["where"] == "in_context"
     assert view["code"] == 'wb.browse(items, annotations="auto", where="in_context")'
     at_once = wb.browse(items, annotations="auto", where="in_context")
     assert (at_once._annotating.state, len(at_once.selection)) == ("idle", 1)
@@ -586,7 +602,7 @@ def test_what_a_notebook_keeps_is_small():
     browser = wb.browse(clozes(*["It rained . The dog ran . " * 20 + "I fed the {dog}"] * 300))
     assert [browser.to_html(**limit).count("<article>") for limit in ({"limit": 2}, {})] == [2, 200]
     assert "I fed the <details>" in browser.saved.html()
-    state = json.dumps(browser.get_state(["filters"]))
+    state = json.dumps(browser.get_state(["saved_key", "height"]))
     parts = [str(module.Browser._esm), str(module.Browser._css), browser.saved.html(), state]
     assert all(parts)
     assert sum(len(part.encode()) for part in parts) < 80_000
@@ -626,15 +642,15 @@ def shown(item, **values):
 
 def test_a_page_says_what_it_shows():
     item = cloze("It rained . The {dog} ran .")
-    html = static_page([shown(item)], 1, 3, NO_FILTERS)
+    html = static_page([shown(item)], 1, 3, STATE)
     assert "1 of 3 items<" in html
     assert "<details><summary><span>_____</span></summary><b>dog</b></details> ran.</div>" in html
     assert not re.search("http|<script", html)
-    filters = NO_FILTERS | {"query": "ran", "sort": "-n_tokens"}
-    html = static_page([shown(item)], 2, 1000, filters, "split in (dev, test)")
+    state = STATE | {"query": "ran", "sort": "-n_tokens", "where": "split in (dev, test)"}
+    html = static_page([shown(item)], 2, 1000, state)
     assert "first 1 of 2 matches (1,000 in total); passage matches “ran”; split in (dev, test); " in html
     assert "; sorted by Passage length, descending<" in html
-    assert "first 1 of 2 items<" in static_page([shown(item)], 2, 2, NO_FILTERS)
+    assert "first 1 of 2 items<" in static_page([shown(item)], 2, 2, STATE)
     values = {"source": "a book", "candidates": ("dog", "cat"), "tags": ["plot"], "note": "see;"}
     page = Page(static_page([shown(item, **values)], 1, 1, {}))
     assert all(text in page.text for text in ("· a book · plain", "Candidates: dog, cat", "plot; see;"))
@@ -646,7 +662,7 @@ def test_a_page_says_what_it_shows():
 @given(passages(known=True))
 def test_every_character_is_on_the_page(item):
     passage = shown(item)
-    page = Page(static_page([passage], 1, 1, NO_FILTERS))
+    page = Page(static_page([passage], 1, 1, STATE))
     query = "".join(f"_____{item.answer}" if "b" in kinds else text for text, kinds in passage["query"])
     context = "".join(text for text, _ in passage["context"])
     assert page.text == f"1 of 1 items{item.item_id} · plain{context}{query}"

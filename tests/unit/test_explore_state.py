@@ -6,18 +6,13 @@ import pandas as pd
 import pytest
 from clozes import clozes
 from html_page import Page
-from hypothesis import given
-from hypothesis import strategies as st
 from patience import PATIENCE
-from side_by_side import annotated, listening
-from side_by_side import ask as send
+from side_by_side import listening
 
 import workbench as wb
 from workbench.analysis import annotations
 from workbench.storage.errors import DataError
-from workbench.widgets.explore import explore as panels
-from workbench.widgets.explore.explore import explore
-from workbench.widgets.shared.facets import Category, Number, facet
+from workbench.widgets.explore.explore import explore, static_charts
 
 TEXTS = [
     "a dog . the {dog}",
@@ -50,19 +45,29 @@ def explorer():
     return explore(clozes(*TEXTS), TABLE)
 
 
-def ask(explorer, **message):
-    """Send what the page would send; return the answer."""
-    [answer] = send(listening(explorer.children[0]), **message)
+def ask(explorer, **choices):
+    """Choose bins, as the page would; return the answer."""
+    listening(explorer)._hear(explorer, {"type": "query", "choose": choices}, [])
+    [answer] = explorer.sent
     return answer
 
 
 def drawn(explorer, name):
-    state = json.loads(json.dumps(explorer.children[0].state))
-    return next(chart for chart in state["charts"] if chart["name"] == name)
+    return json.loads(json.dumps(explorer._view()["facets"][name]))
+
+
+def rows(explorer, name):
+    """Return the bars of a choice: label, number of all items, number of those that the others leave."""
+    chart = drawn(explorer, name)
+    return [row[1:] for row in [*chart["bins"], *filter(None, [chart["null"]])]]
+
+
+def charts(explorer):
+    return {chart["name"]: chart["why"] for chart in explorer._view()["charts"]}
 
 
 def words(explorer):
-    return [text for _, text in explorer.children[0].state["words"]]
+    return [text for text, _ in explorer._view()["words"]]
 
 
 def ids(explorer):
@@ -73,76 +78,72 @@ def ids(explorer):
 
 
 def test_the_bars_counted_by_hand(explorer):
-    assert drawn(explorer, "target_class")["rows"] == [
-        ["PN", "proper noun", 1, 1], ["CN", "common noun", 2, 2], ["V", "verb", 1, 1],
-        ["(none)", "not known", 1, 1],
+    assert rows(explorer, "target_class") == [
+        ["proper noun", 1, 1], ["common noun", 2, 2], ["verb", 1, 1], ["not known", 1, 1],
     ]  # fmt: skip
-    rows = [["yes", "yes", 2, 2], ["no", "no", 2, 2], ["unknown", "not known", 1, 1]]
-    assert drawn(explorer, "in_context")["rows"] == rows
+    assert rows(explorer, "in_context") == [["yes", 2, 2], ["no", 2, 2], ["not known", 1, 1]]
     distance = drawn(explorer, "mention_distance")
     assert distance["starts"] == distance["ends"] == list(range(3, 10))
-    assert distance["total"] == distance["left"] == [1, 0, 0, 0, 0, 0, 1]
-    assert distance["missing"] == ["no earlier mention", 3, 3]
+    assert [row[2:] for row in distance["bins"]] == [[1, 1], *[[0, 0]] * 5, [1, 1]]
+    assert distance["null"] == ["null", "no earlier mention", 3, 3]
     tokens = drawn(explorer, "n_tokens")
-    assert (tokens["starts"], tokens["total"]) == (list(range(60, 91)), [1, 2, *[0] * 8, 1, *[0] * 19, 1])
-    assert (explorer.children[0].state["shown"], explorer.children[0].state["total"]) == (5, 5)
+    assert tokens["starts"] == list(range(60, 91))
+    assert [row[2] for row in tokens["bins"]] == [1, 2, *[0] * 8, 1, *[0] * 19, 1]
 
 
 def test_choices_combine_and_go_one_by_one(explorer):
-    ask(explorer, type="choose", chosen={"in_context": ["yes"], "n_tokens": [60, 61]})
+    ask(explorer, in_context={"keys": ["is:yes"]}, n_tokens={"range": [60, 61]})
     assert ids(explorer) == IDS[:1]
-    assert words(explorer) == ["in context", "60 to 61 tokens"]
-    assert [left for *_, left in drawn(explorer, "in_context")["rows"]] == [1, 2, 0]
-    ask(explorer, type="choose", chosen={"n_tokens": None})
+    assert words(explorer) == ["Target in context: yes", "Passage length: 60 to 61 tokens"]
+    assert [left for *_, left in rows(explorer, "in_context")] == [1, 2, 0], "not its own choice"
+    ask(explorer, n_tokens=None)
     assert ids(explorer) == [IDS[0], IDS[4]]
-    ask(explorer, type="choose", chosen={"n_tokens": [61, None], "target_class": ["V", "PN"]})
+    ask(explorer, n_tokens={"range": [61, None]}, target_class={"keys": ["is:V", "is:PN"]})
     assert ids(explorer) == [IDS[4]]
-    assert words(explorer) == ["in context", "61 or more tokens", "verb or proper noun"]
-    explorer.filters = explorer.filters | {"query": "fox"}
-    assert words(explorer)[0] == "passage contains “fox”"
-    ask(explorer, type="query")
-    assert explorer.filters["query"] == ""
-    assert ids(explorer) == [IDS[4]]
-    assert ask(explorer, type="clear")["type"] == "done"
-    assert (len(explorer.selection), words(explorer)) == (5, [])
+    assert words(explorer)[1:] == ["Passage length: 61 or more tokens", "Target class: proper noun or verb"]
+    explorer.state = explorer.state | {"query": "fox"}
+    view = explorer._view()
+    assert view["words"][0] == ("passage contains “fox”", {"query": ""})
+    for _, change in view["words"]:
+        explorer.state = explorer.state | change if "query" in change else explorer.state
+    assert (explorer.filters["query"], ids(explorer)) == ("", [IDS[4]])
+    explorer.state = explorer.state | explorer._view()["words"][1][1]
+    assert explorer.state["where"] == "in_context = true and target_class in (PN, V)"
 
 
-def test_there_is_one_state(explorer):
-    browser = explorer.browser
-    sent = listening(browser).sent
-    ask(explorer, type="choose", chosen={"target_class": ["CN"]})
-    assert [(m["type"], m["n"]) for m in sent] == [("view", 2)]
-    assert browser.filters["facets"] == explorer.filters["facets"] == {"target_class": ["CN"]}
-    browser._hear(browser, {"type": "filter", "filters": {"facets": {"in_context": ["no"]}}}, [])
-    assert drawn(explorer, "in_context")["chosen"] == ["no"]
-    assert drawn(explorer, "target_class")["chosen"] is None
-    assert [left for *_, left in drawn(explorer, "target_class")["rows"]] == [1, 1, 0, 0]
-    assert [left for *_, left in drawn(explorer, "in_context")["rows"]] == [2, 2, 1], "not its own choice"
-    browser.filters = {"query": "cat"}
-    assert drawn(explorer, "in_context")["chosen"] is None
-    assert [left for *_, left in drawn(explorer, "in_context")["rows"]] == [0, 2, 0]
+def test_a_choice_and_a_typed_filter_are_one_state(explorer):
+    view = ask(explorer, target_class={"keys": ["is:CN"]})
+    assert (view["type"], view["n"], view["state"]["where"]) == ("view", 2, "target_class = CN")
     explorer.filters = {"facets": {"in_context": [False, "no"]}}
-    assert set(browser.filters["facets"]["in_context"]) == {"no"}
-    assert json.loads(json.dumps(browser.filters)) == browser.filters
-    explorer.filters["facets"].clear()
-    assert browser is explorer.children[1]
+    assert explorer.state["where"] == "in_context = false"
+    assert drawn(explorer, "in_context")["keys"] == ["is:no"]
+    assert drawn(explorer, "target_class")["keys"] == []
+    assert [left for *_, left in rows(explorer, "target_class")] == [1, 1, 0, 0]
+    explorer.state = {"where": "not in_context and n_tokens >= 61 and n_tokens < 70"}
+    assert drawn(explorer, "in_context")["excluded"]
+    assert drawn(explorer, "n_tokens")["range"] == [61, 70 - 1]
+    assert explorer.browser is explorer
 
 
 @pytest.mark.parametrize(
-    ("message", "part"),
+    ("choose", "part"),
     [
-        ({"type": "choose", "chosen": {"colour": ["red"]}}, "colour"),
-        ({"type": "choose"}, "chosen"),
-        ({"type": "nonsense"}, "nonsense"),
+        ({"colour": {"keys": ["red"]}}, "no column 'colour' to filter by"),
+        ({"target_class": {"keys": ["is:Z"]}}, "no bin 'is:Z'"),
+        ({"target_class": ["is:CN"]}, "expected a dict or None"),
+        ({"n_tokens": {"range": [1]}}, "expected [lowest, highest]"),
+        ([], "expected a dict by column"),
     ],
 )
-def test_what_goes_wrong_is_shown_and_changes_nothing(explorer, message, part):
-    ask(explorer, type="choose", chosen={"target_class": ["CN"]})
-    before = (explorer.filters, explorer.children[0].state)
-    answer = ask(explorer, **message)
-    assert answer["type"] == "error"
+def test_what_goes_wrong_is_shown_and_changes_nothing(explorer, choose, part):
+    ask(explorer, target_class={"keys": ["is:CN"]})
+    before = explorer.state
+    explorer.sent.clear()
+    explorer._hear(explorer, {"type": "query", "choose": choose or [1], "lane": "query"}, [])
+    [answer] = explorer.sent
+    assert (answer["type"], answer["lane"]) == ("error", "query")
     assert part in answer["message"]
-    assert (explorer.filters, explorer.children[0].state) == before
+    assert explorer.state == before
 
 
 # -- columns that are missing, or tell nothing
@@ -155,51 +156,20 @@ def test_charts_without_their_column_say_so():
         mention_distance=[[i] for i in range(5)],
     )
     made = explore(clozes(*TEXTS), table)
-    why = {chart["name"]: chart.get("why") for chart in made.children[0].state["charts"]}
-    assert why == {
+    assert charts(made) == {
         "in_context": "The annotations have no column “in_context”.",
         "direct_speech": "The same wherever it is known: yes.",
         "target_class": "Not known for any item.",
         "mention_distance": "The column holds no categories and no numbers.",
         "n_tokens": None,
     }
-    assert "no column" in ask(made, type="choose", chosen={"direct_speech": ["yes"]})["message"]
+    assert "no column" in ask(made, direct_speech={"keys": ["is:yes"]})["message"]
 
 
 def test_no_items_at_all():
-    state = explore(clozes(), TABLE).children[0].state
-    assert ({chart["kind"] for chart in state["charts"]}, state["total"]) == ({"nothing"}, 0)
-
-
-# -- bins
-
-
-NUMBERS = st.lists(st.one_of(st.none(), st.integers(-50, 3000)), min_size=2, max_size=60)
-
-
-@pytest.mark.slow
-@given(NUMBERS, st.data())
-def test_a_click_on_a_bin_gives_what_the_bin_counts(values, data):
-    column = pd.Series(values, dtype="Int64")
-    number = facet(column)
-    if number is None:
-        assert column.nunique() < 2
-        return
-    assert isinstance(number, Number)
-    chart = panels.chart(panels.PANELS[-1], number, column)
-    everything = np.ones(len(values), dtype=bool)
-    left = np.array(data.draw(st.lists(st.booleans(), min_size=len(values), max_size=len(values))))
-    counted = chart.counts(everything, left)
-    starts, ends = counted["starts"], counted["ends"]
-    assert 1 <= len(starts) == len(counted["names"]) <= 40
-    assert np.allclose(np.diff(starts), np.diff(starts)[:1])
-    assert None not in ends[:-1]
-    for start, end, total, part in zip(starts, ends, counted["total"], counted["left"], strict=True):
-        inside = number.mask([start, end])
-        assert total == inside.sum()
-        assert part == (inside & left).sum()
-    assert sum(counted["total"]) == column.notna().sum()
-    assert counted["missing"][1:] == [column.isna().sum(), (column.isna() & left).sum()]
+    made = explore(clozes(), TABLE)
+    assert None not in charts(made).values()
+    assert "0 of 0 items" in made.to_html()
 
 
 # -- marks from the annotations
@@ -216,7 +186,7 @@ def test_the_spans_of_the_annotations_are_marked_and_nothing_else():
     assert [text for text, letters in browser._passage(2)["context"] if "s" in letters] == ["“no cat!”"]
     assert [text for text, letters in browser._passage(4)["context"] if "m" in letters] == ["a", "fox"]
     assert {"mentions", "speech"}.isdisjoint(name for name, _ in first["columns"])
-    assert {"mentions", "speech"}.isdisjoint(browser._described)
+    assert {"mentions", "speech"}.isdisjoint(browser._listing.facets)
     assert browser.to_frame()["mentions"].iloc[0] == [(2, 5)]
 
 
@@ -227,31 +197,17 @@ def test_spans_of_another_text_are_told(span):
         wb.browse(clozes(*TEXTS), table)
 
 
-# -- truth values as choices
-
-
-@pytest.mark.parametrize("kind", ["boolean", "object", "bool[pyarrow]"])
-def test_truth_values_are_yes_no_and_unknown(kind):
-    made = facet(pd.Series([False, True, None, True], dtype=kind))
-    assert isinstance(made, Category)
-    assert made.mask(["yes"]).tolist() == [False, True, False, True]
-    assert made.mask(["unknown", "no"]).tolist() == [True, False, True, False]
-    columns = [[False, True, None], [True, False], [True, None], [True] * 2, [None] * 2]
-    names = [getattr(facet(pd.Series(values, dtype=kind)), "names", None) for values in columns]
-    assert names == [["yes", "no", "unknown"], ["yes", "no"], ["yes", "unknown"], None, None]
-
-
 # -- without a kernel
 
 
 def test_the_page_without_a_kernel(explorer):
-    ask(explorer, type="choose", chosen={"target_class": None, "n_tokens": [None, 70]})
+    ask(explorer, n_tokens={"range": [None, 70]})
     assert explorer.to_html().count('class="off"') == 20
-    ask(explorer, type="choose", chosen={"target_class": ["CN"], "n_tokens": None})
+    ask(explorer, target_class={"keys": ["is:CN"]}, n_tokens=None)
     html = explorer.to_html()
     page = Page(html)
     text = " ".join(page.parts)
-    for part in ("2 of 5 items: common noun", "1 of 2", "no earlier mention: 1 of 3"):
+    for part in ("2 of 5 items: Target class: common noun", "1 of 2", "no earlier mention: 1 of 3"):
         assert part in text
     assert html.count('class="off"') == 3, "bars that are not chosen are pale"
     assert (page.tags.count("article"), page.tags.count("rect")) == (2, 2 * (7 + 31))
@@ -265,16 +221,7 @@ def test_names_from_data_are_text_in_the_page():
     page = Page(made.to_html())
     assert "script" not in page.tags
     assert attack in page.text
-    state = made.children[0].state | {"words": [["mood", attack]]}
-    assert "script" not in Page(panels._static_charts(state)).tags
-
-
-def test_a_notebook_keeps_counts_and_no_items():
-    items = clozes(*(f"number {i} . a {{dog}}" for i in range(2000)))
-    charts = explore(items, annotated(items)).children[0]
-    assert len(json.dumps(charts.get_state(["state"]))) < 5_000
-    assert "number" not in json.dumps(charts.state)
-    assert not [name for name in charts.keys if "item" in name or "frame" in name]
+    assert "script" not in Page(static_charts(made._view() | {"words": [[attack, {}]]})).tags
 
 
 # -- what is asked for
@@ -286,39 +233,37 @@ PANELS = ("direct_speech", "target_class", "mention_distance", "n_tokens")
 def test_columns_of_ones_own_are_charted_and_linked():
     table = TABLE.assign(my_score=[0.1, 0.25, 0.3, 0.3, None], genre=["sea", "sea", "war", "sea", None])
     made = explore(clozes(*TEXTS), table, columns=["my_score", "genre", "n_tokens"])
-    names = [each["name"] for each in made.children[0].state["charts"]]
-    assert names == ["in_context", *PANELS, "my_score", "genre"]
+    assert charts(made) == dict.fromkeys(["in_context", *PANELS, "my_score", "genre"])
     score = drawn(made, "my_score")
-    assert (score["kind"], score["title"]) == ("bins", "my score")
-    assert sum(score["total"]) == 4
-    assert score["missing"] == ["missing", 1, 1]
-    place = score["starts"].index(0.3)
-    assert score["total"][place] == 2, "0.3 is not less than 3 * 0.1"
-    assert [row[::2] for row in drawn(made, "genre")["rows"]] == [["sea", 3], ["war", 1], ["(none)", 1]]
-    ask(made, type="choose", chosen={"my_score": [score["starts"][place], score["ends"][place]]})
+    assert (score["kind"], score["label"]) == ("numbers", "my score")
+    assert sum(total for *_, total, _ in score["bins"]) == 4
+    assert score["null"][1:] == ["not known", 1, 1]
+    key = score["bins"][score["starts"].index(0.3)][0]
+    assert rows(made, "genre") == [["sea", 3, 3], ["war", 1, 1], ["not known", 1, 1]]
+    ask(made, my_score={"keys": [key]})
     assert ids(made) == IDS[2:4]
-    assert words(made) == ["my score: 0.3"]
-    assert [row[3] for row in drawn(made, "genre")["rows"]] == [1, 1, 0]
+    assert words(made) == ["my score: 0.3 to below 0.31"]
+    assert drawn(made, "my_score")["keys"] == [key]
+    assert [left for *_, left in rows(made, "genre")] == [1, 1, 0]
     with pytest.raises(DataError, match=r"there is no column 'colour' to draw; known are .*genre"):
         explore(clozes(*TEXTS), table, columns=["colour"])
     frame = pd.DataFrame({"text": ["the dog ran", "a cat sat"], "mood": ["glad", "sad"]})
     items = wb.items_from_frame(frame)
     annotations = TABLE[:2].assign(item_id=items.frame["item_id"])
-    mood = drawn(explore(items, annotations, columns=["mood"]), "mood")
-    assert [row[::2] for row in mood["rows"]] == [["glad", 1], ["sad", 1]]
+    assert rows(explore(items, annotations, columns=["mood"]), "mood") == [["glad", 1, 1], ["sad", 1, 1]]
 
 
 def test_items_without_a_value_can_be_chosen(explorer):
-    ask(explorer, type="choose", chosen={"mention_distance": [None]})
+    ask(explorer, mention_distance={"keys": ["null"]})
     assert ids(explorer) == IDS[1:4]
-    assert words(explorer) == ["no earlier mention"]
-    assert drawn(explorer, "mention_distance")["missing"] == ["no earlier mention", 3, 3]
-    assert [row[3] for row in drawn(explorer, "target_class")["rows"]] == [1, 1, 0, 1]
+    assert words(explorer) == ["Mention distance: no earlier mention"]
+    assert drawn(explorer, "mention_distance")["null"] == ["null", "no earlier mention", 3, 3]
+    assert [left for *_, left in rows(explorer, "target_class")] == [1, 1, 0, 1]
     assert explorer.to_html().count('<g class="off">') == 7
-    ask(explorer, type="choose", chosen={"mention_distance": None})
     explorer.filters = {"facets": {"target_class": {"not": ["CN"]}}}
-    assert words(explorer) == ["not (common noun)"]
-    assert drawn(explorer, "target_class")["excluded"] == ["CN"]
+    assert words(explorer) == ["Target class: not common noun"]
+    chart = drawn(explorer, "target_class")
+    assert (chart["keys"], chart["excluded"]) == (["is:CN"], True)
 
 
 def test_a_bin_for_all_that_is_longer_says_so():
@@ -326,7 +271,7 @@ def test_a_bin_for_all_that_is_longer_says_so():
     lengths = [50 + n % 40 for n in range(199)] + [900]
     table = pd.DataFrame({"item_id": items.frame["item_id"], "n_tokens": lengths})
     chart = drawn(explore(items, table), "n_tokens")
-    assert chart["names"][-1] == f"{chart['starts'][-1]} or more"
+    assert chart["bins"][-1][1] == f"{chart['starts'][-1]} or more"
     assert chart["ends"][-1] is None
     assert f"≥ {chart['starts'][-1]}" in Page(explore(items, table).to_html()).text
 
@@ -334,20 +279,13 @@ def test_a_bin_for_all_that_is_longer_says_so():
 def test_a_typed_condition_is_part_of_the_one_state():
     made = explore(clozes(*TEXTS), TABLE, where="n_tokens > 60 and target_class != V", sort="-n_tokens")
     assert ids(made) == IDS[1:3]
-    assert words(made) == ["n_tokens > 60 and target_class != V"]
-    assert [row[3] for row in drawn(made, "target_class")["rows"]] == [1, 1, 0, 0]
-    ask(made, type="choose", chosen={"target_class": ["PN"]})
-    assert ids(made) == [IDS[2]]
-    sent = listening(made.browser).sent
-    made.browser._hear(made.browser, {"type": "open"}, [])
-    [code] = [m["code"] for m in sent if "code" in m]
-    assert code.startswith("wb.explore(items, annotations, where=")
-    again = eval(code, {"wb": wb, "items": clozes(*TEXTS), "annotations": TABLE})  # noqa: S307
-    assert ids(again) == ids(made)
-    ask(made, type="where")
-    assert words(made) == ["proper noun"]
-    ask(made, type="clear")
-    assert (words(made), made.filters["sort"]) == ([], "-n_tokens")
+    assert words(made) == ["Passage length: 61 or more tokens", "target_class != V"]
+    assert [left for *_, left in rows(made, "target_class")] == [1, 1, 1, 1]
+    ask(made, target_class={"keys": ["is:PN"]})
+    assert (ids(made), made.state["where"]) == ([IDS[2]], "n_tokens > 60 and target_class = PN")
+    assert made.code.startswith("wb.explore(items, annotations, where=")
+    again = eval(made.code, {"wb": wb, "items": clozes(*TEXTS), "annotations": TABLE})  # noqa: S307
+    assert (ids(again), again.state) == (ids(made), made.state)
 
 
 def test_the_view_is_there_before_the_annotations(monkeypatch):
@@ -362,10 +300,10 @@ def test_the_view_is_there_before_the_annotations(monkeypatch):
     made = explore(items, columns=["target_class"])
     try:
         assert len(made.selection) == 5
-        assert drawn(made, "target_class")["why"].startswith("Analysing targets: ")
+        assert charts(made)["target_class"].startswith("Analysing targets: ")
     finally:
         gate.set()
-    assert made.browser._annotating.wait(PATIENCE)
-    assert len(drawn(made, "target_class")["rows"]) == 4
-    ask(made, type="choose", chosen={"target_class": ["PN"]})
+    assert made._annotating.wait(PATIENCE)
+    assert len(rows(made, "target_class")) == 4
+    ask(made, target_class={"keys": ["is:PN"]})
     assert ids(made) == [IDS[2]]

@@ -34,8 +34,9 @@ WORDS = st.sampled_from(
 NUMBERS = st.integers() | st.sampled_from([10**40, -1, 0, 1, 2**63]) | st.floats(allow_nan=False)
 SCALARS = st.none() | st.booleans() | NUMBERS | WORDS | st.text(max_size=8)
 KEYS = st.sampled_from(
-    ["query", "field", "regex", "facets", "where", "sort", "not", "tags", "n_tokens", "target_class", "pair",
-     "outcome", "bins", "against", "hidden", "text", "other", "word", "candidates", "pairs"]
+    ["query", "field", "regex", "facets", "where", "sort", "current", "table", "keys", "range", "tags",
+     "n_tokens", "target_class", "pair", "outcome", "bins", "against", "hidden", "text", "other", "word",
+     "candidates", "pairs"]
 ) | st.text(max_size=3)  # fmt: skip
 VALUES = st.recursive(
     SCALARS,
@@ -43,7 +44,7 @@ VALUES = st.recursive(
     max_leaves=6,
 )
 PARTS = [
-    "lane", "from", "filters", "line", "text", "cursor", "kind", "id", "start", "end", "version", "index",
+    "lane", "from", "choose", "text", "cursor", "kind", "id", "start", "end", "version", "index",
     "tags", "ranges", "on", "note", "state", "settled", "number", "chosen", "column", "where", "row", "model",
     "word", "reason",
 ]  # fmt: skip
@@ -59,8 +60,7 @@ def compare():
 
 WIDGETS = {
     "browse": browse,
-    "charts": lambda: wb.explore(ITEMS, annotated(ITEMS)).children[0],
-    "listed": lambda: wb.explore(ITEMS, annotated(ITEMS)).children[1],
+    "explore": lambda: wb.explore(ITEMS, annotated(ITEMS)),
     "ask": lambda: wb.ask(Counting()),
     "compare": compare,
     "attention": lambda: wb.attention([Windows(), Windows("heads", HEADS)], ITEMS),
@@ -68,10 +68,10 @@ WIDGETS = {
 }
 
 
-BROWSER = ["filters", "current_id", "reveal", "layout", "table_columns", "attention", "height"]
 TRAITS = {
-    "browse": BROWSER, "listed": BROWSER, "ask": ["text", "other", "word", "candidates", "pairs", "top_k"],
-    "compare": ["chosen", "column", "current_id", "height"], "charts": ["state"],
+    "browse": ["height"], "explore": ["height"],
+    "ask": ["text", "other", "word", "candidates", "pairs", "top_k"],
+    "compare": ["chosen", "column", "current_id", "height"],
     "attention": ["current_id", "model", "row", "reveal", "scale", "height"],
     "groom": ["current_id", "height"],
 }  # fmt: skip
@@ -116,7 +116,7 @@ def test_whatever_a_page_sends_the_widget_goes_on(name, data):
     widget.close()
 
 
-REFUSED = {"ask": {"text": "\ud800"}, "browse": {"table_columns": ["?"]}}
+REFUSED = {"ask": {"text": "\ud800"}}
 
 
 @pytest.mark.parametrize(("name", "state"), REFUSED.items())
@@ -142,6 +142,24 @@ def test_whatever_a_page_sets_the_widget_goes_on(name, data):
             widget.set_state({trait: value})
     assert opened(widget) == first
     widget.saved.html()
+    widget.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["browse", "explore"])
+@settings(max_examples=20)
+@given(data=st.data())
+def test_whatever_a_state_is_set_to_it_is_whole_or_refused(name, data):
+    widget = WIDGETS[name]()
+    parts = ["where", "query", "field", "regex", "sort", "current", "table", "reveal", "attention", "facets"]
+    for part, value in data.draw(st.lists(st.tuples(st.sampled_from(parts), VALUES), max_size=15)):
+        before = widget.state
+        try:
+            widget.state = before | {part: value}
+        except (DataError, TraitError):
+            assert widget.state == before
+        assert json.loads(json.dumps(widget.state)) == widget.state
+    widget.state = dict(widget.state)
     widget.close()
 
 
@@ -171,7 +189,7 @@ def test_filters_that_cannot_be_read_change_nothing(facets):
         widget.filters = {"facets": facets}
     assert widget.filters == before
     assert opened(widget) == ["view"]
-    (answer,) = heard(widget, {"type": "filter", "filters": {"facets": facets}})
+    (answer,) = heard(widget, {"type": "query", "state": {"facets": facets}})
     assert answer["type"] == "error"
     assert opened(widget) == ["view"]
     widget.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import count
+from math import inf, nextafter
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 _NICE = (1, 2, 5, 10, 20, 25, 50, 100, 200, 250, 500)
 _ABOUT = 16
 _TAIL = 0.99
+_EVEN = 24
+_EXACT = 2.0**52  # numbers below it have a next one that is at most 1 away
 _READABLE = np.array([1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10])
 
 
@@ -79,10 +82,16 @@ def open_bins(values: ArrayLike, *, most: int = 40) -> Bins:
     """Choose at most `most` bins of equal width (1, 2 or 5 times a power of ten), for the linked view.
 
     Bins of whole numbers are at least 1 wide. Where the highest 1 % of the values (array of float (n,),
-    finite, not empty) lie far from the others, the last bin is open at its upper end and holds them.
+    finite, not empty) lie far from the others, the last bin is open at its upper end and holds them. Numbers
+    that are too large, or too near to each other, for round edges have even bins.
     """
     values = np.asarray(values, dtype=float)
     low, high = values.min(), values.max()
+    size = max(abs(low), abs(high))
+    if size >= _EXACT or 0 < high - low < max(size / _EXACT * 2**13, np.finfo(float).tiny * 2**13):
+        bins = even_bins(low, high, _EVEN)
+        bins.edges[-1] = nextafter(bins.edges[-1], inf)
+        return bins
     tail = np.quantile(values, _TAIL, method="higher")
     far = high - low > 2 * (tail - low)  # a few far values would squeeze all others together
     top = tail if far and tail > low else high

@@ -12,6 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from workbench.analysis.binning import Bin
 from workbench.analysis.proportions import holm, mcnemar, wilson
 from workbench.evaluation import bootstrap, comparability
 from workbench.evaluation.bootstrap import Drawing, Floats, Ints, Mask, Units
@@ -24,7 +25,7 @@ from workbench.evaluation.significance import (
     test_name,
     whole_numbers,
 )
-from workbench.evaluation.slices import Bin, Slices
+from workbench.evaluation.slices import Slices
 from workbench.items.items import Items
 from workbench.render.labels import column_label
 from workbench.render.numbers import p_value, percent, points, quantity, rank_text, span

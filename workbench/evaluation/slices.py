@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property, partial, reduce
-from itertools import pairwise
-from operator import and_
-from typing import Any, NamedTuple
+from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from workbench.analysis.binning import Bin, binning
 from workbench.analysis.histograms import Bins, quantile_bins
-from workbench.evaluation.reading import ModelPredictions, coalesced, floats
+from workbench.evaluation.reading import ModelPredictions, coalesced
 from workbench.items.items import Items, in_item_order
-from workbench.items.query import Query
-from workbench.render.labels import VALUE_LABELS, value_label
 from workbench.storage.errors import DataError
-
-Mask = npt.NDArray[np.bool_]
 
 MOST = 12
 """Choices that have a bin of their own; the rarer ones share one."""
@@ -27,24 +22,6 @@ MOST = 12
 _FEW = 8  # different numbers up to which each has a bin of its own
 _OF_ITEMS = ("dataset", "split", "variant", "word_class", "book_id")
 _NO_SLICE = ("item_id", "answer", "text")
-_NULL = {
-    "mention_distance": "no earlier mention",
-    "mention_sentence": "no earlier mention",
-    "target_count": "no vocabulary",
-}
-
-
-class Bin(NamedTuple):
-    """The items of `mask` (n,); `key` names the bin in a saved state, `label` is shown.
-
-    Keys are such as ``is:NE``, ``from:5:to:9``, ``other``, ``null``; `query` is the typed filter that has the
-    same items, None where there is none.
-    """
-
-    key: str
-    label: str
-    mask: Mask
-    query: Query | None = None
 
 
 class Slices:
@@ -137,77 +114,13 @@ def bins_of(name: str, values: pd.Series[Any], cuts: int | Sequence[float] | Non
 
     `cuts` is into how many ranges numbers are cut, or where.
     """
-    null = values.isna().to_numpy(dtype=bool)
-    unknown = Bin("null", _NULL.get(name, "not known"), null, Query("is missing", name))
-    if null.all():
-        return [unknown]
-    kind, known = values.dtype, values[~null]
-    if pd.api.types.is_bool_dtype(kind) or _all(known, (bool, np.bool_)):
-        truth = values.where(~null, other=False).to_numpy(dtype=bool)
-        bins = [
-            Bin("is:yes", "yes", truth & ~null, Query("=", name, (True,))),
-            Bin("is:no", "no", ~truth & ~null, Query("=", name, (False,))),
-        ]
-    elif pd.api.types.is_numeric_dtype(kind) or _all(known, (int, float, np.number)):
-        bins = _ranges(name, floats(values), ~null, cuts)
-    elif _all(known, (str,)):
-        bins = _choices(name, values, null)
-    else:
-        return []
-    return [part for part in (*bins, unknown) if part.mask.any()]
 
+    def cut(numbers: npt.NDArray[np.float64]) -> Bins | None:
+        if cuts is not None and not isinstance(cuts, int):
+            return Bins(np.array([-np.inf, *sorted(cuts), np.inf]), np.nan)
+        if cuts is None and len(np.unique(numbers)) <= _FEW:
+            return None
+        return quantile_bins(numbers, cuts or 5)
 
-def _all(values: pd.Series[Any], kinds: tuple[type, ...]) -> bool:
-    return all(isinstance(value, kinds) for value in values.tolist())
-
-
-def _choices(name: str, values: pd.Series[Any], null: Mask) -> list[Bin]:
-    codes, different = pd.factorize(values, sort=True)
-    counts = np.bincount(codes[codes >= 0], minlength=len(different))
-    frequent = np.argsort(-counts, kind="stable")[:MOST].tolist()
-    if labels := VALUE_LABELS.get(name):  # in their customary order
-        frequent = sorted(frequent, key=lambda code: [*labels, different[code]].index(different[code]))
-    bins = [
-        Bin(f"is:{word}", value_label(name, word), codes == code, Query("=", name, (word,)))
-        for code, word in ((code, str(different[code])) for code in frequent)
-    ]
-    return [*bins, Bin("other", "other", ~np.isin(codes, frequent) & ~null)]
-
-
-def _ranges(
-    name: str, values: npt.NDArray[np.float64], known: Mask, cuts: int | Sequence[float] | None
-) -> list[Bin]:
-    """Cut numbers into ranges of about equal numbers of items, at readable edges."""
-    numbers = values[known]
-    integers = bool((numbers == np.round(numbers)).all() and np.isfinite(numbers).all())
-    number = int if integers else float
-    different = np.unique(numbers)
-    if cuts is None and len(different) <= _FEW:
-        texts = [f"{v:g}" if float(f"{v:g}") == v else repr(float(v)) for v in different]
-        return [
-            Bin(f"is:{text}", text, (values == v) & known, Query("=", name, (number(v),)))
-            for text, v in zip(texts, different, strict=True)
-        ]
-    ranges = quantile_bins(numbers, cuts if isinstance(cuts, int) else 5)
-    if cuts is not None and not isinstance(cuts, int):
-        ranges = Bins(np.array([-np.inf, *sorted(cuts), np.inf]), np.nan)
-    places, bins = ranges.place(values), []
-    for place, (low, high) in enumerate(pairwise(ranges.edges.tolist())):
-        key = f"from:{'' if low == -np.inf else f'{low:g}'}:to:{'' if high == np.inf else f'{high:g}'}"
-        ends = [
-            Query(sign, name, (number(end),)) for sign, end in ((">=", low), ("<", high)) if np.isfinite(end)
-        ]
-        query = reduce(and_, ends) if ends else ~Query("is missing", name)
-        bins.append(Bin(key, _range(low, high, integers=integers), (places == place) & known, query))
-    return bins
-
-
-def _range(low: float, high: float, *, integers: bool) -> str:
-    last = high - 1 if integers else high
-    if low == -np.inf:
-        return f"up to {last:,g}" if integers else f"below {high:,g}"
-    if high == np.inf:
-        return f"{low:,g} or more"
-    if integers and last == low:
-        return f"{low:,g}"
-    return f"{low:,g} to {last:,g}" if integers else f"{low:,g} to below {high:,g}"
+    binned = binning(name, values, cut=cut, limit=MOST)
+    return [] if binned.kind == "labels" else [b for b in binned.bins if len(b.rows)]

@@ -111,7 +111,7 @@ class Query:
 
     operator: str  # and, or, not (of `parts`); is missing, is true, or a comparison (of `column`)
     column: str = ""
-    values: tuple[_Value, ...] = ()
+    operands: tuple[_Value, ...] = ()
     parts: tuple[Query, ...] = ()
 
     @property
@@ -119,6 +119,39 @@ class Query:
         """The columns that the filter names, each once, in the order of the text."""
         inner = (name for part in self.parts for name in part.columns)
         return tuple(dict.fromkeys(inner)) if self.parts else (self.column,)
+
+    @property
+    def clauses(self) -> tuple[Query, ...]:
+        """The filters that all have to hold: those joined by ``and``, or this one."""
+        return self.parts if self.operator == "and" else (self,)
+
+    @property
+    def alternatives(self) -> tuple[Query, ...]:
+        """The filters of which one has to hold: those joined by ``or``, one a value."""
+        if self.operator == "or":
+            return tuple(each for part in self.parts for each in part.alternatives)
+        if self.operator == "is true":
+            return (Query("=", self.column, (True,)),)
+        if self.operator == "in":
+            return tuple(Query("=", self.column, (value,)) for value in self.operands)
+        return (self,)
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """The least and the greatest number that pass; None if the filter is not one range of numbers."""
+        low, high = -math.inf, math.inf
+        for clause in self.clauses:
+            present = clause.operator == "not" and clause.parts[0].operator == "is missing"
+            if clause.operator not in {"=", *_ORDER} and not present:
+                return None
+            for value in clause.operands:
+                if isinstance(value, str | bool):
+                    return None
+                beyond = {"<": -math.inf, ">": math.inf}.get(clause.operator)
+                end = float(value) if beyond is None else math.nextafter(value, beyond)
+                low = max(low, end) if clause.operator in "=>=" else low
+                high = min(high, end) if clause.operator in "=<=" else high
+        return low, high
 
     def mask(self, frame: pd.DataFrame) -> NDArray[np.bool_]:
         """Return the rows of a frame that pass, as an array of bool (n,).
@@ -132,11 +165,11 @@ class Query:
         if masks:
             combine = operator.or_ if self.operator == "or" else operator.and_
             return ~masks[0] if self.operator == "not" else reduce(combine, masks)
-        cells = _Cells(frame, self.column)
+        cells = Cells(frame, self.column)
         return cells.missing if self.operator == "is missing" else self._compare(cells) & ~cells.missing
 
-    def _compare(self, cells: _Cells) -> NDArray[np.bool_]:
-        sign, values = ("=", [True]) if self.operator == "is true" else (self.operator, [*self.values])
+    def _compare(self, cells: Cells) -> NDArray[np.bool_]:
+        sign, values = ("=", [True]) if self.operator == "is true" else (self.operator, [*self.operands])
         if cells.kind == "nothing":
             return ~cells.missing
         if cells.kind == "yes or no":
@@ -154,15 +187,15 @@ class Query:
             problem = f"the filter {str(self)!r} does not fit the column {name}"
             raise DataError(f"{problem}, which holds {cells.kind}, such as {example}", remedy=remedy)
         if sign in _ORDER:
-            return np.asarray(_ORDER[sign](cells.values, values[0]), dtype=bool)
+            return np.asarray(_ORDER[sign](cells.data, values[0]), dtype=bool)
         mask = cells.contain(str(values[0])) if sign.endswith("contains") else cells.equal(values)
         return ~mask if sign.startswith(("!", "not ")) else mask
 
     def __and__(self, other: Query) -> Query:
-        return _joined("and", [self, other])
+        return all_of([self, other])
 
     def __or__(self, other: Query) -> Query:
-        return _joined("or", [self, other])
+        return any_of([self, other])
 
     def __invert__(self) -> Query:
         return self.parts[0] if self.operator == "not" else Query("not", parts=(self,))
@@ -177,10 +210,33 @@ class Query:
             looser = {"and": {"or"}, "not": {"and", "or"}}.get(self.operator, set())
             shown = [f"({part})" if part.operator in looser else str(part) for part in self.parts]
             return f"not {shown[0]}" if self.operator == "not" else f" {self.operator} ".join(shown)
-        name, values = _write_column(self.column), ", ".join(map(_write, self.values))
+        name, values = _write_column(self.column), ", ".join(map(_write, self.operands))
         if self.operator.endswith("in"):
             values = f"({values})"
         return name if self.operator == "is true" else f"{name} {self.operator} {values}".rstrip()
+
+
+def all_of(queries: Iterable[Query]) -> Query:
+    """Return the filter that holds where all of one or more hold."""
+    return _joined("and", queries)
+
+
+def any_of(queries: Iterable[Query]) -> Query:
+    """Return the filter that holds where one of one or more holds."""
+    return _joined("or", queries)
+
+
+def is_one_of(column: str, values: Iterable[Any]) -> Query:
+    """Return the filter for one of one or more values."""
+    return _compared(column, "in", *values)
+
+
+def between(column: str, low: float, high: float) -> Query:
+    """Return the filter for a closed range of numbers; an infinite end is left open."""
+    if low == high:
+        return _compared(column, "=", low)
+    ends = [_compared(column, sign, end) for sign, end in ((">=", low), ("<=", high)) if math.isfinite(end)]
+    return all_of(ends or [~Query("is missing", column)])
 
 
 def _joined(word: str, queries: Iterable[Query]) -> Query:
@@ -216,8 +272,17 @@ def _write_column(name: str) -> str:
     return name if re.fullmatch(_NAME, name) else f"`{name.replace('`', '``')}`"
 
 
-class _Cells:
-    """A column: what it holds (a key of `_KINDS`, or "nothing"), and which rows have no value."""
+class Cells:
+    """A column: what it holds (a key of `_KINDS`, or "nothing"), and which rows have no value.
+
+    Attributes
+    ----------
+    kind : str
+        ``numbers``, ``text``, ``labels``, ``yes or no`` or ``nothing``.
+    missing : array of bool (n,)
+    data : array or list (n,)
+        Numbers or truth values (NumPy), text (Arrow), or a frozenset of labels a row.
+    """
 
     def __init__(self, frame: pd.DataFrame, name: str) -> None:
         if name not in frame.columns:
@@ -230,50 +295,50 @@ class _Cells:
             column = column.astype(column.cat.categories.dtype)
         self.missing: NDArray[np.bool_] = column.isna().to_numpy(dtype=bool)
         self.kind = "text"
-        self.values: Any = None
+        self.data: Any = None
         inferred = pd.api.types.infer_dtype(column, skipna=True)
         if any(isinstance(cell, _MANY) for cell in column.head(1000)):
             rows = [cell if isinstance(cell, _MANY) else () for cell in column]
-            self.kind, self.values = "labels", [frozenset(map(str, row)) for row in rows]
-            self.missing = np.array([not row for row in rows], dtype=np.bool_)
+            self.kind, self.data = "labels", [frozenset(map(str, row)) for row in rows]
+            self.missing = np.array([not len(row) for row in rows], dtype=np.bool_)
         if self.missing.all():
             self.kind = "nothing"
         elif inferred == "boolean":
             self.kind = "yes or no"
-            self.values = column.astype("boolean").to_numpy(dtype=bool, na_value=False)
+            self.data = column.astype("boolean").to_numpy(dtype=bool, na_value=False)
         elif pd.api.types.is_numeric_dtype(column) or inferred in {
             "integer",
             "floating",
             "mixed-integer-float",
         }:
-            self.kind, self.values = "numbers", column.to_numpy(dtype=float, na_value=np.nan)
+            self.kind, self.data = "numbers", column.to_numpy(dtype=float, na_value=np.nan)
         elif self.kind == "text":
-            self.values = pa.array(column.astype("str"), pa.large_string(), from_pandas=True)
+            self.data = pa.array(column.astype("str"), pa.large_string(), from_pandas=True)
 
     def choices(self) -> list[str]:
         """Return values as they are written in a filter: the commonest first, of numbers low to high."""
         if self.kind in {"nothing", "yes or no"}:
             return ["true", "false"] * (self.kind != "nothing")
         if self.kind == "numbers":
-            known = self.values[~self.missing]
+            known = self.data[~self.missing]
             return [repr(_plain(v)) for v in np.unique(np.quantile(known, [0, 0.5, 1], method="lower"))]
-        rows = self.values if self.kind == "labels" else [[v] for v in self.values.drop_null().to_pylist()]
+        rows = self.data if self.kind == "labels" else [[v] for v in self.data.drop_null().to_pylist()]
         return [_write(label) for label, _ in Counter(label for row in rows for label in row).most_common()]
 
     def equal(self, values: Sequence[Any]) -> NDArray[np.bool_]:
         """Return the rows with one of the values."""
         if self.kind == "labels":
-            return np.array([not row.isdisjoint(values) for row in self.values], dtype=np.bool_)
+            return np.array([not row.isdisjoint(values) for row in self.data], dtype=np.bool_)
         if self.kind == "text":
-            return _array(pc.is_in(self.values, value_set=pa.array(values, pa.large_string())))
-        return np.isin(self.values, values)
+            return _array(pc.is_in(self.data, value_set=pa.array(values, pa.large_string())))
+        return np.isin(self.data, values)
 
     def contain(self, part: str) -> NDArray[np.bool_]:
         """Return the rows with the part in their text, or with the label, in any case."""
         if self.kind == "labels":
-            rows = [{label.casefold() for label in row} for row in self.values]
+            rows = [{label.casefold() for label in row} for row in self.data]
             return np.array([part.casefold() in row for row in rows], dtype=np.bool_)
-        return _array(pc.match_substring(self.values, part, ignore_case=True))
+        return _array(pc.match_substring(self.data, part, ignore_case=True))
 
 
 def _array(mask: Any) -> NDArray[np.bool_]:
@@ -330,7 +395,7 @@ def _read(tree: Any) -> Query:
         return ~_read(tree)
     rule, (first, *others) = tree.data, tree.children
     if rule in {"either", "both"}:
-        return _joined("or" if rule == "either" else "and", map(_read, tree.children))
+        return (any_of if rule == "either" else all_of)(map(_read, tree.children))
     column = _read_token(first.children[0])
     if rule in {"missing", "present"}:
         return Query("is missing", column) if rule == "missing" else ~Query("is missing", column)
@@ -364,18 +429,19 @@ def of_facets(facets: Mapping[str, Sequence[Any]]) -> Query | None:
     'split in (dev, test) and n_tokens >= 60 and (book_id = "1342" or book_id is missing)'
     """
     parts = [_of_facet(column, chosen) for column, chosen in facets.items() if len(chosen)]
-    return _joined("and", parts) if parts else None
+    return all_of(parts) if parts else None
 
 
 def _of_facet(column: str, chosen: Sequence[Any]) -> Query:
     values = [None if pd.isna(value) else value for value in chosen]
     if len(values) == 2 and all(v is None or _is_number(v) for v in values):  # noqa: PLR2004 - two ends
-        ends = zip((">=", "<="), values, strict=True)
-        bounds = [_compared(column, sign, end) for sign, end in ends if end is not None]
-        return _joined("and", bounds or [~Query("is missing", column)])
+        low, high = (
+            end if value is None else value for value, end in zip(values, (-math.inf, math.inf), strict=True)
+        )
+        return between(column, low, high)
     present = [value for value in values if value is not None]
-    parts = [_compared(column, "in", *present)] if present else []
-    return _joined("or", parts + [Query("is missing", column)] * (None in values))
+    parts = [is_one_of(column, present)] if present else []
+    return any_of(parts + [Query("is missing", column)] * (None in values))
 
 
 def word_start(text: str, cursor: int) -> int:
@@ -398,7 +464,7 @@ def suggest(text: str, cursor: int, frame: pd.DataFrame) -> list[str]:
     except lark.UnexpectedInput:
         return []
     names = [_read_token(token) for token in tokens if token.type in {"NAME", "BACKTICKS"}]
-    cells = _Cells(frame, names[-1]) if names and names[-1] in frame.columns else None
+    cells = Cells(frame, names[-1]) if names and names[-1] in frame.columns else None
     accepted: set[str] = reading.accepts()  # type: ignore[no-untyped-call]
     if "NAME" in accepted:
         options = [*map(_write_column, map(str, frame.columns)), "not"]

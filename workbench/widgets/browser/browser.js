@@ -4,10 +4,10 @@
 function render({ model, el }) {
   const uid = `wb${Math.random().toString(36).slice(2, 9)}`;
   const s = {
-    filters: null, facets: {}, names: {}, titles: {}, columns: [], n: 0, total: 0, version: -1, index: -1, passage: null, rows: new Map(), asked: null,
-    shown: model.get("reveal"), waiting: false, open: null, labels: [], line: "", code: "", asks: false, annotating: null, picked: new Set(),
+    state: { reveal: false, table: false }, facets: {}, names: {}, titles: {}, columns: [], n: 0, total: 0, version: -1, index: -1, passage: null, rows: new Map(), asked: null,
+    shown: false, waiting: false, open: null, labels: [], words: [], code: "", asks: false, annotating: null, picked: new Set(), columnsBefore: true,
   };
-  const c = { model, s, uid, choose, sortBy, drawBar, pickedRanges: () => items.ranges(), openTags: () => panels.tags() };
+  const c = { s, uid, change, choose, chosen, drawBar, inTable: () => s.state.table !== false, pickedRanges: () => items.ranges(), openTags: () => panels.tags() };
 
   // ---- the frame of the widget
   const search = h("input", {
@@ -18,19 +18,14 @@ function render({ model, el }) {
     ...["passage", "sentence", "answer"].map((name) => h("option", { value: name }, `in ${name}`)));
   const regex = toggle(".*", "Regular expression (RE2 syntax)", () => refilter());
   const count = h("span", { class: "wb-count", role: "status", "aria-live": "polite" }, "…");
-  const reset = h("button", { class: "wb-button", type: "button", title: "Remove search and filters", onclick: () => apply({ sort: s.filters?.sort ?? "" }) }, "Clear");
-  const sort = h("select", { class: "wb-sort", "aria-label": "Sort by", title: "Sort by", onchange: () => sortBy(sort.value) });
-  const way = h("button", { class: "wb-button", type: "button", onclick: () => sortBy(descends() ? sort.value : `-${sort.value}`) });
+  const reset = h("button", { class: "wb-button", type: "button", title: "Remove search and filters", onclick: () => c.clear() }, "Clear");
+  const sort = h("select", { class: "wb-sort", "aria-label": "Sort by", title: "Sort by", onchange: () => change({ sort: sort.value }) });
+  const way = h("button", { class: "wb-button", type: "button", onclick: () => change({ sort: descends() ? sort.value : `-${sort.value}` }) });
   const reveal = toggle("Show targets", "Show every target from the start", () => {
-    model.set("reveal", on(reveal));
-    model.save_changes();
-    s.shown = on(reveal);
-    drawPassage();
+    change({ reveal: on(reveal) });
   });
   const table = toggle("Table", "Show the list as a table", () => {
-    model.set("layout", on(table) ? "table" : "list");
-    s.rows.clear();
-    model.save_changes();
+    change({ table: on(table) && s.columnsBefore });
   });
   c.download = h("button", { class: "wb-button", type: "button", "aria-haspopup": "dialog", title: "Download the listed items", onclick: () => panels.files() }, "Download");
   const copyView = copier("Copy this view", () => s.code, "Copy the line of Python that builds this view again");
@@ -49,13 +44,15 @@ function render({ model, el }) {
   const { list } = items;
   const view = h("div", { class: "wb-passage", role: "region", tabindex: 0, "aria-label": "Passage" });
   Object.assign(c, { bar, list, view, picking: items.picking });
+  const charts = typeof chartsOf === "undefined" ? null : chartsOf(c);
   const panels = panelsOf(c);
   const root = h("div", { class: "wb-browser", onkeydown: (e) => onKey(e) },
     h("div", { class: "wb-top" }, search, field, regex, h("span", { class: "wb-sorting" }, sort, way), count, reset, reveal, table, c.helper),
     bar, h("div", { class: "wb-typed" }, line, copyView, c.download, choices), alarm, progress, h("div", { class: "wb-main" }, items.node, view), panels.node);
   root.style.setProperty("--wb-height", `${model.get("height")}px`);
-  el.append(root);
-  const { ask, answered, busy, heard: rest, end } = lineTo(model, root, complain);
+  const outer = charts ? h("div", { class: "we-explore" }, charts.node, root) : root;
+  el.append(outer);
+  const { ask, answered, drop, busy, heard: rest, end } = lineTo(model, outer, complain);
   Object.assign(c, { root, ask });
 
   function toggle(label, title, act) {
@@ -81,33 +78,37 @@ function render({ model, el }) {
     }, label);
   }
 
-  // ---- filters
-  function current() {
-    return {
-      query: search.value, field: field.value, regex: on(regex), facets: { ...(s.filters?.facets ?? {}) },
-      where: s.filters?.where ?? "", sort: s.filters?.sort ?? "",
-    };
+  // ---- the state: what was changed here and is not yet answered is sent again with each change
+  let want = { state: {}, choose: {} };
+  function query() { ask("query", { type: "query", state: { ...want.state }, choose: { ...want.choose } }); }
+  function change(parts) {
+    Object.assign(want.state, parts);
+    query();
   }
-  function refilter(changed = {}) {
-    s.filters = { ...current(), ...changed };
-    ask("filter", { type: "filter", filters: s.filters });
-  }
-  function apply(filters) { // from outside the controls: they follow the kernel's answer
-    panels.close();
-    search.value = "";
-    ask("filter", { type: "filter", filters });
-  }
+  /** Choose bins or a range of a column; null removes its choice. */
   function choose(name, choice) {
-    const facets = { ...(s.filters?.facets ?? {}) };
-    if (valuesOf(choice).length) facets[name] = choice;
-    else delete facets[name];
-    refilter({ facets });
-    drawBar();
+    want.choose[name] = choice;
+    query();
   }
-  function sortBy(name) { refilter({ sort: name.replace(/^-$/, "") }); }
-  function descends() { return (s.filters?.sort ?? "").startsWith("-"); }
+  function chosen(name) {
+    const { keys, excluded, range = null, bins, starts, ends } = s.facets[name];
+    if (!(name in want.choose)) return { keys, excluded, range };
+    const wanted = { keys: [], range: null, ...want.choose[name] };
+    const at = starts && bins.flatMap(([key], i) => (wanted.keys.includes(key) ? [i] : []));
+    if (at?.length) wanted.range = [starts[at[0]], ends[at.at(-1)]];
+    return { ...wanted, excluded: Boolean(wanted.exclude) };
+  }
+  function forget() { want = { state: {}, choose: {} }; }
+  c.clear = () => {
+    panels.close();
+    forget();
+    search.value = "";
+    change({ query: "", where: "" });
+  };
+  function refilter() { change({ query: search.value, field: field.value, regex: on(regex) }); }
+  function descends() { return (s.state.sort ?? "").startsWith("-"); }
   function drawSort() {
-    const by = (s.filters?.sort ?? "").replace(/^-/, "");
+    const by = (s.state.sort ?? "").replace(/^-/, "");
     sort.replaceChildren(h("option", { value: "" }, "original order"), ...Object.entries(s.names).map(([name, label]) => h("option", { value: name }, `by ${label}`)));
     sort.value = by;
     way.hidden = !by;
@@ -116,7 +117,6 @@ function render({ model, el }) {
     way.setAttribute("aria-label", way.title);
   }
   function drawBar() {
-    const chosen = s.filters?.facets ?? {};
     const focused = bar.contains(document.activeElement) ? document.activeElement.dataset.name : null;
     const analyse = s.annotating?.state === "idle" && s.total > 0 && h("button", {
       class: "wb-button wb-analyse", type: "button", title: "Find class, mentions and direct speech of the targets in the background; they become filters",
@@ -124,9 +124,9 @@ function render({ model, el }) {
     }, "Analyse targets");
     fill(bar, ...Object.keys(s.facets).map((name) => {
       const facet = s.facets[name];
-      const text = chosen[name] ? `${facet.label}: ${choiceText(facet, chosen[name])}` : facet.label;
+      const text = facet.text ?? facet.label;
       return h("button", {
-        class: `wb-facet${chosen[name] ? " wb-on" : ""}`, type: "button", title: [text, facet.tooltip].filter(Boolean).join("\n"), "data-name": name, "aria-haspopup": "dialog",
+        class: `wb-facet${facet.text ? " wb-on" : ""}`, type: "button", title: [text, facet.tooltip].filter(Boolean).join("\n"), "data-name": name, "aria-haspopup": "dialog",
         "aria-expanded": String(s.open === name), onclick: () => (s.open === name ? panels.close() : panels.facet(name)),
       }, h("span", { class: "wb-facet-name" }, text), h("span", { "aria-hidden": "true" }, "▾"));
     }), analyse);
@@ -151,7 +151,7 @@ function render({ model, el }) {
   function suggest() { ask("suggest", { type: "suggest", text: line.value, cursor: line.selectionStart }); }
   function submit() {
     drawChoices(null);
-    if (line.value.trim() !== s.line) ask("filter", { type: "filter", filters: current(), line: line.value });
+    if (line.value.trim() !== s.state.where) change({ where: line.value });
     else if (line.getAttribute("aria-invalid") === "true") { // back to the valid one
       complain("");
       line.setAttribute("aria-invalid", "false");
@@ -249,9 +249,9 @@ function render({ model, el }) {
   function extras(p) {
     if (!p.columns.length && !p.predictions.length) return [];
     if (!s.shown) return [h("div", { class: "wb-hint" }, "Show the target (space) to see what is known about it.")];
-    const look = h("select", { class: "wb-look", "aria-label": "Attention of", onchange: () => { model.set("attention", look.value); model.save_changes(); } },
+    const look = h("select", { class: "wb-look", "aria-label": "Attention of", onchange: () => change({ attention: look.value }) },
       h("option", { value: "" }, "no model"), ...p.attention.map((name) => h("option", { value: name }, name)));
-    look.value = p.attention.includes(model.get("attention")) ? model.get("attention") : "";
+    look.value = p.attention.includes(s.state.attention) ? s.state.attention : "";
     const cells = (row, tag) => h("tr", {}, ...row.map((cell) => h(tag, { scope: tag === "th" ? "col" : null }, cell)));
     return [
       ...(p.predictions.length ? [h("table", { class: "wb-table", "aria-label": "Predictions" },
@@ -315,25 +315,22 @@ function render({ model, el }) {
   // ---- what the kernel says
   const heard = {
     view(m) {
-      const newest = m.lane ? answered(m.lane) : !busy("filter");
+      const newest = m.lane ? answered(m.lane) : !busy("query");
       if (m.version !== s.version) s.picked.clear();
-      if (m.passage?.id !== s.passage?.id || model.get("reveal") !== on(reveal)) s.shown = model.get("reveal");
-      const { facets, names, titles, columns, n, total, version, index, passage, labels, code, asks, annotating } = m;
-      Object.assign(s, { facets, names, titles, columns, n, total, version, index, passage, labels, code, asks, annotating, asked: null });
-      s.rows = new Map(m.rows.map((row, i) => [m.start + i, row]));
-      s.waiting = false;
+      if (m.passage?.id !== s.passage?.id || m.state.reveal !== s.state.reveal) s.shown = m.state.reveal;
+      Object.assign(s, m, { asked: null, rows: new Map(m.rows.map((row, i) => [m.start + i, row])), waiting: false });
+      if (m.state.table !== false) s.columnsBefore = m.state.table;
       if (newest) { // else the reader has typed on: the boxes are theirs
-        s.filters = m.filters;
-        s.line = m.line;
-        if (search.value.trim() !== m.filters.query.trim()) search.value = m.filters.query;
-        if (line.value !== m.line && (document.activeElement !== line || m.lane === "filter")) line.value = m.line;
-        field.value = m.filters.field;
-        press(regex, m.filters.regex);
+        forget();
+        if (search.value.trim() !== m.state.query.trim()) search.value = m.state.query;
+        if (line.value !== m.state.where && (document.activeElement !== line || m.lane === "query")) line.value = m.state.where;
+        field.value = m.state.field;
+        press(regex, m.state.regex);
+        press(reveal, m.state.reveal);
+        press(table, c.inTable());
       }
-      press(reveal, model.get("reveal"));
-      press(table, model.get("layout") === "table");
-      root.dataset.layout = model.get("layout");
-      line.placeholder = "n_tokens" in names && "direct_speech" in names ? "Filter, such as: n_tokens > 60 and not direct_speech" : "Filter by a condition on columns";
+      root.dataset.layout = c.inTable() ? "table" : "list";
+      line.placeholder = "n_tokens" in s.names && "direct_speech" in s.names ? "Filter, such as: n_tokens > 60 and not direct_speech" : "Filter by a condition on columns";
       count.textContent = `${number(m.n)} of ${number(m.total)}`;
       complain("");
       line.setAttribute("aria-invalid", "false");
@@ -343,6 +340,7 @@ function render({ model, el }) {
       drawBar();
       drawProgress();
       panels.drawFacet();
+      charts?.draw();
       items.draw(); // sets the height
       if (s.index >= 0) items.reach(s.index);
       items.draw();
@@ -358,6 +356,7 @@ function render({ model, el }) {
     passage(m) {
       if (!answered("show")) return;
       if (m.version !== s.version) return;
+      if (m.index !== s.index) s.shown = s.state.reveal; // not chosen in the list
       s.index = m.index;
       s.passage = m.passage;
       s.waiting = false;
@@ -376,6 +375,7 @@ function render({ model, el }) {
         if (row.cells && s.columns.includes("tags")) row.cells[s.columns.indexOf("tags")] = m.tags.join(", ");
       }
       drawBar();
+      charts?.draw();
       items.drawPicking();
       items.draw();
       drawPassage();
@@ -387,6 +387,10 @@ function render({ model, el }) {
     annotating(m) {
       answered("annotate");
       s.annotating = m;
+      if (m.charts && s.charts) {
+        s.charts = m.charts;
+        charts.draw();
+      }
       drawBar();
       drawProgress();
     },
@@ -405,9 +409,14 @@ function render({ model, el }) {
       setTimeout(() => URL.revokeObjectURL(link.href), 1000);
     },
     error(m) {
+      if (m.lane === "query") { // what is refused is not drawn
+        drop(m.lane);
+        forget();
+        line.setAttribute("aria-invalid", String(line.value.trim() !== s.state.where));
+      }
       if (m.lane) answered(m.lane);
-      if (m.lane === "filter") line.setAttribute("aria-invalid", String(line.value.trim() !== s.line));
-      if (m.lane !== "suggest") complain(m.lane === "filter" ? refusal(m.message) : m.message);
+      if (m.lane !== "suggest") complain(m.lane === "query" ? refusal(m.message) : m.message);
+      charts?.draw();
     },
   };
   const listen = (message, buffers) => {
@@ -418,7 +427,7 @@ function render({ model, el }) {
   const sized = new ResizeObserver(() => items.drawSoon());
   model.on("msg:custom", listen);
   sized.observe(list);
-  ask("filter", { type: "open" });
+  ask("query", { type: "open" });
   return () => {
     end();
     sized.disconnect();

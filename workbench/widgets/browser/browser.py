@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -17,7 +16,7 @@ from workbench.analysis.speech import speech
 from workbench.items import notes as remarks
 from workbench.items.items import Item, Items, Span
 from workbench.items.pieces import weighted_pieces
-from workbench.items.query import suggest, word_start
+from workbench.items.query import all_of
 from workbench.items.schema import objects
 from workbench.items.tokens import tokens
 from workbench.render.labels import label
@@ -34,7 +33,8 @@ from workbench.widgets.browser.listing import (
     view_code,
 )
 from workbench.widgets.shared.annotating import AUTO, Annotating, annotations_at_hand
-from workbench.widgets.shared.facets import NO_FILTERS, Filters, item_hits
+from workbench.widgets.shared.list_widget import ListWidget, state_part
+from workbench.widgets.shared.listing import STATE, Listing, clauses, facets_filter
 from workbench.widgets.shared.passages import (
     align_to_items,
     cell_text,
@@ -46,29 +46,34 @@ from workbench.widgets.shared.passages import (
     snippet,
     token_weights,
 )
-from workbench.widgets.shared.widget import (
-    HEAD,
-    RefusedValueError,
-    Widget,
-    closed_on_error,
-    read_assets,
-    render,
-)
+from workbench.widgets.shared.search import item_hits
+from workbench.widgets.shared.widget import HEAD, closed_on_error, read_assets, render
 
 _FIRST_ROWS = 28
 _TABLE_ROWS = 5  # of a static page, in place of one passage
 _AUTOMATIC = f'annotations="{AUTO}"'
+_VIEW: dict[str, Any] = {"table": False, "reveal": False, "attention": ""}
+_FILTERS = ("query", "field", "regex", "where", "sort")
+
+STATE_OF_BROWSER: dict[str, Any] = {**STATE, **_VIEW}
+"""The state of a browser in which all items are listed."""
 
 
-class Browser(Widget):
+class Browser(ListWidget):
     """A widget to browse items; made by :func:`browse`.
 
     Attributes
     ----------
+    state : dict
+        The view as plain values; setting it changes the view, and ``wb.browse(items, **browser.state)`` is
+        the same view again. ``where`` is the filter, clicked or typed, in the language of ``items.query``;
+        ``query`` the text that is searched, in a ``field``, as a regular expression if ``regex``; ``sort``
+        the column; ``current`` the id of the item that is shown; ``table`` whether the list is a table, or
+        its columns; ``reveal`` whether targets are shown from the start; ``attention`` the model whose
+        attention is shown.
     filters : dict
-        What is searched and chosen: ``query``, ``field``, ``regex``, ``facets``, ``where`` (the
-        condition that was typed) and ``sort``. Setting it changes the view;
-        ``wb.browse(items, **browser.filters)`` builds it again.
+        The parts ``query``, ``field``, ``regex``, ``where`` and ``sort`` of the state. What is set may also
+        have ``facets``, choices by column.
     layout : str
         ``list``, or ``table`` for a row of columns an item.
     table_columns : list of str
@@ -87,12 +92,6 @@ class Browser(Widget):
     _verb = "browse"  # of the line of Python that builds the view again
     _esm = read_assets("shared/page.js", "browser/panels.js", "browser/listing.js", "browser/browser.js")
     _css = read_assets("browser/browser.css")
-    filters = traitlets.Dict().tag(sync=True)
-    current_id = traitlets.Unicode("").tag(sync=True)
-    reveal = traitlets.Bool(default_value=False).tag(sync=True)
-    layout = traitlets.Enum(["list", "table"], "list").tag(sync=True)
-    table_columns = traitlets.List(traitlets.Unicode()).tag(sync=True)
-    attention = traitlets.Unicode("").tag(sync=True)
     height = traitlets.Int(620, min=240).tag(sync=True)
 
     @closed_on_error
@@ -102,15 +101,12 @@ class Browser(Widget):
         *,
         annotations: Items | pd.DataFrame | Literal["auto"] | None,
         predictions: Any,
-        filters: Mapping[str, Any],
+        state: Mapping[str, Any],
         ask: Any = None,
-        table: Sequence[str] | bool = False,
         **options: Any,
     ) -> None:
         super().__init__(**options)
-        self._lock = threading.RLock()  # annotations arrive in another thread
         self._items, self._frame, self._asked = items, items.frame, ask
-        self._place = {item_id: row for row, item_id in enumerate(self._frame["item_id"])}
         table_of_models = predictions_table(predictions, items)
         self._predictions = prediction_cells(table_of_models)
         self._outcomes = outcomes(table_of_models, self._frame["item_id"])
@@ -118,46 +114,53 @@ class Browser(Widget):
         texts = dict(zip(self._frame["item_id"], self._frame["text"], strict=True))
         self._notes = remarks.read_notes(self._frame["dataset"].unique().tolist(), texts=texts)
         self._labels: list[str] = []
-        self._version = 0
-        self._applied = NO_FILTERS
-        self._view = np.arange(len(items))
+        self._columns_before: list[str] = []  # of the table, while the list is shown
+        self._waiting: Mapping[str, Any] = {}  # a state that needs columns that are still to come
         self._arguments = ["items"]
         if annotations is not None:
             self._arguments.append(_AUTOMATIC if isinstance(annotations, str) else "annotations")
         if predictions is not None:
             self._arguments.append("predictions=predictions")
         self._annotating = Annotating(items, arrived=self._arrived, changed=self._send_progress)
-        self._waiting: Mapping[str, Any] = {}  # filters by columns that are still to come
         automatic = isinstance(annotations, str)
         if automatic and annotations != AUTO:
             raise DataError(f"annotations are {annotations!r}, expected a DataFrame, {AUTO!r} or None")
         features = (
             annotations_at_hand(items) if automatic else cast("Items | pd.DataFrame | None", annotations)
         )
+        waits = automatic and features is None
         self._load(features)
         try:
-            self._set(filters)
+            self.state = dict(state)
         except DataError:
-            if not automatic or features is not None:
+            if not waits:
                 raise
-            self._waiting = filters
-            self._set(NO_FILTERS)
-        if automatic and features is None:
+            listed_columns(state.get("table", False))
+            self._waiting = state
+            self.state = {}
+        self.observe(self._follow_state, "state")
+        if waits:
             self._annotating.start()
-        if table is not False:
-            self.layout, self.table_columns = "table", [] if table is True else listed_columns(table)
-        self.observe(self._filters_set, "filters")
-        self.observe(lambda _change: self._send_view(), ["layout", "table_columns", "reveal", "attention"])
 
-    @traitlets.validate("table_columns")
-    def _known_columns(self, proposal: Mapping[str, Any]) -> list[str]:
-        """Refuse what is no column; while annotations are still to come, a name may be one of theirs."""
-        names, known = list(dict.fromkeys(proposal["value"])), known_columns(self._filters)
-        unknown = [name for name in names if name not in known]
-        if unknown and (self._annotated or self._annotating.state == "idle"):
-            problem = f"there is no column {unknown[0]!r:.80} to show; known are {', '.join(known)}"
-            raise RefusedValueError(problem)
-        return names
+    def _applied(self, state: Mapping[str, Any]) -> dict[str, Any]:
+        parts = dict(state)
+        if "facets" in parts:
+            parts["where"] = self._with_facets(parts.pop("facets"), str(parts.get("where") or ""))
+        view = {name: parts.pop(name, default) for name, default in _VIEW.items()}
+        view["table"] = self._checked_table(view["table"])
+        view["reveal"], view["attention"] = bool(view["reveal"]), str(view["attention"] or "")
+        return self._listing.apply(parts) | view
+
+    def _with_facets(self, facets: Any, where: str) -> str:
+        chosen = facets_filter(facets or {}, self._listing)
+        return str(all_of([*clauses(chosen), *clauses(where)])) if chosen else where
+
+    def _checked_table(self, table: Any) -> list[str] | bool:
+        """Return the columns of the table, True for the usual ones, or False; DataError for unknown ones."""
+        names, known = list(dict.fromkeys(listed_columns(table))), known_columns(self._listing)
+        if unknown := [name for name in names if name not in known]:
+            raise DataError(f"there is no column {unknown[0]!r:.80} to show; known are {', '.join(known)}")
+        return names or bool(table) or table == []
 
     def _load(self, annotations: Items | pd.DataFrame | None) -> None:
         """Take annotations: columns to show and choose by, and spans to mark."""
@@ -169,7 +172,7 @@ class Browser(Widget):
         self._known = pd.concat([extra, self._annotations], axis=1)
         self._columns = self._known.drop(columns=list(self._marks))
         columns = {str(name): column for name, column in self._columns.items()}
-        self._filters = Filters(self._items, columns | self._outcomes)
+        self._listing = Listing(self._items, columns | self._outcomes)
         self._label()
 
     def _arrived(self, annotations: pd.DataFrame) -> None:
@@ -178,8 +181,10 @@ class Browser(Widget):
             waiting, self._waiting = self._waiting, {}
             if _AUTOMATIC not in self._arguments:
                 self._arguments.insert(1, _AUTOMATIC)
-            self._set(waiting or self._applied)
-            self._send_view()
+            before = self.state
+            self.state = self._applied(waiting or before)
+            if self.state == before:
+                self._send_view()
 
     def close(self) -> None:
         """Close the widget; annotations that are being made are given up."""
@@ -190,31 +195,49 @@ class Browser(Widget):
     # -- state, as Python sees it
 
     @property
-    def selection(self) -> Items:
-        """The items that pass the filters, as they are listed."""
-        if self._applied["sort"]:
-            return Items(self._frame.iloc[self._view].reset_index(drop=True), attrs=self._items.attrs)
-        mask = np.zeros(len(self._items), dtype=bool)
-        mask[self._view] = True
-        return self._items.where(mask)
+    def filters(self) -> dict[str, Any]:
+        """What is searched, chosen and sorted by."""
+        return {name: self.state[name] for name in _FILTERS} | {"facets": {}}
+
+    @filters.setter
+    def filters(self, filters: Mapping[str, Any]) -> None:
+        if unknown := set(filters) - {*_FILTERS, "facets"}:
+            known = ", ".join(_FILTERS)
+            raise DataError(f"there is no filter {min(map(str, unknown))!r}; known are {known}, facets")
+        self.state = self.state | {name: STATE[name] for name in _FILTERS} | dict(filters)
 
     @property
-    def current(self) -> Item | None:
-        """The item that is shown; None where nothing is."""
-        return self._items[self._place[self.current_id]] if self.current_id else None
+    def layout(self) -> str:
+        """Whether the items are a ``list`` or a ``table``."""
+        return "list" if self.state.get("table", False) is False else "table"
 
-    @current.setter
-    def current(self, item: Item | str) -> None:
-        item_id = item.item_id if isinstance(item, Item) else item
-        if item_id not in self._place or self._index(item_id) < 0:
-            raise DataError(f"the item {item_id!r} is not among those shown", remedy="loosen the filters")
-        self.current_id = item_id
-        self._send_view()
+    @layout.setter
+    def layout(self, layout: str) -> None:
+        if layout not in ("list", "table"):
+            raise DataError(f"there is no layout {layout!r:.80}; known are list, table")
+        columns, self._columns_before = self.table_columns, self.table_columns
+        self.state = self.state | {"table": layout == "table" and (columns or True)}
+
+    @property
+    def table_columns(self) -> list[str]:
+        """The columns of the table; empty for the usual ones."""
+        table = self.state["table"]
+        return list(self._columns_before) if table is False else [] if table is True else list(table)
+
+    @table_columns.setter
+    def table_columns(self, names: Sequence[str]) -> None:
+        checked = self._checked_table(names)
+        self._columns_before = [] if isinstance(checked, bool) else checked
+        if self.state["table"] is not False:
+            self.state = self.state | {"table": checked}
+
+    reveal = state_part("reveal", "Whether targets are shown from the start.")
+    attention = state_part("attention", "The model whose attention is shown in the passage.")
 
     def to_frame(self) -> pd.DataFrame:
         """Return the listed items with annotations, tags and notes, one row an item."""
-        frame = self._frame.iloc[self._view].reset_index(drop=True)
-        extra = self._known.iloc[self._view].reset_index(drop=True)
+        frame = self._frame.iloc[self._listing.rows].reset_index(drop=True)
+        extra = self._known.iloc[self._listing.rows].reset_index(drop=True)
         frame = pd.concat([frame, extra.loc[:, ~extra.columns.isin(frame.columns)]], axis=1)
         notes = list(map(self._note, frame["item_id"]))
         return frame.assign(tags=objects([list(n.tags) for n in notes]), note=[n.note for n in notes])
@@ -233,22 +256,21 @@ class Browser(Widget):
 
     def to_html(self, *, limit: int = 200) -> str:
         """Return a page of its own with the first `limit` listed items; targets open on a click."""
-        return HEAD + self._page(self._view[:limit].tolist())
+        return HEAD + self._page(self._listing.rows[:limit].tolist())
 
     def _static(self, most: int) -> str:
-        first = max(0, self._index(self.current_id))
+        rows = self._listing.rows[max(0, self._listing.index(self.current_id)) :]
         if self.layout == "table":
-            return self._page(self._view[first : first + _TABLE_ROWS * most].tolist(), passages=min(most, 1))
-        return self._page(self._view[first : first + most].tolist())
+            return self._page(rows[: _TABLE_ROWS * most].tolist(), passages=min(most, 1))
+        return self._page(rows[:most].tolist())
 
     def _page(self, rows: Sequence[int], *, passages: int | None = None) -> str:
         """Return the page of some rows; of so many of them the passage is shown, by default of all."""
-        condition = self._filters.text(self._applied)
         table = self._static_table(rows) if self.layout == "table" else None
+        shown, total = len(self._listing.rows), len(self._items)
         return static_page(
-            [self._passage(row) for row in rows[:passages]], len(self._view), len(self._items), self._applied,
-            condition, table=table,
-        )  # fmt: skip
+            [self._passage(row) for row in rows[:passages]], shown, total, self.state, table=table
+        )
 
     def _static_table(self, rows: Sequence[int]) -> dict[str, Any]:
         """Return headings, and the id and cells of each row."""
@@ -261,27 +283,6 @@ class Browser(Widget):
 
     # -- what the page asks
 
-    def _on_open(self, message: Mapping[str, Any]) -> None:
-        self._send_view(message.get("lane"))
-
-    def _answer(self, message: Mapping[str, Any]) -> None:
-        with self._lock:
-            super()._answer(message)
-
-    def _on_filter(self, message: Mapping[str, Any]) -> None:
-        filters = message["filters"]
-        if "line" in message:
-            filters = self._filters.typed(message["line"], self._filters.checked(filters))
-        with self.hold_sync():  # the view is what the reader waits for; the traits follow
-            self._set(filters)
-            self._send_view(message.get("lane"))
-
-    def _on_suggest(self, message: Mapping[str, Any]) -> None:
-        text, cursor = message["text"], int(message["cursor"])
-        choices = suggest(text, cursor, self._filters.table)
-        start = word_start(text, cursor)
-        self.send({"type": "suggestions", "text": text, "start": start, "choices": choices})
-
     def _on_annotate(self, _message: Mapping[str, Any]) -> None:
         self._annotating.start()
         self._send_progress()
@@ -291,31 +292,18 @@ class Browser(Widget):
         self.send({"type": "file", "name": name}, [encoded(self.to_frame(), message["kind"])])
 
     def _on_ask(self, message: Mapping[str, Any]) -> None:
-        self._asked.put(self._items[self._place[message["id"]]])
+        self._asked.put(self._items[self._listing.place(message["id"])])
         self.send({"type": "asked", "id": message["id"]})
-
-    def _on_rows(self, message: Mapping[str, Any]) -> None:
-        start = max(0, int(message["start"]))
-        rows = self._rows(start, int(message["end"])) if message["version"] == self._version else []
-        self.send({"type": "rows", "version": self._version, "start": start, "rows": rows})
-
-    def _on_show(self, message: Mapping[str, Any]) -> None:
-        index = int(message["index"])
-        if message["version"] != self._version or not 0 <= index < len(self._view):
-            self.send({"type": "passage", "version": -1, "index": index, "passage": None})
-            return
-        passage = self._passage(int(self._view[index]))
-        self.send({"type": "passage", "version": self._version, "index": index, "passage": passage})
-        self.current_id = passage["id"]
 
     def _on_tags(self, message: Mapping[str, Any]) -> None:
         self._mark(message["id"], tags=message["tags"])
 
     def _on_tag(self, message: Mapping[str, Any]) -> None:
         """Put tags on all rows of some ranges of the list; without ``on``, take off what all of them have."""
-        if message["version"] != self._version:
+        if message["version"] != self._listing.version:
             raise DataError("the list has changed since items were selected", remedy="select them again")
-        picked = [self._items[int(row)] for start, end in message["ranges"] for row in self._view[start:end]]
+        rows = [row for start, end in message["ranges"] for row in self._listing.rows[start:end].tolist()]
+        picked = [self._items[row] for row in rows]
         tags = [tag for text in message["tags"] if (tag := text.strip())]
         old = {item.item_id: self._note(item.item_id).tags for item in picked}
         take = not message.get("on") and all(set(tags) <= set(there) for there in old.values())
@@ -324,7 +312,6 @@ class Browser(Widget):
         }
         self._write(picked, {item_id: {"tags": row} for item_id, row in new.items()})
         self._label()
-        _, self._described = self._filters.apply(self._applied)
         self._send_view(message.get("lane"))
 
     def _on_note(self, message: Mapping[str, Any]) -> None:
@@ -332,62 +319,42 @@ class Browser(Widget):
 
     # -- how it is answered
 
-    def _set(self, filters: Mapping[str, Any]) -> None:
-        checked = self._filters.checked(filters)
-        mask, self._described = self._filters.apply(checked)
-        order = self._filters.order(checked["sort"])
-        self._view = order[mask[order]]
-        self._index_of = np.full(len(self._items), -1)
-        self._index_of[self._view] = np.arange(len(self._view))
-        self._version += 1
-        self._applied = checked
-        if self._index(self.current_id) < 0:
-            self.current_id = self._frame["item_id"].iloc[self._view[0]] if len(self._view) else ""
-        self.filters = checked
-
-    def _filters_set(self, change: Mapping[str, Any]) -> None:
-        if change["new"] == self._applied:
-            return
-        with self._lock:
-            try:
-                self._set(change["new"])
-            except Exception:
-                self.filters = self._applied
-                raise
-            self._send_view()
-
-    def _index(self, item_id: str) -> int:
-        row = self._place.get(item_id)
-        return -1 if row is None else int(self._index_of[row])
-
     def _send_progress(self) -> None:
-        self.send({"type": "annotating", **self._annotating.describe()})
+        self.send(self._progress())
 
-    def _send_view(self, lane: str | None = None) -> None:
-        index = self._index(self.current_id)
+    def _progress(self) -> dict[str, Any]:
+        return {"type": "annotating", **self._annotating.describe()}
+
+    def _view(self) -> dict[str, Any]:
+        """Return the view as the page draws it: no more than the rows in sight and one passage."""
+        listing = self._listing
+        index = listing.index(self.current_id)
         start = max(0, index - _FIRST_ROWS // 2)
-        passage = self._passage(int(self._view[index])) if index >= 0 else None
         self._shown_columns = self._columns_shown()
-        titles = {name: column_title(name) for name in known_columns(self._filters)}
-        names = {name: label(name) for name in self._filters.sortable}
-        condition = self._filters.text(self._applied)
-        self.send(
-            {
-                "type": "view", "lane": lane, "version": self._version,
-                "n": len(self._view), "total": len(self._items),
-                "filters": self._applied, "line": condition,
-                "facets": self._described, "labels": self._labels,
-                "columns": self._shown_columns, "names": names, "titles": titles,
-                "code": view_code(self._verb, self._code_arguments(), self._applied, condition),
-                "asks": self._asked is not None,
-                "annotating": None if self._annotated else self._annotating.describe(),
-                "index": index, "start": start, "rows": self._rows(start, start + _FIRST_ROWS),
-                "passage": passage,
-            }
-        )  # fmt: skip
+        return {
+            "type": "view", "version": listing.version, "n": len(listing.rows), "total": len(self._items),
+            "state": self.state, "words": listing.words(), "facets": self._facets(), "labels": self._labels,
+            "columns": self._shown_columns, "names": {name: label(name) for name in listing.sortable},
+            "titles": {name: column_title(name) for name in known_columns(listing)}, "code": self.code,
+            "asks": self._asked is not None,
+            "annotating": None if self._annotated else self._annotating.describe(),
+            "index": index, "start": start, "rows": self._rows(start, start + _FIRST_ROWS),
+            "passage": self._passage(int(listing.rows[index])) if index >= 0 else None,
+        }  # fmt: skip
+
+    def _facets(self) -> dict[str, Any]:
+        return {name: self._listing.describe(name) for name in self._listing.facets}
+
+    @property
+    def code(self) -> str:
+        """The line of Python that builds the view again."""
+        state = dict(self.state)
+        if self._listing.index(state["current"]) <= 0:
+            state["current"] = ""
+        return view_code(self._verb, self._arguments, state, STATE_OF_BROWSER)
 
     def _rows(self, start: int, end: int) -> list[dict[str, Any]]:
-        return [self._row(int(row)) for row in self._view[start : max(start, end)]]
+        return [self._row(int(row)) for row in self._listing.rows[start : max(start, end)]]
 
     def _row(self, row: int) -> dict[str, Any]:
         item = self._items[row]
@@ -398,22 +365,16 @@ class Browser(Widget):
         return shown | {"text": self._snippet(item)}
 
     def _snippet(self, item: Item) -> tuple[str, str, str]:
-        spans = item_hits(item, self._applied)
+        spans = item_hits(item, self.state)
         return snippet(item, spans[0] if spans else None)
 
     def _cells(self, row: int, columns: Sequence[str]) -> list[str]:
         passage = "".join(self._snippet(self._items[row])) if PASSAGE in columns else ""
-        return table_cells(self._filters.table, row, columns, passage=passage, reveal=self.reveal)
+        return table_cells(self._listing.table, row, columns, passage=passage, reveal=self.reveal)
 
     def _columns_shown(self) -> list[str]:
-        return table_columns(
-            self._filters, self._applied["sort"], chosen=self.table_columns, extra=map(str, self._items.extra)
-        )
-
-    def _code_arguments(self) -> list[str]:
-        """Return the arguments of the line that builds this view again, but for the filters."""
-        table = f"table={self.table_columns or True!r}"
-        return self._arguments + [table] * (self.layout == "table")
+        sort, extra = self.state["sort"], map(str, self._items.extra)
+        return table_columns(self._listing, sort, chosen=self.table_columns, extra=extra)
 
     def _note(self, item_id: str) -> remarks.Note:
         return self._notes.get(item_id, remarks.Note(item_id))
@@ -423,7 +384,7 @@ class Browser(Widget):
         spans = {
             "m": self._spans("mentions", row, mentions),
             "s": self._spans("speech", row, speech),
-            "h": item_hits(item, self._applied),
+            "h": item_hits(item, self.state),
         }
         weights = self._weights.get(item.item_id, {})
         chosen = weights.get(self.attention)
@@ -450,14 +411,13 @@ class Browser(Widget):
         return find(self._items[row]) if known is None else known
 
     def _mark(self, item_id: str, **change: Any) -> None:
-        self._write([self._items[self._place[item_id]]], {item_id: change})
+        self._write([self._items[self._listing.place(item_id)]], {item_id: change})
         note = self._note(item_id)
         self._label()
-        _, self._described = self._filters.apply(self._applied)
         self.send(
             {
                 "type": "marked", "id": item_id, "tags": note.tags, "note": note.note,
-                "facets": self._described, "labels": self._labels,
+                "facets": self._facets(), "labels": self._labels,
             }
         )  # fmt: skip
 
@@ -469,7 +429,7 @@ class Browser(Widget):
 
     def _label(self) -> None:
         rows = [self._notes[i].tags if i in self._notes else () for i in self._frame["item_id"]]
-        self._filters.set_tags(rows)
+        self._listing.set_tags(rows)
         counts = Counter(tag for row in rows for tag in row)
         known = [tag for tag in self._labels if tag in counts]  # their numbers stay while one works
         self._labels = known + sorted(set(counts) - set(known), key=lambda tag: (-counts[tag], tag))
@@ -479,35 +439,33 @@ def static_page(
     passages: Sequence[Mapping[str, Any]],
     shown: int,
     total: int,
-    filters: Mapping[str, Any],
-    condition: str = "",
+    state: Mapping[str, Any],
     *,
     table: Mapping[str, Any] | None = None,
 ) -> str:
     """Return passages, as the page gets them, as HTML that stands by itself, everything from data escaped.
 
-    So many items are listed (`shown`) of `total` under these filters; `condition` is what was chosen. Before
-    the passages stands a `table` of them: ``heads``, and ``rows`` of an id and cells.
+    So many items are listed (`shown`) of `total` in this state. Before the passages stands a `table` of
+    them: ``heads``, and ``rows`` of an id and cells.
     """
     counts = f"{shown:,} of {total:,} items"
     n = len(table["rows"]) if table else len(passages)
     if n < shown:
         first = f"first {n:,} of {shown:,}"
         counts = f"{first} items" if shown == total else f"{first} matches ({total:,} in total)"
-    search = f"{filters['field']} matches “{filters['query']}”" if filters.get("query") else ""
-    order = f"sorted by {label(filters['sort'].removeprefix('-'))}" if filters.get("sort") else ""
-    order += ", descending" if order and filters["sort"].startswith("-") else ""
-    summary = "; ".join(filter(None, [counts, search, condition, order]))
+    search = f"{state['field']} matches “{state['query']}”" if state.get("query") else ""
+    order = f"sorted by {label(state['sort'].removeprefix('-'))}" if state.get("sort") else ""
+    order += ", descending" if order and state["sort"].startswith("-") else ""
+    summary = "; ".join(filter(None, [counts, search, state.get("where"), order]))
     return render("browser/static.html", summary=summary, passages=passages, table=table)
 
 
 def listed_columns(names: Any) -> list[str]:
-    """Return names of columns as a list, or raise DataError."""
-    if (
-        isinstance(names, str)
-        or not isinstance(names, Sequence)
-        or not all(isinstance(n, str) for n in names)
-    ):
+    """Return names of columns as a list, none for a truth value; DataError for anything else."""
+    if isinstance(names, bool):
+        return []
+    listed = isinstance(names, Sequence) and not isinstance(names, str)
+    if not listed or not all(isinstance(name, str) for name in names):
         raise DataError(
             f"the columns of the table are {names!r:.80}, expected names",
             remedy='such as ["passage", "tags"]',
@@ -526,9 +484,11 @@ def browse(
     facets: Mapping[str, Any] | None = None,
     where: str = "",
     sort: str = "",
+    current: str = "",
     table: Sequence[str] | bool = False,
     ask: Any = None,
     reveal: bool = False,
+    attention: str = "",
     height: int = 620,
 ) -> Browser:
     """Browse items in JupyterLab: search, filter, sort, read, tag.
@@ -557,6 +517,8 @@ def browse(
         ``"target_class = CN and mention_distance > 40 and not direct_speech"``.
     sort : str
         Column to sort by; ``"-n_tokens"`` sorts in descending order. Missing values come last.
+    current : str
+        Id of the item to show; by default the first.
     table : sequence of str or bool, default False
         Columns to show as a table in place of the list: ``["passage", "genre", "tags"]``; True for the
         usual ones. "Columns" above the table chooses others.
@@ -564,12 +526,16 @@ def browse(
         What ``wb.ask`` returned: the button "Ask about this" puts the item into it.
     reveal : bool
         Show the targets from the start.
+    attention : str
+        Model whose attention is shown in the passage, where the predictions have it.
     height : int
         Height of the widget in px.
 
     Returns
     -------
     Browser
+        With ``state``, ``selection`` (Items), ``current``, ``to_frame()``, ``export()`` and ``to_html()``:
+        ``wb.browse(items, **browser.state)`` is the same view again.
 
     Raises
     ------
@@ -584,10 +550,10 @@ def browse(
     >>> browser.close()
     """
     check_items(items, "browse")
-    filters = {
-        "query": query, "field": field, "regex": regex, "facets": facets or {}, "where": where, "sort": sort,
+    state = {
+        "query": query, "field": field, "regex": regex, "facets": facets, "where": where, "sort": sort,
+        "current": current, "table": table, "reveal": reveal, "attention": attention,
     }  # fmt: skip
     return Browser(
-        items, annotations=annotations, predictions=predictions, filters=filters, ask=ask, table=table,
-        reveal=reveal, height=height,
-    )  # fmt: skip
+        items, annotations=annotations, predictions=predictions, state=state, ask=ask, height=height
+    )

@@ -6,7 +6,7 @@ const LEAST = { passage: 170, tags: 70, other: 62, id: 64 }; // width of a colum
 const SHARE = { passage: 3.4, id: 1.3 }; // of the room that is left
 
 function listingOf(c) {
-  const { s, uid, model } = c;
+  const { s, uid } = c;
   const spacer = h("div", { class: "wb-spacer", role: "presentation" });
   const list = h("div", {
     class: "wb-list", role: "listbox", tabindex: 0, "aria-label": "Items", "aria-multiselectable": "true", onscroll: () => { head.scrollLeft = list.scrollLeft; drawSoon(); },
@@ -15,7 +15,7 @@ function listingOf(c) {
   const picking = h("div", { class: "wb-picking", role: "status", hidden: true });
   const tools = h("div", { class: "wb-tools", hidden: true }, c.columnsButton);
   const node = h("div", { class: "wb-left" }, tools, head, list, picking);
-  const height = () => ROW[model.get("layout")];
+  const height = () => ROW[c.inTable() ? "table" : "list"];
   let anchor = 0; // where a selection with Shift begins
 
   let drawing = false;
@@ -25,8 +25,8 @@ function listingOf(c) {
     requestAnimationFrame(() => { drawing = false; draw(); });
   }
   function drawHead() {
-    const table = model.get("layout") === "table";
-    const sort = s.filters?.sort ?? "";
+    const table = c.inTable();
+    const sort = s.state.sort ?? "";
     head.hidden = tools.hidden = !table;
     if (!table) {
       spacer.style.minWidth = "";
@@ -42,7 +42,7 @@ function listingOf(c) {
       const next = on && !sort.startsWith("-") ? `-${name}` : on ? "" : name;
       if (!(name in s.names)) return h("span", { class: "wb-head-name", title: s.titles[name] }, s.titles[name]); // it has no order
       return h("button", {
-        type: "button", class: on ? "wb-on" : "", "data-name": name, title: `${s.names[name]} (${name}): sort`, onclick: () => c.sortBy(next),
+        type: "button", class: on ? "wb-on" : "", "data-name": name, title: `${s.names[name]} (${name}): sort`, onclick: () => c.change({ sort: next }),
       }, h("span", {}, s.names[name]), on && h("span", { class: "wb-way", "aria-label": sort.startsWith("-") ? "descending" : "ascending" }, sort.startsWith("-") ? "▼" : "▲"));
     }));
     if (focused) head.querySelector(`[data-name="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
@@ -95,7 +95,7 @@ function listingOf(c) {
   function select(index) {
     if (!s.n) return;
     s.index = Math.min(Math.max(index, 0), s.n - 1);
-    s.shown = model.get("reveal");
+    s.shown = s.state.reveal;
     s.waiting = true;
     reach(s.index);
     draw();

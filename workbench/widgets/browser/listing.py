@@ -13,7 +13,7 @@ from workbench.items.items import json_cell
 from workbench.render.labels import label
 from workbench.storage.errors import DataError
 from workbench.storage.spreadsheet import Formulas, spreadsheet_safe
-from workbench.widgets.shared.facets import ITEM_FACETS, NO_FILTERS, TAGS, Filters
+from workbench.widgets.shared.listing import ITEM_FACETS, TAGS, Listing
 from workbench.widgets.shared.passages import BLANK_MARK, cell_text
 
 PASSAGE = "passage"
@@ -33,24 +33,24 @@ def column_title(name: str) -> str:
     return "Passage" if name == PASSAGE else label(name)
 
 
-def known_columns(filters: Filters) -> list[str]:
+def known_columns(listing: Listing) -> list[str]:
     """Return the names of all columns that the table view can show beside the item's id."""
-    others = [str(name) for name in filters.table if name not in ("item_id", TAGS)]
+    others = [str(name) for name in listing.table if name not in ("item_id", TAGS)]
     return list(dict.fromkeys([PASSAGE, *others, TAGS]))
 
 
 def table_columns(
-    filters: Filters, sort: str, *, chosen: Sequence[str] = (), extra: Iterable[str] = ()
+    listing: Listing, sort: str, *, chosen: Sequence[str] = (), extra: Iterable[str] = ()
 ) -> list[str]:
     """Return the columns of the table view: those chosen, and the one it is sorted by.
 
     Where none is chosen, they are the passage, the user's own (`extra`), the usual ones, and the tags.
     """
-    known = known_columns(filters)
+    known = known_columns(listing)
     columns = [name for name in dict.fromkeys(chosen) if name in known]
     if not columns:
-        there = {name for name in filters.sortable if name == "answer" or name in filters.facets}
-        others = [name for name in filters.sortable if name in there - set(ITEM_FACETS)]
+        there = {name for name in listing.sortable if name == "answer" or name in listing.facets}
+        others = [name for name in listing.sortable if name in there - set(ITEM_FACETS)]
         first = [name for name in extra if name in known]
         usual = [name for name in (*_FIRST, *_LATER, *others) if name in there and name not in (*first, TAGS)]
         columns = [PASSAGE, *list(dict.fromkeys([*first, *usual]))[:_MOST], TAGS]
@@ -84,15 +84,11 @@ def encoded(frame: pd.DataFrame, kind: str, *, formulas: Formulas = "keep") -> b
     return out.getvalue()
 
 
-def view_code(verb: str, arguments: Sequence[str], filters: Mapping[str, Any], condition: str) -> str:
-    """Return the line of Python that lists the same items: ``wb.browse(items, where="n_tokens > 60")``."""
-    values = {**filters, "where": condition, "facets": {}}
-    changed = {name: value for name, value in values.items() if value != NO_FILTERS[name]}
-    parts = [*arguments]
-    parts += [
-        f"{name}={_literal(value)}" for name, value in changed.items() if filters["query"] or name != "field"
-    ]
-    return f"wb.{verb}({', '.join(parts)})"
+def view_code(verb: str, arguments: Sequence[str], state: Mapping[str, Any], empty: Mapping[str, Any]) -> str:
+    """Return the line of Python that builds a view again: ``wb.browse(items, where="n_tokens > 60")``."""
+    changed = {name: value for name, value in state.items() if value != empty[name]}
+    parts = [f"{name}={_literal(value)}" for name, value in changed.items()]
+    return f"wb.{verb}({', '.join([*arguments, *parts])})"
 
 
 def _literal(value: Any) -> str:

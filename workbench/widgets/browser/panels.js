@@ -19,16 +19,13 @@ const KEYS = [
 const FORMATS = { csv: "CSV", jsonl: "JSON Lines", parquet: "Parquet" };
 
 const plain = (x) => (Number.isInteger(x) ? String(x) : String(Number(x.toPrecision(4))));
-const valuesOf = (choice) => choice?.not ?? choice ?? [];
+/** The value that a bin stands for, as a filter names it. */
+const valueOf = (key) => key.replace(/^is:/, "");
 
-/** Words for what is chosen of a facet. */
-function choiceText(facet, choice) {
-  const values = valuesOf(choice);
-  const [low, high] = values;
-  const missing = facet.kind === "number" && values.length === 1;
-  const text = facet.kind !== "number" ? values.join(", ") : missing ? facet.missing_label
-    : low === null ? `≤ ${plain(high)}` : high === null ? `≥ ${plain(low)}` : `${plain(low)}–${plain(high)}`;
-  return choice?.not ? `not ${text}` : text;
+/** The number of the bin of a plot that the pointer is over. */
+function binUnder(plot, n, e) {
+  const box = plot.getBoundingClientRect();
+  return Math.max(0, Math.min(n - 1, Math.floor(((e.clientX - box.left) / box.width) * n)));
 }
 
 function panelsOf(c) {
@@ -83,7 +80,7 @@ function panelsOf(c) {
 
   // ---- a facet
   function facet(name) {
-    s.excluding = Boolean(s.filters?.facets?.[name]?.not);
+    s.excluding = s.facets[name].excluded;
     open(name, `Filter by ${s.facets[name].label}`, () => facetButton(name));
     drawFacet();
     place();
@@ -94,104 +91,91 @@ function panelsOf(c) {
     const name = s.open;
     const made = s.facets[name];
     if (!made) return;
-    const chosen = valuesOf(s.filters?.facets?.[name]);
-    const choose = (values) => c.choose(name, values && values.length && s.excluding ? { not: values } : values);
+    const { keys, range } = c.chosen(name);
+    const choose = (choice) => c.choose(name, choice && { ...choice, exclude: s.excluding });
     const exclude = button("Exclude", () => {
       s.excluding = !s.excluding;
-      choose(valuesOf(s.filters?.facets?.[name]));
+      choose(range ? { range } : keys.length ? { keys } : null);
       drawFacet();
     }, { "aria-pressed": String(s.excluding), title: "List the items that are not as chosen here", class: "wb-button wb-exclude" });
     const head = h("div", { class: "wb-panel-head" }, h("b", { title: made.tooltip }, made.unit ? `${made.label} (${made.unit})` : made.label),
       exclude, button("Clear", () => { s.excluding = false; c.choose(name, null); drawFacet(); }), button("Close", () => closeTo(facetButton(name))));
     const focus = node.contains(document.activeElement) ? document.activeElement.dataset.value ?? document.activeElement.className : null;
-    if (made.kind === "number") drawNumber(name, made, chosen, choose, head);
-    else drawChoices(name, made, chosen, choose, head);
+    if (made.kind === "numbers") drawNumber(name, made, keys, range ?? [null, null], choose, head);
+    else drawChoices(name, made, keys, choose, head);
     node.dataset.facet = name;
     if (focus && !node.contains(document.activeElement)) [...node.querySelectorAll("button, input")].find((n) => (n.dataset.value ?? n.className) === focus)?.focus({ preventScroll: true });
   }
-  function chip(value, label, n, chosen, choose) {
-    const pressed = chosen.includes(value);
+  function chip([key, label, , n], keys, choose) {
+    const pressed = keys.includes(key);
+    const next = pressed ? keys.filter((other) => other !== key) : [...keys, key];
     return h("button", {
-      class: "wb-chip", type: "button", "data-value": label, "aria-pressed": String(pressed),
-      onclick: () => choose(pressed ? chosen.filter((v) => v !== value) : [...chosen, value]),
+      class: "wb-chip", type: "button", "data-value": valueOf(key), "aria-pressed": String(pressed), onclick: () => choose(next.length ? { keys: next } : null),
     }, label, h("span", { class: "wb-n" }, number(n)));
   }
-  function drawChoices(name, made, chosen, choose, head) {
+  function drawChoices(name, made, keys, choose, head) {
     const typed = node.dataset.facet === name ? node.querySelector(".wb-find")?.value ?? "" : "";
     const chips = h("div", { class: "wb-chips" });
-    const draw = (text) => chips.replaceChildren(...made.choices
-      .filter(([value]) => value.toLowerCase().includes(text.toLowerCase()))
-      .map(([value, n]) => chip(value, value, n, chosen, choose)));
+    const all = [...made.bins, ...(made.null ? [made.null] : [])];
+    const draw = (text) => chips.replaceChildren(...all
+      .filter(([key, label]) => `${valueOf(key)} ${label}`.toLowerCase().includes(text.toLowerCase()))
+      .map((bin) => chip(bin, keys, choose)));
     draw(typed);
-    const find = made.choices.length > 12
-      && h("input", { class: "wb-find", type: "search", value: typed, placeholder: `Find among ${made.choices.length}`, "aria-label": `Find in ${made.label}`, oninput: (e) => draw(e.target.value) });
+    const find = all.length > 12
+      && h("input", { class: "wb-find", type: "search", value: typed, placeholder: `Find among ${all.length}`, "aria-label": `Find in ${made.label}`, oninput: (e) => draw(e.target.value) });
     const scroll = node.scrollTop;
     fill(node, head, find, chips, made.more > 0 && h("div", { class: "wb-hint" }, `${number(made.more)} rarer values are not listed`));
     node.scrollTop = scroll;
   }
-  function drawNumber(name, made, chosen, choose, head) {
-    const range = chosen.length === 2 ? chosen : [null, null];
-    const missing = made.missing !== null && h("div", { class: "wb-chips" },
-      chip(null, made.missing_label, made.missing, chosen.length === 1 ? [null] : [], (values) => choose(values.length ? [null] : null)));
+  function drawNumber(name, made, keys, range, choose, head) {
+    const missing = made.null && h("div", { class: "wb-chips" }, chip(made.null, keys.filter((key) => key === "null"), choose));
     if (node.dataset.facet === name && node.querySelector(".wb-range")) { // the boxes keep what is being typed
       node.querySelector(".wb-panel-head").replaceWith(head);
-      node.querySelector(".wb-bars").replaceChildren(...bars(made, chosen));
+      node.querySelector(".wb-bars").replaceChildren(...bars(made, keys));
       node.querySelectorAll(".wb-range input").forEach((box, end) => { if (box !== document.activeElement) box.value = range[end] ?? ""; });
       if (missing) node.querySelector(".wb-chips").replaceWith(missing);
       return;
     }
+    const edges = [made.starts[0], made.ends.at(-1)];
     const ends = [0, 1].map((end) => h("input", {
-      type: "number", step: "any", value: range[end] ?? "", placeholder: made.low === null ? "" : plain(end ? made.high : made.low),
+      type: "number", step: "any", value: range[end] ?? "", placeholder: edges[end] === null ? "" : plain(edges[end]),
       "aria-label": end ? `${made.label}, at most` : `${made.label}, at least`, oninput: () => {
         const values = ends.map((box) => (box.value === "" ? null : Number(box.value)));
-        choose(values.every((value) => value === null) ? null : values);
+        choose(values.every((value) => value === null) ? null : { range: values });
       },
     }));
-    const plot = h("div", { class: "wb-bars", title: "Drag over the bars to choose a range" }, ...bars(made, chosen));
-    brush(plot, () => s.facets[name], choose);
+    const plot = h("div", { class: "wb-bars", title: "Drag over the bars to choose a range" }, ...bars(made, keys));
+    brush(plot, () => s.facets[name].bins.length, (first, last) => {
+      choose({ keys: s.facets[name].bins.slice(first, last + 1).map(([key]) => key) });
+      drawFacet();
+    });
     fill(node, head, plot, h("div", { class: "wb-range" }, ends[0], h("span", {}, "to"), ends[1]),
       h("div", { class: "wb-hint" }, "Drag over the bars, or type the ends."), missing);
   }
-  const binWidth = (made) => (made.high - made.low || 1) / made.bars.length;
-  function bars(made, chosen) {
-    const most = Math.max(1, ...made.bars);
-    const width = binWidth(made);
-    return made.bars.map((n, i) => {
-      const low = made.low + i * width;
-      const inside = chosen.length !== 1 && (chosen[0] ?? -Infinity) <= low + width && (chosen[1] ?? Infinity) >= low;
-      const bar = h("span", { class: inside ? "wb-bar wb-in" : "wb-bar", title: `${plain(low)}–${plain(low + width)}: ${number(n)}` });
+  function bars(made, keys) {
+    const most = Math.max(1, ...made.bins.map(([, , , n]) => n));
+    return made.bins.map(([key, label, , n]) => {
+      const bar = h("span", { class: !keys.length || keys.includes(key) ? "wb-bar wb-in" : "wb-bar", title: `${label}: ${number(n)}` });
       bar.style.height = `${n ? Math.max(6, (100 * n) / most) : 0}%`;
       return bar;
     });
   }
-  /** Choose the range of the bins that the pointer is dragged over; a click chooses one bin. */
-  function brush(plot, facetOf, choose) {
+  /** Choose the bins that the pointer is dragged over; a click chooses one bin. */
+  function brush(plot, count, take) {
     let held = null; // bins where the drag began and where it is
-    const under = (e) => {
-      const box = plot.getBoundingClientRect();
-      const n = facetOf().bars.length;
-      return Math.max(0, Math.min(n - 1, Math.floor(((e.clientX - box.left) / box.width) * n)));
-    };
-    const take = () => {
-      const made = facetOf();
-      const [first, last] = held[0] < held[1] ? held : [held[1], held[0]];
-      const at = (i) => Number((made.low + i * binWidth(made)).toPrecision(12));
-      const end = last === made.bars.length - 1 ? made.high : made.whole ? Math.ceil(at(last + 1)) - 1 : at(last + 1);
-      const low = made.whole ? Math.ceil(at(first)) : at(first);
-      choose([low, Math.max(low, end)]);
-      drawFacet();
-    };
+    const under = (e) => binUnder(plot, count(), e);
+    const taken = () => take(Math.min(...held), Math.max(...held));
     plot.addEventListener("pointerdown", (e) => {
-      if (e.button !== 0 || !facetOf().bars.length) return;
+      if (e.button !== 0 || !count()) return;
       e.preventDefault(); // no text is selected
       plot.setPointerCapture(e.pointerId);
       held = [under(e), under(e)];
-      take();
+      taken();
     });
     plot.addEventListener("pointermove", (e) => {
       if (!held || under(e) === held[1]) return;
       held[1] = under(e);
-      take();
+      taken();
     });
     for (const end of ["pointerup", "pointercancel"]) plot.addEventListener(end, () => { held = null; });
   }
@@ -237,12 +221,9 @@ function panelsOf(c) {
     box.select();
   }
   function columns() {
-    if (c.model.get("layout") !== "table") return;
+    if (!c.inTable()) return;
     const boxes = Object.entries(s.titles).map(([name, title]) => h("input", { type: "checkbox", value: name, "aria-label": title, onchange: () => take() }));
-    const show = (names) => {
-      c.model.set("table_columns", names);
-      c.model.save_changes();
-    };
+    const show = (names) => c.change({ table: names.length ? names : true });
     const draw = () => boxes.forEach((box) => { box.checked = s.columns.includes(box.value); });
     function take() { // what is added comes last
       const on = boxes.filter((box) => box.checked).map((box) => box.value);

@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from workbench.analysis.binning import Mask
 from workbench.evaluation.comparison import OUTCOMES, Comparison
 from workbench.items.cells import check_encodable
 from workbench.items.query import parse
 from workbench.storage.errors import DataError
-from workbench.widgets.shared.facets import NO_FILTERS, Filters, Mask
+from workbench.widgets.shared.listing import STATE
+from workbench.widgets.shared.search import TextSearch
 
 Rows = npt.NDArray[np.int64]
 
@@ -34,7 +36,7 @@ class Selector:
 
     def __init__(self, comparison: Comparison) -> None:
         self.comparison = comparison
-        self._search: Filters | None = None
+        self._search: TextSearch | None = None
         self._masks: dict[str, dict[str, Mask]] = {}
         self._last: tuple[str, Mask] | None = None
 
@@ -170,7 +172,7 @@ class Selector:
     def prepare(self) -> None:
         """Make what the first search needs."""
         if self._search is None:
-            self._search = Filters(self.comparison.items, {})
+            self._search = TextSearch(self.comparison.items)
 
     def _weight(self, chosen: Mapping[str, Any]) -> npt.NDArray[np.float64]:
         """Return what the list is sorted by, least first, NaN last."""
@@ -193,7 +195,7 @@ class Selector:
             return np.ones(self.comparison.n, dtype=bool)
         self.prepare()
         assert self._search is not None  # noqa: S101 - made in the line above
-        return self._search.mask(NO_FILTERS | {"query": query})
+        return self._search.mask(STATE | {"query": query})
 
     def _typed(self, where: str) -> Mask:
         """Return the items that pass a typed filter, see `workbench.items.query`."""

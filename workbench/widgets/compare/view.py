@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from workbench.analysis.binning import Mask
 from workbench.analysis.mentions import mentions
 from workbench.analysis.proportions import wilson
 from workbench.evaluation.comparison import OUTCOMES, Comparison
@@ -23,7 +24,7 @@ from workbench.items.tokens import tokens
 from workbench.render.labels import column_label, label
 from workbench.runs.measures import SHOWN, Measure
 from workbench.widgets.compare.selector import Selector
-from workbench.widgets.shared.facets import NO_FILTERS, Mask, item_hits
+from workbench.widgets.shared.listing import STATE
 from workbench.widgets.shared.passages import (
     BLANK_MARK,
     align_to_items,
@@ -33,6 +34,7 @@ from workbench.widgets.shared.passages import (
     text_and_spans,
     words_around,
 )
+from workbench.widgets.shared.search import item_hits
 
 _FIRST_ROWS = 28
 _TOP = (
@@ -386,7 +388,7 @@ def item_row(
     comparison: Comparison, place: int, shown: Sequence[int], item: Item, query: str
 ) -> dict[str, Any]:
     """Return what a row of the list shows: text before, inside and after what stands out, and the marks."""
-    spans = item_hits(item, NO_FILTERS | {"query": query})
+    spans = item_hits(item, STATE | {"query": query})
     if spans:
         before, inside, after = snippet(item, spans[0])
     else:
@@ -414,7 +416,7 @@ def passage_view(
     weighted = any(model["attention"] for model in answers) and len(cut.words) <= _MOST_WEIGHTS
     marks: dict[str, Sequence[Span]] = {
         "m": mentions(item),
-        "h": item_hits(item, NO_FILTERS | {"query": query}),
+        "h": item_hits(item, STATE | {"query": query}),
     }
     if weighted:
         marks |= {chr(_WEIGHTS + at): [span] for at, span in enumerate(cut.spans) if span[1] > span[0]}

@@ -1,0 +1,149 @@
+"""The base of widgets that list items: one state, and the messages between list and page."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+import traitlets
+
+from workbench.items.items import Item, Items
+from workbench.items.query import suggest, word_start
+from workbench.widgets.shared.listing import Listing
+from workbench.widgets.shared.widget import Widget
+
+
+def state_part(name: str, doc: str) -> Any:
+    """Return an attribute of a widget that is one part of its ``state``."""
+
+    def get(widget: Any) -> Any:
+        return widget.state[name]
+
+    def put(widget: Any, value: Any) -> None:
+        widget.state = widget.state | {name: value}
+
+    return property(get, put, doc=doc)
+
+
+class ListWidget(Widget):
+    """A widget that lists items under one state.
+
+    A page changes the state by messages ``query``, with parts of the `state` and choices of columns, and is
+    answered with a ``view``: the state, what follows from it, and the rows in sight. It asks for further
+    ``rows``, and to ``show`` the item at a place of the list.
+
+    Attributes
+    ----------
+    state : dict
+        The view as plain values; setting it changes the view.
+    selection : Items
+        The items that are listed, in their order.
+    current : Item or None
+        The one that is shown; an id or an Item can be assigned.
+    """
+
+    state = traitlets.Dict()
+    current_id = state_part("current", "The id of the item that is shown.")
+    _listing: Listing
+    _lane: str | None = None  # of the request that is being answered
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._lock = threading.RLock()  # annotations arrive in another thread
+
+    @traitlets.validate("state")
+    def _valid_state(self, proposal: Mapping[str, Any]) -> dict[str, Any]:
+        with self._lock:
+            return self._applied(proposal["value"])
+
+    def _applied(self, state: Mapping[str, Any]) -> dict[str, Any]:
+        """Put a state in place of the one before, and return it with all its parts, or raise DataError."""
+        return self._listing.apply(state)
+
+    def _follow_state(self, change: Mapping[str, Any]) -> None:
+        """Tell the page of a state that was set."""
+        with self._lock:
+            before, now = change["old"], change["new"]
+            if {**before, "current": ""} == {**now, "current": ""}:
+                self._send_passage()
+            else:
+                self._send_view()
+
+    @property
+    def selection(self) -> Items:
+        """The items that pass the filters, as they are listed."""
+        return self._listing.selection
+
+    @property
+    def current(self) -> Item | None:
+        """The item that is shown; None where nothing is."""
+        return self._listing.items[self.current_id] if self.current_id else None
+
+    @current.setter
+    def current(self, item: Item | str) -> None:
+        self.current_id = item.item_id if isinstance(item, Item) else item
+
+    # -- what the page asks
+
+    def _answer(self, message: Mapping[str, Any]) -> None:
+        with self._lock:
+            super()._answer(message)
+
+    def _on_open(self, message: Mapping[str, Any]) -> None:
+        self._send_view(message.get("lane"))
+
+    def _on_query(self, message: Mapping[str, Any]) -> None:
+        """Change parts of the state (``state``) and choices of columns (``choose``)."""
+        before, changes = self.state, dict(message.get("state") or {})
+        where = str(changes.get("where", before["where"]) or "")
+        changes["where"] = self._listing.choose(where, message.get("choose") or {})
+        self._lane = message.get("lane")
+        try:
+            self.state = before | changes
+            if self._lane is not None or self.state == before:  # nothing has changed but the item
+                self._send_view()
+        finally:
+            self._lane = None
+
+    def _on_suggest(self, message: Mapping[str, Any]) -> None:
+        text, cursor = message["text"], int(message["cursor"])
+        choices = suggest(text, cursor, self._listing.table)
+        start = word_start(text, cursor)
+        self.send({"type": "suggestions", "text": text, "start": start, "choices": choices})
+
+    def _on_rows(self, message: Mapping[str, Any]) -> None:
+        start, version = max(0, int(message["start"])), self._listing.version
+        rows = self._rows(start, int(message["end"])) if message["version"] == version else []
+        self.send({"type": "rows", "version": version, "start": start, "rows": rows})
+
+    def _on_show(self, message: Mapping[str, Any]) -> None:
+        index, listing = int(message["index"]), self._listing
+        if message["version"] != listing.version or not 0 <= index < len(listing.rows):
+            self.send({"type": "passage", "version": -1, "index": index, "passage": None})
+            return
+        item_id = listing.items.frame["item_id"].iloc[listing.rows[index]]
+        if item_id == self.current_id:
+            self._send_passage()
+        self.current_id = item_id
+
+    def _send_passage(self) -> None:
+        index = self._listing.index(self.current_id)
+        passage = self._passage(int(self._listing.rows[index])) if index >= 0 else None
+        self.send({"type": "passage", "version": self._listing.version, "index": index, "passage": passage})
+
+    def _send_view(self, lane: str | None = None) -> None:
+        lane, self._lane = lane or self._lane, None
+        self.send(self._view() | {"lane": lane})
+
+    def _view(self) -> dict[str, Any]:
+        """Return the view as the page draws it: no more than the rows in sight and one passage."""
+        raise NotImplementedError
+
+    def _rows(self, start: int, end: int) -> list[dict[str, Any]]:
+        """Return rows of the list as the page draws them."""
+        raise NotImplementedError
+
+    def _passage(self, row: int) -> dict[str, Any]:
+        """Return the item in a row as the page shows it."""
+        raise NotImplementedError

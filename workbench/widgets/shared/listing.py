@@ -1,0 +1,380 @@
+"""A list of items under one state: a typed filter, a text search, an order and the current item."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from workbench.analysis.binning import NULL, Binning, Mask, binning
+from workbench.items.cells import check_encodable
+from workbench.items.items import Items
+from workbench.items.query import Query, all_of, of_facets, parse
+from workbench.items.schema import objects
+from workbench.render.labels import column_label, label
+from workbench.storage.errors import DataError
+from workbench.widgets.shared.passages import cell_text
+from workbench.widgets.shared.search import FIELDS, TextSearch
+
+STATE: dict[str, Any] = {
+    "where": "", "query": "", "field": "passage", "regex": False, "sort": "", "current": "",
+}  # fmt: skip
+"""The state in which all items are listed; see :class:`Listing`."""
+
+ITEM_FACETS = ("dataset", "split", "variant", "word_class", "book_id")
+TAGS = "tags"
+
+_LARGEST = sys.float_info.max  # NaN and infinity are not ends of a range
+_LIMIT = 200  # values of a facet that are sent to the page
+_MANY = (list, tuple, set, frozenset, np.ndarray)
+_WORDS = {"yes": True, "no": False, "unknown": None, "(none)": None, "not known": None}
+
+
+@lru_cache(maxsize=64)
+def clauses(where: str) -> tuple[Query, ...]:
+    """Return the filters that a typed filter joins by ``and``; none for an empty one."""
+    return parse(where).clauses if where.strip() else ()
+
+
+def own_clause(where: str, columns: Collection[str]) -> Query | None:
+    """Return the part of a typed filter that names no columns but these; None where there is none."""
+    parts = [clause for clause in clauses(where) if set(clause.columns) <= set(columns)]
+    return all_of(parts) if parts else None
+
+
+def replaced(where: str, columns: Collection[str], query: Query | None) -> str:
+    """Return a typed filter with another clause on these columns, in the place of the one before."""
+    parts = clauses(where)
+    places = [place for place, clause in enumerate(parts) if set(clause.columns) <= set(columns)]
+    if query is None and not places:
+        return where
+    first = places[0] if places else len(parts)
+    rest = [clause for place, clause in enumerate(parts) if place not in places]
+    merged = [*rest[:first], *([query] if query is not None else []), *rest[first:]]
+    return str(all_of(merged)) if merged else ""
+
+
+class Listing:
+    """Items (n) with columns to filter and sort by, under a state.
+
+    A state has the parts of `STATE`: ``where``, a filter in the language of ``Items.query``; ``query``, text
+    to search for in a ``field``, as a regular expression if ``regex``; ``sort``, a column, in descending
+    order with ``-`` before it; and ``current``, the id of an item. A clause of the filter that names one
+    column alone is the choice of that column.
+
+    Attributes
+    ----------
+    state : dict
+    rows : array of int
+        Places of the listed items, in their order.
+    version : int
+        Grows with every change of the list.
+    table : DataFrame (n rows)
+        The columns that a filter can name.
+    """
+
+    def __init__(self, items: Items, columns: Mapping[str, pd.Series[Any]]) -> None:
+        frame = items.frame
+        self.items = items
+        self.table = frame[["item_id", "answer", *ITEM_FACETS]].assign(**dict(columns))
+        names = map(str, self.table)
+        self.sortable = [name for name in names if not _kinds(self.table[name]) & {dict, *_MANY}]
+        self._places = {item_id: row for row, item_id in enumerate(frame["item_id"])}
+        self._search = TextSearch(items)
+        self._masks: dict[str, Mask] = {}
+        self.facets: dict[str, Binning] = {}
+        for name in (*ITEM_FACETS, *columns):
+            made = facet(name, self.table[name])
+            if made and not (name == "variant" and self.table[name].equals(frame["word_class"])):
+                self.facets[name] = made
+        self.state, self.version = dict(STATE), 0
+        self.rows, self._index = np.arange(len(items)), np.arange(len(items))
+        self.apply(STATE)
+
+    def set_tags(self, rows: Sequence[Sequence[str]]) -> None:
+        """Set the tags of the items, a facet and a column as others are."""
+        self.table[TAGS] = objects([list(row) or None for row in rows])
+        self.facets[TAGS] = binning(TAGS, self.table[TAGS])
+        self._masks = {}
+
+    # -- the state
+
+    def checked(self, state: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a state with all its parts, or raise DataError with what is wrong in it."""
+        checked = STATE | dict(state)
+        if unknown := set(checked) - set(STATE):
+            raise DataError(f"there is no filter {min(map(str, unknown))!r}; known are {', '.join(STATE)}")
+        if checked["field"] not in FIELDS:
+            raise DataError(f"there is no field {checked['field']!r}; known are {', '.join(FIELDS)}")
+        for part in ("where", "query", "sort", "current"):
+            checked[part] = str(checked[part] or "")
+        checked |= {"where": checked["where"].strip(), "regex": bool(checked["regex"])}
+        check_encodable(checked["query"], "the search")
+        if (column := checked["sort"].removeprefix("-")) and column not in self.sortable:
+            known = ", ".join(self.sortable)
+            raise DataError(f"there is no column {column!r} to sort by; known are {known}")
+        return checked
+
+    def apply(self, state: Mapping[str, Any]) -> dict[str, Any]:
+        """Put a state in place of the one before; return it with all its parts. DataError changes nothing.
+
+        The current item stays while it is listed; else it is the first one.
+        """
+        checked, before = self.checked(state), self.state
+        current = checked["current"]
+        moved = {name for name, value in checked.items() if value != before[name]} - {"current"}
+        rows, index = self.rows, self._index
+        if moved or not self.version:
+            mask, order = self._passing(checked), self._order(checked["sort"])
+            rows = order[mask[order]]
+            index = np.full(len(self.items), -1)
+            index[rows] = np.arange(len(rows))
+        listed = current in self._places and index[self._places[current]] >= 0
+        if current and not listed and current != before["current"]:
+            raise DataError(f"the item {current!r} is not among those shown", remedy="loosen the filters")
+        if not listed:
+            checked["current"] = str(self.items.frame["item_id"].iloc[rows[0]]) if len(rows) else ""
+        if moved or not self.version:
+            self.version += 1
+        self.rows, self._index, self.state = rows, index, checked
+        return dict(checked)
+
+    def index(self, item_id: str) -> int:
+        """Return the place of an item in the list, -1 where it is not there."""
+        row = self._places.get(item_id)
+        return -1 if row is None else int(self._index[row])
+
+    def place(self, item_id: str) -> int:
+        """Return the row of an item."""
+        return self._places[item_id]
+
+    @property
+    def selection(self) -> Items:
+        """The listed items, in their order."""
+        if self.state["sort"]:
+            frame = self.items.frame.iloc[self.rows].reset_index(drop=True)
+            return Items(frame, attrs=self.items.attrs)
+        mask = np.zeros(len(self.items), dtype=bool)
+        mask[self.rows] = True
+        return self.items.where(mask)
+
+    # -- what passes
+
+    def mask(self, *, but: Collection[str] = ()) -> Mask:
+        """Return the rows that pass, shape (n,), but for the choices of some columns."""
+        return self._passing(self.state, but)
+
+    def _passing(self, state: Mapping[str, Any], but: Collection[str] = ()) -> Mask:
+        mask = self._search.mask(state)
+        for clause in clauses(state["where"]):
+            if not set(clause.columns) <= set(but):
+                mask = mask & self._clause(clause)
+        return mask
+
+    def _clause(self, clause: Query) -> Mask:
+        text = str(clause)
+        if text not in self._masks:
+            if len(self._masks) > _LIMIT:
+                self._masks = {}
+            self._masks[text] = clause.mask(self.table)
+        return self._masks[text]
+
+    def _order(self, sort: str) -> NDArray[np.intp]:
+        """Return all rows sorted by a column; missing values come last."""
+        if not sort:
+            return np.arange(len(self.items))
+        column = self.table[sort.removeprefix("-")].reset_index(drop=True)
+        if not pd.api.types.is_numeric_dtype(column):
+            column = column.astype("str").str.casefold().where(column.notna())
+        return column.sort_values(ascending=not sort.startswith("-"), kind="stable").index.to_numpy()
+
+    # -- the choices of columns
+
+    def choose(self, where: str, choices: Mapping[str, Any]) -> str:
+        """Return a typed filter with other choices of columns; None removes the choice of a column.
+
+        A choice is a dict with ``keys`` of the column's bins, or with a closed ``range`` of numbers, None for
+        an open end; with ``exclude``, the other rows are listed.
+        """
+        if not isinstance(choices, Mapping):
+            raise DataError(f"the choices are {choices!r:.80}, expected a dict by column")
+        for name, choice in choices.items():
+            if name not in self.facets:
+                known = ", ".join(self.facets)
+                raise DataError(f"there is no column {name!r} to filter by; known are {known}")
+            where = replaced(where, [name], self._choice(self.facets[name], choice))
+        return where
+
+    def _choice(self, column: Binning, choice: Any) -> Query | None:
+        if choice is None:
+            return None
+        if not isinstance(choice, Mapping):
+            raise DataError(f"the choice of {column.name!r} is {choice!r:.80}, expected a dict or None")
+        if "range" in choice:
+            query = of_facets({column.name: _range(column.name, choice["range"])})
+        else:
+            keys = choice.get("keys", ())
+            if isinstance(keys, str) or not isinstance(keys, Sequence) or len(keys) > len(column.bins):
+                raise DataError(f"the choice of {column.name!r} is {keys!r:.80}, expected a list of bins")
+            query = column.query(keys)
+        return ~query if query is not None and choice.get("exclude") else query
+
+    def chosen(self, name: str) -> tuple[list[str], bool, tuple[float, float] | None]:
+        """Return the bins that a column's clause lists, whether it excludes them, and its range."""
+        query = own_clause(self.state["where"], [name])
+        if query is None:
+            return [], False, None
+        excluded = query.operator == "not"
+        inner = query.parts[0] if excluded else query
+        span = inner.interval if inner.operator != "is missing" else None
+        if span and self.facets[name].integers:
+            span = float(np.ceil(span[0])), float(np.floor(span[1]))
+        return self.facets[name].chosen(inner, self._clause(inner)), excluded, span
+
+    def describe(self, name: str) -> dict[str, Any]:
+        """Return a facet as the page draws it: of each bin the number of rows, and of those that pass.
+
+        The numbers are those that a click would give: all other filters hold, the facet's own does not.
+        """
+        column = self.facets[name]
+        keys, excluded, span = self.chosen(name)
+        clause = own_clause(self.state["where"], [name])
+        counts = column.count(self.mask(but=[name] if clause else ()))
+        rows = [
+            [b.key, b.label, len(b.rows), count]
+            for place, (b, count) in enumerate(zip(column.bins, counts, strict=True))
+            if place < _LIMIT or b.key in keys or b.key == NULL
+        ]
+        described = column_label(name)._asdict() | {
+            "kind": "numbers" if column.ranges else "choice",
+            "bins": [row for row in rows if row[0] != NULL], "more": len(column.bins) - len(rows),
+            "null": next((row for row in rows if row[0] == NULL), None),
+            "keys": keys, "excluded": excluded, "text": self._phrase(name, clause) if clause else None,
+        }  # fmt: skip
+        if column.ranges:
+            described["starts"] = [_finite(b.low) for b in column.ranges]
+            described["ends"] = [_finite(b.high) for b in column.ranges]
+            described["range"] = [_finite(end) for end in span] if span else None
+        return described
+
+    def words(self) -> list[tuple[str, dict[str, str]]]:
+        """Return each search and choice in words, with the change of the state that removes it."""
+        state = self.state
+        parts: list[tuple[str, dict[str, str]]] = []
+        if words := state["query"].strip():
+            how = "matches the expression" if state["regex"] else "contains"
+            parts.append((f"{state['field']} {how} “{words}”", {"query": ""}))
+        columns = dict.fromkeys(clause.columns for clause in clauses(state["where"]))
+        for names in columns:
+            query = all_of(clause for clause in clauses(state["where"]) if clause.columns == names)
+            text = self._phrase(names[0], query) if len(names) == 1 else str(query)
+            rest = [clause for clause in clauses(state["where"]) if clause.columns != names]
+            parts.append((text, {"where": str(all_of(rest)) if rest else ""}))
+        return parts
+
+    def _phrase(self, name: str, query: Query) -> str:
+        """Return a clause on one column in words, as far as it is a choice of bins or a range."""
+        if name not in self.facets:
+            return str(query)
+        keys, excluded, span = self.chosen(name)
+        column, inner = self.facets[name], query.parts[0] if excluded else query
+        chosen = column.query(keys)
+        if column.ranges and span and _finite(span[0]) in (span[0], None):
+            text = _span_text(*span, column_label(name).unit)
+        elif chosen is not None and set(chosen.alternatives) == set(inner.alternatives):
+            text = " or ".join(b.label for b in column.bins if b.key in keys)
+        else:
+            return str(query)
+        return f"{label(name)}: {f'not {text}' if excluded else text}"
+
+
+def facet(name: str, column: pd.Series[Any]) -> Binning | None:
+    """Return the bins of a column to choose from; None where it has nothing to choose by.
+
+    These are columns of other objects, of one value only, and of text or labels that differ from row to row
+    (ids, notes, tokens).
+    """
+    kinds = _kinds(column)
+    cells = [cell for cell in column.head(1000) if isinstance(cell, _MANY)]
+    nested = any(isinstance(part, (dict, *_MANY)) for cell in cells for part in cell)
+    if nested or dict in kinds or (kinds & set(_MANY) and kinds - set(_MANY)):
+        return None
+    made = binning(name, column)
+    n = sum(b.key != NULL for b in made.bins)
+    if made.kind == "labels":
+        return made if n <= _LIMIT else None
+    if made.kind in ("numbers", "nothing"):
+        return made if n > 1 else None
+    return made if len(made.bins) > 1 and not (n > _LIMIT and n > len(column) / 2) else None
+
+
+def facets_filter(facets: Any, listing: Listing) -> str:
+    """Return choices by column as a typed filter: ``{"split": ["dev"], "n_tokens": [60, 80]}``.
+
+    ``[None]`` chooses missing numbers, and ``{"not": [...]}`` excludes.
+    """
+    if not isinstance(facets, Mapping):
+        raise DataError(f"the facets are {facets!r:.80}, expected lists of values by column")
+    parts = []
+    for name, choice in facets.items():
+        if name not in listing.facets:
+            known = ", ".join(listing.facets)
+            raise DataError(f"there is no column {name!r} to filter by; known are {known}")
+        excluded = isinstance(choice, Mapping)
+        values = choice.get("not") if excluded else choice
+        listed = isinstance(values, Sequence) and all(map(pd.api.types.is_scalar, values))
+        if isinstance(values, str) or not listed:
+            raise DataError(f"the filter {name!r} is {values!r}, expected a list")
+        column = listing.facets[name]
+        if column.kind == "numbers":
+            values = _range(name, values)
+        else:
+            texts = {b.query.operands[0] for b in column.bins if b.query.operator == "="}
+            values = [_WORDS.get(v, v) if isinstance(v, str) and v not in texts else v for v in values]
+        query = of_facets({name: values if column.kind == "numbers" else [*dict.fromkeys(values)]})
+        if query is not None:
+            parts.append(~query if excluded else query)
+    return str(all_of(parts)) if parts else ""
+
+
+def _range(name: str, values: Any) -> list[float | None]:
+    """Return the ends of a range; DataError unless they are numbers or None."""
+    numbers = isinstance(values, Sequence) and all(
+        end is None or (isinstance(end, (int, float)) and not isinstance(end, bool) and abs(end) <= _LARGEST)
+        for end in values
+    )
+    if not numbers or (list(values) not in ([], [None]) and len(values) != 2):  # noqa: PLR2004 - two ends
+        expected = "[lowest, highest], or [None] for missing values"
+        raise DataError(f"the filter {name!r} is {values!r:.80}, expected {expected}")
+    return list(values)
+
+
+def _kinds(column: pd.Series[Any]) -> set[type]:
+    return {type(value) for value in column.head(1000)} - {type(None), type(pd.NA), float}
+
+
+def _finite(number: float) -> float | None:
+    """Return a number as a page writes it; None for one that is infinite."""
+    if not np.isfinite(number):
+        return None
+    rounded = float(f"{number:.12g}")
+    return int(rounded) if rounded == int(rounded) else rounded
+
+
+def _span_text(low: float, high: float, unit: str) -> str:
+    """Return a range of numbers in words, with the unit."""
+    ends, below = [cell_text(_finite(end)) for end in (low, high)], _finite(high) not in (high, None)
+    if low == high:
+        text = ends[0]
+    elif np.isfinite([low, high]).all():
+        text = f"{ends[0]} to {'below ' if below else ''}{ends[1]}"
+    elif np.isfinite(low):
+        text = f"{ends[0]} or more"
+    else:
+        text = f"{'below' if below else 'at most'} {ends[1]}" if np.isfinite(high) else "any number of"
+    return f"{text} {unit}".rstrip()
