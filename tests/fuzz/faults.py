@@ -546,14 +546,6 @@ def main():
             seed += 1
             if arguments.seed is not None:
                 break
-    fetching = Path(__file__).with_name("faults_fetch.py")
-    if fetching.exists() and arguments.work is None:
-        sys.path.insert(0, str(fetching.parent))
-        tried, failed = importlib.import_module("faults_fetch").run(
-            max(0.5, arguments.minutes / 10), arguments.start
-        )
-        rows["fetch"] = {"kills": tried, "full disks": 0, "failures": len(failed)}
-        print(*failed, sep="\n")  # noqa: T201
     print(f"{'work':<22}{'kills':>8}{'full disks':>12}{'failures':>10}")  # noqa: T201
     for name, row in rows.items():
         print(f"{name:<22}{row['kills']:>8}{row['full disks']:>12}{row['failures']:>10}")  # noqa: T201

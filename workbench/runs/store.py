@@ -14,7 +14,6 @@ import os
 import platform
 import re
 import shutil
-import tempfile
 import time
 import warnings
 from collections.abc import Callable, Mapping
@@ -61,7 +60,6 @@ _LISTED = {
     "seed": "Int64", "bytes": "Int64", "origin": "str",
 }  # fmt: skip
 _KINDS: dict[str, tuple[type, ...]] = {"str": (str,), "Int64": (int,), "float64": (int, float)}
-_ITEM_BYTES, _WORD_BYTES = 100, 16  # that an item and each of its best words take on disk, about
 _WRITTEN = {name: _LISTED[name] for name in ("model", "dataset", "split", "variant", "n", "accuracy")}
 _WRITTEN |= {"sha256": "str"}
 _LONGEST, _MOST_TEXTS, _MOST_COLUMNS = 100, 200, 100  # letters, different texts, and columns of one's own
@@ -159,11 +157,10 @@ def predict(items: Items, model: Model, *, top_k: int = 10, seed: int = 0, atten
     ------
     DataError
         If the predictions are invalid, an item has none, or JSON cannot represent the model's config;
-        nothing is stored then. If the store has no room, before anything is predicted.
+        nothing is stored then. If the store cannot be written to, before anything is predicted.
     NotStoredError
         A DataError, if the store became full or unwritable meanwhile. ``error.predictions`` (in a notebook
-        ``sys.last_value.predictions``) is the table, which ``wb.keep(items, error.predictions)`` stores; the
-        message names a temporary folder with the run, if that could be written.
+        ``sys.last_value.predictions``) is the table, which ``wb.keep(items, error.predictions)`` stores.
 
     Notes
     -----
@@ -209,9 +206,8 @@ def predict(items: Items, model: Model, *, top_k: int = 10, seed: int = 0, atten
             with contextlib.suppress(DataError):  # the store may be read-only, and items can be passed
                 _write_columns(run.folder, items)
             return run
-    with scratch_folder(home) as place, (place / TABLE).open("wb") as file:  # is there room?
-        file.write(bytes(len(items) * (_ITEM_BYTES + _WORD_BYTES * top_k)))
-        os.fsync(file.fileno())
+    with scratch_folder(home):  # the store may be written to
+        pass
     training = {"checked_for": None} | model.training if model.training else {}
     training = json_value(training, f"the training of {model.name!r}")
     in_training = model.in_training(items) if hasattr(model, "in_training") else None
@@ -229,7 +225,11 @@ def predict(items: Items, model: Model, *, top_k: int = 10, seed: int = 0, atten
     try:
         return _store(name, frame, items, info)
     except DataError as error:
-        raise _not_stored(error, name, frame, items, info) from error
+        problem = f"the predictions are made, but not stored: {error.problem}"
+        remedy = "make room; wb.keep(items, error.predictions) stores them then"
+        not_stored = NotStoredError(problem, file=error.file, remedy=remedy)
+        not_stored.predictions = frame
+        raise not_stored from error
 
 
 def _adopt(name: str, identity: Mapping[str, Any]) -> None:
@@ -440,19 +440,6 @@ def _table(folder: Path, info: Mapping[str, Any]) -> pa.Table:
     if cache.content(table) != info.get("sha256"):
         raise DataError("the predictions are not those that were written", file=file, remedy=_AGAIN)
     return predictions.completed(table)
-
-
-def _not_stored(error: DataError, name: str, *parts: Any) -> NotStoredError:
-    """Return the error that keeps predictions, which are written to the temporary folder if there is room."""
-    remedy = "wb.keep(items, error.predictions) stores them when there is room"
-    home = Path(tempfile.gettempdir()) / "workbench-runs"
-    with contextlib.suppress(DataError):
-        _write(home / name, *parts)
-        remedy = f"make room and move {home / name} into {data_home() / 'runs'}, or {remedy}"
-    problem = f"the predictions are made, but not stored: {error.problem}"
-    not_stored = NotStoredError(problem, file=error.file, remedy=remedy)
-    not_stored.predictions = parts[0]
-    return not_stored
 
 
 def _store(name: str, frame: pd.DataFrame, items: Items, info: dict[str, Any]) -> Run:
