@@ -121,7 +121,7 @@ function matrix(c) {
   }
   function tell() {
     const two = over ?? c.pair;
-    told.textContent = !c.pairs ? "Computing the differences …" : two ? say(two[0], two[1]) : c.models.length < 2 ? "One model: there is nothing to compare it with." : "Row minus column, percentage points; bold: p < .05 (Holm). Click a cell to list the items: row right, column wrong.";
+    told.textContent = !c.pairs ? "Computing the differences …" : two ? say(two[0], two[1]) : c.models.length < 2 ? "One model: there is nothing to compare it with." : "Row minus column, points; bold: p < .05 (Holm). A click on a cell lists: row right, column wrong.";
   }
   function rove() {
     if (roving) roving.tabIndex = -1;
