@@ -10,7 +10,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -155,14 +155,19 @@ class Filtered:
     parameters : dict
         Threshold, number and seed, and each filter: class, version, configuration, and what it was trained
         on.
+    survivors : Items
+        The passages that no filter dropped.
+    source_sha256 : str or None
+        The digest of the candidates, None for passages that were passed as items.
     """
 
     frame: pd.DataFrame
     parameters: dict[str, Any]
-    _passages: _Passages = field(compare=False)
+    survivors: Items
+    source_sha256: str | None
 
     def __len__(self) -> int:
-        return int(self.frame["dropped_by"].isna().sum())
+        return len(self.survivors)
 
     def __repr__(self) -> str:
         return f"Filtered({len(self):,} of {len(self.frame):,} passages)"
@@ -174,37 +179,12 @@ class Filtered:
         return numbers
 
     @property
-    def survivors(self) -> Items:
-        """The passages that no filter dropped."""
-        return self._passages.items(self.numbers)
-
-    @property
-    def source_sha256(self) -> str | None:
-        """The digest of the candidates, None for passages that were passed as items."""
-        source = self._passages.source
-        return source.sha256 if isinstance(source, Candidates) else None
-
-    @property
     def step(self) -> Step:
         """What a manifest says of this step; drops are counted by filter."""
         counts = self.frame["dropped_by"].value_counts()
         names = [each["model"] for each in self.parameters["filters"]]
         dropped = {name: int(counts.get(name, 0)) for name in names}
         return Step("filters", len(self.frame), len(self), dropped, unit="passages")
-
-
-@dataclass(frozen=True)
-class _Passages:
-    """Candidates or items by number."""
-
-    source: Candidates | Items
-    options: Mapping[str, Any]
-
-    def items(self, numbers: Ints) -> Items:
-        if isinstance(self.source, Candidates):
-            return self.source.items(numbers, **self.options)
-        frame = self.source.frame.iloc[numbers]
-        return Items(frame, attrs=self.source.attrs)
 
 
 def filtered(
@@ -275,33 +255,36 @@ def filtered(
         json_value({**identity, "training": model.training}, f"the training of {model.name!r}")
         for identity, model in zip(identities, filters, strict=True)
     ]
-    is_drawn = number is not None and isinstance(source, Candidates)
-    options = {"split": split, "lowercased": lowercased} if isinstance(source, Candidates) else {}
-    read = _Passages(source, options)
+    sha256 = source.sha256 if isinstance(source, Candidates) else None
+    options: dict[str, Any] = {} if sha256 is None else {"split": split, "lowercased": lowercased}
     store = cache.Cache("filter-scores")
     frames: list[pd.DataFrame] = []
-    survivors, total = 0, len(source) if number is None else number
+    survivors: list[Items] = []
+    n, total = 0, len(source) if number is None else number
     with progress_bar(total, label="filtering", unit="passages", shown=progress) as bar:
         for start in range(0, len(source), block):
-            if number is not None and survivors >= number:
+            if number is not None and n >= number:
                 break
             numbers = np.arange(start, min(start + block, len(source)))
-            if is_drawn:
-                numbers = source.drawn(start, start + block, seed)  # type: ignore[union-attr] # candidates
-            items = read.items(numbers)
+            if isinstance(source, Items):
+                items = source[start : start + block]
+            else:
+                if number is not None:
+                    numbers = source.drawn(start, start + block, seed)
+                items = source.items(numbers, **options)
             if trained_on is not None and not frames:
                 check_held_out(Corpus.of(trained_on, progress=progress), items, progress=progress)
             frames.append(_filtered_block(items, filters, identities, math.log(threshold), store))
             frames[-1].insert(2, "number", numbers)
-            n = int(frames[-1]["dropped_by"].isna().sum())
-            survivors += n
-            bar.update(len(items) if number is None else min(n, total - bar.n))
+            survivors.append(items.where(frames[-1]["dropped_by"].isna().to_numpy()))
+            n += len(survivors[-1])
+            bar.update(len(items) if number is None else min(len(survivors[-1]), total - bar.n))
     store.trim()
     frame = pd.concat(frames, ignore_index=True)
-    if number is not None and survivors > number:  # the block held more than were wanted
+    if number is not None and n > number:  # the block held more than were wanted
         frame = frame[: 1 + int(np.flatnonzero(frame["dropped_by"].isna())[number - 1])]
     parameters = {"threshold": threshold, "number": number, "seed": seed, **options, "filters": about}
-    return Filtered(frame, parameters, read)
+    return Filtered(frame, parameters, Items.concat(survivors)[:number], sha256)
 
 
 def _filtered_block(
