@@ -35,6 +35,7 @@ from workbench.construction.lambada_rule import (
     text_file,
 )
 from workbench.construction.manifest import Step
+from workbench.construction.novels import checked_novels
 from workbench.items import text as wt
 from workbench.items.items import Items
 from workbench.items.schema import Item
@@ -385,8 +386,6 @@ def _copied(novels: Texts, path: Path, *, progress: bool) -> list[list[tuple[Sou
                 content.update(data)
                 bar.update(len(data))
             ids[name] += 1
-            if ids[name] > 1 and not lines:
-                raise DataError(f"the novel {name!r} occurs twice", remedy="pass it once")
             book_id = name if ids[name] == 1 else f"{name} {ids[name]}"
             if size >= _CHUNK:
                 chunks.append([])
@@ -406,14 +405,12 @@ def _texts(novels: Texts) -> Iterator[tuple[str, str, bool, bool, Iterable[str]]
         for book in novels.books.itertuples():
             yield book.book_id, book.title, True, True, _ended(islice(sentences, book.sentences))
         return
-    for are_lines, group in groupby(lines_or_books(novels), lambda text: isinstance(text, str)):
+    texts = checked_novels(lines_or_books(novels), with_lines=True)
+    for are_lines, group in groupby(texts, lambda text: isinstance(text, str)):
         if are_lines:
             yield "lines", "", True, True, _ended(map(str, group))
             continue
         for book in group:
-            if isinstance(book, str) or not isinstance(getattr(book, "text", None), str):
-                problem = f"expected a novel or a sentence, got {type(book).__name__}: {str(book)[:60]!r}"
-                raise DataError(problem, remedy="pass a path or books, such as wb.books(path)")
             yield book.book_id, str(book.title or ""), False, bool(book.tokenised), [book.text]
 
 

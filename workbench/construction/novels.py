@@ -97,6 +97,22 @@ class TaggedNovels:
             yield _novel(book_id, read_parquet(path))
 
 
+def checked_novels(texts: Iterable[Any], *, with_lines: bool = False) -> Iterator[Any]:
+    """Yield novels, and lines where they are allowed; DataError for others, or an id that occurs twice."""
+    ids: set[str] = set()
+    for book in texts:
+        is_line = with_lines and isinstance(book, str)
+        if not is_line and not isinstance(book, Book):
+            expected = "a novel or a sentence" if with_lines else "a novel"
+            problem = f"expected {expected}, got {type(book).__name__}: {str(book)[:60]!r}"
+            raise DataError(problem, remedy="pass a path or books, such as wb.books(path)")
+        name = "lines" if is_line else book.book_id
+        if name in ids and not is_line:
+            raise DataError(f"the novel {name!r} occurs twice", remedy="pass it once, or rename a file")
+        ids.add(name)
+        yield book
+
+
 @contextmanager
 def tagged_novels(
     novels: Novels,
@@ -169,12 +185,7 @@ class _Tagger:
     ) -> Iterator[tuple[str, list[str]]]:
         """Write each novel to the folder, tagged or not; add its path; yield its id and words."""
         with progress_bar(label="reading novels", unit="words", shown=progress) as bar:
-            for book in lines_or_books(novels):
-                if isinstance(book, str) or not isinstance(getattr(book, "text", None), str):
-                    problem = f"expected a novel, got {type(book).__name__}: {str(book)[:60]!r}"
-                    raise DataError(problem, remedy="pass a path or books, such as wb.books(path)")
-                if book.book_id in paths:
-                    raise DataError(f"the novel {book.book_id!r} occurs twice", remedy="pass it once")
+            for book in checked_novels(lines_or_books(novels)):
                 key = cache.digest(self._identity, str(book.tokenised), book.text)
                 if (table := self.store.get(key)) is None:
                     table = _cut(book)
@@ -347,7 +358,7 @@ def split(novels: Novels, *, share: float = 0.1, seed: int = 0) -> tuple[list[Bo
     Raises
     ------
     DataError
-        If there are fewer than two novels.
+        If there are fewer than two novels, or an id occurs twice.
 
     Examples
     --------
@@ -356,7 +367,7 @@ def split(novels: Novels, *, share: float = 0.1, seed: int = 0) -> tuple[list[Bo
     >>> len(train), len(validation)
     (16, 4)
     """
-    books = [book for book in lines_or_books(novels) if not isinstance(book, str)]
+    books = list(checked_novels(lines_or_books(novels)))
     if len(books) < 2:  # noqa: PLR2004 - one to train on, one to validate on
         raise DataError(f"expected two novels or more to split, got {len(books)}", remedy="pass more novels")
     n = min(len(books) - 1, max(1, round(share * len(books))))

@@ -22,7 +22,7 @@ from workbench.construction.novel_checks import (
     languages,
     offensive_words,
 )
-from workbench.construction.novels import Novels, seed_of
+from workbench.construction.novels import Novels, checked_novels, seed_of
 from workbench.datasets import sources
 from workbench.datasets.books import Book, book_files, books
 from workbench.render.results import Table, TableColumn, TableLayout
@@ -328,11 +328,7 @@ def _copied(novels: Novels, folder: Path, *, progress: bool) -> tuple[pd.DataFra
     rows: dict[str, tuple[Any, ...]] = {}
     inputs: list[FileDigest] = []
     with progress_bar(label="reading novels", unit="B", shown=progress) as bar:
-        for book in _books(novels, inputs):
-            if book.book_id in rows:
-                raise DataError(
-                    f"the novel {book.book_id!r} occurs twice", remedy="pass it once, or rename a file"
-                )
+        for book in checked_novels(_books(novels, inputs)):
             content = book.text.encode("utf-8", "replace")
             sha256 = hashlib.sha256(content).hexdigest()
             with (folder / f"{sha256}.txt").open("wb") as file:
@@ -354,13 +350,10 @@ def _books(novels: Novels, inputs: list[FileDigest]) -> Iterator[Book]:
         if isinstance(source, str | Path):
             yield from books(source)
             inputs += [FileDigest.of(path, name) for name, path in book_files(source)]
-        elif isinstance(source, Book):
+        else:
+            yield source  # goes on when it was checked
             content = source.text.encode("utf-8", "replace")
             inputs.append(FileDigest(source.book_id, len(content), hashlib.sha256(content).hexdigest()))
-            yield source
-        else:
-            problem = f"expected a novel, got {type(source).__name__}: {str(source)[:60]!r}"
-            raise DataError(problem, remedy="pass a path or books, such as wb.books(path)")
 
 
 def _reasons(
