@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ngrams import STRANGE, arpa, compiled, random_grams
 
-from workbench.models.ngram.arpa import save_arpa
 from workbench.models.ngram.backoff import SPECIAL, BackOff
+from workbench.models.ngram.estimate import save_arpa
 from workbench.storage.errors import DataError
 
 SEEDS = st.integers(0, 10**6)

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ngrams import Loop, Sentences
 
-from workbench.models.ngram.arpa import save_arpa
 from workbench.models.ngram.counts import count
+from workbench.models.ngram.estimate import save_arpa
 from workbench.models.ngram.good_turing import compile_counts, discounts
 from workbench.models.ngram.kenlm import find_program
 

@@ -25,7 +25,6 @@ import workbench as wb
 from workbench.items.items import Items, items_from_text
 from workbench.items.tokens import tokens
 from workbench.models.base import Predictor
-from workbench.models.ngram import arpa
 from workbench.models.ngram import estimate as estimating
 from workbench.models.ngram import kenlm as tools
 from workbench.models.ngram.model import NGram
@@ -498,7 +497,7 @@ def test_the_binary_is_made_when_it_is_asked_for(smoothing, tmp_path):
     whole = fit.binary.read_bytes()
     fit.binary.write_bytes(whole[:-1])
     assert fit.binary.read_bytes() == whole  # a damaged one is made anew
-    arpa.save_arpa(fit.model, tmp_path / "m.arpa", progress=False)
+    estimating.save_arpa(fit.model, tmp_path / "m.arpa", progress=False)
     again = compiled(tmp_path / "m.arpa", tmp_path / "again", fit.vocabulary)
     for level, wanted in zip(again.levels, fit.model.levels, strict=True):
         assert set(level) == set(wanted)

@@ -17,7 +17,7 @@ import pandas as pd
 from workbench.evaluation.interchange.agreement import Agreement
 from workbench.items.items import Items
 from workbench.items.text import is_encodable
-from workbench.people import assignment, database, integrity, reports
+from workbench.people import assignment, database, reports
 from workbench.people.assignment import LONGEST_GUESS, RefusalError, Subject
 from workbench.people.protocols import Protocol
 from workbench.people.protocols import protocol as named_protocol
@@ -68,7 +68,7 @@ class Campaign:
         self._clock: Callable[[], float] = time.time
         with self.read_transaction() as connection:
             settings = dict(connection.execute("SELECT key, value FROM campaign").fetchall())
-            if settings["digest"] != integrity.unchanging_digest(connection):
+            if settings["digest"] != database.unchanging_digest(connection):
                 raise DataError(
                     "the items or the protocol were changed", file=self.path, remedy=database.REMEDY
                 )
@@ -80,7 +80,7 @@ class Campaign:
             self.seed = int(settings["seed"])
             if not isinstance(self._attrs, dict):
                 raise TypeError("the information about the items is no mapping")
-            integrity.check_consistency(connection, self.protocol, self.path)
+            database.check_consistency(connection, self.protocol, self.path)
 
     @classmethod
     def create(
@@ -146,7 +146,7 @@ class Campaign:
             )
             connection.executemany("INSERT INTO records VALUES (?, ?)", enumerate(map(record_of, items)))
             connection.execute(
-                "INSERT INTO campaign VALUES ('digest', ?)", (integrity.unchanging_digest(connection),)
+                "INSERT INTO campaign VALUES ('digest', ?)", (database.unchanging_digest(connection),)
             )
 
         database.create(Path(path), fill)
