@@ -21,6 +21,13 @@ UNANSWERED = items_from_text(
     ["w0 w1 . w5 w1 ___", "w2 w3 . w4 ___ w1"], candidates=[["w7", "w3"], ["w1", "w2"]], tokenised=True
 )
 STRANGE = Items(ITEMS.frame.assign(candidates=[("w7", "xylophone"), ("zither", "w2")]))
+WITH_UNKNOWN = (
+    "ngram", "cached-ngram", "elman", "lstm", "feed-forward", "memory-network", "sup-cbow", "transformer",
+    "cached-neural", "query-lstm",
+)  # fmt: skip
+"""Families that rank a vocabulary in which a word can be unknown."""
+RANKING = ("random-word", "cbow", "causal-lm", *WITH_UNKNOWN)
+"""Families that rank their whole vocabulary where an item has no candidates."""
 
 
 @pytest.fixture(scope="module", params=registry.BUILT_IN)
@@ -41,6 +48,12 @@ def ranks_all_words(model):
     return model.vocabulary is not None and model.choices(OPEN) is None
 
 
+def test_families_that_rank_a_vocabulary_are_listed(model, request):
+    family = request.node.callspec.params["model"]
+    assert ranks_all_words(model) == (family in RANKING)
+    assert (ranks_all_words(model) and model.unknown != "none") == (family in WITH_UNKNOWN)
+
+
 def test_ranks_of_candidates_are_those_of_a_full_sort(model):
     for items in (ITEMS, STRANGE):
         frame = check_predictions(model.predict(items, 2), items)
@@ -57,9 +70,8 @@ def test_ranks_of_candidates_are_those_of_a_full_sort(model):
             assert row.p_correct == ((1 / row.n_tied) if row.rank == 1 else 0)
 
 
+@pytest.mark.parametrize("model", RANKING, indirect=True)
 def test_ranks_in_the_vocabulary_are_those_of_a_full_sort(model):
-    if not ranks_all_words(model):
-        pytest.skip("chooses from words that an item has")
     frame = check_predictions(model.predict(OPEN, 4), OPEN)
     try:
         rows = np.concatenate([*model.distribution(OPEN)])
@@ -99,9 +111,8 @@ def test_an_item_without_an_answer_has_a_prediction_and_no_rank(model):
         assert row.candidate_scores[options.index(row.prediction)] == best
 
 
+@pytest.mark.parametrize("model", WITH_UNKNOWN, indirect=True)
 def test_a_word_outside_the_vocabulary_is_no_known_answer(model):
-    if not ranks_all_words(model) or model.unknown == "none":
-        pytest.skip("every word has a score of its own")
     odd = items_from_text(["w0 w1 . w5 w1 ___", "w2 w3 . w4 ___"], answers=["q7", "w2"], tokenised=True)
     frame = check_predictions(model.predict(odd), odd)
     assert frame["known"].tolist() == [False, True]
