@@ -106,10 +106,11 @@ def checked_novels(texts: Iterable[Any], *, with_lines: bool = False) -> Iterato
             expected = "a novel or a sentence" if with_lines else "a novel"
             problem = f"expected {expected}, got {type(book).__name__}: {str(book)[:60]!r}"
             raise DataError(problem, remedy="pass a path or books, such as wb.books(path)")
-        name = "lines" if is_line else book.book_id
-        if name in ids and not is_line:
-            raise DataError(f"the novel {name!r} occurs twice", remedy="pass it once, or rename a file")
-        ids.add(name)
+        if not is_line:
+            if book.book_id in ids:
+                problem = f"the novel {book.book_id!r} occurs twice"
+                raise DataError(problem, remedy="pass it once, or rename a file")
+            ids.add(book.book_id)
         yield book
 
 

@@ -346,7 +346,8 @@ def _copied(novels: Novels, folder: Path, *, progress: bool) -> tuple[pd.DataFra
 def _books(novels: Novels, inputs: list[FileDigest]) -> Iterator[Book]:
     """Yield the novels; add the files that they are in, or the texts of those that come without a file."""
     is_one = isinstance(novels, str | Path) or hasattr(novels, "book_id")
-    for source in [novels] if is_one else novels:  # type: ignore[union-attr]
+    sources: Any = [novels] if is_one else novels
+    for source in sources:
         if isinstance(source, str | Path):
             yield from books(source)
             inputs += [FileDigest.of(path, name) for name, path in book_files(source)]
