@@ -43,6 +43,12 @@ def whole(network, context):
     return result
 
 
+@pytest.mark.parametrize("width", [2, 8, 12, 16])
+def test_narrow_networks_have_a_gated_part(width):
+    network = made(width=width, heads=1)
+    assert whole(network, [1, 2, 3]).sum().item() == pytest.approx(1, abs=1e-5)
+
+
 contexts = st.just([0]) | st.lists(st.integers(1, V + UNKNOWN - 1), min_size=1, max_size=20)  # 0: no word
 
 

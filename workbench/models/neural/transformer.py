@@ -171,7 +171,7 @@ class TransformerModule(LanguageModule):
         super().__init__()
         self.n_words, self.width, self.window = len(counts), width, window
         self.unknown_types, self.dropout, self.hide = max(1, unknown_types), dropout, hide
-        inner = inner or 64 * round(8 * width / 3 / 64)
+        inner = inner or 64 * max(1, round(8 * width / 3 / 64))
         self.embedding = nn.Embedding(self.n_words, width)
         self.place = nn.Embedding(window, width)  # of unknown words: where each stood first
         self.again = nn.Parameter(torch.zeros(width))  # of words that stood before
