@@ -216,8 +216,8 @@ class CausalLM(PretrainedModel):
     @cached_property
     def ranking_words(self) -> CausalLM:
         """The model with the words of letters that are one sub-token, where it has no vocabulary."""
-        words = tuple(self._scorer.subwords.whole_words)
-        if self.correct != "greedy" or not words:
+        words = tuple(self._scorer.subwords.whole_words()) if self.correct == "greedy" else ()
+        if not words:
             return self
         model = copy.copy(self)
         model.vocabulary, model.correct = words, "words"

@@ -10,7 +10,7 @@ import copy
 import inspect
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -83,8 +83,6 @@ class Subwords:
         does one that holds only a part of a character, as the character may be a letter.
     prefix : int or None
         Sub-token before a text that is empty: the beginning of a text (BOS), or else its end.
-    whole_words : list of str
-        The words of letters that are one sub-token with a space before them.
     adds_bos : bool
         Whether the tokenizer puts a mark of the beginning before a text. A text that begins with that mark
         itself gets no other one, as in lm-evaluation-harness since 0.4.9.2.
@@ -93,12 +91,8 @@ class Subwords:
     def __init__(self, tokenizer: Any, size: int) -> None:
         self.tokenizer = tokenizer
         self.ends = np.zeros(size, dtype=bool)
-        self.whole_words: list[str] = []
         for index, surface in zip(range(size), _surfaces(tokenizer), strict=False):
             self.ends[index] = surface is None or ends_word(surface)
-            space, _, word = (surface or b"").decode(errors="replace").partition(" ")
-            if not space and word.isalpha():
-                self.whole_words.append(word)
         unknown = tokenizer.unk_token_id
         if unknown is not None and unknown != tokenizer.eos_token_id and unknown < size:
             self.ends[unknown] = False
@@ -108,6 +102,12 @@ class Subwords:
         self.adds_bos = bool(marked) and marked[:1] != bare[:1]
         marks = {self.prefix, *(marked[:1] if self.adds_bos else ())} - {None}
         self._marks = tuple(tokenizer.decode([mark]) for mark in sorted(marks))
+
+    def whole_words(self) -> list[str]:
+        """Return the words of letters that are one sub-token with a space before them."""
+        surfaces = islice(_surfaces(self.tokenizer), len(self.ends))
+        texts = [(surface or b"").decode(errors="replace") for surface in surfaces]
+        return [text[1:] for text in texts if text[:1] == " " and text[1:].isalpha()]
 
     def encode(self, texts: Sequence[str], *, special: bool = True) -> list[Ids]:
         """Return the sub-tokens of texts; `special` adds what the tokenizer puts around a text."""
