@@ -95,19 +95,20 @@ def test_the_last_sub_token_alone(folders, plains, kind, batch_tokens):
             assert pd.isna(row.prediction) or row.prediction == written[start:].strip()
 
 
-@pytest.mark.parametrize(("kind", "batch_tokens"), [("gpt2", None), ("llama", None), ("llama", 12)])
-def test_contexts_of_several_batches_go_on_together(folders, plains, kind, batch_tokens):
-    scorer, plain = model(folders(kind), batch_tokens=batch_tokens)._scorer, plains(kind)
+@pytest.mark.parametrize("kind", ["gpt2", "llama"])
+@pytest.mark.parametrize("together", [True, False])
+def test_contexts_of_several_batches_go_on_together(folders, plains, monkeypatch, kind, together):
+    if not together:
+        monkeypatch.setattr("workbench.models.pretrained.scoring._STATE_BYTES", 0)
+    scorer, plain = model(folders(kind), batch_tokens=12)._scorer, plains(kind)
     ids = [
         plain.tokenizer(text)["input_ids"] for text in ("He", TOKENS[0], "She said that he", TOKENS[1][:40])
     ]
     assert len(set(map(len, ids))) == len(ids)
-    singles = []
-    for few in (ids[:2], ids[2:]):
-        for batch, contexts in scorer.contexts(few):
-            singles += scorer.alone(contexts, range(len(batch)))
-    seen = 0
-    for _, contexts in scorer.joined(singles):
+    seen, batches = 0, list(scorer.contexts(ids))
+    assert (len(batches) == 1) == together
+    for batch, contexts in batches:
+        assert contexts.ids == [ids[row] for row in batch]
         paths = [[5], [7, 5, 6], [8, 9], [5, 5]][: len(contexts.ids)]
         for rows, logits in scorer.next_logits(contexts, range(len(paths)), paths):
             for row, values in zip(rows, logits.log_softmax(-1), strict=True):

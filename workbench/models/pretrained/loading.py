@@ -91,7 +91,7 @@ class Checkpoint(NamedTuple):
     @property
     def batch_tokens(self) -> int:
         """Sub-tokens in a batch of a causal model; a masked one has no keys and values to keep."""
-        return 32_768 if "cuda" in self.device else 2048
+        return 32_768 if "cuda" in self.device else 1024
 
     def tensor(self, values: Any) -> torch.Tensor:
         """Return integers as a tensor on the model's device."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from workbench.models.device_memory import Batcher, is_out_of_memory
+from workbench.models.device_memory import Batcher
 from workbench.models.pretrained.loading import Checkpoint, Ids, log_norm, padded
 from workbench.runs.predictions import Floats
 from workbench.storage.errors import DataError
@@ -44,7 +44,8 @@ _LENGTH = 2048  # where neither the model nor its tokenizer says how much it see
 _UNSET = 10**9  # tokenizers without a length have a greater one
 _SHAREABLE = {"DynamicLayer", "DynamicSlidingWindowLayer"}  # caches whose rows can be selected
 _JOINABLE = {"DynamicLayer"}  # caches that rows of other batches can be added to
-_PACKED = 16  # sub-tokens of paths after which a row is full
+_STATE_BYTES = 1 << 28  # of keys and values of contexts of several batches that are kept together
+_PACKED = 32  # sub-tokens of paths after which a row is full
 _TREES = {"gpt2", "gpt_neox", "llama", "mistral", "opt", "qwen2", "qwen3"}
 """Kinds of models that see what a mask of four dimensions says, in every layer: tests compare each of them
 with a plain pass. Others get a row for each path."""
@@ -209,7 +210,7 @@ class CausalScorer:
     ----------
     checkpoint : Checkpoint
     batch_tokens : int, optional
-        Sub-tokens in a batch: 2,048 on a CPU, 32,768 on a GPU.
+        Sub-tokens in a batch: 1,024 on a CPU, 32,768 on a GPU.
     """
 
     def __init__(self, checkpoint: Checkpoint, batch_tokens: int | None = None) -> None:
@@ -290,29 +291,23 @@ class CausalScorer:
         return scores
 
     def contexts(self, ids: Sequence[Ids]) -> Iterator[tuple[list[int], EncodedContexts]]:
-        """Yield contexts, of one sub-token at least, as the model has seen them: which, and their states."""
-        lengths = [len(row) for row in ids]
-        yield from self.batcher.run(lengths, lambda batch: self._encode([ids[row] for row in batch]))
+        """Yield contexts, of one sub-token at least, as the model has seen them: which, and their states.
 
-    def alone(self, contexts: EncodedContexts, rows: Sequence[int]) -> list[EncodedContexts] | None:
-        """Return copies of some contexts, each by itself.
-
-        None for a model that forgets what is far away, and where memory does not suffice.
+        Those of several batches come together as long as their keys and values take little memory: what
+        follows many contexts is then computed in few steps.
         """
-        layers = getattr(contexts.cache, "layers", [])
-        if any(type(layer).__name__ not in _JOINABLE for layer in layers):
-            return None
-        try:
-            return [_row(contexts, row) for row in rows]
-        except (RuntimeError, MemoryError) as error:
-            if not is_out_of_memory(error):
-                raise
-            return None
-
-    def joined(self, singles: Sequence[EncodedContexts]) -> Iterator[tuple[list[int], EncodedContexts]]:
-        """Yield contexts that were `alone` in batches: which, and all of them as one."""
-        lengths = [len(single.ids[0]) for single in singles]
-        yield from self.batcher.run(lengths, lambda batch: _join([singles[row] for row in batch]))
+        lengths = [len(row) for row in ids]
+        rows: list[int] = []
+        waiting: list[EncodedContexts] = []
+        for batch, encoded in self.batcher.run(
+            lengths, lambda batch: self._encode([ids[row] for row in batch])
+        ):
+            if waiting and not _fit_together([*waiting, encoded]):
+                yield rows, _join(waiting)
+                rows, waiting = [], []
+            rows, waiting = [*rows, *batch], [*waiting, encoded]
+        if waiting:
+            yield rows, _join(waiting)
 
     def next_logits(
         self, contexts: EncodedContexts, owners: Sequence[int], paths: Sequence[Ids], *, every: bool = False
@@ -508,30 +503,28 @@ def _copied(cache: Any) -> Any:
     return copied
 
 
-def _row(contexts: EncodedContexts, row: int) -> EncodedContexts:
-    """Return a copy of one context."""
-    ids, cache = contexts.ids[row], None
-    if contexts.cache is not None:
-        cache = _copied(contexts.cache)
-        for layer in cache.layers:
-            layer.keys = layer.keys[row : row + 1, :, -len(ids) :].clone()
-            layer.values = layer.values[row : row + 1, :, -len(ids) :].clone()
-    return EncodedContexts([ids], cache, contexts.first[row : row + 1].clone())
+def _fit_together(batches: Sequence[EncodedContexts]) -> bool:
+    """Return whether the states of batches can be put together, and take little memory."""
+    layers = [layer for batch in batches for layer in getattr(batch.cache, "layers", [])]
+    size = sum(layer.keys.nbytes + layer.values.nbytes for layer in layers)
+    return size <= _STATE_BYTES and all(type(layer).__name__ in _JOINABLE for layer in layers)
 
 
-def _join(singles: Sequence[EncodedContexts]) -> EncodedContexts:
-    """Return single contexts as one batch, their keys and values aligned at the right."""
+def _join(batches: Sequence[EncodedContexts]) -> EncodedContexts:
+    """Return several batches of contexts as one, their keys and values aligned at the right."""
     import torch  # noqa: PLC0415 - heavy
 
-    ids, cache = [single.ids[0] for single in singles], None
-    if singles[0].cache is not None:
-        cache, longest = _copied(singles[0].cache), max(map(len, ids))
+    if len(batches) == 1:
+        return batches[0]
+    ids, cache = [row for batch in batches for row in batch.ids], None
+    if batches[0].cache is not None:
+        cache, longest = _copied(batches[0].cache), max(map(len, ids))
         for index, layer in enumerate(cache.layers):
             for name in ("keys", "values"):
-                states = [getattr(single.cache.layers[index], name) for single in singles]
+                states = [getattr(batch.cache.layers[index], name) for batch in batches]
                 states = [torch.nn.functional.pad(x, (0, 0, longest - x.shape[-2], 0)) for x in states]
                 setattr(layer, name, torch.cat(states))
-    return EncodedContexts(ids, cache, torch.cat([single.first for single in singles]))
+    return EncodedContexts(ids, cache, torch.cat([batch.first for batch in batches]))
 
 
 def _started(n: int) -> Scores:

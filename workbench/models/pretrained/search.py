@@ -67,8 +67,6 @@ class Trie:
         Of the forms below a node: the first, the first after those that end at the node, and the end.
     form, word : array (forms with a path,)
         Which form, and which word that is.
-    by_word, starts : array
-        Places of the forms sorted by word, and where those of each word start in it.
     depth : int
         Sub-tokens of the longest form.
     n_words, size : int
@@ -93,10 +91,7 @@ class Trie:
         self.form = order[is_first]
         self.word = owner[self.form]
         self._set_nodes(rows[is_first], length[self.form], np.minimum(shared[is_first], length[self.form]))
-        self.by_word = np.argsort(self.word, kind="stable")
-        sorted_words = self.word[self.by_word]
-        self.starts = np.flatnonzero(np.append(True, np.diff(sorted_words) > 0)[: len(sorted_words)])
-        self.n_words = len(self.starts)
+        self.n_words = len(np.unique(self.word))
 
     def _set_nodes(self, rows: Integers, length: Integers, shared: Integers) -> None:
         """Set the nodes: for each form in turn those that it does not share with the form before it."""
@@ -209,7 +204,8 @@ class Search:
             return []
         lower, upper = self._bounds()
         is_open = _open_words(lower, upper, _CLOSE)
-        best = np.partition(lower, -self.top_k)[-self.top_k] if len(lower) > self.top_k else 0.0
+        positive = lower[lower > 0]
+        best = np.partition(positive, -self.top_k)[-self.top_k] if len(positive) >= self.top_k else 0.0
         within = int(min(most, max(self.budget - self.spent, 0)))
         nodes = self._next_nodes(self._undecided(lower, upper))[:within] if within else []
         # others may turn out to be below the best words: no more of them than may be needed
@@ -259,7 +255,8 @@ class Search:
     def _bounds(self) -> tuple[Floats, Floats]:
         """Return a lower and an upper bound of the probability of each word."""
         word, size = self.trie.word, self.trie.size
-        lower: Floats = np.bincount(word, np.where(self._node == ROOT, self._bound, 0), size).astype(float)
+        exact = np.flatnonzero(self._node == ROOT)
+        lower: Floats = np.bincount(word[exact], self._bound[exact], size).astype(float)
         upper: Floats = np.bincount(word, self._bound, size).astype(float)
         if self.answer is not None:
             lower[self.answer] = upper[self.answer] = self._value
@@ -273,12 +270,11 @@ class Search:
     def _next_nodes(self, words: Mask) -> list[int]:
         """Return the nodes to ask about for some words, the best first: of each its most probable form."""
         trie = self.trie
-        bound = np.where(words[trie.word] & (self._node != ROOT), self._bound, -1)
+        forms = np.flatnonzero(words[trie.word] & (self._node != ROOT))
+        bound, word = self._bound[forms], trie.word[forms]
         top = np.full(trie.size, -1.0)
-        top[trie.word[trie.by_word[trie.starts]]] = np.maximum.reduceat(bound[trie.by_word], trie.starts)
-        is_next = np.zeros(len(trie.parent), dtype=bool)
-        is_next[self._node[(bound >= 0) & (bound == top[trie.word])]] = True
-        nodes = np.flatnonzero(is_next)
+        np.maximum.at(top, word, bound)
+        nodes = np.unique(self._node[forms[bound == top[word]]])
         order = np.argsort(-self.log_prob[nodes], kind="stable")
         ordered: list[int] = nodes[order].tolist()
         return ordered
@@ -353,9 +349,8 @@ def rank_words(
                    top_k=top_k, budget=budget)
             for owner, values, answer in zip(batch, first, answers, strict=True)
         ]  # fmt: skip
-        _run(scorer, trie, contexts, searches)
+        _run(scorer, trie, contexts, searches, step=step)
         results |= {owner: search.result for owner, search in zip(batch, searches, strict=True)}
-        step(len(batch))
     return [results[index] for index in range(len(queries))], scores
 
 
@@ -391,9 +386,16 @@ def _run(
     trie: Trie,
     contexts: EncodedContexts,
     searches: Sequence[AsksModel],
+    *,
+    step: Callable[[int], object],
 ) -> None:
-    """Ask the model whatever the searches need, for all of them at once."""
-    while taken := [(place, node) for place, search in enumerate(searches) for node in search.take(_PATHS)]:
+    """Ask the model what the searches need, for all at once; `step` gets the number of those that end."""
+    running = list(range(len(searches)))
+    while running:
+        wanted = {place: searches[place].take(_PATHS) for place in running}
+        running = [place for place, nodes in wanted.items() if nodes]
+        step(len(wanted) - len(running))
+        taken = [(place, node) for place, nodes in wanted.items() for node in nodes]
         paths = [trie.path(node) for _, node in taken]
         for batch, logits in scorer.next_logits(contexts, [place for place, _ in taken], paths):
             norm, end = scorer.end_log_probs(logits)
@@ -418,31 +420,14 @@ def write_words(
     """
     words: list[Ids] = [query.path for query in queries]
     scores = no_scores(len(queries))
-    waiting: list[tuple[int, EncodedContexts]] = []  # words that most others of their batch are shorter than
-
-    def finish() -> None:
-        owners = [owner for owner, _ in waiting]
-        for part, contexts in scorer.joined([context for _, context in waiting]):
-            _write_on(scorer, contexts, [words[owners[row]] for row in part], list(range(len(part))))
-            step(len(part))
-        waiting.clear()
-
     for batch, contexts in _contexts(scorer, queries, 1, scores):
         first = _most_probable(contexts.first)
         others = [place for place, owner in enumerate(batch) if not scores["greedy"][owner]]
         for place in others:
             words[batch[place]] = [first[place]]
         others = [place for place in others if first[place] != BROKEN]
-        paths = [words[owner] for owner in batch]
-        unfinished = _write_on(scorer, contexts, paths, others, most=1)
-        singles = scorer.alone(contexts, unfinished)
-        if singles is None:
-            unfinished, singles = _write_on(scorer, contexts, paths, unfinished), []
-        waiting += zip([batch[place] for place in unfinished], singles, strict=True)
-        step(len(batch) - len(singles))
-        if sum(len(context.ids[0]) for _, context in waiting) >= scorer.batcher.tokens:
-            finish()
-    finish()
+        step(len(batch) - len(others))
+        _write_on(scorer, contexts, [words[owner] for owner in batch], others, step=step)
     return words, scores
 
 
@@ -452,15 +437,12 @@ def _write_on(
     paths: Sequence[Ids],
     places: Sequence[int],
     *,
-    most: int = _LONGEST_WORD,
-) -> list[int]:
-    """Add the next sub-tokens to the words at some places, until they are over or for so many steps.
-
-    Return the places of the words that are not over.
-    """
+    step: Callable[[int], object],
+) -> None:
+    """Add the next sub-tokens to the words at some places, until they are over; `step` gets how many are."""
     room = [min(_LONGEST_WORD, scorer.length - len(ids)) for ids in contexts.ids]
     unfinished = [place for place in places if len(paths[place]) < room[place]]
-    for _ in range(most):
+    while unfinished:
         asked, unfinished = unfinished, []
         for part, logits in scorer.next_logits(contexts, asked, [paths[place] for place in asked]):
             tokens = _most_probable(logits)
@@ -471,7 +453,7 @@ def _write_on(
                     paths[place].append(token)
                     if len(paths[place]) < room[place]:
                         unfinished.append(place)
-    return unfinished
+        step(len(asked) - len(unfinished))
 
 
 def _most_probable(logits: torch.Tensor) -> Ids:
@@ -562,10 +544,9 @@ def cover(
         first = encoded.first.index_select(1, top).double().cpu().numpy()
         limit = np.inf if budget is None else budget
         searches = [CoverageSearch(trie, row, scorer.subwords.ends, budget=limit) for row in first]
-        _run(scorer, trie, encoded, searches)
+        _run(scorer, trie, encoded, searches, step=step)
         shares |= {
             owner: (each.covered, each.covered + each.open)
             for owner, each in zip(batch, searches, strict=True)
         }
-        step(len(batch))
     return [shares[index] for index in range(len(contexts))]
