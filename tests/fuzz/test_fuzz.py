@@ -10,7 +10,8 @@ from released import RELEASES
 from target import Target, same
 from targets import TARGETS
 
-from workbench.datasets import _READERS, own_table
+from workbench.datasets import own_table
+from workbench.datasets.sources import readers as dataset_readers
 from workbench.models.registry import BUILT_IN
 from workbench.storage.errors import DataError
 
@@ -83,7 +84,7 @@ def test_every_model_reader_and_form_of_a_table_has_a_target():
     assert {f"model {name}" for name in BUILT_IN} <= names
     assert {f"own table, {ending}" for ending in own_table._READERS} <= names
     assert len(names) == len(TARGETS)
-    assert set(_READERS) - {"sample"} == set(RELEASES)
+    assert set(dataset_readers()) - {"sample"} == set(RELEASES)
 
 
 def readers():

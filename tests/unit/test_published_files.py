@@ -21,7 +21,8 @@ def published(monkeypatch, tmp_path):
     """A registry in which the toy is the published development set, and a file in a published archive."""
     sums = {name: hashlib.sha256(CONTENT).hexdigest() for name in (f"deep/{DEV}", "lambada-vocab-2.txt")}
     table = {"name": "x.tar.gz", "members": sums}
-    monkeypatch.setattr(sources, "registry", lambda: {"lambada": {"files": [{"name": "no sum"}, table]}})
+    lambada_table = sources.registry()["lambada"] | {"files": [{"name": "no sum"}, table]}
+    monkeypatch.setattr(sources, "registry", lambda: {"lambada": lambada_table})
     return tmp_path
 
 

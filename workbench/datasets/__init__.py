@@ -1,14 +1,13 @@
 """Data sets: each is read into the same kind of items.
 
-One short module per data set has `load` and `at_hand`; `sources` and `archives` find and read files, `fetch`
-downloads, `books` streams novels, `own_table` reads a user's table, `published` has the papers' numbers. A
-package adds a data set through the entry points ``workbench.datasets``; what `load` returns for a released
-file must not change.
+One short module per data set, which ``data/registry.toml`` names, has its `Release`; `sources` and
+`archives` find and read files, `fetch` downloads, `books` streams novels, `own_table` reads a user's table,
+`published` has the papers' numbers. A package adds a data set through the entry points
+``workbench.datasets``; what `load` returns for a released file must not change.
 """
 
 from __future__ import annotations
 
-import importlib
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
@@ -16,26 +15,18 @@ from typing import Any
 import pandas as pd
 
 from workbench.datasets import sources
-from workbench.datasets.books import Book, at_hand, books
+from workbench.datasets.books import Book, books
 from workbench.datasets.own_table import is_table, read_table
 from workbench.items.items import Items
 from workbench.storage.errors import DataError
-from workbench.storage.extensions import extensions, load_extension
+from workbench.storage.extensions import load_extension
 
 __all__ = ["Book", "available", "books", "dataset_names", "load"]
-
-_READERS = {
-    "lambada": "lambada",
-    "cbt": "childrens_book",
-    "msrcc": "sentence_completion",
-    "cnnqa": "cnn_qa",
-    "sample": "sample",
-}
 
 
 def dataset_names() -> list[str]:
     """Return the names that :func:`load` knows: the workbench's own, then those of other packages."""
-    return [*_READERS, *sorted(_foreign())]
+    return list(sources.readers())
 
 
 def load(
@@ -95,14 +86,10 @@ def load(
         return read_table(dataset, **names, **options)
     if options:
         raise TypeError(f"load() got {', '.join(options)}: only a table of your own takes further options")
-    dataset = str(dataset)
-    sources.choose("data set", dataset, dataset_names(), "the workbench")
+    readers = sources.readers()
+    dataset = sources.choose("data set", str(dataset), list(readers), "the workbench")
     sources.choose("mode", on_error, sources.ON_ERROR, "on_error")
-    reader: Any
-    if dataset in _READERS:
-        reader = importlib.import_module(f"workbench.datasets.{_READERS[dataset]}")
-    else:
-        reader = load_extension(_foreign()[dataset])
+    reader = load_extension(readers[dataset])
     items: Items = reader.load(split, variant=variant, path=path, on_error=on_error)
     return items
 
@@ -115,7 +102,7 @@ def available() -> pd.DataFrame:
     DataFrame
         ``dataset``, ``split``, ``variant`` ("books" for what :func:`books` streams), ``found``,
         and ``where``: the file or folder, relative to the place that was searched. A data set of another
-        package has one row, without splits, as its code alone knows them: it is not run here.
+        package that does not tell its parts, or cannot be imported, has one row that says so.
 
     Examples
     --------
@@ -124,19 +111,21 @@ def available() -> pd.DataFrame:
     ['control', 'dev', 'rejected', 'test', 'train']
     """
     searched = sources.search_roots("workbench")
-    rows: list[tuple[str, str, str, Path | None]] = []
-    for name, module in _READERS.items():
-        reader = importlib.import_module(f"workbench.datasets.{module}")
-        rows += [(name, *part) for part in reader.at_hand(searched)]
-    rows += [(name, split, "books", where) for name, split, where in at_hand(searched)]
-    frame = pd.DataFrame(rows, columns=["dataset", "split", "variant", "where"])
-    frame["found"] = frame["where"].notna()
-    frame["where"] = [_short(where, searched) for where in frame["where"]]
-    others = [(name, "", "", True, _origin(entry)) for name, entry in sorted(_foreign().items())]
-    columns = ["dataset", "split", "variant", "found", "where"]
-    frame = pd.concat([frame[columns], pd.DataFrame(others, columns=columns)]) if others else frame
-    frame = frame.reset_index(drop=True)
-    return frame[columns].rename_axis(columns="row")  # the heading above the numbers of rows in a notebook
+    rows: list[tuple[str, str, str, bool, str]] = []
+    for name, entry in sources.readers().items():
+        try:
+            reader = load_extension(entry)
+        except DataError as error:
+            rows.append((name, "", "", False, error.problem))
+            continue
+        if hasattr(reader, "at_hand"):
+            parts = reader.at_hand(searched)
+            rows += [(name, *part, where is not None, _short(where, searched)) for *part, where in parts]
+        else:
+            rows.append((name, "", "", True, _origin(entry)))
+    # the name of the columns is the heading above the numbers of rows in a notebook
+    columns = pd.Index(["dataset", "split", "variant", "found", "where"], name="row")
+    return pd.DataFrame(rows, columns=columns)
 
 
 def _short(where: Path | None, searched: list[sources.Root]) -> str:
@@ -148,7 +137,3 @@ def _short(where: Path | None, searched: list[sources.Root]) -> str:
 
 def _origin(entry: EntryPoint) -> str:
     return f"the package {entry.dist.name}" if entry.dist else entry.value
-
-
-def _foreign() -> dict[str, EntryPoint]:
-    return extensions("workbench.datasets", _READERS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path, PurePosixPath
@@ -14,6 +14,7 @@ from workbench.datasets import archives, sample, sources
 from workbench.datasets.epub import read_epub
 from workbench.items import text as wt
 from workbench.storage.errors import DataError
+from workbench.storage.extensions import load_extension
 from workbench.storage.files import resource
 from workbench.storage.parquet import iter_parquet
 
@@ -52,32 +53,6 @@ class Book:
     tokenised: bool
     source: str
 
-
-class _Set(NamedTuple):
-    """Where the books of a split lie: files by pattern, the best first, and members of archives."""
-
-    patterns: tuple[str, ...]
-    inside: str
-
-
-def _cbt(name: str) -> _Set:
-    return _Set((f"cbt_{name}.txt", "CBTest.tgz", "CBTest*.t*gz"), f"*cbt_{name}.txt")
-
-
-_SETS = {
-    ("lambada", "train"): _Set(
-        ("train-novels.tar", "*/train-novels/*.txt", "*lambada*/train-*.parquet", "lambada-dataset*.tar*"),
-        "*train-novels*",
-    ),
-    ("cbt", "train"): _cbt("train"),
-    ("cbt", "dev"): _cbt("valid"),
-    ("cbt", "test"): _cbt("test"),
-    ("msrcc", "train"): _Set(
-        ("*/holmes_training_data/*.txt", "holmes_training_data*.*z*", "holmes_training_data*.tar",
-         "*/holmes_data_set/*.txt", "MSR_Sentence_Completion*.t*gz"),
-        "*holmes*/*.txt",
-    ),
-}  # fmt: skip
 
 _SUFFIXES = {".txt", ".md", ".epub"}
 _NO_BOOK = re.compile(r"(readme|licen[cs]e|\._)", re.IGNORECASE)
@@ -182,19 +157,19 @@ def books(
     >>> [book.title for book in wb.books("sample")][:2]
     ['A Room for the Inspector', 'Bees for the Bishop']
     """
-    names = [*dict.fromkeys(name for name, _ in _SETS), "sample"]
-    name = str(dataset_or_path)
-    if name == "sample":
+    if (name := str(dataset_or_path)) == "sample":
         stories = [story for _, story in book_files(name, split)]
         return _all(((f.name, str(f), sources.File(f).data) for f in stories), "sample")
-    if name not in names:
+    if (sets := _sets(name)) is None:
         place = sources.expanded(name)
         if path is not None or not (sources.is_file(place) or sources.is_folder(place)):
+            names = ", ".join(each for each in sources.readers() if each == "sample" or _sets(each))
             problem = f"there is no file or folder {name!r}, and no data set of that name with books"
-            raise DataError(problem, remedy=f"pass a path, or one of {', '.join(names)}")
+            raise DataError(problem, remedy=f"pass a path, or one of {names}")
         return _all(_documents([place], "*"), "")
-    split = sources.choose("split", split, [s for n, s in _SETS if n == name], f"{name} (books)", "train")
-    return _all(_documents(_find(name, split, path), _SETS[name, split].inside), f"{name}/{split}")
+    split = sources.choose("split", split, list(sets), f"{name} (books)", "train")
+    documents = _documents(_find(name, sets[split], path), sets[split].inside)
+    return _all(documents, f"{name}/{split}", sets[split].depth)
 
 
 def book_files(
@@ -205,9 +180,9 @@ def book_files(
         wanted = None if split is None else sources.choose("split", split, sample.STORIES, "sample (books)")
         names = [n for each in sample.STORIES if wanted in {None, each} for n in sample.story_names(each)]
         places = [resource("sample", "novels") / f"{name}.md" for name in sorted(names)]
-    elif any(name == dataset for dataset, _ in _SETS):
-        split = sources.choose("split", split, [s for n, s in _SETS if n == name], f"{name} (books)", "train")
-        places = _find(name, split, path)
+    elif sets := _sets(name):
+        split = sources.choose("split", split, list(sets), f"{name} (books)", "train")
+        places = _find(name, sets[split], path)
     else:
         places = [sources.expanded(name)]
     listed: list[tuple[str, Path]] = []
@@ -220,15 +195,13 @@ def book_files(
     return listed
 
 
-def at_hand(searched: Sequence[sources.Root]) -> Iterator[tuple[str, str, Path | None]]:
-    """Yield data set, split and place of its books, None where they are not on this machine."""
-    for (name, split), wanted in _SETS.items():
-        yield name, split, sources.spot(searched, wanted.patterns)
-    yield from (("sample", split, resource("sample", "novels")) for split in sample.STORIES)
+def _sets(name: str) -> Mapping[str, sources.BookFiles] | None:
+    """Return the books of a data set by split; None for what has none, or is no data set."""
+    entry = sources.readers().get(name)
+    return (entry and getattr(load_extension(entry), "books", None)) or None
 
 
-def _find(name: str, split: str, path: Path | str | None) -> list[Path]:
-    wanted = _SETS[name, split]
+def _find(name: str, wanted: sources.BookFiles, path: Path | str | None) -> list[Path]:
     roots = sources.search_roots(name, path)
     if path is not None and sources.is_file(roots[0].folder):
         return [roots[0].folder]
@@ -284,15 +257,15 @@ def _may_be_book(name: str) -> bool:
     return file.suffix.lower() in _SUFFIXES and not _NO_BOOK.match(file.name)
 
 
-def _all(documents: Iterator[Document], prefix: str) -> Iterator[Book]:
+def _all(documents: Iterator[Document], prefix: str, depth: int = 0) -> Iterator[Book]:
     first = next(documents, None)  # so that an error is raised now and not at the first book
     if first is None:
         problem = "there is no .txt, .md or .epub file in it"
         raise DataError(problem, remedy="pass a folder, file or archive of books")
-    return chain.from_iterable(_books(*document, prefix) for document in chain([first], documents))
+    return chain.from_iterable(_books(*document, prefix, depth) for document in chain([first], documents))
 
 
-def _books(name: str, source: str, content: bytes, prefix: str) -> Iterator[Book]:
+def _books(name: str, source: str, content: bytes, prefix: str, depth: int) -> Iterator[Book]:
     title: str | None = None
     author: str | None = None
     year: int | None = None
@@ -305,7 +278,6 @@ def _books(name: str, source: str, content: bytes, prefix: str) -> Iterator[Book
         yield from _childrens(text, source, prefix)
         return
     parts = PurePosixPath(name).with_suffix("").parts
-    depth = {"msrcc/train": 1, "lambada/train": 2}.get(prefix, len(parts))  # a novel's folder is its genre
     book_id = "/".join(part for part in (prefix, *parts[-depth:]) if part not in {"", ".", "..", "/"})
     headings: list[Heading] = [(title, author, year, text)]
     if _MARKDOWN.match(text) and not is_epub:

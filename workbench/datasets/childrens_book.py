@@ -7,23 +7,22 @@ Representations", ICLR. One file for each class of the missing word and each spl
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import chain, groupby
 from pathlib import Path
 
 from workbench.datasets import sources
 from workbench.items import text as wt
-from workbench.items.items import Items
 from workbench.items.schema import WORD_CLASSES, Item
 from workbench.storage.errors import DataError
 
-SPLITS = ("train", "dev", "test")
 BLANK = "XXXXX"
 N_CONTEXT = 20
 N_CANDIDATES = 10
 
 _ARCHIVES = ("CBTest.tgz", "CBTest*")
 _NAMES = {"train": ("train", "train"), "dev": ("valid_2000ex", "valid"), "test": ("test_2500ex", "test")}
+SPLITS = tuple(_NAMES)
 _LINE = re.compile(r"(\d+) (.*)", re.DOTALL)
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
@@ -43,49 +42,6 @@ STATISTICS = {
     "# of ex with answer missing from story+q (#, prop)": ("questions whose answer is not in the text",),
 }
 """Quantities in the release's files of statistics, by the lines that hold them."""
-
-
-def load(
-    split: str | None = None,
-    *,
-    variant: str | None = None,
-    path: Path | str | None = None,
-    on_error: str = "raise",
-) -> Items:
-    """Read the questions of one split; see :func:`workbench.datasets.load`.
-
-    `variant` is the class of the missing word, "NE" "CN" "V" or "P"; null gives all classes
-    that are there, and ``attrs["note"]`` names the others.
-    """
-    file = sources.single(path)
-    if file is not None:
-        named = re.search(r"_(NE|CN|V|P)_", file.name, re.IGNORECASE)
-        variant = variant or (named and named[1].upper())
-        if variant is None:
-            raise DataError(
-                "the name does not tell the class of the missing word",
-                file=file.label,
-                remedy='pass variant= "NE", "CN", "V" or "P"',
-            )
-        split = split or sources.split_in_name(file.name)
-    split = sources.choose("split", split, SPLITS, "cbt", "dev")
-    classes = WORD_CLASSES if variant is None else (sources.choose("variant", variant, WORD_CLASSES, "cbt"),)
-    if file is not None:
-        files = {classes[0]: file}
-    else:
-        wanted = {c: _patterns(split, c) for c in classes}
-        files = sources.find_files("cbt", wanted, archives=_ARCHIVES, path=path)
-    lacking = [c for c in classes if c not in files]
-    note = {"note": f"no questions found for {' '.join(lacking)}"} if lacking else {}
-    records = chain.from_iterable(_records(f, split, word_class) for word_class, f in files.items())
-    return sources.gather("cbt", records, on_error, files=list(files.values()), attrs=note)
-
-
-def at_hand(searched: Sequence[sources.Root]) -> Iterator[tuple[str, str, Path | None]]:
-    """Yield split, word class and place, None where it is not on this machine."""
-    for split in SPLITS:
-        for word_class in WORD_CLASSES:
-            yield split, word_class, sources.spot(searched, _patterns(split, word_class), _ARCHIVES)
 
 
 def released_statistics(path: Path | str | None = None) -> dict[tuple[str, str, str], float]:
@@ -126,12 +82,12 @@ def _statistics(file: sources.File) -> Iterator[tuple[tuple[str, str], float]]:
             yield (split, name), float(value)
 
 
-def _patterns(split: str, word_class: str) -> tuple[str, str]:
-    full, short = _NAMES[split]
-    return f"cbtest_{word_class}_{full}.txt", f"cbtest_{word_class}_{short}*.txt"
+def _class_in_name(name: str) -> str | None:
+    match = re.search(r"_(NE|CN|V|P)_", name, re.IGNORECASE)
+    return match and match[1].upper()
 
 
-def _records(file: sources.File, split: str, word_class: str) -> Iterator[Item | DataError]:
+def _parse(file: sources.File, split: str, word_class: str) -> Iterator[Item | DataError]:
     for index, block in enumerate(_blocks(file.lines())):
         try:
             yield _question(block, file, f"cbt/{split}/{word_class}/{index:06d}", split, word_class)
@@ -217,3 +173,21 @@ def _candidates(listed: str) -> list[str]:
         if len(reading) == N_CANDIDATES:
             return reading
     return [field for field in fields if field]
+
+
+RELEASE = sources.Release(
+    name="cbt",
+    files={
+        (split, word_class): (f"cbtest_{word_class}_{full}.txt", f"cbtest_{word_class}_{short}*.txt")
+        for split, (full, short) in _NAMES.items()
+        for word_class in WORD_CLASSES
+    },
+    parse=_parse,
+    archives=_ARCHIVES,
+    variant=None,
+    variant_in_name=_class_in_name,
+    books={
+        split: sources.BookFiles((f"cbt_{name}.txt", "CBTest.tgz", "CBTest*.t*gz"), f"*cbt_{name}.txt")
+        for split, (_, name) in _NAMES.items()
+    },
+)

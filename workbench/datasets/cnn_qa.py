@@ -52,34 +52,31 @@ def load(
     if split is None and path is not None:
         place = Path(path).absolute()
         split = _named_split(place if sources.is_file(place) else place / "-")
-    asked = split
+    is_flat = split in {None, UNNAMED}  # questions whose folder names no split will do
     split = sources.choose("split", split, (*SPLITS, UNNAMED), "cnnqa", "dev")
-    sources.choose("mode", on_error, sources.ON_ERROR, "on_error")
 
-    attrs: dict[str, Any] = {}
+    archive: Path | None = None
     total = None
     if path is not None and archives.is_archive(path) and sources.is_file(path):
-        attrs["source"] = Path(path).name
-        files = _packed(Path(path), split, variant, flat=asked in {None, UNNAMED})
-    elif (file := sources.single(path)) is not None:
-        if asked in SPLITS and asked != _named_split(file.path.absolute()):
-            raise _no_split(file.path, split)
-        attrs["source"] = file.source
-        files, total = iter([file]), 1
+        archive = Path(path)
+    elif file := sources.single(path):
+        place, names, source = file.path, [str(file.path)], file.source
+        is_split = is_flat or split == _named_split(place.absolute())
     else:
         roots = sources.search_roots("cnnqa", path)
-        folder, names, official = _folder(roots, split, variant, by_path=path is not None)
-        if folder:
-            total, attrs["source"] = len(names), f"{Path(folder).name}/*{SUFFIX}"
-            files = (sources.File(Path(name)) for name in names)
-            if not official and asked not in {None, UNNAMED}:
-                raise _no_split(folder, split)
-        else:
+        folder, names, is_split = _folder(roots, split, variant, by_path=path is not None)
+        place, source = Path(folder), f"{Path(folder).name}/*{SUFFIX}"
+        if not folder:
             archive = _archive(roots, variant, split)
-            attrs["source"] = archive.name
-            files = _packed(archive, split, variant, flat=asked in {None, UNNAMED})
+    if archive:
+        source, files = archive.name, _packed(archive, split, variant, flat=is_flat)
+    elif is_split or is_flat:
+        total, files = len(names), (sources.File(Path(name)) for name in names)
+    else:
+        raise _no_split(place, split)
     with progress_bar(total, label=f"{variant} {split}", unit="questions", delay=1) as bar:
-        return sources.gather("cnnqa", _records(files, variant, bar.update), on_error, attrs=attrs)
+        records = _records(files, variant, bar.update)
+        return sources.gather("cnnqa", records, on_error, attrs={"source": source})
 
 
 def at_hand(searched: Sequence[sources.Root]) -> Iterator[tuple[str, str, Path | None]]:
@@ -132,7 +129,7 @@ def _archive(roots: Sequence[sources.Root], variant: str, split: str) -> Path:
     raise sources.missing("cnnqa", names, roots)
 
 
-def _no_split(place: Path | str, split: str) -> DataError:
+def _no_split(place: Path, split: str) -> DataError:
     folders = ", ".join(_FOLDERS.values())
     problem = f"these questions are one set without splits, so there is no {split!r}"
     return DataError(

@@ -102,7 +102,8 @@ def entries() -> dict[str, Entry]:
     result = {}
     for name, table in sources.registry().items():
         files = tuple(Remote(**remote) for remote in table.get("files", ()))
-        result[name] = Entry(dataset=name, **{**table, "files": files})
+        known = {key: value for key, value in table.items() if key != "reader"}
+        result[name] = Entry(dataset=name, **{**known, "files": files})
     return result
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
@@ -18,13 +18,9 @@ from typing import Any
 
 from workbench.datasets import sources
 from workbench.items import text as wt
-from workbench.items.items import Items
 from workbench.items.schema import Item
 from workbench.storage.errors import DataError, reading
 from workbench.storage.parquet import read_parquet
-
-SPLITS = ("dev", "test", "control", "rejected")
-VARIANTS = ("plain", "capitalised", "openai")
 
 _ARCHIVES = ("lambada-dataset.tar.gz", "lambada-dataset*")
 _FILES = {
@@ -48,44 +44,6 @@ _FILES = {
 _VOCABULARY = ("lambada-vocab-2.txt", "lambada-vocab*.txt")
 
 
-def load(
-    split: str | None = None,
-    *,
-    variant: str | None = None,
-    path: Path | str | None = None,
-    on_error: str = "raise",
-) -> Items:
-    """Read one split; see :func:`workbench.datasets.load`.
-
-    The answer is the last word of a line. Items of `plain` and `capitalised` share their ids,
-    ``lambada/dev/000017`` for line 18: they are the same passages.
-    """
-    file = sources.single(path)
-    if file is not None:
-        variant = variant or _variant_in_name(file.name)
-        split = split or sources.split_in_name(file.name)
-    variant = sources.choose("variant", variant, VARIANTS, "lambada", "plain")
-    if split == "train":
-        problem = "LAMBADA's training split is running novels, not passages"
-        raise DataError(problem, remedy='read them with wb.books("lambada", "train")')
-    split = sources.choose("split", split, SPLITS, "lambada", "test" if variant == "openai" else "dev")
-    entry = "lambada-openai" if variant == "openai" else "lambada"  # another release, another licence
-    if file is None:
-        if (split, variant) not in _FILES:
-            there = ", ".join(s for s, v in _FILES if v == variant)
-            raise DataError(f"LAMBADA's variant {variant!r} has no split {split!r}; there is {there}")
-        wanted = {"it": _FILES[split, variant]}
-        file = sources.find_files(entry, wanted, archives=_ARCHIVES, path=path)["it"]
-    return sources.gather(entry, _records(file, split, variant), on_error, files=[file])
-
-
-def at_hand(searched: Sequence[sources.Root]) -> Iterator[tuple[str, str, Path | None]]:
-    """Yield split, variant and place, None where it is not on this machine."""
-    for (split, variant), patterns in _FILES.items():
-        packed = _ARCHIVES if variant == "plain" and split != "rejected" else ()
-        yield split, variant, sources.spot(searched, patterns, packed)
-
-
 def vocabulary(path: Path | str | None = None) -> Mapping[str, int]:
     """Read the vocabulary of the release: how often each word occurs in the training novels.
 
@@ -105,10 +63,7 @@ def vocabulary(path: Path | str | None = None) -> Mapping[str, int]:
     DataError
         If there is no such file, or a line is not of that form.
     """
-    file = (
-        sources.single(path)
-        or sources.find_files("lambada", {"it": _VOCABULARY}, archives=_ARCHIVES, path=path)["it"]
-    )
+    file = sources.find_file("lambada", _VOCABULARY, _ARCHIVES, path)
     stat = file.path.stat()
     return _counts(file, stat.st_mtime_ns, stat.st_size)
 
@@ -139,7 +94,11 @@ def _variant_in_name(name: str) -> str:
     return "capitalised" if "capitalised" in name or "capitalized" in name else "plain"
 
 
-def _records(file: sources.File, split: str, variant: str) -> Iterator[Item | DataError]:
+def _parse(file: sources.File, split: str, variant: str) -> Iterator[Item | DataError]:
+    """Yield passages, whose answer is the last word of a line.
+
+    Those of `plain` and `capitalised` share their ids, ``lambada/dev/000017`` for line 18: they are the same.
+    """
     rows = _parquet(file) if file.name.lower().endswith(".parquet") else _rows(file, variant)
     tokenised = variant != "openai"
     if tokenised:
@@ -215,3 +174,25 @@ def _check_case(lines: list[str], variant: str, file: sources.File) -> None:
             file=file.label,
             remedy=f'pass variant="{actual}"',
         )
+
+
+RELEASE = sources.Release(
+    name="lambada",
+    files=_FILES,
+    parse=_parse,
+    archives=_ARCHIVES,
+    loose=[part for part in _FILES if part[0] == "rejected" or part[1] != "plain"],
+    variant_in_name=_variant_in_name,
+    books={
+        "train": sources.BookFiles(
+            (
+                "train-novels.tar",
+                "*/train-novels/*.txt",
+                "*lambada*/train-*.parquet",
+                "lambada-dataset*.tar*",
+            ),
+            inside="*train-novels*",
+            depth=2,  # a novel's folder is its genre
+        )
+    },
+)

@@ -80,6 +80,7 @@ def at_hand(_searched: Sequence[sources.Root]) -> Iterator[tuple[str, str, Path 
     for split in SPLITS:
         for variant in VARIANTS if split in _WITH_QUESTIONS else PASSAGES:
             yield split, variant, resource("sample")
+    yield from ((split, "books", resource("sample", "novels")) for split in STORIES)
 
 
 def _book_id(story: str) -> str:

@@ -11,24 +11,14 @@ import csv
 import glob
 import io
 import re
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator
 from typing import NamedTuple, TypeVar
 
 from workbench.datasets import sources
-from workbench.items.items import Items
 from workbench.items.schema import Item
 from workbench.storage.errors import DataError
 
-SPLITS = ("test",)
-VARIANTS = ("plain",)
 LETTERS = "abcde"
-
-_ARCHIVES = ("MSR_Sentence_Completion_Challenge_V1.tar.gz", "MSR_Sentence_Completion*")
-_QUESTIONS = (
-    "Holmes.machine_format.questions.txt", "Holmes.machine_format.questions*.txt", "testing_data.csv",
-    "testing_data*.csv",
-)  # fmt: skip
 _LINE = re.compile(r"([0-9]{1,6})([a-e])\) (.*)", re.DOTALL)
 _WORD = re.compile(r"\[([^\[\]]+)\]")
 _BLANK = re.compile(r"_{3,}")
@@ -46,50 +36,22 @@ class Completion(NamedTuple):
     words: tuple[str, ...]
 
 
-def load(
-    split: str | None = None,
-    *,
-    variant: str | None = None,
-    path: Path | str | None = None,
-    on_error: str = "raise",
-) -> Items:
-    """Read the questions and the answers beside them; see :func:`workbench.datasets.load`.
+def _parse(file: sources.File, _split: str, _variant: str) -> Iterator[Item | DataError]:
+    """Yield the items of a file of questions; their ids have the question's own number: ``msrcc/test/0012``.
 
-    An item's id has the question's own number: ``msrcc/test/0012``. Without an answers file,
-    ``on_error="skip"`` gives items with a null answer and an empty blank.
+    Without an answers file they have null answers and empty blanks.
     """
-    if split in sources.SPLITS and split != "test":
-        raise DataError(
-            f"the challenge has one set of questions, the test set, and no split {split!r}",
-            remedy='load "test"; the texts to train on are wb.books("msrcc", "train")',
-        )
-    sources.choose("split", split, SPLITS, "msrcc", "test")
-    sources.choose("variant", variant, VARIANTS, "msrcc", "plain")
-    sources.choose("mode", on_error, sources.ON_ERROR, "on_error")
-    file = (
-        sources.single(path)
-        or sources.find_files("msrcc", {"it": _QUESTIONS}, archives=_ARCHIVES, path=path)["it"]
-    )
     questions, problems = _sort_out(_table(file) if _is_csv(file) else _official(file), file)
-    if problems and on_error == "raise":  # the questions first: bad ones need no answers
-        raise problems[0]
-    names = _answer_names(file)
-    beside = file.beside(*names)
-    if beside is None:
-        problem = f"the answers file {names[0]} is missing beside it"
-        problems.append(DataError(problem, file=file.label, remedy="put it there"))
-        answers: dict[int, str] | None = None
+    yield from problems
+    answers: dict[int, str] | None = None
+    if file.companion is None:
+        problem = f"the answers file {_answer_names(file)[0]} is missing beside it"
+        yield DataError(problem, file=file.label, remedy="put it there")
     else:
-        read = _answers_table(beside) if _is_csv(beside) else _answers(beside, questions)
-        answers, wrong = _sort_out(read, beside)
-        problems += wrong
-    records: list[Item | DataError] = [*problems, *_items(questions, answers, beside)]
-    return sources.gather("msrcc", records, on_error, files=[file, beside] if beside else [file])
-
-
-def at_hand(searched: Sequence[sources.Root]) -> Iterator[tuple[str, str, Path | None]]:
-    """Yield split, variant and place of the questions, None where they are not on this machine."""
-    yield "test", "plain", sources.spot(searched, _QUESTIONS, _ARCHIVES)
+        records = _answers_table(file.companion) if _is_csv(file) else _answers(file.companion, questions)
+        answers, problems = _sort_out(records, file.companion)
+        yield from problems
+    yield from _items(questions, answers, file.companion)
 
 
 def _is_csv(file: sources.File) -> bool:
@@ -243,3 +205,32 @@ def _items(
             # commas stand alone, but "him." and "don't" do not: words have to be cut from running text
             tokenised=False,
         )
+
+
+RELEASE = sources.Release(
+    name="msrcc",
+    files={
+        ("test", "plain"): (
+            "Holmes.machine_format.questions.txt",
+            "Holmes.machine_format.questions*.txt",
+            "testing_data.csv",
+            "testing_data*.csv",
+        )
+    },
+    parse=_parse,
+    archives=("MSR_Sentence_Completion_Challenge_V1.tar.gz", "MSR_Sentence_Completion*"),
+    companion=_answer_names,
+    books={
+        "train": sources.BookFiles(
+            (
+                "*/holmes_training_data/*.txt",
+                "holmes_training_data*.*z*",
+                "holmes_training_data*.tar",
+                "*/holmes_data_set/*.txt",
+                "MSR_Sentence_Completion*.t*gz",
+            ),
+            inside="*holmes*/*.txt",
+            depth=1,
+        )
+    },
+)

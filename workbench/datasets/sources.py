@@ -1,4 +1,4 @@
-"""What the readers of data sets share: finding and decoding files, choices of names, bad records.
+"""What the readers of data sets share: a release as data, finding and decoding files, bad records.
 
 Files are read on disk or inside an archive that stays packed.
 """
@@ -13,10 +13,12 @@ import os
 import re
 import sys
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
+from importlib.metadata import EntryPoint
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,7 @@ from workbench.datasets.archives import is_archive, members
 from workbench.items.items import Items
 from workbench.items.schema import Item
 from workbench.storage.errors import DataError, reading
+from workbench.storage.extensions import extensions
 from workbench.storage.files import data_home, read_bytes, resource
 from workbench.storage.progress import say
 
@@ -32,8 +35,9 @@ _BINARY = (
     b"7z\xbc\xaf",
 )  # fmt: skip
 Matcher = Callable[[str], Any]
+Part = tuple[str, str]
+"""Split and variant."""
 
-SPLITS = ("train", "dev", "test", "control", "rejected")
 ON_ERROR = ("raise", "skip")
 MAX_PROBLEMS = 10_000
 """Most problems that are listed."""
@@ -48,12 +52,14 @@ _SPLIT_IN_NAME = {
 class File:
     """One file that was found: its content, and what to call it.
 
-    `path` is the file on disk, or the archive that holds it under the name `member`.
+    `path` is the file on disk, or the archive that holds it under the name `member`. `companion` is a second
+    file that belongs to it, such as the answers to its questions.
     """
 
     path: Path
     member: str | None = None
     packed: bytes | None = None
+    companion: File | None = None
 
     @property
     def name(self) -> str:
@@ -243,6 +249,13 @@ def find_files(
     raise missing(dataset, [patterns[0] for patterns in wanted.values()], searched)
 
 
+def find_file(
+    dataset: str, patterns: Sequence[str], archives: Sequence[str], path: Path | str | None
+) -> File:
+    """Return the file that `path` names, or else one file as :func:`find_files` finds it."""
+    return single(path) or find_files(dataset, {"": patterns}, archives=archives, path=path)[""]
+
+
 def spot(searched: Sequence[Root], patterns: Sequence[str] = (), archives: Sequence[str] = ()) -> Path | None:
     """Return the first file that fits the patterns in their order, else the first such archive."""
     for root in searched:
@@ -333,7 +346,6 @@ def gather(
     read, are named in ``attrs["source"]``, with ``attrs["sha256"]``; ``attrs["note"]`` says
     what :func:`compare_published` says of them.
     """
-    choose("mode", on_error, ON_ERROR, "on_error")
     good: list[Item] = []
     problems: list[DataError] = []
     n_bad = 0
@@ -393,4 +405,124 @@ def _print_once(line: str) -> None:
 
 def registry() -> dict[str, Any]:
     """Return the tables of ``data/registry.toml``, one a data set."""
-    return tomllib.loads(resource("registry.toml").read_text(encoding="utf-8"))
+    return _parse_registry(resource("registry.toml").read_text(encoding="utf-8"))
+
+
+@lru_cache(maxsize=1)
+def _parse_registry(text: str) -> dict[str, Any]:
+    return tomllib.loads(text)
+
+
+def readers() -> dict[str, EntryPoint]:
+    """Return the readers of data sets by name: those that the registry lists, then those of other packages.
+
+    Each is a `Release`, or another object (a module, say) with its `load` and perhaps other members of it.
+    """
+    group = "workbench.datasets"
+    tables = {name: table["reader"] for name, table in registry().items() if "reader" in table}
+    built_in = {name: EntryPoint(name, reader, group) for name, reader in tables.items()}
+    return built_in | dict(sorted(extensions(group, built_in).items()))
+
+
+@dataclass(frozen=True)
+class BookFiles:
+    """Where the books of a split are.
+
+    `patterns` are those of the files and archives, the best first, and `inside` is that of members of an
+    archive. Ids have the last `depth` parts of a file's path, or all (0).
+    """
+
+    patterns: tuple[str, ...]
+    inside: str = "*"
+    depth: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Release:
+    """A data set as data: the names of its files, and how one of them is read.
+
+    Attributes
+    ----------
+    name : str
+    files : mapping of (split, variant) to sequence of str
+        Patterns of each part's file: globs, the official name first; one with a ``/`` is held against
+        folders too.
+    parse : callable
+        ``parse(file, split, variant)`` yields the items of a `File`, and a DataError for each bad record.
+    archives, loose : sequence of str, collection of (split, variant)
+        Patterns of the archives that hold the files, and the parts that they do not hold.
+    split, variant : str
+        What is loaded where none is asked for. Without a usual variant, it is all variants that are there.
+    variant_in_name : callable
+        Returns the variant that a file's name tells, or None.
+    companion : callable
+        Returns the patterns of the second file that lies beside a file.
+    books : mapping of str to BookFiles
+        The books behind the items, by split.
+    terms : mapping
+        Of another package's data set, what ``data/registry.toml`` has for ours: title, licence, citation, and
+        the files that :func:`workbench.fetch` gets.
+    """
+
+    name: str
+    files: Mapping[Part, Sequence[str]]
+    parse: Callable[[File, str, str], Iterable[Item | DataError]]
+    archives: Sequence[str] = ()
+    loose: Collection[Part] = ()
+    split: str = "dev"
+    variant: str | None = "plain"
+    variant_in_name: Callable[[str], str | None] = lambda _: None
+    companion: Callable[[File], Sequence[str]] = lambda _: ()
+    books: Mapping[str, BookFiles] = field(default_factory=dict)
+    terms: Mapping[str, Any] = field(default_factory=dict)
+
+    def load(
+        self,
+        split: str | None = None,
+        *,
+        variant: str | None = None,
+        path: Path | str | None = None,
+        on_error: str = "raise",
+    ) -> Items:
+        """Read one split; see :func:`workbench.datasets.load`."""
+        if (file := single(path)) is not None:
+            split = split or split_in_name(file.name)
+            variant = variant or self.variant_in_name(file.name) or self.variant
+            if variant is None:
+                there = ", ".join(dict.fromkeys(name for _, name in self.files))
+                problem = "the name of this file does not tell the variant"
+                raise DataError(problem, file=file.label, remedy=f"pass variant=, one of {there}")
+        variants = list(dict.fromkeys(name for _, name in self.files))
+        if variant or self.variant:
+            variants = [choose("variant", variant, variants, self.name, self.variant)]
+        split = self._choose_split(split, variants, any_part=file is not None)
+        table = f"{self.name}-{variants[0]}"  # such as lambada-openai, a release with a licence of its own
+        dataset = table if table in registry() else self.name
+        if file is not None:
+            files = {variants[0]: file}
+        else:
+            wanted = {name: self.files[split, name] for name in variants if (split, name) in self.files}
+            files = find_files(dataset, wanted, archives=self.archives, path=path)
+        files = {name: replace(f, companion=f.beside(*self.companion(f))) for name, f in files.items()}
+        lacking = " ".join(name for name in variants if name not in files) if file is None else ""
+        note = {"note": f"no questions found for {lacking}"} if lacking else {}
+        records = chain.from_iterable(self.parse(each, split, name) for name, each in files.items())
+        read = [each for f in files.values() for each in (f, f.companion) if each]
+        return gather(dataset, records, on_error, files=read, attrs=note)
+
+    def _choose_split(self, split: str | None, variants: Collection[str], *, any_part: bool) -> str:
+        """Return the split; a file that the user names may be of `any_part`, one that is not released too."""
+        of_variant = [part for part, variant in self.files if variant in variants]
+        usual = self.split if self.split in of_variant else of_variant[0]
+        splits = list(dict.fromkeys([split for split, _ in self.files] if any_part else of_variant))
+        if split in self.books and split not in splits:
+            problem = f"the split {split!r} of {self.name} is running text, not items"
+            raise DataError(problem, remedy=f'read it with wb.books("{self.name}", "{split}")')
+        return choose("split", split, splits, self.name, usual)
+
+    def at_hand(self, searched: Sequence[Root]) -> Iterator[tuple[str, str, Path | None]]:
+        """Yield split, variant ("books" for books) and place, None where it is not on this machine."""
+        for part, patterns in self.files.items():
+            yield *part, spot(searched, patterns, () if part in self.loose else self.archives)
+        for split, books in self.books.items():
+            yield split, "books", spot(searched, books.patterns)
