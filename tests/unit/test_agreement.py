@@ -54,7 +54,7 @@ def test_the_printed_example_of_krippendorff():
 
 
 @pytest.mark.slow
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(TABLES)
 def test_alpha_and_pairs_are_those_of_a_slow_loop(rows):
     found = people.agreement(answers(rows))
@@ -63,7 +63,7 @@ def test_alpha_and_pairs_are_those_of_a_slow_loop(rows):
 
 
 @pytest.mark.slow
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(TABLES.map(lambda rows: [[word or "d" for word in row] for row in rows]))
 def test_kappa_is_that_of_statsmodels(rows):
     found = people.agreement(answers(rows))

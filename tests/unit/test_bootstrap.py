@@ -68,7 +68,7 @@ def test_intervals_are_order_statistics_outwards():
 def test_units_are_novels_where_every_item_names_one():
     assert bootstrap.units(pd.Series(["b", "a", "b"]))[1:] == (2, "novel")
     assert bootstrap.units(pd.Series(["b", None, "b"], dtype="str"))[1:] == (3, "item")
-    part = units_of([0, 0, 1, 2]).of(np.array([False, True, False, True]))
+    part = units_of([0, 0, 1, 2], "novel").subset(np.array([False, True, False, True]))
     assert (part.codes.tolist(), part.number) == ([0, 1], 2)
 
 

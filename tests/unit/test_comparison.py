@@ -14,6 +14,7 @@ from statsmodels.stats.proportion import proportion_confint
 from workbench.evaluation.comparison import Comparison
 from workbench.evaluation.leaderboard import leaderboard
 from workbench.evaluation.metrics import evaluate
+from workbench.evaluation.replicates import replicates
 from workbench.evaluation.significance import significance
 from workbench.evaluation.slices import MOST, bins_of, occurs
 from workbench.items.items import Items
@@ -44,19 +45,16 @@ def test_models_are_lined_up_by_item_whatever_the_order():
     assert result.answers == one["answer"].tolist()
 
 
-def test_what_is_drawn_does_not_depend_on_the_order_of_the_items():
-    frames = several(books=5)
-    one, other = compared(frames), Comparison.of(items_of(frames[0])[::-1], frames, resamples=50)
-    pd.testing.assert_frame_equal(one.table(), other.table())
-    pd.testing.assert_frame_equal(one.pairs(), other.pairs())
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("books", [None, 6])
 def test_the_table_is_that_of_evaluate(books):
-    frames = several(books=books, n=120)
+    frames = several(4, books=books, n=120)
     frames[1] = scores(frames[1])
+    frames[3].loc[::3, ["log_prob", "known"]] = np.nan, False
     table, wanted = compared(frames).table(), evaluate(frames, resamples=50)
+    other = Comparison.of(items_of(frames[0])[::-1], frames, resamples=50)  # the order draws nothing else
+    pd.testing.assert_frame_equal(other.table(), table)
+    pd.testing.assert_frame_equal(other.pairs(), compared(frames).pairs())
     assert {"accuracy_low", "perplexity_high", "median_rank_low", "n_perplexity"} <= set(table.columns)
     wanted = wanted[table.columns.intersection(wanted.columns)]
     pd.testing.assert_frame_equal(table[wanted.columns].astype(wanted.dtypes), wanted, rtol=1e-9)
@@ -128,7 +126,7 @@ def test_what_was_left_out_is_told():
         ([made(20), made(20, first=20)], "no item in common.*same data set"),
         ([made(40), unknown_answers(made(40, model="b"))], "'b' predicted none of these items"),
         ([], "no predictions"),
-        ([made(40), made(40, model="b", answer="cat", right=0)], "'b' tells of the answer 'cat'"),
+        ([made(40), made(40, model="b", answer="cat", right=0)], "'b' has the answer 'cat'"),
         (pd.concat([made(40), made(40)]), "two predictions for the item"),
     ],
 )
@@ -153,6 +151,7 @@ def test_labels_are_unique():
     assert result.labels == ["made, not stored", "made, b", "made, b, #2", "other"]
 
 
+OUTCOME = ["correct", "prediction", "p_correct", "rank", "n_tied"]
 LOG_PROB = several(2)[1]["log_prob"]
 
 
@@ -281,18 +280,6 @@ def test_ranges_hold_what_they_say(values):
             assert (held < high + 1e-9 * abs(high)).all() if high < np.inf else low > -np.inf
 
 
-def test_columns_of_ones_own_can_be_sliced_by():
-    table = pd.DataFrame({"text": ["One two three.", "Four five six.", "Seven eight nine."]})
-    items = Items.from_frame(table.assign(genre=["crime", "crime", "sea"], year=[1901, 1902, None]))
-    words = {"item_id": items.frame["item_id"], "model": "m", "prediction": ["three", "x", "y"]}
-    comparison = Comparison.of(items, [pd.DataFrame(words)])
-    assert {part.label: part.mask.tolist() for part in comparison.bins("genre")} == {
-        "crime": [True, True, False],
-        "sea": [False, False, True],
-    }
-    assert comparison.bins("year")[-1].mask.tolist() == [False, False, True]
-
-
 def test_a_column_without_annotations_tells_whether_the_answer_is_in_the_passage():
     texts = ["A dog ran . I saw the {Dog} .", "The dogs ran . I saw the {dog} .", "The hot-dog . The {dog} ."]
     rows = [cloze(text, item_id=f"lambada/dev/{n:06d}") for n, text in enumerate(texts)]
@@ -300,14 +287,6 @@ def test_a_column_without_annotations_tells_whether_the_answer_is_in_the_passage
     bins = Comparison.of(Items.from_records(rows), frame).bins("answer_in_passage")
     assert [one.mask.tolist() for one in bins] == [[True, False, True], [False, True, False]]
     assert not occurs("", "text")
-
-
-def test_annotations_may_have_the_item_as_index():
-    frame = made(5)
-    notes = pd.DataFrame({"item_id": frame["item_id"], "kind": list("ababa")})
-    assert compared([frame], annotations=notes.set_index("item_id")).columns == ["kind"]
-    with pytest.raises(DataError, match="know none of the items"):
-        compared([frame], annotations=notes.assign(item_id="x/" + notes["item_id"]))
 
 
 def test_novels_are_known_from_the_items_or_the_predictions():
@@ -331,25 +310,45 @@ def test_pairs_are_those_of_statsmodels_and_of_a_slow_loop():
         cells = [[(a & b).sum(), (a & ~b).sum()], [(~a & b).sum(), (~a & ~b).sum()]]
         assert (row.n_only_a, row.n_only_b) == (cells[0][1], cells[1][0])
         assert row.p == pytest.approx(mcnemar(cells, exact=True).pvalue, rel=1e-9)
-        for name, values in (("difference", found.correct), ("log_prob_difference", found.log_prob)):
-            apart = values[row.a].astype(float) - values[row.b]
-            slow = [apart[items].mean() for items in draws]
-            assert getattr(row, name) == pytest.approx(apart.mean())
-            assert getattr(row, f"{name}_low") == pytest.approx(np.quantile(slow, 0.025, method="lower"))
-            assert getattr(row, f"{name}_high") == pytest.approx(np.quantile(slow, 0.975, method="higher"))
+        assert row.difference == pytest.approx(a.mean() - b.mean())
+        apart = found.log_prob[row.a] - found.log_prob[row.b]
+        slow = [apart[items].mean() for items in draws]
+        assert row.log_prob_difference == pytest.approx(apart.mean())
+        bounds = [np.quantile(slow, q, method=m) for q, m in ((0.025, "lower"), (0.975, "higher"))]
+        assert (row.log_prob_difference_low, row.log_prob_difference_high) == pytest.approx(bounds)
     np.testing.assert_allclose(pairs["p_holm"], multipletests(pairs["p"], method="holm")[1], rtol=1e-12)
     assert set(pairs["test"]) == {"exact McNemar test"}
 
 
-def test_a_pair_has_the_numbers_of_significance():
-    frames = several(2, n=250, books=6)
-    wanted = significance(*frames, resamples=400, seed=1, level=0.9)
-    row = compared(frames, resamples=400, seed=1, level=0.9).pairs().iloc[0]
-    assert row["difference"] == pytest.approx(wanted.difference)
-    assert (row["p"], row["test"]) == (wanted.p_value, wanted.test)
-    assert row["log_prob_difference"] == pytest.approx(wanted.log_prob_difference)
-    for name, bounds in (("difference", wanted.interval), ("log_prob_difference", wanted.log_prob_interval)):
-        assert (row[f"{name}_low"], row[f"{name}_high"]) == pytest.approx(bounds)
+@pytest.mark.parametrize("kind", ["items", "novels", "replicates"])
+def test_a_pair_has_one_interval_and_p_in_every_view(kind):
+    frames = several(4, n=90, books=6 if kind == "novels" else None)
+    frames[1]["variant"] = "openai"  # another task
+    frames[2].loc[[3], ["answer", "correct", "p_correct"]] = None  # another set of items
+    if kind == "replicates":
+        frames[0] = replicates([frames[0], frames[0].assign(**made(90, seed=9, oov=0)[OUTCOME], run="b")])
+    options = {"resamples": 200, "seed": 1, "level": 0.9}
+    board = leaderboard(frames, by="dataset", published=False, **options).set_index("model")
+    for k in range(3):
+        wanted = significance(frames[k], frames[3], **options)
+        log_prob = (wanted.log_prob_difference, *(wanted.log_prob_interval or (np.nan, np.nan)))
+        result = Comparison.of(items_of(frames[3]), [frames[k], frames[3]], **options)
+        row = result.pairs().iloc[0]
+        names = ["log_prob_difference", "log_prob_difference_low", "log_prob_difference_high"]
+        if k != 1:
+            assert tuple(row[names]) == pytest.approx(log_prob, abs=1e-12)
+        for view in (
+            row,
+            result.pair(0, 1),
+            result.pair(0, 1, np.ones(result.n, bool)),
+            board.loc[f"model {k}"],
+        ):
+            names = ("difference", "difference_low", "difference_high", "p")
+            shown = [np.nan if pd.isna(view[name]) else view[name] for name in names]
+            expected = [wanted.difference, *wanted.interval, wanted.p_value]
+            np.testing.assert_allclose(np.array(shown, dtype=float), expected, atol=1e-12)
+        assert row["test"] == wanted.test
+        assert np.isnan(wanted.p_value) == (k == 1)
 
 
 def test_log_probabilities_are_compared_where_both_are_known():

@@ -83,13 +83,6 @@ def test_the_summary_counts(items, folder):
     assert books[["book_id", "items", "half"]].to_numpy().tolist() == [["ice", 1, 1], ["lamps", 1, 1]]
 
 
-def test_long_queries_are_counted_apart():
-    items = wb.items_from_text([PASSAGE, "He had gone to the river at dawn and found the ferry. It sank"])
-    report = contamination(items, ["it sank", PASSAGE], progress=False)
-    assert report.summary["found"].tolist()[:3] == [1, 2, 1]
-    assert report.summary["of"].tolist()[:3] == [2, 2, 1]
-
-
 def test_it_is_told_plainly(items):
     report = contamination(items, [book(f"<{place}>", PASSAGE) for place in range(7)], progress=False)
     assert "passage occurs: 1 of 3 (33.3 %)" in str(report)
@@ -99,14 +92,6 @@ def test_it_is_told_plainly(items):
     assert "<0>" not in page
     blank = wb.items_from_text(["The ___ ran"], answers=[None])
     assert "passage occurs: 0 of 0\n" in str(contamination(blank, ["the dog ran"], progress=False))
-
-
-def test_the_browser_takes_the_report(items, folder):
-    report = contamination(items, folder, progress=False)
-    browser = wb.browse(items, annotations=report.frame, facets={"passage": ["yes"]})
-    assert [item.text for item in browser.selection] == [PASSAGE]
-    clean = items.where((report.frame["share"] < 0.1).to_numpy())
-    assert [item.text for item in clean] == [LONELY]
 
 
 @pytest.mark.parametrize(
@@ -292,16 +277,4 @@ def test_tables_and_comparisons_say_what_was_read_before():
     assert comparison.comparison.warnings[0] == SENTENCE_OF_ALL
     assert SENTENCE_OF_ALL in comparison.to_html()
     assert SENTENCE_OF_ALL in comparison._static(10)
-    comparison.close()
-
-
-@pytest.mark.usefixtures("home")
-def test_nothing_is_said_of_passages_that_were_not_read():
-    items = wb.load("sample", "test")[:20]
-    run = wb.predict(items, NGram.fit(train(), order=2, **QUICK))
-    assert run.predictions["in_training"].eq(False).all()  # noqa: FBT003 - and not null
-    assert wb.evaluate(run)["share_in_training"].tolist() == [0]
-    assert not any("fitted" in text for text in wb.evaluate(run).attrs["warnings"])
-    comparison = wb.compare(items, [run], None)
-    assert not any("fitted" in text for text in comparison.comparison.warnings)
     comparison.close()

@@ -3,21 +3,17 @@ import sys
 from collections import Counter
 from functools import partial
 
-import numpy as np
 import pandas as pd
-import pyarrow.parquet as pq
 import pytest
 from made_predictions import items_of, made, run, scores, unknown_answers
 from statsmodels.stats.multitest import multipletests
 
 from workbench.datasets import published
-from workbench.evaluation import bootstrap, run_measures
-from workbench.evaluation import leaderboard as board
+from workbench.evaluation import bootstrap
 from workbench.evaluation.leaderboard import leaderboard, published_scores
 from workbench.evaluation.metrics import evaluate
 from workbench.evaluation.significance import significance
 from workbench.runs import store
-from workbench.runs.predictions import to_table
 from workbench.runs.store import TABLE, keep
 from workbench.storage.errors import DataError
 
@@ -42,22 +38,6 @@ def test_runs_are_ranked_by_accuracy_within_each_variant():
     first = table[table["run"] == "r2"].iloc[0]
     assert (first["system"], first["vocabulary_size"], first["unit"]) == ("N-Gram", 60_000, "word")
     assert table["resampled_by"].tolist() == ["novel", "item", "item", "item", "item"]
-
-
-@pytest.mark.slow
-def test_the_numbers_are_those_of_evaluate_and_significance():
-    table = ours(RUNS[:3], **QUICK).set_index("run")
-    measured = evaluate(RUNS[:3], **QUICK).set_index("run")
-    for column in ("n", "accuracy", "accuracy_low", "accuracy_high", "perplexity", "median_rank"):
-        assert table[column].dropna().to_dict() == measured[column].dropna().to_dict()
-    assert table.loc["r2", ["difference", "p", "p_holm"]].isna().all()
-    others = table.loc[["r1", "r3"]]
-    wanted = [significance(frame, RUNS[1], **QUICK) for frame in RUNS[0:3:2]]
-    for row, one in zip(others.itertuples(), wanted, strict=True):
-        assert (row.difference, row.p, row.n_paired) == (one.difference, one.p_value, 120)
-        assert (row.difference_low, row.difference_high) == one.interval
-    p_holm = multipletests([one.p_value for one in wanted], method="holm")[1]
-    assert others["p_holm"].to_numpy(dtype=float) == pytest.approx(p_holm)
 
 
 def test_equal_accuracies_share_a_place():
@@ -103,15 +83,6 @@ def test_rows_of_one_model_are_named_by_what_differs():
     }  # fmt: skip
 
 
-@pytest.mark.usefixtures("no_data")
-def test_stored_runs_are_named_by_what_differs():
-    for seed in (1, 2):
-        frame = made(20, seed=seed, right=0, model="m", top_words=[["a"]] * 20)
-        keep(items_of(frame), frame, name=f"hash-{seed}", seed=seed)
-    for _ in range(2):  # measured, then known
-        assert sorted(ours(**QUICK)["distinction"]) == ["seed 1", "seed 2"]
-
-
 @pytest.mark.slow
 def test_what_is_ranked_can_be_chosen():
     assert set(ours(RUNS, dataset="cbt", **QUICK)["dataset"]) == {"cbt"}
@@ -124,38 +95,6 @@ def test_what_is_ranked_can_be_chosen():
     assert list(empty.columns) == list(ours(RUNS, **QUICK).columns)
     with pytest.raises(DataError, match="colour"):
         ours(RUNS, by="colour")
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("no_data")
-def test_all_stored_runs_are_ranked():
-    assert not len(ours(**QUICK))
-    kept = []
-    for number, start in enumerate(["lambada/dev", "lambada/dev", "cbt/dev"]):
-        frame = made(20, seed=number, right=0, start=start, model=f"m{number}", top_words=[["a"]] * 20)
-        kept.append(keep(items_of(frame), frame, name=f"run{number}"))
-    stored = ours(**QUICK)
-    assert sorted(stored["run"]) == ["run0", "run1", "run2"]
-    assert stored["place"].tolist() == [1, 1, 1]
-    assert stored["perplexity"].iloc[1] < stored["perplexity"].iloc[2]  # decides among equal accuracies
-    for same in (kept, ["run0", "run1", "run2"]):
-        pd.testing.assert_frame_equal(stored, ours(same, **QUICK))
-    assert not len(ours(dataset="it's", **QUICK))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("damage", [b"", b"PAR1PAR1", None])
-def test_a_damaged_run_is_left_out_with_a_warning(no_data, damage):
-    for name in ("good", "bad"):
-        frame = made(20, right=0, model=name)
-        keep(items_of(frame), frame, name=name)
-    file = no_data / "runs" / "bad" / TABLE
-    other = made(20, right=1, model="bad").assign(run="bad")
-    file.write_bytes(damage or b"")
-    if damage is None:  # a valid file with other numbers
-        pq.write_table(to_table(other), file)
-    with pytest.warns(UserWarning, match="the run 'bad' is left out"):
-        assert ours(**QUICK)["run"].tolist() == ["good"]
 
 
 def store_runs(number, **columns):
@@ -228,6 +167,11 @@ def test_a_ranking_reads_no_run_but_the_best_as_measures_are_kept_with_each(monk
     counts = counted(monkeypatch)
     table = ours()
     assert counts["_table"] == 1
+    measured = evaluate([f"run{seed}" for seed in range(4)]).set_index("run")
+    for column in ("n", "accuracy", "accuracy_low", "accuracy_high", "perplexity", "median_rank"):
+        assert table.set_index("run")[column].to_dict() == measured[column].to_dict()
+    others = table[table["p"].notna()]
+    assert others["p_holm"].tolist() == pytest.approx(multipletests(others["p"], method="holm")[1].tolist())
     pd.testing.assert_frame_equal(table, ours([f"run{seed}" for seed in range(4)]), check_exact=True)
 
 
@@ -237,25 +181,6 @@ def test_measures_are_kept_once_a_run_can_be_stored():
         subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
         == "1\n"
     )
-
-
-@pytest.mark.parametrize("books", [0, 8])
-def test_runs_on_the_items_of_the_best_are_compared_at_once_with_the_same_numbers(books):
-    options = {"start": "cbt/test", "books": books} if books else {}
-    runs = [made(60, seed=seed, right=seed / 10, model=f"m{seed}", **options) for seed in range(8)]
-    runs.append(made(60, seed=9, right=0.2, model="other text", variant="openai", **options))
-    runs.append(made(40, seed=10, right=0.2, model="fewer", **options))
-    runs.append(made(60, seed=11, right=0.2, model="one unknown", **options))
-    runs[-1].loc[[3], ["answer", "correct", "p_correct"]] = None
-    table = ours(runs, by="dataset", **QUICK).set_index("model")
-    [best] = table.index[table["n_paired"].isna()]
-    models = {frame["model"].iloc[0]: frame for frame in runs}
-    for name, row in table.drop(best).iterrows():
-        one = significance(models[name], models[best], **QUICK)
-        assert (row["difference"], row["n_paired"]) == (one.difference, one.n)
-        assert (row["difference_low"], row["difference_high"]) == one.interval
-        assert pd.isna(row["p"]) if np.isnan(one.p_value) else row["p"] == one.p_value
-    assert table["p"].isna().sum() == 2  # of the best, and of another text
 
 
 def test_what_is_known_holds_for_the_same_files_only(no_data):
@@ -328,15 +253,6 @@ def test_what_published_scores_are_shown():
     assert best[["NE", "CN"]].tolist() == [0.754, 0.731]
 
 
-def test_later_readers_stand_beside_our_runs_on_validation_questions():
-    run = made(80, right=0.7, model="reader", start="cbt/dev", word_class="NE", variant="NE")
-    board = leaderboard(run, **QUICK)
-    group = board[(board["split"] == "dev") & (board["variant"] == "NE")].set_index("model")
-    assert group.loc["AS reader", "accuracy"] == 0.738
-    assert group.loc["MEMNNS (WINDOW MEMORY + SELF-SUP.)", "accuracy"] == 0.704
-    assert not group.loc["reader", "published"]
-
-
 def test_no_other_results_are_shown_than_those_asked_for():
     assert not leaderboard(TEST, by="book_id", **QUICK)["published"].any()
 
@@ -350,17 +266,3 @@ def test_every_published_number_is_in_the_leaderboard_once():
     assert table["accuracy"].between(0, 1).all()
     for name in ("cbt_test_table2", "cbt_table4", "cbt_validation", "cnnqa_table3", "msrcc_table1"):
         assert set(published.published_table(name)["system"]) <= set(table["model"])
-
-
-@pytest.mark.usefixtures("no_data")
-def test_rows_that_have_other_columns_are_not_known(monkeypatch):
-    store_runs(2)
-    with monkeypatch.context() as patch:
-        for module in (board, run_measures):
-            patch.setattr(
-                module, "MEASURED", tuple(name for name in run_measures.MEASURED if name != "subset")
-            )
-        row = run_measures._row
-        patch.setattr(run_measures, "_row", lambda *arguments: row(*arguments) | {"subset": "old"})
-        assert "subset" not in ours(**QUICK)
-    assert set(ours(**QUICK)["subset"]) == {"of 4,869"}

@@ -1,5 +1,4 @@
 import json
-import os
 from pathlib import Path
 
 import numpy as np
@@ -260,38 +259,13 @@ def test_what_stood_around_the_passage_is_told(written, tmp_path):
     assert json.loads(prompt) == one_shot | {"system": "Be brief."}
 
 
-def test_a_record_that_lacks_any_one_field_is_read_or_reported(written):
-    lines = written.read_text(encoding="utf-8").splitlines()
-    for name in json.loads(lines[1]):
-        lines[1] = json.dumps(
-            {field: value for field, value in json.loads(lines[0]).items() if field != name}
-        )
-        written.write_text("\n".join(lines[:12]), encoding="utf-8")
-        result = import_results(written, ITEMS, keep=False, on_error="report")
-        assert len(result) == 12 - (~result.report["kept"]).sum()
-
-
-@pytest.mark.parametrize("name", [RESULTS, NAME])
-def test_a_pipe_is_no_log(written, tmp_path, name):
-    (tmp_path / name).unlink()
-    os.mkfifo(tmp_path / name)
-    with pytest.raises(DataError, match="name is not known" if name == RESULTS else "no regular file"):
-        import_results(written, ITEMS, keep=False)
-
-
-def test_an_interrupted_run_is_noticed(written):
-    lines = written.read_text(encoding="utf-8").splitlines()
-    written.write_text("\n".join(lines[:100]), encoding="utf-8")
-    report = import_results(written, ITEMS, keep=False).report
-    assert report["problem"].tolist() == ["the results tell of 222 passages, the file holds 100"]
-    assert report["kept"].all()
-
-
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
         ({"doc": {"query": "x"}}, "its doc has no text 'text'"),
         ({"filtered_resps": [["word"]]}, "'word' is no log-likelihood"),
+        ({"filtered_resps": [["nan", "True"]]}, "'nan' is no log-likelihood"),
+        ({"filtered_resps": [["", "True"]]}, "no log-likelihood"),
         ({"filtered_resps": [], "resps": [], "perplexity": None}, "there is no response"),
         ({"filtered_resps": [["-1.5"]], "acc": None}, "does not tell whether"),
         ({"acc": 0}, "acc is 0, but the response says True"),
@@ -305,25 +279,17 @@ def test_bad_records_say_what_is_wrong(written, change, problem):
     written.write_text("\n".join(lines), encoding="utf-8")
     with pytest.raises(DataError, match=rf"line 1: .*{problem}"):
         import_results(written, ITEMS)
+    written.write_text("\n".join(lines[:100]), encoding="utf-8")
     imported = import_results(written, ITEMS, on_error="report", keep=False)
-    assert (len(imported), problem in imported.report["problem"].iloc[0]) == (221, True)
+    assert len(imported) == 99
+    assert problem in imported.report["problem"].iloc[0]
+    assert "results tell of 222 passages, the file holds 100" in imported.report["problem"].iloc[1]  # cut
 
 
 @pytest.mark.parametrize(("response", "log_prob"), [("-inf", -np.inf), (1e-5, 0.0), (-3, -3.0)])
 def test_other_forms_of_a_response(response, log_prob):
     sample = samples.sample(1, record(0, "A b c") | {"filtered_resps": [[response, "True"]]})
     assert (sample.log_prob, sample.greedy) == (pytest.approx(log_prob), True)
-
-
-@pytest.mark.parametrize(
-    ("written", "problem"), [('"nan"', "'nan' is no log-l"), ("NaN", "'nan' is no log-l"), ('""', "no log-l")]
-)
-def test_a_log_likelihood_that_is_no_number_is_an_error(written, problem, tmp_path):
-    (tmp_path / NAME).write_text(log(TEXTS).replace('["-1.5", ', f"[{written}, "), encoding="utf-8")
-    with pytest.raises(DataError, match=problem):
-        import_results(tmp_path / NAME, ITEMS, model="m", keep=False)
-    imported = import_results(tmp_path / NAME, ITEMS, model="m", keep=False, on_error="report")
-    assert (len(imported.report), len(imported)) == (1, 221)
 
 
 NAMES = sorted(record(0, "a b").keys() | {"logit_0", "prompt_0"})

@@ -81,15 +81,6 @@ def test_a_stored_run_knows_the_columns_of_its_items(items, name):
     pd.testing.assert_frame_equal(run.item_columns.fillna("-"), expected.fillna("-"), check_dtype=False)
 
 
-def test_runs_without_the_column_share_a_group_of_the_ranking(items):
-    predicted(items)
-    predicted(wb.load("sample")[:5])
-    board = wb.leaderboard(by="genre", published=False)
-    assert groups(board) == {*GROUPS, ("", 1), ("", 5)}
-    with pytest.raises(DataError, match=r"no column 'colour' to group by -- .*wb\.predict"):
-        wb.leaderboard(by="colour")
-
-
 def test_a_ranking_follows_the_columns_of_each_run(items):
     for seed in (0, 1):
         predicted(items, seed)

@@ -110,14 +110,6 @@ def test_equal_runs_have_no_spread_and_the_accuracy_of_one():
     assert row["accuracy"] == wb.evaluate(one[0])["accuracy"].iloc[0]
 
 
-def test_novels_are_resampled_where_they_are_known():
-    right = np.repeat(RIGHT, 5, axis=1)
-    books = [f"novel {i % 5}" for i in range(right.shape[1])]
-    table = wb.replicates(runs_of(right, book_id=books))
-    assert table["interval"].iloc[0] == "bootstrap by novel"
-    assert table["n_novels"].iloc[0] == 5
-
-
 def test_the_pooled_predictions_are_means_votes_and_medians():
     words = [["dog", "cat"], ["Dog", "cow"], ["cat", "word1"]]
     log_probs, ranks = [[-1.0, -2.0], [-2.0, -4.0], [-6.0, -np.inf]], [[1, 5], [2, 3], [9, 1]]
@@ -266,10 +258,3 @@ def test_tables_of_the_papers_and_leaderboards_have_one_row():
     assert board["spread"].tolist() == several["spread"].tolist()[:1]
     assert "between 3 seeds" in Page(board.to_html()).text
     assert "spread" not in wb.leaderboard(several.replicated[0].frame, published=False)
-
-
-def test_others_take_replicates_as_their_runs(tmp_path):
-    items, several, runs, _ = compared()
-    path = wb.export_results(several, tmp_path / "all.csv")
-    assert len(pd.read_csv(path)) == 3 * len(items)
-    assert len(wb.replicates(several).replicated) == len(runs)

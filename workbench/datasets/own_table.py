@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import io
-from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -16,6 +14,7 @@ from workbench.items.items import COLUMNS, Items, items_from_frame
 from workbench.storage.errors import DataError, reading
 from workbench.storage.files import read_bytes
 from workbench.storage.parquet import read_parquet
+from workbench.storage.spreadsheet import separated_rows
 
 ROLES = {
     "text": ("text", "passage", "sentence", "question"),
@@ -90,34 +89,17 @@ def _names_rows(column: pd.Series[Any]) -> bool:
 
 def _separated(data: bytes, path: Path, separator: str) -> pd.DataFrame:
     """Read words as words: an answer may be 1984, None or NA."""
-    text = io.TextIOWrapper(io.BytesIO(data), "utf-8-sig", newline="")
-    csv.field_size_limit(max(csv.field_size_limit(), len(data) + 1))  # a passage may be long
-    rows = csv.reader(text, delimiter=separator)
-    header = next(filter(None, rows), [])
-    if len(header) > MAX_COLUMNS:  # pandas takes seconds for names alone
-        return pd.DataFrame(columns=header)
-    _check_cells(rows, header, path)
+    rows = separated_rows(data.decode("utf-8-sig"), path, separator)
+    header = next(rows, (1, []))
+    if not isinstance(header, DataError) and len(header[1]) > MAX_COLUMNS:  # pandas takes seconds for names
+        return pd.DataFrame(columns=header[1])
+    for row in (header, *rows):
+        if isinstance(row, DataError):
+            raise row
     names = {name for known in ROLES.values() for name in known}
     columns = pd.read_csv(io.BytesIO(data), sep=separator, nrows=0).columns
     types = {name: "str" for name in columns if str(name).lower() in names}
     return pd.read_csv(io.BytesIO(data), sep=separator, keep_default_na=False, na_values=[""], dtype=types)
-
-
-def _check_cells(rows: Any, header: Sequence[str], path: Path) -> None:
-    """Raise DataError for a name that occurs twice, or a row with too few or too many cells.
-
-    pandas renames such a column, fills short rows up, and takes the first cell of long ones for an index.
-    """
-    if twice := [name for name, count in Counter(filter(None, header)).items() if count > 1]:
-        raise DataError(f"the column {twice[0]!r} occurs twice", file=path, remedy="rename one of them")
-    line = rows.line_num
-    for row in rows:
-        if len(row) != len(header) and "".join(row).strip():
-            names = ", ".join(header)
-            problem = f"this row has {len(row)} cells, expected {len(header)} ({names:.80})"
-            remedy = "put quotes around cells that hold separators or line ends, and leave no cell out"
-            raise DataError(problem, file=path, line=line + 1, remedy=remedy)
-        line = rows.line_num
 
 
 _READERS: dict[str, Callable[[bytes, Path], pd.DataFrame]] = {

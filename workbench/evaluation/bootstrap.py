@@ -62,9 +62,12 @@ class Units(NamedTuple):
     number: int
     by: Literal["novel", "item"]
 
-    def of(self, mask: Mask) -> Units:
-        """Return the units of a part of the items."""
-        units, codes = np.unique(self.codes[mask], return_inverse=True)
+    def subset(self, rows: Mask | Ints) -> Units:
+        """Return the units of some of the items, in the order of `rows`."""
+        codes = self.codes[rows]
+        if self.by == "item":
+            return Units(np.arange(len(codes)), len(codes), "item")
+        units, codes = np.unique(codes, return_inverse=True)
         return Units(codes.astype(np.int64), len(units), self.by)
 
     def sums(self, values: npt.ArrayLike) -> Floats:
@@ -210,13 +213,14 @@ def intervals(columns: Floats, level: float, number: int) -> tuple[Floats, Float
     low, high : array (k,)
         NaN for a single unit, and where no replicate holds a value.
     """
-    low, high = np.full((2, columns.shape[1]), np.nan)
-    for place, column in enumerate(columns.T):
-        values = column[~np.isnan(column)]
-        if number >= _SPREAD and len(values):
-            # order statistics, outwards: between infinite replicates there is nothing to interpolate
-            low[place] = np.quantile(values, (1 - level) / 2, method="lower")
-            high[place] = np.quantile(values, (1 + level) / 2, method="higher")
+    if number < _SPREAD:
+        low, high = np.full((2, columns.shape[1]), np.nan)
+        return low, high
+    # order statistics, outwards: between infinite replicates there is nothing to interpolate
+    last = np.maximum((~np.isnan(columns)).sum(axis=0) - 1, 0)
+    places = np.floor(last * ((1 - level) / 2)), np.ceil(last * ((1 + level) / 2))
+    columns = np.sort(columns, axis=0)  # NaN last
+    low, high = (np.take_along_axis(columns, k.astype(np.int64)[None], 0)[0] for k in places)
     return low, high
 
 

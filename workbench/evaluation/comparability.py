@@ -1,8 +1,4 @@
-"""Warnings of what must not be compared, one whole sentence each.
-
-`of_training`, `of_items` and `of_values` take labels and predictions of the models (m), items (n), and the
-row of each model for each item (m, n), -1 where there is none.
-"""
+"""Warnings about predictions that are not comparable, one whole sentence each."""
 
 from __future__ import annotations
 
@@ -14,7 +10,6 @@ import numpy as np
 from workbench.evaluation.bootstrap import Floats, Ints, Mask
 from workbench.evaluation.reading import ModelPredictions, is_uncorrected, words_of
 from workbench.items.ablation import split_variant
-from workbench.items.items import Items
 from workbench.render.numbers import percent
 
 _DIFFERENCES = {
@@ -32,11 +27,40 @@ _TENTH = 0.1
 T = TypeVar("T", bound=Hashable)
 
 
-def of_items(
-    labels: Sequence[str], items: Items, models: Sequence[ModelPredictions], rows: Ints, common: Mask
+def list_warnings(
+    labels: Sequence[str],
+    models: Sequence[ModelPredictions],
+    rows: Ints,
+    log_prob: Floats,
+    variants: set[str] | None = None,
 ) -> list[str]:
-    """Warn of items that are left out because not all models predicted them; `common` (n,) are compared."""
-    n = int(common.sum())
+    """Say in what predictions of several models (m) differ, and what is left out.
+
+    Parameters
+    ----------
+    labels : sequence of str (m,)
+    models : sequence of ModelPredictions (m,)
+    rows : array of int (m, all items)
+        The row of each model for each item, -1 without a known answer; n items are common to all models.
+    log_prob : array of float (m, n)
+        Log-probabilities of the answers.
+    variants : set of str, optional
+        Those of the items that were given.
+    """
+    common: Mask = (rows >= 0).all(axis=0)
+    shared = rows[:, common]
+    counts = zip(labels, models, shared, strict=True)
+    return [
+        *list_training(
+            (label, int(model.truths("in_training")[r].sum()), len(r)) for label, model, r in counts
+        ),
+        *_excluded(labels, models, rows, int(common.sum())),
+        *_of_values(labels, models, shared, log_prob, variants),
+    ]
+
+
+def _excluded(labels: Sequence[str], models: Sequence[ModelPredictions], rows: Ints, n: int) -> list[str]:
+    """Warn of items that are left out because not all models predicted them; `n` are compared."""
     predicted = dict(zip(labels, (rows >= 0).sum(axis=1).tolist(), strict=True))
     warnings = []
     extra = [
@@ -49,10 +73,10 @@ def of_items(
             f"The models did not predict the same items, so they are compared on the {_items(n)} that all"
             f" predicted: {'; '.join(extra)}."
         )
-    elif n < len(items):
+    elif n < rows.shape[1]:
         warnings.append(
-            f"Of the {_items(len(items))} given, {len(items) - n:,} are excluded: no model predicted them, or"
-            " their answers are not known."
+            f"Of the {_items(rows.shape[1])} given, {rows.shape[1] - n:,} are excluded: no model predicted"
+            " them, or their answers are not known."
         )
     strange = {
         label: len(model.table) - predicted[label] - int(model.table["correct"].null_count)
@@ -65,14 +89,6 @@ def of_items(
                 f"{_items(count)} that {_and(who)} predicted {are} not among those given, and {are} excluded."
             )
     return warnings
-
-
-def of_training(labels: Sequence[str], models: Sequence[ModelPredictions], rows: Ints) -> list[str]:
-    """Warn of items whose whole passages the models were fitted on."""
-    each = zip(labels, models, rows, strict=True)
-    return list_training(
-        (label, int(model.truths("in_training")[r].sum()), len(r)) for label, model, r in each
-    )
 
 
 def list_training(counts: Iterable[tuple[str, int, int]]) -> list[str]:
@@ -88,12 +104,16 @@ def list_training(counts: Iterable[tuple[str, int, int]]) -> list[str]:
     ]
 
 
-def of_values(
-    labels: Sequence[str], items: Items, models: Sequence[ModelPredictions], rows: Ints, log_prob: Floats
+def _of_values(
+    labels: Sequence[str],
+    models: Sequence[ModelPredictions],
+    rows: Ints,
+    log_prob: Floats,
+    variants: set[str] | None,
 ) -> list[str]:
-    """Warn of differences between the predictions; `log_prob` (m, n) is that of the answers."""
+    """Warn of differences between the predictions; `rows` and `log_prob` (m, n) are those of the items."""
     each = list(zip(labels, models, rows, strict=True))
-    warnings = list(_variants(items, each))
+    warnings = list(_variants(each, variants))
     proper = {label: bool((~np.isnan(row)).any()) for label, row in zip(labels, log_prob, strict=True)}
     lost = {
         label: int((~model.truths("known")[places]).sum()) if model.values("known", places) else 0
@@ -101,7 +121,7 @@ def of_values(
     }
     sets = {label: model.value_sets(places) for label, model, places in each}
     log_probs = [label for label in labels if proper[label]]
-    warnings += list_differences(sets, log_probs, lost, len(items))
+    warnings += _differences(sets, log_probs, lost, rows.shape[1])
     warnings += _beginnings({label: values["bos"] for label, values in sets.items()})
     warnings += _log_probs(each, log_prob)
     bounds = {label: int(model.truths("rank_is_bound")[places].sum()) for label, model, places in each}
@@ -111,7 +131,7 @@ def of_values(
     return warnings
 
 
-def list_differences(
+def _differences(
     sets: Mapping[str, Mapping[str, set[Any]]], log_probs: Sequence[str], lost: Mapping[str, int], n: int
 ) -> list[str]:
     """Say in which columns of `VARIANT` models differ.
@@ -191,15 +211,15 @@ def _beginnings(bos: Mapping[str, set[Any]]) -> Iterator[str]:
 Each = Sequence[tuple[str, ModelPredictions, Ints]]
 
 
-def _variants(items: Items, each: Each) -> Iterator[str]:
-    """Compare the variants of the predictions with each other and with that of the items."""
+def _variants(each: Each, variants: set[str] | None) -> Iterator[str]:
+    """Compare the variants of the predictions with each other and with those of the items."""
     read = {label: ", ".join(sorted(model.values("variant", places))) for label, model, places in each}
-    variant, shown = next(iter(read.values())), ", ".join(sorted(set(items.frame["variant"])))
+    variant, shown = next(iter(read.values())), ", ".join(sorted(variants or ()))
     if len(set(read.values())) > 1:
         yield (
             f"The models read different variants of the text, which is not the same task: {_listed(read)}."
         )
-    elif variant != shown:
+    elif variants is not None and variant != shown:
         yield f"The models read the variant {variant}, and the items shown are of the variant {shown}."
 
 

@@ -13,7 +13,7 @@ import pandas as pd
 from workbench.analysis.proportions import wilson
 from workbench.datasets.published import released_size
 from workbench.evaluation import bootstrap
-from workbench.evaluation.bootstrap import Drawing, Floats, Units
+from workbench.evaluation.bootstrap import Drawing, Floats, Mask, Units
 from workbench.evaluation.comparability import list_training, unpredictable
 from workbench.evaluation.reading import (
     BY_SEED,
@@ -233,6 +233,86 @@ def _groups(frame: pd.DataFrame, names: list[str]) -> Iterator[tuple[dict[str, A
         yield dict(zip(names, values, strict=True)), part
 
 
+def measured_columns(
+    values: Mapping[str, Floats],
+    replicates: Mapping[str, Floats] | None,
+    units: Units,
+    drawing: Drawing,
+    *,
+    several: Mask,
+) -> dict[str, Any]:
+    """Return the measures of m models with the bounds of their intervals, (m,) each.
+
+    Parameters
+    ----------
+    values : mapping of str to array (m, n)
+        Quantities of the measures; those of missing ones are left out.
+    replicates : mapping of str to array (resamples, m), optional
+        As :func:`resampled` gives them; None: without bounds.
+    units : Units
+        Units of the n items.
+    several : array of bool (m,)
+        Whether the accuracy of a model is the mean over replicates.
+    """
+    columns: dict[str, Any] = {}
+    for each in measures.MEASURES:
+        if (quantity := values.get(each.quantity)) is None:
+            continue
+        if each.count:
+            columns[each.count] = (~np.isnan(quantity)).sum(axis=1)
+        columns[each.name] = each.values(quantity)
+        if not each.interval or replicates is None:
+            continue
+        low, high = np.full((2, len(quantity)), np.nan)
+        if each.quantity in replicates:
+            low, high = bootstrap.intervals(replicates[each.quantity], drawing.level, units.number)
+        if each.interval == "share":
+            drawn = is_resampled(quantity, units, several)
+            exact = wilson(
+                np.nansum(quantity, axis=1), (~np.isnan(quantity)).sum(axis=1), level=drawing.level
+            )
+            low, high = (np.where(drawn, *both) for both in zip((low, high), exact, strict=True))
+        columns |= dict(zip(each.columns[1:], each.bounds(low, high), strict=True))
+        if each.name == "accuracy":
+            columns["interval"] = np.where(drawn, f"bootstrap by {units.by}", "Wilson")
+    return columns
+
+
+def resampled(
+    values: Mapping[str, Floats], units: Units, drawing: Drawing, *, several: Mask
+) -> dict[str, Floats]:
+    """Return bootstrap replicates (resamples, m) of the means or medians of quantities (m, n), by name.
+
+    Left out are those without an interval, and shares of which Wilson's is shown.
+    """
+    chosen = {
+        each.quantity: each.statistic
+        for each in measures.MEASURES
+        if each.quantity in values
+        and (each.interval == "bootstrap" or
+             (each.interval == "share" and is_resampled(values[each.quantity], units, several).any()))
+    }  # fmt: skip
+    if not chosen:
+        return {}
+    names = sorted(chosen, key=lambda name: chosen[name] == "median")  # means first
+    rows = np.concatenate([values[name] for name in names])
+    first = sum(len(values[name]) for name in names if chosen[name] == "mean")
+    drawn = bootstrap.resample(rows[:first], rows[first:], units, *drawing[1:])
+    ends = np.cumsum([len(values[name]) for name in names])[:-1]
+    return dict(zip(names, np.split(np.hstack(drawn), ends, axis=1), strict=True))
+
+
+def is_resampled(shares: Floats, units: Units, several: Mask) -> Mask:
+    """Tell of which models (m,) the interval of the share of right answers (m, n) is resampled.
+
+    Resampling says nothing where all outcomes are equal, or there is one unit; Wilson's interval is over
+    items, so it is not of novels, nor of means over replicates (`several`).
+    """
+    accuracy = measures.Accuracy().values(shares)
+    is_open: Mask = (accuracy > 0) & (accuracy < 1)
+    return is_open & (several | (units.by == "novel")) & (units.number > 1)
+
+
 def measure(frame: pd.DataFrame, drawing: Drawing) -> dict[str, Any]:
     """Return the measures that :func:`evaluate` describes, of the predictions (n,) of one model."""
     frame = frame[frame["correct"].notna()]
@@ -242,37 +322,31 @@ def measure(frame: pd.DataFrame, drawing: Drawing) -> dict[str, Any]:
     known = frame["known"].fillna(value=False).to_numpy(dtype=bool)
     log_prob = floats(frame["log_prob"].where(frame["score_type"] == "log_prob"))
     quantities = {
-        "correct": correct, "p_correct": floats(frame["p_correct"]), "log_prob": log_prob,
+        "correct": correct, "correct_known": np.where(known, correct, np.nan),
+        "p_correct": floats(frame["p_correct"]), "log_prob": log_prob,
         "log_prob_uncorrected": floats(frame["log_prob_uncorrected"]),
         "mid_rank": mid_ranks(frame["rank"], frame["n_tied"]),
     }  # fmt: skip
-    ranked = bool((~np.isnan(quantities["mid_rank"])).any())
-    row: dict[str, Any] = {
-        "n": len(frame),
-        "n_known": int(known.sum()),
-        "resampled_by": of.by,
-        "n_novels": of.number if of.by == "novel" else None,
-        "interval": interval_kind(correct.sum() / max(len(frame), 1), of, several=several),
-        "n_perplexity": int((~np.isnan(log_prob)).sum()),
-        "n_tied_items": int((frame["n_tied"].fillna(1) > 1).sum()) if ranked else 0,
-        "share_in_training": _share_in_training(frame["in_training"]),
-        "signature": signature(frame, of, drawing),
-    }
     if is_uncorrected(log_prob, quantities["log_prob_uncorrected"]):
-        quantities["log_prob"] = np.full(len(frame), np.nan)
-    bounds: dict[tuple[str, bool], tuple[float, float]] = {}  # of measures of one quantity
-    for each in measures.MEASURES:
-        values = quantities[each.quantity]
-        mask = ~np.isnan(values) & (known | (not each.known))
-        if not mask.any():
-            continue
-        values, key = values[mask], (each.quantity, each.known)
-        row[each.name] = float(each.values(values[None])[0])
-        if each.interval and key not in bounds:
-            bounds[key] = _bounds(each, values, of.of(mask), drawing, several=several)
-        if each.interval:
-            low, high = each.bounds(*bounds[key])
-            row |= {f"{each.name}_low": float(low), f"{each.name}_high": float(high)}
+        del quantities["log_prob"]
+    values = {name: row[None] for name, row in quantities.items() if not np.isnan(row).all()}
+    replicates = resampled(values, of, drawing, several=np.array([several]))
+    columns = measured_columns(values, replicates, of, drawing, several=np.array([several]))
+    ranked = "mid_rank" in values
+    row: dict[str, Any] = (
+        {"interval": "Wilson"}
+        | {name: column.item() for name, column in columns.items() if not pd.isna(column[0])}
+        | {
+            "n": len(frame),
+            "n_known": int(known.sum()),
+            "resampled_by": of.by,
+            "n_novels": of.number if of.by == "novel" else None,
+            "n_perplexity": int((~np.isnan(log_prob)).sum()),
+            "n_tied_items": int((frame["n_tied"].fillna(1) > 1).sum()) if ranked else 0,
+            "share_in_training": _share_in_training(frame["in_training"]),
+            "signature": signature(frame, of, drawing),
+        }
+    )
     return row | (spread(seeds) if several else {})
 
 
@@ -337,30 +411,6 @@ def spread(seeds: npt.NDArray[np.bool_]) -> dict[str, Any]:
         "seed_max": float(accuracies.max()),
         "spread": f"± {percent(sd, unit=False)} between {k} seeds" if len(seeds) else None,
     }
-
-
-def interval_kind(accuracy: float, of: Units, *, several: bool = False) -> str:
-    """Say how the interval of an accuracy is made; `several`: of the mean over replicates.
-
-    Resampling says nothing where all outcomes are equal, or there is one unit.
-    """
-    resampled = (of.by == "novel" or several) and of.number > 1 and 0 < accuracy < 1
-    return f"bootstrap by {of.by}" if resampled else "Wilson"
-
-
-def _bounds(
-    measure: Measure, values: Floats, of: Units, drawing: Drawing, *, several: bool
-) -> tuple[float, float]:
-    """Return the interval of the mean or median of values (n,) without NaN, as the measure has it."""
-    if measure.interval == "share" and interval_kind(values.mean(), of, several=several) == "Wilson":
-        low, high = wilson(values.sum(), len(values), level=drawing.level)
-        return float(low[0]), float(high[0])
-    row, none = values[None], np.empty((0, len(values)))
-    is_median = measure.statistic == "median"
-    means, medians = (none, row) if is_median else (row, none)
-    drawn = bootstrap.resample(means, medians, of, drawing.resamples, drawing.seed)[int(is_median)]
-    low, high = bootstrap.intervals(drawn, drawing.level, of.number)
-    return float(low[0]), float(high[0])
 
 
 def typed(table: pd.DataFrame) -> pd.DataFrame:

@@ -180,13 +180,12 @@ def several(runs: Any) -> list[Any]:
     return [runs] if single else list(runs)
 
 
-def coalesced(name: str, items: Items, models: Sequence[ModelPredictions], rows: Rows) -> pd.Series[str]:
-    """Return a column of text of the items (n,); nulls are filled from the models' `rows` (m, n) for them."""
-    known = pa.array(items.frame[name], pa.string(), from_pandas=True)
-    for model, places in zip(models, rows, strict=True):
+def coalesced(name: str, known: pa.Array, models: Sequence[ModelPredictions], rows: Rows) -> pa.Array:
+    """Return a column of text of items (n,), its nulls filled from the models' `rows` (m, n) for them."""
+    for model, of_model in zip(models, rows, strict=True):
         if known.null_count:
-            known = pc.coalesce(known, model.strings(name, places))
-    return pd.Series(known.to_pylist(), dtype="str")
+            known = pc.coalesce(known, model.strings(name, of_model))
+    return known
 
 
 def _read(source: Any, items: Items | None = None, *, pool: bool = False) -> list[ModelPredictions]:
@@ -355,9 +354,6 @@ _SPELT = {
         "unknown": "BOS not known",
     },
 }
-
-
-_MISSING = {"prompt": "no prompt", "vocabulary_size": "no vocabulary named", "bos": "BOS not named"}
 
 
 def words_of(name: str, values: frozenset[Any]) -> str:

@@ -16,11 +16,11 @@ import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 
-from workbench.analysis.proportions import mcnemar
 from workbench.evaluation import bootstrap
 from workbench.evaluation.bootstrap import Drawing
 from workbench.evaluation.comparability import other_task
 from workbench.evaluation.metrics import chance_of, is_random, measure, subset_of
+from workbench.evaluation.paired import accuracy_tests
 from workbench.evaluation.reading import (
     BY_SEED,
     NEEDED,
@@ -31,7 +31,7 @@ from workbench.evaluation.reading import (
     predictions_of,
     traits_of,
 )
-from workbench.evaluation.significance import MCNEMAR, compare_pair, test_name
+from workbench.evaluation.significance import compare_pair
 from workbench.runs import store
 from workbench.runs.measures import MEASURES
 from workbench.storage.cache import Cache, digest
@@ -51,11 +51,10 @@ MEASURED = (
 Group = tuple[Any, ...]
 """The values of the columns that a ranking is by."""
 
-_VERSION = 5  # of measures and tests that are kept: raised where results or labels change
+_VERSION = 6  # of measures and tests that are kept: raised where results or labels change
 _KEPT = 20_000  # measures and tests of one setting
 _CACHE, _KNOWN = "measures", pa.schema([("key", pa.string()), ("value", pa.string())])
 _USUAL = Drawing()
-_ROWS = 4_000_000  # differences of items that are resampled at a time
 
 
 @dataclass(frozen=True)
@@ -301,32 +300,27 @@ def _compared_at_once(
     """Do for several runs on the items of the best what `compare_pair` does for one, from outcomes."""
     if not runs:
         return
-    n, frame = best.row["n"], best.predictions().frame
-    of = bootstrap.units(frame["book_id"][frame["correct"].notna()])
-    block = max(1, _ROWS // n)
-    for start in range(0, len(runs), block):
-        chosen = runs[start : start + block]
-        steps = np.stack([_right(run) for run in chosen]).astype(np.int64) - _right(best)
-        if test_name(of, several=False) == MCNEMAR:
-            p = mcnemar((steps > 0).sum(axis=1), (steps < 0).sum(axis=1))
-        else:
-            sums = np.rint([of.sums(row) for row in steps]).astype(np.int64)
-            p, _ = bootstrap.sign_flips(sums, drawing.resamples, drawing.seed)
-        drawn, _ = bootstrap.resample(
-            steps.astype(float), np.empty((0, n)), of, drawing.resamples, drawing.seed
-        )
-        low, high = bootstrap.intervals(drawn, drawing.level, of.number)
-        for k, run in enumerate(chosen):
-            values = [
-                {name: set(each) for name, each in side.row["outcomes"]["values"].items()}
-                for side in (run, best)
-            ]
-            result = np.nan if other_task(*values) else float(p[k])
-            yield _tested(float(steps[k].mean()), float(low[k]), float(high[k]), n, result)
+    frame = best.predictions().frame
+    units = bootstrap.units(frame["book_id"][frame["correct"].notna()])
+    steps = np.stack([_right(run) for run in runs]).astype(np.int8) - _right(best)
+    found = accuracy_tests(steps, units, drawing)
+    of_best = _value_sets(best)
+    for run, difference, low, high, p in zip(
+        runs, found.difference, found.low, found.high, found.p, strict=True
+    ):
+        p_value = np.nan if other_task(_value_sets(run), of_best) else p
+        yield _tested(difference, low, high, best.row["n"], p_value)
+
+
+def _value_sets(run: MeasuredRun) -> dict[str, set[Any]]:
+    return {name: set(values) for name, values in run.row["outcomes"]["values"].items()}
 
 
 def _tested(difference: float, low: float, high: float, n: int, p: float) -> dict[str, Any]:
-    return {"difference": difference, "difference_low": low, "difference_high": high, "n_paired": n, "p": p}
+    return {
+        "difference": float(difference), "difference_low": float(low), "difference_high": float(high),
+        "n_paired": n, "p": float(p),
+    }  # fmt: skip
 
 
 def keep_measures(run: store.Run) -> None:

@@ -2,32 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from workbench.analysis.proportions import mcnemar
 from workbench.evaluation import bootstrap
-from workbench.evaluation.bootstrap import Drawing, Floats, Ints, Units
-from workbench.evaluation.comparability import (
-    list_differences,
-    list_training,
-    of_one_event,
-    other_event,
-    other_task,
-)
-from workbench.evaluation.reading import (
-    VARIANT,
-    ModelPredictions,
-    by_seed,
-    floats,
-    labels,
-    predictions_of,
-    words_of,
-)
+from workbench.evaluation.bootstrap import Drawing
+from workbench.evaluation.comparability import list_warnings, other_event
+from workbench.evaluation.paired import AlignedPredictions, align
+from workbench.evaluation.reading import ModelPredictions, predictions_of
 from workbench.render.numbers import p_value, percent, points
 from workbench.render.results import Table, TableColumn, TableLayout
 from workbench.storage.errors import DataError
@@ -35,7 +22,6 @@ from workbench.storage.spreadsheet import Formulas, write_csv
 
 Interval = tuple[float, float]
 
-MCNEMAR = "exact McNemar test"
 _P_KINDS = {"p": "p", "p, bound": "p, bound"}
 
 
@@ -226,133 +212,66 @@ def _single(runs: Any, name: str) -> ModelPredictions:
 
 def compare_pair(a: ModelPredictions, b: ModelPredictions, drawing: Drawing) -> Significance:
     """Compare the predictions of two models; see :func:`significance`."""
-    level, resamples, seed = drawing
-    left, right, notes = _paired(a, b)
-    of = bootstrap.units(left["book_id"].where(left["book_id"].notna(), right["book_id"]))
-    text = bootstrap.describe_resampling(of.by, of.number)
-    notes.append(f"{text[0].upper()}{text[1:]}.")
-    if of.by == "item" and "lambada" in set(left["dataset"]):
-        notes.append(f"{bootstrap.LAMBADA}.")
-    seeds = [by_seed(frame) for frame in (left, right)]
-    correct = [right_by_seed.mean(axis=1) for right_by_seed in seeds]
-    difference = correct[0] - correct[1]
-    n_seeds = [right_by_seed.shape[1] for right_by_seed in seeds]
-    only_a, only_b = int((difference > 0).sum()), int((difference < 0).sum())
-    test = test_name(of, several=max(n_seeds) > 1)
-    if test == MCNEMAR:
-        p = float(mcnemar(only_a, only_b)[0])
-    else:
-        p, _, _ = bootstrap.sign_flip(whole_numbers(difference, *n_seeds), of, resamples, seed)
-    columns = (frame["log_prob"].where(frame["score_type"] == "log_prob") for frame in (left, right))
-    uncorrected = np.stack([floats(frame["log_prob_uncorrected"]) for frame in (left, right)])
-    log_probs = log_prob_difference(*of_one_event(np.stack([*map(floats, columns)]), uncorrected))
-    rows = np.stack([difference, np.where(np.isfinite(log_probs), log_probs, np.nan)])
-    drawn, _ = bootstrap.resample(rows, rows[:0], of, resamples, seed)
-    low, high = (bound.tolist() for bound in bootstrap.intervals(drawn, level, of.number))
-    p_log_prob, is_bound = None, False
-    if (known := ~np.isnan(log_probs)).any():
-        if np.isfinite(log_probs[known]).all():
-            units = of.of(known)
-            p_log_prob, exact, is_bound = bootstrap.sign_flip(log_probs[known], units, resamples, seed)
-            signs = "exact" if exact else f"{resamples:,} random choices of signs"
-            notes.append(f"p of the log-probabilities is of a sign-flip test by {of.by}, {signs}.")
-        else:
-            notes.append("An answer has probability 0: the difference of the log-probabilities is infinite.")
-        if not known.all():
-            notes.append(f"Log-probabilities are compared on {int(known.sum()):,} items.")
-    names = [a.model, b.model] if a.model != b.model or a.run == b.run else labels([a, b])
-    counts = [int(frame["in_training"].fillna(value=False).sum()) for frame in (left, right)]
-    notes[:0] = list_training((name, k, len(left)) for name, k in zip(names, counts, strict=True))
-    sets = [_value_sets(frame) for frame in (left, right)]
-    if other_task(*sets):
-        p = np.nan
-        notes.append("There is no p: they do not do the same task.")
-    if other_event(*sets):
-        p_log_prob, is_bound = None, False
-    return Significance(
-        a=names[0],
-        b=names[1],
-        n=len(difference),
-        accuracy_a=float(correct[0].mean()),
-        accuracy_b=float(correct[1].mean()),
-        difference=float(difference.mean()),
-        interval=(low[0], high[0]),
-        p_value=p,
-        test=test,
-        n_only_a=only_a,
-        n_only_b=only_b,
-        resampled_by=of.by,
-        n_units=of.number,
-        log_prob_difference=mean_of_known(log_probs) if known.any() else None,
-        log_prob_interval=None if p_log_prob is None else (low[1], high[1]),
-        log_prob_p_value=p_log_prob,
-        log_prob_p_is_bound=is_bound,
-        level=level,
-        resamples=resamples,
-        seed=seed,
-        notes=tuple(notes),
-    )
-
-
-def _value_sets(frame: pd.DataFrame) -> dict[str, set[Any]]:
-    """Return the different values of the variant and of each column of `VARIANT`, null left out."""
-    return {
-        name: {value for value in frame[name].unique().tolist() if not pd.isna(value)}
-        for name in ("variant", *VARIANT)
-    }
-
-
-def _paired(a: ModelPredictions, b: ModelPredictions) -> tuple[pd.DataFrame, pd.DataFrame, list[str]]:
-    """Return the predictions of the items that both sides answered, in one order, and notes on them."""
-    left, right = (side.frame[side.frame["correct"].notna()].set_index("item_id") for side in (a, b))
-    common = left.index.intersection(right.index).sort_values()
-    if not len(common):
+    ids = pc.unique(pa.chunked_array([_answered(a), _answered(b)])).sort()
+    rows = align(ids, [a, b])
+    common = (rows >= 0).all(axis=0)
+    if not common.any():
         raise DataError(
             f"{a.model!r} and {b.model!r} have no item in common whose answer is known",
             remedy="compare predictions of the same data set and split",
         )
-    notes = [
-        f"{len(frame) - len(common):,} items that only {side.model} predicted are excluded."
-        for side, frame in ((a, left), (b, right))
-        if len(frame) > len(common)
-    ]
-    left, right = left.loc[common], right.loc[common]
-    answers = [frame["answer"].str.casefold() for frame in (left, right)]
-    other = (answers[0] != answers[1]) & answers[0].notna() & answers[1].notna()
-    if other.any():
-        raise DataError(
-            f"the item {common[int(other.argmax())]!r} has different answers in the two sets of predictions"
+    none = pa.nulls(int(common.sum()), pa.string())
+    paired = AlignedPredictions(
+        ids.filter(pa.array(common)), [a, b], rows[:, common], drawing, answers=none, book_ids=none
+    )
+    units, pair = paired.units, np.array([[0], [1]])
+    test = paired.tests(pair)
+    text = bootstrap.describe_resampling(units.by, units.number)
+    notes = list_warnings(paired.labels, [a, b], rows, paired.log_prob)
+    notes.append(f"{text[0].upper()}{text[1:]}.")
+    if units.by == "item" and "lambada" in a.values("dataset", paired.rows[0]):
+        notes.append(f"{bootstrap.LAMBADA}.")
+    (mean,), *bounds = paired.log_prob_intervals(pair)
+    log_probs = paired.log_prob_difference(0, 1)
+    known, p_log_prob, is_bound = ~np.isnan(log_probs), None, False
+    if known.any() and np.isfinite(log_probs[known]).all():
+        p_log_prob, exact, is_bound = bootstrap.sign_flip(
+            log_probs[known], units.subset(known), drawing.resamples, drawing.seed
         )
-    names = [a.model, b.model] if a.model != b.model else labels([a, b])
-    sides = dict(zip(names, (left, right), strict=True))
-    texts = {name: words_of("variant", frozenset(frame["variant"].dropna())) for name, frame in sides.items()}
-    if len(set(texts.values())) > 1:
-        notes.append(f"They read different variants: {' and '.join(texts.values())}.")
-    sets = {name: _value_sets(side) for name, side in sides.items()}
-    proper = [name for name, side in sides.items() if side["log_prob"].notna().any()]
-    lost = {name: int((side["known"] == False).sum()) for name, side in sides.items()}  # noqa: E712 - of nulls
-    notes += list_differences(sets, proper, lost, len(common))
-    return left, right, notes
+        signs = "exact" if exact else f"{drawing.resamples:,} random choices of signs"
+        notes.append(f"p of the log-probabilities is of a sign-flip test by {units.by}, {signs}.")
+    if known.any() and not known.all():
+        notes.append(f"Log-probabilities are compared on {int(known.sum()):,} items.")
+    if np.isnan(test.p[0]):
+        notes.append("There is no p: they do not do the same task.")
+    if other_event(paired.value_sets(0), paired.value_sets(1)):
+        p_log_prob, is_bound = None, False
+    accuracies = paired.shares.mean(axis=1)
+    return Significance(
+        a=paired.labels[0],
+        b=paired.labels[1],
+        n=paired.n,
+        accuracy_a=float(accuracies[0]),
+        accuracy_b=float(accuracies[1]),
+        difference=float(test.difference[0]),
+        interval=(float(test.low[0]), float(test.high[0])),
+        p_value=float(test.p[0]),
+        test=test.test[0],
+        n_only_a=int(test.only_a[0]),
+        n_only_b=int(test.only_b[0]),
+        resampled_by=units.by,
+        n_units=units.number,
+        log_prob_difference=float(mean) if known.any() else None,
+        log_prob_interval=None if p_log_prob is None else (float(bounds[0][0]), float(bounds[1][0])),
+        log_prob_p_value=p_log_prob,
+        log_prob_p_is_bound=is_bound,
+        level=drawing.level,
+        resamples=drawing.resamples,
+        seed=drawing.seed,
+        notes=tuple(notes),
+    )
 
 
-def test_name(of: Units, *, several: bool) -> str:
-    """Return the test of a difference in accuracy; `several`: a side is the mean of replicates."""
-    return f"paired sign-flip test by {of.by}, exact" if several or of.by == "novel" else MCNEMAR
-
-
-def whole_numbers(differences: Floats, *n_seeds: int) -> Ints:
-    """Return differences of means over seeds as multiples of the least step between such differences."""
-    return np.rint(differences * math.lcm(*n_seeds)).astype(np.int64)
-
-
-def log_prob_difference(a: Floats, b: Floats) -> Floats:
-    """Return ln p of one model minus that of another (n,); two answers of probability 0 do not differ."""
-    with np.errstate(invalid="ignore"):
-        return np.where(np.isneginf(a) & np.isneginf(b), 0.0, a - b)
-
-
-def mean_of_known(values: Floats) -> float:
-    """Return the mean of the values that are not NaN; NaN of none, and of both infinities."""
-    known = values[~np.isnan(values)]
-    with np.errstate(invalid="ignore"):
-        return float(known.mean()) if len(known) else np.nan
+def _answered(model: ModelPredictions) -> pa.Array:
+    """Return the ids of the items whose answers are known."""
+    return model.table["item_id"].filter(pc.is_valid(model.table["correct"])).combine_chunks()

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+import pyarrow as pa
 
 from workbench.analysis.binning import Bin, binning
 from workbench.analysis.histograms import Bins, quantile_bins
@@ -53,7 +54,8 @@ class Slices:
             for column in extra.columns:
                 self._makers.setdefault(str(column), partial(extra.__getitem__, column))
         for name in _OF_ITEMS:
-            self._makers.setdefault(name, partial(coalesced, name, items, models, rows))
+            known = pa.array(frame[name], pa.string(), from_pandas=True)
+            self._makers.setdefault(name, partial(_coalesced, name, known, models, rows))
         for name, other, make in (
             ("answer_in_passage", "in_context", lambda: pd.Series(_repeated(frame))),
             ("n_context_sentences", "n_context_sentences", lambda: frame["sentences"].map(len) - 1),
@@ -86,6 +88,10 @@ class Slices:
         if name not in self._bins:
             self._bins[name] = bins_of(name, self._makers[name]())
         return self._bins[name]
+
+
+def _coalesced(name: str, known: pa.Array, models: Sequence[ModelPredictions], rows: Any) -> pd.Series[Any]:
+    return pd.Series(coalesced(name, known, models, rows).to_pylist(), dtype="str")
 
 
 def _repeated(frame: pd.DataFrame) -> list[bool | None]:

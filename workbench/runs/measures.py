@@ -11,7 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
-Quantity = Literal["correct", "p_correct", "log_prob", "log_prob_uncorrected", "mid_rank"]
+Quantity = Literal[
+    "correct", "correct_known", "p_correct", "log_prob", "log_prob_uncorrected", "mid_rank"
+]  # fmt: skip
 
 
 class Measure:
@@ -23,14 +25,13 @@ class Measure:
         Column of results. Label, unit and tooltip are in ``render/labels.csv``; the interval is in
         ``<name>_low`` and ``<name>_high``.
     quantity : str
-        The value of each item; NaN where an item has none: it is left out.
+        The value of each item; NaN where an item has none: it is left out. Of ``correct_known`` these are
+        the items whose answer is not in the model's vocabulary.
     statistic : {"mean", "median"}
         Summary over the items, before `of`.
     interval : {"bootstrap", "share", ""}
         Percentiles of resampled items or novels; of a share Wilson's interval where resampling says nothing
         (no novel is known, or all outcomes are equal); none.
-    known : bool
-        Whether only items count whose answer is in the model's vocabulary.
     kind : str
         How the values are written, a key of the writers of :mod:`workbench.render.results`.
     better : {"higher", "lower"}
@@ -46,7 +47,6 @@ class Measure:
     quantity: ClassVar[Quantity]
     statistic: ClassVar[Literal["mean", "median"]] = "mean"
     interval: ClassVar[Literal["bootstrap", "share", ""]] = "bootstrap"
-    known: ClassVar[bool] = False
     kind: ClassVar[str]
     better: ClassVar[Literal["higher", "lower"]]
     shown: ClassVar[bool] = True
@@ -82,7 +82,8 @@ class Measure:
 class Accuracy(Measure):
     """Share of right answers; of replicates the mean over the seeds."""
 
-    name, quantity, interval, kind, better = "accuracy", "correct", "share", "share", "higher"
+    name, interval, kind, better = "accuracy", "share", "share", "higher"
+    quantity: ClassVar[Quantity] = "correct"
     coverage = "{n} items"
 
 
@@ -96,7 +97,7 @@ class ExpectedAccuracy(Measure):
 class AccuracyKnown(Accuracy):
     """Share of right answers among those in the vocabulary."""
 
-    name, known, shown = "accuracy_known", True, False
+    name, quantity, shown = "accuracy_known", "correct_known", False
 
 
 class Perplexity(Measure):

@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -53,6 +53,7 @@ _PACKAGES = (
     "kenlm", "numpy", "pandas", "pyarrow", "scikit-learn", "scipy", "gensim", "torch", "tokenizers",
     "transformers",
 )  # fmt: skip
+_SHIPPED = 500_000  # bytes of a run that may come with the workbench
 _AGAIN = "remove the folder and predict again"
 _LISTED = {
     **dict.fromkeys(("run", "model", "dataset", "split", "variant"), "str"),
@@ -66,24 +67,6 @@ _LONGEST, _MOST_TEXTS, _MOST_COLUMNS = 100, 200, 100  # letters, different texts
 _RESERVED = ("run", "model", "dataset", "split", "variant", "n", "accuracy", "items", "key", "finished",
              "sha256", "git", "python", "packages")  # fmt: skip
 _NAMED = "* exclude (filename) replace (parse_filename(parse_dirpath(filename)) as run)"  # as its folder is
-
-
-class Model(Protocol):
-    """What `predict` needs of a model: see :class:`workbench.models.base.Predictor`."""
-
-    name: str
-    device: str
-
-    @property
-    def config(self) -> dict[str, Any]:
-        """What the predictions depend on, as JSON can represent it."""
-
-    @property
-    def training(self) -> dict[str, Any]:
-        """Information about its training texts."""
-
-    def predict(self, items: Items, top_k: int = 10, *, seed: int = 0) -> pd.DataFrame:
-        """Predict the answers."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +113,7 @@ class NotStoredError(DataError):
     predictions: pd.DataFrame
 
 
-def predict(items: Items, model: Model, *, top_k: int = 10, seed: int = 0, attention: bool = False) -> Run:
+def predict(items: Items, model: Any, *, top_k: int = 10, seed: int = 0, attention: bool = False) -> Run:
     """Predict items with a model and store the run; a stored run of the same is returned, not repeated.
 
     Parameters
@@ -240,6 +223,22 @@ def _adopt(name: str, identity: Mapping[str, Any]) -> None:
         with atomic_folder(data_home() / "runs" / name) as target:
             for file in listed(folder):
                 shutil.copyfile(file, target / file.name)
+
+
+def ship(run: Run, folder: Path) -> Path:
+    """Copy a run into a folder of runs that come with the workbench, and return its place.
+
+    It holds ids, words and numbers, and no text of a data set: columns of one's own are left out. Raise
+    DataError if it is larger than 500 kB, or cannot be written.
+    """
+    with atomic_folder(folder / run.run, replace=True) as target:
+        shutil.copyfile(run.folder / TABLE, target / TABLE)
+        info = {name: value for name, value in run.info.items() if name != "run"}
+        text = json.dumps(info | {"origin": "the workbench"}, indent=1, ensure_ascii=False)
+        (target / INFO).write_text(text, encoding="utf-8")
+        if (size := folder_size(target)) > _SHIPPED:
+            raise DataError(f"the run takes {size:,} bytes, expected at most {_SHIPPED:,}", file=run.folder)
+    return folder / run.run
 
 
 def keep(items: Items, frame: pd.DataFrame, *, name: str | None = None, **info: Any) -> Run:
@@ -546,7 +545,7 @@ def items_digest(items: Items) -> str:
     return cache.digest(*(repr(frame[name].tolist()) for name in frame))
 
 
-def model_identity(model: Model) -> dict[str, Any]:
+def model_identity(model: Any) -> dict[str, Any]:
     """Return what a model's results depend on beside the items, as JSON represents it.
 
     Its name, class, version and config. The version is None for a user's class without one of its own, as

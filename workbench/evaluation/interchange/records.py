@@ -1,17 +1,15 @@
 """Records of a file (CSV, JSON lines, a JSON array or Parquet), and the items that they are about.
 
-A record keeps its line. Its item is found by id, by text, or by a key made of the text.
+A record keeps its line, or its number in Parquet and in a JSON list. Its item is found by id, by text, or by
+a key made of the text.
 """
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
 import re
 import unicodedata
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,8 +22,8 @@ from workbench.items.text import is_encodable, looks_tokenised
 from workbench.storage.errors import DataError, reading
 from workbench.storage.files import read_bytes
 from workbench.storage.parquet import read_parquet
+from workbench.storage.spreadsheet import separated_rows
 
-_FIELD = 1 << 30  # characters that one field of a CSV file may have
 _SEPARATORS = ",;\t"
 _PARQUET = b"PAR1"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
@@ -39,7 +37,7 @@ _PLAIN_QUOTES = (("``", '"'), ("''", '"'))
 
 
 class FileRecord(NamedTuple):
-    """One record: its line in the file (in parquet its row), counted from 1, and its fields."""
+    """One record: its line (in Parquet and in a JSON list its number), counted from 1, and its fields."""
 
     line: int
     fields: Mapping[str, Any]
@@ -94,7 +92,12 @@ def read_records(path: Path) -> Iterator[FileRecord | DataError]:
         raise DataError("the file is empty", file=path)
     start = text.lstrip()[0]
     if start == "[":
-        return _array(text, path)
+        values = _json(text)
+        if isinstance(values, Exception):
+            raise DataError(
+                f"this is not a JSON list ({values})", file=path, remedy="write or download it again"
+            )
+        return (_record(value, path, number) for number, value in enumerate(values, 1))
     return _lines(text, path) if start == "{" else _csv(text, path)
 
 
@@ -115,10 +118,10 @@ def _decoded(data: bytes, path: Path) -> str:
         ) from None
 
 
-def _record(value: Any, path: Path, line: int, text: str) -> FileRecord | DataError:
+def _record(value: Any, path: Path, line: int) -> FileRecord | DataError:
     if isinstance(value, dict):
         return FileRecord(line, value)
-    problem = f"this is JSON, but no record with names and values: {text[:40]!r}"
+    problem = f"this is JSON, but no record with names and values: {str(value)[:40]!r}"
     return DataError(problem, file=path, line=line, remedy=_LEAVE)
 
 
@@ -130,12 +133,12 @@ def _lines(text: str, path: Path) -> Iterator[FileRecord | DataError]:
     if isinstance(values[0], Exception) and len(filled) > 1 and isinstance(value := _json(text), dict):
         yield from _object(value, path)
         return
-    for (number, line), value in zip(filled, values, strict=True):
+    for (number, _), value in zip(filled, values, strict=True):
         if isinstance(value, Exception):
             problem = _ENDS if number == filled[-1][0] else f"this is no JSON ({value})"
             yield DataError(problem, file=path, line=number, remedy=_LEAVE)
         else:
-            yield _record(value, path, number, line)
+            yield _record(value, path, number)
 
 
 def _json(text: str) -> Any:
@@ -160,74 +163,18 @@ def _object(value: dict[str, Any], path: Path) -> Iterator[FileRecord]:
     )
 
 
-def _array(text: str, path: Path) -> Iterator[FileRecord | DataError]:
-    """Read a JSON array entry by entry, so that the line of each is known."""
-    decoder, space = json.JSONDecoder(), re.compile(r"[\s,]*")
-
-    def error(problem: str) -> DataError:
-        return DataError(problem, file=path, line=text.count("\n", 0, at) + 1, remedy=_LEAVE)
-
-    at, counted, line = text.index("[") + 1, 0, 1
-    while True:
-        at = _end(space, text, at)
-        line, counted = line + text.count("\n", counted, at), at
-        if at >= len(text):
-            yield error("the file ends within its list")
-            return
-        if text[at] == "]":
-            at = _end(space, text, at + 1)
-            if at < len(text):
-                yield error("something follows the end of the list")
-            return
-        try:
-            value, end = decoder.raw_decode(text, at)
-        except (ValueError, RecursionError) as problem:
-            cut = isinstance(problem, json.JSONDecodeError) and not text[problem.pos :].strip()
-            yield error(_ENDS if cut else f"this is no JSON ({problem})")
-            return
-        yield _record(value, path, line, text[at : at + 40])
-        at = end
-
-
-def _end(pattern: re.Pattern[str], text: str, start: int) -> int:
-    match = pattern.match(text, start)
-    return match.end() if match else start
-
-
 def _csv(text: str, path: Path) -> Iterator[FileRecord | DataError]:
-    """Read a table with a header; the separator is the one that the header holds most of.
-
-    pandas reads CSV too, but does not tell on which line a record stands.
-    """
+    """Read a table with a header; the separator is the one that the header holds most of."""
     header = text.lstrip("\r\n").split("\n", 1)[0]
     separator = "\t" if path.suffix.lower() == ".tsv" else max(_SEPARATORS, key=header.count)
-    limit = csv.field_size_limit(_FIELD)
-    try:
-        return iter(list(_csv_rows(text, path, separator)))
-    finally:
-        csv.field_size_limit(limit)
-
-
-def _csv_rows(text: str, path: Path, separator: str) -> Iterator[FileRecord | DataError]:
     names: list[str] | None = None
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
-    while True:
-        line, problem, row = reader.line_num + 1, "", []
-        try:
-            row = next(reader)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            problem = _ENDS if "end of data" in str(error) else f"this is no row of a table ({error})"
-        if problem or (names and any(cell.strip() for cell in row) and len(row) != len(names)):
-            problem = problem or f"there are {len(row)} fields, the header has {len(names or ())}"
-            yield DataError(problem, file=path, line=line, remedy=_LEAVE)
-        elif any(cell.strip() for cell in row) and names is None:
-            names = [cell.strip() for cell in row]
-            if twice := {name for name, times in Counter(names).items() if times > 1}:
-                raise DataError(f"the header names {min(twice)!r} twice", file=path, line=line)
-        elif names and any(cell.strip() for cell in row):
-            yield FileRecord(line, {name: cell or None for name, cell in zip(names, row, strict=True)})
+    for row in separated_rows(text, path, separator):
+        if isinstance(row, DataError):
+            yield DataError(row.problem, file=path, line=row.line, remedy=_LEAVE)
+        elif names is None:
+            names = [cell.strip() for cell in row[1]]
+        else:
+            yield FileRecord(row[0], {name: cell or None for name, cell in zip(names, row[1], strict=True)})
 
 
 def _parquet(data: bytes, path: Path) -> Iterator[FileRecord]:

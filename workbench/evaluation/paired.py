@@ -1,0 +1,231 @@
+"""Models lined up by item, and paired tests of any two: the one place that aligns and tests pairs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from workbench.analysis.proportions import mcnemar
+from workbench.evaluation import bootstrap, comparability
+from workbench.evaluation.bootstrap import Drawing, Floats, Ints, Mask, Units
+from workbench.evaluation.reading import ModelPredictions, coalesced, labels
+from workbench.storage.errors import DataError
+
+MCNEMAR = "exact McNemar test"
+
+
+class AccuracyTests(NamedTuple):
+    """Paired tests of the accuracies of k pairs of models.
+
+    `only_a` and `only_b` count the items that one of the two got right (of replicates: with more of its
+    seeds), `difference` is the accuracy of the first minus that of the second, `low` and `high` its
+    percentile interval, `p` two-sided, and `test` the name of the test; each has k values.
+    """
+
+    only_a: Ints
+    only_b: Ints
+    difference: Floats
+    low: Floats
+    high: Floats
+    p: Floats
+    test: list[str]
+
+
+def accuracy_tests(
+    steps: Ints, units: Units, drawing: Drawing, scale: Sequence[int] | Ints = (1,)
+) -> AccuracyTests:
+    """Test the differences between the accuracies of k pairs of models on the same n items.
+
+    Every view of two models has its interval and p from here, so a pair has the same in each.
+
+    Parameters
+    ----------
+    steps : array of int (k, n)
+        What the first model of a pair gets right of an item minus what the second does, times `scale`.
+    units : Units
+        Items or novels, which are resampled.
+    drawing : Drawing
+    scale : sequence of int (k,)
+        Least common multiple of the pair's numbers of replicates; 1 for single runs.
+
+    Notes
+    -----
+    Of single runs whose items are resampled, p is of the exact McNemar test, and a bootstrap replicate is
+    three counts (only one right, only the other, neither), drawn from the multinomial distribution. Otherwise
+    p is of the exact sign-flip test of units, and whole units are drawn.
+    """
+    n, scales = steps.shape[1], np.broadcast_to(np.asarray(scale), len(steps))
+    only_a, only_b = (steps > 0).sum(axis=1), (steps < 0).sum(axis=1)
+    counted = (scales == 1) & (units.by == "item")
+    tests = np.where(counted, MCNEMAR, f"paired sign-flip test by {units.by}, exact")
+    p, replicates = mcnemar(only_a, only_b), np.empty((drawing.resamples, len(steps)))
+    for pair in np.flatnonzero(counted):
+        shares = np.array([only_a[pair], only_b[pair], n - only_a[pair] - only_b[pair]]) / n
+        counts = np.random.default_rng(drawing.seed).multinomial(n, shares, drawing.resamples)
+        replicates[:, pair] = (counts[:, 0] - counts[:, 1]) / n
+    if not counted.all():
+        whole = steps[~counted]
+        sums = np.rint([units.sums(row) for row in whole]).astype(np.int64)
+        p[~counted], _ = bootstrap.sign_flips(sums, *drawing[1:])
+        shares = whole / scales[~counted][:, None]
+        replicates[:, ~counted], _ = bootstrap.resample(shares, shares[:0], units, *drawing[1:])
+    low, high = bootstrap.intervals(replicates, drawing.level, units.number)
+    return AccuracyTests(only_a, only_b, steps.sum(axis=1) / (n * scales), low, high, p, tests.tolist())
+
+
+class AlignedPredictions:
+    """The predictions of several models (m) on items (n) that all of them predicted.
+
+    Attributes
+    ----------
+    labels : list of str (m,)
+        Names of the models, unique, in the order given.
+    item_ids : list of str (n,)
+    models, rows : sequence of ModelPredictions (m,), array of int (m, n)
+        As they were given.
+    answers : list of str (n,)
+        Those given; where there are none, of the first model that knows it.
+    by_seed : list of array of bool (n, replicates)
+        Which replicates of each model are right; one column of a single run.
+    shares : array of float (m, n)
+        Share of the replicates that are right; 0 or 1 for a single run. Accuracies are their means.
+    log_prob : array of float (m, n)
+        ln p of the answers; NaN where there is none, minus infinity for probability 0.
+    drawing : Drawing
+        Confidence level, replicates and seed of the intervals.
+
+    Parameters
+    ----------
+    item_ids : array of str (n,)
+    models : sequence of ModelPredictions (m,)
+    rows : array of int (m, n)
+        The row of each model for each item.
+    answers, book_ids : array of str (n,)
+        What is known of the items; nulls are filled from the predictions.
+
+    Raises
+    ------
+    DataError
+        If two have different answers to one item.
+    """
+
+    def __init__(
+        self,
+        item_ids: pa.Array,
+        models: Sequence[ModelPredictions],
+        rows: Ints,
+        drawing: Drawing,
+        *,
+        answers: pa.Array,
+        book_ids: pa.Array,
+    ) -> None:
+        self.drawing, self.item_ids = drawing, item_ids.to_pylist()
+        self.n, self.m = len(item_ids), len(models)
+        self.models, self.rows, self._book_ids = models, rows, book_ids
+        self.labels = labels(models)
+        self.answers = self._known_answers(answers)
+        self.by_seed = [model.correct_by_seed[r] for model, r in self._each()]
+        self.shares: Floats = np.stack([right.mean(axis=1) for right in self.by_seed])
+        self._n_seeds: Ints = np.array([right.shape[1] for right in self.by_seed])
+        self.log_prob: Floats = comparability.of_one_event(
+            np.stack([model.log_prob[r] for model, r in self._each()]),
+            np.stack([model.floats("log_prob_uncorrected")[r] for model, r in self._each()]),
+        )
+        # in the order of `evaluate`, so that a seed draws the same items
+        self._order = np.argsort(np.array(self.item_ids, dtype=object), kind="stable")
+
+    def _each(self) -> Iterable[tuple[ModelPredictions, Ints]]:
+        return zip(self.models, self.rows, strict=True)
+
+    def _known_answers(self, known: pa.Array) -> list[str | None]:
+        for label, (model, rows) in zip(self.labels, self._each(), strict=True):
+            answers = model.strings("answer", rows)
+            differ = pc.fill_null(pc.not_equal(answers, known), fill_value=False)
+            for k in np.flatnonzero(differ.to_numpy(zero_copy_only=False)).tolist():
+                answer, expected = answers[k].as_py(), known[k].as_py()
+                if answer.casefold() != expected.casefold():
+                    raise DataError(
+                        f"{label!r} has the answer {answer!r} to the item {self.item_ids[k]!r}, expected"
+                        f" {expected!r}",
+                        remedy="compare predictions of these very items",
+                    )
+            known = pc.coalesce(known, answers)
+        return list(known.to_pylist())
+
+    @cached_property
+    def units(self) -> Units:
+        """What is resampled: novels where every item names one, else items."""
+        known = coalesced("book_id", self._book_ids, self.models, self.rows)
+        return bootstrap.units(pd.Series(known.to_pylist(), dtype="str"))
+
+    def value_sets(self, k: int) -> dict[str, set[object]]:
+        """Return the different values of the columns that name the variant of a model's predictions."""
+        return self.models[k].value_sets(self.rows[k])
+
+    def tests(self, pairs: Ints, mask: Mask | None = None) -> AccuracyTests:
+        """Test pairs of models (2, k) on all items, or those of `mask` (n,), one or more.
+
+        p is NaN where two models read different variants of the text or predict different units.
+        """
+        order = self._order if mask is None else self._order[mask[self._order]]
+        scale = np.lcm(*self._n_seeds[pairs])
+        a, b = self.shares[:, order][pairs]
+        steps = np.rint((a - b) * scale[:, None]).astype(np.int64)
+        found = accuracy_tests(steps, self.units.subset(order), self.drawing, scale)
+        sets = [self.value_sets(k) for k in range(self.m)]
+        other_task = [comparability.other_task(sets[a], sets[b]) for a, b in pairs.T]
+        return found._replace(p=np.where(other_task, np.nan, found.p))
+
+    def log_prob_difference(self, a: int, b: int) -> Floats:
+        """Return ln p of one model minus that of another (n,); two answers of probability 0 do not differ."""
+        first, second = self.log_prob[a], self.log_prob[b]
+        with np.errstate(invalid="ignore"):
+            return np.where(np.isneginf(first) & np.isneginf(second), 0.0, first - second)
+
+    def log_prob_intervals(
+        self, pairs: Ints, replicates: Floats | None = None
+    ) -> tuple[Floats, Floats, Floats]:
+        """Return mean differences in ln p of pairs (2, k) on the items where both are known, and bounds.
+
+        The bounds are NaN where an answer has probability 0 by one model alone. Differences of `replicates`
+        (resamples, m) of the models' means serve pairs whose log-probabilities are of the same items.
+        """
+        (a, b), units = pairs, self.units.subset(self._order)
+        apart = np.array([self.log_prob_difference(*pair) for pair in pairs.T]).reshape(-1, self.n)
+        usable = ~np.isnan(apart).all(axis=1) & ~np.isinf(apart).any(axis=1)
+        none, infinite = np.isnan(self.log_prob), np.isneginf(self.log_prob).any(axis=1)
+        shared = usable & ~infinite[a] & ~infinite[b] & (none[a] == none[b]).all(axis=1)
+        drawn = np.full((self.drawing.resamples, len(a)), np.nan)
+        if replicates is None:
+            shared[:] = False
+        else:
+            drawn[:, shared] = replicates[:, a[shared]] - replicates[:, b[shared]]
+        rows = apart[usable & ~shared][:, self._order]
+        if len(rows):
+            drawn[:, usable & ~shared], _ = bootstrap.resample(rows, rows[:0], units, *self.drawing[1:])
+        bounds = bootstrap.intervals(drawn, self.drawing.level, units.number)
+        return np.array([mean_of_known(row) for row in apart]), *bounds
+
+
+def align(item_ids: pa.Array, models: Sequence[ModelPredictions]) -> Ints:
+    """Return the row of each model (m) for each item, (m, all items); -1 where no answer is known."""
+    rows = np.full((len(models), len(item_ids)), -1, dtype=np.int64)
+    for model, of_model in zip(models, rows, strict=True):
+        item = pc.fill_null(pc.index_in(model.table["item_id"], value_set=item_ids), -1).to_numpy()
+        answered = np.flatnonzero((item >= 0) & pc.is_valid(model.table["correct"]).to_numpy())
+        of_model[item[answered]] = answered
+    return rows
+
+
+def mean_of_known(values: Floats) -> float:
+    """Return the mean of the values that are not NaN; NaN of none, and of both infinities."""
+    known = values[~np.isnan(values)]
+    with np.errstate(invalid="ignore"):
+        return float(known.mean()) if len(known) else math.nan
