@@ -5,6 +5,7 @@ A chunk of novels becomes two files: the tokens, one sentence a line, and one re
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -16,12 +17,12 @@ from workbench.construction.novels import chapter_texts
 from workbench.items import text as wt
 from workbench.storage import files
 from workbench.storage.errors import DataError
-from workbench.storage.sealed import sha256
+from workbench.storage.sealed import sealed_folder
 from workbench.texts.tokenise import PIECE, cut_into_pieces
 
 Ints = npt.NDArray[np.int64]
 
-VERSION = 2
+VERSION = 3
 """Raised when the same novels give other candidates or files: those of an earlier version are not used."""
 
 REASONS = (
@@ -31,19 +32,17 @@ REASONS = (
 
 RECORD = np.dtype(
     [
-        ("start", "<u8"),  # the byte at which the passage starts in the text of its chunk
-        ("target", "<u4"), ("end", "<u4"),  # the bytes of its target, from there
+        ("start", "<u8"), ("length", "<u4"),  # bytes of the passage in the text of its chunk
         ("sentence", "<u4"),  # the number of the target sentence in its novel
         ("context", "<u2"), ("tokens", "<u2"),  # sentences before the target sentence, tokens of all
     ]
 )  # fmt: skip
 
+TEXT, RECORDS, CHUNK = "text.txt", "records.npy", "chunk.json"
+"""Files of a chunk: its tokens, one sentence a line; one record a candidate; counts."""
+
 _LONGEST = (1 << 16) - 1  # tokens that a record can count
-_UNWORDED, _MIXED, _LETTERS = (
-    0,
-    1,
-    2,
-)  # a token without letters and digits; with others beside letters; a word
+_MIXED, _LETTERS = 1, 2  # kinds of tokens with a letter or a digit
 
 
 class Rule(NamedTuple):
@@ -66,24 +65,12 @@ class Source(NamedTuple):
 
 
 class NovelChunk(NamedTuple):
-    """Work for one process: some novels, and the files that their candidates are written to."""
+    """Work for one process: some novels, and the folder that their candidates are written to."""
 
-    key: str
-    number: int
     folder: Path
     texts: Path
     sources: tuple[Source, ...]
     rule: Rule
-
-
-def text_file(number: int) -> str:
-    """Return the name of the file of a chunk's tokens."""
-    return f"{number:06d}.txt"
-
-
-def records_file(number: int) -> str:
-    """Return the name of the file of a chunk's records."""
-    return f"{number:06d}.npy"
 
 
 def checked_rule(minimum: int, shortest: int, longest: int) -> Rule:
@@ -97,50 +84,36 @@ def checked_rule(minimum: int, shortest: int, longest: int) -> Rule:
     return Rule(int(minimum), int(shortest), int(longest))
 
 
-def find(chunk: NovelChunk) -> dict[str, Any]:
-    """Find the candidates of some novels and write the files of the chunk; return what is in them."""
+def find(chunk: NovelChunk) -> bool:
+    """Find the candidates of some novels, and write the folder of the chunk, sealed; return True."""
     kinds: dict[str, int] = {}
-    books, parts, cased = [], [np.zeros(0, RECORD)], False
+    books, tables, is_cased = [], [np.zeros(0, RECORD)], False
     dropped = np.zeros(len(REASONS), np.int64)
-    text_path, records_path = (
-        chunk.folder / text_file(chunk.number),
-        chunk.folder / records_file(chunk.number),
-    )
-    with files.atomic_path(text_path) as path, path.open("wb") as file:
-        for source in chunk.sources:
-            counts = dict.fromkeys(("sentences", "tokens", "candidates"), 0)
-            for chapter in _chapters(chunk.texts, source):
-                start, sentences = file.tell(), []
-                for tokenised in chapter:
-                    text, sizes = _measured(tokenised, kinds)
-                    file.write(text)
-                    sentences.append(sizes)
-                    cased = cased or text.decode() != text.decode().lower()
-                columns = _Sizes(*np.concatenate([_measured([], kinds)[1], *sentences]).T)
-                records, reasons = _candidates(columns, start, counts["sentences"], chunk.rule)
-                dropped += reasons
-                parts.append(records)
-                counts["sentences"] += len(columns.tokens)
-                counts["tokens"] += int(columns.tokens.sum())
-                counts["candidates"] += len(records)
-            books.append(counts)
-    table = np.concatenate(parts)
-    with files.atomic_path(records_path) as path, path.open("wb") as file:
-        np.save(file, table)
-    written = {
-        "candidates": len(table),
-        "text_bytes": text_path.stat().st_size,
-        "records_bytes": records_path.stat().st_size,
-        "text_sha256": sha256(text_path),
-        "records_sha256": sha256(records_path),
-    }
-    return {
-        "books": books,
-        "dropped": dict(zip(REASONS, dropped.tolist(), strict=True)),
-        "cased": cased,
-        "names": {"text": text_path.name, "records": records_path.name},
-        "files": written,
-    }
+    with sealed_folder(chunk.folder, CHUNK, replace=True) as new:
+        with (new / TEXT).open("wb") as file:
+            for source in chunk.sources:
+                counts = dict.fromkeys(("sentences", "tokens", "candidates"), 0)
+                for chapter in _chapters(chunk.texts, source):
+                    start, sentences = file.tell(), [_measured([], kinds)[1]]
+                    for tokenised in chapter:
+                        text, sizes = _measured(tokenised, kinds)
+                        file.write(text.encode())
+                        sentences.append(sizes)
+                        is_cased = is_cased or text != text.lower()
+                    columns = _Sizes(*np.concatenate(sentences).T)
+                    records, reasons = _candidates(columns, start, counts["sentences"], chunk.rule)
+                    dropped += reasons
+                    tables.append(records)
+                    counts["sentences"] += len(columns.tokens)
+                    counts["tokens"] += int(columns.tokens.sum())
+                    counts["candidates"] += len(records)
+                books.append(counts)
+        with (new / RECORDS).open("wb") as file:
+            np.save(file, np.concatenate(tables))
+        reasons = dict(zip(REASONS, dropped.tolist(), strict=True))
+        content = json.dumps({"books": books, "dropped": reasons, "cased": is_cased})
+        (new / CHUNK).write_text(content, encoding="utf-8")
+    return True
 
 
 def _chapters(path: Path, source: Source) -> Iterator[Iterator[list[list[str]]]]:
@@ -169,36 +142,34 @@ class _Sizes(NamedTuple):
 
     tokens: Ints
     bytes: Ints  # the line feed after it included
-    kind: Ints  # of its last token with a letter or a digit; `_UNWORDED` where there is none
-    word: Ints  # bytes of that token
+    kind: Ints  # of its last token with a letter or a digit; 0 where there is none
     after: Ints  # bytes after that token, spaces included and the line feed left out
     n_after: Ints  # tokens after it
 
 
-def _measured(sentences: list[list[str]], kinds: dict[str, int]) -> tuple[bytes, Ints]:
+def _measured(sentences: list[list[str]], kinds: dict[str, int]) -> tuple[str, Ints]:
     """Return sentences as lines, and their `_Sizes` as the columns of an array.
 
     `kinds` remembers the kinds of tokens.
     """
     rows = []
-    lines = list(map(" ".join, sentences))
+    lines = [" ".join(tokens) for tokens in sentences]
     for tokens, line in zip(sentences, lines, strict=True):
-        kind = word = after = n_after = 0
+        kind = after = n_after = 0
         for token in reversed(tokens):
             kind = kinds[token] if token in kinds else kinds.setdefault(token, _kind(token))
             if kind:
-                word = len(token.encode())
                 break
             after += len(token.encode()) + 1
             n_after += 1
-        rows.append((len(tokens), len(line.encode()) + 1, kind, word, after, n_after))
-    text = "".join(f"{line}\n" for line in lines).encode()
+        rows.append((len(tokens), len(line.encode()) + 1, kind, after, n_after))
+    text = "".join(f"{line}\n" for line in lines)
     return text, np.array(rows, np.int64).reshape(-1, len(_Sizes._fields))
 
 
 def _kind(token: str) -> int:
     """Return whether a token is of letters only, has a letter or a digit, or neither."""
-    return _LETTERS if token.isalpha() else _MIXED if any(map(str.isalnum, token)) else _UNWORDED
+    return _LETTERS if token.isalpha() else _MIXED if any(map(str.isalnum, token)) else 0
 
 
 def _candidates(sizes: _Sizes, start: int, sentence: int, rule: Rule) -> tuple[npt.NDArray[Any], Ints]:
@@ -217,8 +188,7 @@ def _candidates(sizes: _Sizes, start: int, sentence: int, rule: Rule) -> tuple[n
     rows = np.flatnonzero(reason < 0)
     records = np.zeros(len(rows), RECORD)
     begins, ends = places[first[rows]], places[rows + 1] - 1 - sizes.after[rows]
-    records["start"], records["end"] = start + begins, ends - begins
-    records["target"] = records["end"] - sizes.word[rows]
+    records["start"], records["length"] = start + begins, ends - begins
     records["sentence"], records["context"] = sentence + rows, rows - first[rows]
     records["tokens"] = length[rows]
     return records, np.bincount(reason[reason >= 0], minlength=len(faults))
