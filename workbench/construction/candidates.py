@@ -1,6 +1,6 @@
 """Every candidate passage of LAMBADA's rule in novels: found in parallel, stored on disk, read as items.
 
-Novels are cut into sentences a chunk of them at a time (:mod:`workbench.construction.lambada_rule`). For all
+A chunk of novels becomes two files: the tokens, one sentence a line, and one record a candidate. For all
 chunks together, memory holds a row for each novel, and nothing else.
 """
 
@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import groupby, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,20 +22,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from workbench.construction.lambada_rule import (
-    CHUNK,
-    RECORD,
-    RECORDS,
-    TEXT,
-    VERSION,
-    NovelChunk,
-    Rule,
-    Source,
-    checked_rule,
-    find,
-)
 from workbench.construction.manifest import Step
-from workbench.construction.novels import checked_novels
+from workbench.construction.novels import chapter_texts, checked_novels
 from workbench.items import text as wt
 from workbench.items.items import Items
 from workbench.items.schema import Item
@@ -45,17 +33,38 @@ from workbench.storage.parallel import run_chunks
 from workbench.storage.parquet import read_parquet
 from workbench.storage.progress import progress_bar
 from workbench.storage.sealed import SUMS, check_seal, sealed_folder
+from workbench.texts.batches import permuted
 from workbench.texts.corpus import Corpus, Texts
-from workbench.texts.passages import permuted
-from workbench.texts.tokenise import Text, joined_lines, read_texts, utf8
+from workbench.texts.tokenise import PIECE, BookText, cut_into_pieces, joined_lines, read_texts, utf8
 
 if TYPE_CHECKING:
     from distributed import Client
 
 Ints = npt.NDArray[np.int64]
 
+VERSION = 3
+"""Raised when the same novels give other candidates or files: those of an earlier version are not used."""
+
+REASONS = (
+    "short target sentence", "last word not of letters only", "too few tokens before", "too many tokens",
+)  # fmt: skip
+"""Why a sentence is the last one of no candidate; the first that applies is counted."""
+
+RECORD = np.dtype(
+    [
+        ("start", "<u8"), ("length", "<u4"),  # bytes of the passage in the text of its chunk
+        ("sentence", "<u4"),  # the number of the target sentence in its novel
+        ("context", "<u2"), ("tokens", "<u2"),  # sentences before the target sentence, tokens of all
+    ]
+)  # fmt: skip
+
+TEXT, RECORDS, CHUNK = "text.txt", "records.npy", "chunk.json"
+"""Files of a chunk: its tokens, one sentence a line; one record a candidate; counts."""
+
 MANIFEST, BOOKS = "candidates.json", "books.parquet"
 
+_LONGEST = (1 << 16) - 1  # tokens that a record can count
+_MIXED, _LETTERS = 1, 2  # kinds of tokens with a letter or a digit
 _CHUNK = 1 << 22  # bytes of the novels in a chunk, at least, but for the last
 _FEW = 1 << 21  # bytes up to which this process does the work: starting others takes a second
 _BOOKS = pa.schema(
@@ -65,11 +74,39 @@ _BOOKS = pa.schema(
 _WHAT, _AGAIN = "this folder of candidate passages", "make it again"
 
 
+class Rule(NamedTuple):
+    """Which passages are candidates: see :meth:`Candidates.of`."""
+
+    minimum: int = 50
+    shortest: int = 10
+    longest: int = 256
+
+
+class Source(NamedTuple):
+    """A novel in the file of all texts: its place in bytes, and how it is read."""
+
+    book_id: str
+    title: str
+    offset: int
+    size: int
+    lines: bool  # one sentence a line
+    tokenised: bool
+
+
+class NovelChunk(NamedTuple):
+    """Work for one process: some novels, and the folder that their candidates are written to."""
+
+    folder: Path
+    texts: Path
+    sources: list[Source]
+    rule: Rule
+
+
 class Candidates:
     """All candidate passages of some novels, on disk, in the order of the novels.
 
     Make them by `of`. A candidate has a number from 0 on; `items` makes items of numbers, `sample` of some
-    that are drawn, `blocks` of all, a block at a time.
+    that are drawn.
 
     Parameters
     ----------
@@ -126,9 +163,6 @@ class Candidates:
     def __repr__(self) -> str:
         tokens = self.books["tokens"].sum()
         return f"Candidates({len(self):,} passages, {len(self.books):,} novels, {tokens:,} tokens)"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Candidates, (self.folder,)
 
     @classmethod
     def of(
@@ -188,16 +222,16 @@ class Candidates:
         rule = checked_rule(minimum, shortest, longest)
         home = files.data_home() / "cache" / "passages" if folder is None else Path(folder).absolute().parent
         with files.scratch_folder(home) as scratch:
-            sources = _copied(novels, scratch / "texts", progress=progress)
-            keys = [_key(rule, part) for part in sources]
+            copied = _copied(novels, scratch / "texts", progress=progress)
+            keys = [cache.digest(str(VERSION), repr(tuple(rule)), *about) for about, _ in copied]
             key = cache.digest(*keys)
             target = home / (key if folder is None else Path(folder).name)
             candidates = _opened(target, key, is_cached=folder is None)
             if candidates is None:
                 work = home / f"{key}.unfinished"
                 chunks = [
-                    NovelChunk(work / chunk_key, scratch / "texts", tuple(s for s, _ in part), rule)
-                    for chunk_key, part in zip(keys, sources, strict=True)
+                    NovelChunk(work / chunk_key, scratch / "texts", sources, rule)
+                    for chunk_key, (_, sources) in zip(keys, copied, strict=True)
                 ]
                 work.mkdir(exist_ok=True)
                 held = cache.hold(set[Path](), work)  # until it is removed
@@ -254,21 +288,13 @@ class Candidates:
         return Items.from_records(rows[number] for number in wanted.tolist())
 
     def sample(self, n: int, seed: int = 0, **options: Any) -> Items:
-        """Return `n` items drawn without replacement (all, if there are fewer), in the order of the draw.
-
-        The first items of a larger sample are those of a smaller one. `options` are those of `items`.
-        """
+        """Return `n` items drawn, the first of any larger sample; `options` are those of `items`."""
         return self.items(self.drawn(0, n, seed), **options)
 
     def drawn(self, start: int, stop: int, seed: int = 0) -> Ints:
         """Return the numbers at the places `start` to `stop` - 1 of a random order, by the seed."""
         places = np.arange(start, min(stop, len(self)), dtype=np.int64)
         return permuted(places, len(self), key=(seed,)) if len(places) else places
-
-    def blocks(self, size: int = 4096, **options: Any) -> Iterator[Items]:
-        """Yield all items in order, `size` at a time; `options` are those of `items`."""
-        for start in range(0, len(self), size):
-            yield self.items(range(start, min(start + size, len(self))), **options)
 
     def texts(self) -> Iterator[str]:
         """Yield the tokens of all novels, one sentence a line, a chunk of novels at a time."""
@@ -277,10 +303,7 @@ class Candidates:
 
     @property
     def frame(self) -> pd.DataFrame:
-        """One row a candidate: ``book_id``, ``sentence``, ``n_context_sentences``, ``n_tokens``.
-
-        ``sentence`` is the number of the target sentence in its novel.
-        """
+        """One row a candidate: book_id, sentence (its number), n_context_sentences, n_tokens."""
         table = np.concatenate([np.zeros(0, RECORD), *self._records()])
         owners = np.repeat(self.books.index.to_numpy(), self.books["candidates"])
         return pd.DataFrame(
@@ -326,8 +349,6 @@ class Candidates:
         """Map the records of a chunk into memory."""
         with reading(self.folder, _WHAT, remedy=_AGAIN):
             records: npt.NDArray[Any] = files.map_array(self.folder, Path(_file(number, RECORDS)).stem)
-            if records.dtype != RECORD or len(records) != self._starts[number + 1] - self._starts[number]:
-                raise ValueError(f"chunk {number} has other records")
             return records
 
 
@@ -354,9 +375,9 @@ def _file(number: int, name: str) -> str:
     return f"{number:06d}{Path(name).suffix}"
 
 
-def _copied(novels: Texts, path: Path, *, progress: bool) -> list[list[tuple[Source, str]]]:
-    """Copy all novels to a file; return where they are, with a digest of each, by chunk."""
-    chunks: list[list[tuple[Source, str]]] = []
+def _copied(novels: Texts, path: Path, *, progress: bool) -> list[tuple[list[str], list[Source]]]:
+    """Copy all novels to a file; return descriptions and places of the novels of each chunk."""
+    chunks: list[tuple[list[str], list[Source]]] = []
     ids: Counter[str] = Counter()
     size = _CHUNK
     with path.open("wb") as file, progress_bar(label="reading", unit="B", shown=progress) as bar:
@@ -369,32 +390,28 @@ def _copied(novels: Texts, path: Path, *, progress: bool) -> list[list[tuple[Sou
                 bar.update(len(data))
             ids[text.book_id] += 1
             book_id = text.book_id if ids[text.book_id] == 1 else f"{text.book_id} {ids[text.book_id]}"
-            if size >= _CHUNK:
-                chunks.append([])
-                size = 0
             source = Source(book_id, text.title, offset, file.tell() - offset, text.lines, text.tokenised)
-            chunks[-1].append((source, content.hexdigest()))
+            if size >= _CHUNK:
+                chunks.append(([], []))
+                size = 0
+            about = (book_id, text.title, text.lines, text.tokenised, content.hexdigest())
+            chunks[-1][0].append(repr(about))
+            chunks[-1][1].append(source)
             size += source.size
     if not chunks:
         raise DataError("there is no novel to take passages from", remedy="pass a path or books")
     return chunks
 
 
-def _texts(novels: Texts) -> Iterator[Text]:
+def _texts(novels: Texts) -> Iterator[BookText]:
     if isinstance(novels, Corpus):
         lines = novels.lines()
         books = novels.books[["book_id", "title", "sentences"]].itertuples(index=False)
         return (
-            Text(name, title, lines=True, tokenised=True, pieces=joined_lines(islice(lines, n)))
+            BookText(name, title, lines=True, tokenised=True, pieces=joined_lines(islice(lines, n)))
             for name, title, n in books
         )
     return read_texts(checked_novels(novels, with_lines=True))
-
-
-def _key(rule: Rule, sources: Sequence[tuple[Source, str]]) -> str:
-    """Return a digest of all that the files of a chunk depend on."""
-    parts = (repr((s.book_id, s.title, s.lines, s.tokenised, content)) for s, content in sources)
-    return cache.digest(str(VERSION), repr(tuple(rule)), *parts)
 
 
 def _opened(folder: Path, key: str, *, is_cached: bool) -> Candidates | None:
@@ -415,24 +432,23 @@ def _opened(folder: Path, key: str, *, is_cached: bool) -> Candidates | None:
     return None
 
 
-def _is_found(chunk: NovelChunk) -> bool:
-    with contextlib.suppress(DataError):
-        check_seal(chunk.folder, CHUNK, what="this chunk of novels", remedy=_AGAIN)
-        return True
-    return False
-
-
 def _find_all(
     chunks: Sequence[NovelChunk], workers: int | None, client: Client | None, *, progress: bool
 ) -> None:
     """Find the candidates of all chunks that an earlier call did not finish."""
+    unfinished = []
+    for chunk in chunks:
+        try:
+            check_seal(chunk.folder, CHUNK, what="this chunk of novels", remedy=_AGAIN)
+        except DataError:
+            unfinished.append(chunk)
     run_chunks(
         find,
-        [chunk for chunk in chunks if not _is_found(chunk)],
-        workers=1 if sum(map(_size, chunks)) < _FEW else workers,
+        unfinished,
+        workers=1 if sum(_size(chunk.sources) for chunk in chunks) < _FEW else workers,
         client=client,
         progress="finding passages" if progress else None,
-        size=_size,
+        size=lambda chunk: _size(chunk.sources),
         unit="B",
     )
 
@@ -462,5 +478,123 @@ def _join(chunks: Sequence[NovelChunk], target: Path, key: str) -> None:
         (new / MANIFEST).write_text(json.dumps(content, indent=1), encoding="utf-8")
 
 
-def _size(chunk: NovelChunk) -> int:
-    return sum(source.size for source in chunk.sources)
+def _size(sources: Sequence[Source]) -> int:
+    return sum(source.size for source in sources)
+
+
+def checked_rule(minimum: int, shortest: int, longest: int) -> Rule:
+    """Return the rule; DataError if no passage can follow it."""
+    if minimum < 0 or shortest < 1 or not minimum < longest <= _LONGEST:
+        raise DataError(
+            f"expected minimum >= 0, shortest >= 1, minimum < longest <= {_LONGEST:,}, got minimum={minimum},"
+            f" shortest={shortest}, longest={longest}",
+            remedy="pass other numbers of tokens; LAMBADA's are 50, 10 and 256",
+        )
+    return Rule(int(minimum), int(shortest), int(longest))
+
+
+def find(chunk: NovelChunk) -> bool:
+    """Find the candidates of some novels, and write the folder of the chunk, sealed; return True."""
+    kinds: dict[str, int] = {}
+    books, tables, is_cased = [], [np.zeros(0, RECORD)], False
+    dropped = np.zeros(len(REASONS), np.int64)
+    with sealed_folder(chunk.folder, CHUNK, replace=True) as new:
+        with (new / TEXT).open("wb") as file:
+            for source in chunk.sources:
+                counts = dict.fromkeys(("sentences", "tokens", "candidates"), 0)
+                for chapter in _chapters(chunk.texts, source):
+                    start, sentences = file.tell(), [_measured([], kinds)[1]]
+                    for tokenised in chapter:
+                        text, sizes = _measured(tokenised, kinds)
+                        file.write(text.encode())
+                        sentences.append(sizes)
+                        is_cased = is_cased or text != text.lower()
+                    columns = _Sizes(*np.concatenate(sentences).T)
+                    records, reasons = _candidates(columns, start, counts["sentences"], chunk.rule)
+                    dropped += reasons
+                    tables.append(records)
+                    counts["sentences"] += len(columns.tokens)
+                    counts["tokens"] += int(columns.tokens.sum())
+                    counts["candidates"] += len(records)
+                books.append(counts)
+        with (new / RECORDS).open("wb") as file:
+            np.save(file, np.concatenate(tables))
+        reasons = dict(zip(REASONS, dropped.tolist(), strict=True))
+        content = json.dumps({"books": books, "dropped": reasons, "cased": is_cased})
+        (new / CHUNK).write_text(content, encoding="utf-8")
+    return True
+
+
+def _chapters(path: Path, source: Source) -> Iterator[Iterator[list[list[str]]]]:
+    """Yield the chapters of a novel: each yields lists of sentences, these are lists of tokens."""
+    with files.open_regular(path) as file:
+        file.seek(source.offset)
+        if source.lines:
+            yield _lines(file, source.size)
+            return
+        text = file.read(source.size).decode()
+    for chapter in chapter_texts(text, tokenised=source.tokenised):
+        pieces = cut_into_pieces(chapter, tokenised=source.tokenised)
+        yield (wt.sentence_tokens(piece, tokenised=source.tokenised) for piece in pieces)
+
+
+def _lines(file: IO[bytes], size: int) -> Iterator[list[list[str]]]:
+    """Yield the sentences of a text that has one a line, some at a time."""
+    while size > 0 and (block := file.read(min(size, PIECE))):
+        block += b"" if len(block) == size else file.readline()  # the text ends with a line
+        size -= len(block)
+        yield [tokens for line in block.decode().split("\n") if (tokens := line.split())]
+
+
+class _Sizes(NamedTuple):
+    """Of each sentence of a chapter, int64 (sentences,)."""
+
+    tokens: Ints
+    bytes: Ints  # the line feed after it included
+    kind: Ints  # of its last token with a letter or a digit; 0 where there is none
+    after: Ints  # bytes after that token, spaces included and the line feed left out
+    n_after: Ints  # tokens after it
+
+
+def _measured(sentences: list[list[str]], kinds: dict[str, int]) -> tuple[str, Ints]:
+    """Return sentences as lines, and their `_Sizes` as columns; `kinds` remembers the kinds of tokens."""
+    rows = []
+    lines = [" ".join(tokens) for tokens in sentences]
+    for tokens, line in zip(sentences, lines, strict=True):
+        kind = after = n_after = 0
+        for token in reversed(tokens):
+            kind = kinds[token] if token in kinds else kinds.setdefault(token, _kind(token))
+            if kind:
+                break
+            after += len(token.encode()) + 1
+            n_after += 1
+        rows.append((len(tokens), len(line.encode()) + 1, kind, after, n_after))
+    text = "".join(f"{line}\n" for line in lines)
+    return text, np.array(rows, np.int64).reshape(-1, len(_Sizes._fields))
+
+
+def _kind(token: str) -> int:
+    """Return whether a token is of letters only, has a letter or a digit, or neither."""
+    return _LETTERS if token.isalpha() else _MIXED if any(map(str.isalnum, token)) else 0
+
+
+def _candidates(sizes: _Sizes, start: int, sentence: int, rule: Rule) -> tuple[npt.NDArray[Any], Ints]:
+    """Return the candidates of a chapter, and how many of its sentences have none, by reason.
+
+    `start` is the byte at which its text starts, `sentence` the number of its first sentence in the novel.
+    """
+    n = len(sizes.tokens)
+    tokens, places = (np.concatenate([[0], column.cumsum()]) for column in (sizes.tokens, sizes.bytes))
+    first = np.searchsorted(tokens, tokens[:n] - rule.minimum, side="left") - 1  # of the context, or -1
+    length = tokens[1:] - sizes.n_after - tokens[first]
+    faults = (
+        sizes.tokens < rule.shortest, sizes.kind != _LETTERS, first < 0, length > rule.longest,
+    )  # fmt: skip
+    reason = np.select(faults, range(len(faults)), -1)
+    rows = np.flatnonzero(reason < 0)
+    records = np.zeros(len(rows), RECORD)
+    begins, ends = places[first[rows]], places[rows + 1] - 1 - sizes.after[rows]
+    records["start"], records["length"] = start + begins, ends - begins
+    records["sentence"], records["context"] = sentence + rows, rows - first[rows]
+    records["tokens"] = length[rows]
+    return records, np.bincount(reason[reason >= 0], minlength=len(faults))

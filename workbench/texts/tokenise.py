@@ -66,7 +66,7 @@ class Part(NamedTuple):
     lengths: np.ndarray  # (sentences,): tokens of each, none of them 0
 
 
-class Text(NamedTuple):
+class BookText(NamedTuple):
     """A book, or consecutive lines, which are a book called "lines"."""
 
     book_id: str
@@ -76,7 +76,7 @@ class Text(NamedTuple):
     pieces: Iterable[str]  # its text; each piece of lines lacks the end of its last line
 
 
-def read_texts(texts: Iterable[Any], *, tokenised: bool | None = None) -> Iterator[Text]:
+def read_texts(texts: Iterable[Any], *, tokenised: bool | None = None) -> Iterator[BookText]:
     """Yield books and groups of lines, to be read one after the other.
 
     `tokenised` overrides what books declare. DataError if one of the texts is neither a string nor a book.
@@ -84,7 +84,7 @@ def read_texts(texts: Iterable[Any], *, tokenised: bool | None = None) -> Iterat
     for are_lines, group in groupby(texts, lambda text: isinstance(text, str)):
         if are_lines:
             lines = joined_lines(group)
-            yield Text("lines", "", lines=True, tokenised=tokenised is not False, pieces=lines)
+            yield BookText("lines", "", lines=True, tokenised=tokenised is not False, pieces=lines)
             continue
         for book in group:
             text, name = getattr(book, "text", None), getattr(book, "book_id", None)
@@ -97,7 +97,7 @@ def read_texts(texts: Iterable[Any], *, tokenised: bool | None = None) -> Iterat
             is_tokenised = bool(declared if tokenised is None else tokenised)
             title = str(getattr(book, "title", None) or "")
             pieces = cut_into_pieces(text, tokenised=is_tokenised)
-            yield Text(name, title, lines=False, tokenised=is_tokenised, pieces=pieces)
+            yield BookText(name, title, lines=False, tokenised=is_tokenised, pieces=pieces)
 
 
 class Tokeniser:
