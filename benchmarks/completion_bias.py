@@ -20,7 +20,6 @@ import workbench as wb
 from workbench import construction
 from workbench.analysis.proportions import wilson
 from workbench.models import NextWord, NGram, Positional, Reversed, WordTwoOn
-from workbench.models.completion.validation import held_out
 from workbench.texts.corpus import Corpus
 
 COPIES = {"msrcc/train/BADGE10"}  # another edition of it, BADGE10A, is among the books to train on
@@ -51,7 +50,8 @@ def main() -> None:
     parser.add_argument("--out")
     options = parser.parse_args()
     corpus = Corpus.of("msrcc", lower=False, name="training books")
-    books = held_out(corpus, share=0.05, seed=options.seed)
+    ids = corpus.books["book_id"].tolist()
+    books = np.random.default_rng(options.seed).choice(ids, round(0.05 * len(ids)), replace=False).tolist()
     background = corpus.without(books)
     counts = dict(zip(background.words, background.counts.tolist(), strict=True))
     known = [word for word, count in counts.items() if count >= 5]  # noqa: PLR2004 - as in the paper

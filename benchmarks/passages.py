@@ -39,8 +39,7 @@ from typing import Any
 from _report import Row, tell
 from _timing import novels
 
-from workbench.construction.candidates import Candidates
-from workbench.construction.lambada_rule import Rule
+from workbench.construction.candidates import Candidates, Rule
 from workbench.storage.cache import folder_size
 
 RELEASE = {"tokens": 203_000_000, "novels": 2662}

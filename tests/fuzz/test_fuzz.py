@@ -38,9 +38,9 @@ ELSEWHERE = {
     "models/ngram/counts.py:_on_disk": BEFORE,
     "texts/corpus.py:_renumber": BEFORE,
     "construction/novels.py": BEFORE,
-    "construction/lambada_rule.py:_chapters": BEFORE,
-    "construction/novel_checks.py:text": BEFORE,
-    "construction/novel_checks.py:_text": BEFORE,
+    "construction/candidates.py:_chapters": BEFORE,
+    "construction/novel_checks.py:_check": BEFORE,
+    "construction/novel_checks.py:_compare": BEFORE,
 }
 
 

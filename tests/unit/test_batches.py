@@ -1,25 +1,19 @@
 """Batches of a stream: what each step holds, and that nothing but the step decides it."""
 
-import subprocess
-import sys
 from itertools import pairwise
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from builders import Text
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import workbench as wb
 from workbench.storage.errors import DataError
-from workbench.texts.batches import ContiguousBatches, Windows
+from workbench.texts.batches import ContiguousBatches, Passages, Windows, permuted
 from workbench.texts.corpus import Corpus
-from workbench.texts.passages import Passages, permuted
 from workbench.texts.stream import Stream
 
-ROOT = Path(__file__).parents[2]
 SHAPE = st.tuples(st.integers(1, 7), st.integers(1, 9), st.integers(0, 60))  # rows, length, words over
 
 
@@ -102,31 +96,6 @@ def test_a_part_of_the_rows_is_that_of_the_whole_batch(novels, kind, step):
         assert same(batches.batch(step, part), {name: array[part] for name, array in expected.items()})
 
 
-@pytest.mark.slow
-def test_a_step_is_the_same_in_a_new_process_where_little_is_installed(novels, tmp_path):
-    away = novels.copy(tmp_path / "stream")
-    calls = "ContiguousBatches(stream, rows=5, length=7)", "Windows(stream, rows=5, length=7, seed=3)"
-    calls += ("Passages(stream, rows=5, number=20)",)
-    program = f"""
-import sys
-for name in ("spacy", "IPython", "ipywidgets", "tqdm", "distributed", "gensim", "sklearn", "scipy"):
-    sys.modules[name] = None
-from workbench.texts.stream import Stream
-from workbench.texts.batches import ContiguousBatches, Windows
-from workbench.texts.passages import Passages
-stream = Stream.open({str(away.folder)!r})
-for batches in ({", ".join(calls)}):
-    print({{name: array.tolist() for name, array in batches.batch(2345).items()}})
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    here = [eval(call, {**globals(), "stream": novels}) for call in calls]  # noqa: S307 - our words
-    expected = [str({name: array.tolist() for name, array in one.batch(2345).items()}) for one in here]
-    assert done.stdout.splitlines() == expected
-
-
 @pytest.mark.parametrize("kind", [ContiguousBatches, Windows])
 def test_a_text_that_is_too_short(kind):
     assert kind(counting(11), rows=2, length=5).steps == 1
@@ -156,7 +125,7 @@ def passages_by_a_loop(stream, minimum, longest):
 
 @pytest.mark.parametrize(("minimum", "longest"), [(50, 256), (0, 20), (7, 60)])
 def test_passages_against_a_loop_over_sentences(novels, minimum, longest, monkeypatch):
-    monkeypatch.setattr("workbench.texts.passages._LONGEST", longest)
+    monkeypatch.setattr("workbench.texts.batches._LONGEST", longest)
     expected = sorted(passages_by_a_loop(novels, minimum, longest))
     batches = Passages(novels, rows=1, number=1, minimum=minimum)
     assert batches.distinct == len(expected) > 100
@@ -190,22 +159,6 @@ def test_a_batch_holds_its_passages(novels):
     assert later != before  # in another order
 
 
-def test_the_shape_of_a_passage():
-    lines = ["a b c .", "d e .", "f g h i .", "`` j k ? '' ''", "-- .", "l ! ''"]
-    stream = Stream.of(Corpus.of(lines, progress=False), [*list("abcdefghijkl.?!"), "``", "''", "--"])
-    word = dict(enumerate(stream.vocabulary, 1))
-    batches = Passages(stream, rows=1, number=99, minimum=5)
-    passages = set()
-    for step in range(batches.distinct):
-        batch = batches.batch(step)
-        passages.add((" ".join(word[i] for i in batch["ids"][0].tolist()), word[int(batch["target"][0])]))
-    assert passages == {
-        ("a b c . d e . f g h", "i"),  # 7 tokens before it; 3 are too few
-        ("d e . f g h i . `` j", "k"),  # 8: 5 are not more than 5
-        ("`` j k ? '' '' -- .", "l"),  # a sentence without a word is context, and never a target
-    }
-
-
 def test_texts_without_a_passage(novels):
     short = Stream.of(Corpus.of(["a b c d"], progress=False), 3)
     for stream, minimum, rows, message in (
@@ -215,19 +168,6 @@ def test_texts_without_a_passage(novels):
     ):
         with pytest.raises(DataError, match=message):
             Passages(stream, rows=rows, number=5, minimum=minimum)
-
-
-@pytest.mark.slow
-def test_the_released_passages_are_of_this_shape(real_data):
-    items = wb.load("lambada", "dev", path=real_data)[:200]
-    texts = [Text(item.text, item.item_id) for item in items]
-    stream = Stream.of(Corpus.of(texts, progress=False), 10**6)
-    batches = Passages(stream, rows=1, number=1)
-    places = batches.places(np.arange(batches.distinct))
-    passages = set(zip(*(place.tolist() for place in places), strict=True))
-    ends = np.append(stream.starts[stream.books["first"]], stream.n_tokens)
-    complete = [(start, stop - 1) in passages for start, stop in pairwise(ends.tolist())]
-    assert np.mean(complete) > 0.97  # the rest have sentences that we cut otherwise
 
 
 @pytest.mark.slow

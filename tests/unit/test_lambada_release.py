@@ -3,8 +3,7 @@
 import pytest
 
 import workbench as wb
-from workbench.construction.candidates import Candidates
-from workbench.construction.lambada_rule import Rule
+from workbench.construction.candidates import Candidates, Rule
 from workbench.datasets.books import Book
 
 pytestmark = pytest.mark.data

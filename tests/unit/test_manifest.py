@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from workbench.construction.manifest import MANIFEST_FILE, FileDigest, Manifest, Step
 from workbench.storage.errors import DataError
-from workbench.storage.provenance import library_versions
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 COUNTS = st.dictionaries(NAMES, st.integers(0, 2**50), max_size=3)
@@ -50,11 +49,6 @@ def test_it_is_read_as_it_was_written(tmp_path_factory, manifest):
     assert [path.name for path in folder.iterdir()] == [MANIFEST_FILE]
 
 
-@given(MANIFESTS, MANIFESTS)
-def test_digests_differ_where_manifests_do(one, other):
-    assert (one == other) == (one.digest == other.digest)
-
-
 def manifest_of_two():
     return Manifest(
         inputs=[FileDigest("novels.tar", 10, "ab")],
@@ -83,13 +77,8 @@ def test_the_funnel():
     assert frame["share_dropped"].isna().tolist() == [False, True]
     assert frame["reasons"].tolist() == ["not English: 2; too short: 1", ""]
     assert Manifest().to_frame().columns.tolist() == frame.columns.tolist()
-
-
-def test_it_is_shown_as_its_funnel():
-    manifest = manifest_of_two()
-    assert manifest._repr_html_() == manifest.to_frame().to_html()
-    assert "sha256" not in repr(manifest)
-    assert "not English: 2; too short: 1" in repr(manifest)
+    assert manifest_of_two()._repr_html_() == frame.to_html()
+    assert "not English: 2; too short: 1" in repr(manifest_of_two())
 
 
 @pytest.mark.parametrize(
@@ -146,7 +135,3 @@ def test_the_digest_of_a_file(tmp_path):
     assert (digest.name, digest.size, digest.sha256[:8]) == ("novels/x", 3, "ba7816bf")
     with pytest.raises(DataError):
         FileDigest.of(tmp_path / "y")
-
-
-def test_versions_are_those_installed():
-    assert library_versions("lxml").keys() == {"python", "lambada-workbench", "lxml"}

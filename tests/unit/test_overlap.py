@@ -88,18 +88,15 @@ def test_treebank_tokens_and_running_text_become_the_same_words(pieces):
     assert plain(wt.tokenize(text)) == plain(text.split()) == plain(wt.tokenize(text.replace("'", "’")))
 
 
-@pytest.mark.parametrize("source", [list, stored])
-@pytest.mark.parametrize(
-    "text", [PASSAGE, PASSAGE.upper(), RUNNING, RUNNING.lower(), PASSAGE.replace(" , ", " ; ")]
-)
 @pytest.mark.parametrize("item", [PASSAGE, RUNNING.rstrip(".")])
-def test_a_planted_passage_is_found_whatever_its_tokens(item, text, source):
+def test_a_planted_passage_is_found_whatever_its_tokens(item):
     items = items_from_text([item])
-    result = row(items, source(streamed(OTHER, f"{OTHER} {text} {OTHER}")))
-    assert (result["passage"], result["query"], result["share"]) == (True, True, 1)
-    assert result["n_grams"] == result["found"] == result["longest"] - 7
-    assert result["query_words"] == 14
-    assert result["books"] == ("book 1",)
+    for text in (PASSAGE, PASSAGE.upper(), RUNNING, RUNNING.lower(), PASSAGE.replace(" , ", " ; ")):
+        result = row(items, streamed(OTHER, f"{OTHER} {text} {OTHER}"))
+        assert (result["passage"], result["query"], result["share"]) == (True, True, 1)
+        assert result["n_grams"] == result["found"] == result["longest"] - 7
+        assert result["query_words"] == 14
+        assert result["books"] == ("book 1",)
 
 
 @pytest.mark.parametrize("source", [list, stored])

@@ -8,13 +8,10 @@ from pathlib import Path
 
 import lemma_tables as tables
 import novels
-import pandas as pd
 import pytest
 import test_linear
 
-import workbench as wb
 from workbench import construction
-from workbench.construction.candidates import Candidates
 from workbench.datasets import books
 
 pytestmark = [pytest.mark.data, pytest.mark.slow]
@@ -75,38 +72,3 @@ def test_a_shelf(read, archive, tmp_path, monkeypatch):
     assert (pair["one"].endswith("Dubliners"), pair["other"].endswith("The_Dead")) == (True, True)
     assert pair["other_in_one"] > 0.99
     assert made.frame["group"].nunique() == len(chosen) - 1
-
-
-def shape(items):
-    """Return features of the shape of passages, one row an item."""
-    rows = []
-    for item in items:
-        lengths = [len(sentence.split()) for sentence in item.context]
-        rows.append(
-            {
-                "item_id": item.item_id,
-                "n_context_sentences": len(lengths),
-                "n_context_tokens": sum(lengths),
-                "n_without_the_first": sum(lengths[1:]),
-                "n_tokens": len(item.tokens),
-                "n_target_letters": len(item.answer),
-                "letters_only": item.answer.isalpha(),
-                "in_context": item.answer.lower() in " ".join(item.context).lower().split(),
-                "quotes": "``" in item.tokens,
-            }
-        )
-    return pd.DataFrame(rows)
-
-
-def test_passages_of_other_novels_have_the_shape_of_the_control_set(read, real_data, archive):
-    candidates = Candidates.of(read(archive)[20:200:9], progress=False)
-    ours, control = shape(candidates.sample(3000)), shape(wb.load("lambada", "control", path=real_data))
-    for frame, share in ((ours, 1.0), (control, 0.999)):  # one sentence of the control set is cut otherwise
-        assert (frame["n_context_tokens"] > 50).mean() >= share
-        assert (frame["n_without_the_first"] <= 50).mean() >= share
-        assert frame["letters_only"].all()
-    table = wb.contrast(ours, control, names=("ours", "control")).set_index("feature")
-    for feature in ("in_context", "quotes", "n_target_letters"):
-        assert abs(table.loc[feature, "cliff_delta"]) < 0.15
-    # sentences of older novels are longer, so that fewer of them are a context
-    assert table.loc["n_tokens", "cliff_delta"] > 0 > table.loc["n_context_sentences", "cliff_delta"]

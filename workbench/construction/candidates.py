@@ -1,7 +1,7 @@
 """Every candidate passage of LAMBADA's rule in novels: found in parallel, stored on disk, read as items.
 
-Novels are cut into sentences a chunk of them at a time (:mod:`workbench.construction.lambada_rule`). For all
-chunks together, memory holds a row for each chunk and each novel, and nothing else.
+A chunk of novels becomes two files: the tokens, one sentence a line, and one record a candidate. For all
+chunks together, memory holds a row for each novel, and nothing else.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import contextlib
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import groupby, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,20 +22,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from workbench.construction.lambada_rule import (
-    REASONS,
-    RECORD,
-    VERSION,
-    NovelChunk,
-    Rule,
-    Source,
-    checked_rule,
-    find,
-    records_file,
-    text_file,
-)
 from workbench.construction.manifest import Step
-from workbench.construction.novels import checked_novels
+from workbench.construction.novels import chapter_texts, checked_novels
 from workbench.items import text as wt
 from workbench.items.items import Items
 from workbench.items.schema import Item
@@ -44,39 +32,81 @@ from workbench.storage.errors import DataError, reading
 from workbench.storage.parallel import run_chunks
 from workbench.storage.parquet import read_parquet
 from workbench.storage.progress import progress_bar
-from workbench.storage.sealed import sha256
-from workbench.texts.corpus import Corpus, Texts, lines_or_books
-from workbench.texts.passages import permuted
-from workbench.texts.tokenise import utf8
+from workbench.storage.sealed import SUMS, check_seal, sealed_folder
+from workbench.texts.batches import permuted
+from workbench.texts.corpus import Corpus, Texts
+from workbench.texts.tokenise import PIECE, BookText, cut_into_pieces, joined_lines, read_texts, utf8
 
 if TYPE_CHECKING:
     from distributed import Client
 
 Ints = npt.NDArray[np.int64]
 
-MANIFEST, BOOKS, CHUNKS = "candidates.json", "books.parquet", "chunks.parquet"
+VERSION = 3
+"""Raised when the same novels give other candidates or files: those of an earlier version are not used."""
 
+REASONS = (
+    "short target sentence", "last word not of letters only", "too few tokens before", "too many tokens",
+)  # fmt: skip
+"""Why a sentence is the last one of no candidate; the first that applies is counted."""
+
+RECORD = np.dtype(
+    [
+        ("start", "<u8"), ("length", "<u4"),  # bytes of the passage in the text of its chunk
+        ("sentence", "<u4"),  # the number of the target sentence in its novel
+        ("context", "<u2"), ("tokens", "<u2"),  # sentences before the target sentence, tokens of all
+    ]
+)  # fmt: skip
+
+TEXT, RECORDS, CHUNK = "text.txt", "records.npy", "chunk.json"
+"""Files of a chunk: its tokens, one sentence a line; one record a candidate; counts."""
+
+MANIFEST, BOOKS = "candidates.json", "books.parquet"
+
+_LONGEST = (1 << 16) - 1  # tokens that a record can count
+_MIXED, _LETTERS = 1, 2  # kinds of tokens with a letter or a digit
 _CHUNK = 1 << 22  # bytes of the novels in a chunk, at least, but for the last
 _FEW = 1 << 21  # bytes up to which this process does the work: starting others takes a second
-_BLOCK = 4096  # items that are made at a time
-_UNFINISHED = "unfinished.json"  # the key of what is being made, beside descriptions of finished chunks
 _BOOKS = pa.schema(
     [("book_id", pa.string()), ("title", pa.string())]
     + [(name, pa.int64()) for name in ("chunk", "sentences", "tokens", "candidates")]
 )
-_SIZES = ("candidates", "text_bytes", "records_bytes")
-_CHUNKS = pa.schema(
-    [(name, pa.int64()) for name in _SIZES]
-    + [(f"{name}_sha256", pa.string()) for name in ("text", "records")]
-)
-_AGAIN = "make it again"
+_WHAT, _AGAIN = "this folder of candidate passages", "make it again"
+
+
+class Rule(NamedTuple):
+    """Which passages are candidates: see :meth:`Candidates.of`."""
+
+    minimum: int = 50
+    shortest: int = 10
+    longest: int = 256
+
+
+class Source(NamedTuple):
+    """A novel in the file of all texts: its place in bytes, and how it is read."""
+
+    book_id: str
+    title: str
+    offset: int
+    size: int
+    lines: bool  # one sentence a line
+    tokenised: bool
+
+
+class NovelChunk(NamedTuple):
+    """Work for one process: some novels, and the folder that their candidates are written to."""
+
+    folder: Path
+    texts: Path
+    sources: list[Source]
+    rule: Rule
 
 
 class Candidates:
     """All candidate passages of some novels, on disk, in the order of the novels.
 
     Make them by `of`. A candidate has a number from 0 on; `items` makes items of numbers, `sample` of some
-    that are drawn, `blocks` of all, a block at a time.
+    that are drawn.
 
     Parameters
     ----------
@@ -99,8 +129,7 @@ class Candidates:
     Raises
     ------
     DataError
-        If the folder holds no candidates, or they were changed. The files of a chunk are compared with their
-        checksums when it is first read.
+        If the folder holds no candidates, or a file is not the one that was written.
 
     Examples
     --------
@@ -114,24 +143,19 @@ class Candidates:
 
     def __init__(self, folder: Path | str) -> None:
         self.folder = Path(folder)
-        with reading(self.folder, "this folder of candidate passages", remedy=_AGAIN):
-            content = json.loads(files.read_bytes(self.folder / MANIFEST))
-            checksum = content.pop("checksum")
-            is_same = checksum == _digest_of(content) and content["version"] == VERSION
-            books = read_parquet(self.folder / BOOKS, remedy=_AGAIN).cast(_BOOKS)
-            chunks = read_parquet(self.folder / CHUNKS, remedy=_AGAIN).cast(_CHUNKS)
-            is_same &= content["sha256"] == _digest(Rule(*content["rule"]), books, chunks)
-        if not is_same:
-            raise DataError("these candidate passages were changed", file=self.folder, remedy=_AGAIN)
+        with reading(self.folder, _WHAT, remedy=_AGAIN):
+            check_seal(self.folder, MANIFEST, what=_WHAT, remedy=_AGAIN)
+            content = files.read_json(self.folder / MANIFEST)
+            if content["version"] != VERSION:
+                raise ValueError(f"expected version {VERSION}, got {content['version']!r}")
+            self.rule, self.sha256 = Rule(*content["rule"]), str(content["sha256"])
+            self.dropped: dict[str, int] = content["dropped"]
+            self.cased = bool(content["cased"])
+            self.books = read_parquet(self.folder / BOOKS).cast(_BOOKS).to_pandas()
         cache.hold(self, self.folder)
-        self.rule, self.sha256 = Rule(*content["rule"]), str(content["sha256"])
-        self.dropped: dict[str, int] = content["dropped"]
-        self.cased = bool(content["cased"])
-        self.books = books.to_pandas()
-        self._chunks = chunks.to_pandas()
-        self._starts = np.concatenate([[0], self._chunks["candidates"].cumsum()]).astype(np.int64)
         self._books = np.concatenate([[0], self.books["candidates"].cumsum()]).astype(np.int64)
-        self._checked: set[int] = set()
+        sizes = self.books.groupby("chunk")["candidates"].sum()
+        self._starts = np.concatenate([[0], sizes.cumsum()]).astype(np.int64)
 
     def __len__(self) -> int:
         return int(self._starts[-1])
@@ -139,9 +163,6 @@ class Candidates:
     def __repr__(self) -> str:
         tokens = self.books["tokens"].sum()
         return f"Candidates({len(self):,} passages, {len(self.books):,} novels, {tokens:,} tokens)"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Candidates, (self.folder,)
 
     @classmethod
     def of(
@@ -201,23 +222,24 @@ class Candidates:
         rule = checked_rule(minimum, shortest, longest)
         home = files.data_home() / "cache" / "passages" if folder is None else Path(folder).absolute().parent
         with files.scratch_folder(home) as scratch:
-            sources = _copied(novels, scratch / "texts", progress=progress)
-            keys = [_key(rule, part) for part in sources]
+            copied = _copied(novels, scratch / "texts", progress=progress)
+            keys = [cache.digest(str(VERSION), repr(tuple(rule)), *about) for about, _ in copied]
             key = cache.digest(*keys)
-            target = home / key if folder is None else Path(folder).absolute()
-            if folder is not None or _is_intact(target):
-                _check_owner(target, key)
-            else:
-                files.discard(target)
-            if not (target / MANIFEST).exists():
+            target = home / (key if folder is None else Path(folder).name)
+            candidates = _opened(target, key, is_cached=folder is None)
+            if candidates is None:
+                work = home / f"{key}.unfinished"
                 chunks = [
-                    NovelChunk(
-                        keys[number], number, target, scratch / "texts", tuple(s for s, _ in part), rule
-                    )
-                    for number, part in enumerate(sources)
+                    NovelChunk(work / chunk_key, scratch / "texts", sources, rule)
+                    for chunk_key, (_, sources) in zip(keys, copied, strict=True)
                 ]
-                _write(chunks, key, workers, client, progress=progress)
-        candidates = cls(target)
+                work.mkdir(exist_ok=True)
+                held = cache.hold(set[Path](), work)  # until it is removed
+                _find_all(chunks, workers, client, progress=progress)
+                _join(chunks, target, key)
+                files.discard(work)
+                del held
+                candidates = cls(target)
         cache.make_room()
         return candidates
 
@@ -257,19 +279,16 @@ class Candidates:
         book_ids = self.books["book_id"].tolist()
         order = np.unique(wanted)
         owners = (np.searchsorted(self._books, order, side="right") - 1).tolist()
-        for (number, lines, record), owner in zip(self._passages(order), owners, strict=True):
+        for (number, lines, sentence), owner in zip(self._passages(order), owners, strict=True):
             rows[number] = _item(
-                f"lambada/{split}/{book_ids[owner]}/{record['sentence']:06d}",
+                f"lambada/{split}/{book_ids[owner]}/{sentence:06d}",
                 [line.lower() if lowercased else line for line in lines],
                 split, variant, book_ids[owner], choices=choices,
             )  # fmt: skip
         return Items.from_records(rows[number] for number in wanted.tolist())
 
     def sample(self, n: int, seed: int = 0, **options: Any) -> Items:
-        """Return `n` items drawn without replacement (all, if there are fewer), in the order of the draw.
-
-        The first items of a larger sample are those of a smaller one. `options` are those of `items`.
-        """
+        """Return `n` items drawn, the first of any larger sample; `options` are those of `items`."""
         return self.items(self.drawn(0, n, seed), **options)
 
     def drawn(self, start: int, stop: int, seed: int = 0) -> Ints:
@@ -277,25 +296,15 @@ class Candidates:
         places = np.arange(start, min(stop, len(self)), dtype=np.int64)
         return permuted(places, len(self), key=(seed,)) if len(places) else places
 
-    def blocks(self, size: int = _BLOCK, **options: Any) -> Iterator[Items]:
-        """Yield all items in order, `size` at a time; `options` are those of `items`."""
-        for start in range(0, len(self), size):
-            yield self.items(range(start, min(start + size, len(self))), **options)
-
     def texts(self) -> Iterator[str]:
         """Yield the tokens of all novels, one sentence a line, a chunk of novels at a time."""
-        for number in range(len(self._chunks)):
-            self._records(number)
-            yield files.read_bytes(self.folder / text_file(number)).decode()
+        for number in range(len(self._starts) - 1):
+            yield files.read_bytes(self.folder / _file(number, TEXT)).decode()
 
     @property
     def frame(self) -> pd.DataFrame:
-        """One row a candidate: ``book_id``, ``sentence``, ``n_context_sentences``, ``n_tokens``.
-
-        ``sentence`` is the number of the target sentence in its novel.
-        """
-        parts = [self._records(number) for number in range(len(self._chunks))]
-        table = np.concatenate([np.zeros(0, RECORD), *parts])
+        """One row a candidate: book_id, sentence (its number), n_context_sentences, n_tokens."""
+        table = np.concatenate([np.zeros(0, RECORD), *self._records()])
         owners = np.repeat(self.books.index.to_numpy(), self.books["candidates"])
         return pd.DataFrame(
             {
@@ -310,8 +319,7 @@ class Candidates:
     def statistics(self) -> dict[str, float]:
         """Numbers of novels, sentences, tokens and candidates; means of context sentences and tokens."""
         sums = np.zeros(2)
-        for number in range(len(self._chunks)):
-            records = self._records(number)
+        for records in self._records():
             sums += [records["context"].sum(dtype=np.int64), records["tokens"].sum(dtype=np.int64)]
         means = (sums / len(self)).tolist() if len(self) else [float("nan")] * 2
         sizes = {name: int(self.books[name].sum()) for name in ("sentences", "tokens", "candidates")}
@@ -323,34 +331,24 @@ class Candidates:
         n = int(self.books["sentences"].sum())
         return Step("candidate passages", n, len(self), self.dropped, unit="sentences")
 
-    def _passages(self, numbers: Ints) -> Iterator[tuple[int, list[str], Any]]:
-        """Yield sentences and record of candidates by number, which are in ascending order."""
+    def _passages(self, numbers: Ints) -> Iterator[tuple[int, list[str], int]]:
+        """Yield number, sentences, and number of the target sentence of candidates, in ascending order."""
         owners = (np.searchsorted(self._starts, numbers, side="right") - 1).tolist()
         for chunk, group in groupby(zip(numbers.tolist(), owners, strict=True), key=lambda pair: pair[1]):
-            records = self._records(chunk)
-            with files.open_regular(self.folder / text_file(chunk)) as file:
+            records = self._chunk_records(chunk)
+            with files.open_regular(self.folder / _file(chunk, TEXT)) as file:
                 for number, _ in group:
-                    record = records[number - self._starts[chunk]]
-                    file.seek(int(record["start"]))
-                    yield number, file.read(int(record["end"])).decode().split("\n"), record
+                    start, length, sentence, *_ = records[number - self._starts[chunk]].item()
+                    file.seek(start)
+                    yield number, file.read(length).decode().split("\n"), sentence
 
-    def check(self) -> None:
-        """Compare all files with their checksums; DataError if one was changed or is missing."""
-        for number in range(len(self._chunks)):
-            self._records(number)
+    def _records(self) -> Iterator[npt.NDArray[Any]]:
+        return map(self._chunk_records, range(len(self._starts) - 1))
 
-    def _records(self, number: int) -> npt.NDArray[Any]:
-        """Map the records of a chunk into memory; DataError if its files are not those that were written."""
-        row = self._chunks.iloc[number]
-        with reading(self.folder, "this folder of candidate passages", remedy=_AGAIN):
-            if number not in self._checked:
-                for name, kind in ((text_file(number), "text"), (records_file(number), "records")):
-                    if sha256(self.folder / name) != row[f"{kind}_sha256"]:
-                        raise ValueError(f"{name} was changed")
-                self._checked.add(number)
-            records: npt.NDArray[Any] = files.map_array(self.folder, Path(records_file(number)).stem)
-            if records.dtype != RECORD or len(records) != row["candidates"]:
-                raise ValueError(f"{records_file(number)} holds other records")
+    def _chunk_records(self, number: int) -> npt.NDArray[Any]:
+        """Map the records of a chunk into memory."""
+        with reading(self.folder, _WHAT, remedy=_AGAIN):
+            records: npt.NDArray[Any] = files.map_array(self.folder, Path(_file(number, RECORDS)).stem)
             return records
 
 
@@ -372,160 +370,231 @@ def _item(item_id: str, lines: list[str], split: str, variant: str, book_id: str
     )
 
 
-def _copied(novels: Texts, path: Path, *, progress: bool) -> list[list[tuple[Source, str]]]:
-    """Copy all novels to a file; return where they are, with a digest of each, by chunk."""
-    chunks: list[list[tuple[Source, str]]] = []
+def _file(number: int, name: str) -> str:
+    """Return the name of a file of a chunk among those of the others."""
+    return f"{number:06d}{Path(name).suffix}"
+
+
+def _copied(novels: Texts, path: Path, *, progress: bool) -> list[tuple[list[str], list[Source]]]:
+    """Copy all novels to a file; return descriptions and places of the novels of each chunk."""
+    chunks: list[tuple[list[str], list[Source]]] = []
     ids: Counter[str] = Counter()
     size = _CHUNK
     with path.open("wb") as file, progress_bar(label="reading", unit="B", shown=progress) as bar:
-        for name, title, lines, tokenised, pieces in _texts(novels):
+        for text in _texts(novels):
             offset, content = file.tell(), hashlib.sha256()
-            for piece in pieces:
-                data = utf8(piece)
+            for piece in text.pieces:
+                data = utf8(f"{piece}\n" if text.lines else piece)
                 file.write(data)
                 content.update(data)
                 bar.update(len(data))
-            ids[name] += 1
-            book_id = name if ids[name] == 1 else f"{name} {ids[name]}"
+            ids[text.book_id] += 1
+            book_id = text.book_id if ids[text.book_id] == 1 else f"{text.book_id} {ids[text.book_id]}"
+            source = Source(book_id, text.title, offset, file.tell() - offset, text.lines, text.tokenised)
             if size >= _CHUNK:
-                chunks.append([])
+                chunks.append(([], []))
                 size = 0
-            source = Source(book_id, title, offset, file.tell() - offset, lines, tokenised)
-            chunks[-1].append((source, content.hexdigest()))
+            about = (book_id, text.title, text.lines, text.tokenised, content.hexdigest())
+            chunks[-1][0].append(repr(about))
+            chunks[-1][1].append(source)
             size += source.size
     if not chunks:
         raise DataError("there is no novel to take passages from", remedy="pass a path or books")
     return chunks
 
 
-def _texts(novels: Texts) -> Iterator[tuple[str, str, bool, bool, Iterable[str]]]:
-    """Yield identifier, title, whether it has a sentence a line, whether it is tokenised, and the text."""
+def _texts(novels: Texts) -> Iterator[BookText]:
     if isinstance(novels, Corpus):
-        sentences = novels.lines()
-        for book in novels.books.itertuples():
-            yield book.book_id, book.title, True, True, _ended(islice(sentences, book.sentences))
-        return
-    texts = checked_novels(lines_or_books(novels), with_lines=True)
-    for are_lines, group in groupby(texts, lambda text: isinstance(text, str)):
-        if are_lines:
-            yield "lines", "", True, True, _ended(map(str, group))
-            continue
-        for book in group:
-            yield book.book_id, str(book.title or ""), False, bool(book.tokenised), [book.text]
+        lines = novels.lines()
+        books = novels.books[["book_id", "title", "sentences"]].itertuples(index=False)
+        return (
+            BookText(name, title, lines=True, tokenised=True, pieces=joined_lines(islice(lines, n)))
+            for name, title, n in books
+        )
+    return read_texts(checked_novels(novels, with_lines=True))
 
 
-def _ended(lines: Iterable[str]) -> Iterator[str]:
-    return (f"{line}\n" for line in lines)
-
-
-def _key(rule: Rule, sources: Sequence[tuple[Source, str]]) -> str:
-    """Return a digest of all that the files of a chunk depend on."""
-    parts = (repr((s.book_id, s.title, s.lines, s.tokenised, content)) for s, content in sources)
-    return cache.digest(str(VERSION), repr(tuple(rule)), *parts)
-
-
-def _is_intact(folder: Path) -> bool:
-    """Return False where a folder of the cache holds candidates of which a file is damaged."""
-    if (folder / MANIFEST).exists():
-        try:
-            Candidates(folder).check()
-        except DataError:
-            return False
-    return True
-
-
-def _check_owner(folder: Path, key: str) -> None:
-    """Raise DataError if a folder holds anything but candidates of this key, finished or not."""
-    names = {path.name for path in files.listed(folder)}
-    for name in sorted(names & {MANIFEST, _UNFINISHED}):
+def _opened(folder: Path, key: str, *, is_cached: bool) -> Candidates | None:
+    """Return the candidates of this key in a folder, None if it is to be made; DataError if it is in use."""
+    if is_cached:
+        with contextlib.suppress(DataError):
+            return Candidates(folder)
+    elif folder.exists() and files.listed(folder):
+        is_same = False
         with contextlib.suppress(DataError), reading(folder):
-            if files.read_json(folder / name)["key"] == key:
-                return
-    if names:
+            is_same = files.read_json(folder / MANIFEST)["key"] == key
+        if is_same:
+            return Candidates(folder)
         raise DataError(
             "this folder holds something else, or candidates of other novels or another rule", file=folder,
             remedy="name another folder, or remove it",
         )  # fmt: skip
+    return None
 
 
-def _write(
-    chunks: Sequence[NovelChunk], key: str, workers: int | None, client: Client | None, *, progress: bool
+def _find_all(
+    chunks: Sequence[NovelChunk], workers: int | None, client: Client | None, *, progress: bool
 ) -> None:
-    """Find the candidates of all chunks, and write the files of the folder; the manifest comes last."""
-    folder = chunks[0].folder
-    files.write_atomic(folder / _UNFINISHED, json.dumps({"key": key}))
-    finished = cache.hold(_Finished(folder), folder)
-    total = sum(map(_size, chunks))
-    results = run_chunks(
-        find, chunks, keys=[chunk.key for chunk in chunks], store=finished, client=client,
-        workers=1 if total < _FEW else workers, progress="finding passages" if progress else None,
-        size=_size, unit="B",
-    )  # fmt: skip
-    books = pa.Table.from_pylist(
-        [
-            {"book_id": source.book_id, "title": source.title, "chunk": chunk.number, **counts}
-            for chunk, result in zip(chunks, results, strict=True)
-            for source, counts in zip(chunk.sources, result["books"], strict=True)
-        ],
-        _BOOKS,
+    """Find the candidates of all chunks that an earlier call did not finish."""
+    unfinished = []
+    for chunk in chunks:
+        try:
+            check_seal(chunk.folder, CHUNK, what="this chunk of novels", remedy=_AGAIN)
+        except DataError:
+            unfinished.append(chunk)
+    run_chunks(
+        find,
+        unfinished,
+        workers=1 if sum(_size(chunk.sources) for chunk in chunks) < _FEW else workers,
+        client=client,
+        progress="finding passages" if progress else None,
+        size=lambda chunk: _size(chunk.sources),
+        unit="B",
     )
-    sizes = pa.Table.from_pylist([result["files"] for result in results], _CHUNKS)
+
+
+def _join(chunks: Sequence[NovelChunk], target: Path, key: str) -> None:
+    """Move the files of all chunks into one sealed folder."""
+    rows: list[dict[str, Any]] = []
+    sums: list[bytes] = []
     dropped: Counter[str] = Counter()
-    for result in results:
-        dropped.update(result["dropped"])
-    rule = chunks[0].rule
-    content = {
-        "version": VERSION,
-        "key": key,
-        "rule": list(rule),
-        "dropped": {reason: dropped[reason] for reason in REASONS},
-        "cased": any(result["cased"] for result in results),
-        "sha256": _digest(rule, books, sizes),
-    }
-    for name, table in ((BOOKS, books), (CHUNKS, sizes)):
-        with files.atomic_path(folder / name) as path:
-            pq.write_table(table, path, compression="zstd")
-    content["checksum"] = _digest_of(content)
-    files.write_atomic(folder / MANIFEST, json.dumps(content, indent=1))
-    for name in (_UNFINISHED, *(finished.path(chunk.key).name for chunk in chunks)):
-        (folder / name).unlink(missing_ok=True)
+    is_cased = False
+    with sealed_folder(target, MANIFEST, replace=target.exists()) as new:
+        for number, chunk in enumerate(chunks):
+            result = files.read_json(chunk.folder / CHUNK)
+            for source, counts in zip(chunk.sources, result["books"], strict=True):
+                rows.append({"book_id": source.book_id, "title": source.title, "chunk": number, **counts})
+            dropped.update(result["dropped"])
+            is_cased |= result["cased"]
+            sums.append((chunk.folder / SUMS).read_bytes())
+            for name in (TEXT, RECORDS):
+                (chunk.folder / name).rename(new / _file(number, name))
+        pq.write_table(pa.Table.from_pylist(rows, _BOOKS), new / BOOKS, compression="zstd")
+        rule = list(chunks[0].rule)
+        content = {
+            "version": VERSION, "key": key, "rule": rule, "dropped": dict(dropped), "cased": is_cased,
+            "sha256": cache.digest(str(VERSION), repr(rule), repr(rows), *sums),
+        }  # fmt: skip
+        (new / MANIFEST).write_text(json.dumps(content, indent=1), encoding="utf-8")
 
 
-class _Finished:
-    """The descriptions of finished chunks in the folder of their files, by key."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def path(self, key: str) -> Path:
-        return self.folder / f"{key}.json"
-
-    def get(self, key: str) -> dict[str, Any] | None:
-        """Return the description of a chunk, None if it is not finished, or its files are not there."""
-        with contextlib.suppress(DataError), reading(self.folder):
-            result: dict[str, Any] = files.read_json(self.path(key))
-            if result.pop("checksum") != _digest_of(result):
-                return None
-            for kind in ("text", "records"):
-                path = files.path_in(self.folder, result["names"][kind])
-                if sha256(path) != result["files"][f"{kind}_sha256"]:
-                    return None
-            return result
-        return None
-
-    def put(self, key: str, value: dict[str, Any]) -> None:
-        """Store the description of a chunk."""
-        files.write_atomic(self.path(key), json.dumps({**value, "checksum": _digest_of(value)}))
+def _size(sources: Sequence[Source]) -> int:
+    return sum(source.size for source in sources)
 
 
-def _size(chunk: NovelChunk) -> int:
-    return sum(source.size for source in chunk.sources)
+def checked_rule(minimum: int, shortest: int, longest: int) -> Rule:
+    """Return the rule; DataError if no passage can follow it."""
+    if minimum < 0 or shortest < 1 or not minimum < longest <= _LONGEST:
+        raise DataError(
+            f"expected minimum >= 0, shortest >= 1, minimum < longest <= {_LONGEST:,}, got minimum={minimum},"
+            f" shortest={shortest}, longest={longest}",
+            remedy="pass other numbers of tokens; LAMBADA's are 50, 10 and 256",
+        )
+    return Rule(int(minimum), int(shortest), int(longest))
 
 
-def _digest(rule: Rule, books: pa.Table, chunks: pa.Table) -> str:
-    """Return a digest of all that candidates hold."""
-    return cache.digest(str(VERSION), repr(tuple(rule)), cache.content(books), cache.content(chunks))
+def find(chunk: NovelChunk) -> bool:
+    """Find the candidates of some novels, and write the folder of the chunk, sealed; return True."""
+    kinds: dict[str, int] = {}
+    books, tables, is_cased = [], [np.zeros(0, RECORD)], False
+    dropped = np.zeros(len(REASONS), np.int64)
+    with sealed_folder(chunk.folder, CHUNK, replace=True) as new:
+        with (new / TEXT).open("wb") as file:
+            for source in chunk.sources:
+                counts = dict.fromkeys(("sentences", "tokens", "candidates"), 0)
+                for chapter in _chapters(chunk.texts, source):
+                    start, sentences = file.tell(), [_measured([], kinds)[1]]
+                    for tokenised in chapter:
+                        text, sizes = _measured(tokenised, kinds)
+                        file.write(text.encode())
+                        sentences.append(sizes)
+                        is_cased = is_cased or text != text.lower()
+                    columns = _Sizes(*np.concatenate(sentences).T)
+                    records, reasons = _candidates(columns, start, counts["sentences"], chunk.rule)
+                    dropped += reasons
+                    tables.append(records)
+                    counts["sentences"] += len(columns.tokens)
+                    counts["tokens"] += int(columns.tokens.sum())
+                    counts["candidates"] += len(records)
+                books.append(counts)
+        with (new / RECORDS).open("wb") as file:
+            np.save(file, np.concatenate(tables))
+        reasons = dict(zip(REASONS, dropped.tolist(), strict=True))
+        content = json.dumps({"books": books, "dropped": reasons, "cased": is_cased})
+        (new / CHUNK).write_text(content, encoding="utf-8")
+    return True
 
 
-def _digest_of(content: Mapping[str, Any]) -> str:
-    return cache.digest(json.dumps(content, sort_keys=True))
+def _chapters(path: Path, source: Source) -> Iterator[Iterator[list[list[str]]]]:
+    """Yield the chapters of a novel: each yields lists of sentences, these are lists of tokens."""
+    with files.open_regular(path) as file:
+        file.seek(source.offset)
+        if source.lines:
+            yield _lines(file, source.size)
+            return
+        text = file.read(source.size).decode()
+    for chapter in chapter_texts(text, tokenised=source.tokenised):
+        pieces = cut_into_pieces(chapter, tokenised=source.tokenised)
+        yield (wt.sentence_tokens(piece, tokenised=source.tokenised) for piece in pieces)
+
+
+def _lines(file: IO[bytes], size: int) -> Iterator[list[list[str]]]:
+    """Yield the sentences of a text that has one a line, some at a time."""
+    while size > 0 and (block := file.read(min(size, PIECE))):
+        block += b"" if len(block) == size else file.readline()  # the text ends with a line
+        size -= len(block)
+        yield [tokens for line in block.decode().split("\n") if (tokens := line.split())]
+
+
+class _Sizes(NamedTuple):
+    """Of each sentence of a chapter, int64 (sentences,)."""
+
+    tokens: Ints
+    bytes: Ints  # the line feed after it included
+    kind: Ints  # of its last token with a letter or a digit; 0 where there is none
+    after: Ints  # bytes after that token, spaces included and the line feed left out
+    n_after: Ints  # tokens after it
+
+
+def _measured(sentences: list[list[str]], kinds: dict[str, int]) -> tuple[str, Ints]:
+    """Return sentences as lines, and their `_Sizes` as columns; `kinds` remembers the kinds of tokens."""
+    rows = []
+    lines = [" ".join(tokens) for tokens in sentences]
+    for tokens, line in zip(sentences, lines, strict=True):
+        kind = after = n_after = 0
+        for token in reversed(tokens):
+            kind = kinds[token] if token in kinds else kinds.setdefault(token, _kind(token))
+            if kind:
+                break
+            after += len(token.encode()) + 1
+            n_after += 1
+        rows.append((len(tokens), len(line.encode()) + 1, kind, after, n_after))
+    text = "".join(f"{line}\n" for line in lines)
+    return text, np.array(rows, np.int64).reshape(-1, len(_Sizes._fields))
+
+
+def _kind(token: str) -> int:
+    """Return whether a token is of letters only, has a letter or a digit, or neither."""
+    return _LETTERS if token.isalpha() else _MIXED if any(map(str.isalnum, token)) else 0
+
+
+def _candidates(sizes: _Sizes, start: int, sentence: int, rule: Rule) -> tuple[npt.NDArray[Any], Ints]:
+    """Return the candidates of a chapter, and how many of its sentences have none, by reason.
+
+    `start` is the byte at which its text starts, `sentence` the number of its first sentence in the novel.
+    """
+    n = len(sizes.tokens)
+    tokens, places = (np.concatenate([[0], column.cumsum()]) for column in (sizes.tokens, sizes.bytes))
+    first = np.searchsorted(tokens, tokens[:n] - rule.minimum, side="left") - 1  # of the context, or -1
+    length = tokens[1:] - sizes.n_after - tokens[first]
+    faults = (
+        sizes.tokens < rule.shortest, sizes.kind != _LETTERS, first < 0, length > rule.longest,
+    )  # fmt: skip
+    reason = np.select(faults, range(len(faults)), -1)
+    rows = np.flatnonzero(reason < 0)
+    records = np.zeros(len(rows), RECORD)
+    begins, ends = places[first[rows]], places[rows + 1] - 1 - sizes.after[rows]
+    records["start"], records["length"] = start + begins, ends - begins
+    records["sentence"], records["context"] = sentence + rows, rows - first[rows]
+    records["tokens"] = length[rows]
+    return records, np.bincount(reason[reason >= 0], minlength=len(faults))

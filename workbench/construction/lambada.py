@@ -17,8 +17,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from workbench.construction.candidates import Candidates, Ints
-from workbench.construction.lambada_rule import VERSION
+from workbench.construction.candidates import VERSION, Candidates, Ints
 from workbench.construction.manifest import NOT_DRAWN, Manifest, Step
 from workbench.items.items import Items
 from workbench.items.schema import Item
@@ -27,9 +26,9 @@ from workbench.runs.store import items_digest, json_value, model_identity
 from workbench.storage import cache
 from workbench.storage.errors import DataError
 from workbench.storage.progress import progress_bar
+from workbench.texts.batches import permuted
 from workbench.texts.corpus import Corpus, Texts
 from workbench.texts.overlap import check_held_out
-from workbench.texts.passages import permuted
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -97,10 +97,10 @@ class TaggedNovels:
             yield _novel(book_id, read_parquet(path))
 
 
-def checked_novels(texts: Iterable[Any], *, with_lines: bool = False) -> Iterator[Any]:
+def checked_novels(novels: Any, *, with_lines: bool = False) -> Iterator[Any]:
     """Yield novels, and lines where they are allowed; DataError for others, or an id that occurs twice."""
     ids: set[str] = set()
-    for book in texts:
+    for book in lines_or_books(novels):
         is_line = with_lines and isinstance(book, str)
         if not is_line and not isinstance(book, Book):
             expected = "a novel or a sentence" if with_lines else "a novel"
@@ -186,7 +186,7 @@ class _Tagger:
     ) -> Iterator[tuple[str, list[str]]]:
         """Write each novel to the folder, tagged or not; add its path; yield its id and words."""
         with progress_bar(label="reading novels", unit="words", shown=progress) as bar:
-            for book in checked_novels(lines_or_books(novels)):
+            for book in checked_novels(novels):
                 key = cache.digest(self._identity, str(book.tokenised), book.text)
                 if (table := self.store.get(key)) is None:
                     table = _cut(book)
@@ -368,7 +368,7 @@ def split(novels: Novels, *, share: float = 0.1, seed: int = 0) -> tuple[list[Bo
     >>> len(train), len(validation)
     (16, 4)
     """
-    books = list(checked_novels(lines_or_books(novels)))
+    books = list(checked_novels(novels))
     if len(books) < 2:  # noqa: PLR2004 - one to train on, one to validate on
         raise DataError(f"expected two novels or more to split, got {len(books)}", remedy="pass more novels")
     n = min(len(books) - 1, max(1, round(share * len(books))))

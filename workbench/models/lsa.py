@@ -54,8 +54,8 @@ class LSA(VectorModel):
     Notes
     -----
     The paper says "every other word in the sentence", and neither how it weighted the matrix nor whether
-    it scaled the vectors. The defaults are what 500 questions of `validation_questions` preferred, with 95 %
-    of the challenge's training texts: 44 % of them right, 42 % with tf-idf and 41 % with log-entropy (both
+    it scaled the vectors. The defaults are the best of 500 questions made of held-out books, with 95 % of
+    the challenge's training texts: 44 % of them right, 42 % with tf-idf and 41 % with log-entropy (both
     without punctuation), 32 to 35 % with scaled vectors. Words that the model does not know have no vector
     and are left out; a candidate that it does not know has the cosine 0.
 

@@ -66,6 +66,40 @@ class Part(NamedTuple):
     lengths: np.ndarray  # (sentences,): tokens of each, none of them 0
 
 
+class BookText(NamedTuple):
+    """A book, or consecutive lines, which are a book called "lines"."""
+
+    book_id: str
+    title: str
+    lines: bool  # one sentence a line
+    tokenised: bool
+    pieces: Iterable[str]  # its text; each piece of lines lacks the end of its last line
+
+
+def read_texts(texts: Iterable[Any], *, tokenised: bool | None = None) -> Iterator[BookText]:
+    """Yield books and groups of lines, to be read one after the other.
+
+    `tokenised` overrides what books declare. DataError if one of the texts is neither a string nor a book.
+    """
+    for are_lines, group in groupby(texts, lambda text: isinstance(text, str)):
+        if are_lines:
+            lines = joined_lines(group)
+            yield BookText("lines", "", lines=True, tokenised=tokenised is not False, pieces=lines)
+            continue
+        for book in group:
+            text, name = getattr(book, "text", None), getattr(book, "book_id", None)
+            if not isinstance(text, str) or not isinstance(name, str):
+                raise DataError(
+                    f"expected a book or a line to train on, got a {type(book).__name__}: {str(book)[:60]!r}",
+                    remedy="pass books or paths, or lines in a list",
+                )
+            declared = getattr(book, "tokenised", None)
+            is_tokenised = bool(declared if tokenised is None else tokenised)
+            title = str(getattr(book, "title", None) or "")
+            pieces = cut_into_pieces(text, tokenised=is_tokenised)
+            yield BookText(name, title, lines=False, tokenised=is_tokenised, pieces=pieces)
+
+
 class Tokeniser:
     """Copies texts to a file, in pieces that processes cut into tokens, with a key for each.
 
@@ -74,7 +108,7 @@ class Tokeniser:
 
     def __init__(self, path: Path, *, lower: bool, tokenised: bool | None) -> None:
         self.path, self.lower, self.tokenised = path, lower, tokenised
-        self.books: list[tuple[str, str]] = []  # identifier and title; consecutive lines are a book "lines"
+        self.books: list[tuple[str, str]] = []  # identifier and title
         self._pieces: list[_Piece] = []
 
     @property
@@ -86,35 +120,16 @@ class Tokeniser:
     def read(self, texts: Iterable[str | Book], *, progress: bool) -> None:
         """Copy all texts to the file; DataError if one of them is neither a string nor a book."""
         with self.path.open("wb") as file, progress_bar(label="reading", unit="B", shown=progress) as bar:
-            for text, lines, tokenised in self._texts(texts):
-                content, how = utf8(text), (lines, tokenised, self.lower)
-                key = cache.digest(str(VERSION), repr(how), content)
-                place = (file.tell(), len(content))
-                self._pieces.append(_Piece(key, len(self.books) - 1, self.path, *place, *how))
-                file.write(content)
-                bar.update(len(content))
-
-    def _texts(self, texts: Iterable[Any]) -> Iterator[tuple[str, bool, bool]]:
-        """List the books; yield pieces of text, whether they are lines, and whether they are tokenised."""
-        for are_lines, group in groupby(texts, lambda text: isinstance(text, str)):
-            if are_lines:
-                self.books.append(("lines", ""))
-                for piece in _joined(group):
-                    yield piece, True, self.tokenised is not False
-                continue
-            for book in group:
-                text, name = getattr(book, "text", None), getattr(book, "book_id", None)
-                if not isinstance(text, str) or not isinstance(name, str):
-                    raise DataError(
-                        f"expected a book or a line to train on, got a {type(book).__name__}: "
-                        f"{str(book)[:60]!r}",
-                        remedy="pass books or paths, or lines in a list",
-                    )
-                declared = getattr(book, "tokenised", None)
-                tokenised = bool(declared if self.tokenised is None else self.tokenised)
-                self.books.append((name, str(getattr(book, "title", None) or "")))
-                for piece in cut_into_pieces(text, tokenised=tokenised):
-                    yield piece, False, tokenised
+            for text in read_texts(texts, tokenised=self.tokenised):
+                self.books.append((text.book_id, text.title))
+                how = (text.lines, text.tokenised, self.lower)
+                for piece in text.pieces:
+                    content = utf8(piece)
+                    key = cache.digest(str(VERSION), repr(how), content)
+                    place = (file.tell(), len(content))
+                    self._pieces.append(_Piece(key, len(self.books) - 1, self.path, *place, *how))
+                    file.write(content)
+                    bar.update(len(content))
 
     def parts(self, *, workers: int | None, progress: bool) -> Iterator[Part]:
         """Yield the tokens of every piece in order; pieces that were cut before come from disk."""
@@ -155,7 +170,7 @@ def cut_into_pieces(text: str, *, tokenised: bool, size: int = PIECE) -> Iterato
     yield text[start:]
 
 
-def _joined(lines: Iterable[str]) -> Iterator[str]:
+def joined_lines(lines: Iterable[str]) -> Iterator[str]:
     """Yield lines joined to pieces of at least `PIECE` characters, but for the last."""
     pending: list[str] = []
     size = 0

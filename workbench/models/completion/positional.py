@@ -12,7 +12,9 @@ from typing import Any, ClassVar, Protocol, Self, cast
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
+from workbench.items.ablation import whole_variant
 from workbench.items.items import Items
 from workbench.models.base import Predictor, arguments
 from workbench.models.passage import ReadContext
@@ -108,11 +110,11 @@ class Generating(_Wrapped):
     Parameters
     ----------
     model : Predictor
-        The n-gram model that was passed to ``validation_questions``.
+        The n-gram model that :func:`workbench.construction.sentence_completion.questions` took.
     lowest : bool, default False
         Whether the lowest score wins.
-    datasets : sequence of str, default ("held-in",)
-        The data sets whose decoys the model made.
+    datasets : sequence of str, default ("msrcc/built",)
+        The data sets, or ``data set/split``, whose decoys the model made.
 
     Examples
     --------
@@ -124,13 +126,12 @@ class Generating(_Wrapped):
     version = 1
 
     def __init__(
-        self, model: Predictor, *, lowest: bool = False, datasets: Sequence[str] = ("held-in",)
+        self, model: Predictor, *, lowest: bool = False, datasets: Sequence[str] = ("msrcc/built",)
     ) -> None:
         self._inner, self.lowest, self.datasets = model, lowest, tuple(datasets)
-        row = "Generating model, lowest" if lowest else "Generating model"
-        self.name = f"{row} ({model.name})"
+        self._row = "Generating model, lowest" if lowest else "Generating model"
+        self.name = f"{self._row} ({model.name})"
         self.score_type = "score" if lowest else model.score_type
-        self.systems = dict.fromkeys(self.datasets, row)  # type: ignore[misc]
 
     @property
     def config(self) -> dict[str, Any]:
@@ -142,13 +143,21 @@ class Generating(_Wrapped):
         scores = cast("Floats", self._inner.score(items, words))
         return -scores if self.lowest else scores
 
+    def _columns(self, items: Items) -> dict[str, Any]:
+        frame = items.frame
+        made = frame["dataset"].isin(self.datasets)
+        made |= (frame["dataset"] + "/" + frame["split"]).isin(self.datasets)
+        made &= frame["variant"] == whole_variant(frame["variant"])
+        row = pd.Series(self._row, frame.index, dtype="str")
+        return {**super()._columns(items), "system": row.where(made)}
+
 
 class Positional(_Wrapped):
     """Choose by a weighted sum of the n-gram scores at single positions ("positional combination").
 
     Position 0 is the word at the blank, 1 the next word, 2 the word two on, and so on. In the paper a
     low score of the next word is combined with a high score of the word two on (section 4.4, 43 %). It
-    gives no weights; -1 and 1 are the signs that it names. `fit` finds weights on held-in questions.
+    gives no weights; -1 and 1 are the signs that it names. `fit` finds weights on other questions.
     Positions after the end of the sentence count as 0 for every word.
 
     Parameters
@@ -214,8 +223,8 @@ class Positional(_Wrapped):
         ----------
         ngram : NGram
         items : Items
-            Questions with answers, such as ``validation_questions`` makes, and never those to be
-            reported on. Questions made without ``ngram`` have decoys that do not prefer any next word.
+            Questions with answers, and never those to be reported on. The decoys of
+            :func:`workbench.construction.sentence_completion.questions` prefer likely next words.
         positions : sequence of int, default (1, 2)
         ridge : float, default 1
             As in `conditional_logit`.

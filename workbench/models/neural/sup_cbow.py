@@ -36,8 +36,8 @@ from workbench.models.passage import ReadContext
 from workbench.models.vectors import CBOW, Matrix
 from workbench.storage import cache
 from workbench.storage.errors import DataError
+from workbench.texts.batches import Passages
 from workbench.texts.corpus import Corpus, Texts
-from workbench.texts.passages import Passages
 from workbench.texts.stream import Stream
 
 _initial: ContextVar[Matrix | None] = ContextVar("_initial", default=None)  # vectors of new networks
@@ -49,7 +49,7 @@ class BagOfWordsModule(LanguageModule):
     The sum is normed (Ba et al. 2016, *Layer normalization*), as long passages have long sums, and goes
     through layers of rectified linear units. A word outside the vocabulary has no vector: it adds nothing.
 
-    Trained on passages (:class:`workbench.texts.passages.Passages`), it predicts the target of each. As a
+    Trained on passages (:class:`workbench.texts.batches.Passages`), it predicts the target of each. As a
     language model it predicts each word from the sum of all words before it.
 
     The words' vectors are zeros until `set_vectors` is called.
@@ -178,7 +178,7 @@ class SupCBOW(Neural):
         **options
             ``passages`` (1,000,000; the paper took about nine million) of an epoch, their ``minimum`` of
             context (50: more tokens than these), and ``rows`` (256) of a batch: see
-            :class:`workbench.texts.passages.Passages`. Of the network ``hidden`` (512 units), ``layers`` (1),
+            :class:`workbench.texts.batches.Passages`. Of the network ``hidden`` (512 units), ``layers`` (1),
             ``dropout`` (0.2), ``tuned`` (False: the vectors stay as they are). All others as for
             :meth:`Neural.fit`.
 
