@@ -49,7 +49,7 @@ annotations = pd.DataFrame({
 })
 """
 SHOW = "from workbench import compare\nwidget = compare(items, runs, annotations)\nwidget"
-READY = """document.querySelector(".wc-row .wc-mark") && document.querySelector(".wc-card li")"""
+READY = """document.querySelector(".wb-row .wc-mark") && document.querySelector(".wc-card li")"""
 PEER = """def by_hand():
     import time
     start = time.perf_counter()
@@ -101,26 +101,26 @@ def measure(trial: Trial, repeats: int, models: int) -> None:
     for number in range(repeats):
         cell = page.locator(f"[data-pair={pairs[number % len(pairs)]}]")
         cell.scroll_into_view_if_needed()
-        timed(CELL, cell.click, "click", ".wc-spacer")
+        timed(CELL, cell.click, "click", ".wb-spacer")
     for number in range(repeats):
         group = page.locator(".wc-group").nth(number % 3)
-        timed("bar, until the items change", group.click, "click", ".wc-spacer")
+        timed("bar, until the items change", group.click, "click", ".wb-spacer")
     page.locator(".wc-clear").click()
     trial.notebook.ready()
     for number in range(repeats):
-        sort = page.locator(".wc-sort")
-        value = ("all wrong", "difference", "disagreement", "order")[number % 4]
-        timed("sort", lambda s=sort, v=value: s.select_option(v), "change", ".wc-spacer")
+        sort = page.locator(".wb-sort")
+        value = ("all wrong", "difference", "disagreement", "")[number % 4]
+        timed("sort", lambda s=sort, v=value: s.select_option(v), "change", ".wb-spacer")
     for number in range(repeats):
-        row = page.locator(".wc-row").nth(1 + number % 5)
-        timed("row, until the passage changes", row.click, "click", ".wc-passage")
-    page.locator(".wc-list").focus()
+        row = page.locator(".wb-row").nth(1 + number % 5)
+        timed("row, until the passage changes", row.click, "click", ".wb-passage")
+    page.locator(".wb-list").focus()
     for _ in range(repeats):
         timed(
             "page down, until the passage changes",
             lambda: page.keyboard.press("PageDown"),
             "keydown",
-            ".wc-passage",
+            ".wb-passage",
         )
     for number in range(repeats):
         column = page.locator(".wc-column")
@@ -128,9 +128,9 @@ def measure(trial: Trial, repeats: int, models: int) -> None:
         timed("other column", lambda c=column, v=value: c.select_option(v), "change", ".wc-groups")
     for number in range(repeats):
         box = page.locator(".wc-models input").nth(number % models)
-        timed("hide a model", box.click, "click", ".wc-spacer")
-    page.locator(".wc-search").focus()
-    trial.keys("a letter of a search", "house", ".wc-spacer")
+        timed("hide a model", box.click, "click", ".wb-spacer")
+    page.locator(".wb-search").focus()
+    trial.keys("a letter of a search", "house", ".wb-spacer")
 
 
 def main() -> None:

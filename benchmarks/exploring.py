@@ -43,7 +43,7 @@ SUBJECT = Subject(
     "from workbench.widgets.explore.explore import explore\nexplore(items, annotations)",
     """document.querySelector(".we-bin") && document.querySelector(".wb-row .wb-snippet:not(.wb-hint)")""",
 )  # fmt: skip
-COUNT, SAID = ".wb-count", ".we-said"
+COUNT, SAID = ".wb-count", ".we-charts .wb-said"
 PAINT = "first paint, imported"
 GOALS = {PAINT: 1000.0, "click": 200.0}  # ms
 
@@ -65,7 +65,7 @@ def measure(trial: Trial, repeats: int) -> None:
         row = page.locator("[data-chart=lemma_in_context] .we-row").nth(number % 2)
         trial.time("click beside a search", row.click, "click", COUNT)
         trial.notebook.ready()
-    page.locator(".we-button", has_text="Clear").click()
+    page.locator(".we-head > .wb-button", has_text="Clear").click()
     trial.notebook.ready()
     page.locator("[data-chart=n_tokens] [role=slider]").first.focus()
     for _ in range(repeats):

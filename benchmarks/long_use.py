@@ -69,8 +69,9 @@ EXPLORE: list[Act] = [
     ("click", "[data-chart=direct_speech] .we-row >> nth=0"),
     *[("key", "[data-chart=n_tokens] [role=slider] >> nth=0", key) for key in ("ArrowRight", "Home")],
     ("click", "[data-chart=n_tokens] .we-plot"), ("click", "[data-chart=mention_distance] .we-plot"),
-    ("click", ".we-chip >> nth=0"), ("click", ".we-button"), *SEARCH,
-    ("fill", ".wb-line", "target_class = V"), ("key", ".wb-line", "Enter"), ("click", ".we-button"),
+    ("click", ".wb-choice >> nth=0"), ("click", ".we-head > .wb-button"), *SEARCH,
+    ("fill", ".wb-line", "target_class = V"), ("key", ".wb-line", "Enter"),
+    ("click", ".we-head > .wb-button"),
 ]  # fmt: skip
 PASSAGES = [f"It was late. Nobody but the {word} knew of the" for word in ("boy", "house", "keeper", "sea")]
 ASK: list[Act] = [
@@ -88,16 +89,16 @@ ASK: list[Act] = [
 COMPARE: list[Act] = [
     *[("click", f"[data-pair={pair}]") for pair in ("AB", "BA", "DC", "DC")],
     *[("click", f".wc-group >> nth={place}") for place in (0, 1, 1)],
-    *[("select", ".wc-sort", value) for value in ("all wrong", "difference", "disagreement", "order")],
-    ("click", ".wc-row >> nth=2"),
-    *[("key", ".wc-list", key) for key in ("j", "PageDown", "End", "Home", "k")],
+    *[("select", ".wb-sort", value) for value in ("all wrong", "difference", "disagreement", "")],
+    ("click", ".wb-row >> nth=2"),
+    *[("key", ".wb-list", key) for key in ("j", "PageDown", "End", "Home", "k")],
     *[("select", ".wc-column", value) for value in ("mention_distance", "n_tokens", "target_class")],
     *[("click", f".wc-models input >> nth={place}") for place in (0, 1, 0, 1)],
-    ("fill", ".wc-search", "house"), ("fill", ".wc-search", ""),
-    ("fill", ".wc-where", "n_tokens > 60"), ("key", ".wc-where", "Enter"),
-    ("fill", ".wc-where", ""), ("key", ".wc-where", "Enter"), ("click", ".wc-swap"),
+    ("fill", ".wb-search", "house"), ("fill", ".wb-search", ""),
+    ("fill", ".wb-line", "n_tokens > 60"), ("key", ".wb-line", "Enter"),
+    ("fill", ".wb-line", ""), ("key", ".wb-line", "Enter"), ("click", ".wc-swap"),
     ("click", "[data-pair=AC]"),
-    ("click", ".wc-swap"), ("click", ".wc-clear"), ("key", ".wc-list", "?"),
+    ("click", ".wc-swap"), ("click", ".wc-clear"), ("key", ".wb-list", "?"),
     ("key", ".wc-ask-keys", "Escape"),
 ]  # fmt: skip
 

@@ -213,7 +213,7 @@ def test_words_problems_and_a_silent_kernel(asked, notebook):
     notebook.restart()
     notebook.ready()
     text.fill("is anybody there")
-    page.wait_for_selector(".wa-alarm:has-text('The kernel does not answer')")
+    page.wait_for_selector(".wb-alarm:has-text('The kernel does not answer')")
 
 
 def test_pairs_errors_history_and_python(asked, notebook):

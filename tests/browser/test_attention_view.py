@@ -47,7 +47,7 @@ def test_walk_choose_and_reveal(attention, notebook):
     cells = page.locator(".jp-Cell").count()
     settled(page, "", first)
     text = page.evaluate(
-        "[...document.querySelectorAll('.wt-context, .wt-query')].map((n) => n.textContent).join('')"
+        "[...document.querySelectorAll('.wb-context, .wb-query')].map((n) => n.textContent).join('')"
     )
     answer, shown = python(notebook, "[items[0].answer, items[0].readable()[0]]")
     assert re.sub(r"\s+", "", text) == re.sub(r"\s+", "", shown.removesuffix(answer))
@@ -61,7 +61,7 @@ def test_walk_choose_and_reveal(attention, notebook):
 
     page.locator(".wt-passage").focus()
     page.keyboard.press(" ")
-    assert page.locator(".wt-blank").inner_text() == answer
+    assert page.locator(".wb-blank").inner_text() == answer
     page.wait_for_function("() => document.querySelector('.wt-facts').textContent.includes('prediction the')")
     assert python(notebook, "view.reveal")
     notebook.screenshot("attention", ".wt-attention")
@@ -97,21 +97,6 @@ def test_walk_choose_and_reveal(attention, notebook):
         assert role in tree
 
 
-def test_two_in_one_notebook_do_not_disturb_each_other(attention, notebook):
-    page = attention(
-        "two", "a = wb.attention(Windows(), items)\na", "b = wb.attention(Windows(), items)\nb", "a"
-    )
-    page.wait_for_selector(".wt-attention >> nth=2")
-    views = [page.locator(".wt-attention").nth(n) for n in range(3)]
-    for view in views:
-        view.locator(".wt-context").wait_for()
-    views[0].locator("button[title^=Next]").click()
-    second = python(notebook, "items[1].item_id")
-    page.wait_for_selector(f".wt-attention[data-item='{second}'] >> nth=1")
-    assert [view.get_attribute("data-item") == second for view in views] == [True, False, True]
-    assert python(notebook, "[a.current_id, b.current_id]") == [second, python(notebook, "items[0].item_id")]
-
-
 def test_text_is_text_errors_show_and_nothing_is_there(attention, notebook):
     page = attention(
         "hostile",
@@ -124,18 +109,18 @@ def test_text_is_text_errors_show_and_nothing_is_there(attention, notebook):
     assert page.locator(".wt-attention img").count() == 0
     assert EVIL in page.locator(".wt-facts").first.inner_text()
     assert page.evaluate("window.hacked") is None
-    assert "no items here" in page.locator(".wt-empty").inner_text()
+    assert "no items here" in page.locator(".wb-empty").inner_text()
     notebook.evaluate(
         "def fails(items): raise wb.DataError('it <b>fails</b>')\nview._sources[view.model] = fails"
     )
     shown = page.locator(".wt-attention").first
     shown.locator("button[title^=Next]").click()
-    shown.locator(".wt-alarm:has-text('it <b>fails</b>')").wait_for()
+    shown.locator(".wb-alarm:has-text('it <b>fails</b>')").wait_for()
     assert shown.locator(".wt-place").input_value() == "1"
     notebook.restart()
     notebook.ready()
     shown.locator("button[title^=Next]").click()
-    shown.locator(".wt-alarm:has-text('The kernel does not answer')").wait_for()
+    shown.locator(".wb-alarm:has-text('The kernel does not answer')").wait_for()
 
 
 def test_a_long_passage_scrolls_to_its_strongest_parts(attention, notebook):
@@ -150,7 +135,7 @@ def test_a_long_passage_scrolls_to_its_strongest_parts(attention, notebook):
     for place in range(5):
         page.locator(".wt-part").nth(place).click()
         assert view.evaluate(HERE)
-    query = page.locator(".wt-query").bounding_box()
+    query = page.locator(".wb-query").bounding_box()
     box = view.bounding_box()
     assert box["y"] <= query["y"] < box["y"] + box["height"]  # it stays in view
     notebook.screenshot("attention-long", ".wt-attention")
@@ -181,22 +166,3 @@ def test_readable_in_both_themes_and_at_700_pixels(attention, notebook):
     assert page.locator(".wt-select[title^=Hop] option").count() == 13
     notebook.narrow(".wt-attention")
     look("700-")
-
-
-def test_browse_shows_the_attention_of_predictions(lab, notebook):
-    run = "run = wb.predict(items, Windows(), attention=True)"
-    shown = "browser = wb.browse(items, predictions=run.predictions)\nbrowser"
-    notebook.open(lab.write("attention-browse.ipynb", MODELS, IMPORT, run, shown))
-    notebook.run_all()
-    page = notebook.page
-    page.wait_for_selector(".wb-browser .wb-query")
-    assert page.locator(".wb-look").count() == 0
-    page.locator(".wb-list").focus()
-    page.keyboard.press(" ")
-    page.locator(".wb-look").select_option("windows")
-    page.wait_for_selector(".wb-weighed")
-    assert python(notebook, "browser.attention") == "windows"
-    notebook.screenshot("browser-attention", ".wb-browser")
-    page.keyboard.press("Escape")
-    page.keyboard.press(" ")
-    assert page.locator(".wb-weighed").count() == 0

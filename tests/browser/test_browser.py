@@ -156,19 +156,6 @@ def test_keys_stay_in_the_widget(show, notebook):
     assert page.evaluate("navigator.clipboard.readText()") == notebook.evaluate("print(browser.current_id)")
 
 
-def test_python_steers_the_view(show, notebook):
-    page = show("steer", IMPORT, SAMPLE, SHOW)
-    total = notebook.evaluate("print(len(items))")
-    notebook.evaluate("browser.filters = {'query': 'said', 'facets': {}}")
-    expected = notebook.evaluate("print(len(browser.selection))")
-    wait_count(page, f"{expected} of {total}")
-    assert page.locator(".wb-search").input_value() == "said"
-    notebook.evaluate("browser.current = browser.selection[2]")
-    wanted = notebook.evaluate("print(browser.selection[2].item_id)")
-    page.wait_for_selector(f".wb-meta:has-text('{wanted}')")
-    page.wait_for_selector(f".wb-selected:has-text('{wanted}')")
-
-
 def test_many_items_scroll_to_the_end(show):
     page = show(
         "many",
@@ -194,18 +181,6 @@ def clipboard(page, button):
     button.click()
     page.wait_for_selector("button[data-done=copied]")
     return page.evaluate("navigator.clipboard.readText()")
-
-
-def test_a_hit_in_speech_is_marked(show, notebook):
-    page = show("speech", IMPORT, SAMPLE, 'browser = wb.browse(items, query="i ")\nbrowser')
-    page.wait_for_selector(".wb-browser[data-waits='']")
-    paint = "(s) => getComputedStyle(document.querySelector(s)).backgroundColor"
-    page.wait_for_selector(".wb-passage .wb-h.wb-s")
-    for theme in THEMES:
-        notebook.theme(theme)
-        hit = page.evaluate(paint, ".wb-passage .wb-h.wb-s")
-        assert hit == page.evaluate(paint, ".wb-list mark")
-        assert hit != page.evaluate(paint, ".wb-passage .wb-s:not(.wb-h)")
 
 
 def test_clicks_and_typed_conditions_are_one_line(show, notebook):  # noqa: PLR0915 - one session

@@ -40,24 +40,24 @@ def shown(lab, notebook):
         notebook.open(lab.write(f"compare-{name}.ipynb", READ, SHOW))
         notebook.page.set_viewport_size({"width": 1400, "height": 1080})
         notebook.run_all()
-        notebook.page.wait_for_selector(".wc-row .wc-mark")
+        notebook.page.wait_for_selector(".wb-row .wc-mark")
         return notebook.page
 
     return run
 
 
 def wait_count(page, n, total):
-    page.wait_for_selector(f".wc-compare[data-waits=''] .wc-count:text-is('{n} of {total}')")
+    page.wait_for_selector(f".wc-compare[data-waits=''] .wb-listed:text-is('{n} of {total}')")
 
 
 def listed(page):
     """Scroll through the list and return the ids in it, in order."""
     return page.evaluate(
         """async () => {
-            const list = document.querySelector('.wc-list'), found = new Map();
-            const total = () => Number(document.querySelector('.wc-row')?.getAttribute('aria-setsize') ?? 0);
+            const list = document.querySelector('.wb-list'), found = new Map();
+            const total = () => Number(document.querySelector('.wb-row')?.getAttribute('aria-setsize') ?? 0);
             for (let turn = 0; turn < 1500 && found.size < total(); turn += 1) {
-                for (const row of list.querySelectorAll('.wc-row[aria-label]')) {
+                for (const row of list.querySelectorAll('.wb-row[aria-label]')) {
                     const id = row.getAttribute('aria-label').split(':')[0];
                     found.set(Number(row.getAttribute('aria-posinset')), id);
                 }
@@ -134,7 +134,7 @@ def cells_and_bars(page, notebook, items, right):
     shares = [f"{100 * right[label][names].mean():.1f} %" for label in best]
     found = numbers.locator("td").all_inner_texts()
     assert [*found[:3], found[-1]] == [str(names.sum()), *shares, "exploratory"]
-    assert page.locator(".wc-where").get_attribute("placeholder") == "target_class = PN"
+    assert page.locator(".wb-line").input_value() == "target_class = PN"
     notebook.screenshot("compare-slice", ".wc-body")
     page.locator(".wc-clear").click()
     wait_count(page, total, total)
@@ -143,14 +143,14 @@ def cells_and_bars(page, notebook, items, right):
 def orders(page, items, right, frames):
     ids = items.frame["item_id"]
     wrong = (~right).all(axis=1)
-    page.locator(".wc-sort").select_option("all wrong")
-    page.wait_for_selector(".wc-list[data-sorted='all wrong']")
+    page.locator(".wb-sort").select_option("all wrong")
+    page.wait_for_selector(".wb-list[data-sorted='all wrong']")
     assert listed(page)[: wrong.sum()] == ids[wrong].tolist()
-    page.locator(".wc-sort").select_option("difference")
+    page.locator(".wb-sort").select_option("difference")
     page.wait_for_selector(".wc-against >> nth=0")
     page.locator(".wc-against").nth(0).select_option("model 0")
     page.locator(".wc-against").nth(1).select_option("model 3")
-    page.wait_for_selector(".wc-list[data-sorted='difference AD']")
+    page.wait_for_selector(".wb-list[data-sorted='difference AD']")
     apart = frames[0]["log_prob"] - frames[3]["log_prob"]
     assert listed(page) == ids[apart.sort_values(ascending=False, kind="stable").index].tolist()
 
@@ -166,49 +166,48 @@ def keys(page, notebook, items, right):
     wait_count(page, (right["model 2"] & ~right["model 1"]).sum(), total)
     page.keyboard.press("Escape")
     wait_count(page, total, total)
-    page.locator(".wc-sort").select_option("order")
-    page.wait_for_selector(".wc-list[data-sorted='order']")
-    page.locator(".wc-list").focus()
+    page.locator(".wb-sort").select_option("")
+    page.wait_for_selector(".wb-list[data-sorted='']")
+    page.locator(".wb-list").focus()
     for key in ["End", "Home", "j", "j", "ArrowDown", "k", "d", "d"]:
         page.keyboard.press(key)
-    page.wait_for_selector(f".wc-meta:has-text('{ids[2]}')")
+    page.wait_for_selector(f".wb-meta:has-text('{ids[2]}')")
     assert page.locator(".jp-Cell").count() == cells
     page.wait_for_selector(".wc-compare[data-waits='']")
     assert told(notebook, "widget.current_id") == ids[2]
 
 
 def typed_filters(page, notebook, items, right):
-    total, line = len(items), page.locator(".wc-where")
-    page.locator(".wc-list").focus()
+    total, line = len(items), page.locator(".wb-line")
+    page.locator(".wb-list").focus()
     page.keyboard.press("f")
     line.press_sequentially("target_cl")
-    page.wait_for_selector(".wc-filter option[value='target_class']", state="attached")
+    page.wait_for_selector(".wb-choices li:text-is('target_class')")
     line.fill("target_class = PN and `model 0: correct`")
     line.press("Enter")
     names = (annotated(items)["target_class"] == "PN").to_numpy(dtype=bool, na_value=False)
     wait_count(page, (names & right["model 0"]).sum(), total)
     line.fill("target_klass = PN")
     line.press("Enter")
-    page.wait_for_selector(".wc-where-error:has-text('target_class')")
-    assert page.locator(".wc-where-error").inner_text().endswith("still that of the last valid filter.")
+    page.wait_for_selector(".wb-alarm:has-text('target_class')")
+    assert page.locator(".wb-alarm").inner_text().endswith("still that of the last valid filter.")
     page.locator(".wc-compare").evaluate("(node) => { node.style.width = '560px'; }")
-    high, room = page.locator(".wc-where-error").evaluate("(node) => [node.scrollHeight, node.clientHeight]")
+    high, room = page.locator(".wb-alarm").evaluate("(node) => [node.scrollHeight, node.clientHeight]")
     assert high <= room  # the whole text
     page.locator(".wc-compare").evaluate("(node) => { node.style.width = ''; }")
-    assert page.locator(".wc-alarm").is_hidden()
     wait_count(page, (names & right["model 0"]).sum(), total)
     notebook.screenshot("compare-error", ".wc-body")
     line.press("Escape")
     wait_count(page, total, total)
-    assert page.locator(".wc-where-error").is_hidden()
+    assert page.locator(".wb-alarm").is_hidden()
 
 
 def help_and_copies(page, notebook):
     keys = page.locator(".wc-keys")
     focused = [
-        ".wc-list",
-        ".wc-sort",
-        ".wc-passage",
+        ".wb-list",
+        ".wb-sort",
+        ".wb-passage",
         "[data-pair=AB]",
         ".wc-group",
         ".wc-models input",
@@ -227,14 +226,14 @@ def help_and_copies(page, notebook):
     assert abs(box["x"] + box["width"] - button["x"] - button["width"]) < 2, "beside its button"
     notebook.screenshot("compare-keys", ".wc-body")
     page.keyboard.press("Escape")
-    notebook.evaluate("widget.chosen = {'pair': ['model 1', 'model 0'], 'outcome': 'both wrong'}")
-    page.wait_for_selector(".wc-choice:has-text('both wrong')")
+    notebook.evaluate("widget.state = {'where': 'not `model 1: correct` and not `model 0: correct`'}")
+    page.wait_for_selector(".wb-choice:has-text('both wrong')")
     for label, text in [
         ("Copy this view", told(notebook, "widget.code")),
         ("Ask about this", "wb.ask(models, items["),
     ]:
         page.get_by_role("button", name=label).click()
-        page.wait_for_selector(".wc-copy:text-is('Copied')")
+        page.wait_for_selector("[data-done=copied]")
         assert page.evaluate("navigator.clipboard.readText()").startswith(text)
     page.locator(".wc-clear").click()
     page.wait_for_selector(".wc-clear:disabled")
@@ -249,12 +248,12 @@ def brushing(page, notebook, items, frames):
     page.mouse.down()
     page.mouse.move(box["x"] + box["width"] * 0.9, box["y"] + box["height"] * 0.9, steps=3)
     page.mouse.up()
-    page.wait_for_selector(".wc-choice:has-text('log_prob')")
+    page.wait_for_selector(".wb-choice:has-text('log_prob') >> nth=1")
+    page.wait_for_selector(".wc-compare[data-waits='']")
     notebook.screenshot("compare-scatter", ".wc-body")
     one, other = frames[3]["log_prob"], frames[1]["log_prob"]  # of the two best that have them
     low = min(one.min(), other.min()) // 1
-    page.wait_for_selector(".wc-compare[data-waits='']")
-    ends = [float(end) for end in re.findall(r"= (-[0-9.]+)", told(notebook, "widget.chosen['where']"))]
+    ends = [float(end) for end in re.findall(r"= (-[0-9.]+)", told(notebook, "widget.state['where']"))]
     assert ends == pytest.approx([part * low for part in (0.5, 0.1, 0.9, 0.1)], abs=-0.01 * low)
     inside = one.between(*ends[:2]) & other.between(*ends[2:])
     assert told(notebook, "len(widget.selection)") == inside.sum()
@@ -268,7 +267,7 @@ def passage(page, notebook, items, right, frames):
     ids = items.frame["item_id"]
     place = int((right["model 1"]).argmax())
     notebook.evaluate(f"widget.current = widget.comparison.items[{place}]")
-    page.wait_for_selector(f".wc-meta:has-text('{ids[place]}')")
+    page.wait_for_selector(f".wb-meta:has-text('{ids[place]}')")
     answer = items[place].answer
     assert page.locator(".wc-target").inner_text() == answer
     card = page.locator(".wc-card").nth(1)
@@ -277,40 +276,40 @@ def passage(page, notebook, items, right, frames):
     words = card.locator("li bdi").all_inner_texts()
     assert words == list(frames[1]["top_words"][place])
     assert "scores, not probabilities" in page.locator(".wc-card").nth(2).inner_text()
-    page.locator(".wc-attention").select_option("model 1")
-    assert page.locator(".wc-weighed").count() > 20
+    page.locator(".wb-look").select_option("model 1")
+    assert page.locator(".wb-weighed").count() > 20
 
 
 def from_python(page, notebook, items):
     total = len(items)
-    notebook.evaluate("widget.chosen = {'hidden': ['model 1'], 'query': 'the', 'sort': 'all right'}")
+    notebook.evaluate("widget.state = {'hidden': ['model 1'], 'query': 'the', 'sort': 'all right'}")
     text = items.frame["text"].str.contains("the", case=False)
     wait_count(page, text.sum(), total)
-    assert page.locator(".wc-search").input_value() == "the"
+    assert page.locator(".wb-search").input_value() == "the"
     assert page.locator(".wc-card").count() == 3
     assert not page.locator(".wc-models input").nth(1).is_checked()
-    notebook.evaluate("widget._view.selector.comparison.bins = None")  # a fault in the kernel
+    notebook.evaluate("widget.comparison.slices = None")  # a fault in the kernel
     page.locator(".wc-column").select_option("direct_speech")
-    page.wait_for_selector(".wc-alarm:has-text('not callable')")
-    notebook.evaluate("del widget._view.selector.comparison.bins")
-    page.locator(".wc-search").fill("zzzz")
+    page.wait_for_selector(".wb-alarm:has-text('not callable')")
+    notebook.evaluate("del widget.comparison.slices")
+    page.locator(".wb-search").fill("zzzz")
     wait_count(page, 0, total)
-    for part in (".wc-list", ".wc-groups"):
+    for part in (".wb-list", ".wc-groups"):
         assert (
-            page.locator(f"{part} .wc-empty").inner_text()
+            page.locator(f"{part} .wb-empty").inner_text()
             == "No items match. Remove a filter, or press Clear."
         )
     assert page.locator(".wc-axis span, .wc-group").count() == 0
-    assert page.locator(".wc-alarm").is_hidden()
+    assert page.locator(".wb-alarm").is_hidden()
     notebook.screenshot("compare-empty", ".wc-body")
     tree = page.locator(".wc-compare").aria_snapshot()
     for role in ['grid "Differences', 'listbox "Items"', 'region "Passage"', 'combobox "Slice by"', "status"]:
         assert role in tree
 
 
-SCROLLS = ".wc-scroll, .wc-models, .wc-numbers, .wc-said, .wc-groups, .wc-list"
+SCROLLS = ".wc-scroll, .wc-models, .wc-numbers, .wb-said, .wc-groups, .wb-list"
 CLIPS = CLIPPED.replace(".wb-browser", ".wc-body").replace(".wb-list", SCROLLS)
-LAYOUT = """() => [...document.querySelectorAll('.wc-body > *, .wc-top > *, .wc-main > *, .wc-list')]
+LAYOUT = """() => [...document.querySelectorAll('.wc-body > *, .wc-top > *, .wc-main > *, .wb-list')]
     .map((n) => [n.className, n.getBoundingClientRect()])
     .map(([name, r]) => [name, r.left, r.top, r.width, r.height])"""
 
@@ -329,8 +328,8 @@ def test_twenty_models_hostile_text_both_themes_and_700_pixels(shown, notebook):
     page = shown("many", items, predicted(items, 20, names=names, scores=(2,), attentive=(1,)))
     inside = page.locator(".wc-body")
     for number, text in enumerate(texts):
-        page.locator(".wc-row").nth(number).click()
-        page.wait_for_selector(f".wc-meta:has-text('{items[number].item_id}')")
+        page.locator(".wb-row").nth(number).click()
+        page.wait_for_selector(f".wb-meta:has-text('{items[number].item_id}')")
         assert "".join(page.locator(".wc-text").text_content().split()) == "".join(text.split())
         assert page.evaluate(CLIPS) == []
     notebook.screenshot("compare-hostile", ".wc-body")
@@ -346,11 +345,11 @@ def test_twenty_models_hostile_text_both_themes_and_700_pixels(shown, notebook):
 
     before = page.evaluate(LAYOUT)
     page.locator("[data-pair=TA]").click()
-    page.wait_for_selector(".wc-choice")
+    page.wait_for_selector(".wb-choice")
     page.locator(".wc-group").first.click()
-    page.wait_for_selector(".wc-choice >> nth=1")
+    page.wait_for_selector(".wb-choice >> nth=1")
     assert page.evaluate(LAYOUT) == before, "the layout jumps"
-    page.locator(".wc-attention").select_option(names[1])
+    page.locator(".wb-look").select_option(names[1])
     for theme in THEMES:
         dark = theme.endswith("Dark")
         notebook.theme(theme)
@@ -361,31 +360,7 @@ def test_twenty_models_hostile_text_both_themes_and_700_pixels(shown, notebook):
     assert page.evaluate(CONTRAST.replace(".wb-browser *", ".wc-compare *")) == []
     notebook.screenshot("compare-700", ".wc-body")
     heights = {name: height for name, *_, height in page.evaluate(LAYOUT)}
-    assert min(heights[name] for name in ("wc-list", "wc-passage", "wc-slices", "wc-models")) > 100
-
-
-def test_the_spread_between_seeds_stands_beside_the_accuracy(lab, notebook):
-    items = wb.load("sample", variant="capitalised")[:60]
-    first, second, other = predicted(items, 3)
-    second = first.assign(**second[["prediction", "correct", "p_correct", "rank", "n_tied"]])
-    runs = [frame.assign(model="reader", run=name) for frame, name in ((first, "a"), (second, "b"))]
-    items.to_parquet(lab.folder / "items.parquet")
-    table = predictions.to_table(pd.concat([*runs, other.assign(run="c")], ignore_index=True))
-    pq.write_table(table, lab.folder / "models.parquet")
-    annotated(items).to_parquet(lab.folder / "annotations.parquet")
-    show = (
-        "runs = [part for _, part in frames.groupby('run')]\n"
-        "compare(items, [wb.replicates(runs[:2]), runs[2]], table, resamples=200)"
-    )
-    notebook.open(lab.write("compare-seeds.ipynb", READ, show))
-    notebook.run_all()
-    page = notebook.page
-    page.wait_for_selector("[data-pair=BA]")
-    [text] = page.locator(".wc-spread").all_inner_texts()
-    accuracies = 100 * pd.Series([frame["correct"].mean() for frame in runs])
-    assert text.startswith(f"± {accuracies.std():.1f}")
-    page.locator("[data-pair=BA]").hover()
-    assert "sign-flip test by novel, exact p" in page.locator(".wc-told").inner_text()
+    assert min(heights[name] for name in ("wb-list", "wb-passage", "wc-slices", "wc-models")) > 100
 
 
 def test_intervals_of_a_page_end_inside_their_bars(chromium):

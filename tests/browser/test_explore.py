@@ -1,6 +1,5 @@
 """The linked view, driven as a reader drives it: charts above, passages below."""
 
-import json
 from pathlib import Path
 
 import pandas as pd
@@ -41,7 +40,7 @@ def explored(lab, show, table):
 def wait_count(page, text):
     """Wait until the browser and the charts count as many."""
     page.wait_for_selector(f".we-explore[data-waits=''] .wb-count:text-is('{text}')")
-    page.wait_for_selector(f".we-explore[data-waits=''] .we-said > b:text-is('{text}')")
+    page.wait_for_selector(f".we-explore[data-waits=''] .we-charts .wb-said > b:text-is('{text}')")
 
 
 def bar(page, chart, value):
@@ -79,8 +78,8 @@ def test_a_click_on_a_bar_shows_its_passages(explored, notebook, table):
     counted = table["target_class"].value_counts()
     bar(page, "target_class", "V").click()
     wait_count(page, f"{counted['V']} of {total}")
-    assert page.locator(".we-said").inner_text().startswith(f"{counted['V']} of {total}")
-    assert "verb" in page.locator(".we-chip").inner_text()
+    assert page.locator(".we-charts .wb-said").inner_text().startswith(f"{counted['V']} of {total}")
+    assert "verb" in page.locator(".wb-choice").inner_text()
     bar(page, "target_class", "PN").click()
     wait_count(page, f"{counted['PN']} of {total}")
     bar(page, "target_class", "V").click(modifiers=["Control"])
@@ -103,7 +102,7 @@ def test_a_drag_over_a_range_shows_its_passages(explored, notebook, table):
     drag(page, "mention_distance", 4, 8)
     wait_count(page, f"{inside.sum()} of {len(table)}")
     assert where(notebook) == f"mention_distance >= {low} and mention_distance <= {high}"
-    assert f"Mention distance: {low} to {high} tokens" in page.locator(".we-chip").inner_text()
+    assert f"Mention distance: {low} to {high} tokens" in page.locator(".wb-choice").inner_text()
     left = page.locator("[data-chart=mention_distance] .we-bin:not(.we-off)")
     assert left.count() == 5
 
@@ -138,41 +137,21 @@ def test_choices_combine_are_told_and_cleared(explored, notebook, table):
     assert shown == [str(known.sum()), str((~known).sum()), "0"]
     pale = page.locator("[data-chart=lemma_in_context] .we-row").first.get_attribute("title")
     assert f"{known.sum()} of {table['lemma_in_context'].sum()}" in pale
-    assert page.locator(".we-chip").all_inner_texts() == [
+    assert page.locator(".wb-choice").all_inner_texts() == [
         "Target class: proper noun\n✕",
         "Direct speech: no\n✕",
     ]
-    page.locator(".we-chip", has_text="proper noun").click()
+    page.locator(".wb-choice", has_text="proper noun").click()
     wait_count(page, f"{(~table['direct_speech']).sum()} of {total}")
     page.locator(".wb-search").fill("zzzz")
     wait_count(page, f"0 of {total}")
-    assert "No items match" in page.locator(".we-said").inner_text()
-    assert "passage contains “zzzz”" in page.locator(".we-said").inner_text()
+    assert "No items match" in page.locator(".we-charts .wb-said").inner_text()
+    assert "passage contains “zzzz”" in page.locator(".we-charts .wb-said").inner_text()
     notebook.screenshot("explore-empty", ".we-explore")
-    page.locator(".we-button", has_text="Clear").click()
+    page.locator(".we-head > .wb-button", has_text="Clear").click()
     wait_count(page, f"{total} of {total}")
     assert page.locator(".wb-search").input_value() == ""
-    assert page.locator(".we-button", has_text="Clear").is_disabled()
-
-
-def test_what_is_chosen_in_the_browser_or_in_python_shows_in_the_charts(explored, notebook, table):
-    page = explored("one-state")
-    page.locator(".wb-facet", has_text="Target class").click()
-    page.locator(".wb-chip[data-value=CN]").click()
-    page.wait_for_selector("[data-chart=target_class] .we-row[data-value=CN][aria-pressed=true]")
-    assert page.locator("[data-chart=target_class] .we-row.we-off").count() == table["target_class"].nunique()
-    page.keyboard.press("Escape")
-    notebook.evaluate("explorer.filters = {'facets': {'n_tokens': [70, 80], 'in_context': [True]}}")
-    expected = (table["n_tokens"].between(70, 80) & table["in_context"].fillna(value=False)).sum()
-    wait_count(page, f"{expected} of {len(table)}")
-    assert page.locator("[data-chart=target_class] [aria-pressed=true]").count() == 0
-    assert page.locator("[data-chart=n_tokens] .we-handle.we-held").count() == 2
-    assert "70 to 80 tokens" in page.locator(".we-said").inner_text()
-    assert "Target in context: yes" in page.locator(".we-said").inner_text()
-    bar(page, "target_class", "CN").click()
-    page.wait_for_selector(".wb-facet.wb-on:has-text('Target class: common noun')")
-    page.locator(".wb-button", has_text="Clear").click()
-    page.wait_for_function("!document.querySelector('.we-chip')")
+    assert page.locator(".we-head > .wb-button", has_text="Clear").is_disabled()
 
 
 def test_by_keyboard_alone(explored, table):
@@ -198,46 +177,11 @@ def test_by_keyboard_alone(explored, table):
         assert role in tree
 
 
-def test_the_page_without_a_kernel_keeps_targets_hidden(explored, notebook):
-    page = explored("static")
-    bar(page, "target_class", "CN").click()
-    page.locator(".we-explore[data-waits=''] .we-said").filter(has_text="common noun").wait_for()
-    html = json.loads(notebook.evaluate("import json; print(json.dumps(explorer.to_html(limit=5)))"))
-    assert "of 222 items: Target class: common noun" in html
-    page = page.context.new_page()
-    page.set_content(html)
-    answer = page.locator("details b").first
-    assert page.locator("svg rect").count()
-    assert answer.is_hidden()
-    assert answer.text_content() not in page.locator("article .q").first.inner_text()
-    page.locator("summary").first.click()
-    answer.wait_for(state="visible")
-    page.screenshot(path=ARTEFACTS / "explore-static.png")
-    page.close()
-
-
-def test_errors_and_missing_columns_are_told(explored, notebook, table):
-    page = explored("errors", table.drop(columns="mention_distance"))
-    assert "no column “mention_distance”" in page.locator("[data-chart=mention_distance]").inner_text()
-    notebook.evaluate("del explorer._listing.facets['n_tokens']")
-    drag(page, "n_tokens", 2, 6)
-    alarm = page.locator(".wb-alarm")
-    alarm.wait_for(state="visible")
-    assert "there is no column 'n_tokens' to filter by" in alarm.inner_text()
-    assert alarm.inner_text().endswith("The list is still that of the last valid filter.")
-    page.wait_for_function(
-        "!document.querySelector('[data-chart=n_tokens] .we-off')"
-    )  # refused, so not drawn
-    bar(page, "target_class", "V").click()
-    alarm.wait_for(state="hidden")
-    wait_count(page, f"{(table['target_class'] == 'V').sum()} of {len(table)}")
-
-
 OWN = """annotations["my_score"] = [place * 0.01 if place % 7 else None for place in range(len(annotations))]
 annotations["genre"] = (["sea", "war", "love"] * len(annotations))[: len(annotations)]
 explorer = explore(items, annotations, columns=["my_score", "genre"], where="n_tokens > 60")
 explorer"""
-WRAPPED = """[...document.querySelectorAll('.we-chip > :first-child')]
+WRAPPED = """[...document.querySelectorAll('.wb-choice > :first-child')]
     .filter((n) => n.scrollWidth > n.clientWidth + 1 || n.scrollHeight > n.clientHeight + 1)
     .map((n) => n.textContent)"""
 
@@ -246,9 +190,9 @@ def test_columns_of_ones_own_missing_values_and_what_lies_beyond(explored, noteb
     far = table.assign(n_tokens=[*range(50, 50 + len(table) - 1), 5000])
     page = explored("own", far, OWN)
     wait_count(page, f"{(far['n_tokens'] > 60).sum()} of {len(far)}")
-    assert page.locator(".we-chip").all_inner_texts() == ["Passage length: 61 or more tokens\n✕"]
+    assert page.locator(".wb-choice").all_inner_texts() == ["Passage length: 61 or more tokens\n✕"]
     assert page.locator("[data-chart=n_tokens] .we-beyond").inner_text().startswith("≥ ")
-    page.locator(".we-chip").click()
+    page.locator(".wb-choice").click()
     wait_count(page, f"{len(far)} of {len(far)}")
     rest = page.locator("[data-chart=mention_distance] .we-rest")
     none = far["mention_distance"].isna()
@@ -256,7 +200,7 @@ def test_columns_of_ones_own_missing_values_and_what_lies_beyond(explored, noteb
     rest.click()
     wait_count(page, f"{none.sum()} of {len(far)}")
     assert where(notebook) == "mention_distance is missing"
-    assert page.locator(".we-chip").all_inner_texts() == ["Mention distance: no earlier mention\n✕"]
+    assert page.locator(".wb-choice").all_inner_texts() == ["Mention distance: no earlier mention\n✕"]
     rest.focus()
     page.keyboard.press("Enter")
     wait_count(page, f"{len(far)} of {len(far)}")
@@ -264,7 +208,7 @@ def test_columns_of_ones_own_missing_values_and_what_lies_beyond(explored, noteb
     sea = pd.Series(range(len(far))) % 3 == 0
     wait_count(page, f"{sea.sum()} of {len(far)}")
     drag(page, "my_score", 3, 6)
-    page.wait_for_selector(".we-chip:has-text('my score:')")
+    page.wait_for_selector(".wb-choice:has-text('my score:')")
     page.locator("[data-chart=my_score] .we-rest").click()
     wait_count(page, f"{(sea & (pd.Series(range(len(far))) % 7 == 0)).sum()} of {len(far)}")
     for theme in THEMES:
@@ -280,10 +224,10 @@ def test_chips_can_be_read_at_700_pixels(explored, notebook):
     bar(page, "target_class", "CN").click()
     bar(page, "target_class", "PN").click(modifiers=["Control"])
     drag(page, "n_tokens", 2, 30)
-    page.wait_for_selector(".we-chip >> nth=2")
+    page.wait_for_selector(".wb-choice >> nth=2")
     notebook.narrow(".we-charts")
     assert page.evaluate(WRAPPED) == []
-    assert page.locator(".we-chip").count() == 3
+    assert page.locator(".wb-choice").count() == 3
     notebook.screenshot("explore-chips-700", ".we-explore")
 
 
@@ -323,9 +267,9 @@ def test_readable_in_both_themes_and_at_700_pixels(explored, notebook):
     page.set_viewport_size({"width": 1400, "height": 1120})
     before = page.evaluate(INNER)
     bar(page, "target_class", "CN").click()
-    page.wait_for_selector(".we-chip:has-text('common noun')")
+    page.wait_for_selector(".wb-choice:has-text('common noun')")
     drag(page, "mention_distance", 5, 11)
-    page.wait_for_selector(".we-chip:has-text('Mention distance: 35 to 69 tokens')")
+    page.wait_for_selector(".wb-choice:has-text('Mention distance: 35 to 69 tokens')")
     page.wait_for_selector(".we-explore[data-waits='']")  # the last answer to the drag hides the target again
     page.locator(".wb-list").focus()
     page.keyboard.press(" ")

@@ -118,42 +118,6 @@ def test_a_page_is_answered_by_keyboard_alone(play, notebook):
         assert role in roles
 
 
-def test_three_guesses_from_a_sentence_and_no_item_twice(play, notebook):
-    page = play("sentences", "wb.guess(items, path='sentences.db')")
-    focus(page)
-    words(page, *(f"word{k}" for k in range(10)))
-    settled(page, 0)
-    page.keyboard.press("Enter")
-    settled(page, 0, "review")
-    tasks = [item for item, _ in saved(notebook)]
-    answers = python(notebook, "dict(zip(items.frame['item_id'], items.frame['answer']))")
-    page.keyboard.press("Enter")
-    settled(page, 20)
-    assert page.locator(".wg-word").count() == 3
-    assert page.locator(".wg-context").count() == 0
-    later = python(notebook, "[task.item_id for task in game.page.tasks]")
-    assert not set(later) & set(tasks)
-    words(page, "one", "two")
-    page.keyboard.press("Shift+Enter")  # back to the second guess
-    assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "Guess 2 of 3"
-    page.keyboard.press("Enter")
-    words(page, answers[later[0]])
-    settled(page, 19)
-    words(page, "one")
-    page.keyboard.press("Enter")
-    page.wait_for_selector(".wg-hint:has-text('2 guesses left')")
-    page.keyboard.press("Enter")
-    settled(page, 18)
-    assert [row[1] for row in saved(notebook)[10:]] == [["one", "two", answers[later[0]]], ["one"]]
-    for _ in range(18):
-        words(page, "a", "b", "c")
-    settled(page, 0)
-    page.keyboard.press("Enter")
-    settled(page, 0, "review")
-    notebook.screenshot("guess-review-sentences", ".wg-guess")
-    assert python(notebook, "len(game.predictions('sentence'))") == 20
-
-
 def test_a_killed_kernel_and_a_reload_lose_nothing(play, notebook):
     page = play("killed", "wb.guess(items, path='killed.db')")
     tasks = python(notebook, "[task.item_id for task in game.page.tasks]")
@@ -167,7 +131,7 @@ def test_a_killed_kernel_and_a_reload_lose_nothing(play, notebook):
     page.locator(".jp-Dialog").wait_for(state="detached")
     notebook.ready()
     page.locator(".wg-word").press("Enter")
-    page.locator(".wg-alarm:has-text('The kernel does not answer')").wait_for()
+    page.locator(".wb-alarm:has-text('The kernel does not answer')").wait_for()
     notebook.run_all()
     page.wait_for_function("() => document.querySelectorAll('.wg-guess').length === 1")
     settled(page, 6)
@@ -207,7 +171,7 @@ def test_two_views_and_another_browser_lose_and_double_nothing(play, notebook, l
     campaign.answer(number.id, 1, tasks[2], ["elsewhere"])
     first.locator(".wg-word").fill("late")
     first.locator(".wg-word").press("Enter")
-    first.locator(".wg-alarm:has-text('answered before')").wait_for()
+    first.locator(".wb-alarm:has-text('answered before')").wait_for()
     assert first.locator(".wg-saved").inner_text() == "Saved: elsewhere"
     for item in tasks[3:]:
         campaign.answer(number.id, 1, item, ["elsewhere"])
@@ -215,7 +179,7 @@ def test_two_views_and_another_browser_lose_and_double_nothing(play, notebook, l
     second.locator(".wg-dot").nth(5).click()
     second.locator(".wg-word").fill("late")
     second.locator(".wg-word").press("Enter")
-    second.locator(".wg-alarm:has-text('answered before')").wait_for()
+    second.locator(".wb-alarm:has-text('answered before')").wait_for()
     page.wait_for_selector(".wg-guess[data-left='20'] >> nth=1")  # the next page
     assert saved(notebook) == [[tasks[0], ["one"]], [tasks[1], ["theirs"]],
                                *([item, ["elsewhere"]] for item in tasks[2:])]  # fmt: skip
@@ -321,18 +285,6 @@ def test_text_is_text_and_composed_or_pasted_words_are_taken(play, notebook):
     settled(page, 0, "done")
     assert "You have answered all 2 items" in page.locator(".wg-empty").inner_text()
     notebook.screenshot("guess-done", ".wg-guess")
-
-
-def test_nothing_due_is_told(play):
-    page = play(
-        "others",
-        "wb.guess(wb.people.Campaign.create('others.db', items[:5]), subject='other')",
-        "game = wb.guess(game.campaign, subject='Ada')\ngame",
-    )
-    second = page.locator(".wg-guess").nth(1)
-    second.locator(".wg-empty:has-text('No item is due for you now')").wait_for()
-    second.locator("button", has_text="Look again").click()
-    page.wait_for_selector(".wg-guess[data-stage='done'][data-waits='']")
 
 
 def test_readable_in_both_themes_and_at_430_pixels(play, notebook):

@@ -45,7 +45,7 @@ CELLS = (
 CHANGE = f"""
 browser.filters = {{"query": "the"}}
 explorer.filters = {{"facets": {{"target_class": ["CN"]}}}}
-widget.chosen = widget.chosen | {{"query": "she"}}
+widget.state = widget.state | {{"query": "she"}}
 asker.text = {TEXT!r}
 viewer.current = items[2]
 asker.wait()

@@ -8,11 +8,10 @@ from typing import ClassVar
 import numpy as np
 import pandas as pd
 import pytest
-from ask_models import Counting, Failing, Gated, Scoring, Searching
+from ask_models import Counting, Failing, Gated, Scoring
 from html_page import Page
 from patience import PATIENCE
 
-import workbench as wb
 from workbench.items.items import Items, items_from_text
 from workbench.models import RandomWord
 from workbench.models.base import Predictor, pad
@@ -120,24 +119,6 @@ def test_traits_ask_again_and_only_where_something_changes(made):
     assert widget.results().empty
 
 
-def test_a_bound_is_shown_until_the_exact_rank_is_known(made):
-    model = Searching()
-    widget, sent = made(model, TEXT)
-    assert model.entered.wait(PATIENCE)
-    kept = Page(widget.saved.html()).text
-    assert "rank ≥ 1 of 12" in kept
-    assert "computing" not in kept  # by the time that somebody opens the notebook
-    model.gate.set()
-    widget.wait(PATIENCE)
-    quick, exact = [message["view"] for message in of(sent, "answer")]
-    assert (quick["final"], exact["final"]) == (False, True)
-    cells = [view["sides"][0]["passage"] for view in (quick, exact)]
-    assert cells[0]["rank"] == "rank ≥ 1 of 12; exact rank: computing …"
-    assert cells[1]["rank"] == "tied 2–6 of 12"  # noqa: RUF001
-    assert cells[0]["bars"] == cells[1]["bars"]
-    assert cells[0]["ln"] == cells[1]["ln"]
-
-
 def test_a_question_of_the_history_is_asked_again(made):
     model = Counting()
     widget, sent = made(model, TEXT)
@@ -162,53 +143,6 @@ def test_a_question_of_the_history_is_asked_again(made):
     with pytest.raises(DataError, match="no question 7 -- it has 2 questions"):
         widget.ask_again(7)
     assert widget.text == TEXT
-
-
-def test_a_history_is_saved_and_read_again(made, tmp_path):
-    widget, _ = made(Counting(), TEXT)
-    widget.wait(PATIENCE).save_history(tmp_path / "asked.json")
-    again = ask(Counting(), history=tmp_path / "asked.json")
-    assert (again.text, again.history["text"].tolist(), len(again.to_frame())) == ("", [TEXT], 0)
-    frame = again.ask_again(timeout=PATIENCE).to_frame()
-    assert frame["rank"].tolist() == widget.to_frame()["rank"].tolist()
-    again.close()
-    both = ask(Counting(), "A boat. The storm", history=str(tmp_path / "asked.json"))
-    assert both.wait(PATIENCE).history["text"].tolist() == [TEXT, "A boat. The storm"]
-    both.close()
-    with pytest.raises(DataError, match="missing"):
-        ask(Counting(), history=tmp_path / "missing.json")
-    with pytest.raises(DataError, match="cannot be written"):
-        widget.save_history(tmp_path / "asked.json" / "file.json")
-
-
-def test_strange_messages_are_told_to_the_page(made):
-    widget, sent = made(Counting())
-    for message in ({}, {"state": {}}, {"state": state(text=3)}):
-        sent.clear()
-        hear(widget, "ask" if message else "back", number=7, **message)
-        assert [(m["type"], m["from"]) for m in sent] == [("error", "page")]
-    assert widget._asker == ""
-    hear(widget, "ask", state=state(text=TEXT))
-    assert widget.wait(PATIENCE).problem == ""
-
-
-def test_back_to_a_kept_question(made):
-    model = Counting()
-    widget, sent = made(model, TEXT)
-    widget.wait(PATIENCE)
-    pair = state(text="A boat. The storm", other="A rock. The storm", pairs=True)
-    hear(widget, "ask", state=pair, settled=True)
-    widget.wait(PATIENCE)
-    n = len(model.asked)
-    sent.clear()
-    hear(widget, "back", number=1)
-    [asked] = of(sent, "asked")
-    assert (asked["from"], asked["state"]) == ("", state(text=TEXT))
-    assert asked["answers"][0]["sides"][0]["word"] == "keeper"
-    assert (widget.text, widget.pairs, len(model.asked)) == (TEXT, False, n)
-    assert len(widget.history) == 2
-    hear(widget, "keep")
-    assert len(widget.history) == 2
 
 
 def test_an_item_is_asked_as_it_is_and_can_be_edited():
@@ -326,16 +260,6 @@ def test_each_number_says_what_it_is_and_bars_belong_to_it():
     cell = side["passage"]
     assert {(length, label) for _, length, label, *_ in cell["bars"]} == {(0.0, "0")}
     assert (cell["p"], cell["unit"]) in {("", ""), ("score 0", "")}  # the target may be none of the ten
-
-
-@pytest.mark.parametrize("name", ["text", "other", "word", "candidates"])
-def test_half_a_surrogate_pair_is_refused_and_changes_nothing(name):
-    widget = wb.ask(Counting(), TEXT)
-    before = widget.state
-    with pytest.raises(DataError, match="half a surrogate pair"):
-        widget.set_trait(name, "\ud800")
-    assert widget.state == before
-    widget.close()
 
 
 class Mine(Predictor):

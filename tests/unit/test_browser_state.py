@@ -168,14 +168,6 @@ def test_a_tag_on_one_set_of_ones_own_is_not_on_another(options):
     assert wb.notes("own")["tags"].tolist() == [["odd"], ["plain"]]
 
 
-def test_a_mark_is_kept_with_its_data_set(home):
-    items = Items.from_records([cloze("a {dog}", "x/dev/0"), cloze("a {dog}", "y/dev/0")])
-    browser = listening(wb.browse(items))
-    ask(browser, "note", id="y/dev/0", note="here")
-    assert (home / "notes" / "y.jsonl").is_file()
-    assert not (home / "notes" / "x.jsonl").exists()
-
-
 @pytest.mark.parametrize(
     ("message", "lane", "part"),
     [
@@ -185,6 +177,9 @@ def test_a_mark_is_kept_with_its_data_set(home):
         ({"type": "query", "choose": {"colour": {"keys": ["red"]}}}, "query", "colour"),
         ({"type": "query", "choose": {"answer": None}}, "query", "no column 'answer' to filter by"),
         ({"type": "query", "choose": {"tags": {"keys": "dev"}}}, "query", "expected a list"),
+        ({"type": "query", "choose": {"tags": {"keys": ["is:Z"]}}}, "query", "no bin 'is:Z'"),
+        ({"type": "query", "choose": {"tags": ["is:Z"]}}, "query", "expected a dict or None"),
+        ({"type": "query", "choose": [1]}, "query", "expected a dict by column"),
         ({"type": "query", "state": {"query": "\ud800"}}, "query", "surrogate"),
         ({"type": "rows", "start": "x", "end": 3, "version": 1}, "rows", "invalid literal"),
         ({"type": "tags", "id": "x/dev/99", "tags": []}, None, "x/dev/99"),
@@ -210,18 +205,6 @@ def test_notes_that_cannot_be_written_are_told(home, browser):
     assert browser._passage(0)["note"] == ""
     with pytest.raises(DataError, match="line 1"):
         wb.browse(clozes(*TEXTS))
-
-
-def test_filters_set_in_python(browser):
-    sent = browser.sent
-    browser.filters = {"query": "rained"}
-    assert one(sent, "view")["n"] == 2
-    with pytest.raises(DataError, match="no field 'title'"):
-        browser.filters = {"field": "title"}
-    assert (browser.filters["query"], len(browser.selection)) == ("rained", 2)
-    browser.filters = {}
-    assert len(browser.selection) == 4
-    assert [message["type"] for message in sent] == ["view", "view"]
 
 
 def test_a_state_is_the_view():
@@ -361,27 +344,15 @@ def two_runs(tmp_path_factory):
         return items, [wb.predict(items, model) for model in models]
 
 
-@pytest.mark.parametrize("taker", TAKERS)
-@pytest.mark.parametrize("form", FORMS)
+FORMS_TAKEN = [*(("browse", form) for form in FORMS), *((taker, "names and frames") for taker in TAKERS)]
+
+
+@pytest.mark.parametrize(("taker", "form"), dict.fromkeys(FORMS_TAKEN))
 def test_runs_are_taken_in_every_form(taker, form, two_runs, home, monkeypatch):
     items, runs = two_runs
     monkeypatch.setenv("WORKBENCH_HOME", str(runs[0].folder.parents[1]))
     monkeypatch.chdir(home)
     TAKERS[taker](items, FORMS[form](runs))
-
-
-def test_runs_beside_a_passage_are_those_of_their_frames(two_runs):
-    items, runs = two_runs
-    shown = [
-        wb.browse(items, predictions=runs),
-        wb.browse(items, predictions=[run.predictions for run in runs]),
-    ]
-    frames = pd.concat([run.predictions for run in runs])
-    alone = wb.browse(items, predictions=frames)
-    for place in range(len(items)):
-        expected = alone._passage(place)["predictions"]
-        assert [row[0] for row in expected] == ["2-gram, Kneser-Ney", "3-gram, Kneser-Ney"]
-        assert [browser._passage(place)["predictions"] for browser in shown] == [expected] * 2
 
 
 def test_models_of_one_name_have_those_of_a_comparison(two_runs):
@@ -502,20 +473,6 @@ def test_the_table_has_the_columns_that_are_chosen(browser):
     with pytest.raises(DataError, match="no column 'colour' to show; known are passage, answer, dataset"):
         browser.table_columns = ["colour"]
     assert browser.table_columns == ["tags", "dataset", "passage"]
-
-
-@pytest.mark.parametrize("verb", [wb.browse, wb.explore])
-@pytest.mark.parametrize(("table", "columns"), [(True, ["passage", "n"]), (["n", "tags"], ["n", "tags"])])
-def test_the_line_that_builds_a_view_again_has_its_table(verb, table, columns):
-    annotations = table_of(n=[2, None, 1, 9])
-    made = verb(clozes(*TEXTS), annotations, table=table, where="n > 1")
-    browser = getattr(made, "browser", made)
-    view = ask(listening(browser), "open")
-    assert [name for name in view["columns"] if name in columns] == columns
-    again = eval(view["code"], {"wb": wb, "items": clozes(*TEXTS), "annotations": annotations})  # noqa: S307 - ours
-    again = getattr(again, "browser", again)
-    assert (again.layout, again.table_columns) == ("table", browser.table_columns)
-    assert ask(listening(again), "open")["columns"] == view["columns"]
 
 
 @pytest.mark.parametrize(

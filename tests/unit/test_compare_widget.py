@@ -17,14 +17,13 @@ from side_by_side import annotated, ask, listening, predicted
 import workbench as wb
 from workbench.analysis import annotations as annotating
 from workbench.charts import theme
-from workbench.evaluation.comparison import OUTCOMES, Comparison
-from workbench.items.query import parse
+from workbench.evaluation.comparison import Comparison
 from workbench.items.tokens import tokens
 from workbench.models import RandomWord
-from workbench.render.numbers import MINUS, rank_text
+from workbench.render.numbers import MINUS, mid_rank, p_value, percent, points, probability, rank_text
 from workbench.widgets.compare import view as messages
 from workbench.widgets.compare.compare import compare
-from workbench.widgets.compare.selector import NOTHING, SORTS, Selector
+from workbench.widgets.compare.selection import SORTS, ComparedItems
 from workbench.widgets.shared.passages import score_bars
 
 ITEMS = wb.load("sample", variant="capitalised")
@@ -33,7 +32,8 @@ TABLE = annotated(ITEMS)
 LABELS = [f"model {k}" for k in range(4)]
 RIGHT = pd.DataFrame({label: f["correct"].astype(bool) for label, f in zip(LABELS, FRAMES, strict=True)})
 LOG_PROB = pd.DataFrame({label: f["log_prob"] for label, f in zip(LABELS, FRAMES, strict=True)})
-STATE = Selector(Comparison.of(ITEMS, FRAMES, annotations=TABLE, resamples=50))
+LISTING = ComparedItems(Comparison.of(ITEMS, FRAMES, annotations=TABLE, resamples=50))
+BINS = {b.key: b for b in LISTING.comparison.bins("target_class")}
 IDS = ITEMS.frame["item_id"]
 
 
@@ -50,36 +50,48 @@ def widget():
 # -- state from and to Python
 
 
+def cell(a, b, outcome="only first"):
+    """Return the clauses of a cell of two models, as they would be typed."""
+    signs = {"only first": ("", "not "), "only second": ("not ", ""), "both right": ("", "")}
+    return " and ".join(
+        f"{sign}`{name}: correct`"
+        for sign, name in zip(signs.get(outcome, ("not ",) * 2), (a, b), strict=True)
+    )
+
+
 def test_the_state_builds_the_view_again(widget):
-    key = next(iter(STATE.bins("mention_distance")))
-    widget.chosen = {
-        "pair": LABELS[2:], "bins": {"mention_distance": [key]}, "sort": "difference",
-        "against": ["model 3", "model 0"], "hidden": ["model 1"], "query": "the",
+    assert widget.code == "wb.compare(items, runs, annotations)"
+    where = "target_class = PN and not `model 0: correct` and `model 1: rank` <= 50 and answer contains e"
+    widget.state = {
+        "where": where, "sort": "difference", "pair": ["model 3", "model 0"], "hidden": ["model 1"],
+        "query": "a", "column": "direct_speech", "attention": "model 1",
     }  # fmt: skip
-    widget.column = "direct_speech"
-    options = json.loads(json.dumps(widget.state_kwargs))
-    again = compare(ITEMS, FRAMES, TABLE, resamples=50, **options)
-    assert again.state_kwargs == options
-    assert again.to_frame()["item_id"].tolist() == widget.to_frame()["item_id"].tolist()
-    assert len(again.selection) < len(ITEMS)
+    text = ITEMS.frame["answer"].str.contains("e", case=False).to_numpy()
+    named = (TABLE["target_class"] == "PN").to_numpy(dtype=bool, na_value=False)
+    ranks = FRAMES[1]["rank"].to_numpy(dtype=float) <= 50
+    found = ITEMS.frame["text"].str.contains("a", case=False).to_numpy()
+    assert 0 < len(widget.selection) == (named & ~RIGHT["model 0"] & ranks & text & found).sum()
+    again = compare(ITEMS, FRAMES, TABLE, resamples=50, **json.loads(json.dumps(widget.state)))
+    typed = eval(widget.code, {"wb": wb, "items": ITEMS, "runs": FRAMES, "annotations": TABLE})  # noqa: S307 - our own line
+    for other in (again, typed):
+        assert other.state == widget.state
+        assert other.to_frame()["item_id"].tolist() == widget.to_frame()["item_id"].tolist()
 
 
 def test_setting_a_state_tells_the_page(widget):
-    widget.chosen = {"pair": LABELS[:2]}
+    widget.state = {"where": cell(*LABELS[:2])}
     widget.current = widget.selection[1]
-    assert [m["type"] for m in widget.sent] == ["view", "view"]
+    assert [m["type"] for m in widget.sent] == ["view", "passage"]
     assert widget.sent[-1]["index"] == 1
     assert widget.sent[-1]["passage"]["id"] == widget.current.item_id == widget.selection[1].item_id
-    widget.chosen["sort"] = "all wrong"  # of a copy
-    assert widget.state_kwargs["sort"] == "order"
 
 
 def test_selection_and_frame(widget):
-    widget.chosen = {"pair": ["model 3", "model 0"], "sort": "disagreement"}
+    widget.state = {"where": cell("model 3", "model 0"), "sort": "disagreement"}
     expected = RIGHT["model 3"] & ~RIGHT["model 0"]
-    assert widget.selection.frame["item_id"].tolist() == IDS[expected].tolist()
     frame = widget.to_frame()
     assert set(frame["item_id"]) == set(IDS[expected])
+    assert widget.selection.frame["item_id"].tolist() == frame["item_id"].tolist()
     rows = [IDS.tolist().index(item_id) for item_id in frame["item_id"]]
     assert frame["model 3: correct"].all()
     assert not frame["model 0: correct"].any()
@@ -96,100 +108,114 @@ def test_selection_and_frame(widget):
 def test_the_page_is_told_what_the_comparison_says(widget):
     quick, view = ask(widget, type="open")
     (whole,) = ask(widget, type="measure")
-    for name in ("accuracy", "perplexity", "median_rank"):  # at once, but for the intervals
-        values = [m[name] and [m[name][0], None, None] for m in whole["models"]]
-        assert [m[name] for m in quick["models"]] == values
     assert (quick["pairs"], quick["warnings"]) == (None, whole["warnings"])
     table, pairs = widget.comparison.table(), widget.comparison.pairs()
     assert [(m["key"], m["label"]) for m in whole["models"]] == list(zip("ABCD", LABELS, strict=True))
     for model, row in zip(whole["models"], table.to_dict("records"), strict=True):
-        for name in ("accuracy", "median_rank"):
-            assert model[name] == [row[name], row[f"{name}_low"], row[f"{name}_high"]]
-        assert (model["perplexity"] is None) == (model["label"] == "model 2")
-    columns = ["a", "b", "p_holm"]
-    assert [[p[name] for name in columns] for p in whole["pairs"]] == pairs[columns].to_numpy().tolist()
-    assert view["n"] == view["sliced"] == len(ITEMS)
-    assert view["column"] == widget.column == "target_class"
+        (share, interval, _), (perplexity, *_), (rank, *_) = model["measures"][:3]
+        ends = [percent(row[f"accuracy_{end}"], unit=False) for end in ("low", "high")]
+        assert (share, interval) == (percent(row["accuracy"], unit=False), "\N{EN DASH}".join(ends))
+        assert (perplexity == "\N{EN DASH}") == (model["label"] == "model 2")
+        assert rank == mid_rank(row["median_rank"])
+        low, value, high = (model["bar"][place] for place in (1, 0, 2))
+        assert 0 <= low <= value <= high <= 1
+    for model, before in zip(whole["models"], quick["models"], strict=True):  # at once, but for the intervals
+        assert [m[0] for m in model["measures"]] == [
+            m[0].replace("…", "\N{EN DASH}") for m in before["measures"]
+        ]
+    for row in pairs.to_dict("records"):
+        ahead, behind = whole["pairs"][row["a"]][row["b"]], whole["pairs"][row["b"]][row["a"]]
+        assert (ahead["text"], behind["text"]) == (points(row["difference"]), points(-row["difference"]))
+        assert ahead["told"].startswith(f": {row['n_only_a']:,} items; the other way: {row['n_only_b']:,}.")
+        assert ahead["told"].endswith(f" p {p_value(row['p'])}, Holm {p_value(row['p_holm'])}")
+        assert ahead["sure"] == behind["sure"] == (row["p_holm"] < 0.05)
+    assert view["n"] == view["slices"]["n"] == len(ITEMS)
+    assert view["state"]["column"] == widget.column == "target_class"
     assert messages.PALETTE == theme.PALETTE
 
 
-def test_clicks_are_shown_as_they_would_be_typed(widget):
-    made = STATE.comparison
-    choices = [{"bins": {c: [key]}} for c in made.columns for key in STATE.bins(c) if key != "other"]
-    choices += [{"pair": LABELS[:2], "outcome": name} for name in OUTCOMES if name != "any"]
-    both = {"target_class": ["is:PN", "is:V"], "direct_speech": ["is:yes"]}
-    choices.append({"bins": both, "pair": LABELS[1:3], "outcome": "only first"})
-    for chosen in choices:
-        (view,) = ask(widget, type="choose", chosen=chosen)
-        assert parse(view["typed"]).mask(widget.comparison.frame).sum() == view["n"], (chosen, view["typed"])
-    (view,) = ask(widget, type="choose", chosen=choices[-1])
-    clicked = "(target_class = PN or target_class = V) and direct_speech = true"
-    assert view["typed"] == f"`model 1: correct` and not `model 2: correct` and {clicked}"
+def test_clicks_are_clauses_of_the_filter(widget):
+    bins = {"target_class": {"keys": ["is:PN", "is:V"]}, "direct_speech": {"keys": ["is:yes"]}}
+    pair = LABELS[1:3]
+    (view,) = ask(widget, type="query", outcome=[*pair, "only first"], choose=bins)
+    clauses = "target_class in (PN, V) and direct_speech = true"
+    assert view["state"]["where"] == f"{cell(*pair)} and {clauses}"
+    assert (view["cell"], view["words"][0][0]) == ([1, 2, "only first"], "model 1 right, model 2 wrong")
+    assert view["words"][0][1] == {"where": clauses}, "a click on the words removes the cell"
+    right = RIGHT["model 1"] & ~RIGHT["model 2"]
+    chosen = right & TABLE["target_class"].isin(["PN", "V"]) & TABLE["direct_speech"]
+    assert (view["n"], view["selected"]["cells"]["only first"]) == (chosen.sum(),) * 2
+    (view,) = ask(widget, type="query", outcome=["model 2", "model 1", "both wrong"])
+    assert (view["cell"], view["state"]["where"]) == (
+        [2, 1, "both wrong"],
+        f"{cell(*pair[::-1], 'both wrong')} and {clauses}",
+    )
+    (view,) = ask(widget, type="query", outcome=None, choose={"target_class": None})
+    assert (view["cell"], view["state"]["where"]) == (None, "direct_speech = true")
+    for column in LISTING.comparison.columns:  # every group of bars
+        for made in LISTING.comparison.bins(column):
+            (view,) = ask(
+                widget,
+                type="query",
+                state={"where": "", "column": column},
+                choose={column: {"keys": [made.key]}},
+            )
+            assert (view["n"], view["facets"][column]["keys"]) == (len(made.rows), [made.key])
 
 
-def test_slices_leave_the_pair_and_their_own_choice_out(widget):
-    masks = STATE.bins("target_class")
-    widget.column = "target_class"
-    bins = {"target_class": [next(iter(masks))]}
-    chosen = {"pair": LABELS[:2], "bins": bins, "hidden": LABELS[3:], "query": "said"}
-    (view,) = ask(widget, type="choose", chosen=chosen)
+def test_slices_leave_the_cell_and_their_own_choice_out(widget):
+    state = {"where": f"{cell(*LABELS[:2])} and target_class = PN", "hidden": LABELS[3:], "query": "said"}
+    (view,) = ask(widget, type="query", state=state)
     text = ITEMS.frame["text"].str.contains("said", case=False).to_numpy()
-    assert view["sliced"] == text.sum()
-    for group in view["slices"]:
-        mask = masks[group["key"]] & text
+    assert view["slices"]["n"] == text.sum()
+    for group in view["slices"]["groups"]:
+        mask = BINS[group["key"]].mask & text
         assert group["n"] == mask.sum()
-        shares = [RIGHT.loc[mask, label].mean() if mask.any() else None for label in LABELS[:3]]
-        assert [values[0] for values in group["values"]] == pytest.approx(shares)
-        assert all(low <= share <= high for share, low, high in group["values"] if share is not None)
+        shares = [percent(RIGHT.loc[mask, label].mean()) if mask.any() else None for label in LABELS[:3]]
+        assert [bar and bar[3] for bar in group["bars"]] == shares
+        assert all(bar[1] <= bar[0] <= bar[2] for bar in group["bars"] if bar)
     assert view["n"] == len(widget.selection) < text.sum()
 
 
-def test_rows_and_passages_come_when_they_are_asked_for(widget):
-    view = widget._view
-    (rows,) = ask(widget, type="rows", version=view.version, start=30, end=33)
+def test_a_row_has_a_mark_a_model(widget):
+    (rows,) = ask(widget, type="rows", version=widget._listing.version, start=30, end=33)
     assert [row["id"] for row in rows["rows"]] == IDS.iloc[30:33].tolist()
     for row, place in zip(rows["rows"], range(30, 33), strict=True):
         assert [right for right, *_ in row["marks"]] == RIGHT.iloc[place].tolist()
-        assert [rank for _, rank, _ in row["marks"]] == [f["rank"].iloc[place] for f in FRAMES]
+        assert [text for *_, text in row["marks"]] == [rank_text(f["rank"].iloc[place]) for f in FRAMES]
         assert row["text"][1] == ITEMS[place].answer
-    (shown,) = ask(widget, type="show", version=view.version, index=31)
-    assert shown["passage"]["id"] == widget.current_id == IDS.iloc[31]
-    assert ask(widget, type="rows", version=-1, start=0, end=9)[0]["rows"] == []
-    assert ask(widget, type="show", version=-1, index=0)[0]["passage"] is None
-    assert ask(widget, type="show", version=view.version, index=len(ITEMS))[0]["passage"] is None
-    assert widget.current_id == IDS.iloc[31]
 
 
 def test_a_choice_begins_at_the_top_and_a_column_does_not(widget):
-    ask(widget, type="show", version=widget._view.version, index=40)
-    (view,) = ask(widget, type="choose", chosen={"hidden": ["model 1"]}, column="direct_speech")
-    assert (view["index"], view["column"], widget.column) == (40, "direct_speech", "direct_speech")
-    (view,) = ask(widget, type="choose", chosen={"sort": "all right"})
-    assert view["index"] == 0
-    assert view["chosen"]["hidden"] == ["model 1"], "what is not named stays"
+    ask(widget, type="show", version=widget._listing.version, index=40)
+    (view,) = ask(widget, type="query", state={"hidden": ["model 1"], "column": "direct_speech"})
+    assert (view["index"], widget.column) == (40, "direct_speech")
+    (view,) = ask(widget, type="query", state={"sort": "all right"})
+    assert (view["index"], view["state"]["hidden"]) == (0, ["model 1"]), "what is not named stays"
 
 
 def test_a_passage_with_what_each_model_expected(widget):
     place = int(np.flatnonzero(RIGHT["model 1"] & ~RIGHT["model 0"])[0])
     item = ITEMS[place]
-    told = widget._view.passage(place)
-    pieces = told["context"] + told["query"]
-    assert [text for text, kinds, _ in pieces if "b" in kinds] == [item.answer]
+    widget.state = {"attention": "model 1", "current": item.item_id}
+    told = widget.sent[-1]["passage"]
+    assert [text for text, kinds in told["context"] + told["query"] if "b" in kinds] == [item.answer]
+    assert told["attention"] == ["model 1"]
+    weights = [weight for part in told["weights"] for weight in part if weight is not None]
+    assert max(weights) == pytest.approx(max(FRAMES[1]["attention"].iloc[place]), rel=0.5)
     cut = tokens(item)
-    indices = [at for *_, at in pieces if at is not None]
-    assert set(indices) == {at for at, (start, end) in enumerate(cut.spans) if end > start}
-    assert len(told["models"][1]["attention"]) == len(cut.words)
-    assert [model["attention"] is None for model in told["models"]] == [True, False, True, True]
     context = {w.casefold() for at, w in enumerate(cut.words) if not cut.target <= at < cut.end}
+    chances = [f["top_log_probs"].iloc[place] for k, f in enumerate(FRAMES) if k != 2]
+    scale = np.exp(max(map(max, chances)))
     for model, frame in zip(told["models"], FRAMES, strict=True):
         row = frame.iloc[place]
         marked = [(w.casefold() in context, w == item.answer) for w in row["top_words"]]
         assert [tuple(marks) for _, _, *marks, _ in model["words"]] == marked
         assert model["correct"] == row["correct"]
         values = np.array(row["top_log_probs"])
-        lengths = np.exp(values) if model["probable"] else values / values.max()
-        assert [length for _, length, *_ in model["words"]] == pytest.approx(lengths)
-        written = [None] * len(values) if model["probable"] else [f"{value:.4g}" for value in values]
+        lengths = values / values.max() if model["scores"] else np.exp(values) / scale
+        assert [length for _, length, *_ in model["words"]] == pytest.approx(lengths, abs=1e-4)
+        written = [f"{value:.4g}" if model["scores"] else probability(np.exp(value)) for value in values]
         assert [text for *_, text in model["words"]] == written
     assert ["Target class", TABLE["target_class"].iloc[place] or ""] in told["facts"]
 
@@ -218,7 +244,7 @@ def test_a_word_drawn_at_random_has_no_percentage():
     frame = RandomWord("passage").predict(items)
     assert frame["n_choices"].iloc[0] > 10
     widget = compare(items, frame, None, resamples=20)
-    [model] = widget._view.passage(0)["models"]
+    [model] = widget._passage(0)["models"]
     assert [(length, text) for _, length, *_, text in model["words"]] == [(0.0, "0")] * 10
     assert " %" not in widget.to_html().partition("<article>")[2].partition("</article>")[0]
     widget.close()
@@ -231,11 +257,10 @@ def test_an_answer_of_probability_0_and_one_without_a_rank():
     frame["correct"], frame["p_correct"], frame["prediction"] = False, 0.0, "mat"
     frame["known"] = [True, False]
     made = compare(items, [frame], annotations=False, resamples=20)
-    told = [made._view.passage(place)["models"][0] for place in (0, 1)]
-    assert [m["impossible"] for m in told] == [True, False]
-    assert [(m["log_prob"], m["rank"]) for m in told] == [(None, "")] * 2
-    assert made._view.overview()["models"][0]["infinite"]
-    json.dumps([made._view.overview(), made._view.shown()], allow_nan=False)
+    texts = [made._passage(place)["models"][0]["text"] for place in (0, 1)]
+    assert texts == ["probability 0", "rank and probability not known"]
+    assert made._overview()["models"][0]["measures"][1][0] == "∞"
+    json.dumps([made._overview(), made._view()], allow_nan=False)
 
 
 @pytest.mark.parametrize(
@@ -247,35 +272,25 @@ def test_ties_are_ranges_of_ranks(rank, tied, bound, text):
     assert rank_text(rank, tied, bound=bound) == text
     one = predicted(ITEMS, 1)[0].assign(rank=rank, n_tied=tied, rank_is_bound=bound, correct=False)
     made = compare(ITEMS, [one.astype({"rank": "Int64", "n_tied": "Int64"})], annotations=False, resamples=9)
-    assert made._view.passage(0)["models"][0]["rank"] == text
-    assert made._view.listed(0, 1)[0]["marks"] == [[False, rank, text]]
+    assert made._passage(0)["models"][0]["text"].startswith(text)
+    assert made._row(0)["marks"][0][2] == text
     assert made.to_html(limit=1).count(f" · {text}" if text else " · rank") == bool(text)
-
-
-def test_a_view_is_a_line_of_python_and_a_typed_filter_is_a_part_of_it(widget):
-    assert widget.code == "wb.compare(items, runs, annotations)"
-    where = "target_class = PN and not `model 0: correct` and `model 1: rank` <= 50 and answer contains e"
-    widget.chosen = {"where": where, "pair": LABELS[1:3], "outcome": "any", "sort": "all wrong"}
-    text = ITEMS.frame["answer"].str.contains("e", case=False).to_numpy()
-    named = (TABLE["target_class"] == "PN").to_numpy(dtype=bool, na_value=False)
-    ranks = FRAMES[1]["rank"].to_numpy(dtype=float) <= 50
-    assert 0 < len(widget.selection) == (named & ~RIGHT["model 0"] & ranks & text).sum()
-    names = {"wb": wb, "items": ITEMS, "runs": FRAMES, "annotations": TABLE}
-    again = eval(widget.code, names)  # noqa: S307 - our own line
-    assert again.state_kwargs == widget.state_kwargs
-    assert again.to_frame()["item_id"].tolist() == widget.to_frame()["item_id"].tolist()
-    (answer,) = ask(widget, type="choose", lane="choose", chosen={"where": "target_klass = PN"})
-    assert "target_class" in answer["message"], "what is meant"
-    assert widget.chosen["where"] == where
-    (answer,) = ask(widget, type="suggest", text="direct_speech and target_cl")
-    assert answer["texts"][0] == "direct_speech and target_class"
 
 
 @pytest.mark.parametrize("most", [2000, 9])
 def test_a_scatter_has_points_or_counts(widget, monkeypatch, most):
     monkeypatch.setattr(messages, "_MOST_POINTS", most)
-    widget.chosen = {"pair": ["model 3", "model 0"], "where": "direct_speech"}
-    (found,) = ask(widget, type="scatter", where="not direct_speech")
+    brush = {"model 3: log_prob": {"range": [-6, -1]}, "model 0: log_prob": {"range": [-5, 0]}}
+    ask(
+        widget,
+        type="query",
+        state={"where": "not direct_speech", "pair": ["model 3", "model 0"]},
+        choose=brush,
+    )
+    (found,) = ask(widget, type="scatter")
+    inside = LOG_PROB["model 3"].between(-6, -1) & LOG_PROB["model 0"].between(-5, 0)
+    assert (found["brush"], found["names"]) == ([-6, -1, -5, 0], [*brush])
+    assert len(widget.selection) == (inside & ~TABLE["direct_speech"].to_numpy(dtype=bool)).sum()
     mask = ~TABLE["direct_speech"].to_numpy(dtype=bool)
     values = LOG_PROB.loc[mask, ["model 3", "model 0"]]
     assert (found["two"], found["n"], found["left_out"]) == ([3, 0], mask.sum(), 0)
@@ -283,7 +298,7 @@ def test_a_scatter_has_points_or_counts(widget, monkeypatch, most):
         assert [row[:2] for row in found["points"]] == values.round(3).to_numpy().tolist()
         right = RIGHT.loc[mask, "model 3"] + 2 * RIGHT.loc[mask, "model 0"]
         assert [row[2] for row in found["points"]] == right.tolist()
-        ask(widget, type="choose", chosen={"where": "", "pair": None})
+        ask(widget, type="query", state={"where": "", "pair": None})
         ask(widget, type="pick", row=found["points"][7][3], lane="pick")
         assert widget.current_id == IDS[mask].iloc[7]
     else:
@@ -294,8 +309,8 @@ def test_a_scatter_has_points_or_counts(widget, monkeypatch, most):
             pd.cut(values[name], edges, labels=False, include_lowest=True, right=False) for name in values
         )
         assert ((x == i) & (y == j)).sum() == count
-    widget.chosen = {"pair": ["model 2", "model 0"]}
-    assert ask(widget, type="scatter", where="")[0]["n"] == 0, "scores are not probabilities"
+    widget.state = {"pair": ["model 2", "model 0"]}
+    assert ask(widget, type="scatter")[0]["n"] == 0, "scores are not probabilities"
 
 
 def test_words_are_enough_to_compare():
@@ -321,32 +336,33 @@ def test_an_item_is_put_into_the_widget_that_asks():
     put = []
     made = listening(compare(ITEMS, FRAMES, TABLE, resamples=9, ask=SimpleNamespace(put=put.append)))
     assert ask(made, type="open")[0]["asks"]
-    assert ask(made, type="ask", lane="ask") == [{"type": "asked"}]
+    assert ask(made, type="ask", lane="ask", id=made.current_id) == [{"type": "asked", "id": made.current_id}]
     assert [item.item_id for item in put] == [made.current_id]
 
 
 def test_what_is_selected_has_numbers_of_its_own(widget):
-    pair = ["model 3", "model 0"]
-    key, mask = next(iter(STATE.bins("target_class").items()))
-    (view,) = ask(
-        widget, type="choose", chosen={"pair": pair, "outcome": "any", "bins": {"target_class": [key]}}
-    )
+    pair, mask = ["model 3", "model 0"], BINS["is:PN"].mask
+    ask(widget, type="measure")
+    (view,) = ask(widget, type="query", state={"pair": pair}, choose={"target_class": {"keys": ["is:PN"]}})
     numbers, right = view["selected"], RIGHT[mask]
     assert (numbers["n"], numbers["two"], numbers["whole"]) == (mask.sum(), [3, 0], False)
-    assert [share for share, *_ in numbers["accuracy"]] == pytest.approx(right.mean().tolist())
+    assert [share for share, _ in numbers["accuracy"]] == right.mean().map(percent).tolist()
     a, b = right["model 3"], right["model 0"]
     cells = {"only first": a & ~b, "only second": b & ~a, "both right": a & b, "both wrong": ~a & ~b}
-    assert numbers["cells"] == {name: cell.sum() for name, cell in cells.items()} | {"any": mask.sum()}
-    assert numbers["difference"] == pytest.approx(a.mean() - b.mean())
+    assert numbers["cells"] == {name: part.sum() for name, part in cells.items()} | {"any": mask.sum()}
     test = wb.significance(
         FRAMES[3][mask], FRAMES[0][mask], resamples=50
     )  # by novel, as the sample names them
-    assert numbers["p"] == test.p_value
-    assert [numbers["difference_low"], numbers["difference_high"]] == pytest.approx(test.interval)
-    for outcome, cell in cells.items():
-        widget.chosen = {"pair": pair, "outcome": outcome, "bins": {"target_class": [key]}}
-        assert widget.selection.frame["item_id"].tolist() == IDS[mask][cell].tolist()
-        assert widget._view.selected["cells"] == numbers["cells"]
+    difference = f"{points(a.mean() - b.mean())} [{points(test.interval[0])}, {points(test.interval[1])}]"
+    everything, selected = numbers["rows"]
+    assert selected["difference"][:2] == [difference, p_value(test.p_value)]
+    assert everything["difference"][0].startswith(points(RIGHT["model 3"].mean() - RIGHT["model 0"].mean()))
+    assert (everything["remark"], selected["remark"]) == ("", "exploratory")
+    for outcome, part in cells.items():
+        (view,) = ask(widget, type="query", outcome=[*pair, outcome])
+        assert widget.selection.frame["item_id"].tolist() == IDS[mask][part].tolist()
+        assert view["selected"]["cells"] == numbers["cells"]
+        assert view["selected"]["rows"][1]["remark"] == "by outcome"
 
 
 def test_a_difference_on_items_is_that_of_the_paired_test():
@@ -401,21 +417,18 @@ def test_annotations_come_after_the_first_paint(monkeypatch):
     made = compare(ITEMS, FRAMES, annotations="auto", resamples=50)
     made.release = release
     assert not asked.is_set(), "not before the page is there"
-    before = made.column = "answer_in_passage"  # of the text alone
-    key = made.comparison.bins(before)[0].key
-    made.chosen = {"bins": {before: [key]}, "pair": LABELS[:2], "where": f"{before} or n_words > 9"}
+    made.column = before = "answer_in_passage"  # of the text alone
+    made.state = made.state | {"where": f"{before} and {cell(*LABELS[:2])} and n_words > 9"}
     assert len(made.selection) > 0
     sent = opened(made)
     assert [m["type"] for m in sent if m["type"] != "note"] == ["whole", "view", "whole", "view"]
     notes = [m["text"] for m in sent if m["type"] == "note"]
     assert f"annotating: 3 of {len(ITEMS)} items" in notes
-    assert notes[-1] == made._note == ""
-    assert "target_class" in made.comparison.columns
-    assert made.column == "target_class"
+    assert notes[-1] == ""
+    assert made.column == "target_class" in made.comparison.columns
     view = next(m for m in reversed(sent) if m["type"] == "view")
-    assert view["slices"]
-    chosen = made.chosen["bins"], made.chosen["where"], made.chosen["pair"]
-    assert chosen == ({}, "", LABELS[:2]), "what is no longer there is left"
+    assert view["slices"]["groups"]
+    assert made.state["where"] == cell(*LABELS[:2]), "what is no longer there is left"
     assert len(made.selection) == (RIGHT["model 0"] & ~RIGHT["model 1"]).sum() == view["n"]
     assert [m["type"] for m in opened(made)] == ["whole", "view", "whole"], "a second page"
 
@@ -445,10 +458,9 @@ def test_annotations_that_fail_are_told(monkeypatch):
 @pytest.mark.slow
 def test_a_state_that_needs_annotations_gets_them_first(monkeypatch):
     monkeypatch.setattr(annotating, "annotate", lambda _items, **_: TABLE)
-    key, mask = next(iter(STATE.bins("target_class").items()))
-    made = compare(ITEMS, FRAMES, resamples=50, bins={"target_class": [key]}, column="target_class")
+    made = compare(ITEMS, FRAMES, resamples=50, where="target_class = PN", column="target_class")
     assert made._remake is None
-    assert len(made.selection) == mask.sum()
+    assert len(made.selection) == len(BINS["is:PN"].rows)
     with pytest.raises(wb.DataError, match="no column 'colour'"):
         compare(ITEMS, FRAMES, column="colour", resamples=50)
     with pytest.raises(wb.DataError, match='expected a frame, "auto" or None'):
@@ -460,11 +472,11 @@ def test_a_state_that_needs_annotations_gets_them_first(monkeypatch):
 
 def test_a_page_of_its_own_lists_the_items_in_order(widget):
     genre = pd.Series(["novel <1>", "story"] * (len(ITEMS) // 2))
-    state = {"pair": LABELS[:2], "hidden": LABELS[3:], "query": "the", "where": "n_tokens > 9"}
-    bins = {"genre": ["is:story"]}
-    made = compare(ITEMS, FRAMES, TABLE.assign(genre=genre), resamples=9, bins=bins, column="genre", **state)
+    where = f"{cell(*LABELS[:2])} and genre = story and n_tokens > 9"
+    state = {"hidden": LABELS[3:], "query": "the", "where": where}
+    made = compare(ITEMS, FRAMES, TABLE.assign(genre=genre), resamples=9, column="genre", **state)
     page = Page(made.to_html())
-    told = "Items: model 0 right, model 1 wrong; genre: story; passage contains “the”; n_tokens > 9"
+    told = "Items: passage contains “the”; model 0 right, model 1 wrong; genre: story; Passage length: 10"
     assert told in page.text
     assert f"{len(made.to_frame())} of {len(ITEMS)} items; original order" in page.text
     assert page.text.count("genre: story") == 1 + len(made.to_frame()), "in the heading and with each item"
@@ -472,7 +484,7 @@ def test_a_page_of_its_own_lists_the_items_in_order(widget):
     listed = page.text.partition("Items: ")[2]
     assert "model 2" in listed
     assert "model 3" not in listed
-    widget.chosen = {"pair": LABELS[:2], "sort": "disagreement"}
+    widget.state = {"where": cell(*LABELS[:2]), "sort": "disagreement"}
     html = widget.to_html(limit=3)
     ids = widget.to_frame()["item_id"].tolist()
     places = [html.index(item_id) for item_id in ids[:3]]
@@ -485,7 +497,7 @@ def test_a_notebook_keeps_the_measures_and_no_passage():
     attack = "<img src=x onerror=alert(1)>"
     names = [attack, *(f"model {k} of a long family" for k in range(19))]
     frames = predicted(ITEMS, 20, names=names)
-    made = compare(ITEMS, frames, TABLE, resamples=20, pair=names[:2], query=attack)
+    made = compare(ITEMS, frames, TABLE, resamples=20, where=cell(*names[:2]), query=attack)
     html = made.saved.html()
     assert len(html) < 12_000
     assert "<img" not in html
@@ -495,23 +507,7 @@ def test_a_notebook_keeps_the_measures_and_no_passage():
     assert ITEMS[0].text[:40] not in html
 
 
-def listed(chosen):
-    checked = STATE.checked(chosen)
-    return STATE.rows(checked, STATE.mask(checked)).tolist()
-
-
 # -- which items, in which order: against pandas
-
-
-def test_bins_of_a_column_are_alternatives_and_columns_combine():
-    classes, speech = (STATE.bins(name) for name in ("target_class", "direct_speech"))
-    first, second = list(classes)[:2]
-    said = next(iter(speech))
-    chosen = {"bins": {"target_class": [second, first], "direct_speech": [said]}, "query": "The"}
-    text = ITEMS.frame["text"].str.contains("the", case=False).to_numpy()
-    expected = np.flatnonzero((classes[first] | classes[second]) & speech[said] & text).tolist()
-    assert 0 < len(expected) < len(ITEMS)
-    assert listed(chosen) == expected
 
 
 @given(
@@ -521,11 +517,14 @@ def test_bins_of_a_column_are_alternatives_and_columns_combine():
     against=st.permutations(LABELS).map(lambda names: names[:2]),
 )
 def test_orders_are_those_that_pandas_gives(sort, hidden, pair, against):
-    found = listed({"sort": sort, "hidden": list(hidden), "pair": pair, "against": against})
+    LISTING.apply(
+        {"sort": sort, "hidden": list(hidden), "where": cell(*pair) if pair else "", "pair": against}
+    )
+    found = LISTING.rows.tolist()
     right = RIGHT[[label for label in LABELS if label not in hidden]]
     n, m = right.sum(axis=1), right.shape[1]
     key = {
-        "order": n * 0,
+        "": n * 0,
         "disagreement": -n * (m - n),
         "difference": -(LOG_PROB[against[0]] - LOG_PROB[against[1]]),
         "all wrong": n,
@@ -537,20 +536,25 @@ def test_orders_are_those_that_pandas_gives(sort, hidden, pair, against):
 
 
 def test_counts_follow_the_models_shown():
-    chosen = STATE.checked({"hidden": ["model 1", "model 3"], "query": "said"})
-    mask = STATE.mask(chosen)
-    right = RIGHT.loc[mask, ["model 0", "model 2"]].sum(axis=1)
+    LISTING.apply({"hidden": ["model 1", "model 3"], "query": "said"})
+    said = ITEMS.frame["text"].str.contains("said", case=False)
+    right = RIGHT.loc[said, ["model 0", "model 2"]].sum(axis=1)
     expected = {"all wrong": (right == 0).sum(), "only one right": (right == 1).sum()}
-    assert STATE.counts(chosen, mask) == expected | {"all right": (right == 2).sum()}
-    assert STATE.shown(STATE.checked({"hidden": LABELS})) == [0, 1, 2, 3], "with all hidden, all are shown"
+    assert LISTING.counts() == expected | {"all right": (right == 2).sum()}
+    LISTING.apply({"hidden": LABELS})
+    assert LISTING.shown() == [0, 1, 2, 3], "with all hidden, all are shown"
 
 
-def test_what_is_compared_in_order_of_difference():
+def test_which_two_models_are_compared():
     assert RIGHT.mean().sort_values(ascending=False).index.tolist()[:3] == ["model 3", "model 2", "model 1"]
-    assert STATE.two(STATE.checked({})) == (3, 2)
-    assert STATE.against(STATE.checked({})) == STATE.scattered(STATE.checked({})) == (3, 1)  # 2 gives scores
-    assert STATE.against(STATE.checked({"pair": ["model 3", "model 1"]})) == (3, 1)
-    assert STATE.against(STATE.checked({"pair": ["model 3", "model 1"], "against": LABELS[1:3]})) == (1, 2)
+    for state, two, scattered, subtracted in [
+        ({}, (3, 2), (3, 1), (3, 1)),  # model 2 gives scores
+        ({"where": cell("model 3", "model 1")}, (3, 1), (3, 1), (3, 1)),
+        ({"where": cell("model 3", "model 1"), "pair": LABELS[1:3]}, (3, 1), (3, 1), (1, 2)),
+        ({"where": "`model 0: correct`"}, (3, 2), (3, 1), (3, 1)),
+    ]:
+        LISTING.apply(state)
+        assert (LISTING.two(), LISTING.scattered(), LISTING.subtracted()) == (two, scattered, subtracted)
 
 
 @pytest.mark.parametrize(
@@ -565,9 +569,7 @@ def test_the_best_model_and_the_one_below_it_are_shown_first(n_right, best):
     for frame, n in zip(frames, n_right, strict=True):
         frame.loc[: n - 1, "prediction"] = ITEMS.frame["answer"][:n]
     widget = compare(ITEMS[:4], frames, None, resamples=20)
-    assert widget._view.shown()["selected"]["two"] == best
-    assert widget._view.shown()["against"] == best
-    assert widget.chosen["pair"] is None  # no cell is chosen: all items are listed
+    assert widget._view()["selected"]["two"] == widget._view()["subtracted"] == best
     widget.close()
 
 
@@ -575,45 +577,26 @@ def test_the_best_model_and_the_one_below_it_are_shown_first(n_right, best):
 
 
 @pytest.mark.parametrize(
-    ("chosen", "problem"),
+    ("state", "problem"),
     [
-        ({"pairs": None}, "no part 'pairs'"),
+        ({"pairs": None}, "no filter 'pairs'"),
         ({"pair": ["model 0", "gpt"]}, "no model 'gpt'"),
         ({"pair": ["model 0", "model 0"]}, "twice"),
-        ({"against": ["model 0"]}, "expected two models"),
+        ({"pair": ["model 0"]}, "expected two models"),
         ({"sort": "best"}, "no order 'best'"),
+        ({"column": "colour"}, "no column 'colour'"),
         ({"hidden": "model 0"}, "expected a list of models"),
-        ({"bins": {"colour": ["red"]}}, "no column 'colour'"),
-        ({"bins": {"target_class": ["is:Z"]}}, "no bin 'is:Z'"),
-        ({"bins": {"target_class": "is:PN"}}, "expected a list"),
-        ({"bins": ["target_class"]}, "expected lists of bins"),
-        ({"query": 3}, "expected text"),
+        ({"attention": "gpt"}, "no model 'gpt'"),
+        ({"where": "colour = red"}, "colour"),
         ({"query": "\ud800"}, "half a surrogate pair"),
-        (None, "expected a dict"),
+        ({"current": "sample/none"}, "not among those shown"),
     ],
 )
-def test_a_wrong_choice_is_refused(chosen, problem):
+def test_a_wrong_state_is_told_and_changes_nothing(widget, state, problem):
+    widget.state = {"where": cell(*LABELS[:2])}
+    before, n = widget.state, len(widget.selection)
     with pytest.raises(wb.DataError, match=problem):
-        STATE.checked(chosen)
-
-
-@pytest.mark.parametrize(
-    ("trait", "value", "problem"),
-    [
-        ("chosen", {"sort": "best"}, "no order 'best'"),
-        ("column", "colour", "no column 'colour'"),
-        ("current_id", "sample/none", "not among those listed"),
-    ],
-)
-def test_a_wrong_state_is_told_and_changes_nothing(widget, trait, value, problem):
-    widget.chosen = {"pair": LABELS[:2]}
-    before = widget.state_kwargs, widget.current_id, len(widget.selection)
-    with pytest.raises(wb.DataError, match=problem):
-        setattr(widget, trait, value)
-    assert (widget.state_kwargs, widget.current_id, len(widget.selection)) == before
-    assert widget.chosen == {name: before[0][name] for name in NOTHING}
-    if trait != "current_id":
-        (answer,) = ask(widget, type="choose", lane="choose", **{"chosen": {}, trait: value})
-        assert (answer["type"], answer["lane"]) == ("error", "choose")
-        assert problem in answer["message"]
-        assert (widget.state_kwargs, widget.current_id, len(widget.selection)) == before
+        widget.state = state
+    assert (widget.state, len(widget.selection)) == (before, n)
+    (answer,) = ask(widget, type="query", lane="query", state=state)
+    assert (answer["type"], answer["lane"], widget.state) == ("error", "query", before)

@@ -111,41 +111,6 @@ def test_choices_combine_and_go_one_by_one(explorer):
     assert explorer.state["where"] == "in_context = true and target_class in (PN, V)"
 
 
-def test_a_choice_and_a_typed_filter_are_one_state(explorer):
-    view = ask(explorer, target_class={"keys": ["is:CN"]})
-    assert (view["type"], view["n"], view["state"]["where"]) == ("view", 2, "target_class = CN")
-    explorer.filters = {"facets": {"in_context": [False, "no"]}}
-    assert explorer.state["where"] == "in_context = false"
-    assert drawn(explorer, "in_context")["keys"] == ["is:no"]
-    assert drawn(explorer, "target_class")["keys"] == []
-    assert [left for *_, left in rows(explorer, "target_class")] == [1, 1, 0, 0]
-    explorer.state = {"where": "not in_context and n_tokens >= 61 and n_tokens < 70"}
-    assert drawn(explorer, "in_context")["excluded"]
-    assert drawn(explorer, "n_tokens")["range"] == [61, 70 - 1]
-    assert explorer.browser is explorer
-
-
-@pytest.mark.parametrize(
-    ("choose", "part"),
-    [
-        ({"colour": {"keys": ["red"]}}, "no column 'colour' to filter by"),
-        ({"target_class": {"keys": ["is:Z"]}}, "no bin 'is:Z'"),
-        ({"target_class": ["is:CN"]}, "expected a dict or None"),
-        ({"n_tokens": {"range": [1]}}, "expected [lowest, highest]"),
-        ([], "expected a dict by column"),
-    ],
-)
-def test_what_goes_wrong_is_shown_and_changes_nothing(explorer, choose, part):
-    ask(explorer, target_class={"keys": ["is:CN"]})
-    before = explorer.state
-    explorer.sent.clear()
-    explorer._hear(explorer, {"type": "query", "choose": choose or [1], "lane": "query"}, [])
-    [answer] = explorer.sent
-    assert (answer["type"], answer["lane"]) == ("error", "query")
-    assert part in answer["message"]
-    assert explorer.state == before
-
-
 # -- columns that are missing, or tell nothing
 
 
@@ -164,12 +129,6 @@ def test_charts_without_their_column_say_so():
         "n_tokens": None,
     }
     assert "no column" in ask(made, direct_speech={"keys": ["is:yes"]})["message"]
-
-
-def test_no_items_at_all():
-    made = explore(clozes(), TABLE)
-    assert None not in charts(made).values()
-    assert "0 of 0 items" in made.to_html()
 
 
 # -- marks from the annotations
@@ -274,18 +233,6 @@ def test_a_bin_for_all_that_is_longer_says_so():
     assert chart["bins"][-1][1] == f"{chart['starts'][-1]} or more"
     assert chart["ends"][-1] is None
     assert f"≥ {chart['starts'][-1]}" in Page(explore(items, table).to_html()).text
-
-
-def test_a_typed_condition_is_part_of_the_one_state():
-    made = explore(clozes(*TEXTS), TABLE, where="n_tokens > 60 and target_class != V", sort="-n_tokens")
-    assert ids(made) == IDS[1:3]
-    assert words(made) == ["Passage length: 61 or more tokens", "target_class != V"]
-    assert [left for *_, left in rows(made, "target_class")] == [1, 1, 1, 1]
-    ask(made, target_class={"keys": ["is:PN"]})
-    assert (ids(made), made.state["where"]) == ([IDS[2]], "n_tokens > 60 and target_class = PN")
-    assert made.code.startswith("wb.explore(items, annotations, where=")
-    again = eval(made.code, {"wb": wb, "items": clozes(*TEXTS), "annotations": TABLE})  # noqa: S307
-    assert (ids(again), again.state) == (ids(made), made.state)
 
 
 def test_the_view_is_there_before_the_annotations(monkeypatch):

@@ -185,15 +185,6 @@ STRANGE = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("message", STRANGE)
-def test_strange_messages_are_told_and_change_nothing(make, message):
-    game = make()
-    hear(game, "answer", **message)
-    assert "error" in {each["type"] for each in game.sent}
-    assert game.judgments().empty
-    assert game.page is not None
-
-
 class Noticed:
     """A lock that tells when another thread comes to it."""
 

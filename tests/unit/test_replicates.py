@@ -234,11 +234,12 @@ def test_the_widget_and_its_pages_show_the_spread():
         for page in (widget.to_html(), widget._static(50_000)):
             assert several["spread"].iloc[0] in Page(page).text
         assert "sign-flip test by item, exact" in Page(widget.to_html()).text
-        rows = widget._view.overview()
+        widget._on_measure({})
+        rows = widget._overview()
         assert [row["spread"] for row in rows["models"]] == [several["spread"].iloc[0], ""]
-        assert [row["test"] for row in rows["pairs"]] == ["paired sign-flip test by item, exact"]
-        widget.chosen = {**widget.chosen, "pair": ["made", "other"], "outcome": "any"}
-        json.dumps(widget._view.shown())
+        assert rows["pairs"][0][1]["test"] == "paired sign-flip test by item, exact"
+        widget.state = {"pair": ["made", "other"]}
+        json.dumps(widget._view())
     finally:
         widget.close()
 

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from workbench.analysis.binning import Bin
+from workbench.analysis.binning import Bin, Binning
 from workbench.analysis.proportions import holm, wilson
 from workbench.evaluation import comparability
 from workbench.evaluation.bootstrap import Drawing, Floats, Ints, Mask
@@ -297,7 +297,11 @@ class Comparison(AlignedPredictions):
 
     def bins(self, column: str) -> list[Bin]:
         """Return the values or ranges of a column, DataError if there is none; every item is in just one."""
-        return self._slices.bins(column)
+        return self.binning(column).bins
+
+    def binning(self, column: str) -> Binning:
+        """Return a column with its bins and their filters, DataError if there is none."""
+        return self._slices.binning(column)
 
     def slices(self, column: str, mask: Mask | None = None) -> pd.DataFrame:
         """Return the models' accuracies on the items, those of `mask` (n,) only, of each bin of a column.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 
-from workbench.analysis.binning import Bin, binning
+from workbench.analysis.binning import Bin, Binning, binning
 from workbench.analysis.histograms import Bins, quantile_bins
 from workbench.evaluation.reading import ModelPredictions, coalesced
 from workbench.items.items import Items, in_item_order
@@ -43,7 +44,7 @@ class Slices:
     ) -> None:
         frame = items.frame
         self._makers: dict[str, Callable[[], pd.Series[Any]]] = {}
-        self._bins: dict[str, list[Bin]] = {}
+        self._cuts: dict[str, Binning] = {}
         if annotations is not None:
             table: Any = in_item_order(annotations, frame["item_id"])
             names = [str(name) for name in table.columns if name not in _NO_SLICE]
@@ -67,7 +68,7 @@ class Slices:
     @cached_property
     def names(self) -> list[str]:
         """Columns with at least two bins."""
-        return [name for name in self._makers if len(self._cut(name)) > 1]
+        return [name for name in self._makers if len(self._cut(name).bins) > 1]
 
     @cached_property
     def frame(self) -> pd.DataFrame:
@@ -76,18 +77,18 @@ class Slices:
             {name: make().to_numpy(dtype=object) for name, make in self._makers.items()}
         ).infer_objects()
 
-    def bins(self, name: str) -> list[Bin]:
-        """Return the bins of a column; every item is in just one."""
+    def binning(self, name: str) -> Binning:
+        """Return a column cut into bins; every item is in just one."""
         if name not in self._makers:
             raise DataError(
                 f"there is no column {name!r} to slice by", remedy=f"there are {', '.join(self.names)}"
             )
         return self._cut(name)
 
-    def _cut(self, name: str) -> list[Bin]:
-        if name not in self._bins:
-            self._bins[name] = bins_of(name, self._makers[name]())
-        return self._bins[name]
+    def _cut(self, name: str) -> Binning:
+        if name not in self._cuts:
+            self._cuts[name] = _binning(name, self._makers[name](), None)
+        return self._cuts[name]
 
 
 def _coalesced(name: str, known: pa.Array, models: Sequence[ModelPredictions], rows: Any) -> pd.Series[Any]:
@@ -120,7 +121,10 @@ def bins_of(name: str, values: pd.Series[Any], cuts: int | Sequence[float] | Non
 
     `cuts` is into how many ranges numbers are cut, or where.
     """
+    return _binning(name, values, cuts).bins
 
+
+def _binning(name: str, values: pd.Series[Any], cuts: int | Sequence[float] | None) -> Binning:
     def cut(numbers: npt.NDArray[np.float64]) -> Bins | None:
         if cuts is not None and not isinstance(cuts, int):
             return Bins(np.array([-np.inf, *sorted(cuts), np.inf]), np.nan)
@@ -129,4 +133,4 @@ def bins_of(name: str, values: pd.Series[Any], cuts: int | Sequence[float] | Non
         return quantile_bins(numbers, cuts or 5)
 
     binned = binning(name, values, cut=cut, limit=MOST)
-    return [] if binned.kind == "labels" else [b for b in binned.bins if len(b.rows)]
+    return replace(binned, bins=[] if binned.kind == "labels" else [b for b in binned.bins if len(b.rows)])

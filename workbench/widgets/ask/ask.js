@@ -102,7 +102,7 @@ function render({ model, el }) {
   const status = h("span", { class: "wa-status", role: "status", "aria-live": "polite" });
   const changed = h("span", { class: "wa-changed", role: "status", "aria-live": "polite" });
   const read = h("div", { class: "wa-read", role: "group", "aria-label": "What the models get" });
-  const { node: alarm, complain } = alarmOf("wa-alarm");
+  const { node: alarm, complain } = alarmOf();
   const legend = h("div", { class: "wa-legend" });
   const cards = h("div", { class: "wa-cards" });
   const empty = h("div", { class: "wa-empty" }, h("p", {}, "What does a model predict for my passage, and how much of that comes from the target sentence alone?"),
@@ -111,7 +111,7 @@ function render({ model, el }) {
       word.value = choices.value = "";
       go(true);
       text.focus({ preventScroll: true });
-    } }, "Try an example"), h("p", { class: "wa-soft" }, "The models are asked when you pause typing; Ctrl+Enter asks at once."));
+    } }, "Try an example"), h("p", { class: "wb-hint" }, "The models are asked when you pause typing; Ctrl+Enter asks at once."));
   const results = h("div", { class: "wa-results", tabindex: 0, role: "region", "aria-label": "Answers" }, legend, cards, empty);
   const list = h("ol", { class: "wa-list" });
   const aside = h("div", { class: "wa-history", role: "region", "aria-label": "History" }, h("div", { class: "wa-title" }, "History"), list);
@@ -132,8 +132,7 @@ function render({ model, el }) {
     root.classList.toggle("wa-pairs", on);
   }
   function onKey(e) {
-    // a plain key is for the widget alone: outside, "d d" deletes the cell
-    if (!e.ctrlKey && !e.metaKey && !e.altKey) e.stopPropagation();
+    plainKey(e);
     if (e.key !== "Enter") return;
     if (e.ctrlKey || e.metaKey || e.target.matches("input")) { // Ctrl+Enter outside runs the cell
       if (e.target.matches("button")) return void e.stopPropagation();
@@ -160,7 +159,7 @@ function render({ model, el }) {
       const differs = node.querySelector(".wa-differs");
       if (differs && differs.offsetTop < node.offsetTop + node.scrollTop) node.scrollTop = differs.offsetTop - node.offsetTop - 22;
     }
-    if (!read.children.length) read.append(h("div", { class: "wa-soft" }, "The passage as the models see it: the target sentence in bold, the target marked."));
+    if (!read.children.length) read.append(h("div", { class: "wb-hint" }, "The passage as the models see it: the target sentence in bold, the target marked."));
   }
 
   // ---- one card a model: its frame is made once
@@ -171,8 +170,8 @@ function render({ model, el }) {
   }
   function lines(cell) {
     if (cell.error) return [h("div", { class: "wa-error", title: cell.error }, cell.error)];
-    return [cell.p && h("div", {}, h("span", { class: "wa-p" }, cell.p), h("span", { class: "wa-soft" }, cell.unit)),
-      h("div", { class: "wa-told" }, cell.rank), cell.ln && h("div", { class: "wa-soft", title: "natural logarithm of the probability of the word" }, cell.ln)];
+    return [cell.p && h("div", {}, h("span", { class: "wa-p" }, cell.p), h("span", { class: "wb-hint" }, cell.unit)),
+      h("div", { class: "wa-told" }, cell.rank), cell.ln && h("div", { class: "wb-hint", title: "natural logarithm of the probability of the word" }, cell.ln)];
   }
   const ratio = (what, found) => h("span", { class: "wa-gain" }, ...(found.nats ? [`${what} in ln p: ${found.nats}, ${found.factor}`] : []));
   const letter = (side) => h("b", { class: "wa-letter" }, side);
@@ -202,7 +201,7 @@ function render({ model, el }) {
     card.body.replaceChildren(h("div", { class: "wa-two wa-heads" }, ...VERSIONS.map((version) => h("div", { title: view.heads[version] }, view.heads[version]))),
       ...sides.filter((side) => side.word !== null || side.cells.some((cell) => cell.error)).flatMap((side) => [
         h("div", { class: "wa-asked" }, h("span", { title: side.word ?? "" }, pair && letter(side.side), side.word ?? ""), ratio("gain", side.gain),
-          h("span", { class: "wa-soft" }, side.single ? "(one sentence)" : "")),
+          h("span", { class: "wb-hint" }, side.single ? "(one sentence)" : "")),
         h("div", { class: "wa-two wa-numbers" }, ...side.cells.map((cell) => h("div", {}, ...lines(cell))))]),
       ...(between ? [h("div", { class: "wa-two wa-between" }, ...VERSIONS.map((version) => h("div", {}, ratio("A over B", between[version]))))] : []),
       ...sides.flatMap((side) => [
@@ -264,7 +263,7 @@ function render({ model, el }) {
       class: "wa-past", type: "button", "data-number": row.number, title: "Back to this passage", onclick: goes("back", row),
     }, h("span", { class: "wa-past-head" }, h("b", {}, row.word || "no word"), h("span", {}, row.pairs ? "pair " : "", row.candidates ? `${row.candidates} candidates ` : "", row.time)), h("span", { class: "wa-past-text" }, row.text)),
     h("button", { class: "wa-again", type: "button", title: "Ask the models again, whatever they have answered", "aria-label": `Ask question ${row.number} again`, onclick: goes("again", row) }, "↻"))).reverse());
-    if (!s.history.length) list.replaceChildren(h("li", { class: "wa-soft" }, "A passage is kept here once all models have answered and you pause."));
+    if (!s.history.length) list.replaceChildren(h("li", { class: "wb-hint" }, "A passage is kept here once all models have answered and you pause."));
     if (atTop) list.scrollTop = 0;
     if (focused) list.querySelector(`[data-number="${focused}"]`)?.focus({ preventScroll: true });
   }

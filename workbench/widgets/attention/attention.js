@@ -27,7 +27,7 @@ function render({ model, el }) {
     figure.value = "";
     if (kind) ask("figure", { type: "figure", kind });
   } }, h("option", { value: "" }, "Save figure"), ...FIGURES.map((kind) => h("option", { value: kind }, kind)));
-  const { node: alarm, complain } = alarmOf("wt-alarm");
+  const { node: alarm, complain } = alarmOf();
   const view = h("div", { class: "wt-passage", role: "region", tabindex: 0, "aria-label": "Passage" });
   const side = h("div", { class: "wt-side", role: "region", tabindex: 0, "aria-label": "Strongest parts" });
   const root = h("div", { class: "wt-attention", onkeydown: (e) => onKey(e) },
@@ -38,7 +38,8 @@ function render({ model, el }) {
   root.style.setProperty("--wt-height", `${model.get("height")}px`);
   root.style.setProperty("--wt-deepest", `${DEEPEST}%`);
   el.append(root);
-  const { ask, answered, busy, heard: rest, end } = lineTo(model, root, complain);
+  const kernel = lineTo(model, root, complain);
+  const { ask, answered, busy } = kernel;
 
   // ---- what is shown
   function show(what) { ask("show", { type: "show", index: s.index, ...what }); }
@@ -66,7 +67,7 @@ function render({ model, el }) {
     if (s.passage) drawPassage();
     drawSide();
     press(reveal, s.shown);
-    if (focused) view.querySelector(".wt-blank")?.focus({ preventScroll: true });
+    if (focused) view.querySelector(".wb-blank")?.focus({ preventScroll: true });
     model.set("reveal", s.shown);
     model.save_changes();
   }
@@ -102,7 +103,7 @@ function render({ model, el }) {
   function drawPassage() {
     const p = s.passage;
     if (!p) {
-      fill(view, h("div", { class: "wt-empty" }, s.n ? "No item to show." : "There are no items here."));
+      fill(view, h("div", { class: "wb-empty" }, s.n ? "No item to show." : "There are no items here."));
       return;
     }
     const all = [...p.context, ...p.query];
@@ -114,7 +115,7 @@ function render({ model, el }) {
         if (!all[at + 1]?.[1].includes("w")) marks.push("end");
       }
       const node = kinds.includes("b")
-        ? h("button", { class: "wt-blank", type: "button", title: "space shows or hides the answer", "aria-label": s.shown ? `Answer: ${p.answer ?? "unknown"}` : "Hidden answer; press space to show it", onclick: () => flip() }, s.shown ? p.answer ?? "?" : "\u00a0")
+        ? h("button", { class: "wb-blank", type: "button", title: "space shows or hides the answer", "aria-label": s.shown ? `Answer: ${p.answer ?? "unknown"}` : "Hidden answer; press space to show it", onclick: () => flip() }, s.shown ? p.answer ?? "?" : "\u00a0")
         : marks.length || weight !== null ? h("span", {}, text) : null;
       if (!node) return text;
       for (const mark of marks) if (mark !== "b") node.classList.add(`wt-${mark}`);
@@ -131,10 +132,10 @@ function render({ model, el }) {
     view.dataset.id = p.id;
     fill(view,
       h("div", { class: "wt-meta" }, h("b", {}, p.id), ...p.kind.map((kind) => h("bdi", {}, kind))),
-      p.context.length > 0 && h("div", { class: "wt-context", dir: "auto" }, ...words(p.context, 0)),
-      h("div", { class: "wt-target" }, h("div", { class: "wt-query", dir: "auto" }, ...words(p.query, p.context.length)),
-        p.candidates && h("ul", { class: "wt-candidates", "aria-label": "Candidates" }, ...p.candidates.map((word) => h("li", {
-          class: [word === right && "wt-right", s.shown && word === p.prediction && "wt-chosen"].filter(Boolean).join(" "),
+      p.context.length > 0 && h("div", { class: "wb-context", dir: "auto" }, ...words(p.context, 0)),
+      h("div", { class: "wb-target" }, h("div", { class: "wb-query", dir: "auto" }, ...words(p.query, p.context.length)),
+        p.candidates && h("ul", { class: "wb-candidates", "aria-label": "Candidates" }, ...p.candidates.map((word) => h("li", {
+          class: [word === right && "wb-right", s.shown && word === p.prediction && "wt-chosen"].filter(Boolean).join(" "),
         }, word)))));
     view.scrollTop = scroll;
   }
@@ -157,9 +158,9 @@ function render({ model, el }) {
         s.shown && h("div", { class: "wt-key" }, h("span", { class: "wt-m" }, "answer"), h("span", { class: "wt-p" }, "prediction"))),
       s.shown ? h("div", { class: "wt-facts" }, h("div", {}, "answer ", h("b", {}, h("bdi", {}, p.answer ?? "?"))),
         h("div", {}, "prediction ", h("b", {}, h("bdi", {}, p.prediction || DASH)), verdict && ` (${verdict})`))
-        : h("div", { class: "wt-facts wt-soft" }, "Answer and prediction are hidden (space shows them)."),
+        : h("div", { class: "wt-facts wb-hint" }, "Answer and prediction are hidden (space shows them)."),
       h("div", { class: "wt-head" }, p.parts.length ? `strongest of ${number(p.n)} parts` : "no part of the text has a weight"), h("ol", { class: "wt-parts" }, ...bars),
-      p.parts.length > 0 && h("div", { class: "wt-soft" }, `sum of all ${short(p.sum)}`));
+      p.parts.length > 0 && h("div", { class: "wb-hint" }, `sum of all ${short(p.sum)}`));
   }
   function reach(at) {
     const node = view.querySelector(`[data-at="${at}"]`);
@@ -177,9 +178,7 @@ function render({ model, el }) {
 
   // ---- keys
   function onKey(e) {
-    // a plain key is for the widget alone: outside, "d d" deletes the cell
-    if (!e.ctrlKey && !e.metaKey && !e.altKey) e.stopPropagation();
-    if (/^(INPUT|SELECT)$/.test(e.target.tagName) || e.ctrlKey || e.metaKey || e.altKey) return;
+    if (!plainKey(e) || /^(INPUT|SELECT)$/.test(e.target.tagName)) return;
     if (e.target.tagName === "BUTTON" && (e.key === " " || e.key === "Enter")) return; // it is pressed
     const scrolls = e.target === view || e.target === side; // arrows scroll there
     const acts = {
@@ -203,12 +202,11 @@ function render({ model, el }) {
       draw();
       root.dataset.row = s.row;
       root.dataset.item = m.passage?.id ?? "";
+      view.dataset.place = s.index;
     },
     file(m, buffers) {
       answered(m.lane);
-      const link = h("a", { href: URL.createObjectURL(new Blob([buffers[0]])), download: m.name });
-      link.click();
-      setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+      download(m.name, buffers[0]);
     },
     error(m) {
       if (m.lane) answered(m.lane);
@@ -221,23 +219,16 @@ function render({ model, el }) {
       complain(m.message);
     },
   };
-  const listen = (message, buffers) => {
-    rest();
-    if (alarm.textContent === SILENCE) complain("");
-    heard[message.type]?.(message, buffers);
-    if (message.type === "view") view.dataset.place = s.index;
-  };
   const changed = () => {
     s.shown = model.get("reveal");
     if (s.passage) draw();
   };
-  model.on("msg:custom", listen);
+  const end = listenTo(model, kernel, complain, heard);
   model.on("change:reveal", changed);
   model.on("change:scale", changed);
   ask("show", { type: "open" });
   return () => {
     end();
-    model.off("msg:custom", listen);
     model.off("change:reveal", changed);
     model.off("change:scale", changed);
   };

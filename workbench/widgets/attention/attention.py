@@ -21,7 +21,7 @@ from workbench.items.tokens import tokens
 from workbench.models.attention import ALL, Attention
 from workbench.runs.predictions import not_a_number
 from workbench.storage.errors import DataError
-from workbench.widgets.shared.passages import BLANK_MARK, check_items, text_and_spans
+from workbench.widgets.shared.passages import BLANK_MARK, check_items
 from workbench.widgets.shared.widget import HEAD, Widget, closed_on_error, read_assets, render
 
 Attend = Callable[[Items], list[Attention]]
@@ -283,7 +283,7 @@ def strongest(
     """
     order = [place for place in np.argsort(-weights, kind="stable")[:_MOST] if weights[place] > 0]
     bounds = [item.sentences[-1], item.answer_span]
-    text, (sentence, blank, *placed) = text_and_spans(item, bounds + [shown.spans[place] for place in order])
+    text, (sentence, blank, *placed) = item.readable(bounds + [shown.spans[place] for place in order])
     first = min(sentence[0], blank[0])
     starts = [*np.cumsum([0, *context])[:-1], *(first + np.cumsum([0, *query])[:-1])]
     rows = []

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, cast
 
-import numpy as np
 import pandas as pd
 import traitlets
 
@@ -15,10 +14,8 @@ from workbench.analysis.mentions import mentions
 from workbench.analysis.speech import speech
 from workbench.items import notes as remarks
 from workbench.items.items import Item, Items, Span
-from workbench.items.pieces import weighted_pieces
 from workbench.items.query import all_of
 from workbench.items.schema import objects
-from workbench.items.tokens import tokens
 from workbench.render.labels import label
 from workbench.storage.errors import DataError
 from workbench.storage.files import atomic_path
@@ -30,7 +27,6 @@ from workbench.widgets.browser.listing import (
     known_columns,
     table_cells,
     table_columns,
-    view_code,
 )
 from workbench.widgets.shared.annotating import AUTO, Annotating, annotations_at_hand
 from workbench.widgets.shared.list_widget import ListWidget, state_part
@@ -41,6 +37,7 @@ from workbench.widgets.shared.passages import (
     check_items,
     marks,
     outcomes,
+    passage_parts,
     prediction_cells,
     predictions_table,
     snippet,
@@ -49,8 +46,11 @@ from workbench.widgets.shared.passages import (
 from workbench.widgets.shared.search import item_hits
 from workbench.widgets.shared.widget import HEAD, closed_on_error, read_assets, render
 
-_FIRST_ROWS = 28
 _TABLE_ROWS = 5  # of a static page, in place of one passage
+SCRIPTS = (
+    "shared/page.js", "shared/list.js", "shared/filters.js", "shared/passage.js", "browser/panels.js",
+    "browser/listing.js",
+)  # fmt: skip
 _AUTOMATIC = f'annotations="{AUTO}"'
 _VIEW: dict[str, Any] = {"table": False, "reveal": False, "attention": ""}
 _FILTERS = ("query", "field", "regex", "where", "sort")
@@ -89,9 +89,9 @@ class Browser(ListWidget):
         The model whose attention is shown in the passage, where predictions have it; none by default.
     """
 
-    _verb = "browse"  # of the line of Python that builds the view again
-    _esm = read_assets("shared/page.js", "browser/panels.js", "browser/listing.js", "browser/browser.js")
-    _css = read_assets("browser/browser.css")
+    _verb = "browse"
+    _esm = read_assets(*SCRIPTS, "browser/browser.js")
+    _css = read_assets("shared/list.css", "browser/browser.css")
     height = traitlets.Int(620, min=240).tag(sync=True)
 
     @closed_on_error
@@ -291,10 +291,6 @@ class Browser(ListWidget):
         name = f"items.{message['kind']}"
         self.send({"type": "file", "name": name}, [encoded(self.to_frame(), message["kind"])])
 
-    def _on_ask(self, message: Mapping[str, Any]) -> None:
-        self._asked.put(self._items[self._listing.place(message["id"])])
-        self.send({"type": "asked", "id": message["id"]})
-
     def _on_tags(self, message: Mapping[str, Any]) -> None:
         self._mark(message["id"], tags=message["tags"])
 
@@ -326,35 +322,21 @@ class Browser(ListWidget):
         return {"type": "annotating", **self._annotating.describe()}
 
     def _view(self) -> dict[str, Any]:
-        """Return the view as the page draws it: no more than the rows in sight and one passage."""
         listing = self._listing
-        index = listing.index(self.current_id)
-        start = max(0, index - _FIRST_ROWS // 2)
         self._shown_columns = self._columns_shown()
-        return {
-            "type": "view", "version": listing.version, "n": len(listing.rows), "total": len(self._items),
-            "state": self.state, "words": listing.words(), "facets": self._facets(), "labels": self._labels,
+        return super()._view() | {
+            "facets": self._facets(), "labels": self._labels,
             "columns": self._shown_columns, "names": {name: label(name) for name in listing.sortable},
-            "titles": {name: column_title(name) for name in known_columns(listing)}, "code": self.code,
+            "titles": {name: column_title(name) for name in known_columns(listing)},
             "asks": self._asked is not None,
             "annotating": None if self._annotated else self._annotating.describe(),
-            "index": index, "start": start, "rows": self._rows(start, start + _FIRST_ROWS),
-            "passage": self._passage(int(listing.rows[index])) if index >= 0 else None,
         }  # fmt: skip
 
     def _facets(self) -> dict[str, Any]:
         return {name: self._listing.describe(name) for name in self._listing.facets}
 
-    @property
-    def code(self) -> str:
-        """The line of Python that builds the view again."""
-        state = dict(self.state)
-        if self._listing.index(state["current"]) <= 0:
-            state["current"] = ""
-        return view_code(self._verb, self._arguments, state, STATE_OF_BROWSER)
-
-    def _rows(self, start: int, end: int) -> list[dict[str, Any]]:
-        return [self._row(int(row)) for row in self._listing.rows[start : max(start, end)]]
+    def _empty(self) -> dict[str, Any]:
+        return STATE_OF_BROWSER
 
     def _row(self, row: int) -> dict[str, Any]:
         item = self._items[row]
@@ -387,23 +369,15 @@ class Browser(ListWidget):
             "h": item_hits(item, self.state),
         }
         weights = self._weights.get(item.item_id, {})
-        chosen = weights.get(self.attention)
-        cut = tokens(item).spans if chosen is not None else ()
-        if chosen is None or len(chosen) != len(cut):  # of other tokens: they fit nowhere
-            cut, chosen = (), ()
-        values = np.nan_to_num(np.asarray(chosen, dtype=float), posinf=0.0).clip(0).tolist()
-        parts = weighted_pieces(item, spans, cut, values)
-        context, query = ([piece[:2] for piece in part] for part in parts)
         note = self._note(item.item_id)
         kind = [item.variant, item.word_class if item.word_class != item.variant else None]
         return {
             "id": item.item_id, "source": item.book_id, "kind": [k for k in kind if k],
-            "context": context, "query": query, "answer": item.answer, "candidates": item.candidates,
+            "answer": item.answer, "candidates": item.candidates,
             "tags": list(note.tags), "note": note.note,
             "columns": [[str(name), cell_text(value)] for name, value in self._columns.iloc[row].items()],
             "predictions": self._predictions.get(item.item_id, []),
-            "attention": list(weights),
-            "weights": [[piece[2] for piece in part] for part in parts] if cut else None,
+            "attention": list(weights), **passage_parts(item, spans, weights.get(self.attention)),
         }  # fmt: skip
 
     def _spans(self, name: str, row: int, find: Callable[[Item], list[Span]]) -> list[Span]:

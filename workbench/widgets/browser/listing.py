@@ -1,11 +1,9 @@
-"""What is listed, as other forms have it: cells of a table, files, the line of Python that lists it again."""
+"""What is listed, as other forms have it: cells of a table, files."""
 
 from __future__ import annotations
 
 import io
-import json
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
@@ -82,14 +80,3 @@ def encoded(frame: pd.DataFrame, kind: str, *, formulas: Formulas = "keep") -> b
     else:
         frame.assign(meta=frame["meta"].map(json_cell)).to_parquet(out, index=False)
     return out.getvalue()
-
-
-def view_code(verb: str, arguments: Sequence[str], state: Mapping[str, Any], empty: Mapping[str, Any]) -> str:
-    """Return the line of Python that builds a view again: ``wb.browse(items, where="n_tokens > 60")``."""
-    changed = {name: value for name, value in state.items() if value != empty[name]}
-    parts = [f"{name}={_literal(value)}" for name, value in changed.items()]
-    return f"wb.{verb}({', '.join([*arguments, *parts])})"
-
-
-def _literal(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)

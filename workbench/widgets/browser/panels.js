@@ -182,7 +182,7 @@ function panelsOf(c) {
 
   // ---- tags, note, files, help
   function tags() {
-    const ranges = c.pickedRanges();
+    const ranges = c.ranges();
     if (!s.passage && !ranges.length) return;
     const many = ranges.length > 0;
     const box = h("input", {

@@ -1,248 +1,250 @@
-/* All data stays in the kernel: the models' measures, the rows in view and one passage travel. */
+/* Models side by side. All data stays in the kernel: the models' measures, the rows in view and one passage travel.
+   Text from the data reaches the page through textContent alone, never as HTML. */
+
+const ROW = 44; // height of a list row in px, as in the style sheet
+const EXAMPLE = "target_class = CN and mention_distance > 40 and not direct_speech";
+const HINT = "Click a cell of the matrix or a group of bars to filter; Esc removes the filter.";
+const SORTS = [
+  ["", "original order"], ["disagreement", "most disagreement first"], ["difference", "difference in ln p"],
+  ["all wrong", "all wrong first"], ["only one right", "only one right first"], ["all right", "all right first"],
+];
+const KEYS = [
+  ["j, ↓ / k, ↑", "next / previous item"], ["Page Down / Page Up", "ten items on / back"], ["Home / End", "first / last item"],
+  ["/", "search"], ["f", "type a filter"], ["← ↑ → ↓ in the matrix", "another pair of models"], ["Enter, space", "choose the cell, group or outcome"],
+  ["Esc", "close what is open; then remove the last filter"], ["?", "this help"],
+];
+
+/** The button with a question mark, and the keys that it shows below itself. */
+function keysHelp() {
+  const button = h("button", { class: "wb-button wc-ask-keys", type: "button", "aria-label": "Keys", "aria-expanded": "false", title: "Keys (?)", onclick: () => open(panel.hidden) }, "?");
+  const panel = h("div", { class: "wc-keys", role: "dialog", "aria-label": "Keys", hidden: true },
+    h("b", {}, "Keys"), h("dl", {}, ...KEYS.map(([key, what]) => h("div", {}, h("dt", {}, h("kbd", {}, key)), h("dd", {}, what)))));
+  let before = null;
+  function open(on) {
+    if (on) before = document.activeElement;
+    panel.hidden = !on;
+    button.setAttribute("aria-expanded", String(on));
+    if (on) button.focus({ preventScroll: true });
+    else before?.focus?.({ preventScroll: true });
+  }
+  return { node: h("span", { class: "wc-keys-anchor" }, button, panel), panel, open };
+}
+
+/** The list with its order, its search, and a mark a model in each row. */
+function markedList(c) {
+  const { s } = c;
+  const sort = h("select", { class: "wb-sort", "aria-label": "Sort by", onchange: () => c.change({ sort: sort.value }) });
+  const two = ["of", "minus that of"].map((label, place) => h("select", { class: "wc-against", "aria-label": `ln p ${label}`, onchange: () => subtract(place) }));
+  const minus = h("span", { class: "wc-minus", hidden: true }, two[0], MINUS, two[1]);
+  const heads = h("div", { class: "wc-heads" });
+  let wide = 34; // of a model's column, in px
+  const { list } = itemList(c, {
+    height: () => ROW, row, classes: (i) => ({ selected: i === s.index }),
+    click(i) {
+      c.select(i);
+      list.focus({ preventScroll: true });
+    },
+  });
+  const node = h("div", { class: "wc-items" }, h("div", { class: "wc-bar-head" }, h("label", {}, "Sort ", sort), minus, c.filters.search), heads, list);
+
+  function subtract(place) {
+    const pair = two.map((select) => select.value);
+    const before = s.subtracted ?? [0, 1];
+    if (pair[0] === pair[1]) pair[1 - place] = s.models[before[place]].label; // the other one gives way
+    c.change({ pair });
+  }
+  function build() {
+    for (const select of two) select.replaceChildren(...s.models.map((m) => h("option", { value: m.label }, calm(`${m.key} ${m.label}`))));
+  }
+  function draw() {
+    sort.replaceChildren(...SORTS.filter(([value]) => value !== "difference" || s.models.length > 1)
+      .map(([value, label]) => h("option", { value }, value in s.counts ? `${label} (${number(s.counts[value])})` : label)));
+    sort.value = s.state.sort;
+    minus.hidden = s.state.sort !== "difference";
+    s.subtracted?.forEach((k, i) => { two[i].value = s.models[k].label; });
+    const dense = s.shown.length > 12;
+    wide = s.shown.length <= 6 ? 34 : dense ? 18 : 26;
+    node.style.setProperty("--wc-mark", `${wide}px`);
+    node.parentElement.style.setProperty("--wc-marks", `${s.shown.length * wide}px`);
+    node.classList.toggle("wc-dense", dense);
+    heads.replaceChildren(h("span", { class: "wc-marks" }, ...s.shown.map((k) => chip(s.models[k]))),
+      h("span", { class: "wb-hint", title: "filled: the model is right; number: its rank of the answer, with = where words tie; ○: a rank from 100 in narrow columns, or none known; case is ignored" }, `filled: right (case ignored); number: rank, = tied${dense ? " (○ from 100)" : ""}`));
+    list.dataset.sorted = [s.state.sort, s.state.sort === "difference" && s.subtracted?.map((k) => s.models[k].key).join("")].filter(Boolean).join(" ");
+    c.showList();
+  }
+  function fitting(before, rest) { // so much of the text before that two lines show what stands out
+    const room = Math.max(24, Math.floor((list.clientWidth - s.shown.length * wide - 30) / 7.2) * 2 - Math.min(rest.length, 40));
+    if (before.length <= room) return before;
+    const part = before.slice(-room);
+    return `…${part.slice(part.indexOf(" ") + 1)}`;
+  }
+  function row({ id, text: [before, inside, after], hit, marks }) {
+    const models = s.shown.map((k) => s.models[k]);
+    const right = models.filter((_, j) => marks[j][0]).map((m) => m.key).join(", ") || "none";
+    return {
+      label: `${id}: right ${right}. ${before}${inside}${after}`,
+      content: [
+        h("span", { class: "wc-marks" }, ...marks.map(([correct, text, about], j) => {
+          const m = models[j];
+          const mark = h("span", { class: correct ? `wc-mark wc-right wc-lap${m.lap % 3}` : "wc-mark", title: `${m.key} ${m.label}: ${correct ? "right" : "wrong"}${about && `, ${about}`}` }, text);
+          if (correct) mark.style.setProperty("--wc-colour", m.colour);
+          return mark;
+        })),
+        h("span", { class: "wb-snippet", dir: "auto" }, fitting(before, inside + after), h(hit ? "mark" : "b", {}, inside), after),
+      ],
+    };
+  }
+  return { node, build, draw };
+}
+
+/** The passage, and what each model expected in its blank. */
+function answersPane(c) {
+  const { s } = c;
+  const node = h("div", { class: "wb-passage", role: "region", tabindex: 0, "aria-label": "Passage" });
+
+  function card({ k, words, scores, correct, prediction, text }) {
+    const m = s.models[k];
+    const bars = words.map(([word, length, inside, answer, value]) => {
+      const bar = h("i", {});
+      bar.style.width = `${Math.max(0.5, 100 * length)}%`;
+      return h("li", { class: `${inside ? "wc-inside" : "wc-outside"}${answer ? " wc-answer" : ""}`, title: `${word}: ${scores ? "score " : ""}${value}; ${inside ? "in the passage" : "not in the passage"}` },
+        h("bdi", {}, word), h("span", {}, bar), h("em", {}, value));
+    });
+    return h("section", { class: `wc-card${correct ? " wc-hit" : ""}`, "aria-label": `${m.key}, ${m.label}: ${correct ? "right" : "wrong"}` },
+      h("header", {}, chip(m), named(m), h("span", { class: "wc-verdict", title: "compared with the answer; case is ignored" }, correct ? "right" : "wrong")),
+      h("div", { class: "wc-rank" }, text), !words.length && h("p", {}, "Prediction: ", h("b", {}, h("bdi", {}, prediction ?? DASH))), h("ol", {}, ...bars),
+      scores && h("small", {}, "scores, not probabilities"));
+  }
+  function draw() {
+    const p = s.passage;
+    if (!p) {
+      node.replaceChildren(h("div", { class: "wb-empty" }, "No item selected."));
+      return;
+    }
+    const most = strongest(p);
+    const pieces = (part, weights) => passagePieces(part, weights, most, true, (text) => h("b", { class: "wc-target", title: "the target" }, text || (p.answer ?? "?")));
+    const letter = (name) => `${s.models.find((m) => m.label === name).key} ${name}`;
+    const focused = document.activeElement?.matches(".wb-look") && node.contains(document.activeElement);
+    const scroll = node.dataset.id === p.id ? node.scrollTop : 0;
+    node.dataset.id = p.id;
+    fill(node,
+      h("div", { class: "wb-meta" }, h("b", {}, p.id), ...p.kind.map((kind) => h("bdi", {}, kind)), h("span", {}, `${p.models.filter((m) => m.correct).length} of ${p.models.length} right`),
+        p.attention.length > 0 && h("label", {}, "attention of ", attentionChoice(c, p, letter)), askAbout(c, p)),
+      h("p", { class: "wc-text", dir: "auto" }, ...pieces(p.context, p.weights?.[0]), p.context.length > 0 && " ", h("span", { class: "wc-query" }, ...pieces(p.query, p.weights?.[1]))),
+      p.candidates && h("div", { class: "wc-facts" }, "Candidates: ", h("bdi", {}, p.candidates.join(", "))),
+      p.models.some((m) => m.words.length) && h("div", { class: "wc-legend" }, h("i", { class: "wc-inside" }), "in the passage", h("i", { class: "wc-outside" }), "not in it", h("i", { class: "wc-answer" }), "the answer", p.scale && h("span", {}, `scale of probabilities: ${p.scale}`)),
+      h("div", { class: "wc-cards" }, ...p.models.map(card)),
+      p.facts.length > 0 && h("dl", { class: "wc-facts" }, ...p.facts.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value || DASH)))));
+    node.scrollTop = scroll;
+    if (focused) node.querySelector(".wb-look")?.focus({ preventScroll: true });
+  }
+  return { node, draw };
+}
 
 function render({ model, el }) {
-  const c = {
-    models: [], measures: [], pairs: null, warnings: [], total: 0, note: "", chosen: model.get("chosen"), column: "", columns: [], labels: {},
-    slices: [], sliced: 0, shown: [], against: null, selected: null, outcome: "", typed: "", counts: {}, pair: null, version: -1, n: 0, index: -1, rows: new Map(), asked: null, passage: null, asks: false, code: "",
-    choose, ask: (...request) => ask(...request),
+  const s = {
+    state: { where: "", query: "", hidden: [] }, models: [], measures: [], pairs: null, warnings: [], total: 0, note: "", words: [], cell: null, selected: null, shown: [], counts: {},
+    facets: {}, version: -1, n: 0, index: -1, rows: new Map(), asked: null, passage: null, asks: false, code: "",
   };
-
-  // ---- talking to the kernel
-  let opening = true;
-  let kept = { chosen: c.chosen, column: "" }; // the state as the kernel last told it
-  let want = {}; // parts of the state that were chosen here and are not yet answered
-  function choose(parts, column) {
-    want = { ...want, ...parts };
-    c.chosen = { ...c.chosen, ...parts };
-    if (column !== undefined) c.column = column;
-    ask("choose", { type: "choose", chosen: { ...want }, ...(c.column ? { column: c.column } : {}) });
-  }
+  const c = { s, uid: `wc${Math.random().toString(36).slice(2, 9)}` };
 
   // ---- the frame of the widget
-  const said = h("div", { class: "wc-said", tabindex: 0, role: "status", "aria-live": "polite" }, "…");
+  c.filters = filterBoxes(c, () => EXAMPLE, () => ({ query: c.filters.search.value }));
+  const { line, search, choices } = c.filters;
+  const said = chosenWords(c, HINT, (text) => {
+    if (text !== s.cell_text) return text;
+    const [a, b] = s.cell.map((k) => s.models[k]);
+    const words = { "only first": ["right,", "wrong"], "only second": ["wrong,", "right"], "both right": ["and", "both right"], "both wrong": ["and", "both wrong"] }[s.cell[2]];
+    return [chip(a), ` ${words[0]} `, chip(b), ` ${words[1]}`];
+  });
   const note = h("span", { class: "wc-note", role: "status", hidden: true });
-  const clear = h("button", { class: "wc-button wc-clear", type: "button", disabled: true, onclick: () => choose({ pair: null, outcome: "only first", bins: {}, query: "", where: "" }) }, "Clear");
+  const clear = h("button", { class: "wb-button wc-clear", type: "button", disabled: true, onclick: () => { search.value = ""; c.change({ query: "", where: "", pair: null }); } }, "Clear");
   const keys = keysHelp();
-  const copying = copyButton("Copy this view", "Copy the line of Python that shows this view again", () => c.code, () => root);
+  const copying = copier(el, "Copy this view", () => s.code, "Copy the line of Python that shows this view again");
   const strip = h("button", { class: "wc-strip", type: "button", hidden: true, "aria-expanded": "false", onclick: () => open(warned.hidden) });
   const warned = h("ul", { class: "wc-warned", tabindex: 0, hidden: true, "aria-label": "Warnings" });
-  const { node: alarm, complain } = alarmOf("wc-alarm");
-  const parts = { filter: filterLine(c, copying), table: modelTable(c), matrix: matrix(c), selected: selection(c), slices: slices(c), items: itemList(c), passage: passageView(c) };
+  const { node: alarm, complain } = alarmOf();
+  const parts = { said, table: modelTable(c), matrix: matrix(c), selected: selection(c), slices: slices(c), items: markedList(c), passage: answersPane(c) };
   const root = h("div", { class: "wc-compare", tabindex: -1, onkeydown: (e) => onKey(e) },
-    h("div", { class: "wc-body" }, h("div", { class: "wc-head" }, said, note, clear, keys.node), parts.filter.node, strip, warned, alarm,
+    h("div", { class: "wc-body" }, h("div", { class: "wc-head" }, said.node, note, clear, keys.node), h("div", { class: "wb-typed" }, h("label", {}, "Filter ", line), copying, choices), strip, warned, alarm,
       h("div", { class: "wc-top" }, parts.table.node, parts.matrix.node), parts.selected.node, parts.slices.node,
       h("div", { class: "wc-main" }, parts.items.node, parts.passage.node)));
   root.style.setProperty("--wc-height", `${model.get("height")}px`);
   el.append(root);
-  const { send, ask, answered, heard: rest, end } = lineTo(model, root, complain);
+  Object.assign(c, { root, complain, view: parts.passage.node, drawPassage: parts.passage.draw, redraw: draw });
 
   function open(on) {
     warned.hidden = !on;
     strip.setAttribute("aria-expanded", String(on));
   }
   function drawWarnings() {
-    const [first, ...more] = c.warnings;
+    const [first, ...more] = s.warnings;
     strip.hidden = !first;
     strip.replaceChildren(h("b", { "aria-hidden": "true" }, "⚠"), h("span", {}, calm(first ?? "")), h("u", {}, more.length ? `${more.length} more` : "show"));
-    warned.replaceChildren(...c.warnings.map((text) => h("li", {}, calm(text))));
+    warned.replaceChildren(...s.warnings.map((text) => h("li", {}, calm(text))));
   }
-  function drawSaid() {
-    const { chosen } = c;
-    const chips = [];
-    const off = (label, title, act) => chips.push(h("button", { class: "wc-choice", type: "button", title, "aria-label": `${title}; remove this filter`, onclick: act }, h("span", {}, ...label), h("span", { "aria-hidden": "true" }, "✕")));
-    if (c.pair) {
-      const [a, b] = c.pair.map((k) => c.models[k]);
-      const words = { "only first": ["right,", "wrong"], "only second": ["wrong,", "right"], "both right": ["and", "both right"], "both wrong": ["and", "both wrong"], any: ["and", "all outcomes"] }[chosen.outcome];
-      off([chip(a), ` ${words[0]} `, chip(b), ` ${words[1]}`], c.outcome, () => choose({ pair: null, outcome: "only first" }));
-    }
-    for (const [column, keys] of Object.entries(chosen.bins)) {
-      const title = c.columns.find(([name]) => name === column)?.[1] ?? column;
-      const text = `${title}: ${keys.map((key) => c.labels[column]?.[key] ?? key).join(" or ")}`;
-      off([text], text, () => {
-        const bins = { ...c.chosen.bins };
-        delete bins[column];
-        choose({ bins });
-      });
-    }
-    if (chosen.where.trim()) off([chosen.where.trim()], chosen.where.trim(), () => choose({ where: "" }));
-    if (chosen.query.trim()) off([`“${chosen.query.trim()}”`], `passage contains “${chosen.query.trim()}”`, () => choose({ query: "" }));
-    clear.disabled = !chips.length;
-    said.replaceChildren(h("b", { class: "wc-count" }, `${number(c.n)} of ${number(c.total)}`), "items",
-      ...(chips.length ? chips : [h("span", { class: "wc-hint" }, "Click a cell of the matrix or a group of bars to filter; Esc removes the filter.")]));
+  function tell(text) {
+    s.note = text;
+    note.textContent = text;
+    note.hidden = !text;
   }
-  function drawNote() {
-    note.textContent = c.note;
-    note.hidden = !c.note;
-  }
-
-  function drawAll() {
-    if (c.version < 0) return;
-    drawSaid();
-    parts.filter.draw();
-    parts.table.draw();
-    parts.matrix.draw();
-    parts.selected.draw();
-    parts.slices.draw();
-    parts.items.view();
-    parts.passage.draw();
+  function draw() {
+    if (s.version < 0) return;
+    clear.disabled = !s.words.length;
+    for (const part of Object.values(parts)) part.draw();
   }
 
   // ---- keys
-  function onKey(e) {
-    const typing = /^(TEXTAREA|SELECT)$/.test(e.target.tagName) || (e.target.tagName === "INPUT" && e.target.type !== "checkbox");
-    // a plain key is for the widget alone: outside, "d d" deletes the cell
-    if (!e.ctrlKey && !e.metaKey && !e.altKey) e.stopPropagation();
-    if (e.key === "Escape") {
-      e.preventDefault();
-      back(e.target);
-      return;
-    }
-    const { items, filter } = parts;
-    const writing = typing && e.target.tagName !== "SELECT";
-    if (e.key === "?" && !writing && !e.ctrlKey && !e.metaKey && !e.altKey) {
-      e.preventDefault();
-      keys.open(keys.panel.hidden);
-      return;
-    }
-    if (e.target === filter.input && e.key === "Enter") {
-      e.preventDefault();
-      filter.apply();
-      return;
-    }
-    if (e.target === items.search && (e.key === "ArrowDown" || e.key === "Enter")) {
-      e.preventDefault();
-      items.list.focus({ preventScroll: true });
-      return;
-    }
-    if (typing || e.ctrlKey || e.metaKey || e.altKey) return;
-    if (e.key === "/") {
-      e.preventDefault();
-      items.search.focus({ preventScroll: true });
-      items.search.select();
-      return;
-    }
-    if (e.key === "f") {
-      e.preventDefault();
-      filter.input.focus({ preventScroll: true });
-      filter.input.select();
-      return;
-    }
-    if (e.target !== items.list && !(["j", "k"].includes(e.key) && !e.target.closest("table"))) return;
-    const acts = {
-      j: () => items.select(c.index + 1), ArrowDown: () => items.select(c.index + 1), k: () => items.select(c.index - 1), ArrowUp: () => items.select(c.index - 1),
-      PageDown: () => items.select(c.index + 8), PageUp: () => items.select(c.index - 8), Home: () => items.select(0), End: () => items.select(c.n - 1),
-    };
-    if (acts[e.key]) {
-      e.preventDefault();
-      acts[e.key]();
-    }
-  }
   function back(target) { // one step: what is open, the search, the bars, the cell
+    const first = s.words.at(-1);
     if (!keys.panel.hidden) keys.open(false);
     else if (!warned.hidden) open(false);
-    else if (target === parts.filter.input && parts.filter.input.value) { parts.filter.input.value = ""; parts.filter.apply(); }
-    else if (target === parts.items.search && parts.items.search.value) choose({ query: "" });
+    else if (target === line && line.value) {
+      line.value = "";
+      c.change({ where: "" });
+    } else if (target === search && search.value) c.change({ query: "" });
     else if (parts.slices.node.contains(target) && parts.slices.clear()) return;
-    else if (c.chosen.pair) choose({ pair: null, outcome: "only first" });
-    else if (Object.keys(c.chosen.bins).length) choose({ bins: {} });
-    else if (c.chosen.query) choose({ query: "" });
-    else if (c.chosen.where) choose({ where: "" });
+    else if (s.cell) c.change({}, { outcome: null });
+    else if (first) c.change(first[1]);
   }
+  const goes = (e) => e.target === c.list || "/f?".includes(e.key) || (["j", "k"].includes(e.key) && !e.target.closest("table, select"));
+  const onKey = keysOf(c, { "?": () => keys.open(keys.panel.hidden) }, back, goes);
 
   // ---- what the kernel says
-  const heard = {
+  let opening = true;
+  c.follow = () => {
+    draw();
+    if (opening) { // intervals and pairs take the kernel a while: they come when the rest is seen
+      opening = false;
+      requestAnimationFrame(() => setTimeout(() => c.send({ type: "measure" })));
+    }
+  };
+  return shareState(c, model, root, complain, {
     whole(m) {
-      Object.assign(c, { models: m.models, measures: m.measures, warnings: m.warnings, total: m.total, note: m.note, asks: m.asks });
-      c.pairs = m.pairs && new Map(m.pairs.map((pair) => [`${pair.a}:${pair.b}`, pair]));
+      Object.assign(s, m);
       parts.table.build();
       parts.matrix.build();
       parts.items.build();
       drawWarnings();
-      drawNote();
-      drawAll();
-    },
-    view(m) {
-      const newest = answered("choose");
-      if (newest) want = {};
-      kept = { chosen: m.chosen, column: m.column };
-      const chosen = newest ? m.chosen : { ...m.chosen, ...want }; // the reader has gone on: the boxes are theirs
-      Object.assign(c, {
-        chosen, column: newest ? m.column : c.column, columns: m.columns, labels: m.labels, slices: m.slices, sliced: m.sliced, shown: m.shown,
-        against: m.against, selected: m.selected, outcome: m.outcome, typed: m.typed, counts: m.counts, version: m.version, n: m.n, index: m.index, passage: m.passage, asked: null, code: m.code,
-      });
-      const place = (label) => c.models.findIndex((one) => one.label === label);
-      c.pair = m.chosen.pair ? m.chosen.pair.map(place) : null;
-      c.rows = new Map(m.rows.map((row, i) => [m.start + i, row]));
-      const { search } = parts.items;
-      if (newest && search.value.trim() !== chosen.query.trim()) search.value = chosen.query;
-      complain("");
-      drawAll();
-      if (opening) { // intervals and pairs take the kernel a while: they come when the rest is seen
-        opening = false;
-        requestAnimationFrame(() => setTimeout(() => send({ type: "measure" })));
-      }
-    },
-    rows(m) {
-      answered("rows");
-      c.asked = null;
-      if (m.version !== c.version) return;
-      m.rows.forEach((row, i) => c.rows.set(m.start + i, row));
-      parts.items.draw();
-    },
-    passage(m) {
-      if (!answered("show")) return;
-      if (m.version !== c.version) return;
-      c.index = m.index;
-      c.passage = m.passage;
-      parts.items.reach(c.index);
-      parts.items.mark();
-      parts.passage.draw();
+      tell(m.note);
+      draw();
     },
     note(m) {
-      c.note = m.text;
-      drawNote();
-      if (c.version >= 0) parts.slices.draw();
-    },
-    suggestions(m) {
-      answered("suggest");
-      parts.filter.suggest(m.texts);
+      tell(m.text);
+      if (s.version >= 0) parts.slices.draw();
     },
     scatter(m) {
-      if (answered("scatter")) parts.slices.scatter.take(m);
+      if (c.answered("scatter")) parts.slices.scatter.take(m);
     },
     picked() {
-      answered("pick");
+      c.answered("pick");
     },
-    asked() {
-      answered("ask");
-      c.note = "The item is in the ask widget.";
-      drawNote();
+    asked(m) {
+      c.answered("ask");
+      complain("");
+      saySent(c, m.id);
     },
-    error(m) {
-      const typed = m.lane === "choose" && "where" in want;
-      if (m.lane && answered(m.lane) && m.lane === "choose") { // refused, so not drawn
-        want = {};
-        Object.assign(c, kept);
-        if (typed) parts.filter.refuse(refusal(m.message));
-        drawAll();
-      }
-      if (m.lane !== "suggest" && !typed) complain(m.message);
-    },
-  };
-  const listen = (message) => {
-    rest();
-    if (alarm.textContent === SILENCE) complain("");
-    heard[message.type]?.(message);
-  };
-  const sized = new ResizeObserver(() => parts.items.drawSoon());
-  model.on("msg:custom", listen);
-  sized.observe(parts.items.list);
-  ask("choose", { type: "open" });
-  return () => {
-    end();
-    sized.disconnect();
-    model.off("msg:custom", listen);
-  };
+  });
 }
 
 export default { render };

@@ -2,62 +2,62 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
-from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import traitlets
 
+from workbench.analysis.mentions import mentions
 from workbench.evaluation.comparison import Comparison
-from workbench.items.items import Item, Items
-from workbench.items.query import parse, suggest, word_start
+from workbench.items.items import Items
+from workbench.items.query import parse
+from workbench.items.tokens import tokens
+from workbench.render.labels import label
 from workbench.storage.errors import DataError
+from workbench.widgets.compare import view
 from workbench.widgets.compare.page import comparison_page, models_table
-from workbench.widgets.compare.selector import NOTHING
-from workbench.widgets.compare.view import View
+from workbench.widgets.compare.selection import STATE_OF_COMPARE, ComparedItems
 from workbench.widgets.shared.annotating import AUTO, Annotating, annotations_at_hand
-from workbench.widgets.shared.passages import check_items
-from workbench.widgets.shared.widget import Widget, closed_on_error, read_assets
+from workbench.widgets.shared.list_widget import ListWidget, state_part
+from workbench.widgets.shared.passages import align_to_items, cell_text, check_items, passage_parts
+from workbench.widgets.shared.search import item_hits
+from workbench.widgets.shared.widget import closed_on_error, read_assets
 
 if TYPE_CHECKING:
     from workbench.widgets.ask.ask import Ask
 
 _SCRIPTS = (
-    "shared/page.js", "compare/base.js", "compare/bar.js", "compare/top.js", "compare/selected.js",
-    "compare/scatter.js", "compare/slices.js", "compare/items.js", "compare/compare.js",
+    "shared/page.js", "shared/list.js", "shared/filters.js", "shared/passage.js", "compare/models.js",
+    "compare/scatter.js", "compare/slices.js", "compare/compare.js",
 )  # fmt: skip
+_FROM_TOP = {"where", "query", "sort"}  # what brings the list back to its first item
 
 
-class Compare(Widget):
+class Compare(ListWidget):
     """A widget that compares models; made by :func:`compare`.
 
     Attributes
     ----------
-    chosen : dict
-        The state, as plain values; setting it (``{**widget.chosen, "sort": "all wrong"}``) changes the view.
-        ``pair``: [a, b], two models, and ``outcome``, one of `workbench.evaluation.comparison.OUTCOMES`: only
-        items that a has right and b wrong (``"only first"``, the default), the other way, that both have
-        right or wrong, or ``"any"``; without a pair, all items are listed, and the numbers are those of the
-        best model and the one below it. ``bins``: chosen bins by column. ``sort``: one of
-        `workbench.widgets.compare.selector.SORTS`. ``against``: two models whose log-probabilities
-        ``difference`` subtracts; by default those of the pair, else the two best models that have some.
-        ``hidden``: models that are left out below the table. ``query``: text that the
-        passage contains. ``where``: a typed filter over columns of items, annotations and models, such as
-        ``target_class = CN and `model: rank` <= 10`` (`workbench.items.query`).
-    column : str
-        The column of the chart.
-    current_id : str
-        The item that is shown.
+    state : dict
+        The view as plain values; setting it changes the view, and ``wb.compare(items, runs, **view.state)``
+        is the same view again. ``where`` is the filter, clicked or typed, over columns of items, annotations
+        and models, such as ``target_class = CN and `LSTM: rank` <= 10``; the clauses `` `LSTM: correct` and
+        not `3-gram: correct` `` are a cell of the matrix. ``query`` is the text that is searched, in a
+        ``field``, as a regular expression if ``regex``; ``sort`` one of
+        `workbench.widgets.compare.selection.SORTS`; ``current`` the id of the item that is shown; ``column``
+        that of the chart. ``pair``: two models whose numbers are shown where no cell is chosen, and whose
+        log-probabilities ``difference`` subtracts; by default the two best. ``hidden``: models that are left
+        out below the table; ``attention``: the model whose attention is shown.
+    selection : Items
+        The items that are listed, in their order.
     """
 
     _esm = read_assets(*_SCRIPTS)
-    _css = read_assets("compare/compare.css")
-    chosen = traitlets.Dict().tag(sync=True)
-    column = traitlets.Unicode("").tag(sync=True)
-    current_id = traitlets.Unicode("").tag(sync=True)
+    _css = read_assets("shared/list.css", "compare/compare.css")
+    _verb = "compare"
     height = traitlets.Int(860, min=480).tag(sync=True)
+    column = state_part("column", "The column of the chart.")
 
     @closed_on_error
     def __init__(
@@ -66,55 +66,37 @@ class Compare(Widget):
         *,
         annotations: Items | pd.DataFrame | None,
         remake: Callable[[pd.DataFrame], Comparison] | None,
-        chosen: Mapping[str, Any],
-        column: str,
+        state: Mapping[str, Any],
         by_name: bool = True,
         ask: Ask | None = None,
         **options: Any,
     ) -> None:
         super().__init__(**options)
-        self._remake, self._note, self._ask = remake, "", ask
-        self._by_name = by_name
+        self._remake, self._note, self._asked = remake, "", ask
+        self._arguments = ["items", "runs", *["annotations"] * by_name]
         self._annotating = Annotating(comparison.items, arrived=self._arrived, changed=self._changed)
-        self._lock = threading.RLock()  # messages are heard in one thread, cells run in another
-        self._view = View(comparison, annotations)
-        self._view.slice_by(column)
-        self._view.choose(chosen)
-        self._sync()
-        self.observe(self._set, ["chosen", "column", "current_id"])
+        self._load(comparison, annotations)
+        self.state = dict(state)
+        self.observe(self._follow_state, "state")
+
+    def _load(self, comparison: Comparison, annotations: Items | pd.DataFrame | None) -> None:
+        """Take a comparison, in the place of one of the same models and items."""
+        self._listing: ComparedItems = ComparedItems(comparison)
+        ids = comparison.items.frame["item_id"]
+        self._annotations = align_to_items(annotations, ids, "annotations")
+        self._cells: list[list[dict[str, Any] | None]] | None = None
+        self._models: list[dict[str, Any]] = []
+        self._drawn: tuple[Any, dict[str, Any]] | None = None  # the chart, and what it is of
 
     # -- state, as Python sees it
 
     @property
     def comparison(self) -> Comparison:
         """What is shown: its tables are the numbers of the widget."""
-        return self._view.comparison
+        return self._listing.comparison
 
-    @property
-    def state_kwargs(self) -> dict[str, Any]:
-        """The state as arguments: ``wb.compare(items, runs, **widget.state_kwargs)`` is this view again."""
-        return dict(self._view.chosen) | {"column": self._view.column}
-
-    @property
-    def code(self) -> str:
-        """The line of Python that shows this view again."""
-        plain = NOTHING | {"column": self._view.selector.column("")}
-        parts = [f"{name}={value!r}" for name, value in self.state_kwargs.items() if value != plain[name]]
-        return f"wb.compare({', '.join(['items', 'runs', *['annotations'] * self._by_name, *parts])})"
-
-    @property
-    def selection(self) -> Items:
-        """The items in the list, in the order of the set."""
-        return self._view.items
-
-    @property
-    def current(self) -> Item | None:
-        """The item that is shown; None where nothing is. An id or an Item can be assigned."""
-        return self.comparison.items[self.current_id] if self.current_id else None
-
-    @current.setter
-    def current(self, item: Item | str) -> None:
-        self.current_id = item.item_id if isinstance(item, Item) else item
+    def _empty(self) -> dict[str, Any]:
+        return STATE_OF_COMPARE | {"column": self._listing.first_column}
 
     def to_frame(self) -> pd.DataFrame:
         """Return the items of the list, in its order, one row each.
@@ -123,117 +105,140 @@ class Compare(Widget):
         ``"<label>: prediction"``, ``"<label>: correct"``, ``"<label>: rank"`` and ``"<label>: log_prob"``;
         ``n_right`` and ``disagreement`` (from 0 to 1) over all models; annotations.
         """
-        return self._view.frame()
+        rows, made = self._listing.rows, self.comparison
+        names = made.frame.columns.tolist()
+        names = names[: names.index("disagreement") + 1]  # then come columns of the items
+        frame = made.frame[names].iloc[rows].reset_index(drop=True)
+        frame.insert(1, "passage", [made.items[int(row)].readable([])[0] for row in rows])
+        extra = self._annotations.iloc[rows].reset_index(drop=True)
+        return pd.concat([frame, extra.loc[:, ~extra.columns.isin(frame.columns)]], axis=1)
 
     def to_html(self, *, limit: int = 200) -> str:
         """Return a page of its own: the tables, what is chosen, and the first `limit` items of the list."""
-        view = self._view
-        shown = view.selector.shown(view.chosen)
+        listing = self._listing
+        cell = listing.outcome()
         return comparison_page(
-            view.comparison, view.rows, limit=limit, filters=view.filters(), sort=view.chosen["sort"],
-            pair=view.selector.two(view.chosen), column=view.column, shown=shown, facts=view.facts,
-            outcome=view.chosen["outcome"] if view.chosen["pair"] else "any",
+            self.comparison, listing.rows, limit=limit, filters=[text for text, _ in listing.words()],
+            sort=self.state["sort"], pair=listing.two(), outcome=cell[2] if cell else "any",
+            column=self.column, shown=listing.shown(), facts=self._facts,
         )  # fmt: skip
 
     def _static(self, most: int) -> str:  # noqa: ARG002 - it holds no passages
         with self._lock:
-            overview, view = self._view.overview(quick=True), self._view
-            parts = [f"{len(view.rows):,} of {view.comparison.n:,} items", "; ".join(view.filters())]
-        summary = ": ".join(filter(None, parts))
-        return models_table(overview["models"], summary, overview["warnings"])
+            overview, listing = self._overview(), self._listing
+            words = "; ".join(text for text, _ in listing.words())
+            counts = f"{len(listing.rows):,} of {self.comparison.n:,} items"
+        return models_table(
+            overview["models"], ": ".join(filter(None, [counts, words])), overview["warnings"]
+        )
 
-    # -- what Python sets
-
-    def _set(self, change: Mapping[str, Any]) -> None:
-        """Take a trait over, or give it its value back and raise DataError."""
-        with self._lock:
-            name, value, view = change["name"], change["new"], self._view
-            if value == {"chosen": view.chosen, "column": view.column, "current_id": view.current}[name]:
-                return
-            try:
-                if name == "chosen":
-                    view.choose(value)
-                elif name == "column":
-                    view.slice_by(value)
-                elif view.index(value) < 0:
-                    raise DataError(f"the item {value!r} is not among those listed", remedy="choose less")
-                else:
-                    view.current = value
-            finally:
-                self._sync()
-            self._show()
-
-    def _show(self) -> None:
-        """Send the view to the page."""
-        self.send(self._view.shown() | {"code": self.code})
-
-    def _sync(self) -> None:
-        """Let the traits say what the view is."""
-        view = self._view
-        self.chosen, self.column, self.current_id = deepcopy(view.chosen), view.column, view.current
+    def _facts(self, row: int) -> list[tuple[str, str]]:
+        """Return the annotations of the item in a row: labels and values."""
+        values, columns = self._annotations.iloc[row].items(), self.comparison.columns
+        return [(label(str(name), unit=True), cell_text(value)) for name, value in values if name in columns]
 
     # -- what the page asks
 
-    def _answer(self, message: Mapping[str, Any]) -> None:
-        with self._lock:
-            super()._answer(message)
-
-    def _on_open(self, _message: Mapping[str, Any]) -> None:
-        view = self._view
-        self.send(view.overview(quick=True) | {"note": self._note, "asks": self._ask is not None})
-        self._show()
+    def _on_open(self, message: Mapping[str, Any]) -> None:
+        self.send(self._overview())
+        super()._on_open(message)
 
     def _on_measure(self, _message: Mapping[str, Any]) -> None:
         """Resample, and begin to annotate: the page asks for it once the reader sees the rest."""
-        view = self._view
-        self.send(view.overview() | {"note": self._note, "asks": self._ask is not None})
+        if self._cells is None:
+            self._models, self._cells = view.model_rows(self.comparison), view.pair_cells(self.comparison)
+        self.send(self._overview() | {"selected": self._selected()})
         if self._remake is not None:
             self._annotating.start()
             self._tell()
-        view.selector.prepare()  # so that the first search is as quick as the second
+        _ = self._listing.search  # so that the first one is as quick as the second
 
-    def _on_choose(self, message: Mapping[str, Any]) -> None:
-        view = self._view
-        column = view.selector.column(message.get("column", view.column))
-        view.choose(view.chosen | message.get("chosen", {}))
-        view.column = column
-        self._show()  # it is what the reader waits for; the traits follow
-        self._sync()
+    def _on_query(self, message: Mapping[str, Any]) -> None:
+        changes = dict(message.get("state") or {})
+        if "outcome" in message or message.get("choose") or _FROM_TOP & set(changes):
+            changes.setdefault("current", "")
+        super()._on_query({**message, "state": changes})
 
-    def _on_rows(self, message: Mapping[str, Any]) -> None:
-        start, version = max(0, int(message["start"])), self._view.version
-        rows = self._view.listed(start, int(message["end"])) if message["version"] == version else []
-        self.send({"type": "rows", "version": version, "start": start, "rows": rows})
+    def _chosen(self, where: str, message: Mapping[str, Any]) -> str:
+        if "outcome" in message:
+            where = self._listing.with_outcome(where, message["outcome"])
+        return super()._chosen(where, message)
 
-    def _on_show(self, message: Mapping[str, Any]) -> None:
-        index, view = int(message["index"]), self._view
-        if message["version"] != view.version or not 0 <= index < len(view.rows):
-            self.send({"type": "passage", "version": -1, "index": index, "passage": None})
-            return
-        passage = view.passage(index)
-        self.send({"type": "passage", "version": view.version, "index": index, "passage": passage})
-        view.current = passage["id"]
-        self._sync()
-
-    def _on_suggest(self, message: Mapping[str, Any]) -> None:
-        """Answer with completions of a typed filter, each as the whole text."""
-        text = str(message["text"])
-        start, words = word_start(text, len(text)), suggest(text, len(text), self.comparison.frame)
-        self.send({"type": "suggestions", "texts": [text[:start] + word for word in words]})
-
-    def _on_scatter(self, message: Mapping[str, Any]) -> None:
-        self.send(self._view.scatter(str(message["where"])))
+    def _on_scatter(self, _message: Mapping[str, Any]) -> None:
+        listing, labels = self._listing, self.comparison.labels
+        two = listing.scattered()
+        names = [f"{labels[k]}: log_prob" for k in two or ()]
+        mask = listing.mask(but=[*names, *listing.cell_columns])
+        spans = [listing.chosen(name)[2] for name in names]
+        drawn = view.scatter(self.comparison, two, mask)
+        brush = [max(end, drawn["low"]) for span in spans if span for end in span]
+        self.send({**drawn, "type": "scatter", "names": names, "brush": [min(end, 0.0) for end in brush]})
 
     def _on_pick(self, message: Mapping[str, Any]) -> None:
         """Show an item by its place in the comparison; one that is not listed is an error."""
         self.send({"type": "picked"})
         self.current_id = self.comparison.items[int(message["row"])].item_id
 
-    def _on_ask(self, _message: Mapping[str, Any]) -> None:
-        """Put the item that is shown into the ask widget."""
-        if self._ask is not None and self.current is not None:
-            self._ask.put(self.current)
-            self.send({"type": "asked"})
+    # -- how it is answered
+
+    def _overview(self) -> dict[str, Any]:
+        """Return what does not follow from the state: the models, and their pairs once they are resampled."""
+        return {
+            "type": "whole", "warnings": list(self.comparison.warnings), "total": self.comparison.n,
+            "measures": view.measure_heads(), "pairs": self._cells,
+            "models": self._models or view.model_rows(self.comparison, quick=True),
+            "note": self._note, "asks": self._asked is not None,
+        }  # fmt: skip
+
+    def _view(self) -> dict[str, Any]:
+        listing, column, columns = self._listing, self.column, self.comparison.columns
+        cell, two = listing.outcome(), listing.subtracted()
+        choice = (
+            dict(zip(("keys", "excluded", "range"), listing.chosen(column), strict=True)) if column else {}
+        )
+        return super()._view() | {
+            "shown": listing.shown(), "subtracted": two, "counts": listing.counts(),
+            "cell": cell, "cell_text": listing.cell_text,
+            "selected": self._selected(), "slices": self._slices(),
+            "columns": [[name, label(name, unit=True)] for name in columns], "facets": {column: choice},
+        }  # fmt: skip
+
+    def _selected(self) -> dict[str, Any]:
+        listing, two = self._listing, self._listing.two()
+        mask, in_cell = listing.mask(), bool(listing.outcome())
+        numbers = view.selected_numbers(self.comparison, mask, two, in_cell=in_cell, cells=self._cells)
+        others = listing.mask(but=listing.cell_columns) if in_cell else mask
+        return numbers | {"cells": two and view.outcome_counts(self.comparison, two, others)}
+
+    def _slices(self) -> dict[str, Any]:
+        """Return the chart; kept while a cell is chosen or the list sorted."""
+        listing, column = self._listing, self.column
+        mask = listing.mask(but=[column, *listing.cell_columns])
+        key = column, mask.tobytes(), listing.shown()
+        if self._drawn is None or self._drawn[0] != key:
+            self._drawn = key, view.slice_bars(self.comparison, column, mask, listing.shown())
+        return self._drawn[1]
+
+    def _row(self, row: int) -> dict[str, Any]:
+        item, shown = self.comparison.items[row], self._listing.shown()
+        return view.item_row(self.comparison, row, shown, item, self.state)
+
+    def _passage(self, row: int) -> dict[str, Any]:
+        """Return the item in a row, with what the shown models expected, those of the cell first."""
+        item, shown, cell = self.comparison.items[row], self._listing.shown(), self._listing.outcome()
+        first = [k for k in cell[:2] if k in shown] if cell else []
+        order = [*first, *(k for k in shown if k not in first)]
+        n, top, labels = len(tokens(item).words), self.comparison.top(row), self.comparison.labels
+        weights = {labels[k]: top[k]["attention"] for k in order}
+        weights = {name: each for name, each in weights.items() if each is not None and len(each) == n}
+        marks = {"m": mentions(item), "h": item_hits(item, self.state)}
+        kind = [item.variant, item.word_class if item.word_class != item.variant else None, item.book_id]
+        return {
+            "id": item.item_id, "kind": [k for k in kind if k], "answer": item.answer,
+            "candidates": item.candidates, "facts": self._facts(row), "attention": [*weights],
+            **passage_parts(item, marks, weights.get(self.state["attention"])),
+            **view.answers(self.comparison, row, order, item),
+        }  # fmt: skip
 
     # -- annotations, made while the reader looks already
 
@@ -242,9 +247,13 @@ class Compare(Widget):
         assert self._remake is not None  # noqa: S101 - only then is anything annotated
         made, self._remake = self._remake(table), None
         with self._lock:
-            self._view.retake(made, table)
-            self._sync()
-            self._show()
+            models, cells = self._models, self._cells
+            self._load(made, table)
+            self._models, self._cells = models, cells
+            before = self.state
+            self.state = self._applied(self._listing.fitting(before))
+            if self.state == before:
+                self._send_view()
 
     def _tell(self) -> None:
         """Tell the page how far the annotations are."""
@@ -270,15 +279,16 @@ def compare(
     runs: Any,
     annotations: Items | pd.DataFrame | str | bool | None = AUTO,  # noqa: FBT001 - False says that there shall be none
     *,
+    where: str = "",
+    query: str = "",
+    field: str = "passage",
+    regex: bool = False,
+    sort: str = "",
+    current: str = "",
     column: str = "",
     pair: Sequence[str] | None = None,
-    outcome: str = "only first",
-    bins: Mapping[str, Sequence[str]] | None = None,
-    sort: str = "order",
-    against: Sequence[str] | None = None,
     hidden: Sequence[str] = (),
-    query: str = "",
-    where: str = "",
+    attention: str = "",
     ask: Ask | None = None,
     level: float = 0.95,
     resamples: int = 2000,
@@ -302,13 +312,10 @@ def compare(
         One row an item, as ``wb.annotate(items)`` gives it: its columns become slices, as those of one's own
         (``items.extra``) do in any case. ``"auto"``, the
         default, annotates the items while the widget is already there; None leaves that out.
-    column : str
-        The column of the chart at the start; that of the target's class, or the first, by default.
-    pair, outcome, bins, sort, against, hidden, query, where
-        What is chosen at the start, as in ``Compare.chosen``: ``wb.compare(items, runs,
-        **widget.state_kwargs)`` is the same view again; ``widget.code`` is that line, and "Copy this view"
-        puts it on the clipboard. Where these name a column of annotations that are not given, the items are
-        annotated first.
+    where, query, field, regex, sort, current, column, pair, hidden, attention
+        What is chosen at the start, as in ``Compare.state``: ``wb.compare(items, runs, **view.state)`` is the
+        same view again; ``view.code`` is that line, and "Copy this view" puts it on the clipboard. Where
+        these name a column of annotations that are not given, the items are annotated first.
     ask : Ask, optional
         A widget of ``wb.ask``: the button "Ask about this" puts the item that is shown into it.
     level, resamples, seed
@@ -319,7 +326,7 @@ def compare(
     Returns
     -------
     Compare
-        With ``chosen``, ``column``, ``current_id``, ``selection`` (Items), ``to_frame()``, ``to_html()``.
+        With ``state``, ``selection`` (Items), ``current``, ``to_frame()`` and ``to_html()``.
 
     Raises
     ------
@@ -350,24 +357,17 @@ def compare(
     if auto and (table := annotations_at_hand(made.items)) is None:
         typed = parse(where).columns if where.strip() else ()
         known = {"", *made.columns, *(made.frame.columns if typed else ())}
-        if not {column, *(bins or {}), *typed} <= known:
+        if not {column, *typed} <= known:
             from workbench.analysis.annotations import annotate  # noqa: PLC0415 - heavy
 
             table = annotate(made.items)
     if auto and table is not None:
         made = make(table)
-    chosen = {
-        "pair": pair, "outcome": outcome, "bins": bins, "sort": sort, "against": against, "hidden": hidden,
-        "query": query, "where": where,
+    state = {
+        "where": where, "query": query, "field": field, "regex": regex, "sort": sort, "current": current,
+        "column": column, "pair": pair, "hidden": hidden, "attention": attention,
     }  # fmt: skip
     remake = make if auto and table is None else None
     return Compare(
-        made,
-        annotations=table,
-        remake=remake,
-        chosen=chosen,
-        column=column,
-        by_name=by_name,
-        ask=ask,
-        height=height,
+        made, annotations=table, remake=remake, state=state, by_name=by_name, ask=ask, height=height
     )

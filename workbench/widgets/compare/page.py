@@ -17,17 +17,15 @@ from workbench.render.labels import column_label, label
 from workbench.render.numbers import (
     MINUS,
     fixed,
-    mid_rank,
     p_value,
     percent,
-    perplexity,
     points,
     probability,
     span,
     with_minus,
 )
 from workbench.runs.measures import SHOWN, Measure
-from workbench.widgets.compare.view import measure_heading, split_labels
+from workbench.widgets.compare.view import DASH, measure_heading, share_text, split_labels
 from workbench.widgets.shared.passages import score_bars, words_around
 from workbench.widgets.shared.widget import render
 
@@ -38,18 +36,13 @@ _SLICES = (
 """The columns that are shown as slices where there are such, in this order."""
 
 ORDERS = {
-    "order": "original order", "disagreement": "most disagreement first", "difference": "difference in ln p",
+    "": "original order", "disagreement": "most disagreement first", "difference": "difference in ln p",
     "all wrong": "all wrong first", "only one right": "only one right first", "all right": "all right first",
 }  # fmt: skip
 """What the orders of the list are called."""
 
 Rows = npt.NDArray[np.int64]
 
-_WRITERS: Mapping[str, Callable[[float], str]] = {
-    "share": lambda share: percent(share, unit=False),
-    "perplexity": perplexity,
-    "rank": mid_rank,
-}
 _MOST_SLICES = 12
 _WIDE = 8  # models up to which the matrix has room for intervals
 _LONGEST = 24  # letters of a name in a narrow column
@@ -63,7 +56,7 @@ def comparison_page(
     *,
     limit: int = 200,
     filters: Sequence[str] = (),
-    sort: str = "order",
+    sort: str = "",
     pair: tuple[int, int] | None = None,
     outcome: str = "any",
     column: str = "",
@@ -82,7 +75,7 @@ def comparison_page(
     filters : sequence of str
         How `rows` were chosen, in words: the heading of the list.
     sort : str
-        Their order, one of `workbench.widgets.compare.selector.SORTS`.
+        Their order, one of `workbench.widgets.compare.selection.SORTS`.
     pair : (int, int), optional
         Two models whose difference on `rows` is stated.
     outcome : str
@@ -131,19 +124,8 @@ def comparison_page(
 
 def models_table(models: Sequence[Mapping[str, Any]], summary: str, warnings: Sequence[str]) -> str:
     """Return a table of rows of :func:`~workbench.widgets.compare.view.model_rows` as an HTML fragment."""
-    rows = [
-        (one["label"], one["spread"], [_measured(one[each.name], _WRITERS[each.kind]) for each in SHOWN])
-        for one in models
-    ]
     heads = ["Model", *map(measure_heading, SHOWN)]
-    return render("compare/static.html", summary=summary, heads=heads, models=rows, warnings=warnings)
-
-
-def _measured(measure: Sequence[float | None] | None, write: Callable[[float], str]) -> str:
-    if measure is None:
-        return "–"  # noqa: RUF001 - a dash is meant
-    value, low, high = (np.nan if number is None else number for number in measure)
-    return f"{write(value)} {span(low, high, write)}".rstrip()
+    return render("compare/static.html", summary=summary, heads=heads, models=models, warnings=warnings)
 
 
 def _summary(of: Comparison) -> str:
@@ -171,8 +153,8 @@ def _measure(row: Mapping[str, Any], measure: Measure, n: int) -> tuple[str, str
     """Return a measure with its interval, and the items that it is of where they are not all."""
     value, low, high = (row[name] for name in measure.columns)
     if pd.isna(value):
-        return "–", ""  # noqa: RUF001 - a dash is meant
-    write, write_value = (_share, percent) if measure.kind == "share" else (_number, _number)
+        return DASH, ""
+    write, write_value = (share_text, percent) if measure.kind == "share" else (_number, _number)
     counted = row[measure.count] if measure.count else n
     return f"{write_value(value)} {span(low, high, write)}", f"of {counted:,} items" if counted < n else ""
 
@@ -217,7 +199,8 @@ def _slices(of: Comparison, name: str) -> tuple[str, list[Any]]:
         rows = _records(part)
         models = [
             {"label": row["label"], "accuracy": percent(row["accuracy"]),
-             "title": f"{row['label']}: {percent(row['accuracy'])} {span(row['low'], row['high'], _share)}",
+             "title": f"{row['label']}: {percent(row['accuracy'])} "
+             + span(row["low"], row["high"], share_text),
              "bar": _bar(*(row[k] / most for k in ("accuracy", "low", "high")))}
             for row in rows
         ]  # fmt: skip
@@ -232,7 +215,8 @@ def _numbers(of: Comparison, rows: Rows, shown: Sequence[int], pair: tuple[int, 
         return []
     low, high = wilson(of.shares[:, mask].sum(axis=1), int(mask.sum()), level=of.drawing.level)
     lines = [
-        f"{of.labels[k]}: {percent(of.shares[k, mask].mean())} {span(low[k], high[k], _share)}" for k in shown
+        f"{of.labels[k]}: {percent(of.shares[k, mask].mean())} {span(low[k], high[k], share_text)}"
+        for k in shown
     ]
     if pair is None:
         return lines
@@ -332,10 +316,6 @@ def _cut(name: str, shared: str, rest: str) -> str:
     """Return a name for a narrow column: what it shares with others is cut first."""
     text = f"…{rest}" if shared and len(name) > _LONGEST else name
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
-
-
-def _share(share: float) -> str:
-    return percent(share, unit=False)
 
 
 def _number(value: float) -> str:

@@ -1,8 +1,8 @@
-/** ln p of the answers by two models: a point an item, or squares with counts; dragging writes a typed filter. */
+/** ln p of the answers by two models: a point an item, or squares with counts; dragging filters the list. */
 function scatter(c) {
+  const { s } = c;
   const SIDE = 232;
   const LEFT = 48; // of the title of the axis and its numbers
-  const quoted = (name) => `\`${name.replaceAll("`", "``")}\``;
   const svgNode = (tag, props, ...children) => {
     const node_ = document.createElementNS("http://www.w3.org/2000/svg", tag);
     for (const [key, value] of Object.entries(props)) node_.setAttribute(key, value);
@@ -10,28 +10,17 @@ function scatter(c) {
     return node_;
   };
   const svg = svgNode("svg", { class: "wc-scatter", width: LEFT + SIDE + 8, height: SIDE + 40, role: "img" });
-  const about = h("div", { class: "wc-hint wc-scatter-about", tabindex: 0, role: "region", "aria-label": "About the scatter" });
+  const about = h("div", { class: "wb-hint wc-scatter-about", tabindex: 0, role: "region", "aria-label": "About the scatter" });
   const node = h("div", { class: "wc-scatter-part", hidden: true }, svg, about);
   let data = null;
-  let clause = ""; // the part of the typed filter that the brush wrote
   let start = null;
   let box = null;
-  let ends = null; // of the brush, as ln p
 
-  const base = () => {
-    const { where } = c.chosen;
-    return clause && where === clause ? "" : clause && where.endsWith(`) and ${clause}`) && where.startsWith("(") ? where.slice(1, -(clause.length + 6)) : where;
-  };
   const at = (value) => LEFT + (SIDE * (value - data.low)) / -data.low;
   const up = (value) => 4 + (SIDE * value) / data.low;
   const valueAt = (px) => Math.min(0, Math.max(data.low, data.low + ((px - LEFT) / SIDE) * -data.low));
   const valueUp = (px) => Math.min(0, Math.max(data.low, ((px - 4) / SIDE) * data.low));
 
-  function write(next) {
-    const before = base();
-    clause = next;
-    c.choose({ where: !next ? before : before ? `(${before}) and ${next}` : next });
-  }
   function place(e) {
     const { left, top } = svg.getBoundingClientRect();
     return [e.clientX - left, e.clientY - top];
@@ -56,22 +45,19 @@ function scatter(c) {
     if (Math.hypot(last[0] - first[0], last[1] - first[1]) < 4) { // a click: the nearest item, else no brush
       const near = (data.points ?? []).map(([x, y, , row]) => [Math.hypot(at(x) - last[0], up(y) - last[1]), row]).sort((one, other) => one[0] - other[0])[0];
       if (near && near[0] < 7) c.ask("pick", { type: "pick", row: near[1] });
-      else if (clause) write("");
+      else if (data.brush.length) for (const name of data.names) c.choose(name, null);
       return;
     }
-    const [a, b] = data.two.map((k) => quoted(`${c.models[k].label}: log_prob`));
-    const [left, right] = [first[0], last[0]].map(valueAt).sort((one, other) => one - other);
-    const [low, high] = [first[1], last[1]].map(valueUp).sort((one, other) => one - other);
-    ends = [left, right, low, high];
-    const span = (name, from, to) => `${name} >= ${from.toFixed(2)} and ${name} <= ${to.toFixed(2)}`;
-    write(`${span(a, left, right)} and ${span(b, low, high)}`);
+    const range = (from, to) => ({ range: [from, to].sort((one, other) => one - other).map((value) => Number(value.toFixed(2))) });
+    c.choose(data.names[0], range(valueAt(first[0]), valueAt(last[0])));
+    c.choose(data.names[1], range(valueUp(first[1]), valueUp(last[1])));
   });
 
   function take(m) {
     data = m;
     svg.replaceChildren();
     box = null;
-    const names = m.two?.map((k) => c.models[k]);
+    const names = m.two?.map((k) => s.models[k]);
     about.replaceChildren();
     if (!m.n) {
       about.append(names ? (m.left_out ? "No item has a log-probability by both models." : NO_ITEMS) : "One model: there is nothing to compare it with.");
@@ -80,9 +66,9 @@ function scatter(c) {
     const [a, b] = names;
     svg.setAttribute("aria-label", `ln p of ${number(m.n)} answers by ${a.label} and ${b.label}`);
     svg.append(svgNode("rect", { class: "wc-frame", x: LEFT, y: 4, width: SIDE, height: SIDE }), svgNode("line", { class: "wc-diagonal", x1: LEFT, y1: 4 + SIDE, x2: LEFT + SIDE, y2: 4 }));
-    for (const value of [m.low, m.low / 2, 0]) {
-      const text = short(Math.abs(value));
-      svg.append(svgNode("text", { x: at(value), y: SIDE + 18, "text-anchor": "middle" }, `${value ? MINUS : ""}${text}`), svgNode("text", { x: LEFT - 4, y: up(value) + 4, "text-anchor": "end" }, `${value ? MINUS : ""}${text}`));
+    for (const [i, text] of m.ticks.entries()) {
+      const value = m.low * (1 - i / 2);
+      svg.append(svgNode("text", { x: at(value), y: SIDE + 18, "text-anchor": "middle" }, text), svgNode("text", { x: LEFT - 4, y: up(value) + 4, "text-anchor": "end" }, text));
     }
     svg.append(svgNode("text", { x: LEFT + SIDE / 2, y: SIDE + 34, "text-anchor": "middle" }, `ln p by ${a.key}`), svgNode("text", { x: 10, y: SIDE / 2, transform: `rotate(-90 10 ${SIDE / 2})`, "text-anchor": "middle" }, `ln p by ${b.key}`));
     const most = Math.max(...(m.bins ?? []).map(([, , count]) => count));
@@ -92,7 +78,10 @@ function scatter(c) {
     for (const [x, y, outcome] of m.points ?? []) svg.append(svgNode("circle", { class: kinds[outcome], cx: at(x), cy: up(y), r: 3 }));
     svg.style.setProperty("--wc-first", a.colour);
     svg.style.setProperty("--wc-second", b.colour);
-    if (clause) svg.append(svgNode("rect", { class: "wc-brush", x: at(ends[0]), y: up(ends[3]), width: at(ends[1]) - at(ends[0]), height: up(ends[2]) - up(ends[3]) }));
+    if (m.brush.length === 4) {
+      const [left, right, low, high] = m.brush;
+      svg.append(svgNode("rect", { class: "wc-brush", x: at(left), y: up(high), width: at(right) - at(left), height: up(low) - up(high) }));
+    }
     const key = (kind, text) => h("div", {}, svgNode("svg", { width: 10, height: 10, style: `--wc-first:${a.colour};--wc-second:${b.colour}` }, svgNode("circle", { class: kind, cx: 5, cy: 5, r: 4 })), ` ${text}`);
     fill(about, h("div", {}, `${number(m.n)} items${m.left_out ? `; ${number(m.left_out)} without a finite ln p by both excluded` : ""}.`),
       h("div", {}, "Right of the diagonal, ", chip(a), " gives the answer a higher probability; above it, ", chip(b), "."),
@@ -100,8 +89,7 @@ function scatter(c) {
       h("div", {}, `Drag to filter the list${m.points ? "; click a point to show its item" : ""}.`));
   }
   function draw() {
-    if (!c.chosen.where.endsWith(clause)) clause = "";
-    if (!node.hidden) c.ask("scatter", { type: "scatter", where: base() });
+    if (!node.hidden) c.ask("scatter", { type: "scatter" });
   }
   function show(on) {
     node.hidden = !on;

@@ -8,20 +8,19 @@ const share = (n, of) => (of ? `${((100 * n) / of).toFixed(n && (100 * n) / of <
 
 function chartsOf(c) {
   const { s } = c;
-  const said = h("div", { class: "we-said", role: "status", "aria-live": "polite" });
-  const clear = h("button", { class: "we-button", type: "button", onclick: () => c.clear() }, "Clear");
+  const said = chosenWords(c, HINT);
+  const clear = h("button", { class: "wb-button", type: "button", onclick: () => c.clearAll() }, "Clear");
   const legend = h("span", { class: "we-legend", "aria-hidden": "true" }, h("i", { class: "we-left" }), "chosen", h("i", { class: "we-all" }), "all");
   const grid = h("div", { class: "we-grid" });
   const more = h("div", { class: "we-more", hidden: true }); // charts of further columns
-  const node = h("div", { class: "we-charts", onkeydown: onKey }, h("div", { class: "we-head" }, said, legend, clear), grid, more);
+  const node = h("div", { class: "we-charts", onkeydown: onKey }, h("div", { class: "we-head" }, said.node, legend, clear), grid, more);
 
   function choose(name, keys) {
     c.choose(name, keys?.length ? { keys } : null);
     draw();
   }
   function onKey(e) {
-    // a plain key is for the widget alone: outside, "d d" deletes the cell
-    if (!e.ctrlKey && !e.metaKey && !e.altKey) e.stopPropagation();
+    plainKey(e);
     const name = e.target.closest("[data-chart]")?.dataset.chart;
     if (e.key === "Escape" && name) {
       e.preventDefault();
@@ -70,7 +69,7 @@ function chartsOf(c) {
     const digits = `${Math.max(...binsOf(made).map(([, , total]) => number(total).length))}ch`;
     for (const row of rows) row.n.style.minWidth = digits; // counts change, the bars' scale stays
     const rest = made.bins.length + made.more - made.limit;
-    if (rest > 0) body.append(h("div", { class: "we-hint" }, `${number(rest)} rarer values are not drawn`));
+    if (rest > 0) body.append(h("div", { class: "wb-hint" }, `${number(rest)} rarer values are not drawn`));
     let now = [];
     function pick(key, add) {
       if (add) choose(made.name, now.includes(key) ? now.filter((other) => other !== key) : [...now, key]);
@@ -209,15 +208,8 @@ function chartsOf(c) {
   function draw() {
     make();
     s.charts.forEach((chart, i) => drawers[i](facetOf(chart)));
-    const { words } = s;
-    const focused = said.contains(document.activeElement);
-    said.replaceChildren(h("b", {}, `${number(s.n)} of ${number(s.total)}`), h("span", { class: words.length ? "we-word" : "" }, words.length ? "items:" : "items."),
-      ...(words.length ? words.map(([text, change]) => h("button", {
-        class: "we-chip", type: "button", title: `${text} (click to remove it)`, "aria-label": `Remove: ${text}`, onclick: () => c.change(change),
-      }, h("span", {}, text), h("span", { "aria-hidden": "true" }, "\u2715"))) : [h("span", { class: "we-hint" }, s.total ? HINT : "There are no items.")]));
-    if (words.length && !s.n) said.append(h("span", { class: "we-hint" }, "No items match. Remove a filter, or press Clear."));
-    clear.disabled = legend.hidden = !words.length;
-    if (focused) (said.querySelector("button") ?? clear).focus({ preventScroll: true });
+    said.draw();
+    clear.disabled = legend.hidden = !s.words.length;
   }
   return { node, draw };
 }

@@ -10,7 +10,7 @@ import pandas as pd
 from workbench.items.items import Items
 from workbench.render.labels import label, value_label
 from workbench.storage.errors import DataError
-from workbench.widgets.browser.browser import Browser
+from workbench.widgets.browser.browser import SCRIPTS, Browser
 from workbench.widgets.shared.annotating import AUTO
 from workbench.widgets.shared.passages import check_items
 from workbench.widgets.shared.widget import closed_on_error, read_assets, render
@@ -32,10 +32,8 @@ class Explorer(Browser):
     """
 
     _verb = "explore"
-    _esm = read_assets(
-        "shared/page.js", "browser/panels.js", "browser/listing.js", "explore/charts.js", "browser/browser.js"
-    )
-    _css = read_assets("browser/browser.css", "explore/explore.css")
+    _esm = read_assets(*SCRIPTS, "explore/charts.js", "browser/browser.js")
+    _css = read_assets("shared/list.css", "browser/browser.css", "explore/explore.css")
 
     @closed_on_error
     def __init__(self, items: Items, *, columns: Sequence[str] = (), **options: Any) -> None:

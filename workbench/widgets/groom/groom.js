@@ -16,7 +16,7 @@ function render({ model, el }) {
     grid.querySelector("[tabindex='0']")?.focus();
   } });
   const undo = button("Undo", "Take the last change back (key u)", () => ask("change", { type: "undo" }));
-  const { node: alarm, complain } = alarmOf("wr-alarm");
+  const { node: alarm, complain } = alarmOf();
   const sentence = h("div", { class: "wr-sentence", dir: "auto" });
   const preview = h("div", { class: "wr-preview", dir: "auto" });
   const grid = h("div", { class: "wr-grid", role: "group", "aria-label": "Alternates: pick four" });
@@ -31,7 +31,8 @@ function render({ model, el }) {
     preview); // below all else: where it takes another line, no button moves under the pointer
   root.style.setProperty("--wr-height", `${model.get("height")}px`);
   el.append(root);
-  const { ask, answered, busy, heard: rest, end } = lineTo(model, root, complain);
+  const kernel = lineTo(model, root, complain);
+  const { ask, answered, busy } = kernel;
 
   // ---- what is shown
   function go(index) {
@@ -111,9 +112,7 @@ function render({ model, el }) {
 
   // ---- keys
   function onKey(e) {
-    // a plain key is for the widget alone: outside, "d d" deletes the cell
-    if (!e.ctrlKey && !e.metaKey && !e.altKey) e.stopPropagation();
-    if (!s.view || /^(INPUT|SELECT)$/.test(e.target.tagName) || e.ctrlKey || e.metaKey || e.altKey) return;
+    if (!plainKey(e) || !s.view || /^(INPUT|SELECT)$/.test(e.target.tagName)) return;
     const inGrid = e.target.parentNode === grid;
     const acts = {
       j: () => go(s.index + 1), k: () => go(s.index - 1), n: () => ask("show", { type: "next" }), u: () => ask("change", { type: "undo" }), x: () => reject.focus(),
@@ -149,17 +148,9 @@ function render({ model, el }) {
       complain(m.message);
     },
   };
-  const listen = (message) => {
-    rest();
-    if (alarm.textContent === SILENCE) complain("");
-    heard[message.type]?.(message);
-  };
-  model.on("msg:custom", listen);
+  const end = listenTo(model, kernel, complain, heard);
   ask("show", { type: "open" });
-  return () => {
-    end();
-    model.off("msg:custom", listen);
-  };
+  return end;
 }
 
 export default { render };

@@ -42,7 +42,7 @@ function render({ model, el }) {
   const title = h("b", { class: "wg-title" });
   const progress = h("span", { class: "wg-progress", role: "status", "aria-live": "polite" }, "…");
   const dots = h("ol", { class: "wg-dots", "aria-label": "Tasks of this page" });
-  const { node: alarm, complain } = alarmOf("wg-alarm");
+  const { node: alarm, complain } = alarmOf();
   const view = h("div", { class: "wg-view", role: "region", tabindex: 0, "aria-label": "Passage" });
   const fields = h("div", { class: "wg-fields" });
   const hint = h("div", { class: "wg-hint", role: "status", "aria-live": "polite" });
@@ -230,12 +230,12 @@ function render({ model, el }) {
     const [first, ...rest] = one.sentences;
     const fresh = grows && !done && one.shown > 0;
     const context = one.sentences.length > 0 && h("div", { class: "wg-context", dir: "auto" }, fresh ? h("span", { class: "wg-fresh" }, first) : first, rest.length ? ` ${rest.join(" ")}` : "");
-    fill(view, h("div", { class: "wg-room" }, context || (page().condition === "sentence" || grows) && h("div", { class: "wg-alone wg-soft" }, grows ? "After each wrong guess, one sentence of context more is shown." : "The target sentence alone.")),
+    fill(view, h("div", { class: "wg-room" }, context || (page().condition === "sentence" || grows) && h("div", { class: "wg-alone wb-hint" }, grows ? "After each wrong guess, one sentence of context more is shown." : "The target sentence alone.")),
       h("div", { class: "wg-target" }, query(one, ended ? ended.answer : BLANK, ended ? "wg-answer" : "wg-blank"),
-        grows && h("div", { class: "wg-soft wg-wrongs" }, ended ? `${ended.correct ? "Guessed" : "Not guessed"} with ${plural(one.shown, "sentence")} of context${ended.correct ? "" : `; your last guess: ${one.guesses.filter(Boolean).join(", ") || "none"}`}.` : one.wrong.filter(Boolean).length ? `Wrong: ${one.wrong.filter(Boolean).join(", ")}` : "\u00a0")));
+        grows && h("div", { class: "wb-hint wg-wrongs" }, ended ? `${ended.correct ? "Guessed" : "Not guessed"} with ${plural(one.shown, "sentence")} of context${ended.correct ? "" : `; your last guess: ${one.guesses.filter(Boolean).join(", ") || "none"}`}.` : one.wrong.filter(Boolean).length ? `Wrong: ${one.wrong.filter(Boolean).join(", ")}` : "\u00a0")));
     view.scrollTop = 0;
     if (done && one.finished) return void fill(fields, h("div", { class: "wg-saved" }, one.guesses.filter(Boolean).length ? h("span", {}, "Saved: ", h("bdi", {}, one.guesses.filter(Boolean).join(", "))) : "Saved without a word."));
-    if (done) return void fill(fields, h("div", { class: "wg-saved wg-soft" }, "Saving…"));
+    if (done) return void fill(fields, h("div", { class: "wg-saved wb-hint" }, "Saving…"));
     if (page().candidates) return void drawChoices(one);
     const draft = draftOf(keyOf(one));
     const n = page().guesses;
@@ -265,14 +265,14 @@ function render({ model, el }) {
     else box.setAttribute("aria-activedescendant", `${uid}-${s.picked}`);
   }
   function drawEnd() {
-    fill(view, h("div", { class: "wg-empty" }, h("p", {}, `All ${tasks().length} tasks of this page are answered.`), h("p", { class: "wg-soft" }, "Enter submits the page; Shift+Enter goes back.")));
+    fill(view, h("div", { class: "wg-empty" }, h("p", {}, `All ${tasks().length} tasks of this page are answered.`), h("p", { class: "wb-hint" }, "Enter submits the page; Shift+Enter goes back.")));
     fill(fields);
   }
   function drawReview() {
     fill(view, h("ol", { class: "wg-review" }, ...s.state.review.map((row) => h("li", {},
       h("div", { class: "wg-verdict" }, h("b", { class: row.correct ? "wg-right" : "wg-wrong" }, row.correct ? "✓" : "✗"), " ", MATCHES[row.match] ?? row.match, row.shown !== null && ` with ${plural(row.shown, "sentence")} of context`, "; you: ", h("bdi", {}, row.guesses.join(", ") || "no guess")),
       query(row, row.answer, "wg-answer"),
-      row.sentences.length > 0 && h("details", { class: "wg-soft" }, h("summary", {}, "context"), h("div", { class: "wg-context", dir: "auto" }, row.sentences.join(" "))),
+      row.sentences.length > 0 && h("details", { class: "wb-hint" }, h("summary", {}, "context"), h("div", { class: "wg-context", dir: "auto" }, row.sentences.join(" "))),
       row.models.length > 0 && h("div", { class: "wg-models" }, ...row.models.map(([name, word, correct, note]) => h("span", { class: "wg-model" }, h("b", { class: correct ? "wg-right" : "wg-wrong" }, correct ? "✓" : "✗"), " ", h("bdi", {}, name), note && ` (${note})`, ": ", h("bdi", {}, word || "none"))))))), scores());
     fill(fields);
     view.scrollTop = 0;
@@ -331,20 +331,14 @@ function render({ model, el }) {
     s.pending.delete(key);
     return key;
   }
-  const listen = (message) => {
-    kernel.heard();
-    if (alarm.textContent === SILENCE) complain("");
-    heard[message.type]?.(message);
-  };
   const seen = () => { // another browser may have gone on meanwhile
     if (document.visibilityState === "visible" && s.state?.stage === "page") request("open", { type: "open" });
   };
-  model.on("msg:custom", listen);
+  const end = listenTo(model, kernel, complain, heard);
   document.addEventListener("visibilitychange", seen);
   request("open", { type: "open" });
   return () => {
-    kernel.end();
-    model.off("msg:custom", listen);
+    end();
     document.removeEventListener("visibilitychange", seen);
   };
 }

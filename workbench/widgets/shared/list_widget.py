@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import traitlets
 
@@ -12,6 +13,8 @@ from workbench.items.items import Item, Items
 from workbench.items.query import suggest, word_start
 from workbench.widgets.shared.listing import Listing
 from workbench.widgets.shared.widget import Widget
+
+_FIRST_ROWS = 28
 
 
 def state_part(name: str, doc: str) -> Any:
@@ -46,6 +49,9 @@ class ListWidget(Widget):
     state = traitlets.Dict()
     current_id = state_part("current", "The id of the item that is shown.")
     _listing: Listing
+    _verb: ClassVar[str]  # of the line of Python that builds the view again
+    _arguments: list[str]  # of that line, before the state
+    _asked: Any = None  # the widget of ``wb.ask``
     _lane: str | None = None  # of the request that is being answered
 
     def __init__(self, **options: Any) -> None:
@@ -96,8 +102,7 @@ class ListWidget(Widget):
     def _on_query(self, message: Mapping[str, Any]) -> None:
         """Change parts of the state (``state``) and choices of columns (``choose``)."""
         before, changes = self.state, dict(message.get("state") or {})
-        where = str(changes.get("where", before["where"]) or "")
-        changes["where"] = self._listing.choose(where, message.get("choose") or {})
+        changes["where"] = self._chosen(str(changes.get("where", before["where"]) or ""), message)
         self._lane = message.get("lane")
         try:
             self.state = before | changes
@@ -105,6 +110,10 @@ class ListWidget(Widget):
                 self._send_view()
         finally:
             self._lane = None
+
+    def _chosen(self, where: str, message: Mapping[str, Any]) -> str:
+        """Return a filter with what a message chooses."""
+        return self._listing.choose(where, message.get("choose") or {})
 
     def _on_suggest(self, message: Mapping[str, Any]) -> None:
         text, cursor = message["text"], int(message["cursor"])
@@ -127,6 +136,11 @@ class ListWidget(Widget):
             self._send_passage()
         self.current_id = item_id
 
+    def _on_ask(self, message: Mapping[str, Any]) -> None:
+        """Put an item into the widget of ``wb.ask``."""
+        self._asked.put(self._listing.items[message["id"]])
+        self.send({"type": "asked", "id": message["id"]})
+
     def _send_passage(self) -> None:
         index = self._listing.index(self.current_id)
         passage = self._passage(int(self._listing.rows[index])) if index >= 0 else None
@@ -138,10 +152,39 @@ class ListWidget(Widget):
 
     def _view(self) -> dict[str, Any]:
         """Return the view as the page draws it: no more than the rows in sight and one passage."""
+        listing = self._listing
+        index = listing.index(self.current_id)
+        start = max(0, index - _FIRST_ROWS // 2)
+        return {
+            "type": "view", "version": listing.version, "n": len(listing.rows), "total": len(listing.items),
+            "state": self.state, "words": listing.words(), "code": self.code,
+            "index": index, "start": start, "rows": self._rows(start, start + _FIRST_ROWS),
+            "passage": self._passage(int(listing.rows[index])) if index >= 0 else None,
+        }  # fmt: skip
+
+    @property
+    def code(self) -> str:
+        """The line of Python that builds the view again: ``wb.browse(items, where="n_tokens > 60")``."""
+        state, empty = dict(self.state), self._empty()
+        if self._listing.index(state["current"]) <= 0:
+            state["current"] = ""
+        changed = {name: value for name, value in state.items() if value != empty[name]}
+        parts = [
+            f"{name}={json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)}"
+            for name, value in changed.items()
+        ]
+        return f"wb.{self._verb}({', '.join([*self._arguments, *parts])})"
+
+    def _empty(self) -> dict[str, Any]:
+        """Return the state in which all items are listed."""
         raise NotImplementedError
 
     def _rows(self, start: int, end: int) -> list[dict[str, Any]]:
         """Return rows of the list as the page draws them."""
+        return [self._row(int(row)) for row in self._listing.rows[start : max(start, end)]]
+
+    def _row(self, row: int) -> dict[str, Any]:
+        """Return an item as the list shows it."""
         raise NotImplementedError
 
     def _passage(self, row: int) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Mapping, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -80,21 +80,29 @@ class Listing:
 
     def __init__(self, items: Items, columns: Mapping[str, pd.Series[Any]]) -> None:
         frame = items.frame
-        self.items = items
         self.table = frame[["item_id", "answer", *ITEM_FACETS]].assign(**dict(columns))
         names = map(str, self.table)
         self.sortable = [name for name in names if not _kinds(self.table[name]) & {dict, *_MANY}]
-        self._places = {item_id: row for row, item_id in enumerate(frame["item_id"])}
-        self._search = TextSearch(items)
-        self._masks: dict[str, Mask] = {}
         self.facets: dict[str, Binning] = {}
         for name in (*ITEM_FACETS, *columns):
             made = facet(name, self.table[name])
             if made and not (name == "variant" and self.table[name].equals(frame["word_class"])):
                 self.facets[name] = made
+        self._start(items)
+
+    def _start(self, items: Items) -> None:
+        """List all of the items."""
+        self.items = items
+        self._places = {item_id: row for row, item_id in enumerate(items.frame["item_id"])}
+        self._masks: dict[str, Mask] = {}
         self.state, self.version = dict(STATE), 0
         self.rows, self._index = np.arange(len(items)), np.arange(len(items))
-        self.apply(STATE)
+        self.apply({})
+
+    @cached_property
+    def search(self) -> TextSearch:
+        """The search in the texts, made when it is first needed."""
+        return TextSearch(self.items)
 
     def set_tags(self, rows: Sequence[Sequence[str]]) -> None:
         """Set the tags of the items, a facet and a column as others are."""
@@ -127,10 +135,10 @@ class Listing:
         """
         checked, before = self.checked(state), self.state
         current = checked["current"]
-        moved = {name for name, value in checked.items() if value != before[name]} - {"current"}
+        moved = {name for name, value in checked.items() if value != before.get(name)} - {"current"}
         rows, index = self.rows, self._index
         if moved or not self.version:
-            mask, order = self._passing(checked), self._order(checked["sort"])
+            mask, order = self._passing(checked), self._order(checked)
             rows = order[mask[order]]
             index = np.full(len(self.items), -1)
             index[rows] = np.arange(len(rows))
@@ -170,7 +178,9 @@ class Listing:
         return self._passing(self.state, but)
 
     def _passing(self, state: Mapping[str, Any], but: Collection[str] = ()) -> Mask:
-        mask = self._search.mask(state)
+        mask = np.ones(len(self.items), dtype=bool)
+        if state["query"].strip():
+            mask = self.search.mask(state)
         for clause in clauses(state["where"]):
             if not set(clause.columns) <= set(but):
                 mask = mask & self._clause(clause)
@@ -184,8 +194,9 @@ class Listing:
             self._masks[text] = clause.mask(self.table)
         return self._masks[text]
 
-    def _order(self, sort: str) -> NDArray[np.intp]:
-        """Return all rows sorted by a column; missing values come last."""
+    def _order(self, state: Mapping[str, Any]) -> NDArray[np.intp]:
+        """Return all rows in the order of a state; missing values come last."""
+        sort = state["sort"]
         if not sort:
             return np.arange(len(self.items))
         column = self.table[sort.removeprefix("-")].reset_index(drop=True)
@@ -254,7 +265,7 @@ class Listing:
             "kind": "numbers" if column.ranges else "choice",
             "bins": [row for row in rows if row[0] != NULL], "more": len(column.bins) - len(rows),
             "null": next((row for row in rows if row[0] == NULL), None),
-            "keys": keys, "excluded": excluded, "text": self._phrase(name, clause) if clause else None,
+            "keys": keys, "excluded": excluded, "text": self._phrase((name,), clause) if clause else None,
         }  # fmt: skip
         if column.ranges:
             described["starts"] = [_finite(b.low) for b in column.ranges]
@@ -269,17 +280,22 @@ class Listing:
         if words := state["query"].strip():
             how = "matches the expression" if state["regex"] else "contains"
             parts.append((f"{state['field']} {how} “{words}”", {"query": ""}))
-        columns = dict.fromkeys(clause.columns for clause in clauses(state["where"]))
-        for names in columns:
-            query = all_of(clause for clause in clauses(state["where"]) if clause.columns == names)
-            text = self._phrase(names[0], query) if len(names) == 1 else str(query)
-            rest = [clause for clause in clauses(state["where"]) if clause.columns != names]
-            parts.append((text, {"where": str(all_of(rest)) if rest else ""}))
+        groups: dict[tuple[str, ...], list[Query]] = {}
+        for clause in clauses(state["where"]):
+            groups.setdefault(self._group(clause), []).append(clause)
+        for names, queries in groups.items():
+            rest = [clause for clause in clauses(state["where"]) if self._group(clause) != names]
+            parts.append((self._phrase(names, all_of(queries)), {"where": str(all_of(rest)) if rest else ""}))
         return parts
 
-    def _phrase(self, name: str, query: Query) -> str:
-        """Return a clause on one column in words, as far as it is a choice of bins or a range."""
-        if name not in self.facets:
+    def _group(self, clause: Query) -> tuple[str, ...]:
+        """Return the columns of the choice that a clause is a part of."""
+        return clause.columns
+
+    def _phrase(self, names: tuple[str, ...], query: Query) -> str:
+        """Return a choice in words, as far as it is one of bins or a range of a column."""
+        name = names[0]
+        if len(names) > 1 or name not in self.facets:
             return str(query)
         keys, excluded, span = self.chosen(name)
         column, inner = self.facets[name], query.parts[0] if excluded else query

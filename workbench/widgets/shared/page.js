@@ -35,12 +35,13 @@ function fill(node, ...children) {
 }
 
 /** An alert that is hidden while it is empty. */
-function alarmOf(kind) {
-  const node = h("div", { class: kind, role: "alert", tabindex: 0, hidden: true }); // a long text scrolls
+function alarmOf() {
+  const node = h("div", { class: "wb-alarm", role: "alert", tabindex: 0, hidden: true }); // a long text scrolls
   const complain = (text) => {
     node.textContent = calm(text);
     node.hidden = !text;
   };
+  complain.text = () => node.textContent;
   return { node, complain };
 }
 
@@ -125,4 +126,44 @@ async function copyText(text, near) {
     box.remove();
     return done;
   }
+}
+
+/** A button that copies what `text()` returns, and says so; `near` is a node of the widget. */
+function copier(near, label, text, title, kind = "wb-button wb-copier") {
+  return h("button", {
+    class: kind, type: "button", title,
+    onclick: async (e) => {
+      const button = e.currentTarget;
+      button.dataset.done = (await copyText(text(), near)) ? "copied" : "press Ctrl+C";
+      setTimeout(() => delete button.dataset.done, 1200);
+    },
+  }, label);
+}
+
+/** Let the reader keep a file that the kernel sent. */
+function download(name, buffer) {
+  const link = h("a", { href: URL.createObjectURL(new Blob([buffer])), download: name });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+}
+
+/** Whether a key was pressed alone; it is for the widget alone then: outside, "d d" deletes the cell. */
+function plainKey(e) {
+  const plain = !e.ctrlKey && !e.metaKey && !e.altKey;
+  if (plain) e.stopPropagation();
+  return plain;
+}
+
+/** Answer what the kernel says by `heard`, a function a type of message; return what ends that. */
+function listenTo(model, line, complain, heard) {
+  const listen = (message, buffers) => {
+    line.heard();
+    if (complain.text() === SILENCE) complain("");
+    heard[message.type]?.(message, buffers);
+  };
+  model.on("msg:custom", listen);
+  return () => {
+    line.end();
+    model.off("msg:custom", listen);
+  };
 }

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from workbench.items.items import Item, Items, Span, in_item_order
+from workbench.items.pieces import weighted_pieces
 from workbench.items.tokens import tokens
 from workbench.render.numbers import with_minus
 from workbench.runs.predictions import typed_predictions
@@ -31,12 +32,12 @@ def snippet(item: Item, hit: Span | None) -> tuple[str, str, str]:
     """
     start, end = item.sentences[-1]
     if hit is None:
-        text, (query, blank) = text_and_spans(item, [(start, end), item.answer_span])
+        text, (query, blank) = item.readable([(start, end), item.answer_span])
         left, right = text[query[0] : blank[0]], text[blank[1] : query[1]]
         if len(left) > _SNIPPET // 2:
             left = f"…{left[-_SNIPPET // 2 :].partition(' ')[2]}"
         return _one_line(f"{left}{BLANK_MARK}{right[:_SNIPPET]}"), "", ""
-    text, (hit, blank) = text_and_spans(item, [hit, item.answer_span])
+    text, (hit, blank) = item.readable([hit, item.answer_span])
     text = f"{text[: blank[0]]}{BLANK_MARK}{text[blank[1] :]}"
     longer = len(BLANK_MARK) - (blank[1] - blank[0])
     start = hit[0] + longer if hit[0] >= blank[1] else min(hit[0], blank[0])
@@ -46,9 +47,24 @@ def snippet(item: Item, hit: Span | None) -> tuple[str, str, str]:
     return _one_line(before), _one_line(text[start:end]), _one_line(text[end : end + _SNIPPET])
 
 
-def text_and_spans(item: Item, spans: Sequence[Span]) -> tuple[str, list[Span]]:
-    """Return the readable text of an item and where `spans` of the released text lie in it."""
-    return item.readable(spans)
+def passage_parts(
+    item: Item, spans: Mapping[str, Sequence[Span]], weights: Sequence[float] | None
+) -> dict[str, Any]:
+    """Return a passage as pages draw it: ``context`` and ``query`` in pieces of text and letters of `spans`.
+
+    ``weights`` is the attention to each piece, where `weights` has a number for each token of the item; else
+    None.
+    """
+    cut = tokens(item).spans if weights is not None else ()
+    if weights is None or len(weights) != len(cut):  # of other tokens: they fit nowhere
+        cut, weights = (), ()
+    values = np.nan_to_num(np.asarray(weights, dtype=float), posinf=0.0).clip(0).tolist()
+    parts = weighted_pieces(item, spans, cut, values)
+    context, query = ([piece[:2] for piece in part] for part in parts)
+    return {
+        "context": context, "query": query,
+        "weights": [[piece[2] for piece in part] for part in parts] if cut else None,
+    }  # fmt: skip
 
 
 def words_around(item: Item) -> set[str]:

@@ -1,0 +1,199 @@
+/* The models: their table, the matrix of their differences, and two of them on the listed items. */
+
+/** The letter of a model on its colour; those after the eighth are ringed, after the sixteenth striped. */
+function chip(model) {
+  const node = h("span", { class: `wc-chip wc-lap${model.lap % 3}`, title: model.label, "aria-hidden": "true" }, model.key);
+  node.style.setProperty("--wc-colour", model.colour);
+  return node;
+}
+
+/** A model's name, which may hold anything: where there is no room, what it shares with others is cut first. */
+function named(model, kind = "wc-name") {
+  const [common, rest] = model.name;
+  return h("bdi", { class: kind, title: model.label }, common && h("span", { class: "wc-common" }, common), h("span", { class: "wc-rest" }, rest));
+}
+
+/** A bar of a model's colour with its interval: lengths are parts of the axis, `sides` the properties for start and length. */
+function coloured(model, [value, low, high], [start, length]) {
+  const bar = h("i", { class: `wc-fill wc-lap${model.lap % 3}` });
+  bar.style.setProperty("--wc-colour", model.colour);
+  bar.style[length] = `${100 * value}%`;
+  const whisker = h("i", { class: "wc-whisker" });
+  whisker.style[start] = `${100 * low}%`;
+  whisker.style[length] = `${100 * (high - low)}%`;
+  return [bar, whisker];
+}
+
+/** The table of the models: one row each, with measures and intervals, and whether it is shown below. */
+function modelTable(c) {
+  const { s } = c;
+  const body = h("tbody");
+  const head = h("tr");
+  const node = h("div", { class: "wc-models", role: "region", "aria-label": "Models", tabindex: 0 }, h("table", { "aria-label": "Models" }, h("thead", {}, head), body));
+  let boxes = [];
+  let parts = []; // cells with the accuracies on the listed items
+
+  function build() {
+    const [first, ...others] = s.measures;
+    const heading = ([text, tooltip], more = {}) => h("th", { scope: "col", title: tooltip, ...more }, text);
+    head.replaceChildren(heading(["Model", "Ticked models are shown below"]), heading(first, { colspan: 2 }), // bars, and the numbers beside them
+      heading(["Selected, %", "Share of right answers among the listed items, with its Wilson interval"]), ...others.map((measure) => heading(measure)));
+    parts = s.models.map(() => h("td", { class: "wc-measure" }));
+    boxes = s.models.map((m) => h("input", {
+      type: "checkbox", "aria-label": `Show ${m.key}, ${m.label}, below`, onchange: () => {
+        const hidden = boxes.flatMap((box, i) => (box.checked ? [] : [s.models[i].label]));
+        c.change({ hidden: hidden.length === boxes.length ? [] : hidden });
+      },
+    }));
+    const cell = ([value, interval, about], spread) => h("td", { class: "wc-measure", title: [about, spread].filter(Boolean).join("; ") },
+      h("span", { class: "wc-number" }, value), h("small", {}, interval),
+      spread && h("span", { class: "wc-spread" }, spread.split(" between ")[0], h("small", {}, spread.split(" between ")[1])));
+    body.replaceChildren(...s.models.map((m, i) => h("tr", {},
+      h("th", { scope: "row" }, h("label", {}, boxes[i], chip(m), named(m))),
+      h("td", { class: "wc-barcell", "aria-hidden": "true" }, h("span", { class: "wc-track" }, ...coloured(m, m.bar, ["left", "width"]))),
+      cell(m.measures[0], m.spread), parts[i], ...m.measures.slice(1).map((measure) => cell(measure)))));
+    for (const column of [2, ...others.map((_, i) => i + 4)]) { // numbers of a column end at one place, before their intervals
+      const numbers = [...body.rows].map((row) => row.cells[column].firstChild);
+      const width = Math.max(...numbers.map((text) => text.textContent.length));
+      for (const text of numbers) text.style.minWidth = `${width}ch`;
+    }
+  }
+  function draw() {
+    boxes.forEach((box, i) => { box.checked = !s.state.hidden.includes(s.models[i].label); });
+    parts.forEach((cell, i) => {
+      const [value, interval] = s.selected.accuracy[i] ?? [DASH, ""];
+      fill(cell, h("span", { class: "wc-number" }, value.replace(" %", "")));
+      cell.title = s.selected.whole ? "all items are listed" : [`of the ${number(s.selected.n)} items listed below`, interval].filter(Boolean).join("; ");
+    });
+  }
+  return { node, build, draw };
+}
+
+/** The matrix of differences, row minus column; a cell chooses the items that the row has right and the column wrong. */
+function matrix(c) {
+  const { s } = c;
+  const table = h("table", { role: "grid", "aria-label": "Differences in accuracy, row minus column", onkeydown: (e) => onKey(e) });
+  const told = h("div", { class: "wc-told" });
+  const scroll = h("div", { class: "wc-scroll" }, table);
+  const node = h("div", { class: "wc-matrix" }, scroll, told);
+  let cells = [];
+  let at = [0, 1];
+  let over = null;
+  let roving = null; // the cell that Tab reaches
+  let chosen = null; // the cell that is
+
+  const say = (a, b, name) => `${name(s.models[a])} right, ${name(s.models[b])} wrong${s.pairs[a][b].told}`;
+  const full = (model) => `${model.key} (${model.label})`;
+  function build() {
+    scroll.hidden = s.models.length < 2 || !s.pairs;
+    if (!s.pairs) return;
+    cells = s.models.map(() => []);
+    chosen = roving = null;
+    const head = h("tr", { role: "row" }, h("td"), ...s.models.map((m) => h("th", { scope: "col", role: "columnheader" }, chip(m), h("span", { class: "wc-unseen" }, m.label))));
+    const rows = s.models.map((m, a) => h("tr", { role: "row" },
+      h("th", { scope: "row", role: "rowheader" }, h("span", {}, chip(m), named(m))),
+      ...s.models.map((_, b) => {
+        const d = s.pairs[a][b];
+        if (!d) return h("td", { role: "gridcell", class: "wc-self", "aria-label": "the same model" });
+        const cell = h("td", {
+          role: "gridcell", tabindex: -1, "aria-selected": "false", class: `wc-cell${d.sure ? " wc-sure" : ""}${d.less ? " wc-less" : ""}`,
+          "aria-label": say(a, b, full), title: say(a, b, full), "data-pair": `${s.models[a].key}${s.models[b].key}`,
+          onclick: () => { at = [a, b]; rove(); toggle(); }, onmouseenter: () => { over = [a, b]; tell(); }, onmouseleave: () => { over = null; tell(); },
+          onfocus: () => { over = [a, b]; tell(); }, onblur: () => { over = null; tell(); },
+        }, d.text);
+        cell.style.setProperty("--wc-much", `${Math.round(6 + 40 * d.size)}%`);
+        cells[a][b] = cell;
+        return cell;
+      })));
+    table.replaceChildren(h("thead", {}, head), h("tbody", {}, ...rows));
+    node.classList.toggle("wc-many", s.models.length > 8);
+    rove();
+  }
+  function tell() {
+    const two = over ?? s.cell;
+    told.textContent = !s.pairs ? "Computing the differences …" : two ? say(two[0], two[1], (model) => model.key) : s.models.length < 2 ? "One model: there is nothing to compare it with." : "Row minus column, points; bold: p < .05 (Holm). A click on a cell lists: row right, column wrong.";
+  }
+  function rove() {
+    if (roving) roving.tabIndex = -1;
+    roving = cells[at[0]]?.[at[1]];
+    if (roving) roving.tabIndex = 0;
+  }
+  function toggle() {
+    const same = String(s.cell) === String([...at, "only first"]);
+    c.change({}, { outcome: same ? null : [...at.map((k) => s.models[k].label), "only first"] });
+  }
+  function onKey(e) {
+    const step = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[e.key];
+    if (e.ctrlKey || e.metaKey || e.altKey) return;
+    if (step) {
+      e.preventDefault();
+      let [a, b] = [at[0] + step[0], at[1] + step[1]];
+      if (a === b) [a, b] = [a + step[0], b + step[1]]; // over the diagonal
+      if (!cells[a]?.[b]) return;
+      at = [a, b];
+      rove();
+      cells[a][b].focus({ preventScroll: true });
+      cells[a][b].scrollIntoView({ block: "nearest", inline: "nearest" });
+    } else if (e.key === "Enter" || e.key === " ") {
+      e.preventDefault();
+      toggle();
+    }
+  }
+  function draw() {
+    const two = s.cell;
+    const now = two ? cells[two[0]]?.[two[1]] : null;
+    for (const [cell, on] of [[chosen, false], [now, true]]) {
+      cell?.classList.toggle("wc-on", on);
+      cell?.setAttribute("aria-selected", String(on));
+    }
+    chosen = now;
+    if (two && !table.contains(document.activeElement)) { at = two.slice(0, 2); rove(); }
+    tell();
+  }
+  return { node, build, draw };
+}
+
+/** Two models on all items and on those that are listed: numbers, and the four cells of right and wrong. */
+function selection(c) {
+  const { s } = c;
+  const CELLS = [["any", "all"], ["only first", "right", "wrong"], ["only second", "wrong", "right"], ["both right", "right", "right"], ["both wrong", "wrong", "wrong"]];
+  const REMARKS = {
+    exploratory: "The items were chosen after a look at the results: p values are exploratory.",
+    "by outcome": "The items were chosen by the outcome of these models: there is nothing to test.",
+  };
+  const body = h("tbody");
+  const heads = h("tr");
+  const cells = h("div", { class: "wc-cells", role: "group", "aria-label": "Outcomes of two models" });
+  const node = h("section", { class: "wc-selected-part", "aria-label": "Numbers of the listed items" },
+    h("div", { class: "wc-numbers", role: "region", tabindex: 0, "aria-label": "Numbers of two models" }, h("table", { "aria-label": "Numbers of two models" }, h("thead", {}, heads), body)), cells);
+
+  function draw() {
+    const { two, rows, cells: counts } = s.selected;
+    const [a, b] = (two ?? [0]).map((k) => s.models[k]);
+    const head = (title, ...content) => h("th", { scope: "col", title }, ...content);
+    heads.replaceChildren(h("td"), head(null, "items"), ...(two ? [a, b] : [a]).map((model) => head(model.label, chip(model))),
+      ...(two ? [head("difference of the accuracies in percentage points, with the interval of the paired bootstrap", `${a.key} ${MINUS} ${b.key}, points`),
+        head("not corrected for the number of pairs", "p"), head(null, h("span", { class: "wc-unseen" }, "remark"))] : []));
+    fill(body, ...rows.map(({ name, n, shares, difference, remark }) => h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, number(n)),
+      ...shares.map(([share, interval]) => h("td", { title: interval }, share)),
+      ...(difference ? [h("td", {}, difference[0]), h("td", { title: difference[2] }, difference[1]),
+        h("td", { class: "wc-mark-exploratory" }, remark && h("em", { title: REMARKS[remark] }, remark))].filter(isNode) : []))));
+    cells.hidden = !two;
+    if (!two) return;
+    cells.setAttribute("aria-label", `Outcomes of ${a.label} and ${b.label}`);
+    const focus = cells.contains(document.activeElement) ? document.activeElement.dataset.outcome : null;
+    const chosen = s.cell ? s.cell[2] : s.state.pair ? "any" : "";
+    cells.replaceChildren(...CELLS.map(([outcome, first, second]) => {
+      const on = outcome === chosen;
+      const text = outcome === "any" ? "all outcomes" : outcome.startsWith("both") ? outcome : `${a.key} ${first}, ${b.key} ${second}`;
+      const title = outcome === "any" ? `${a.label} and ${b.label}, all outcomes` : `${a.label} ${first}, ${b.label} ${second}`;
+      const pair = [a.label, b.label];
+      return h("button", {
+        type: "button", class: "wc-cell-button", "data-outcome": outcome, "aria-pressed": String(on), title: `${title}: ${number(counts[outcome])} items`,
+        onclick: () => (outcome === "any" ? c.change({ pair: on ? null : pair }, { outcome: null }) : c.change({}, { outcome: on ? null : [...pair, outcome] })),
+      }, text, h("small", {}, number(counts[outcome])));
+    }));
+    if (focus) cells.querySelector(`[data-outcome="${focus}"]`)?.focus({ preventScroll: true });
+  }
+  return { node, draw };
+}

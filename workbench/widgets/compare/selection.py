@@ -1,0 +1,231 @@
+"""The items of a comparison under one state: which cell of two models, which bins, in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from workbench.analysis.binning import Binning
+from workbench.evaluation.comparison import Comparison
+from workbench.items.query import Query, all_of
+from workbench.storage.errors import DataError
+from workbench.widgets.shared.listing import STATE, Listing, clauses, replaced
+
+STATE_OF_COMPARE: dict[str, Any] = {**STATE, "column": "", "pair": None, "hidden": [], "attention": ""}
+"""The state in which all items are listed; see :class:`workbench.widgets.compare.compare.Compare`."""
+
+SORTS = ("", "disagreement", "difference", "all wrong", "only one right", "all right")
+"""Orders of the list; ``difference`` is that of the log-probabilities of two models."""
+
+_FIRST_COLUMN = "target_class"
+_RIGHT = {
+    "only first": (True, False), "only second": (False, True),
+    "both right": (True, True), "both wrong": (False, False),
+}  # fmt: skip
+_WORDS = {
+    "only first": "{0} right, {1} wrong", "only second": "{0} wrong, {1} right",
+    "both right": "{0} and {1} both right", "both wrong": "{0} and {1} both wrong",
+}  # fmt: skip
+
+Rows = NDArray[np.int64]
+
+
+class ComparedItems(Listing):
+    """The items of a comparison (m models, n items) under a state.
+
+    Beside the parts of a list's state it has the ``column`` of the chart; a ``pair`` of models whose numbers
+    are shown; models that are ``hidden``; and the model whose ``attention`` is shown. Two clauses such as
+    `` `A: correct` and not `B: correct` `` choose a cell of two models.
+    """
+
+    def __init__(self, comparison: Comparison) -> None:
+        self.comparison = comparison
+        self.sortable = [*SORTS]
+        self.facets = {name: comparison.binning(name) for name in comparison.columns}
+        scores = (f"{label}: log_prob" for label in comparison.labels)
+        self.facets |= {name: Binning(name, "numbers", []) for name in scores}
+        self._correct = {f"{label}: correct": k for k, label in enumerate(comparison.labels)}
+        self._start(comparison.items)
+
+    @cached_property
+    def table(self) -> pd.DataFrame:  # type: ignore[override]  # made when a filter first needs it
+        """The columns of items, annotations and models."""
+        return self.comparison.frame
+
+    # -- the state
+
+    def checked(self, state: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a state with all its parts, or raise DataError with what is wrong in it."""
+        parts = {**STATE_OF_COMPARE, **state}
+        if parts["sort"] not in SORTS:
+            raise DataError(f"there is no order {parts['sort']!r}; known are {', '.join(SORTS[1:])}")
+        if isinstance(parts["hidden"], str) or not isinstance(parts["hidden"], Collection):
+            raise DataError(f"'hidden' is {parts['hidden']!r}, expected a list of models")
+        hidden = [self._model(label) for label in parts["hidden"]]
+        checked = super().checked({k: v for k, v in parts.items() if k in STATE or k not in STATE_OF_COMPARE})
+        return checked | {
+            "column": self._column(parts["column"]), "pair": self._pair(parts["pair"]),
+            "hidden": [label for label in self.comparison.labels if label in hidden],
+            "attention": parts["attention"] and self._model(parts["attention"]),
+        }  # fmt: skip
+
+    def fitting(self, state: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a state without what needs columns that are no longer there."""
+        known = set(self.table)
+        parts = [clause for clause in clauses(state["where"]) if set(clause.columns) <= known]
+        column = state["column"] if state["column"] in self.comparison.columns else ""
+        return dict(state) | {"where": str(all_of(parts)) if parts else "", "column": column}
+
+    @property
+    def first_column(self) -> str:
+        """The column that is sliced by at first: the target's class, else the first one; "" without any."""
+        columns = self.comparison.columns
+        return _FIRST_COLUMN if _FIRST_COLUMN in columns else next(iter(columns), "")
+
+    def _column(self, name: Any) -> str:
+        columns = self.comparison.columns
+        if not name:
+            return self.first_column
+        if name in columns:
+            return str(name)
+        raise DataError(f"there is no column {name!r} to slice by; known are {', '.join(columns) or 'none'}")
+
+    def _model(self, label: Any) -> str:
+        if label not in self.comparison.labels:
+            raise DataError(f"there is no model {label!r}; known are {', '.join(self.comparison.labels)}")
+        return str(label)
+
+    def _pair(self, pair: Any) -> list[str] | None:
+        if not pair:
+            return None
+        if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:  # noqa: PLR2004 - a pair
+            raise DataError(f"'pair' is {pair!r}, expected two models or None")
+        first, second = map(self._model, pair)
+        if first == second:
+            raise DataError(f"'pair' names {first!r} twice", remedy="name two different models")
+        return [first, second]
+
+    # -- the cell of two models
+
+    def outcome(self, state: Mapping[str, Any] | None = None) -> tuple[int, int, str] | None:
+        """Return the two models of which the filter has one clause each, and their cell; else None."""
+        chosen: dict[int, list[bool]] = {}
+        for clause in clauses((state or self.state)["where"]):
+            k = self._correct.get(clause.columns[0]) if len(clause.columns) == 1 else None
+            if k is not None:
+                mask, right = self._clause(clause), self.comparison.correct[k]
+                chosen.setdefault(k, []).append(np.array_equal(mask, right))
+                if not (chosen[k][-1] or np.array_equal(mask, ~right)):
+                    return None
+        if list(map(len, chosen.values())) != [1, 1]:
+            return None
+        rights = tuple(right for (right,) in chosen.values())
+        return *chosen, next(name for name, cell in _RIGHT.items() if cell == rights)  # type: ignore[return-value]
+
+    def with_outcome(self, where: str, outcome: Sequence[str] | None) -> str:
+        """Return a filter with another cell of two models: ``[a, b, "only first"]``, or None for no cell."""
+        query = None
+        if outcome is not None:
+            *pair, name = outcome
+            if name not in _RIGHT:
+                raise DataError(f"there is no outcome {name!r}; known are {', '.join(_RIGHT)}")
+            queries = [Query("is true", f"{label}: correct") for label in self._pair(pair) or ()]
+            query = all_of(q if right else ~q for q, right in zip(queries, _RIGHT[name], strict=True))
+        return replaced(where, [*self._correct], query)
+
+    @property
+    def cell_columns(self) -> tuple[str, ...]:
+        """The columns of the clauses that choose a cell of two models; none where none is chosen."""
+        cell = self.outcome()
+        return tuple(f"{self.comparison.labels[k]}: correct" for k in cell[:2]) if cell else ()
+
+    def _group(self, clause: Query) -> tuple[str, ...]:
+        in_cell = len(clause.columns) == 1 and clause.columns[0] in self.cell_columns
+        return self.cell_columns if in_cell else clause.columns
+
+    def _phrase(self, names: tuple[str, ...], query: Query) -> str:
+        return self.cell_text if names == self.cell_columns else super()._phrase(names, query)
+
+    @property
+    def cell_text(self) -> str:
+        """The cell of two models in words: ``LSTM right, 3-gram wrong``; "" where none is chosen."""
+        cell = self.outcome()
+        return _WORDS[cell[2]].format(*(self.comparison.labels[k] for k in cell[:2])) if cell else ""
+
+    # -- the models
+
+    def shown(self, state: Mapping[str, Any] | None = None) -> list[int]:
+        """Return the places of the models that are not hidden; of all where all are."""
+        labels, hidden = self.comparison.labels, (state or self.state)["hidden"]
+        return [k for k, label in enumerate(labels) if label not in hidden] or list(range(len(labels)))
+
+    def two(self) -> tuple[int, int] | None:
+        """Return the two models whose numbers are shown: those of the cell, or the pair, or the best."""
+        return self._cell(self.state) or self._chosen_pair(self.state) or self._best
+
+    def scattered(self) -> tuple[int, int] | None:
+        """Return the models whose log-probabilities are drawn: as `two`, of those that have some."""
+        return self._cell(self.state) or self._chosen_pair(self.state) or self._best_probable
+
+    def subtracted(self, state: Mapping[str, Any] | None = None) -> tuple[int, int] | None:
+        """Return the models whose log-probabilities ``difference`` subtracts: the pair before the cell."""
+        state = state or self.state
+        return self._chosen_pair(state) or self._cell(state) or self._best_probable
+
+    def _cell(self, state: Mapping[str, Any]) -> tuple[int, int] | None:
+        cell = self.outcome(state)
+        return cell and cell[:2]
+
+    def _chosen_pair(self, state: Mapping[str, Any]) -> tuple[int, int] | None:
+        labels, pair = self.comparison.labels, state["pair"]
+        return (labels.index(pair[0]), labels.index(pair[1])) if pair else None
+
+    @cached_property
+    def _best(self) -> tuple[int, int] | None:
+        """The places of the two models of the highest accuracy; of equal ones, those given first."""
+        return self._first_two(list(range(self.comparison.m)))
+
+    @cached_property
+    def _best_probable(self) -> tuple[int, int] | None:
+        """As `_best`, among the models that have log-probabilities; where these are not two, of all."""
+        known = np.flatnonzero(~np.isnan(self.comparison.log_prob).all(axis=1)).tolist()
+        return self._first_two(known) or self._best
+
+    def _first_two(self, models: list[int]) -> tuple[int, int] | None:
+        accuracy = self.comparison.shares.mean(axis=1).round(12)  # sums of equal shares may differ
+        ranked = sorted(models, key=lambda place: -accuracy[place])
+        return (ranked[0], ranked[1]) if len(ranked) > 1 else None
+
+    # -- the order of the list
+
+    def counts(self) -> dict[str, int]:
+        """Return how many of the listed items all shown models, just one or none has right."""
+        right, n = self._n_right(self.state)[self.rows], len(self.shown())
+        return {
+            "all wrong": int((right == 0).sum()),
+            "only one right": int((right == 1).sum()),
+            "all right": int((right == n).sum()),
+        }
+
+    def _n_right(self, state: Mapping[str, Any]) -> Rows:
+        return np.asarray(self.comparison.correct[self.shown(state)].sum(axis=0), dtype=np.int64)
+
+    def _order(self, state: Mapping[str, Any]) -> NDArray[np.intp]:
+        return np.argsort(self._weight(state), kind="stable")
+
+    def _weight(self, state: Mapping[str, Any]) -> NDArray[np.float64]:
+        """Return what the list is sorted by, least first, NaN last."""
+        sort, right = state["sort"], self._n_right(state).astype(float)
+        if sort == "difference" and (pair := self.subtracted(state)):
+            with np.errstate(invalid="ignore"):  # both may be -inf: no difference is known
+                return np.asarray(self.comparison.log_prob[pair[1]] - self.comparison.log_prob[pair[0]])
+        weights = {
+            "disagreement": -right * (len(self.shown(state)) - right), "all wrong": right,
+            "only one right": np.where(right == 0, np.inf, right), "all right": -right,
+        }  # fmt: skip
+        return weights.get(sort, np.zeros(self.comparison.n))

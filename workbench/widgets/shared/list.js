@@ -1,0 +1,196 @@
+/* A list of items under one state: what page and kernel say to each other, the keys, and the rows in view. */
+
+const PAGE = 60; // rows asked for at a time
+const NO_ITEMS = "No items match. Remove a filter, or press Clear.";
+
+/** Let page and kernel share a state; `c` gets what changes it, and `s`, what the kernel told last.
+
+    `c.follow` draws a view, newest or not; `c.drawList`, `c.drawPassage` and `c.redraw` a part of it. `more` answers
+    messages that only one widget has.
+*/
+function shareState(c, model, outer, complain, more) {
+  const { s, list, view } = c;
+  const line = lineTo(model, outer, complain);
+  let want = { state: {}, choose: {} }; // what was changed here and is not yet answered is sent with each change
+  const query = () => line.ask("query", { type: "query", ...want, state: { ...want.state }, choose: { ...want.choose } });
+  Object.assign(c, line, {
+    forget() { want = { state: {}, choose: {} }; },
+    /** Change parts of the state; `others` are further parts of the message. */
+    change(parts, others = {}) {
+      Object.assign(want.state, parts);
+      want = { ...want, ...others };
+      query();
+    },
+    /** Choose bins or a range of a column; null removes its choice. */
+    choose(name, choice) {
+      want.choose[name] = choice;
+      query();
+    },
+    chosen(name) {
+      const { keys, excluded, range = null, bins, starts, ends } = s.facets[name];
+      if (!(name in want.choose)) return { keys, excluded, range };
+      const wanted = { keys: [], range: null, ...want.choose[name] };
+      const at = starts && bins.flatMap(([key], i) => (wanted.keys.includes(key) ? [i] : []));
+      if (at?.length) wanted.range = [starts[at[0]], ends[at.at(-1)]];
+      return { ...wanted, excluded: Boolean(wanted.exclude) };
+    },
+    clear() {
+      c.forget();
+      c.change({ query: "", where: "" });
+    },
+    select(index) {
+      if (!s.n) return;
+      s.index = Math.min(Math.max(index, 0), s.n - 1);
+      s.waiting = true;
+      c.left?.(); // the item before
+      c.reach(s.index);
+      c.drawList();
+      c.ask("show", { type: "show", version: s.version, index: s.index });
+    },
+  });
+  const heard = {
+    view(m) {
+      const newest = m.lane ? c.answered(m.lane) : !c.busy("query");
+      c.before?.(m);
+      Object.assign(s, m, { asked: null, rows: new Map(m.rows.map((row, i) => [m.start + i, row])), waiting: false });
+      if (newest) { // else the reader has typed on: the boxes are theirs
+        c.forget();
+        c.filters.follow(m);
+      }
+      complain("");
+      c.resetList();
+      c.follow(m, newest);
+    },
+    rows(m) {
+      c.answered("rows");
+      s.asked = null;
+      if (m.version !== s.version) return;
+      m.rows.forEach((row, i) => s.rows.set(m.start + i, row));
+      c.drawList();
+    },
+    passage(m) {
+      if (!c.answered("show") || m.version !== s.version) return;
+      if (m.index !== s.index) c.left?.(); // not chosen in the list
+      Object.assign(s, { index: m.index, passage: m.passage, waiting: false });
+      view.scrollTop = 0;
+      c.reach(s.index);
+      c.drawList();
+      c.drawPassage();
+    },
+    suggestions(m) {
+      if (c.answered("suggest")) c.filters.suggest(m);
+    },
+    error(m) {
+      if (m.lane === "query") { // what is refused is not drawn
+        c.drop(m.lane);
+        c.forget();
+        c.filters.refuse();
+      }
+      if (m.lane) c.answered(m.lane);
+      if (m.lane !== "suggest") complain(m.lane === "query" ? refusal(m.message) : m.message);
+      c.redraw();
+    },
+    ...more,
+  };
+  const stop = listenTo(model, c, complain, heard);
+  const sized = new ResizeObserver(() => c.drawSoon());
+  sized.observe(list);
+  c.ask("query", { type: "open" });
+  return () => {
+    stop();
+    sized.disconnect();
+  };
+}
+
+/** Return what answers the keys of a list: those that all lists have, and `acts`. Where `goes` is false, `e` is no key of it. */
+function keysOf(c, acts, escape, goes) {
+  const { s } = c;
+  const to = (node) => () => { node.focus({ preventScroll: true }); node.select(); };
+  const all = {
+    j: () => c.select(s.index + 1), ArrowDown: () => c.select(s.index + 1), k: () => c.select(s.index - 1), ArrowUp: () => c.select(s.index - 1),
+    PageDown: () => c.select(s.index + 10), PageUp: () => c.select(s.index - 10), Home: () => c.select(0), End: () => c.select(s.n - 1),
+    "/": to(c.filters.search), f: to(c.filters.line), ...acts,
+  };
+  return (e) => {
+    const plain = plainKey(e);
+    const typing = e.target.matches("input:not([type=checkbox]), textarea");
+    let act = plain && !typing && goes(e) ? all[e.key] : null;
+    if (e.key === "Escape") act = () => escape(e.target);
+    else if (e.target === c.filters.search && (e.key === "ArrowDown" || e.key === "Enter")) act = () => c.list.focus({ preventScroll: true });
+    else if (e.target.tagName === "BUTTON" && (e.key === " " || e.key === "Enter")) act = null;
+    if (!act) return;
+    e.preventDefault();
+    act();
+  };
+}
+
+/** The list: only the rows in view are in the page.
+
+    `row(data, i)` returns the content of a row, its class and its label; `classes(i)` those that follow what is chosen, by name.
+*/
+function itemList(c, { height, row, classes, click, onscroll = () => {} }) {
+  const { s, uid } = c;
+  const spacer = h("div", { class: "wb-spacer", role: "presentation" });
+  const list = h("div", { class: "wb-list", role: "listbox", tabindex: 0, "aria-label": "Items", onscroll: () => { onscroll(); drawSoon(); } }, spacer);
+  let made = new Map(); // rows that are drawn, by place
+  let drawing = false;
+
+  function drawSoon() {
+    if (drawing) return;
+    drawing = true;
+    requestAnimationFrame(() => { drawing = false; draw(); });
+  }
+  function make(i) {
+    const data = s.rows.get(i);
+    const { content, kind = "", label } = data ? row(data, i) : { content: [h("span", { class: "wb-snippet wb-hint" }, "…")] };
+    const node = h("div", {
+      class: `wb-row ${kind}`, role: "option", id: `${uid}-${i}`, "aria-setsize": s.n, "aria-posinset": i + 1, "aria-label": label,
+      onmousedown: (e) => { if (e.shiftKey) e.preventDefault(); }, onclick: (e) => click(i, e),
+    }, ...content);
+    node.style.top = `${i * height()}px`;
+    node.style.height = `${height()}px`;
+    return node;
+  }
+  function draw() {
+    if (!list.clientHeight) return; // not laid out (hidden, or the theme is changing): drawn once it is
+    const first = Math.max(0, Math.floor(list.scrollTop / height()) - 4);
+    const last = Math.min(s.n, Math.ceil((list.scrollTop + list.clientHeight) / height()) + 4);
+    const nodes = [];
+    const kept = new Map();
+    let missing = null;
+    for (let i = first; i < last; i += 1) {
+      if (!s.rows.has(i)) missing ??= i;
+      const node = made.get(i) ?? make(i);
+      nodes.push(node);
+      if (s.rows.has(i)) kept.set(i, node);
+      const { selected, ...more } = classes(i);
+      for (const [name, on] of Object.entries(more)) node.classList.toggle(name, on);
+      node.setAttribute("aria-selected", String(selected));
+      node.classList.toggle("wb-selected", i === s.index);
+    }
+    made = kept;
+    spacer.style.height = `${s.n * height()}px`;
+    if (!s.n && s.version >= 0) nodes.push(h("div", { class: "wb-empty" }, s.total ? NO_ITEMS : "There are no items here."));
+    spacer.replaceChildren(...nodes);
+    list.setAttribute("aria-activedescendant", s.index >= 0 ? `${uid}-${s.index}` : "");
+    if (missing === null) return;
+    const start = Math.max(0, missing - 10);
+    if (s.asked === `${s.version}:${start}`) return;
+    s.asked = `${s.version}:${start}`;
+    c.ask("rows", { type: "rows", version: s.version, start, end: start + PAGE });
+  }
+  function reach(index) { // scroll no more than is needed
+    const top = index * height();
+    if (top < list.scrollTop) list.scrollTop = top;
+    else if (top + height() > list.scrollTop + list.clientHeight) list.scrollTop = top + height() - list.clientHeight;
+  }
+  /** Draw the rows of a view anew, with the current one in sight. */
+  function show() {
+    made.clear();
+    draw(); // sets the height
+    if (s.index >= 0) reach(s.index);
+    draw();
+  }
+  Object.assign(c, { list, reach, drawSoon, drawList: draw, showList: show, resetList: () => made.clear() });
+  return { list, spacer };
+}
