@@ -37,7 +37,8 @@ LEAVE = """async ([id, code]) => {
     shell.expandLeft();
     if (!id) return;
     const kernel = serviceManager.kernels.connectTo({ model: { id, name: "python3" } });
-    await kernel.requestExecute({ code }).done;
+    const late = new Promise((_, refuse) => setTimeout(() => refuse(new Error("the kernel does not forget")), 120000));
+    await Promise.race([kernel.requestExecute({ code }).done, late]); // a kernel that is gone answers nothing
     kernel.dispose();
 }"""
 FORGET = "import ipywidgets\nipywidgets.Widget.close_all()\nget_ipython().run_line_magic('reset', '-sf')"
@@ -83,7 +84,11 @@ class Desk:
         if self.page is None:
             self.page = self.stack.enter_context(_lab.guarded(self.chromium, self.lab))
             self.page.wait_for_function = partial(self.page.wait_for_function, polling=_lab.POLL)
-            self.load()
+            try:
+                self.load()
+            except BaseException:  # else each test that follows would wait on a page without JupyterLab
+                self.close()
+                raise
         return self.page
 
     def load(self):

@@ -12,7 +12,6 @@ from side_by_side import listening
 
 import workbench as wb
 from workbench.items import notes as remarks
-from workbench.items.items import Items
 from workbench.items.pieces import pieces
 from workbench.models import NGram
 from workbench.render.numbers import MINUS
@@ -119,17 +118,6 @@ def test_rows_are_sent_for_the_present_version_only():
     later = ask(browser, "query", state={"query": "1"})["version"]
     stale = ask(browser, "rows", start=0, end=5, version=view["version"])
     assert (stale["rows"], stale["version"]) == ([], later)
-
-
-def test_showing_a_passage(browser):
-    version = browser._listing.version
-    shown = ask(browser, "show", index=2, version=version)
-    assert (shown["index"], shown["version"], shown["passage"]["id"]) == (2, version, "x/dev/2")
-    assert browser.current.item_id == browser.current_id == "x/dev/2"
-    for index, asked in ((0, version - 1), (4, version), (-1, version)):
-        stale = ask(browser, "show", index=index, version=asked)
-        assert (stale["version"], stale["passage"], stale["index"]) == (-1, None, index)
-    assert browser.current_id == "x/dev/2"
 
 
 def test_the_blank_stays_hidden_when_a_search_finds_a_part_of_the_target():
@@ -567,26 +555,6 @@ def test_what_a_notebook_keeps_is_small():
 
 
 HOSTILE = "</style><script>alert(1)</script><img/src=x/onerror=alert(1)>\"'&amp;"
-
-
-def test_no_text_becomes_an_element():
-    choices = ("<i>dog</i>", HOSTILE)
-    first = cloze(f"{HOSTILE} . the {{<i>dog</i>}} {HOSTILE}", "x/dev/<u>", candidates=choices)
-    second = cloze(f"</div></style> . a {{{HOSTILE}}}", "x/dev/1", book_id=HOSTILE)
-    items = Items.from_records([first, second])
-    remarks.write_note("x", "x/dev/1", tags=[HOSTILE], note=f"a {HOSTILE}")
-    table = pd.DataFrame({"item_id": ["x/dev/1", "x/dev/<u>"], HOSTILE: [HOSTILE, "b"]})
-    browser = wb.browse(items, table)
-    pages = [browser.to_html(), browser.saved.html()]
-    browser.filters = {"query": HOSTILE, "facets": {HOSTILE: [HOSTILE]}}
-    for html in [*pages, browser.to_html()]:
-        page = Page(html)
-        assert not {"script", "img", "i", "u"} & set(page.tags)
-        assert HOSTILE in page.text
-    text = Page(pages[0]).text
-    assert text.count(HOSTILE) >= 4  # quotes in the passages become typographic
-    assert "x/dev/<u>" in text
-    assert "<i>dog</i>" in text
 
 
 def shown(item, **values):

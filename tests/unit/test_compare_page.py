@@ -152,23 +152,3 @@ def test_slices_are_told():
     assert "Target class" in Page(html).text
     assert "proper noun 20 items" in Page(html).text
     assert "a&lt;" in html
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("bad", [HOSTILE, RTL, ZERO, LONG])
-def test_whatever_the_data_hold_is_text(bad):
-    word = bad.replace(" ", "_").replace("}", "")
-    frame = made(2).assign(
-        answer=word, prediction=[word, bad], correct=[True, False], rank=[1, 2], n_tied=1, model=bad,
-        top_words=pd.Series([[bad, word]] * 2), top_log_probs=pd.Series([[-1.0, -2.0]] * 2),
-    )  # fmt: skip
-    text = f"The {bad} ran . I saw the {{{word}}} {bad} ."
-    items = Items.from_records(cloze(text, item_id=i, book_id=bad) for i in frame["item_id"])
-    found = Comparison.of(items, [frame, frame.assign(model=f"{bad}2", variant=bad)], resamples=20)
-    html = comparison_page(found, pair=(0, 1))
-    read = Page(html)
-    assert read.open == []
-    assert not {"script", "img"} & set(read.tags)
-    assert read.tags.count("style") == 1
-    assert bad in read.text
-    assert html.encode("utf-8")

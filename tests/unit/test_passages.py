@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from workbench.items import text as wt
 from workbench.items.pieces import pieces
 from workbench.widgets.ask.questions import filled
-from workbench.widgets.shared.passages import BLANK_MARK, cell_text, snippet, text_and_spans
+from workbench.widgets.shared.passages import BLANK_MARK, cell_text, snippet
 
 
 @st.composite
@@ -87,7 +87,7 @@ def test_running_text_keeps_its_paragraphs():
     assert joined(context) == 'It rained.\n\n"Oh," he said.'
     assert ('"Oh,"', "s") in context
     assert query == [("The ", ""), ("dog", "b"), ("\nran.", "")]
-    assert text_and_spans(item, [(0, 3)]) == (item.text, [(0, 3)])
+    assert item.readable([(0, 3)]) == (item.text, [(0, 3)])
 
 
 def test_a_row_shows_the_end_of_a_long_context():

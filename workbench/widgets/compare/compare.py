@@ -31,6 +31,7 @@ _SCRIPTS = (
     "shared/page.js", "shared/list.js", "shared/filters.js", "shared/passage.js", "compare/models.js",
     "compare/scatter.js", "compare/slices.js", "compare/compare.js",
 )  # fmt: skip
+_WORDS = 10  # of a model, as bars
 _FROM_TOP = {"where", "query", "sort"}  # what brings the list back to its first item
 
 
@@ -237,7 +238,7 @@ class Compare(ListWidget):
             "id": item.item_id, "kind": [k for k in kind if k], "answer": item.answer,
             "candidates": item.candidates, "facts": self._facts(row), "attention": [*weights],
             **passage_parts(item, marks, weights.get(self.state["attention"])),
-            **view.answers(self.comparison, row, order, item),
+            **view.answers(self.comparison, row, order, item, limit=_WORDS),
         }  # fmt: skip
 
     # -- annotations, made while the reader looks already

@@ -12,7 +12,7 @@ import pandas as pd
 from workbench.analysis.proportions import wilson
 from workbench.evaluation.comparison import Comparison
 from workbench.items.pieces import pieces
-from workbench.items.tokens import readable_tokens, tokens
+from workbench.items.tokens import tokens
 from workbench.render.labels import column_label, label
 from workbench.render.numbers import (
     MINUS,
@@ -20,13 +20,11 @@ from workbench.render.numbers import (
     p_value,
     percent,
     points,
-    probability,
     span,
     with_minus,
 )
 from workbench.runs.measures import SHOWN, Measure
-from workbench.widgets.compare.view import DASH, measure_heading, share_text, split_labels
-from workbench.widgets.shared.passages import score_bars, words_around
+from workbench.widgets.compare.view import DASH, answers, measure_heading, share_text, split_labels
 from workbench.widgets.shared.widget import render
 
 _SLICES = (
@@ -243,66 +241,24 @@ def _items(of: Comparison, rows: Rows, limit: int, shown: Sequence[int], facts: 
 def _item(of: Comparison, row: int, shown: Sequence[int]) -> dict[str, Any]:
     item = of.items[row]
     context, query = pieces(item, {})
-    others, top = words_around(item), of.top(row)
-    models = [top[k] for k in shown]
-    logs = [
-        value
-        for one in models
-        if one["score_type"] == "log_prob"
-        for value in (*one["log_probs"], one["answer_log_prob"])
-        if not pd.isna(value)
-    ]
-    most = float(np.exp(max(logs, default=0.0))) or 1.0
+    told, top, words = answers(of, row, shown, item), of.top(row), tokens(item).words
     return {
         "kind": [item.item_id, *filter(None, [item.book_id, item.word_class])], "answer": of.answers[row],
         "right": f"{int(of.correct[shown, row].sum())} of {len(shown)} right",
         "context": context, "query": query,
-        "models": [_model(one, of.answers[row], others, most, tokens(item).words) for one in models],
+        "models": [model | {"attention": _attention(top[model["k"]], words)} for model in told["models"]],
     }  # fmt: skip
 
 
-def _model(
-    one: Mapping[str, Any], answer: str, others: set[str], most: float, words: Sequence[str]
-) -> dict[str, Any]:
-    """Return what a model expected in the blank of an item; probabilities are drawn on a scale to `most`."""
-    proper, ln_p = one["score_type"] == "log_prob", one["answer_log_prob"]
-    values = one["log_probs"] or []
-    bars = [_probability_bar(value, most) for value in values] if proper else score_bars(values)
-    bars = bars or [(0.0, "")] * len(one["words"])
-
-    def line(word: str, size: float, text: str, css: str = "w") -> dict[str, str]:
-        same = word.casefold() == answer.casefold()
-        css = css.replace("w", f"w{' in' if word.casefold() in others else ''}{' t' if same else ''}", 1)
-        seen = readable_tokens([word])[0]  # quotes and brackets as they are read
-        return {
-            "css": css, "title": f"{word}, the answer" if same else word,
-            "word": f"▸ {seen}" if same else seen, "text": text,
-            "size": f"{size:.1%}",
-        }  # fmt: skip
-
-    lines = [line(word, *bar) for word, bar in zip(one["words"], bars, strict=False)]
-    if answer.casefold() not in [word.casefold() for word in one["words"][: len(lines)]]:
-        lines.append(line(answer, *_probability_bar(ln_p, most), "w last" if lines else "w"))
-    weights = one["attention"]
-    fits = weights is not None and len(weights) == len(words) > 0
-    strongest = (max(weights) or 1.0) if fits else 1.0
-    return {
-        "label": one["label"], "correct": one["correct"], "lines": lines,
-        "guess": None if one["prediction"] is None else readable_tokens([one["prediction"]])[0],
-        "numbers": " · ".join(
-            filter(None, [one["rank_label"], "" if ln_p is None else f"ln p {_number(ln_p)}"])
-        ),
-        "attention": [(f"{max(0.0, weight) / strongest:.0%}", word)
-                      for weight, word in zip(weights, words, strict=True)] if fits else [],
-    }  # fmt: skip
-
-
-def _probability_bar(log_prob: float | None, most: float) -> tuple[float, str]:
-    """Return the length of the bar of a probability, on a scale to `most`, and the number."""
-    if log_prob is None or pd.isna(log_prob):
-        return 0.0, ""
-    p = float(np.exp(log_prob))
-    return min(p / most, 1.0), probability(p)
+def _attention(top: Mapping[str, Any], words: Sequence[str]) -> list[tuple[str, str]]:
+    """Return each word with its share of the strongest weight; none where the weights fit no words."""
+    weights = top["attention"]
+    if weights is None or len(weights) != len(words):
+        return []
+    strongest = max(weights, default=0.0) or 1.0
+    return [
+        (f"{max(0.0, weight) / strongest:.0%}", word) for weight, word in zip(weights, words, strict=True)
+    ]
 
 
 def _bar(value: float, low: float, high: float) -> str:

@@ -38,7 +38,6 @@ PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#9
 DASH = "\N{EN DASH}"
 _WAIT = "…"
 _LEVEL = 0.05
-_WORDS = 10  # of a model, as bars
 _DENSE = 12  # models up to which a rank from 100 has room in the list
 _HIGHEST = 100
 _THOUSAND = 1000
@@ -320,41 +319,49 @@ def _short(rank: float) -> str:
     return f"{rank / _THOUSAND:.0f}k" if rank >= _THOUSAND else f"{rank:.0f}"
 
 
-def answers(comparison: Comparison, place: int, models: Sequence[int], item: Item) -> dict[str, Any]:
+def answers(
+    comparison: Comparison, place: int, models: Sequence[int], item: Item, *, limit: int | None = None
+) -> dict[str, Any]:
     """Return what some models expected in the blank of an item, their probabilities on one scale.
 
-    Of each model there are ``words``: the word, the length of its bar, whether it is in the passage, whether
-    it is the answer, and the number.
+    Of each model there are ``words``, up to a `limit`: the word, the length of its bar, whether it is in the passage, whether
+    it is the answer, and the number; ``last`` has that of an answer that is not among them.
     """
-    around, top = words_around(item), comparison.top(place)
+    around, top, answer = words_around(item), comparison.top(place), comparison.answers[place]
     chances = [
         exp(min(value, 0.0))
         for k in models
         if top[k]["score_type"] == "log_prob"
-        for value in (top[k]["log_probs"] or [])[:_WORDS]
+        for value in (top[k]["log_probs"] or [])[:limit]
         if not pd.isna(value)
     ]
     scale = max(chances, default=0.0)
     return {
-        "models": [{"k": k, **_answer(top[k], item, around, scale)} for k in models],
+        "models": [{"k": k, **_answer(top[k], answer, around, scale, limit)} for k in models],
         "scale": f"0{DASH}{probability(scale)}" if scale else "",
     }
 
 
-def _answer(top: Mapping[str, Any], item: Item, around: set[str], scale: float) -> dict[str, Any]:
-    words, values = list(top["words"] or [])[:_WORDS], (top["log_probs"] or [])[:_WORDS]
+def _answer(
+    top: Mapping[str, Any], answer: str, around: set[str], scale: float, limit: int | None
+) -> dict[str, Any]:
+    words, values = list(top["words"] or [])[:limit], (top["log_probs"] or [])[:limit]
     is_probability = top["score_type"] == "log_prob"
     bars = [_probability_bar(value, scale) for value in values] if is_probability else score_bars(values)
-    answer, log_prob = (item.answer or "").casefold(), top["answer_log_prob"]
+    log_prob = top["answer_log_prob"]
     number = "" if log_prob is None else f"ln p {fixed(log_prob, 2)} ({probability(exp(log_prob))})"
     number = "probability 0" if log_prob is not None and np.isneginf(log_prob) else number
+    lines = [
+        (_shown(word), length, _inside(word, around), word.casefold() == answer.casefold(), text)
+        for word, (length, text) in zip(words, bars or [(0.0, "")] * len(words), strict=False)
+    ]
+    length, text = _probability_bar(log_prob, scale)
+    last = (_shown(answer), length, _inside(answer, around), True, text)
     return {
-        "scores": bool(words) and not is_probability,
-        "words": [
-            [_shown(word), length, _inside(word, around), bool(answer) and word.casefold() == answer, text]
-            for word, (length, text) in zip(words, bars, strict=False)
-        ],
-        "correct": bool(top["correct"]), "prediction": top["prediction"],
+        "scores": bool(words) and not is_probability, "words": lines, "label": top["label"],
+        "last": [] if any(same for *_, same, _ in lines) else [last],
+        "correct": bool(top["correct"]),
+        "prediction": None if top["prediction"] is None else _shown(top["prediction"]),
         "text": " · ".join(filter(None, [top["rank_label"], number])) or "rank and probability not known",
     }  # fmt: skip
 
