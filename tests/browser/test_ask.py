@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from test_browser import CLIPPED, CONTRAST, THEMES
+from conftest import CLIPPED
 
 pytestmark = pytest.mark.browser
 
@@ -265,31 +265,20 @@ def test_pairs_errors_history_and_python(asked, notebook):
 
 def test_readable_in_both_themes_and_at_700_pixels(asked, notebook):
     page = asked("look", f"asker = ask([fast, failing, Scoring(), Counting('{'a long name ' * 9}')])\nasker")
-    contrast, clipped = (
-        code.replace("wb-browser", "wa-ask").replace("wb-", "wa-") for code in (CONTRAST, CLIPPED)
-    )
-
-    def look(name):
-        for theme in THEMES:
-            notebook.theme(theme)
-            assert page.evaluate(contrast) == []
-            assert page.evaluate(clipped) == []
-            notebook.screenshot(f"ask-{name}{theme.split()[-1].lower()}", ".wa-ask")
-
     page.set_viewport_size({"width": 1400, "height": 1100})
     page.locator(".wa-button", has_text="Try an example").click()
     wait_for(page, "answered")
     page.wait_for_selector(".wa-past")
-    look("")
+    notebook.look("ask-", ".wa-ask")
     page.locator(".wa-button", has_text="Minimal pair").click()
     second = page.locator(".wa-text").nth(1)
     second.fill(second.input_value().replace("keeper, and", "baker, and"))
     wait_for(page, "answered")
     assert page.locator(".wa-read .wa-differs").count() == 2
     assert page.locator(".wa-between").count() == 3
-    look("pairs-")
+    notebook.look("ask-pairs-", ".wa-ask")
     notebook.narrow(".wa-ask", 1000)
-    look("700-")
+    notebook.look("ask-700-", ".wa-ask")
 
 
 def test_every_model_is_in_view_and_its_bars_are_long_enough(asked, notebook):

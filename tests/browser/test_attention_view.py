@@ -5,7 +5,6 @@ import re
 from pathlib import Path
 
 import pytest
-from test_browser import CLIPPED, CONTRAST, THEMES
 
 pytestmark = pytest.mark.browser
 
@@ -148,21 +147,10 @@ def test_readable_in_both_themes_and_at_700_pixels(attention, notebook):
         f"models = [Windows(), Windows('a name ' * 9, {heads})]\ncbt = wb.load('sample', variant='cbt')\n"
         "view = wb.attention(models, cbt, reveal=True)\nview",
     )
-    contrast, clipped = (
-        code.replace("wb-browser", "wt-attention").replace("wb-", "wt-") for code in (CONTRAST, CLIPPED)
-    )
-
-    def look(name):
-        for theme in THEMES:
-            notebook.theme(theme)
-            assert page.evaluate(contrast) == []
-            assert page.evaluate(clipped) == []
-            notebook.screenshot(f"attention-{name}{theme.split()[-1].lower()}", ".wt-attention")
-
-    look("")
+    notebook.look("attention-", ".wt-attention")
     page.locator(".wt-passage").focus()
     page.keyboard.press("m")
     page.wait_for_selector(".wt-select[title^=Head]:visible")
     assert page.locator(".wt-select[title^=Hop] option").count() == 13
     notebook.narrow(".wt-attention")
-    look("700-")
+    notebook.look("attention-700-", ".wt-attention")

@@ -6,8 +6,8 @@ import re
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
+from conftest import CLIPPED, CONTRAST, THEMES
 from side_by_side import annotated, predicted
-from test_browser import CLIPPED, CONTRAST, THEMES
 
 import workbench as wb
 from workbench.runs import predictions

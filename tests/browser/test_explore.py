@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from conftest import CLIPPED, CONTRAST, THEMES
 from side_by_side import annotated
-from test_browser import CLIPPED, CONTRAST, THEMES
 
 import workbench as wb
 

@@ -3,7 +3,6 @@
 import json
 
 import pytest
-from test_browser import CLIPPED, CONTRAST, THEMES
 
 pytestmark = pytest.mark.browser
 
@@ -157,22 +156,11 @@ def test_readable_in_both_themes_and_at_430_pixels(groom, notebook):
     page = groom("look", "view = wb.groom(made, subject='look')\nview")
     ids = python(notebook, "made.frame['item_id'].tolist()")
     pick_by_keys(page, ids[0])
-    contrast, clipped = (
-        code.replace("wb-browser", "wr-groom").replace("wb-", "wr-") for code in (CONTRAST, CLIPPED)
-    )
     page.locator(".wr-guide summary").click()
-
-    def look(name):
-        for theme in THEMES:
-            notebook.theme(theme)
-            assert page.evaluate(contrast) == []
-            assert page.evaluate(clipped) == []
-            notebook.screenshot(f"groom-{name}{theme.split()[-1].lower()}", ".wr-groom")
-
-    look("")
+    notebook.look("groom-", ".wr-groom")
     page.evaluate("document.querySelector('.wr-groom').style.width = '430px'")
     notebook.still()
-    look("430-")
+    notebook.look("groom-430-", ".wr-groom")
     assert page.locator(".wr-main").evaluate("(node) => node.scrollWidth <= node.clientWidth")
     page.keyboard.press("Escape")
     page.locator(".wr-word").first.focus()
@@ -181,4 +169,4 @@ def test_readable_in_both_themes_and_at_430_pixels(groom, notebook):
     page.keyboard.press("x")
     page.locator(".wr-reject").select_option(index=3)
     settled(page, ids[1], 0, "rejected")
-    look("rejected-")
+    notebook.look("groom-rejected-", ".wr-groom")

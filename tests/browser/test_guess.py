@@ -5,7 +5,6 @@ import os
 import signal
 
 import pytest
-from test_browser import CLIPPED, CONTRAST, THEMES
 
 from workbench.people import Campaign
 
@@ -293,22 +292,11 @@ def test_readable_in_both_themes_and_at_430_pixels(play, notebook):
         "wb.guess(wb.load('sample', variant='cbt')[:3], 'cbt', subject='a long name ' * 5, path='look.db', "
         "condition='passage', per_page=3)",
     )
-    contrast, clipped = (
-        code.replace("wb-browser", "wg-guess").replace("wb-", "wg-") for code in (CONTRAST, CLIPPED)
-    )
-
-    def look(name):
-        for theme in THEMES:
-            notebook.theme(theme)
-            assert page.evaluate(contrast) == []
-            assert page.evaluate(clipped) == []
-            notebook.screenshot(f"guess-{name}{theme.split()[-1].lower()}", ".wg-guess")
-
-    look("look-")
+    notebook.look("guess-look-", ".wg-guess")
     notebook.narrow(".wg-guess")
     page.set_viewport_size({"width": 540, "height": 900})
     page.wait_for_function("() => document.querySelector('.wg-guess').getBoundingClientRect().width <= 430")
-    look("430-")
+    notebook.look("guess-430-", ".wg-guess")
     focus(page)
     for left in (2, 1, 0):
         page.keyboard.press("1")
@@ -316,7 +304,7 @@ def test_readable_in_both_themes_and_at_430_pixels(play, notebook):
         settled(page, left)
     page.keyboard.press("Enter")
     settled(page, 0, "review")
-    look("430-review-")
+    notebook.look("guess-430-review-", ".wg-guess")
     page.keyboard.press("Enter")
     settled(page, 0, "done")
-    look("430-done-")
+    notebook.look("guess-430-done-", ".wg-guess")

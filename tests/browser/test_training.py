@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from test_browser import CLIPPED, CONTRAST, THEMES
+from conftest import CLIPPED, CONTRAST, THEMES
 
 pytestmark = pytest.mark.browser
 

@@ -324,8 +324,8 @@ def answers(
 ) -> dict[str, Any]:
     """Return what some models expected in the blank of an item, their probabilities on one scale.
 
-    Of each model there are ``words``, up to a `limit`: the word, the length of its bar, whether it is in the passage, whether
-    it is the answer, and the number; ``last`` has that of an answer that is not among them.
+    Of each model there are ``words``, up to a `limit`: the word, the length of its bar, whether it is in the
+    passage, whether it is the answer, and the number; ``last`` has that of an answer that is not among them.
     """
     around, top, answer = words_around(item), comparison.top(place), comparison.answers[place]
     chances = [
