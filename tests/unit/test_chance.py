@@ -164,7 +164,7 @@ def test_save_and_load(model, tmp_path):
 
 @pytest.mark.data
 def test_the_published_rows(real_data):
-    items = lambada.load("dev", variant="capitalised", path=real_data / "lambada")
+    items = lambada.RELEASE.load("dev", variant="capitalised", path=real_data / "lambada")
     for choices, published in (("passage", 1.6), ("capitalised", 7.3)):
         rows = RandomWord(choices).predict(items)
         assert 100 * rows["p_correct"].mean() == pytest.approx(published, abs=0.05)  # of the test set

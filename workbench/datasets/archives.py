@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
-from math import inf
 from pathlib import Path
 from typing import IO, Any
 
@@ -31,10 +30,7 @@ _LZMA_MEMORY = 1 << 28  # bytes; `xz -9` needs a quarter
 _HEADER = 512  # bytes of a header of a tar file
 _RATIO = 50  # text is packed to a fifth or a tenth; small files may hold `MAX_IN_MEMORY` all the same
 _BLOCK = 1 << 16
-
-MAX_BYTES = 8 << 30
-"""Largest total size of the files of an archive, unpacked."""
-MAX_MEMBERS = 500_000
+_AGAIN = "remove it and fetch it again"
 
 
 def is_archive(path: Path | str) -> bool:
@@ -81,17 +77,10 @@ def members(archive: Path | IO[bytes], name: str | None = None) -> Iterator[Memb
         If it is not an archive, damaged or truncated, or holds far more than its size lets expect.
     """
     name = name or str(archive)
-    size = 0
     digests: dict[str, bytes] = {}
     with _undamaged(name):
         # what a stream holds is counted where it comes from
-        limit = (
-            max(files.MAX_IN_MEMORY, archive.stat().st_size * _RATIO) if isinstance(archive, Path) else inf
-        )
-        for entry in _entries(archive):
-            size += entry.size + _HEADER
-            if size > limit:
-                raise files.too_large(name, int(limit))
+        for entry in _bounded(archive) if isinstance(archive, Path) else _tar(archive):
             if entry.kind == "file":
                 with entry.open() as stream:
                     yield Member(name, entry.name, entry.size, stream, digests)
@@ -107,10 +96,18 @@ class _Entry:
     open: Callable[[], IO[bytes]]
 
 
-def _entries(archive: Path | IO[bytes]) -> Iterator[_Entry]:
-    if not isinstance(archive, Path):
-        yield from _tar(archive)
-        return
+def _bounded(archive: Path) -> Iterator[_Entry]:
+    """Yield the entries of an archive; DataError if it holds far more than its size lets expect."""
+    limit = max(files.MAX_IN_MEMORY, archive.stat().st_size * _RATIO)
+    size = 0
+    for entry in _entries(archive):
+        size += entry.size + _HEADER
+        if size > limit:
+            raise files.too_large(archive, limit)
+        yield entry
+
+
+def _entries(archive: Path) -> Iterator[_Entry]:
     openers: dict[bytes, Callable[..., Any]] = {b"\x1f\x8b": gzip.open, b"\xfd7": _open_xz, b"BZ": bz2.open}
     with files.open_regular(archive) as raw:
         start = raw.read(2)
@@ -176,11 +173,16 @@ def _undamaged(name: str) -> AbstractContextManager[None]:
     return reading(name, "this archive is damaged or cut short and", remedy="download it again")
 
 
+def unpacked_folder(archive: Path) -> Path:
+    """Return the folder that has the files of an archive without a common folder, beside it."""
+    return archive.with_name(archive.name.partition(".")[0])
+
+
 def unpack(archive: Path, sums: Mapping[str, str]) -> Path:
     """Unpack a tar or zip file beside itself, completely or not at all.
 
-    An archive with a link, a device, a name that leads out of the folder, more than `MAX_MEMBERS` files or
-    more than `MAX_BYTES` of them raises an error. One process at a time may unpack into a folder.
+    An archive with a link, a device, or a name that leads out of the folder raises an error. One process at a
+    time may unpack into a folder.
 
     Parameters
     ----------
@@ -197,19 +199,19 @@ def unpack(archive: Path, sums: Mapping[str, str]) -> Path:
     Raises
     ------
     DataError
-        If the archive is damaged, unsafe, or a sha256 differs.
+        If the archive is damaged, unsafe, holds far more than its size lets expect, or a sha256 differs.
     """
     with scratch_folder(archive.parent) as space:
-        out = space / archive.name.partition(".")[0]
+        out = space / unpacked_folder(archive).name
         out.mkdir()
-        damaged = "this archive cannot be unpacked: it is damaged and"
-        with reading(archive, damaged, remedy="remove it and fetch it again"):
-            _extract(archive, out)
+        with reading(archive, "this archive is damaged, unsafe or cut short and", remedy=_AGAIN):
+            for entry in _bounded(archive):
+                _extract(entry, out)
         for name, expected in sums.items():
-            if not (out / name).is_file():
-                raise _unusable(archive, f"it does not hold {name}")
-            if (digest := sha256(out / name)) != expected:
-                raise _unusable(archive, f"the sha256 of {name} in it is {digest}, expected {expected}")
+            digest = sha256(out / name) if (out / name).is_file() else "missing"
+            if digest != expected:
+                problem = f"the sha256 of {name} in it is {digest}, expected {expected}"
+                raise DataError(problem, file=archive, remedy=_AGAIN)
         tops = list(out.iterdir())
         source = tops[0] if len(tops) == 1 and tops[0].is_dir() else out
         target = archive.parent / source.name
@@ -219,30 +221,18 @@ def unpack(archive: Path, sums: Mapping[str, str]) -> Path:
     return target
 
 
-def _extract(archive: Path, out: Path) -> None:
-    """Write the files of an archive; one with links, outside names or too much raises an error."""
-    size = 0
-    for number, entry in enumerate(_entries(archive), start=1):
-        size += entry.size
-        name = entry.name.replace("\\", "/")
-        if name.startswith("/") or ".." in name.split("/") or re.match(r"[A-Za-z]:", name):
-            raise _unusable(archive, f"{entry.name!r} in it leads out of the folder")
-        if number > MAX_MEMBERS:
-            raise _unusable(archive, f"it holds more than {MAX_MEMBERS:,} files")
-        if size > MAX_BYTES:
-            raise _unusable(archive, f"it holds more than {MAX_BYTES:,} bytes")
-        if entry.kind == "other":
-            raise _unusable(archive, f"{entry.name!r} in it is a link or a device")
-        path = out / entry.name
-        if entry.kind == "folder":
-            path.mkdir(parents=True, exist_ok=True)
-            continue
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with entry.open() as content, path.open("wb") as file:
-            shutil.copyfileobj(content, file, _BLOCK)
-
-
-def _unusable(archive: Path, problem: str) -> DataError:
-    return DataError(
-        f"this archive cannot be unpacked: {problem}", file=archive, remedy="remove it and fetch it again"
-    )
+def _extract(entry: _Entry, out: Path) -> None:
+    """Write an entry of an archive into a folder; ValueError if it leads out, or is no file or folder."""
+    # `filter="data"` of tarfile does the same for tar files, but puts absolute names inside and allows links
+    name = entry.name.replace("\\", "/")
+    if name.startswith("/") or ".." in name.split("/") or re.match(r"[A-Za-z]:", name):
+        raise ValueError(f"{entry.name!r} in it leads out of the folder")
+    if entry.kind == "other":
+        raise ValueError(f"{entry.name!r} in it is a link or a device")
+    path = out / entry.name
+    if entry.kind == "folder":
+        path.mkdir(parents=True, exist_ok=True)
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with entry.open() as content, path.open("wb") as file:
+        shutil.copyfileobj(content, file, _BLOCK)

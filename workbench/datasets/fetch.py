@@ -5,29 +5,25 @@ Downloads use `requests`, not `pooch`, which cannot resume one.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any
 
 from filelock import FileLock, Timeout
 from requests import Response, Session
 
 from workbench.datasets import archives, sources
 from workbench.storage import sealed
-from workbench.storage.errors import DataError, reading, writing
+from workbench.storage.errors import DataError, writing
 from workbench.storage.files import (
     data_home,
     number_in_environment,
     open_regular,
-    read_json,
     resource,
     sweep,
     write_atomic,
@@ -40,7 +36,6 @@ TRIES = 5
 PAUSE = 0.5
 """Seconds before the second try; each further pause is twice as long."""
 
-_RECORD = ".fetched.json"
 _LOCK = ".fetch.lock"
 _CHUNK = 1 << 14  # what a broken connection loses at most
 _TEMPORARY = {408, 416, 425, 429, *range(500, 600)}
@@ -160,21 +155,18 @@ def fetch(
         say(f"{dataset} is part of the workbench: nothing to fetch")
         return resource(it.shipped)
     where = data_home() / "raw" / dataset if folder is None else Path(folder).expanduser()
-    there = _Folder(where)
     if dry_run:
-        say(_plan(it, there))
+        say(_plan(it, where))
         return where
     with writing(where, "the data"):
-        _fetch(it, there, progress=progress)
+        _fetch(it, where, progress=progress)
     return where
 
 
-def _fetch(it: Entry, there: _Folder, *, progress: bool) -> None:
-    where = there.path
+def _fetch(it: Entry, where: Path, *, progress: bool) -> None:
     sweep(where)
-    if there.ready(it):
+    if _is_ready(it, where):
         with suppress(OSError, DataError):  # it is right, even in a folder that cannot be written to
-            there.save()
             _note_terms(it, where)
         return
     if not it.published:
@@ -185,83 +177,46 @@ def _fetch(it: Entry, there: _Folder, *, progress: bool) -> None:
     where.mkdir(parents=True, exist_ok=True)
     with _locked(where):
         for remote in it.files:
-            _get(remote, _Folder(where), progress=progress)
+            _get(remote, where, progress=progress)
         _note_terms(it, where)
 
 
-class _Folder:
-    """The folder of a data set, with the record of what was checked there before."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.checked: dict[str, dict[str, Any]] = {}
-        with suppress(DataError), reading(path):  # none, or a damaged one
-            for name, known in read_json(path / _RECORD).items():
-                self.checked[name] = {**known, "stamps": dict(known["stamps"])}
-
-    def ready(self, it: Entry) -> bool:
-        """Tell whether all is there and right."""
-        if it.manual:
-            by_hand = (path for pattern in it.patterns for path in self.path.glob(pattern))
-            return any(path.is_dir() or not _fault(path) for path in by_hand)
-        return all(map(self.has, it.files))
-
-    def has(self, remote: Remote) -> bool:
-        """Tell whether a file is there and right, unpacked where it should be."""
-        if not remote.unpack:
-            return self.is_right(remote)
-        known = self.checked.get(remote.name, {})
-        stamps = {name: stamp for name, stamp in known.get("stamps", {}).items() if name != remote.name}
-        same = bool(stamps) and known.get("sha256") == remote.sha256
-        return same and all(_stamp(self.path / name) == stamp for name, stamp in stamps.items())
-
-    def is_right(self, remote: Remote) -> bool:
-        """Tell whether a file is what it should be; its content is read only if it has changed."""
-        path = self.path / remote.name
-        stamp, known = _stamp(path), self.checked.get(remote.name, {})
-        if stamp is None or stamp[0] != remote.bytes:
-            return False
-        if known.get("sha256") == remote.sha256 and known["stamps"].get(remote.name) == stamp:
-            return True
-        if sealed.sha256(path) != remote.sha256:
-            return False
-        self.record(remote, [path])
-        return True
-
-    def record(self, remote: Remote, paths: Sequence[Path], address: str | None = None) -> None:
-        """Remember that a file, or what it was unpacked to, was checked."""
-        now = datetime.now(UTC).isoformat(timespec="seconds")
-        stamps = {path.relative_to(self.path).as_posix(): _stamp(path) for path in paths}
-        address = address or self.checked.get(remote.name, {}).get("address")
-        known = {"sha256": remote.sha256, "address": address, "checked": now, "stamps": stamps}
-        self.checked[remote.name] = known
-
-    def save(self) -> None:
-        """Write the record."""
-        write_atomic(self.path / _RECORD, json.dumps(self.checked, indent=1))
+def _is_ready(it: Entry, where: Path) -> bool:
+    """Return whether all files of a data set are there and right."""
+    if it.manual:
+        by_hand = (path for pattern in it.patterns for path in where.glob(pattern))
+        return any(path.is_dir() or not _fault(path) for path in by_hand)
+    return all(_is_there(remote, where) for remote in it.files)
 
 
-def _get(remote: Remote, there: _Folder, *, progress: bool) -> None:
-    if there.has(remote):  # another process was quicker
+def _is_there(remote: Remote, where: Path) -> bool:
+    """Return whether a file is there and right; of an archive to unpack, the files whose sha256 are known."""
+    if not remote.unpack:
+        return _is_right(where / remote.name, remote.sha256, remote.bytes)
+    homes = (where, archives.unpacked_folder(where / remote.name))
+    members = remote.members.items()
+    return bool(members) and all(any(_is_right(home / n, sha256) for home in homes) for n, sha256 in members)
+
+
+def _is_right(path: Path, sha256: str | None, size: int | None = None) -> bool:
+    return path.is_file() and size in {None, path.stat().st_size} and sealed.sha256(path) == sha256
+
+
+def _get(remote: Remote, where: Path, *, progress: bool) -> None:
+    if _is_there(remote, where):  # another process was quicker
         return
-    target = there.path / remote.name
-    if not there.is_right(remote):
+    target = where / remote.name
+    if not _is_right(target, remote.sha256, remote.bytes):
         if target.exists():
             say(f"{target} is not the expected file: it will be replaced")
-        address = _download(remote, target, progress=progress)
-        there.record(remote, [target], address)
+        _download(remote, target, progress=progress)
         say(f"{target}: {remote.bytes:,} bytes, sha256 {remote.sha256}")
-    there.save()
     if remote.unpack:
-        folder = archives.unpack(target, remote.members)
-        files = (path for path in folder.rglob("*") if path.is_file())
-        there.record(remote, [target, *files])
-        there.save()
-        say(f"{folder}: unpacked")
+        say(f"{archives.unpack(target, remote.members)}: unpacked")
 
 
-def _download(remote: Remote, target: Path, *, progress: bool) -> str:
-    """Download a file from the first of its addresses that gives the right one; return that address."""
+def _download(remote: Remote, target: Path, *, progress: bool) -> None:
+    """Download a file from the first of its addresses that gives the right one."""
     problems = []
     for address in remote.addresses:
         try:
@@ -269,7 +224,7 @@ def _download(remote: Remote, target: Path, *, progress: bool) -> str:
         except _TransferError as error:
             problems.append(str(error))
         else:
-            return address
+            return
     retry = "call wb.fetch again to resume" if _part(target).is_file() else "try again later"
     raise DataError("; ".join(problems), remedy=f"{retry}, or download it by hand to {target}")
 
@@ -400,16 +355,16 @@ def _locked(where: Path) -> AbstractContextManager[object]:
         return lock.acquire()
 
 
-def _plan(it: Entry, there: _Folder) -> str:
-    lines = [f"{it.dataset}: {it.title}", f"  licence: {it.licence}", f"  into: {there.path}"]
-    ready = there.ready(it)
-    if not it.published and not ready:
+def _plan(it: Entry, where: Path) -> str:
+    lines = [f"{it.dataset}: {it.title}", f"  licence: {it.licence}", f"  into: {where}"]
+    is_ready = _is_ready(it, where)
+    if not it.published and not is_ready:
         lines.append(f"  by hand: {' '.join(it.manual.split())} into this folder")
-    for remote in it.files if ready or it.published else ():
-        part = there.path / f"{remote.name}.part"
-        if ready or there.has(remote):
+    for remote in it.files if is_ready or it.published else ():
+        part = _part(where / remote.name)
+        if is_ready or _is_there(remote, where):
             state = "there already"
-        elif there.is_right(remote):
+        elif _is_right(where / remote.name, remote.sha256, remote.bytes):
             state = "there already, to be unpacked"
         elif part.is_file():
             state = f"{part.stat().st_size:,} of them are there"
@@ -429,11 +384,3 @@ def _note_terms(it: Entry, where: Path) -> None:
         return
     write_atomic(path, f"{before}\n{it.terms}" if before else it.terms)
     say(it.terms)
-
-
-def _stamp(path: Path) -> list[int] | None:
-    """Return what tells that a file has not changed since; None if there is none."""
-    if not path.is_file():
-        return None
-    status = path.stat()
-    return [status.st_size, status.st_mtime_ns]
