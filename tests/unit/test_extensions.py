@@ -151,3 +151,44 @@ def test_a_data_set_of_another_package(install, tmp_path):
     assert datasets.load("limericks", "dev", path=tmp_path) == ("dev", options)
     with pytest.raises(DataError, match="'broken' cannot be imported from bad_reader: SystemExit"):
         datasets.load("broken")
+
+
+LIMERICKS = """
+from workbench.datasets.sources import BookFiles, Release
+from workbench.items.schema import Item
+
+def parse(file, split, variant):
+    for number, line in enumerate(file.lines()):
+        start, end = line.rindex(" ") + 1, len(line)
+        yield Item(f"limericks/{split}/{number:04d}", "limericks", split, variant, line, line[start:],
+                   (start, end), ((0, end),))
+
+NAME = "limericks_dev.txt"
+REMOTE = {"name": NAME, "addresses": ["https://limericks.example/dev.txt"], "bytes": 1, "sha256": "0"}
+RELEASE = Release(
+    name="limericks", files={("dev", "plain"): (NAME,)}, parse=parse,
+    terms={"title": "Limericks", "licence": "CC0-1.0", "citation": "Nobody", "files": [REMOTE]},
+    books={"train": BookFiles(("*/limericks_books/*.txt",))},
+)
+"""
+
+
+def test_a_release_of_another_package_is_seen_as_ours_are(install, tmp_path, no_data, capsys):
+    (tmp_path / "limericks.py").write_text(LIMERICKS)
+    install("verses", {"limericks": "limericks:RELEASE"}, "workbench.datasets")
+    listed = wb.available().set_index("dataset").loc["limericks"]
+    assert listed["variant"].tolist() == ["plain", "books"]
+    assert not listed["found"].any()
+    with pytest.raises(DataError, match=r'wb\.fetch\("limericks"\)'):
+        wb.load("limericks")
+    wb.fetch("limericks", dry_run=True)
+    assert "https://limericks.example/dev.txt" in capsys.readouterr().out
+    raw = no_data / "raw"
+    (raw / "limericks_books").mkdir(parents=True)
+    (raw / "limericks_books" / "one.txt").write_text("It rained.\n")
+    (raw / "limericks_dev.txt").write_text("there was a goose\nthat ran loose\n")
+    assert wb.available().set_index("dataset").loc["limericks", "found"].all()
+    items = wb.load("limericks")
+    assert (items[1].answer, items.attrs["licence"]) == ("loose", "CC0-1.0")
+    assert "differs from the published file" in items.attrs["note"]
+    assert [book.text for book in wb.books("limericks")] == ["It rained.\n"]

@@ -92,14 +92,21 @@ class Entry:
         return all(remote.addresses for remote in self.files)
 
 
+def entry_of(dataset: str) -> Entry:
+    """Return what the registry, or the package of a data set, knows of it; DataError if it knows nothing."""
+    names = list(dict.fromkeys([*sources.registry(), *sources.readers()]))
+    table = sources.table_of(sources.choose("data set", dataset, names, "the registry"))
+    if not table:
+        problem = f"the package of {dataset!r} does not say where to fetch it"
+        raise DataError(problem, remedy="read its documentation, and put the files into data/raw")
+    files = tuple(Remote(**remote) for remote in table.get("files", ()))
+    known = {key: value for key, value in table.items() if key != "reader"}
+    return Entry(dataset=dataset, **{**known, "files": files})
+
+
 def entries() -> dict[str, Entry]:
     """Return what the registry knows, by the name of the data set."""
-    result = {}
-    for name, table in sources.registry().items():
-        files = tuple(Remote(**remote) for remote in table.get("files", ()))
-        known = {key: value for key, value in table.items() if key != "reader"}
-        result[name] = Entry(dataset=name, **{**known, "files": files})
-    return result
+    return {name: entry_of(name) for name in sources.registry()}
 
 
 def fetch(
@@ -149,8 +156,7 @@ def fetch(
         https://zenodo.org/record/2630551/files/lambada-dataset.tar.gz
     ...Path('...raw/lambada')
     """
-    known = entries()
-    it = known[sources.choose("data set", dataset, list(known), "the registry")]
+    it = entry_of(dataset)
     if it.shipped:
         say(f"{dataset} is part of the workbench: nothing to fetch")
         return resource(it.shipped)

@@ -26,7 +26,7 @@ from workbench.datasets.archives import is_archive, members
 from workbench.items.items import Items
 from workbench.items.schema import Item
 from workbench.storage.errors import DataError, reading
-from workbench.storage.extensions import extensions
+from workbench.storage.extensions import extensions, load_extension
 from workbench.storage.files import data_home, read_bytes, resource
 from workbench.storage.progress import say
 
@@ -365,7 +365,7 @@ def gather(
         if on_error == "raise":
             raise empty
         problems.append(empty)
-    entry = registry().get(dataset, {})
+    entry = table_of(dataset)
     about = {key: entry[key] for key in ("title", "licence", "citation") if key in entry}
     if files:
         about["source"] = ", ".join(file.source for file in files)
@@ -381,7 +381,7 @@ def compare_published(dataset: str, file: File) -> str:
 
     What differs is also printed to standard error, once in a process.
     """
-    remotes = registry().get(dataset, {}).get("files", ())
+    remotes = table_of(dataset).get("files", ())
     sums = [(r["name"], r.get("sha256")) for r in remotes]
     sums += [pair for r in remotes for pair in r.get("members", {}).items()]
     published = {name.rpartition("/")[2].lower(): sha256 for name, sha256 in sums}.get(file.name.lower())
@@ -422,6 +422,14 @@ def readers() -> dict[str, EntryPoint]:
     tables = {name: table["reader"] for name, table in registry().items() if "reader" in table}
     built_in = {name: EntryPoint(name, reader, group) for name, reader in tables.items()}
     return built_in | dict(sorted(extensions(group, built_in).items()))
+
+
+def table_of(dataset: str) -> Mapping[str, Any]:
+    """Return the table of a data set in the registry, or the terms that another package's reader has."""
+    if (table := registry().get(dataset)) is not None:
+        return dict(table)
+    entry = readers().get(dataset)
+    return getattr(load_extension(entry), "terms", {}) if entry else {}
 
 
 @dataclass(frozen=True)
