@@ -7,10 +7,10 @@ from itertools import chain, pairwise
 import kenlm
 import numpy as np
 import pytest
-from builders import book, lines
-from dask_cluster import cluster
+from builders import lines
 from hypothesis import given
 from hypothesis import strategies as st
+from novel_shelf import book as book_of
 from scipy.stats import chisquare
 
 import workbench as wb
@@ -22,6 +22,11 @@ from workbench.storage.errors import DataError
 from workbench.texts.corpus import Corpus
 
 OPTIONS = {"frequency": 0.01, "minimum": 2, "alternates": 12, "best": 6, "progress": False, "workers": 1}
+
+
+def book(name, sentences):
+    return book_of(name, " ".join(sentences), tokenised=True)
+
 
 BOOKS = [book(name, lines(seed, 60)) for seed, name in enumerate(("one", "two", "three"))]
 OTHERS = [book(f"other {seed}", lines(seed, 150)) for seed in (10, 11)]
@@ -174,17 +179,6 @@ def test_words_are_sampled_one_after_the_other_by_their_probabilities():
     assert chisquare([pairs[k] for k in expected], [8000 * v for v in expected.values()]).pvalue > 1e-3
 
 
-def test_scores_of_sentences_are_those_of_the_model(model):
-    items = make(model=model)[:10]
-    words = [item.meta["alternates"] for item in items]
-    expected = model.score(items, words)
-    for item, row, values in zip(items, words, expected, strict=True):
-        left = [model.model.index["<s>"], *model.model.ids(item.left.split())]
-        right = [*model.model.ids(item.right.split()), model.model.index["</s>"]]
-        scores = steps.sentence_scores(model.model, left, np.array(model.model.ids(row)), right)
-        assert scores == pytest.approx(values[: len(row)], abs=1e-5)
-
-
 def test_the_result_depends_on_neither_order_nor_other_novels(model):
     items = make(model=model)
     assert records(make(BOOKS[::-1], OTHERS, model=model)) == records(items)
@@ -222,49 +216,6 @@ def test_marks_of_emphasis_and_headings_are_no_sentences(model):
     for mark in ("*", "__", "##", "|"):
         with pytest.raises(DataError, match="no sentence"):
             make([book("marked", [f"the old {word} {mark} sat down ."])], model=model)
-
-
-def test_an_interrupted_call_resumes(model, monkeypatch, no_data):
-    del no_data
-    model = NGram.fit(OTHERS, order=3, lower=False, vocabulary=None, progress=False)  # in this home
-    monkeypatch.setattr(completion, "_CHUNK", 16)
-    done = []
-
-    def failing(chunk, *, after=2):
-        if len(done) == after:
-            raise KeyboardInterrupt
-        done.append(chunk.sentences)
-        return steps.find_alternates(chunk)
-
-    monkeypatch.setattr(completion, "find_alternates", failing)
-    with pytest.raises(KeyboardInterrupt):
-        make(model=model)
-    first = list(done)
-    monkeypatch.setattr(completion, "find_alternates", lambda chunk: failing(chunk, after=None))
-    items = make(model=model)
-    assert len(first) == 2
-    assert len(set(map(tuple, done))) == len(done) > 4  # none was done twice
-    done.clear()
-    assert records(make(model=model)) == records(items)
-    assert done == []
-
-
-@pytest.mark.slow
-def test_two_processes_and_a_cluster_make_the_same(model, no_data, monkeypatch):
-    monkeypatch.setattr(completion, "_CHUNK", 16)
-    options = {"frequency": 0.01, "minimum": 2}
-    del model
-    results = []
-    for place, workers in enumerate((1, 2, "cluster")):
-        monkeypatch.setenv("WORKBENCH_HOME", str(no_data / str(place)))
-        (no_data / str(place)).mkdir()
-        if workers == "cluster":
-            with cluster() as client:
-                results.append(make(client=client, **options))
-        else:
-            results.append(make(workers=workers, **options))
-    assert len({records(items) for items in results}) == 1
-    assert len(results[0]) > 40
 
 
 def test_without_texts_each_half_is_asked_about_by_a_model_of_the_other(monkeypatch):
@@ -373,20 +324,9 @@ def test_options_are_four_alternates_in_an_order_of_the_item(item, data, seed):
     assert made.meta == {**item.meta, "choice": "Ann"}
 
 
-@pytest.mark.parametrize("words", [["ak"] * 4, [], ["none", "nor", "no", "not"]])
-def test_options_that_are_no_alternates(item, words):
-    with pytest.raises(DataError, match="expected 4 different alternates"):
-        completion.choose_options(item, words, choice="Ann")
-
-
-def test_items_without_alternates():
+def test_options_that_are_no_alternates(item):
+    for words in (["ak"] * 4, [], ["none", "nor", "no", "not"]):
+        with pytest.raises(DataError, match="expected 4 different alternates"):
+            completion.choose_options(item, words, choice="Ann")
     with pytest.raises(DataError, match="answer and 4 alternates"):
         completion.choose_options(wb.load("sample", variant="msrcc")[0], ["a"], choice="Ann")
-
-
-def test_questions_are_saved_and_read(model, tmp_path):
-    items = make(model=model, number=5)
-    items.to_parquet(tmp_path / "made.parquet")
-    read = wb.Items.from_parquet(tmp_path / "made.parquet")
-    assert [completion.alternates_of(one) for one in read] == [one.meta["alternates"] for one in items]
-    assert records(read) == records(items)

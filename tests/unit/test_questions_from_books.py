@@ -5,10 +5,8 @@ import re
 from collections import Counter
 
 import numpy as np
-import pandas as pd
 import pytest
 import spacy
-from dask_cluster import cluster
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,7 +14,6 @@ import workbench as wb
 from workbench import construction
 from workbench.analysis import tagging
 from workbench.construction import childrens_book
-from workbench.construction import novels as novels_module
 from workbench.construction.childrens_book import anonymised, questions, word_classes
 from workbench.construction.novels import Chapter, Novel, chapters_of, threshold
 from workbench.datasets import load
@@ -132,30 +129,6 @@ def check_candidates(item, pools):
         assert len(others & nouns) == min(9 - len(own), len(nouns))
 
 
-def test_named_entities_are_filled_up_with_nouns_and_the_rest_with_anything():
-    people, things = "Anna Ben Cora", "boat river goose lamp door king horse"
-    lines = [f"{people} ran", f"walked {things} under", *["he ."] * 18, "Anna saw a boat under"]
-    by_class = {item.word_class: set(item.candidates) for item in made(novel(lines))}
-    assert set(by_class) == {"NE", "CN", "P"}
-    assert by_class["NE"] > set(people.split())
-    assert by_class["NE"] - set(people.split()) <= set(things.split())  # no verb, no preposition
-    assert by_class["CN"] > set(things.split())
-    assert by_class["P"] > {"under"}
-    lines[1] = "walked boat river under held sang fell"
-    by_class = {item.word_class: set(item.candidates) for item in made(novel(lines))}
-    assert by_class["NE"] > {*people.split(), "boat", "river"}  # too few nouns: words of any class
-    lines[1] = "walked boat river under held"
-    assert made(novel(lines)) == []  # eight others
-
-
-def test_the_answer_occurs_in_the_context_in_the_same_case():
-    people = "Anna Ben Cora Dan Eve Finn Gus Hal Ida Jon"
-    lines = [people, *["he ."] * 19, "Kit ran", "Anna ran"]
-    assert [item.answer for item in made(novel(lines))] == []  # Kit is new, and Anna is 21 sentences away
-    lines = [people, *["he ."] * 19, "Anna saw Anna"]
-    assert [item.query for item in made(novel(lines))] == ["_____ saw Anna", "Anna saw _____"]
-
-
 def test_no_question_crosses_chapters():
     people = " ".join(TAGS["PROPN"])
     full, short = [people] * 22, [people] * 20
@@ -206,12 +179,6 @@ def test_questions_do_not_depend_on_the_order_of_novels(tagger):
     assert any(other[name].candidates != few[name].candidates for name in both)
 
 
-def test_classes_are_chosen_and_ordered(tagger):
-    items = questions(story("a"), classes=["P", "NE"], pipeline=tagger, progress=False)
-    assert list(dict.fromkeys(items.frame["word_class"])) == ["P", "NE"]
-    assert not items.frame["item_id"].duplicated().any()
-
-
 @given(st.lists(st.lists(st.floats(0, 1, exclude_max=True), max_size=8), max_size=8), st.integers(1, 30))
 def test_a_sample_has_the_lowest_keys(parts, n):
     limit = threshold(map(np.array, parts), n)
@@ -220,47 +187,15 @@ def test_a_sample_has_the_lowest_keys(parts, n):
     assert threshold(map(np.array, parts), None) == 1.0
 
 
-@pytest.mark.slow
-def test_sampling_is_even_over_novels_and_within(tagger):
-    options = {"classes": ["CN"], "pipeline": tagger, "progress": False}
-    books = [story("long", 120), story("short", 40)]
-    everything = questions(books, **options).frame
-    drawn = pd.concat([questions(books, per_class=60, seed=seed, **options).frame for seed in range(5)])
-    for of_part in (
-        lambda frame: frame["book_id"] == "long",
-        lambda frame: frame["item_id"].str[-10:-4].astype(int) < 50,
-    ):
-        share = of_part(everything).mean()
-        assert 0.2 < share < 0.9
-        expected = 300 * share
-        assert abs(of_part(drawn).sum() - expected) < 5 * (expected * (1 - share)) ** 0.5  # five deviations
-
-
 def test_a_novel_is_tagged_once(tagger, monkeypatch):
     book = story("tagged once")
     items = questions(book, pipeline=tagger, progress=False)
     monkeypatch.setattr(tagging, "load", None)  # a second use would fail
     assert questions(book, pipeline=tagger, progress=False).frame.equals(items.frame)
-    assert questions([book], seed=3, per_class=9, pipeline=tagger, progress=False)
+    fewer = questions([book], seed=3, per_class=5, classes=["P", "NE"], pipeline=tagger, progress=False)
+    assert fewer.frame["word_class"].tolist() == ["P"] * 5 + ["NE"] * 5
     with pytest.raises(TypeError):
         questions(story("another"), pipeline=tagger, progress=False)
-
-
-@pytest.mark.slow
-def test_questions_do_not_depend_on_who_tags(tagger, tmp_path, monkeypatch):
-    books = [story(name, 40) for name in "abcde"]
-
-    def made(home, **options):
-        monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / home))  # so that nothing comes from the cache
-        return questions(books, pipeline=tagger, progress=False, **options).frame
-
-    here = made("one", workers=1)
-    monkeypatch.setattr(novels_module, "_AT_ONCE", 3)
-    assert made("parts", workers=2).equals(here)  # two processes for three novels, then for two
-    with cluster() as client:
-        assert made("cluster", client=client).equals(here)
-    monkeypatch.setattr(tagging, "load", None)  # all are in the cache, as a whole
-    assert made("cluster").equals(here)
 
 
 def test_every_sentence_is_tagged_in_its_place(tagger):

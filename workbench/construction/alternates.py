@@ -18,7 +18,6 @@ import pyarrow as pa
 from workbench.construction.childrens_book import SPLIT
 from workbench.construction.novels import seed_of
 from workbench.models.ngram.model import LN10, NGram
-from workbench.storage import cache
 from workbench.texts.corpus import Corpus
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ OUTCOMES = QUESTION, BEST, FEW = ("question", "the original scores best", "too f
 
 _WORD = re.compile(r"[^\W\d_]+(?:[-'][^\W\d_]+)*")
 _ROWS = 32  # distributions over the vocabulary in memory at a time
-_SCHEMA = pa.schema({
+SCHEMA = pa.schema({
     "sentence": pa.int64(), "outcome": pa.string(), "words": pa.list_(pa.string()),
     "scores": pa.list_(pa.float64()), "answer_score": pa.float64(),
 })  # fmt: skip
@@ -77,11 +76,6 @@ class Position(NamedTuple):
     def item_id(self) -> str:
         """The id of the question."""
         return f"msrcc/{SPLIT}/{self.book_id}/{self.sentence:06d}-{self.place:03d}"
-
-
-def alternates_cache() -> cache.Cache:
-    """Return the cache of the tables of chunks."""
-    return cache.Cache("sentence-completion", _SCHEMA)
 
 
 def rare_words(model: NGram, texts: Corpus, frequency: float, minimum: int) -> Bools:
@@ -162,7 +156,7 @@ def find_alternates(chunk: SentenceChunk) -> pa.Table:
         rng = np.random.default_rng(seed_of(chunk.settings.seed, item_id, "alternates"))
         drawn = _sample(row, rare[rare != one.answer], chunk.settings.alternates, rng)
         results.append({"sentence": sentence, **_outcome(backoff, one, drawn, chunk.settings.best)})
-    return pa.Table.from_pylist(results, _SCHEMA)
+    return pa.Table.from_pylist(results, SCHEMA)
 
 
 def _sample(log10: npt.NDArray[Any], words: Ints, most: int, rng: np.random.Generator) -> Ints:

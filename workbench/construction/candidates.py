@@ -519,8 +519,8 @@ def find(chunk: NovelChunk) -> bool:
                 books.append(counts)
         with (new / RECORDS).open("wb") as file:
             np.save(file, np.concatenate(tables))
-        reasons = dict(zip(REASONS, dropped.tolist(), strict=True))
-        content = json.dumps({"books": books, "dropped": reasons, "cased": is_cased})
+        by_reason = dict(zip(REASONS, dropped.tolist(), strict=True))
+        content = json.dumps({"books": books, "dropped": by_reason, "cased": is_cased})
         (new / CHUNK).write_text(content, encoding="utf-8")
     return True
 

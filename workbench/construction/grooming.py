@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -185,7 +185,8 @@ class Grooming:
         self._check(item_id)
         if word not in self.alternates[item_id]:
             raise DataError(f"{word!r:.80} is no alternate of {item_id}", remedy="choose one of those shown")
-        with self._changing(item_id) as (choice, save):
+
+        def changed(choice: Choice) -> Choice:
             if choice.reason:
                 raise DataError("this question is rejected", remedy="take the rejection back to choose")
             if self.state(item_id) == USED:
@@ -194,11 +195,12 @@ class Grooming:
                     remedy="take an option of that one back to choose here",
                 )
             if word in choice.words:
-                save(Choice(tuple(one for one in choice.words if one != word)))
-            elif len(choice.words) == N_OPTIONS:
+                return Choice(tuple(each for each in choice.words if each != word))
+            if len(choice.words) == N_OPTIONS:
                 raise DataError(f"{N_OPTIONS} options are chosen", remedy="take one back to choose another")
-            else:
-                save(Choice((*choice.words, word)))
+            return Choice((*choice.words, word))
+
+        self._change(item_id, changed)
 
     def reject(self, item_id: str, reason: str) -> None:
         """Reject a question for one of `REASONS`; "" takes that back."""
@@ -207,9 +209,7 @@ class Grooming:
             raise DataError(
                 f"the reason {reason!r:.80} is unknown", remedy=f"use one of {'; '.join(REASONS)}"
             )
-        with self._changing(item_id) as (choice, save):
-            if choice.reason != reason:
-                save(choice._replace(reason=reason))
+        self._change(item_id, lambda choice: choice._replace(reason=reason))
 
     def undo(self) -> str | None:
         """Take the last change back; return the id of its question, None if there is none."""
@@ -263,21 +263,19 @@ class Grooming:
             files.check()
             self._files.check_database()
 
-    @contextmanager
-    def _changing(self, item_id: str) -> Iterator[tuple[Choice, _Save]]:
-        """Yield the choice as the file has it now, and what saves another one."""
+    def _change(self, item_id: str, changed: Callable[[Choice], Choice]) -> None:
+        """Save what a function makes of the choice as the file has it now, if that is another one."""
         with self._connected() as connection:
             connection.execute("BEGIN IMMEDIATE")  # nobody else changes it in between
-            self._take(item_id, self._stored(connection, item_id))
-            save = _Save()
-            yield self._choices[item_id], save
-            if save.choice is None:
-                return
-            time = datetime.now(UTC).isoformat(timespec="milliseconds")
-            words = json.dumps(save.choice.words)
-            row = [self._keys[item_id], self.subject, item_id, words, save.choice.reason, time]
-            connection.execute(_INSERT, row)
-        self._take(item_id, save.choice)
+            choice = self._stored(connection, item_id)
+            self._take(item_id, choice)
+            new = changed(choice)
+            if new != choice:
+                time = datetime.now(UTC).isoformat(timespec="milliseconds")
+                words = json.dumps(new.words)
+                row = [self._keys[item_id], self.subject, item_id, words, new.reason, time]
+                connection.execute(_INSERT, row)
+        self._take(item_id, new)
 
     def _stored(self, connection: sqlite3.Connection, item_id: str) -> Choice:
         row = connection.execute(_LAST, [self.subject, self._keys[item_id]]).fetchone()
@@ -315,16 +313,6 @@ def _fill(connection: sqlite3.Connection) -> None:
     """Make the table where it is missing."""
     connection.execute(_TABLE)
     connection.execute(_INDEX)
-
-
-class _Save:
-    """Notes the choice that is to be saved."""
-
-    def __init__(self) -> None:
-        self.choice: Choice | None = None
-
-    def __call__(self, choice: Choice) -> None:
-        self.choice = choice
 
 
 def next_open(grooming: Grooming, ids: Sequence[str], place: int) -> int:

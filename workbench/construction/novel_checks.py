@@ -1,4 +1,4 @@
-"""What is checked of novels, in processes or on a cluster: each by itself, then pairs that may be alike."""
+"""Check novels for language and offensive words, each by itself, then in pairs for near-duplicates."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache as cached
-from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -39,7 +38,6 @@ SAMPLES, SAMPLE = 10, 300
 
 _DIGITS = 4  # of a confidence
 _FEW = 1 << 22  # bytes of text up to which this process does the work: starting others takes a second
-Sketches = dict[str, dup.Sketch]
 _RESULT = pa.schema(
     {
         "words": pa.int64(),
@@ -52,43 +50,19 @@ _RESULT = pa.schema(
 )
 
 
-class _Text(NamedTuple):
-    """A text on disk; with its content for workers that have another disk."""
-
-    path: Path
-    content: str | None
-
-    @property
-    def text(self) -> str:
-        return self.path.read_bytes().decode() if self.content is None else self.content
-
-
 class _Novel(NamedTuple):
-    """A novel to be checked: the text, whether it is tokenised, and hashes of offensive n-grams by n."""
+    """A novel to be checked: its text on disk, and the hashes of offensive n-grams by n."""
 
-    text: _Text
+    text: Path
     tokenised: bool
     offensive: dict[int, Hashes]
 
 
-class _Cluster(NamedTuple):
-    """Novels to be compared, in pairs."""
+class _Group(NamedTuple):
+    """Novels to be compared, in pairs; their texts on disk by id."""
 
-    texts: dict[str, _Text]
+    texts: dict[str, Path]
     pairs: list[tuple[str, str]]
-
-
-class _Lazy(Sequence[Any]):
-    """Chunks of work that are made when they are asked for, so that few texts are in memory."""
-
-    def __init__(self, makers: Sequence[Callable[[], Any]]) -> None:
-        self._makers = makers
-
-    def __len__(self) -> int:
-        return len(self._makers)
-
-    def __getitem__(self, index: Any) -> Any:
-        return self._makers[index]()
 
 
 @cached
@@ -146,8 +120,8 @@ def offensive_words(path: Path | str) -> list[tuple[str, ...]]:
 
 
 def _check(novel: _Novel) -> pa.Table:
-    """Return what is to be known of one novel by itself."""
-    text = novel.text.text
+    """Return the words, chapters, language, offensive words and sketch of one novel."""
+    text = novel.text.read_bytes().decode()
     codes = dup.text_codes(text)
     counts = (
         int(np.isin(dup.n_gram_hashes(codes, n), hashes).sum())
@@ -160,9 +134,9 @@ def _check(novel: _Novel) -> pa.Table:
     return pa.table(columns, _RESULT)
 
 
-def _compare(cluster: _Cluster) -> list[dup.Pair]:
-    """Return what the novels of each pair share."""
-    return dup.compare_pairs(lambda name: cluster.texts[name].text, cluster.pairs)
+def _compare(group: _Group) -> list[dup.Pair]:
+    """Return how much the novels of each pair share."""
+    return dup.compare_pairs(lambda name: group.texts[name].read_bytes().decode(), group.pairs)
 
 
 @dataclass(frozen=True)
@@ -184,7 +158,7 @@ class Checks:
 
     def check(
         self, novels: pd.DataFrame, phrases: Sequence[tuple[str, ...]]
-    ) -> tuple[pd.DataFrame, Sketches]:
+    ) -> tuple[pd.DataFrame, dict[str, dup.Sketch]]:
         """Check each novel by itself; results that are in the cache are used again.
 
         Parameters
@@ -206,49 +180,45 @@ class Checks:
             for n, group in groupby(sorted(phrases, key=len), len)
         }
         identity = (str(VERSION), repr(dup.PARAMETERS), repr(library_versions(*LIBRARIES)), repr(phrases))
-        rows = list(zip(*(novels[name] for name in ("book_id", "sha256", "tokenised")), strict=True))
+        names = novels["book_id"].tolist()
         results = self._run(
             _check,
-            [partial(self._novel, name, bool(tokenised), offensive) for name, _, tokenised in rows],
+            [
+                _Novel(self.texts[name], bool(tokenised), offensive)
+                for name, tokenised in zip(names, novels["tokenised"], strict=True)
+            ],
             "checking novels",
-            keys=[cache.digest(*identity, sha256, str(tokenised)) for _, sha256, tokenised in rows],
+            keys=[
+                cache.digest(*identity, sha256, str(tokenised))
+                for sha256, tokenised in zip(novels["sha256"], novels["tokenised"], strict=True)
+            ],
             store=cache.Cache("checked-novels", _RESULT),
             unit="novels",
         )
         frame = pd.concat([table.drop_columns("sketch").to_pandas() for table in results])
         values = (np.array(table["sketch"][0].as_py(), np.uint32) for table in results)
-        names = [name for name, _, _ in rows]
         sketches = dict(zip(names, (v.reshape(-1, dup.PERMUTATIONS) for v in values), strict=True))
         return frame.set_index(novels.index).astype({"language": "str"}), sketches
 
-    def compare(self, sketches: Sketches) -> list[dup.Pair]:
+    def compare(self, sketches: Mapping[str, dup.Sketch]) -> list[dup.Pair]:
         """Find the pairs that may be alike, and count what they share; sorted."""
         pairs = dup.candidates(sketches)
         group = dup.groups({name for pair in pairs for name in pair}, pairs)
-        clusters: dict[str, list[tuple[str, str]]] = {}
+        by_group: dict[str, list[tuple[str, str]]] = {}
         for pair in pairs:
-            clusters.setdefault(group[pair[0]], []).append(pair)
-        makers = [partial(self._cluster, part) for part in clusters.values()]
-        results = self._run(_compare, makers, "comparing novels", unit="groups")
+            by_group.setdefault(group[pair[0]], []).append(pair)
+        chunks = [
+            _Group({name: self.texts[name] for pair in part for name in pair}, part)
+            for part in by_group.values()
+        ]
+        results = self._run(_compare, chunks, "comparing novels", unit="groups")
         return sorted(pair for result in results for pair in result)
 
-    def _novel(self, name: str, tokenised: bool, offensive: dict[int, Hashes]) -> _Novel:  # noqa: FBT001
-        return _Novel(self._text(name), tokenised, offensive)
-
-    def _cluster(self, pairs: list[tuple[str, str]]) -> _Cluster:
-        return _Cluster({name: self._text(name) for pair in pairs for name in pair}, pairs)
-
-    def _text(self, name: str) -> _Text:
-        path = self.texts[name]
-        return _Text(path, None if self.client is None else path.read_bytes().decode())
-
-    def _run(
-        self, function: Callable[[Any], Any], makers: Sequence[Callable[[], Any]], label: str, **options: Any
-    ) -> list[Any]:
+    def _run(self, function: Callable[[Any], Any], chunks: Sequence[Any], label: str, **options: Any) -> Any:
         is_small = self.workers is None and sum(path.stat().st_size for path in self.texts.values()) < _FEW
         return run_chunks(
             function,
-            _Lazy(makers),
+            chunks,
             workers=1 if is_small else self.workers,
             client=self.client,
             progress=label if self.progress else None,

@@ -101,16 +101,15 @@ def checked_novels(novels: Any, *, with_lines: bool = False) -> Iterator[Any]:
     """Yield novels, and lines where they are allowed; DataError for others, or an id that occurs twice."""
     ids: set[str] = set()
     for book in lines_or_books(novels):
-        is_line = with_lines and isinstance(book, str)
-        if not is_line and not isinstance(book, Book):
-            expected = "a novel or a sentence" if with_lines else "a novel"
-            problem = f"expected {expected}, got {type(book).__name__}: {str(book)[:60]!r}"
-            raise DataError(problem, remedy="pass a path or books, such as wb.books(path)")
-        if not is_line:
+        if isinstance(book, Book):
             if book.book_id in ids:
                 problem = f"the novel {book.book_id!r} occurs twice"
                 raise DataError(problem, remedy="pass it once, or rename a file")
             ids.add(book.book_id)
+        elif not (with_lines and isinstance(book, str)):
+            expected = "a novel or a sentence" if with_lines else "a novel"
+            problem = f"expected {expected}, got {type(book).__name__}: {str(book)[:60]!r}"
+            raise DataError(problem, remedy="pass a path or books, such as wb.books(path)")
         yield book
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from workbench.construction import childrens_book, cnn_qa, lambada, sentence_completion
 from workbench.construction.candidates import Candidates
@@ -31,27 +31,16 @@ Made = tuple[dict[str, Items], Manifest]
 """The items of a set by the name of their file, and the manifest with their steps."""
 
 
-@dataclass(frozen=True)
-class _Call:
-    """What `build` was called with; `running` says how work is done."""
+class _Call(NamedTuple):
+    """Arguments of `build` for each set; `running` says how work is done."""
 
-    shelf: Shelf
+    novels: Callable[[], Iterator[Book]]  # that items come from
+    others: Callable[[], Iterator[Book]]  # that models are trained on
     split: str
-    train: str
     number: int | None
     seed: int
     filters: Sequence[Predictor] | None
     running: dict[str, Any]
-
-    @property
-    def novels(self) -> Iterator[Book]:
-        """The novels that items come from."""
-        return self.shelf.books(self.split)
-
-    @property
-    def others(self) -> Iterator[Book]:
-        """The novels that models are trained on."""
-        return self.shelf.books(self.train)
 
 
 class DataSets:
@@ -181,7 +170,8 @@ def build(
     else:
         shelf = read_shelf(novels, **{"seed": seed, **stages.get("shelf", {})}, **running)
     manifest = shelf.manifest
-    call = _Call(shelf, split, train, number, seed, filters, running)
+    parts = (partial(shelf.books, split), partial(shelf.books, train))
+    call = _Call(*parts, split, number, seed, filters, running)
     outputs: dict[str, Items] = {}
     with progress_bar(len(sets), label="building", unit="sets", shown=progress) as bar:
         for name in dict.fromkeys(sets):
@@ -210,8 +200,8 @@ def _lambada(call: _Call, manifest: Manifest, options: dict[str, Any]) -> Made:
     shown = call.running["progress"]
     filters = options.pop("filters", call.filters)
     if filters is None:
-        filters = [NGram.fit(list(call.others), order=4, progress=shown)]
-    candidates = Candidates.of(call.novels, **call.running)
+        filters = [NGram.fit(call.others(), order=4, progress=shown)]
+    candidates = Candidates.of(call.novels(), **call.running)
     result = lambada.filtered(
         candidates, filters, number=call.number, seed=call.seed, split=call.split, progress=shown, **options
     )
@@ -223,13 +213,13 @@ def _lambada(call: _Call, manifest: Manifest, options: dict[str, Any]) -> Made:
 
 def _childrens_book(call: _Call, manifest: Manifest, options: dict[str, Any]) -> Made:
     items = childrens_book.questions(
-        call.novels, per_class=call.number, seed=call.seed, **call.running, **options
+        call.novels(), per_class=call.number, seed=call.seed, **call.running, **options
     )
     return {"childrens_book": items}, _drawn("childrens_book", items, manifest, options)
 
 
 def _cnn_qa(call: _Call, manifest: Manifest, options: dict[str, Any]) -> Made:
-    items = cnn_qa.questions(call.novels, number=call.number, seed=call.seed, **call.running, **options)
+    items = cnn_qa.questions(call.novels(), number=call.number, seed=call.seed, **call.running, **options)
     return {"cnn_qa": items}, _drawn("cnn_qa", items, manifest, options)
 
 
@@ -244,7 +234,7 @@ def _drawn(stage: str, items: Items, manifest: Manifest, options: Mapping[str, A
 
 def _sentence_completion(call: _Call, manifest: Manifest, options: dict[str, Any]) -> Made:
     items = sentence_completion.questions(
-        call.novels, call.others, number=call.number, seed=call.seed, **call.running, **options
+        call.novels(), call.others(), number=call.number, seed=call.seed, **call.running, **options
     )
     counts = dict(items.attrs["steps"])
     sentences, with_focus, tried = (counts.pop(name) for name in ("sentences", "with a focus word", "tried"))

@@ -21,19 +21,19 @@ from workbench.construction.alternates import (
     FEW,
     N_OPTIONS,
     QUESTION,
+    SCHEMA,
     VERSION,
     Bools,
     Floats,
     Ints,
     SentenceChunk,
     Settings,
-    alternates_cache,
     find_alternates,
     position,
     rare_words,
 )
 from workbench.construction.childrens_book import SPLIT
-from workbench.construction.novels import Novels, keys, seed_of
+from workbench.construction.novels import Novels, checked_novels, keys, seed_of
 from workbench.datasets import sources
 from workbench.items.items import Items
 from workbench.items.schema import Item
@@ -171,10 +171,7 @@ def questions(
         got = "no texts" if isinstance(model, NGram) else type(model).__name__
         problem = f"expected an n-gram model and the texts that it was fitted on, got {got}"
         raise DataError(problem, remedy="pass texts= and model=NGram.fit(texts), or texts= alone")
-    corpus = Corpus.of(novels, lower=False, workers=workers, progress=progress)
-    if (twice := corpus.books["book_id"].duplicated()).any():
-        name = corpus.books["book_id"][twice].iloc[0]
-        raise DataError(f"the novel {name!r} occurs twice", remedy="pass it once")
+    corpus = Corpus.of(checked_novels(novels), lower=False, workers=workers, progress=progress)
     if texts is not None:
         lower = model is not None and model.lower
         background = Corpus.of(texts, lower=lower, workers=workers, progress=progress)
@@ -455,8 +452,9 @@ def _generated(
             )
             digests.append(cache.digest(identity, repr(chunks[-1][1:])))
     progress = "making questions" if running.pop("progress") else None
+    store = cache.Cache("sentence-completion", SCHEMA)
     tables = parallel.run_chunks(
-        find_alternates, chunks, keys=digests, store=alternates_cache(), progress=progress,
+        find_alternates, chunks, keys=digests, store=store, progress=progress,
         size=lambda chunk: len(chunk.sentences), unit="sentences", **running,
     )  # fmt: skip
     cache.make_room()

@@ -210,7 +210,7 @@ def read_shelf(
     workers : int, optional
         Number of processes; all cores by default.
     client : distributed.Client, optional
-        A Dask cluster in place of processes.
+        A Dask cluster in place of processes, whose workers see the same disk.
     progress : bool
         Show bars.
 
