@@ -277,7 +277,7 @@ def passage(page, notebook, items, right, frames):
     assert words == list(frames[1]["top_words"][place])
     assert "scores, not probabilities" in page.locator(".wc-card").nth(2).inner_text()
     page.locator(".wb-look").select_option("model 1")
-    assert page.locator(".wb-weighed").count() > 20
+    page.wait_for_selector(".wb-weighed >> nth=20")
 
 
 def from_python(page, notebook, items):

@@ -171,7 +171,7 @@ class Compare(ListWidget):
         names = [f"{labels[k]}: log_prob" for k in two or ()]
         mask = listing.mask(but=[*names, *listing.cell_columns])
         spans = [listing.chosen(name)[2] for name in names]
-        drawn = view.scatter(self.comparison, two, mask)
+        drawn = view.scatter_points(self.comparison, two, mask)
         brush = [max(end, drawn["low"]) for span in spans if span for end in span]
         self.send({**drawn, "type": "scatter", "names": names, "brush": [min(end, 0.0) for end in brush]})
 
@@ -238,7 +238,7 @@ class Compare(ListWidget):
             "id": item.item_id, "kind": [k for k in kind if k], "answer": item.answer,
             "candidates": item.candidates, "facts": self._facts(row), "attention": [*weights],
             **passage_parts(item, marks, weights.get(self.state["attention"])),
-            **view.answers(self.comparison, row, order, item, limit=_WORDS),
+            **view.model_answers(self.comparison, row, order, item, limit=_WORDS),
         }  # fmt: skip
 
     # -- annotations, made while the reader looks already

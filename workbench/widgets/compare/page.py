@@ -24,7 +24,7 @@ from workbench.render.numbers import (
     with_minus,
 )
 from workbench.runs.measures import SHOWN, Measure
-from workbench.widgets.compare.view import DASH, answers, measure_heading, share_text, split_labels
+from workbench.widgets.compare.view import DASH, measure_heading, model_answers, share_text, split_labels
 from workbench.widgets.shared.widget import render
 
 _SLICES = (
@@ -241,12 +241,12 @@ def _items(of: Comparison, rows: Rows, limit: int, shown: Sequence[int], facts: 
 def _item(of: Comparison, row: int, shown: Sequence[int]) -> dict[str, Any]:
     item = of.items[row]
     context, query = pieces(item, {})
-    told, top, words = answers(of, row, shown, item), of.top(row), tokens(item).words
+    expected, top, words = model_answers(of, row, shown, item), of.top(row), tokens(item).words
     return {
         "kind": [item.item_id, *filter(None, [item.book_id, item.word_class])], "answer": of.answers[row],
         "right": f"{int(of.correct[shown, row].sum())} of {len(shown)} right",
         "context": context, "query": query,
-        "models": [model | {"attention": _attention(top[model["k"]], words)} for model in told["models"]],
+        "models": [model | {"attention": _attention(top[model["k"]], words)} for model in expected["models"]],
     }  # fmt: skip
 
 

@@ -201,29 +201,29 @@ def selected_numbers(
     n, level, listed = int(mask.sum()), comparison.drawing.level, list(two or (0,))
     shares, all_shares = comparison.shares[:, mask], comparison.shares
     accuracies = _shares(shares, n, level)
-    whole = n == comparison.n
+    is_all = n == comparison.n
     differences: list[tuple[str, str, str]] = []
     if two is not None:
         known = cells[two[0]][two[1]] if cells else None
         differences = [(known["difference"], known["p"], known["test"]) if known else (_WAIT, _WAIT, "")] * 2
-        if not whole:
+        if not is_all:
             pair = comparison.pair(*two, mask)
             if in_cell:
                 pair |= {"p": np.nan, "difference_low": np.nan}
             differences[1] = _difference(pair), _p_text(pair["p"]), pair["test"]
-    remark = "" if whole else "by outcome" if in_cell else "exploratory"
+    remark = "" if is_all else "by outcome" if in_cell else "exploratory"
     parts = (
         ("all", comparison.n, _shares(all_shares, comparison.n, level), ""),
         ("selected", n, accuracies, remark),
     )
     return {
-        "two": two, "whole": whole, "n": n,
+        "two": two, "whole": is_all, "n": n,
         "rows": [
             {"name": name, "n": number, "shares": [values[k] for k in listed], "remark": text,
              "difference": differences[place] if two else None}
             for place, (name, number, values, text) in enumerate(parts)
         ],
-        "accuracy": [None if whole or not n else pair for pair in accuracies],
+        "accuracy": [None if is_all or not n else pair for pair in accuracies],
     }  # fmt: skip
 
 
@@ -266,7 +266,7 @@ def slice_bars(comparison: Comparison, column: str, mask: Mask, shown: Sequence[
     return {"groups": groups, "ticks": ticks, "n": int(mask.sum())}
 
 
-def scatter(comparison: Comparison, two: tuple[int, int] | None, mask: Mask) -> dict[str, Any]:
+def scatter_points(comparison: Comparison, two: tuple[int, int] | None, mask: Mask) -> dict[str, Any]:
     """Return ln p of the answers by two models on the items of `mask` (n,).
 
     Up to 2,000 items are points: ln p by each model, the outcome (0 both wrong, 1 and 2 only one right, 3
@@ -319,7 +319,7 @@ def _short(rank: float) -> str:
     return f"{rank / _THOUSAND:.0f}k" if rank >= _THOUSAND else f"{rank:.0f}"
 
 
-def answers(
+def model_answers(
     comparison: Comparison, place: int, models: Sequence[int], item: Item, *, limit: int | None = None
 ) -> dict[str, Any]:
     """Return what some models expected in the blank of an item, their probabilities on one scale.
