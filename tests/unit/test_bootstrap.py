@@ -26,7 +26,7 @@ def draws(of, resamples, seed):
         yield np.concatenate([np.flatnonzero(of.codes == unit) for unit in units])
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(st.integers(0, 10_000), st.integers(2, 60), st.sampled_from(["item", "novel"]), st.booleans())
 def test_replicates_are_those_of_the_slow_loop(seed, n, by, holes):
     rng = np.random.default_rng(seed)

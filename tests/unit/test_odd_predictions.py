@@ -86,7 +86,7 @@ USES = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", USES)
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(frame=frames())
 def test_odd_predictions_are_used_or_refused(name, frame):
     USES[name](FRAME)
@@ -95,7 +95,7 @@ def test_odd_predictions_are_used_or_refused(name, frame):
 
 
 @pytest.mark.slow
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(
     cells=st.dictionaries(st.sampled_from(asking.COLUMNS), CELLS, min_size=1, max_size=3),
     kind=st.sampled_from(["score", "log_prob"]),

@@ -85,7 +85,7 @@ def test_the_order_of_the_items_in_a_run_does_not_matter():
 
 
 @pytest.mark.slow
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(st.integers(2, 5), st.integers(2, 30), st.integers(0, 10_000))
 def test_seeds_and_items_are_two_sides(k, n, seed):
     rng = np.random.default_rng(seed)

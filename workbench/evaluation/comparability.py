@@ -47,7 +47,7 @@ def list_warnings(
     variants : set of str, optional
         Those of the items that were given.
     """
-    common: Mask = (rows >= 0).all(axis=0)
+    common: Mask = np.asarray((rows >= 0).all(axis=0))
     shared = rows[:, common]
     counts = zip(labels, models, shared, strict=True)
     return [

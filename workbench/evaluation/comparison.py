@@ -269,10 +269,10 @@ class Comparison(AlignedPredictions):
             ``p`` of the ``test``, as `pairs` has them, not corrected. NaN where there are no items.
         """
         n = self.n if mask is None else int(mask.sum())
-        found = self.tests(np.array([[a], [b]]), mask if n else None)
-        values = {"difference": found.difference, "difference_low": found.low, "difference_high": found.high}
-        numbers = {name: float(value[0]) if n else np.nan for name, value in {**values, "p": found.p}.items()}
-        return {"n": n, "test": found.test[0], **numbers}
+        test = self.tests(np.array([[a], [b]]), mask if n else None)
+        values = {"difference": test.difference, "difference_low": test.low, "difference_high": test.high}
+        numbers = {name: float(value[0]) if n else np.nan for name, value in {**values, "p": test.p}.items()}
+        return {"n": n, "test": test.test[0], **numbers}
 
     @property
     def columns(self) -> list[str]:

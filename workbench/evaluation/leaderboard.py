@@ -18,7 +18,6 @@ from workbench.evaluation.paper import layout_of
 from workbench.evaluation.reading import VARIANT, tell_apart
 from workbench.evaluation.run_measures import MEASURED, SETS, Group, MeasuredRun, RunMeasures
 from workbench.render.results import Table, TableColumn, TableLayout, with_interval
-from workbench.runs.measures import MEASURES
 
 _PUBLISHED = ("published", "source")
 _REPORTED = (
@@ -109,11 +108,6 @@ def leaderboard(
 
         Differences and p are null for the best itself, and where two runs have no item in common.
 
-    Raises
-    ------
-    DataError
-        If a column is missing, or an option makes no sense.
-
     Examples
     --------
     >>> board = wb.leaderboard(runs)
@@ -154,13 +148,8 @@ def leaderboard(
     apart = [text if isinstance(text, str) and text else source for text, source in pairs]
     table["distinction"] = pd.Series(apart, index=table.index, dtype="str")
     first = (TableColumn("place", "count"), TableColumn("model", detail="distinction"))
-    uncorrected = {column.name for column in shown_measures(measured)} & {"perplexity_uncorrected"}
-    others = [
-        TableColumn(each.name, each.kind)
-        for each in MEASURES
-        if each.name != "accuracy" and (each.shown or each.name in uncorrected)
-    ]
-    shown = (*first, *shown_measures(table)[:2], *others, *_SHOWN)
+    n, accuracy, *others = shown_measures(table)
+    shown = (*first, n, accuracy, *(column._replace(interval=None) for column in others), *_SHOWN)
     return Table(table, TableLayout("Models ranked by accuracy", shown, tuple(names), "signature"))
 
 

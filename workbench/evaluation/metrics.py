@@ -132,11 +132,6 @@ def evaluate(
         All other intervals are percentile bootstrap intervals. ``.attrs["note"]`` says what was
         resampled, and why.
 
-    Raises
-    ------
-    DataError
-        If a column is missing, or an option makes no sense.
-
     Examples
     --------
     >>> table = wb.evaluate(runs, by="split")
@@ -298,8 +293,8 @@ def resampled(
     rows = np.concatenate([values[name] for name in names])
     first = sum(len(values[name]) for name in names if chosen[name] == "mean")
     drawn = bootstrap.resample(rows[:first], rows[first:], units, *drawing[1:])
-    ends = np.cumsum([len(values[name]) for name in names])[:-1]
-    return dict(zip(names, np.split(np.hstack(drawn), ends, axis=1), strict=True))
+    columns = iter([*drawn[0].T, *drawn[1].T])
+    return {name: np.column_stack([next(columns) for _ in values[name]]) for name in names}
 
 
 def is_resampled(shares: Floats, units: Units, several: Mask) -> Mask:

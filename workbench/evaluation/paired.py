@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -39,7 +40,7 @@ class AccuracyTests(NamedTuple):
 
 
 def accuracy_tests(
-    steps: Ints, units: Units, drawing: Drawing, scale: Sequence[int] | Ints = (1,)
+    steps: npt.NDArray[np.integer[Any]], units: Units, drawing: Drawing, scale: Sequence[int] | Ints = (1,)
 ) -> AccuracyTests:
     """Test the differences between the accuracies of k pairs of models on the same n items.
 
@@ -71,10 +72,10 @@ def accuracy_tests(
         counts = np.random.default_rng(drawing.seed).multinomial(n, shares, drawing.resamples)
         replicates[:, pair] = (counts[:, 0] - counts[:, 1]) / n
     if not counted.all():
-        whole = steps[~counted]
-        sums = np.rint([units.sums(row) for row in whole]).astype(np.int64)
+        flipped = steps[~counted]
+        sums = np.rint([units.sums(row) for row in flipped]).astype(np.int64)
         p[~counted], _ = bootstrap.sign_flips(sums, *drawing[1:])
-        shares = whole / scales[~counted][:, None]
+        shares = flipped / scales[~counted][:, None]
         replicates[:, ~counted], _ = bootstrap.resample(shares, shares[:0], units, *drawing[1:])
     low, high = bootstrap.intervals(replicates, drawing.level, units.number)
     return AccuracyTests(only_a, only_b, steps.sum(axis=1) / (n * scales), low, high, p, tests.tolist())
@@ -144,7 +145,7 @@ class AlignedPredictions:
     def _each(self) -> Iterable[tuple[ModelPredictions, Ints]]:
         return zip(self.models, self.rows, strict=True)
 
-    def _known_answers(self, known: pa.Array) -> list[str | None]:
+    def _known_answers(self, known: pa.Array) -> list[str]:
         for label, (model, rows) in zip(self.labels, self._each(), strict=True):
             answers = model.strings("answer", rows)
             differ = pc.fill_null(pc.not_equal(answers, known), fill_value=False)
@@ -176,12 +177,12 @@ class AlignedPredictions:
         """
         order = self._order if mask is None else self._order[mask[self._order]]
         scale = np.lcm(*self._n_seeds[pairs])
-        a, b = self.shares[:, order][pairs]
+        a, b = (self.shares[np.ix_(side, order)] for side in pairs)
         steps = np.rint((a - b) * scale[:, None]).astype(np.int64)
-        found = accuracy_tests(steps, self.units.subset(order), self.drawing, scale)
-        sets = [self.value_sets(k) for k in range(self.m)]
-        other_task = [comparability.other_task(sets[a], sets[b]) for a, b in pairs.T]
-        return found._replace(p=np.where(other_task, np.nan, found.p))
+        tests = accuracy_tests(steps, self.units.subset(order), self.drawing, scale)
+        sets = {k: self.value_sets(k) for k in np.unique(pairs).tolist()}
+        other_task = [comparability.other_task(sets[a], sets[b]) for a, b in pairs.T.tolist()]
+        return tests._replace(p=np.where(other_task, np.nan, tests.p))
 
     def log_prob_difference(self, a: int, b: int) -> Floats:
         """Return ln p of one model minus that of another (n,); two answers of probability 0 do not differ."""
@@ -199,17 +200,17 @@ class AlignedPredictions:
         """
         (a, b), units = pairs, self.units.subset(self._order)
         apart = np.array([self.log_prob_difference(*pair) for pair in pairs.T]).reshape(-1, self.n)
-        usable = ~np.isnan(apart).all(axis=1) & ~np.isinf(apart).any(axis=1)
-        none, infinite = np.isnan(self.log_prob), np.isneginf(self.log_prob).any(axis=1)
-        shared = usable & ~infinite[a] & ~infinite[b] & (none[a] == none[b]).all(axis=1)
+        usable: Mask = np.asarray(~np.isnan(apart).all(axis=1) & ~np.isinf(apart).any(axis=1))
         drawn = np.full((self.drawing.resamples, len(a)), np.nan)
-        if replicates is None:
-            shared[:] = False
-        else:
+        if replicates is not None:
+            none, infinite = np.isnan(self.log_prob), np.isneginf(self.log_prob)
+            others = (none[a] != none[b]) | infinite[a] | infinite[b]
+            shared: Mask = usable & ~np.asarray(others.any(axis=1))
             drawn[:, shared] = replicates[:, a[shared]] - replicates[:, b[shared]]
-        rows = apart[usable & ~shared][:, self._order]
-        if len(rows):
-            drawn[:, usable & ~shared], _ = bootstrap.resample(rows, rows[:0], units, *self.drawing[1:])
+            usable = usable & ~shared
+        if usable.any():
+            rows = apart[usable][:, self._order]
+            drawn[:, usable], _ = bootstrap.resample(rows, rows[:0], units, *self.drawing[1:])
         bounds = bootstrap.intervals(drawn, self.drawing.level, units.number)
         return np.array([mean_of_known(row) for row in apart]), *bounds
 

@@ -354,11 +354,6 @@ def table(
         one system all have rows, which stand below the paper's. ``-``: missing. Accuracies are shown in
         percent. Its `frame` has every row of the paper, in the paper's unit.
 
-    Raises
-    ------
-    DataError
-        If there is no such table or split, or the predictions lack a column.
-
     Examples
     --------
     >>> table = wb.table("lambada", runs, dataset="sample")

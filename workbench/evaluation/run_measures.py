@@ -303,10 +303,10 @@ def _compared_at_once(
     frame = best.predictions().frame
     units = bootstrap.units(frame["book_id"][frame["correct"].notna()])
     steps = np.stack([_right(run) for run in runs]).astype(np.int8) - _right(best)
-    found = accuracy_tests(steps, units, drawing)
+    tests = accuracy_tests(steps, units, drawing)
     of_best = _value_sets(best)
     for run, difference, low, high, p in zip(
-        runs, found.difference, found.low, found.high, found.p, strict=True
+        runs, tests.difference, tests.low, tests.high, tests.p, strict=True
     ):
         p_value = np.nan if other_task(_value_sets(run), of_best) else p
         yield _tested(difference, low, high, best.row["n"], p_value)

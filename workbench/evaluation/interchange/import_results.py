@@ -258,7 +258,9 @@ def _sample_log(file: _File, text: str | None) -> Imported:
     words = items.frame["answer"].tolist()
     logged = [(one.row.fields["sample"], words[one.place]) for one in placed]
     for sample, word in logged:
-        for problem in sample.problems(word):
+        target = sample.target.strip()
+        if target and _folded(word) not in {None, target.casefold()}:
+            problem = f"the harness asked for {target[:40]!r}, the item's answer is {word!r}"
             notes.note(problem, sample.line, sample.text, used=True)
     log_probs = np.array([sample.log_prob for sample, _ in logged], dtype=float)
     frame = _frame(

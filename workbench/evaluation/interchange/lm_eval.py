@@ -14,8 +14,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
-import pandas as pd
-
 from workbench.evaluation.interchange.records import number_of, truth_of, wording
 from workbench.storage.errors import DataError
 from workbench.storage.files import read_json
@@ -61,12 +59,6 @@ class Sample(NamedTuple):
     log_prob: float
     greedy: bool
     template: str | None
-
-    def problems(self, answer: Any) -> Iterator[str]:
-        """Yield what is odd: a target that is not the item's answer."""
-        target = self.target.strip()
-        if target and not pd.isna(answer) and target.casefold() != str(answer).casefold():
-            yield f"the harness asked for {target[:40]!r}, the item's answer is {answer!r}"
 
 
 class Log(NamedTuple):
