@@ -4,7 +4,6 @@ import math
 from collections import Counter
 
 import numpy as np
-import pandas as pd
 import pytest
 from ngrams import Loop, asked, fitted, slow_log_probs
 
@@ -12,7 +11,7 @@ import workbench as wb
 from workbench.items.items import items_from_text
 from workbench.items.tokens import tokens
 from workbench.models.base import Predictor
-from workbench.models.ngram.model import CachedNGram, NGram
+from workbench.models.ngram.model import NGram
 from workbench.runs import predictions
 from workbench.storage.errors import DataError
 
@@ -201,18 +200,6 @@ def test_what_is_no_weight_is_told(base, options):
         base.cached().tuned(MORE, by="luck")
     with pytest.raises(DataError, match="no items to tune on"):
         base.cached().tuned()
-
-
-def test_it_is_saved_and_loaded(base, items, tmp_path):
-    model = NGram(base.folder, unknown="unk", after=False).cached(0.25, decay=0.75)
-    model.save(tmp_path / "saved")
-    loaded = Predictor.load(tmp_path / "saved")
-    assert isinstance(loaded, CachedNGram)
-    assert loaded.config == model.config
-    assert loaded.name == model.name == f"{base.name}, cache 0.25, decay 0.75"
-    pd.testing.assert_frame_equal(loaded.predict(items), model.predict(items))
-    with pytest.raises(DataError, match="expected a saved NGram"):
-        NGram.load(tmp_path / "saved")
 
 
 def test_a_vocabulary_smaller_than_what_is_asked_for(items):

@@ -9,7 +9,6 @@ from hypothesis import given, settings
 
 from workbench.datasets import lambada
 from workbench.items.items import Items
-from workbench.models.base import Predictor
 from workbench.models.baselines.chance import RandomWord
 from workbench.storage.errors import DataError
 
@@ -140,26 +139,6 @@ def test_proper_nouns_of_the_annotations(names):
 def test_strange_arguments(arguments, problem):
     with pytest.raises(DataError, match=problem):
         RandomWord(**arguments).predict(CHOICES)
-
-
-NAMES = pd.DataFrame({"item_id": list(CHOICES.frame["item_id"]), "names": [["Ann"], ["it"], [(0, 3)], []]})
-
-
-@pytest.mark.parametrize(
-    "model",
-    [
-        RandomWord(vocabulary=WORDS, unknown="unk"),
-        RandomWord("passage", unit="tokens"),
-        RandomWord("capitalised"),
-        RandomWord("capitalised", annotations=NAMES),
-    ],
-)
-def test_save_and_load(model, tmp_path):
-    model.save(tmp_path / "model")
-    again = Predictor.load(tmp_path / "model")
-    assert type(again) is RandomWord
-    assert (again.config, again.name) == (model.config, model.name)
-    assert again.predict(CHOICES).equals(model.predict(CHOICES))
 
 
 @pytest.mark.data

@@ -10,7 +10,6 @@ from toy_ngram import ToyNGram
 from workbench.datasets import books, load
 from workbench.items.items import Items, items_from_text
 from workbench.items.text import tokenize
-from workbench.models.base import Predictor
 from workbench.models.completion import positional
 from workbench.models.completion.positional import Generating, NextWord, Positional, Reversed, WordTwoOn
 from workbench.models.completion.simple import Simple4Gram, ngram_counts
@@ -154,26 +153,6 @@ def test_the_generating_model(toy):
     assert high["log_prob"].notna().all()
     assert low["log_prob"].isna().all()
     assert Generating(toy).predict(released)["system"].isna().all()  # the paper's own model is not at hand
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda ngram: Positional(ngram, weights={0: 0.25, 1: -2}),
-        lambda ngram: Generating(ngram, lowest=True, datasets=["own"]),
-        lambda ngram: Positional.fit(ngram, ASKED),
-        lambda ngram: Simple4Gram(of(ngram.lines), points={2: 2, 3: 1}, minimum=2, progress=False),
-    ],
-)
-@pytest.mark.usefixtures("no_data")
-def test_saved_models(toy, make, tmp_path):
-    model = make(toy)
-    model.save(tmp_path / "m")
-    again = Predictor.load(tmp_path / "m")
-    assert type(again) is type(model)
-    assert (again.config, again.name, again.systems) == (model.config, model.name, model.systems)
-    np.testing.assert_array_equal(again.score(ASKED, words(ASKED)), model.score(ASKED, words(ASKED)))
-    assert again.predict(ASKED).equals(model.predict(ASKED))
 
 
 @pytest.mark.parametrize(

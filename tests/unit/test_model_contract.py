@@ -11,6 +11,10 @@ from saved_models import ITEMS
 from workbench.items.items import Items, items_from_text
 from workbench.models import registry
 from workbench.models.base import Predictor
+from workbench.models.baselines.chance import RandomWord
+from workbench.models.baselines.passage_baseline import MaximumFrequency, SlidingWindow, WordDistance
+from workbench.models.completion.positional import Generating, Positional
+from workbench.models.ngram.model import NGram
 from workbench.runs.predictions import check_predictions
 from workbench.storage.errors import DataError
 
@@ -134,18 +138,84 @@ def test_no_items_are_refused(model):
         model.predict(ITEMS[:0])
 
 
+def check_saved(model, folder, *, times=1):
+    """Save a model and load it; more than once, what was loaded is saved where it lies itself."""
+    model.save(folder)
+    items = [ITEMS, OPEN] if ranks_all_words(model) else [ITEMS]
+    for _ in range(times):
+        again = Predictor.load(folder)
+        assert type(again) is type(model)
+        assert (again.name, again.version, again.config) == (model.name, model.version, model.config)
+        assert (again.training, again.systems) == (model.training, model.systems)
+        assert (again.unknown, again.score_type) == (model.unknown, model.score_type)
+        assert list(again.vocabulary or ()) == list(model.vocabulary or ())
+        again.device = model.device
+        for asked in items:
+            assert again.predict(asked).equals(model.predict(asked))
+        if times > 1:
+            again.save(folder)
+
+
 @pytest.mark.usefixtures("home")
 def test_saved_and_loaded_it_is_the_same(model, tmp_path):
-    model.save(tmp_path / "saved")
-    again = Predictor.load(tmp_path / "saved")
-    assert type(again) is type(model)
-    assert (again.name, again.version, again.config) == (model.name, model.version, model.config)
-    assert (again.training, again.systems) == (model.training, model.systems)
-    assert (again.unknown, again.score_type) == (model.unknown, model.score_type)
-    assert list(again.vocabulary or ()) == list(model.vocabulary or ())
-    for items in (ITEMS, OPEN)[: 2 if ranks_all_words(model) else 1]:
-        assert again.predict(items).equals(model.predict(items))
+    check_saved(model, tmp_path / "saved")
     other = registry.model_class("word-distance")
     if not isinstance(model, other):
         with pytest.raises(DataError, match=f"expected a saved {other.__name__}"):
             other.load(tmp_path / "saved")
+
+
+NAMES = pd.DataFrame({"item_id": list(ITEMS.frame["item_id"]), "names": [["w2"], [(0, 2), (3, 5)]]})
+OPTIONS = {
+    "random-word": {
+        "unk": lambda _: RandomWord(vocabulary=saved_models.WORDS, unknown="unk"),
+        "by tokens": lambda _: RandomWord("passage", unit="tokens"),
+        "names": lambda _: RandomWord("capitalised", annotations=NAMES),
+    },
+    "maximum-frequency": {"with the query": lambda _: MaximumFrequency("context", query=True)},
+    "word-distance": {"of the context": lambda _: WordDistance(3, within="context", mention=False)},
+    "sliding-window": {
+        "another": lambda _: SlidingWindow(
+            weight="idf", overlap="bag", length="words", punctuation=False, query=True
+        )
+    },
+    "ngram": {
+        "before the blank": lambda model: NGram(model.folder, after=False, unknown="unk", name="mine"),
+        "cache": lambda model: NGram(model.folder, after=False).cached(0.25, decay=0.75),
+        "weights": lambda model: Positional(model, weights={0: 0.25, 1: -2}),
+        "fitted": lambda model: Positional.fit(model, ITEMS),
+        "lowest": lambda model: Generating(model, lowest=True, datasets=["own"]),
+    },
+    "lsa": {"scaled": lambda model: model.variant(scaled=True, skip=3, scope="passage", punctuation=False)},
+    "cbow": {"sentence": lambda model: type(model)(model.vectors, scope="sentence")},
+    "simple-4-gram": {"points": lambda model: type(model)(model.corpus, points={2: 2, 3: 1}, minimum=2)},
+    "lstm": {
+        "cache": lambda model: model.cached(0.25, flatness=0.1),
+        "before the blank": lambda model: same_network(model, after=False, unknown="unk", name="mine"),
+        "sentence": lambda model: model.with_context("sentence"),
+    },
+    "query-lstm": {"sentence": lambda model: model.with_context("sentence")},
+    "window-memory": {"named": lambda model: same_network(model, name="mine")},
+    "masked-lm": {
+        "candidate": lambda model: type(model)(
+            model._source["path_or_name"], over="candidate", within_word="l2r", text="detokenised", length=50,
+            device="cpu",
+        )
+    },
+}  # fmt: skip
+
+
+def same_network(model, **options):
+    """Return a model with the network of another one."""
+    again = copy.copy(model)
+    vars(again).update(options)
+    return again
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize("model", OPTIONS, indirect=True)
+def test_options_are_saved_too(model, request, tmp_path):
+    for name, make in OPTIONS[request.node.callspec.params["model"]].items():
+        other = make(model)
+        assert other.config != model.config
+        check_saved(other, tmp_path / name, times=2)

@@ -1,7 +1,6 @@
 """Networks as predictors: fitted, found again, resumed, saved and loaded."""
 
 import json
-import math
 import signal
 import subprocess
 import sys
@@ -217,16 +216,11 @@ def test_items_held_out_are_refused():
     assert made.training["checked_for"]["items"] == len(items)
 
 
-def test_a_model_is_saved_and_loaded(tmp_path):
-    made = fit(tokens=400, after=False)
+def test_the_record_of_the_training_is_saved_and_options_are_checked(tmp_path):
+    made = fit(tokens=400)
     made.save(tmp_path / "saved")
     loaded = Neural.load(tmp_path / "saved", device="cpu")
-    assert (type(loaded), loaded.config) == (Small, made.config)
     assert loaded.training_record.to_json() == made.training_record.to_json()
-    pd.testing.assert_frame_equal(loaded.predict(DEV), made.predict(DEV))
-    loaded.save(tmp_path / "saved")  # where it lies itself
-    again = Small.load(tmp_path / "saved", device="cpu", trust_remote_code=True)  # as of any family
-    assert again.predict(DEV).equals(made.predict(DEV))
     with pytest.raises(DataError, match="expected a saved Ours"):
         planted.Ours.load(tmp_path / "saved")
     with pytest.raises(DataError, match="the option is 'colour'"):
@@ -303,14 +297,3 @@ def test_two_processes_train_one_model(tmp_path, monkeypatch):
     cached = fit(development=DEV, evaluations=2, tokens=600)
     assert [cached.config["weights"], cached.training_record.stopped] == reports[0]
     assert [row["step"] for row in cached.training_record.scores] == [8, 15]
-
-
-def test_weights_that_are_not_numbers_give_an_error_and_no_score():
-    network = RecurrentModule([1] * 15, width=8, layers=1, softmax="full")
-    with torch.no_grad():
-        for weight in network.parameters():
-            weight.fill_(math.nan)
-    info = {"sizes": {"width": 8, "layers": 1, "softmax": "full"}}
-    model = Small(network, vocabulary=["ada", *(f"w{n}" for n in range(13))], info=info, device="cpu")
-    with pytest.raises(DataError, match=r"is not a number for .* by the model"):
-        model.predict(DEV)

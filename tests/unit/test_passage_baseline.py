@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from workbench.datasets import childrens_book
 from workbench.items.items import Items
-from workbench.models.base import Predictor
 from workbench.models.baselines.passage_baseline import MaximumFrequency, SlidingWindow, WordDistance
 from workbench.storage.errors import DataError
 from workbench.texts.corpus import Corpus
@@ -209,23 +208,6 @@ def test_case_does_not_count_against_an_answer():
     assert rows["correct"].tolist() == [True, False]
     rows = MaximumFrequency("context", lower=False).predict(items)
     assert rows["prediction"].tolist() == ["Hen", "Hen"]
-
-
-@pytest.mark.parametrize(
-    "model",
-    [
-        *MODELS, MaximumFrequency("context", query=True), WordDistance(3, within="context", mention=False),
-        SlidingWindow(weight="idf", overlap="bag", length="words", punctuation=False, query=True),
-    ],
-    ids=lambda model: model.name,
-)  # fmt: skip
-def test_save_and_load(model, tmp_path):
-    model.save(tmp_path)
-    again = Predictor.load(tmp_path)
-    assert type(again) is type(model)
-    assert (again.config, again.name, again.training) == (model.config, model.name, model.training)
-    items = Items.from_records([BY_HAND])
-    assert again.predict(items).equals(model.predict(items))
 
 
 def test_m_is_tuned_on_items():

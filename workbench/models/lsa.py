@@ -19,7 +19,6 @@ from workbench.storage.progress import progress_bar
 from workbench.texts.corpus import Corpus, Texts
 
 Weighting = Literal["none", "tf-idf", "log-entropy"]
-Solver = Literal["lanczos", "randomized"]
 
 _SENTENCES = 80_000  # multiplied at a time
 _SUMS = 4  # made concurrently: a constant, so that every machine adds in the same order
@@ -102,13 +101,17 @@ class LSA(VectorModel):
         dimensions: int = 300,
         weighting: Weighting = "none",
         minimum: int = 5,
-        solver: Solver = "lanczos",
         seed: int = 0,
         held_out: Items | None = None,
         progress: bool = True,
         **options: Any,
     ) -> Self:
         """Decompose the matrix of the sentences of a corpus and their words.
+
+        Block Lanczos iterations on the words' side of the matrix find the exact vectors, until each residual
+        is at most 1e-8 of the squared singular value: those of scikit-learn's `TruncatedSVD` with
+        ``algorithm="arpack"``, which also makes the vectors of the sentences (5 GB for two million) and takes
+        7 times as long for 2.3 million sentences (``python benchmarks/lsa.py``).
 
         The vectors are kept in ``cache/lsa``, and found there again for the same corpus and arguments.
 
@@ -122,12 +125,6 @@ class LSA(VectorModel):
             What the matrix holds for a word in a sentence; see `weigh`.
         minimum : int, default 5
             Words seen less often are not in the vocabulary (section 4.2 has that for the n-grams).
-        solver : {"lanczos", "randomized"}
-            "lanczos" finds the exact vectors by block Lanczos iterations on the words' side of the
-            matrix, until each residual is at most 1e-8 of the squared singular value. They are those of
-            scikit-learn's `TruncatedSVD` with ``algorithm="arpack"``, which also makes the vectors of
-            the sentences: for two million of them these alone take 5 GB. "randomized" is
-            `TruncatedSVD` with ``algorithm="randomized"`` (Halko et al. 2011), which does so too.
         seed : int, default 0
             Starts the iterations.
         held_out : Items, optional
@@ -142,16 +139,11 @@ class LSA(VectorModel):
             If an argument is unknown, or the corpus has no more words or sentences than dimensions.
         """
         one_of("weighting", weighting, get_args(Weighting))
-        one_of("solver", solver, get_args(Solver))
-        settings = {"dimensions": dimensions, "weighting": weighting, "minimum": minimum, "solver": solver}
-        return cls._fit(
-            _decompose,
-            texts,
-            settings | {"seed": seed},
-            held_out=held_out,
-            progress=progress,
-            options=options,
-        )
+        settings = {
+            "dimensions": dimensions, "weighting": weighting, "minimum": minimum, "seed": seed,
+            "solver": "lanczos",  # the only one; vectors and runs of earlier versions are found by it
+        }  # fmt: skip
+        return cls._fit(_decompose, texts, settings, held_out=held_out, progress=progress, options=options)
 
     def score(self, items: Items, words: Sequence[Sequence[str]]) -> Floats:
         """Return the mean cosine of each word to the others of its sentence, shape (n, most words)."""
@@ -183,17 +175,9 @@ def _decompose(corpus: Corpus, info: dict[str, Any], *, progress: bool) -> Vecto
     weigh(matrix, info["weighting"])
     if not matrix.data.any():
         raise DataError("every word is spread evenly over the sentences", remedy="pass more text")
-    if info["solver"] == "lanczos":
-        parts = [matrix[at : at + _SENTENCES] for at in range(0, matrix.shape[0], _SENTENCES)]
-        del matrix  # the parts are copies
-        v, s = _lanczos(parts, dimensions, info["seed"], progress=progress)
-    else:
-        from sklearn.decomposition import (  # type: ignore[import-untyped]  # noqa: PLC0415 - slow
-            TruncatedSVD,
-        )
-
-        svd = TruncatedSVD(dimensions, algorithm="randomized", n_iter=7, random_state=info["seed"])
-        v, s = svd.fit(matrix).components_.T, svd.singular_values_
+    parts = [matrix[at : at + _SENTENCES] for at in range(0, matrix.shape[0], _SENTENCES)]
+    del matrix  # the parts are copies
+    v, s = _lanczos(parts, dimensions, info["seed"], progress=progress)
     v[np.abs(v).max(axis=1) <= _ROUNDING] = 0  # words without weight, not vectors of any direction
     return Vectors(words, {"v": v.astype(np.float32), "s": s.astype(np.float32)}, info)
 
