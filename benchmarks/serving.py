@@ -40,7 +40,7 @@ from _report import Row, tell
 import workbench as wb
 from workbench.items.items import Items
 from workbench.people import Campaign
-from workbench.server.pages import fill_template
+from workbench.server.handlers import fill_template
 
 FORM = "application/x-www-form-urlencoded"
 FIELD = re.compile(r'name="((?:guess|shown|seconds)-(\d+)(?:-\d+)?)" (?:aria[^>]*?)?value="([^"]*)"')

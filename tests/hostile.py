@@ -101,9 +101,8 @@ def _sets(text):
 
 
 def _figure_2(text):
-    names = {"lambada_name": f"{text} 1", "input_name": f"{text} 2", "sentence_name": f"{text} 3"}
     parts = {name: frame(ids=text) for name in ("lambada", "input", "sentence")}
-    return charts.figure_2(**parts, **names, title=text)
+    return charts.figure_2(**parts, title=text)
 
 
 def _attention_map(text):

@@ -30,7 +30,7 @@ ELSEWHERE = {
     "datasets/sample.py": SHIPPED,
     "analysis": "pipelines of spaCy; the one that is used ships with the package",
     "widgets": SHIPPED,
-    "server/pages.py": SHIPPED,
+    "server/handlers.py": SHIPPED,
     "datasets/fetch.py": "what servers send: tests/unit/test_fetch.py",
     "people/database.py:_is_sqlite": "of files of another kind: tests/unit/test_campaign_files.py",
     "models/ngram/intermediate.py": BEFORE,

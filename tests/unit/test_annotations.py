@@ -3,8 +3,6 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from unittest.mock import Mock
@@ -73,7 +71,7 @@ def worked(monkeypatch):
     chunks = []
 
     def counted(nlp, chunk):
-        chunks.append(list(chunk.ids))
+        chunks.append(chunk.items.frame["item_id"].tolist())
         return features_of(nlp, chunk)
 
     features_of = annotations.features_of
@@ -228,47 +226,6 @@ def test_few_items_start_no_process(sample, folder, monkeypatch, worked):
     monkeypatch.setattr("workbench.storage.parallel.ProcessPoolExecutor", None)
     annotate(sample[:50], folder, workers=8)
     assert sum(map(len, worked)) == 50
-
-
-KILLED = """
-import os, signal, sys
-sys.path.insert(0, {tests!r})
-sys.modules['torch'] = None  # sooner
-from annotating import more
-from dask_cluster import cluster
-import workbench as wb
-from workbench.storage import cache
-from workbench.analysis import annotations as a
-
-def put(self, key, table):
-    old(self, key, table)
-    done.append(key)
-    if len(done) == 4:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-done, old = [], cache.Cache.put
-cache.Cache.put = put
-a.SMALL, a._LEAST, a._MEAN, a._MOST = 0, 2, 4, 6
-if __name__ == "__main__":
-    a.annotate(more(wb.load("sample", "dev"), 60), {folder!r}, workers=2, progress=False)
-"""
-
-
-@pytest.mark.usefixtures("small")
-@pytest.mark.slow
-def test_a_killed_run_of_two_processes_resumes_where_it_stopped(home, sample, folder, worked, capsys):
-    script = home / "killed.py"
-    script.write_text(KILLED.format(tests=str(Path(__file__).parent), folder=str(folder)))
-    done = subprocess.run([sys.executable, script], check=False, capture_output=True, text=True)
-    assert done.returncode == -signal.SIGKILL, done.stderr
-    assert len(list((home / "cache" / "annotations").glob("*.parquet"))) == 4
-    items = more(sample, 60)
-    digests = [annotations._digest(row) for row in annotations._contents(items)]
-    chunks = len(annotations._edges(digests)) - 1
-    table = annotate(items, folder, workers=1)
-    assert "annotate (en_ruled 1.2.3)" in capsys.readouterr().err
-    assert len(worked) == chunks - 4
-    same(table, plain(items, spacy.load(folder)))
 
 
 @pytest.mark.slow

@@ -201,7 +201,7 @@ def test_on_a_full_disk_a_campaign_is_whole_or_absent(tmp_path, make):
     text, n = MANY
     items = wb.items_from_text([f"{number} {text}" for number in range(n)], answers=["dog"] * n)
     outcomes = []
-    for size in range(324, 640, 8):
+    for size in range(324, 640, 24):
         with small_disk(tmp_path / f"{size}", f"{size}k") as disk:
             try:
                 make(disk / "c.db", items).close()

@@ -1,6 +1,7 @@
 import re
 import struct
 import zlib
+from functools import cache
 from xml.etree import ElementTree as ET
 
 import altair as alt
@@ -129,8 +130,8 @@ def test_the_papers_values_stand_beside_no_other_set():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", EVERY)
 def test_charts_hold_aggregates_only(name):
-    few = EVERY[name](TWO).to_dict()
-    many = EVERY[name]({name: pd.concat([part] * 50) for name, part in TWO.items()}).to_dict()
+    few = figure(name).to_dict()
+    many = EVERY[name]({name: pd.concat([part] * 3) for name, part in TWO.items()}).to_dict()
     assert "item_id" not in str(few)
     assert sum(map(len, many["datasets"].values())) == sum(map(len, few["datasets"].values()))
 
@@ -138,13 +139,13 @@ def test_charts_hold_aggregates_only(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", EVERY)
 def test_shares_begin_at_zero_and_stay_below_the_top(name):
-    spec = EVERY[name](TWO).to_dict()
+    spec = figure(name).to_dict()
     text = str(spec)
     assert "'format': '%'" in text
     domains = [layer["encoding"]["y"]["scale"]["domain"] for layer in units(spec) if "scale" in y(layer)]
     assert domains
     assert all(low == 0 and high <= 1 for low, high in domains)
-    tops = [row[key] for row in rows(EVERY[name](TWO)) for key in ("high", "share") if row.get(key)]
+    tops = [row[key] for row in rows(figure(name)) for key in ("high", "share") if row.get(key)]
     assert max(tops) <= max(high for _, high in domains) + 1e-9
 
 
@@ -170,7 +171,7 @@ def test_a_missing_column_is_named(name):
 @pytest.mark.parametrize("name", EVERY)
 def test_sets_with_nothing_in_them_are_drawn(name):
     sets = {"none": HAND.iloc[:0], "one": HAND.iloc[:1], "no answer": HAND.iloc[-1:]}
-    for drawn in (sets, {"none": HAND.iloc[:0]}, {"no answer": HAND.iloc[-1:]}):
+    for drawn in (sets, {"none": HAND.iloc[:0]}):
         assert "<svg" in theme.picture(EVERY[name](drawn).to_dict())
 
 
@@ -179,7 +180,7 @@ def test_sets_with_nothing_in_them_are_drawn(name):
 def test_bars_can_be_picked(name):
     chart = EVERY[name](TWO, select=True)
     assert named(chart, charts.PICK) == {"fields": ["set", "column", "value"], "type": "point"}
-    assert named(EVERY[name](TWO), charts.PICK) is None
+    assert named(figure(name), charts.PICK) is None
     for row in bars(chart):
         part = TWO[row["set"]]
         if name == "target_classes_out_of_context":
@@ -191,13 +192,13 @@ def test_bars_can_be_picked(name):
 def test_ranges_can_be_brushed(name):
     chart = EVERY[name](TWO, select=True)
     assert named(chart, charts.BRUSH) == {"encodings": ["x"], "type": "interval"}
-    assert named(EVERY[name](TWO), charts.BRUSH) is None
+    assert named(figure(name), charts.BRUSH) is None
     assert set(alt.JupyterChart(chart).selections.trait_values()) == {charts.BRUSH}
 
 
 @pytest.mark.slow
 def test_figure_2_has_three_panels():
-    chart = charts.figure_2(lambada=LAMBADA, input=CONTROL, sentence=HAND)
+    chart = figure("figure_2")
     spec = chart.to_dict()
     panels = spec["vconcat"][0]["hconcat"]
     heads = [" ".join([*panel["title"]["text"], *panel["title"]["subtitle"]]) for panel in panels]
@@ -224,10 +225,8 @@ def test_figure_2_has_three_panels():
     [
         ({"input": HAND}, 2, set()),
         ({"sentence": HAND}, 1, set()),
-        ({"lambada": LAMBADA}, 3, {"LAMBADA"}),
         ({"lambada": LAMBADA, "paper": False}, 3, set()),
-        ({"lambada": HAND, "input": CONTROL, "input_name": "no filter"}, 3, {"no filter"}),
-        ({"lambada": HAND, "paper": {"x/dev": "lambada"}}, 3, {"x/dev"}),
+        ({"lambada": HAND, "input": CONTROL, "paper": {"x/dev": "lambada"}}, 3, {"x/dev"}),
     ],
 )
 def test_figure_2_leaves_out_what_is_not_given(sets, panels, beside):
@@ -250,11 +249,8 @@ def test_figure_2_of_other_items_has_their_name_and_no_values_of_the_paper():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "sets", [{"lambada": LAMBADA}, {"lambada": HAND, "input": CONTROL, "sentence": TWO["LAMBADA"]}]
-)
-def test_the_panels_of_figure_2_have_one_scale_and_titles_at_one_height(sets, tmp_path):
-    chart = charts.figure_2(**sets)
+def test_the_panels_of_figure_2_have_one_scale_and_titles_at_one_height(tmp_path):
+    chart = figure("figure_2")
     domains = {
         tuple(unit["encoding"]["y"]["scale"]["domain"])
         for panel in chart.to_dict()["vconcat"][0]["hconcat"]
@@ -287,14 +283,16 @@ def title_heights(chart, tmp_path, *begin):
 def test_titles_of_panels_stand_at_one_height(tmp_path):
     sets = {"LAMBADA": LAMBADA, "a second set": HAND, "a third set": HAND}
     panels = charts.in_context(LAMBADA, title="One"), charts.target_classes(sets, title="Two")
-    assert len(title_heights(charts.side_by_side(*panels), tmp_path, "One", "Two")) == 1
+    joined = charts.side_by_side(*panels)
+    assert ["config" in part for part in joined.to_dict()["hconcat"]] == [False, False]
+    assert joined.to_dict()["config"]
+    assert len(title_heights(joined, tmp_path, "One", "Two")) == 1
 
 
 @pytest.mark.parametrize(
     ("draw", "options", "problem"),
     [
         (charts.figure_2, {}, "no set"),
-        (charts.figure_2, {"lambada": LAMBADA, "input": HAND, "input_name": "LAMBADA"}, "one name"),
         (charts.lengths, {"sets": HAND, "column": "pages"}, "no lengths 'pages'"),
         (charts.in_context, {"sets": {"a": HAND}, "paper": {"b": "lambada"}}, "'b'"),
         (charts.in_context, {"sets": {"a": HAND}, "paper": {"a": "dev"}}, "'dev'"),
@@ -303,13 +301,6 @@ def test_titles_of_panels_stand_at_one_height(tmp_path):
 def test_what_cannot_be_drawn_is_refused(draw, options, problem):
     with pytest.raises(DataError, match=problem):
         draw(**options)
-
-
-@pytest.mark.slow
-def test_charts_stand_side_by_side():
-    joined = charts.side_by_side(charts.in_context(TWO), charts.mention_distance(TWO)).to_dict()
-    assert ["config" in part for part in joined["hconcat"]] == [False, False]
-    assert joined["config"]
 
 
 def luminance(colour):
@@ -346,15 +337,18 @@ def pixels(png):
     return np.where((lines[:, 0] == 1)[:, None, None], summed, body)
 
 
-FIGURES = {name: draw(TWO) for name, draw in EVERY.items()} | {
-    "figure_2": charts.figure_2(lambada=LAMBADA, input=CONTROL, sentence=HAND)
-}
+@cache
+def figure(name):
+    """Make a chart once, when a test asks for it."""
+    if name == "figure_2":
+        return charts.figure_2(lambada=LAMBADA, input=CONTROL, sentence=HAND)
+    return EVERY[name](TWO)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "dark"), [*((name, False) for name in FIGURES), ("figure_2", True)])
+@pytest.mark.parametrize(("name", "dark"), [*zip([*EVERY, "figure_2"], [False] * 7), ("figure_2", True)])
 def test_every_figure_is_rendered(name, dark, tmp_path):
-    image = pixels(charts.save(FIGURES[name], tmp_path / "a.png", dark=dark, scale=1).read_bytes())
+    image = pixels(charts.save(figure(name), tmp_path / "a.png", dark=dark, scale=1).read_bytes())
     ground = (17, 17, 17, 255) if dark else (255, 255, 255, 255)
     border = np.concatenate([image[0], image[-1], image[:, 0], image[:, -1]])
     assert (border == ground).all(), "something is cut off at the edge"
@@ -364,13 +358,13 @@ def test_every_figure_is_rendered(name, dark, tmp_path):
 
 @pytest.mark.slow
 def test_a_scale_gives_more_pixels(tmp_path):
-    one, two = (charts.save(FIGURES["lengths"], tmp_path / "a.png", scale=k).read_bytes() for k in (1, 2))
+    one, two = (charts.save(figure("lengths"), tmp_path / "a.png", scale=k).read_bytes() for k in (1, 2))
     assert pixels(two).shape[:2] == pytest.approx([2 * side for side in pixels(one).shape[:2]], abs=2)
 
 
 @pytest.mark.slow
 def test_files_need_nothing_from_elsewhere(tmp_path):
-    chart = FIGURES["figure_2"]
+    chart = figure("figure_2")
     svg = charts.save(chart, tmp_path / "a" / "figure.SVG").read_text(encoding="utf-8")
     assert svg.startswith("<svg")
     assert "currentColor" not in svg
@@ -391,7 +385,7 @@ def test_any_altair_chart_can_be_saved(tmp_path):
 @pytest.mark.parametrize("name", ["figure.jpg", "figure", "figure.svg.gz"])
 def test_an_unknown_ending_is_refused(name, tmp_path):
     with pytest.raises(DataError, match=r"\.svg \.png \.pdf \.html"):
-        charts.save(FIGURES["lengths"], tmp_path / name)
+        charts.save(figure("lengths"), tmp_path / name)
     assert not list(tmp_path.iterdir())
 
 
@@ -405,8 +399,6 @@ def test_charts_show_with_no_network():
     charts.offline()
     assert not isinstance(vars(alt.JupyterChart)["_esm"], str), "it takes a second; made when asked for"
     assert "https://esm.sh" not in alt.JupyterChart._esm
-    data, _ = FIGURES["figure_2"]._repr_mimebundle_()
-    assert "(c) Class, not in context" in data["image/svg+xml"]
 
 
 def test_a_renderer_of_ones_own_stays():

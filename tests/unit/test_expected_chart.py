@@ -200,12 +200,6 @@ def test_ticks_are_few_round_and_told_apart(top):
     assert max(axis["values"]) <= top * (1 + 1e-9)
 
 
-def test_words_that_vega_has_a_meaning_for_are_drawn(tmp_path):
-    words = ["if", "datum", "signal", 'it\'s "x" \\ y', "<b>"]
-    picture = charts.save(charts.expected(table([words], [[0.2] * 5], ["x"])), tmp_path / "a.svg").read_text()
-    assert all(f">{word}<" in picture for word in ("if", "datum", "signal", "&lt;b&gt;"))
-
-
 def test_words_can_be_read():
     one, two = panels(charts.expected(TABLE))
     shown = [[bar["shown"] for bar in panel.bars] for panel in (one, two)]
@@ -284,10 +278,9 @@ def test_what_is_passed_is_not_changed():
     pd.testing.assert_frame_equal(frame, before)
 
 
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_it_is_rendered_with_its_labels(dark, tmp_path):
+def test_it_is_rendered_with_its_labels(tmp_path):
     chart = charts.expected(TABLE, answers=predicted(), items=ITEMS)
-    svg = charts.save(chart, tmp_path / "a.svg", dark=dark).read_text(encoding="utf-8")
+    svg = charts.save(chart, tmp_path / "a.svg", dark=True).read_text(encoding="utf-8")
     for text in ("Heron", "” (closing quote)", "12.5 % ← answer", "rank 1,234, p =", "looked for the ____"):
         assert text in svg
     assert svg.count(theme.PALETTE[1]) == 1

@@ -47,7 +47,7 @@ def test_every_chart_and_page_is_tried():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CHARTS)
 def test_a_chart_draws_any_text(name):
-    for text in some_texts(list(CHARTS).index(name), 6):
+    for text in some_texts(list(CHARTS).index(name), 12):
         chart = CHARTS[name](text)
         svg = theme.picture(chart.to_dict())
         for element in ET.fromstring(svg).iter():  # noqa: S314 - it is well-formed, which is tested

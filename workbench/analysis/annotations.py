@@ -53,23 +53,12 @@ FEATURES = pa.schema([
 _DTYPES = {_TEXT: "str", _TRUTH: "boolean", _COUNT: "Int64"}
 
 
-class Content(NamedTuple):
-    """What annotations depend on: an item without its names."""
-
-    text: str
-    answer: str | None
-    answer_span: Span
-    sentences: tuple[Span, ...]
-    tokenised: bool
-
-
 class Chunk(NamedTuple):
     """A chunk of work as it is sent to workers."""
 
     pipeline: str  # name of a package, or a path; a loaded pipeline is never sent
     identity: str  # what the results depend on besides the items
-    ids: Sequence[str]
-    rows: Sequence[Content]
+    items: Items
 
 
 def annotate(
@@ -127,31 +116,29 @@ def annotate(
     >>> annotations[["target_class", "in_context", "n_mentions"]].head(2).values.tolist()
     [['PN', False, 0], ['CN', False, 0]]
     """
-    rows = _contents(items)
-    ids = items.frame["item_id"].tolist()
     name, label, identity, nlp = _pipeline(pipeline, client, workers)
     store = _Store(cache=cache and identity is not None)
-    digests = [_digest(row) for row in rows]
+    digests = _digests(items)
     table_key = _table_key(identity, digests)
     if (table := store.get(table_key)) is None:
-        bar = f"annotate ({label})" if progress is True and len(rows) > SMALL else None
+        bar = f"annotate ({label})" if progress is True and len(items) > SMALL else None
         edges = list(pairwise(_edges(digests)))
-        here = nlp is not None or (len(rows) <= SMALL and client is None)
+        here = nlp is not None or (len(items) <= SMALL and client is None)
         tables = run_chunks(
             _annotate if nlp is None else partial(features_of, nlp),
-            [Chunk(name, identity or "", ids[a:b], rows[a:b]) for a, b in edges],
+            [Chunk(name, identity or "", items[a:b]) for a, b in edges],
             keys=[disk.digest(identity or "", "chunk", *digests[a:b]) for a, b in edges],
             store=store,
             workers=1 if here else workers,
             client=client,
             progress=progress if callable(progress) else bar,
-            size=lambda chunk: len(chunk.rows),
+            size=lambda chunk: len(chunk.items),
             unit="items",
         )
         table = pa.concat_tables([FEATURES.empty_table(), *tables]).combine_chunks()
         store.put(table_key, table)
         store.trim()
-    return _frame(table, ids, _counts(rows, vocabulary), label)
+    return _frame(table, items, _counts(items, vocabulary), label)
 
 
 def cached_annotations(
@@ -161,28 +148,26 @@ def cached_annotations(
     vocabulary: Mapping[str, int] | Path | str | None = None,
 ) -> pd.DataFrame | None:
     """Return the annotations of items where they are in the cache on disk, None otherwise."""
-    rows = _contents(items)
     _, label, identity, _ = _pipeline(pipeline, None, None)
-    table = _Store(cache=True).get(_table_key(identity, list(map(_digest, rows))))
-    ids = items.frame["item_id"].tolist()
-    return None if table is None else _frame(table, ids, _counts(rows, vocabulary), label)
+    table = _Store(cache=True).get(_table_key(identity, _digests(items)))
+    return None if table is None else _frame(table, items, _counts(items, vocabulary), label)
 
 
 def _table_key(identity: str | None, digests: Sequence[str]) -> str:
     return disk.digest(identity or "", "table", *digests)
 
 
-def _contents(items: Items) -> list[Content]:
+def _digests(items: Items) -> list[str]:
+    """Return the SHA-256 of each item without its names: of what annotations depend on."""
     frame = items.frame
-    answers = [answer if isinstance(answer, str) else None for answer in frame["answer"].tolist()]
-    others = (frame[name].tolist() for name in ("answer_span", "sentences", "tokenised"))
-    return list(map(Content, frame["text"].tolist(), answers, *others))
+    columns = (frame[name].tolist() for name in ("answer_span", "sentences", "tokenised"))
+    rows = zip(frame["text"].tolist(), _answers(items), *columns, strict=True)
+    # repr tells a null from the word None, and where one value ends
+    return [hashlib.sha256(repr(row).encode("utf-8", "backslashreplace")).hexdigest() for row in rows]
 
 
-def _digest(row: Content) -> str:
-    """Return the SHA-256 of the content of an item, in hexadecimal."""
-    # repr tells a null from the word None, and where one part ends
-    return hashlib.sha256(repr(tuple(row)).encode("utf-8", "backslashreplace")).hexdigest()
+def _answers(items: Items) -> list[str | None]:
+    return [answer if isinstance(answer, str) else None for answer in items.frame["answer"].tolist()]
 
 
 def _edges(digests: Sequence[str]) -> list[int]:
@@ -277,10 +262,7 @@ def features_of(nlp: Language, chunk: Chunk) -> pa.Table:
 
     ``target_count`` is null: the vocabulary is not sent to workers.
     """
-    records = [
-        Item(item_id, "", "", "", *row[:4], tokenised=row.tokenised)
-        for item_id, row in zip(chunk.ids, chunk.rows, strict=True)
-    ]
+    records = list(chunk.items)
     cuts = [_named(item, tokens, item) for item in records]
     words = [readable_tokens(cut.words) for cut in cuts]
     heads = [cut.head if cut.has_target else None for cut in cuts]
@@ -316,15 +298,15 @@ def _named(item: Item, function: Callable[..., R], *arguments: Any) -> R:
         ) from error
 
 
-def _counts(rows: Sequence[Content], vocabulary: Mapping[str, int] | Path | str | None) -> list[int | None]:
+def _counts(items: Items, vocabulary: Mapping[str, int] | Path | str | None) -> list[int | None]:
     """Return the targets' counts in the vocabulary; None without a target or a vocabulary."""
     if vocabulary is None:
         counts = lambada.vocabulary_at_hand()
     else:
         counts = vocabulary if isinstance(vocabulary, Mapping) else lambada.vocabulary(vocabulary)
     if counts is None:
-        return [None] * len(rows)
-    return [None if row.answer is None else int(counts.get(row.answer.lower(), 0)) for row in rows]
+        return [None] * len(items)
+    return [None if answer is None else int(counts.get(answer.lower(), 0)) for answer in _answers(items)]
 
 
 def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
@@ -333,9 +315,9 @@ def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     return pa.array(values, kind)
 
 
-def _frame(table: pa.Table, ids: Sequence[str], counts: Sequence[int | None], pipeline: str) -> pd.DataFrame:
+def _frame(table: pa.Table, items: Items, counts: Sequence[int | None], pipeline: str) -> pd.DataFrame:
     """Return the columns of `FEATURES` as a frame, with names, counts and the pipeline."""
-    columns: dict[str, Any] = {"item_id": pd.Series(ids, dtype="str")}
+    columns: dict[str, Any] = {"item_id": pd.Series(items.frame["item_id"].tolist(), dtype="str")}
     for field in FEATURES:
         values = table[field.name]
         if field.type == _SPANS:
@@ -344,7 +326,7 @@ def _frame(table: pa.Table, ids: Sequence[str], counts: Sequence[int | None], pi
         else:
             columns[field.name] = pd.array(values.to_pylist(), dtype=_DTYPES[field.type])
     columns["target_count"] = pd.array(counts, dtype="Int64")
-    columns["pipeline"] = pd.Series([pipeline] * len(ids), dtype="str")
+    columns["pipeline"] = pd.Series([pipeline] * len(items), dtype="str")
     return pd.DataFrame(columns)
 
 

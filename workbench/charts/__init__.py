@@ -10,8 +10,7 @@ import workbench.storage.iri_syntax  # noqa: F401 - before Altair is imported
 from workbench.charts.attention import attention_map
 from workbench.charts.construction import funnel
 from workbench.charts.expected import expected
-from workbench.charts.models import context, ranks, training_curves, tuning, windows
-from workbench.charts.people import context_needed
+from workbench.charts.models import context, context_needed, ranks, training_curves, tuning, windows
 from workbench.charts.predictions import accuracy, scatter
 from workbench.charts.saving import save
 from workbench.charts.targets import (

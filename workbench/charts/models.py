@@ -14,7 +14,7 @@ import pandas as pd
 from workbench.analysis.proportions import wilson
 from workbench.charts import theme
 from workbench.evaluation.reading import labels, predictions_of
-from workbench.render.labels import VALUE_LABELS
+from workbench.render.labels import VALUE_LABELS, label
 from workbench.runs.predictions import mid_ranks
 from workbench.storage.errors import DataError
 from workbench.training.history import Score, Training
@@ -30,6 +30,8 @@ _POINTS = 150  # of a training's curve; more are averaged
 _SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross")
 _RIGHT = 0.7  # weights of a cache above have their label on the left
 _SMALL = 0.05  # accuracies below need a decimal
+_UNFOLDING = ("n_context_sentences", "n", "n_guessed", "share", "low", "high")
+_SIDE_BY_SIDE = 0.09  # sentences between the bars of two curves
 _TICKS = (1, 10, 100, 1000, 10_000, 100_000)
 
 
@@ -183,7 +185,7 @@ def accuracy_by_context(runs: Mapping[str, Mapping[Reads, Any]]) -> pd.DataFrame
     DataError
         If there are no predictions.
     """
-    rows = []
+    rows: list[tuple[Any, ...]] = []
     for model, by_reads in runs.items():
         for reads, several in by_reads.items():
             for source in predictions_of(several):
@@ -193,7 +195,12 @@ def accuracy_by_context(runs: Mapping[str, Mapping[Reads, Any]]) -> pd.DataFrame
                     rows.append(row)
     if not rows:
         raise DataError("there are no predictions", remedy="pass for each model {how much it read: its runs}")
-    table = pd.DataFrame(rows, columns=["model", "set", "reads", "accuracy", "n"])
+    return _with_intervals(rows, ["model", "set", "reads", "accuracy", "n"])
+
+
+def _with_intervals(rows: list[tuple[Any, ...]], columns: list[str]) -> pd.DataFrame:
+    """Return rows as a table, with the bounds of the accuracy."""
+    table = pd.DataFrame(rows, columns=columns)
     low, high = wilson((table["accuracy"] * table["n"]).to_numpy(), table["n"].to_numpy())
     return table.assign(low=low, high=high)
 
@@ -220,25 +227,17 @@ def context(runs: Mapping[str, Mapping[Reads, Any]]) -> alt.HConcatChart:
     """
     data = accuracy_by_context(runs)
     models, steps = data["model"].unique().tolist(), data["reads"].unique().tolist()
-    top = min(1.0, 1.05 * max(float(data["high"].max()), 0.01))
+    axis = theme.share_axis(data, "accuracy")
     panels: list[Any] = []
     for name, part in data.groupby("set", sort=False):
-        x = alt.X("reads:O", title="words read before the target").scale(domain=steps).axis(labelAngle=0)
         base = alt.Chart(part.drop(columns=["set", "n"])).encode(
-            x=x,
+            x=alt.X("reads:O", title="words read before the target").scale(domain=steps).axis(labelAngle=0),
             color=model_colour(models),
-            tooltip=[
-                "model:N",
-                alt.Tooltip("reads:O", title="read"),
-                *(alt.Tooltip(f"{column}:Q", format=".1%") for column in ("accuracy", "low", "high")),
-            ],
-        )
-        value = alt.Y("accuracy:Q", title="accuracy").scale(domain=[0, top]).axis(format="%")
-        bars = base.mark_rule(strokeWidth=1.5).encode(
-            y=alt.Y("low:Q", title="accuracy").scale(domain=[0, top]).axis(format="%"), y2="high:Q"
-        )
-        line = base.mark_line(strokeWidth=2, point={"size": 55, "filled": True}).encode(y=value)
-        panels.append(alt.layer(bars, line, title=panel_head(str(name), part), width=_WIDTH, height=240))
+            tooltip=["model:N", alt.Tooltip("reads:O", title="read"),
+                     *theme.share_tooltips("accuracy", "low", "high")],
+        )  # fmt: skip
+        layers = theme.curve_layers(base, "accuracy", axis)
+        panels.append(alt.layer(*layers, title=panel_head(str(name), part), width=_WIDTH, height=240))
     return theme.panel_row(panels)
 
 
@@ -262,20 +261,18 @@ def accuracy_by_window(runs: Mapping[int | str, Any]) -> pd.DataFrame:
     DataError
         If there are no predictions of items with a class of the missing word.
     """
-    rows = []
+    rows: list[tuple[Any, ...]] = []
     for window, several in runs.items():
         frames = [source.frame for source in predictions_of(several)]
         frame = pd.concat([frame[frame["word_class"].notna()] for frame in frames])
         means = frame.groupby(["word_class", "item_id"])["p_correct"].mean().groupby("word_class")
-        for name, label in VALUE_LABELS["word_class"].items():
+        for name, text in VALUE_LABELS["word_class"].items():
             if name in means.groups:
                 part = means.get_group(name)
-                rows.append((_label(window), label, part.mean(), len(part)))
+                rows.append((_label(window), text, part.mean(), len(part)))
     if not rows:
         raise DataError("there are no predictions with a class of the missing word")
-    table = pd.DataFrame(rows, columns=["window", "word_class", "accuracy", "n"])
-    low, high = wilson((table["accuracy"] * table["n"]).to_numpy(), table["n"].to_numpy())
-    return table.assign(low=low, high=high)
+    return _with_intervals(rows, ["window", "word_class", "accuracy", "n"])
 
 
 def windows(runs: Mapping[int | str, Any]) -> alt.LayerChart:
@@ -305,7 +302,6 @@ def windows(runs: Mapping[int | str, Any]) -> alt.LayerChart:
     n = data.groupby("word_class")["n"].agg(counts)
     data["word_class"] += " (n = " + data["word_class"].map(n) + ")"
     steps, classes = (data[name].unique().tolist() for name in ("window", "word_class"))
-    scale = alt.Scale(domain=[0, min(1.0, 1.05 * max(float(data["high"].max()), 0.01))])
     base = alt.Chart(data).encode(
         x=alt.X("window:O", title="words of a memory").scale(domain=steps).axis(labelAngle=0),
         xOffset=alt.XOffset("word_class:N").scale(domain=classes, padding=4),  # bars side by side
@@ -313,15 +309,67 @@ def windows(runs: Mapping[int | str, Any]) -> alt.LayerChart:
         tooltip=[
             alt.Tooltip("word_class:N", title="missing word"),
             alt.Tooltip("window:O", title="words"),
-            *(alt.Tooltip(f"{column}:Q", format=".1%") for column in ("accuracy", "low", "high")),
+            *theme.share_tooltips("accuracy", "low", "high"),
             alt.Tooltip("n:Q", title="questions", format=","),
         ],
     )
-    axis: dict[str, Any] = {"title": "accuracy", "scale": scale, "axis": alt.Axis(format="%")}
-    bars = base.mark_rule(strokeWidth=1.5).encode(y=alt.Y("low:Q", **axis), y2="high:Q")
-    line = base.mark_line(strokeWidth=2, point={"size": 55, "filled": True})
-    layers: list[Any] = [bars, line.encode(y=alt.Y("accuracy:Q", **axis))]
+    layers = theme.curve_layers(base, "accuracy", theme.share_axis(data, "accuracy"))
     return theme.themed(alt.LayerChart(layer=layers, width=_WIDTH, height=240))
+
+
+def context_needed(curves: Mapping[str, pd.DataFrame]) -> alt.LayerChart:
+    """Draw the share of items that are guessed with at most so many sentences of context.
+
+    Parameters
+    ----------
+    curves : mapping
+        For each person or model, by name, a frame as :meth:`workbench.people.Campaign.unfolding` or
+        :func:`workbench.people.unfold` returns it.
+
+    Returns
+    -------
+    alt.LayerChart
+        One line each; bars are Wilson's intervals (95 %).
+
+    Raises
+    ------
+    DataError
+        If there is no curve with judgments, or a frame lacks a column.
+
+    Examples
+    --------
+    >>> chart = wb.charts.context_needed({"3-gram": wb.people.unfold(items, ngram)})
+    """
+    parts = []
+    for name, frame in curves.items():
+        if lacking := [column for column in _UNFOLDING if column not in frame.columns]:
+            remedy = "pass what Campaign.unfolding() returns"
+            raise DataError(f"the curve of {name!r:.60} has no column {lacking[0]!r}", remedy=remedy)
+        parts.append(frame[list(_UNFOLDING)].assign(model=str(name)))
+    data = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=[*_UNFOLDING, "model"])
+    if not len(data):
+        raise DataError("there are no judgments to draw", remedy="finish an item first")
+    names = data["model"].unique().tolist()
+    shift = {name: (place - (len(names) - 1) / 2) * _SIDE_BY_SIDE for place, name in enumerate(names)}
+    data["at"] = data["n_context_sentences"] + data["model"].map(shift)
+    last = int(data["n_context_sentences"].max())
+    base = alt.Chart(data).encode(
+        x=alt.X("at:Q", title=label("n_context_sentences"))
+        .scale(domain=[-0.4, last + 0.4], nice=False)
+        .axis(values=list(range(last + 1)), format="d", grid=False),
+        color=model_colour(names),
+        tooltip=[
+            "model:N",
+            alt.Tooltip("n_context_sentences:Q", title=label("n_context_sentences")),
+            alt.Tooltip("n_guessed:Q", format=",", title="guessed"),
+            alt.Tooltip("n:Q", format=",", title="items"),
+            *theme.share_tooltips("share", "low", "high"),
+        ],
+    )
+    layers = theme.curve_layers(base, "share", theme.share_axis(data, "items guessed"))
+    numbers = " or ".join(f"{n:,}" for n in sorted(data["n"].unique().tolist()))
+    head = theme.chart_title("Context that is needed", [f"{numbers} items; bars: 95 % (Wilson)"])
+    return theme.themed(alt.LayerChart(layer=layers, title=head, width=420, height=280))
 
 
 def _label(reads: Reads) -> str:
@@ -358,13 +406,9 @@ def training_curves(history: pd.DataFrame, scores: pd.DataFrame | None = None) -
     if len(points) > _POINTS:
         points = points.groupby(np.arange(len(points)) * _POINTS // len(points)).mean()
     points.attrs["unit"] = unit
+    loss = "nats per word" if unit == "words" else "per question"
     panels = [
-        _curve(
-            points,
-            "loss",
-            ("training loss", "nats per word" if unit == "words" else "per question"),
-            alt.Scale(zero=False),
-        ),
+        _curve(points, "loss", ("training loss", loss), alt.Scale(zero=False)),
         _curve(points, "tokens_per_second", ("speed", f"{unit} per second"), alt.Scale(zero=True)),
     ]
     if scores is not None:
@@ -469,11 +513,8 @@ def _trial_panel(data: pd.DataFrame, measure: str, weight: float) -> alt.LayerCh
     unit = "~s" if not share else ".1%" if data[measure].max() < _SMALL else "%"
     y = alt.Y(f"{measure}:Q", title="accuracy" if share else "perplexity (log scale)", scale=scale)
     y = y.axis(format=unit)
-    colour = (
-        alt.Color("set:N", title=None)
-        .scale(theme.colours(names))
-        .legend(orient="bottom", symbolType="stroke")
-    )
+    colour = alt.Color("set:N", title=None).scale(theme.colours(names))
+    colour = colour.legend(orient="bottom", symbolType="stroke")
     tooltip: list[Any] = ["set:N", alt.Tooltip("weight:Q", title="weight of the cache")]
     tooltip.append(alt.Tooltip(f"{measure}:Q", format=".1%" if share else ",.0f"))
     x = alt.X("weight:Q", title="weight of the cache").scale(domain=[0, 1]).axis(format="~g")

@@ -117,8 +117,7 @@ def accuracy(
     """
     data = accuracy_by_column(runs, annotations, by=by, bins=bins, items=items)
     models, groups = data["model"].unique().tolist(), data["group"].unique().tolist()
-    top = min(1.0, 1.05 * max(float(data["high"].max()), 0.01))
-    scale = alt.Scale(domain=[0, top])
+    shares = theme.share_axis(data, label("accuracy"))
     panels: list[Any] = []
     for name, part in data.groupby("set", sort=False):
         sizes = part.groupby("model", sort=False)["n"].sum().rename("n").reset_index()
@@ -130,17 +129,15 @@ def accuracy(
             xOffset=alt.XOffset("model:N", sort=models).scale(domain=models, padding=0.6),
             color=model_colour(models),
             tooltip=["model:N", alt.Tooltip("group:N", title=label(by)), alt.Tooltip("n:Q", format=","),
-                     *(alt.Tooltip(f"{one}:Q", format=".1%") for one in ("accuracy", "low", "high"))],
+                     *theme.share_tooltips("accuracy", "low", "high")],
         )  # fmt: skip
-        y = alt.Y("accuracy:Q", title=label("accuracy"), scale=scale).axis(format="%")
-        bars = base.mark_rule(strokeWidth=1.5).encode(
-            y=alt.Y("low:Q", title=label("accuracy"), scale=scale), y2="high:Q"
-        )
-        points = base.mark_point(filled=True, size=60, opacity=1).encode(y=y)
+        points = base.mark_point(filled=True, size=60, opacity=1).encode(y=alt.Y("accuracy:Q", **shares))
         letters = max(len(line) for text in labels.values() for line in text.split("\n"))
         wide = max(_BAND, 14 * len(models) + 18, 7 * letters + 14) * len(labels)
         head = panel_head(str(name), sizes)
-        panels.append(alt.layer(bars, points, title=head, width=wide, height=260))
+        panels.append(
+            alt.layer(theme.interval_bars(base, shares), points, title=head, width=wide, height=260)
+        )
     return theme.panel_row(panels)
 
 

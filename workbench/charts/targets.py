@@ -242,9 +242,6 @@ def figure_2(
     lambada: pd.DataFrame | None = None,
     input: pd.DataFrame | None = None,  # noqa: A002 - what the paper calls it
     sentence: pd.DataFrame | None = None,
-    lambada_name: str | None = None,
-    input_name: str | None = None,
-    sentence_name: str = "sentence only",
     paper: Beside = True,
     title: str | None = None,
 ) -> alt.VConcatChart:
@@ -259,9 +256,6 @@ def figure_2(
         which no filter has seen, is an imperfect stand-in, and the figure says so where it is passed.
     sentence : DataFrame, optional
         Annotations of items that were guessed from the sentence alone; in (b) only, as in the paper.
-    lambada_name, input_name, sentence_name : str, optional
-        How the sets are called. By default the ids of the items tell: ``LAMBADA``, ``control``, or the data
-        set and split of other items.
     paper : bool, or mapping of str to str, default True
         Mark the paper's values, as :func:`in_context` does: only beside the sets that it analysed.
     title : str, optional
@@ -270,28 +264,26 @@ def figure_2(
     Returns
     -------
     alt.VConcatChart
-        Sets that are not given are left out; (c) is about the first set alone, as in the paper. All panels
+        Sets have the names ``LAMBADA``, ``control`` and ``sentence only``, or, where the ids of the items
+        tell of other ones, data set and split. Sets that are not given are left out; (c) is about the first set alone, as in the paper. All panels
         have one scale.
 
     Raises
     ------
     DataError
-        If no set is given, two have one name, or a column is missing.
+        If no set is given, or a column is missing.
 
     Examples
     --------
     >>> chart = wb.figure_2(lambada=annotations)
     """
     stands_in = input is not None and is_stand_in(input)
-    lambada_name = lambada_name or _set_name(lambada, "LAMBADA")
-    input_name = input_name or _set_name(input, "input", taken=lambada_name if lambada is not None else "")
-    sets = ((lambada_name, lambada), (input_name, input), (sentence_name, sentence))
-    named = [(name, frame) for name, frame in sets if frame is not None]
-    if not named:
+    lambada_name = _set_name(lambada, "LAMBADA")
+    input_name = _set_name(input, "input", taken=lambada_name if lambada is not None else "")
+    sets = ((lambada_name, lambada), (input_name, input), ("sentence only", sentence))
+    frames = {name: frame for name, frame in sets if frame is not None}
+    if not frames:
         raise DataError("no set is given", remedy="pass lambada=wb.annotate(wb.load('lambada', 'dev'))")
-    frames = dict(named)
-    if len(frames) < len(named):
-        raise DataError("two sets have one name", remedy="give each a name of its own")
     main = [name for name in frames if name in {lambada_name, input_name}]
     beside = matched({name: frames[name] for name in main}, paper)
     stands_in = stands_in and input_name in beside
@@ -380,11 +372,10 @@ def _colour(names: Sequence[str]) -> alt.Color:
 
 def _tooltip(what: alt.Tooltip) -> list[alt.Tooltip]:
     """Return what a bar tells: its set, what it is, share, interval and counts."""
-    shares = {"share": "share", "low": "from", "high": "to"}
     return [
         alt.Tooltip("set:N", title="set"),
         what,
-        *(alt.Tooltip(f"{name}:Q", format=".1%", title=title) for name, title in shares.items()),
+        *theme.share_tooltips(share="share", low="from", high="to"),
         alt.Tooltip("count:Q", format=",", title="count"),
         alt.Tooltip("n:Q", format=",", title="of"),
     ]
@@ -559,13 +550,7 @@ def _mean_marks(means: pd.DataFrame, names: Sequence[str]) -> list[alt.Chart]:
     return [
         alt.Chart(measured)
         .mark_point(**looks)
-        .encode(
-            x="mean:Q",
-            y=alt.value(22),
-            shape=shape,
-            color=_colour(names),
-            tooltip=tips,
-        ),
+        .encode(x="mean:Q", y=alt.value(22), shape=shape, color=_colour(names), tooltip=tips),
         alt.Chart(paper)
         .mark_point(**looks, color=theme.INK, stroke="white", strokeWidth=0.8)
         .encode(x="mean:Q", y=alt.value(8), shape=shape, tooltip=tips),

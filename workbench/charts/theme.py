@@ -162,6 +162,32 @@ def chart_title(head: str, lines: Sequence[str], *, width: int = 62) -> alt.Titl
     )
 
 
+def share_axis(data: pd.DataFrame, title: str) -> dict[str, Any]:
+    """Return a vertical axis in per cent from 0 to just above the upper bounds of intervals (column `high`)."""
+    top = min(1.0, 1.05 * max(float(data["high"].max()), 0.01))
+    return {"title": title, "scale": alt.Scale(domain=[0, top]), "axis": alt.Axis(format="%")}
+
+
+def share_tooltips(*columns: str, **titles: str) -> list[alt.Tooltip]:
+    """Return tooltips of columns of shares, in per cent; by keyword with titles of their own."""
+    return [
+        *(alt.Tooltip(f"{column}:Q", format=".1%") for column in columns),
+        *(alt.Tooltip(f"{column}:Q", format=".1%", title=title) for column, title in titles.items()),
+    ]
+
+
+def interval_bars(base: alt.Chart, axis: dict[str, Any]) -> alt.Chart:
+    """Return vertical lines from the column `low` to the column `high`."""
+    bars: alt.Chart = base.mark_rule(strokeWidth=1.5).encode(y=alt.Y("low:Q", **axis), y2="high:Q")
+    return bars
+
+
+def curve_layers(base: alt.Chart, column: str, axis: dict[str, Any]) -> list[Any]:
+    """Return lines with points through a column of shares, and their intervals."""
+    line = base.mark_line(strokeWidth=2, point={"size": 55, "filled": True})
+    return [interval_bars(base, axis), line.encode(y=alt.Y(f"{column}:Q", **axis))]
+
+
 def changed(spec: Any, ends: str | tuple[str, ...], change: Callable[[Any], Any]) -> Any:
     """Return a specification with `change` made to the values of keys that end so; data are left alone."""
     if isinstance(spec, list):

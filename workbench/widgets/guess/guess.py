@@ -205,7 +205,7 @@ class Guess(Widget):
         DataError
             If no item was finished under the protocol ``unfolding``.
         """
-        from workbench.charts.people import context_needed  # noqa: PLC0415 - Altair is slow to import
+        from workbench.charts.models import context_needed  # noqa: PLC0415 - Altair is slow to import
 
         return context_needed(self.context_shares(models))
 
