@@ -8,7 +8,7 @@ BIN = .venv/bin
 export PORT IP
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab check test reproduce fuzz faults bench tagger tagger-scores lint lock
+.PHONY: help setup lab check test reproduce fuzz bench tagger tagger-scores lint lock
 
 help:  ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "make %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -32,13 +32,9 @@ reproduce:  ## compute the reported numbers again
 	$(SETUP)
 	$(BIN)/workbench reproduce $(ARGS)
 
-fuzz:  ## read damaged files of every kind for so many minutes (MINUTES=10, JOBS=1 processes)
+fuzz:  ## read damaged files of every kind (CASES=100 of each, from SEED=0, in JOBS=1 processes; ARGS="-k model")
 	$(SETUP) --dev
-	OMP_NUM_THREADS=1 $(BIN)/python tests/fuzz/run.py --minutes $(or $(MINUTES),10) --jobs $(or $(JOBS),1) $(ARGS)
-
-faults:  ## kill work of every kind and fill its disk, for so many minutes (MINUTES=10)
-	$(SETUP) --dev
-	OMP_NUM_THREADS=1 $(BIN)/python tests/fuzz/faults.py --minutes $(or $(MINUTES),10) $(ARGS)
+	FUZZ_CASES=$(or $(CASES),100) FUZZ_SEED=$(or $(SEED),0) OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(or $(JOBS),1) tests/fuzz $(ARGS)
 
 bench:  ## run the benchmarks and end with a table (ARGS="harness annotating --markdown")
 	$(SETUP) --dev

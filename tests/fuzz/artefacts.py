@@ -1,0 +1,595 @@
+"""Everything that the workbench reads: how files are written and read, and what damage may change."""
+
+import os
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+from unittest.mock import patch
+
+import builders as b
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import saved_models
+import tiny_gguf
+import tiny_models
+import torch
+from campaigns import campaign_in, campaign_of, damage_campaign, damage_results, results_in, results_of
+from damage import damage
+from made_predictions import items_of, made
+from pumped import ENDS, PIECES, Pumped
+from small_lstm import fit as fit_lstm
+from test_grooming import questions
+from test_lm_eval import NAME, RESULTS, log, results
+
+import workbench as wb
+from workbench import construction
+from workbench.construction import candidates
+from workbench.construction.candidates import Candidates
+from workbench.construction.grooming import REASONS, Grooming
+from workbench.construction.manifest import FileDigest, Manifest, Step
+from workbench.construction.novel_checks import offensive_words
+from workbench.datasets import lambada, own_table
+from workbench.datasets.books import Book
+from workbench.evaluation.interchange.export import export_results
+from workbench.evaluation.interchange.import_results import import_results
+from workbench.evaluation.leaderboard import leaderboard
+from workbench.items import notes
+from workbench.items.items import Items
+from workbench.items.schema import objects
+from workbench.models.base import Predictor
+from workbench.models.baselines.chance import RandomWord
+from workbench.models.pretrained import gguf
+from workbench.models.pretrained.causal import CausalLM
+from workbench.models.pretrained.masked import MaskedLM
+from workbench.models.pretrained.vocabulary import read_vocabulary
+from workbench.models.readers.encoding import Questions
+from workbench.models.registry import BUILT_IN
+from workbench.runs import predictions, store
+from workbench.storage.cache import Cache
+from workbench.storage.errors import DataError
+from workbench.texts.corpus import Corpus
+from workbench.texts.stream import Stream
+from workbench.training import checkpoint
+from workbench.widgets.ask.asking import Asking
+from workbench.widgets.ask.questions import TypedQuestion, read_history
+
+torch.set_num_threads(1)
+LENGTH = 2**17  # of a pumped text
+
+
+def same(value, valid):
+    assert value == valid, "other content"
+
+
+def same_or_absent(value, valid):
+    """Of a list, each may be absent; of a list of lists, each of these."""
+    assert all(one is None or one == other for one, other in zip(value, valid, strict=True)), "other content"
+
+
+def any_content(_value, _valid):
+    """What is read may be other: the file says nothing of what it should hold."""
+
+
+class Artefact(NamedTuple):
+    """One form of file or folder.
+
+    `write` writes valid files into an empty folder, `read` reads them, `check` compares what is read of
+    damaged files with what was read of the valid ones. Where `is_home` is true, the folder is that of
+    ``cache/`` and ``runs/``.
+    """
+
+    write: Callable[[Path], Any]
+    read: Callable[[Path], Any]
+    check: Callable[[Any, Any], None] = same
+    is_home: bool = False
+    damage: Callable[[Path, Random], None] = damage
+
+
+ARTEFACTS: dict[str, Artefact] = {}
+
+
+def writes(files):
+    return lambda folder: b.write(folder, files)
+
+
+# Releases of data sets, and a user's own tables
+
+
+def valid_items(items, valid):
+    Items(items.frame)
+    assert type(items) is type(valid)
+
+
+def loaded(dataset, name):
+    """Load with bad records left out, and strictly: the same, or an error if there are bad ones."""
+
+    def read(folder):
+        items = wb.load(dataset, path=folder / name, on_error="skip")
+        assert len(items) or items.problems
+        try:
+            strict = wb.load(dataset, path=folder / name)
+        except DataError:
+            assert items.problems, "refused as a whole, but without a problem in it"
+        else:
+            assert not items.problems
+            assert strict.frame.equals(items.frame)
+        return items
+
+    return read
+
+
+def any_books(books, _valid):
+    assert all(book.text.encode() and (book.year is None or 0 <= book.year <= 9999) for book in books)
+
+
+PLAIN = [f"{line} {number}" for number in range(3) for line in b.PLAIN]
+TEXTS = {  # files by name, of which the first one is loaded where there is one; else the folder
+    ("lambada", "plain"): {"lambada_development_plain_text.txt": b.text(PLAIN)},
+    ("lambada", "capitalised"): {"x_capitalised.txt": b.text(b.CASED * 3)},
+    ("lambada", "OpenAI"): {"x.jsonl": b.OPENAI * 3},
+    ("cbt", "text"): {"cbtest_NE_valid_2000ex.txt": b.cbt(6)},
+    ("msrcc", "official"): b.OFFICIAL,
+    ("msrcc", "CSV"): b.CSV,
+    ("cnnqa", "questions"): {f"questions/{letter}.question": b.cnn() for letter in "abcdef"},
+}
+LOADED = {
+    (dataset, form): loaded(
+        dataset, b.TABLE if form == "CSV" else "" if len(files) > 1 else next(iter(files))
+    )
+    for (dataset, form), files in TEXTS.items()
+}
+RELEASES = {
+    "lambada": {"release/lambada_development_plain_text.txt": b.text(PLAIN), "release/README": "x"},
+    "cbt": {"CBTest/data/cbtest_NE_valid_2000ex.txt": b.cbt()},
+    "msrcc": {f"MSR/{name}": text for name, text in b.OFFICIAL.items()},
+    "cnnqa": {f"cnn/questions/validation/{n}.question": b.cnn() for n in "ab"},
+}
+PACKS = {
+    "x.tar": partial(b.tar, mode="w"), "x.tar.gz": b.tar, "x.tar.xz": partial(b.tar, mode="w:xz"),
+    "x.tar.bz2": partial(b.tar, mode="w:bz2"), "x.zip": b.zipped,
+}  # fmt: skip
+BOOKS = {
+    "markdown": "# Title: A Title\n\n## Author: Ann\n\n## Year: 1900\n\n-----\n\nIt rained. He ran on.\n",
+    "Gutenberg": "The Project Gutenberg EBook of Rain, by Ann\n\nTitle: Rain\nAuthor: Ann\n\n"
+    "*** START OF THIS PROJECT GUTENBERG EBOOK RAIN ***\n\nProduced by Bob\n\nIt rained. The dog ran on.\n\n"
+    "*** END OF THIS PROJECT GUTENBERG EBOOK ***\n",
+    "children": "_BOOK_TITLE_ : Ann___Rain.txt.out\nit rained . the dog ran on .\n"
+    "_BOOK_TITLE_ : Bob___Snow.txt.out\nit snew .\n",
+}
+BOOK_FILES = {
+    **{f"{name}.txt": text for name, text in BOOKS.items()},
+    "x.epub": b.zipped(
+        b.epub_files({"1.xhtml": "<h2>I</h2><p>It rained.</p>", "2.xhtml": "<p>It <i>ran</i>.</p>"})
+    ),
+    **{name: pack({"a/x.txt": BOOKS["markdown"], "a/y.md": "It snew."}) for name, pack in PACKS.items()},
+}
+OWN = pd.DataFrame(
+    {
+        "text": ["It rained; the dog ___ home.", "She took her ___ and left.", "A ___ fell."],
+        "answer": ["ran", "hat", "stone"],
+        "candidates": ["ran|sat", "hat|cup", "stone|leaf"],
+        "year": [1900, 1901, 1902],
+    }
+)
+for key, files in TEXTS.items():
+    ARTEFACTS[f"{key[0]}, {key[1]}"] = Artefact(writes(files), LOADED[key], valid_items)
+for dataset, files in RELEASES.items():
+    for name, pack in PACKS.items():
+        write = writes({name: pack(files)})
+        ARTEFACTS[f"{dataset} in {name}"] = Artefact(write, loaded(dataset, name), valid_items)
+for name, content in BOOK_FILES.items():
+    ARTEFACTS[f"books in {name}"] = Artefact(
+        writes({name: content}), lambda folder, name=name: list(wb.books(folder / name)), any_books
+    )
+
+
+def write_table(folder, name, frame):
+    path = folder / name
+    if path.suffix in {".csv", ".tsv"}:
+        frame.to_csv(path, index=False, sep="\t" if path.suffix == ".tsv" else ",")
+    elif path.suffix == ".parquet":
+        frame.to_parquet(path)
+    else:
+        frame.to_json(path, orient="records", lines=path.suffix == ".jsonl")
+
+
+for ending in own_table._READERS:
+    name = f"own{ending}"
+    ARTEFACTS[f"own table, {ending}"] = Artefact(
+        partial(write_table, name=name, frame=OWN), lambda folder, n=name: wb.load(folder / n), valid_items
+    )
+ARTEFACTS |= {
+    "items, parquet": Artefact(
+        lambda folder: wb.load("sample", variant="cbt")[:4].to_parquet(folder / "items.parquet"),
+        lambda folder: Items.from_parquet(folder / "items.parquet"),
+        valid_items,
+    ),
+    "LAMBADA, parquet": Artefact(
+        partial(write_table, name="v.parquet", frame=pd.DataFrame({"text": b.RUNNING, "domain": None})),
+        lambda folder: wb.load(
+            "lambada", "dev", variant="openai", path=folder / "v.parquet", on_error="skip"
+        ),
+        valid_items,
+    ),
+    "books, parquet": Artefact(
+        partial(write_table, name="t.parquet", frame=pd.DataFrame({"text": BOOKS.values(), "domain": "a"})),
+        lambda folder: list(wb.books(folder / "t.parquet")),
+        any_books,
+    ),
+}
+
+# Lists and tables that are read line by line
+
+
+def import_of(name, items):
+    def read(folder):
+        for on_error in ("raise", "report"):
+            try:
+                result = import_results(folder / name, items(), model="m", keep=False, on_error=on_error)
+            except DataError:
+                if on_error == "report":
+                    raise
+        result._repr_html_()
+        predictions.check_predictions(result.predictions, result.items)
+        return str(result)
+
+    return read
+
+
+def openai():
+    return wb.load("sample", "dev", variant="openai")[:8]
+
+
+def plain():
+    return wb.load("sample", "dev", variant="plain")[:8]
+
+
+def log_in(folder, name, layout):
+    (folder / name).write_text(log(openai().frame["text"].tolist(), layout), encoding="utf-8")
+    if name == NAME:
+        (folder / RESULTS).write_text(results(n=8), encoding="utf-8")
+
+
+def answers_in(folder, name):
+    frame = plain().frame[["item_id", "answer"]].rename(columns={"answer": "prediction"})
+    write_table(folder, name, pd.concat([frame.assign(person=person) for person in ("Ann", "Bob")]))
+
+
+def export_in(folder, name):
+    frame = plain().frame
+    answers = dict(zip(frame["item_id"], frame["answer"], strict=True))
+    export_results(predictions.from_answers(plain(), answers, model="m"), folder / name)
+
+
+def history_in(folder):
+    asking = Asking({"uniform": RandomWord("passage")}, settle=None)
+    for other in ("", "A rock. The \u2028 boat"):
+        asking.ask(TypedQuestion("A storm. The boat", other, pairs=bool(other)))
+        asking.keep(now=True)
+    asking.close()
+    asking.save(folder / "asked.json")
+
+
+def notes_in(folder):
+    for number, word in enumerate(("odd", "nice", "see\u2028also")):
+        notes.write_note("sample", f"{number}", text=word, tags=[word, "x"], note=word, folder=folder)
+
+
+def notes_of(folder):
+    frame = notes.notes(folder=folder)
+    assert len(notes.read_notes(["sample"], folder=folder)) <= len(frame)
+    return frame.to_json()
+
+
+for name, layout in {
+    NAME: "0.4.13", "samples_lambada_openai.json": "0.4.0", "lambada_openai_write_out_info.json": "0.3",
+}.items():  # fmt: skip
+    write = partial(log_in, name=name, layout=layout)
+    ARTEFACTS[f"import {name}"] = Artefact(write, import_of(name, openai), any_content)
+for name in ("answers.csv", "answers.jsonl", "answers.json", "answers.parquet"):
+    write = partial(answers_in, name=name)
+    ARTEFACTS[f"import {name}"] = Artefact(write, import_of(name, plain), any_content)
+for name in ("predictions.csv", "predictions.jsonl", "predictions.parquet"):
+    write = partial(export_in, name=name)
+    ARTEFACTS[f"import {name}"] = Artefact(write, import_of(name, plain), any_content)
+COUNTS = writes({"lambada-vocab-2.txt": "the\t10\nof\t7\nrain\t1\n"})
+ARTEFACTS |= {
+    "vocabulary of LAMBADA": Artefact(
+        COUNTS, lambda folder: dict(lambada.vocabulary(folder / "lambada-vocab-2.txt")), any_content
+    ),
+    "vocabulary of pretrained models": Artefact(
+        COUNTS, lambda folder: read_vocabulary(folder / "lambada-vocab-2.txt", stop_words=False), any_content
+    ),
+    "offensive words": Artefact(
+        writes({"words.txt": "damn\nson-of-a-gun\n\nblackguard\n"}),
+        lambda folder: offensive_words(folder / "words.txt"),
+        any_content,
+    ),
+    "notes": Artefact(notes_in, notes_of, any_content),
+    "history of questions": Artefact(
+        history_in, lambda folder: [q.state for q in read_history(folder / "asked.json")], any_content
+    ),
+}
+
+# What the workbench writes with checksums: it is read as it was, or refused
+
+
+def numbers(frame):
+    """Return predictions as text: equal only if every number is."""
+    return frame.drop(columns="run").to_json(orient="records", double_precision=15)
+
+
+def tiny(kind):
+    """Return the folder of a tiny pretrained model, made once."""
+    folder = Path(os.environ["WORKBENCH_HOME"], kind)
+    make = tiny_models.tiny_gpt2 if kind == "bytes" else partial(tiny_models.tiny_bert, positions=96)
+    return folder if folder.is_dir() else make(folder)
+
+
+def model_of(folder):
+    return numbers(Predictor.load(folder / "model").predict(saved_models.ITEMS))
+
+
+def corpus():
+    return Corpus.of(saved_models.LINES, progress=False)
+
+
+def arrays(texts):
+    """Return all that a corpus or a stream holds."""
+    ids = np.asarray(texts.ids)
+    words, about = (
+        (texts.words, texts.sha256) if isinstance(texts, Corpus) else (texts.vocabulary, texts.info)
+    )
+    return (
+        [*words],
+        str(about),
+        texts.books.to_json(),
+        ids.tolist(),
+        texts.starts.tolist(),
+        texts.counts.tolist(),
+    )
+
+
+def candidates_of(folder):
+    made = Candidates(folder / "candidates")
+    content = (made.rule, made.dropped, made.cased, made.sha256)
+    return [
+        *content,
+        made.books.to_json(),
+        made.frame.to_json(),
+        *made.texts(),
+        *map(str, made.items(range(99))),
+    ]
+
+
+def interrupted(folder):
+    """Find the candidates of some chunks of novels, and end there."""
+    find, done = candidates.find, []
+
+    def interrupt(chunk):
+        if len(done) == 2:
+            raise KeyboardInterrupt
+        done.append(chunk)
+        return find(chunk)
+
+    with patch.object(candidates, "find", interrupt), suppress(KeyboardInterrupt):
+        resumed(folder)
+
+
+def resumed(folder):
+    with patch.object(candidates, "_CHUNK", 1 << 16):
+        Candidates.of(wb.books("sample"), folder=folder / "candidates", workers=1, progress=False)
+    return candidates_of(folder)
+
+
+def shelf_in(folder):
+    texts = {name: f"It rained on {name}.\n" * 18 for name in "ab"}
+    books = [Book(name, name, None, 1900, text, tokenised=False, source="") for name, text in texts.items()]
+    construction.read_shelf(books, language=None, progress=False).save(folder / "shelf")
+
+
+def shelf_of(folder):
+    shelf = construction.Shelf(folder / "shelf")
+    return shelf.manifest.digest, shelf.frame.to_json(), list(shelf.pairs), [book.text for book in shelf]
+
+
+def manifest_in(folder):
+    step = Step("language", 3, 2, {"not English": 1}, unit="novels", counts={"words": 70})
+    Manifest([FileDigest("x.txt", 3, "ab")], {"shelf": {"seed": 1}}, [step]).save(folder)
+
+
+def checkpoints_in(folder):
+    for step in (1, 2):
+        weights = {"a": torch.arange(6.0).view(2, 3) * step, "b": torch.tensor([step])}
+        state = {"random": [[torch.arange(4, dtype=torch.uint8)]], "carried": []}
+        about = {"text": {"key": "x"}}, {"seconds": 1.5}
+        checkpoint.save_checkpoint(folder, checkpoint.TrainingState(step, *about, weights, state), keep=[1])
+
+
+def checkpoints_of(folder):
+    states = [checkpoint.read_checkpoint(path) for path in sorted(folder.iterdir())]
+    return [None if state is None else str(vars(state)) for state in states]
+
+
+for name in BUILT_IN:
+    ARTEFACTS[f"model {name}"] = Artefact(
+        lambda folder, name=name: saved_models.made(name, tiny).save(folder / "model"), model_of
+    )
+ARTEFACTS |= {
+    "corpus": Artefact(
+        lambda folder: shutil.copytree(corpus().folder, folder / "corpus"),
+        lambda folder: arrays(Corpus(folder / "corpus")),
+    ),
+    "stream": Artefact(
+        lambda folder: Stream.of(corpus(), 10).copy(folder / "stream"),
+        lambda folder: arrays(Stream.open(folder / "stream")),
+    ),
+    "candidates": Artefact(
+        lambda folder: Candidates.of(wb.books("sample"), folder=folder / "candidates", progress=False),
+        candidates_of,
+    ),
+    "unfinished candidates": Artefact(interrupted, resumed),
+    "shelf": Artefact(shelf_in, shelf_of),
+    "manifest": Artefact(manifest_in, Manifest.load),
+    "checkpoints": Artefact(checkpoints_in, checkpoints_of, same_or_absent),
+}
+
+# Weights of others
+
+
+def predicted(model):
+    return lambda folder: numbers(model(folder / "tiny", progress=False).predict(saved_models.ITEMS))
+
+
+ARTEFACTS |= {
+    "weights of a causal model": Artefact(
+        lambda folder: shutil.copytree(tiny("bytes"), folder / "tiny"), predicted(CausalLM), any_content
+    ),
+    "weights of a masked model": Artefact(
+        lambda folder: shutil.copytree(tiny("bert"), folder / "tiny"), predicted(MaskedLM), any_content
+    ),
+    "GGUF": Artefact(
+        lambda folder: tiny_gguf.write_gguf(folder / "tiny.gguf"),
+        lambda folder: numbers(CausalLM(folder / "tiny.gguf", progress=False).predict(saved_models.ITEMS)),
+        any_content,
+    ),
+}
+
+# Caches and runs, which are made again where they are damaged: their folder is that of all data
+
+TABLE = pa.table({"word": ["a", "b", None], "n": [1, 2, 3], "s": [[0.5], [], None]})
+
+
+def again(make):
+    """Return an artefact of work that is found again in the cache: it is the same, whatever lies there."""
+    return Artefact(lambda _folder: make(), lambda _folder: make(), same, is_home=True)
+
+
+def fitted(name):
+    return again(lambda: numbers(saved_models.made(name, tiny).predict(saved_models.ITEMS)))
+
+
+def encoded():
+    questions = Questions.cached(wb.load("sample", variant="cbt")[:20], 300, progress=False)
+    return questions.vocabulary, {name: array.tolist() for name, array in questions.arrays.items()}
+
+
+def converted():
+    file = Path(tiny("bytes").parent, "some.gguf")
+    if not file.is_file():
+        tiny_gguf.write_gguf(file)
+    made = gguf.convert(file)
+    return made.label, {path.name: path.read_bytes() for path in sorted(made.folder.iterdir())}
+
+
+def in_kenlm():
+    return saved_models.made("ngram", tiny).binary.read_bytes()
+
+
+def corpus_found(_folder):
+    with patch("workbench.texts.corpus._IN_USE", set()):
+        found = Corpus.find(lambda _sha256, _lower: True)
+        return [None if found is None else arrays(found)]
+
+
+def from_cache(_folder):
+    table = Cache("some").get("key", TABLE.schema)
+    return [None if table is None else table.to_pydict()]
+
+
+def runs_in(_folder):
+    for seed, name in enumerate(("one", "two")):
+        frame = made(12, seed=seed, model=name)
+        genres = objects([{"genre": genre, "year": 1900} for genre in ("novel", "play") * 6])
+        store.keep(items_of(frame, meta=genres), frame, name=name)
+
+
+def runs_of(folder):
+    """Return of every run its predictions and further columns, where they can be read, and its files."""
+    content = []
+    listed = set(wb.runs()["run"])
+    wb.runs()._repr_html_()
+    try:
+        ranked = set(leaderboard(resamples=10, published=False)["run"])
+    except DataError:
+        ranked = set()
+    for name in ("one", "two"):
+        path = folder / "runs" / name
+        parts = [None, None, [file.read_bytes() for file in sorted(path.glob("*")) if file.is_file()]]
+        try:
+            parts[0] = numbers(store.find_run(name).predictions)
+            assert name in listed
+            parts[1] = store.item_columns(path).to_json()
+        except DataError:
+            pass
+        content.append([*parts, name in ranked])
+    return content
+
+
+def same_where_files_are(content, valid):
+    for (*parts, files, ranked), (*valid_parts, valid_files, _) in zip(content, valid, strict=True):
+        same_or_absent(parts, valid_parts)
+        assert files != valid_files or (parts[0] is not None and ranked), "lost, though its files are valid"
+
+
+ARTEFACTS |= {f"{name}, fitted before": fitted(name) for name in ("ngram", "lsa")}
+ARTEFACTS |= {
+    "LSTM, fitted before": again(lambda: numbers(fit_lstm(tokens=600).predict(saved_models.ITEMS))),
+    "n-gram in KenLM's form": again(in_kenlm),
+    "encoded questions": again(encoded),
+    "GGUF, converted before": again(converted),
+    "corpus in the cache": Artefact(lambda _folder: corpus(), corpus_found, same_or_absent, is_home=True),
+    "cached table": Artefact(
+        lambda _folder: Cache("some").put("key", TABLE), from_cache, same_or_absent, is_home=True
+    ),
+    "list of the cache": Artefact(
+        lambda _folder: saved_models.made("lsa", tiny), lambda _folder: len(wb.cache()._repr_html_()),
+        any_content, is_home=True,
+    ),
+    "runs": Artefact(runs_in, runs_of, same_where_files_are, is_home=True),
+}  # fmt: skip
+
+# Databases: people's words may change, which nothing can tell
+
+
+def choices_in(folder):
+    grooming = Grooming(questions(), folder=folder)
+    for item in questions():
+        for word in item.meta["alternates"][:4]:
+            grooming.pick(item.item_id, word)
+    grooming.reject(item.item_id, REASONS[0])
+
+
+def choices_of(folder):
+    grooming = Grooming(questions(), folder=folder)
+    assert len(grooming.items()) == grooming.counts()["done"]
+    return grooming.to_frame().to_json()
+
+
+ARTEFACTS |= {
+    "choices of options": Artefact(choices_in, choices_of, any_content),
+    "campaign": Artefact(campaign_in, campaign_of, damage=damage_campaign),
+    "crowdsourcing results": Artefact(results_in, results_of, damage=damage_results),
+}
+
+# Functions that meet foreign text, on texts that repeat a piece
+
+
+def pumped(name):
+    def read(folder):
+        getattr(Pumped(folder), name)((folder / "text").read_bytes().decode())
+
+    def repeat(folder, rng):
+        piece = "".join(rng.choices(PIECES, k=rng.choice([1, 1, 2, 3])))
+        start, end = rng.choice(["", *PIECES]), rng.choice([*ENDS, *PIECES])
+        (folder / "text").write_bytes(f"{start}{piece * (LENGTH // len(piece))}{end}".encode())
+
+    return Artefact(writes({"text": "some text"}), read, any_content, damage=repeat)
+
+
+ARTEFACTS |= {f"pumped {name}": pumped(name) for name in Pumped.functions()}
