@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from workbench.items.items import items_from_text
-from workbench.models.base import Predictor
 from workbench.models.neural.feedforward import FeedForward
 from workbench.models.neural.memory import MemoryNetwork
 from workbench.models.neural.network import Copies, known, word_scores
@@ -235,7 +234,8 @@ def test_sizes_that_cannot_be(name, sizes):
         (MemoryNetwork, ("Memory Network 48", "Memory Network"), {"memory": 6, "hops": 2}),
     ],
 )
-def test_a_predictor_learns_twelve_sentences(no_data, predictor, names, sizes, device):
+@pytest.mark.usefixtures("no_data")
+def test_a_predictor_learns_twelve_sentences(predictor, names, sizes, device):
     lines = checked.SENTENCES.strip().splitlines()
     options = {
         "rows": 2, "length": 59, "epochs": 40, "learning_rate": 0.04, "evaluations": 0, "width": 48,
@@ -249,11 +249,7 @@ def test_a_predictor_learns_twelve_sentences(no_data, predictor, names, sizes, d
     total = np.concatenate(list(model.distribution(items)))
     assert total.shape == (12, checked.N_WORDS - 1)
     assert ((np.exp(total).sum(1) > 0.9) & (np.exp(total).sum(1) < 1 + 1e-5)).all()  # the rest is <unk>'s
-    model.save(no_data / "model")
-    loaded = Predictor.load(no_data / "model")
-    assert type(loaded) is predictor
-    assert (loaded.name, loaded.systems.get("lambada")) == (model.name, model.systems.get("lambada")) == names
-    np.testing.assert_allclose(loaded.log_prob(items), frame["log_prob"], rtol=0, atol=1e-5)
+    assert (model.name, model.systems.get("lambada")) == names
 
 
 @pytest.mark.gpu

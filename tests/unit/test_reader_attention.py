@@ -183,19 +183,6 @@ def test_padding_changes_no_score(name):
             assert (looked.end - looked.begin)[row].tolist()[:size] == [1] * size
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_the_order_of_candidates_changes_no_score(name):
-    network, items = made(MODULES[name]), planted(6, 1)
-    words = [list(item.candidates) for item in items]
-    with torch.no_grad():
-        scores, reversed_ = (
-            network.scores(tensors(Questions.of(items, WORDS, words=rows).batch(range(6))))
-            for rows in (words, [row[::-1] for row in words])
-        )
-    assert scores.std(1).min() > 1e-4, "the candidates have different scores"
-    torch.testing.assert_close(scores, reversed_.flip(1))
-
-
 @pytest.mark.parametrize("module", [AttentionSumModule, GatedAttentionModule])
 def test_a_question_without_a_mention_of_the_answer_teaches_nothing(module):
     network, batch = made(module), tensors(questions().batch(range(7)))

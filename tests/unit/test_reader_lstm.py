@@ -1,15 +1,12 @@
 """LSTMs that rank candidates by the probability of the whole query with each of them in place."""
 
-import signal
-
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
 from workbench.items.items import items_from_text
-from workbench.models.base import Predictor
-from workbench.models.readers.encoding import RESERVED, UNKNOWN, QuestionBatches, Questions
+from workbench.models.readers.encoding import RESERVED, UNKNOWN, Questions
 from workbench.models.readers.lstm import ContextualLSTM, ContextualModule, QueryLSTM
 from workbench.storage.errors import DataError
 
@@ -267,9 +264,9 @@ SMALL = {"width": 32, "epochs": 15, "rows": 16, "learning_rate": 0.01, **QUIET}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [0, 1, 2])
-def test_it_learns_what_the_context_tells(seed, tmp_path):
+def test_it_learns_what_the_context_tells(tmp_path):
     """The questions are others than those that the start of attention was chosen on (seeds 0 and 1)."""
+    seed = 2
     model = ContextualLSTM.fit(questions(800, 10 + seed), folder=tmp_path, seed=seed, **SMALL)
     asked = questions(200, 20 + seed)
     assert accuracy(model, asked) > 0.9
@@ -281,29 +278,3 @@ def test_it_learns_what_the_context_tells(seed, tmp_path):
     assert model.systems == {"cbt": "CONTEXTUAL LSTMS (WINDOW CONTEXT)"}
     predicted = model.predict(asked[:5])["prediction"].tolist()
     assert [look.prediction for look in model.attend(asked[:5])] == predicted
-
-
-@pytest.mark.slow
-def test_saved_and_resumed_it_is_the_same(tmp_path, monkeypatch):
-    asked, options = questions(24, 0), {**SMALL, "width": 8, "epochs": 3, "rows": 8}
-    model = ContextualLSTM.fit(asked, folder=tmp_path / "whole", **options)
-    assert not model.lower
-    again = Predictor.load(tmp_path / "whole")
-    again.device = "cpu"
-    words = [COLOURS] * len(asked)
-    np.testing.assert_array_equal(again.score(asked, words), model.score(asked, words))
-
-    batch = QuestionBatches.batch
-
-    def interrupted(self, step, rows=None):
-        if step == 5:
-            signal.raise_signal(signal.SIGINT)
-        return batch(self, step, rows)
-
-    monkeypatch.setattr(QuestionBatches, "batch", interrupted)
-    part = ContextualLSTM.fit(asked, folder=tmp_path / "parts", **options)
-    assert part.info["stopped"] == "interrupted"
-    monkeypatch.setattr(QuestionBatches, "batch", batch)
-    resumed = ContextualLSTM.fit(asked, folder=tmp_path / "parts", **options)
-    assert resumed.info["steps"] == 9
-    assert resumed.config["weights"] == model.config["weights"] != part.config["weights"]

@@ -227,13 +227,6 @@ class SlidingWindow(PassageBaseline):
         Whether tokens without letter or digit count as words.
     query, lower : bool
         See `PassageBaseline`.
-
-    Examples
-    --------
-    >>> from workbench.models import SlidingWindow
-    >>> questions = wb.load("sample", variant="cbt")
-    >>> round(float(SlidingWindow().predict(questions)["p_correct"].mean()), 2)
-    0.19
     """
 
     version = 1
@@ -339,13 +332,6 @@ class WordDistance(PassageBaseline):
         Whether tokens of the query without letter or digit have a cost.
     query, lower : bool
         See `PassageBaseline`.
-
-    Examples
-    --------
-    >>> from workbench.models import WordDistance
-    >>> questions = wb.load("sample", variant="cbt")
-    >>> round(float(WordDistance().predict(questions)["p_correct"].mean()), 2)
-    0.26
     """
 
     version = 1

@@ -272,13 +272,6 @@ class NextWord(_OnePosition):
     ----------
     ngram : NGram
         See `Positional`: the paper's score is that of a model of order 3.
-
-    Examples
-    --------
-    >>> from workbench.models import NextWord
-    >>> questions = wb.load("sample", "test", variant="msrcc")
-    >>> round(float(NextWord(ngram).predict(questions)["p_correct"].mean()), 2)
-    0.07
     """
 
     version = 1
@@ -293,13 +286,6 @@ class WordTwoOn(_OnePosition):
     ----------
     ngram : NGram
         See `Positional`.
-
-    Examples
-    --------
-    >>> from workbench.models import WordTwoOn
-    >>> questions = wb.load("sample", "test", variant="msrcc")
-    >>> round(float(WordTwoOn(ngram).predict(questions)["p_correct"].mean()), 2)
-    0.18
     """
 
     version = 1

@@ -79,14 +79,6 @@ class FeedForward(Neural):
 
     Defaults of the others: dropout 0 (of words' vectors and hidden layer), tied True (the paper has two
     sets of weights), softmax "adaptive", epochs 1, rows 64, length 35, learning_rate 0.003.
-
-    Examples
-    --------
-    >>> from workbench.models import FeedForward
-    >>> model = FeedForward.fit(wb.books("sample", "train"), width=16, tokens=2000, progress=False)
-    >>> frame = model.predict(items)
-    >>> bool(frame["rank"].notna().all())
-    True
     """
 
     version = 1

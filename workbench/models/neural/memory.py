@@ -180,14 +180,6 @@ class MemoryNetwork(Neural):
     by which memories are found, A; the papers have a third set), softmax "adaptive", epochs 1, rows 64,
     length 64 (the memory before is there too, so a longer piece costs less a word), learning_rate 0.006 (the
     papers: plain gradient descent, 0.01).
-
-    Examples
-    --------
-    >>> from workbench.models import MemoryNetwork
-    >>> model = MemoryNetwork.fit(wb.books("sample", "train"), width=16, tokens=2000, progress=False)
-    >>> frame = model.predict(items)
-    >>> bool(frame["rank"].notna().all())
-    True
     """
 
     version = 1

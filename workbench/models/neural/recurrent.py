@@ -138,14 +138,6 @@ class ElmanRNN(_Recurrent):
     """A simple recurrent language model: one layer of tanh that sees its own last output (Elman 1990).
 
     Make one by `fit`, which takes the options of :class:`LSTM`, with the same defaults.
-
-    Examples
-    --------
-    >>> from workbench.models import ElmanRNN
-    >>> model = ElmanRNN.fit(wb.books("sample", "train"), width=16, tokens=2000, progress=False)
-    >>> frame = model.predict(items)
-    >>> bool(frame["rank"].notna().all())
-    True
     """
 
     version = 1

@@ -73,14 +73,6 @@ class AttentiveReader(Reader):
 
     Chen et al. (2016), trained with AdamW where the paper has plain gradient descent at a rate of 0.1.
     Candidates outside the vocabulary have the same score: it is meant for few, anonymised candidates.
-
-    Examples
-    --------
-    >>> from workbench.models import AttentiveReader
-    >>> questions = wb.load("sample", variant="cbt")[:8]
-    >>> model = AttentiveReader.fit(questions, width=8, embedded=8, epochs=1, progress=False)
-    >>> len(model.predict(questions)) == len(questions)
-    True
     """
 
     version = 1

@@ -103,16 +103,7 @@ class BagModule(ReaderModule):
 
 
 class EmbeddingReader(Reader):
-    """Score words by their embeddings and those of a part of the question; made by `fit`.
-
-    Examples
-    --------
-    >>> from workbench.models import EmbeddingReader
-    >>> questions = wb.load("sample", variant="cbt")
-    >>> model = EmbeddingReader.fit(questions, reads="query", width=10, epochs=1, progress=False)
-    >>> len(model.predict(questions)) == len(questions)
-    True
-    """
+    """Score words by their embeddings and those of a part of the question; made by `fit`."""
 
     version = 1
     title = "Embedding model"

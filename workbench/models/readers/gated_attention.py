@@ -120,14 +120,6 @@ class GatedAttention(Reader):
     """Read the context several times, each time in the light of the query; made by `fit`.
 
     Dhingra et al. (2017), with the product as gate.
-
-    Examples
-    --------
-    >>> from workbench.models import GatedAttention
-    >>> questions = wb.load("sample", variant="cbt")[:8]
-    >>> model = GatedAttention.fit(questions, width=8, embedded=8, epochs=1, progress=False)
-    >>> model.attend(questions[:1])[0].rows
-    ('layer 1', 'layer 2', 'layer 3')
     """
 
     version = 1

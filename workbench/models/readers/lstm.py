@@ -239,14 +239,6 @@ class ContextualLSTM(Reader):
     -----
     A training can miss what the context tells: on a rule that needs attention (eight words of 32 units) one
     of six seeds stayed near chance, the others answered all questions. Compare several seeds.
-
-    Examples
-    --------
-    >>> from workbench.models import ContextualLSTM
-    >>> questions = wb.load("sample", variant="cbt")[:8]
-    >>> model = ContextualLSTM.fit(questions, width=10, epochs=1, progress=False)
-    >>> len(model.predict(questions)) == len(questions)
-    True
     """
 
     version = 1

@@ -506,16 +506,7 @@ class LexicalMemoryModule(ReaderModule):
 
 
 class LexicalMemory(Reader):
-    """A memory network whose memories are single words; made by `fit` (sizes: `LexicalMemoryModule`).
-
-    Examples
-    --------
-    >>> from workbench.models import LexicalMemory
-    >>> questions = wb.load("sample", variant="cbt")
-    >>> model = LexicalMemory.fit(questions, memory=20, width=8, hops=2, epochs=1, progress=False)
-    >>> len(model.attend(questions[:1])[0].rows)
-    2
-    """
+    """A memory network whose memories are single words; made by `fit` (sizes: `LexicalMemoryModule`)."""
 
     version = 1
     title = "Lexical memory"
@@ -530,16 +521,7 @@ class LexicalMemory(Reader):
 
 
 class SententialMemory(Reader):
-    """A memory network whose memories are sentences; made by `fit` (sizes: `SententialMemoryModule`).
-
-    Examples
-    --------
-    >>> from workbench.models import SententialMemory
-    >>> questions = wb.load("sample", variant="cbt")
-    >>> model = SententialMemory.fit(questions, width=8, epochs=1, progress=False)
-    >>> model.attend(questions[:1])[0].weights.shape
-    (1, 20)
-    """
+    """A memory network whose memories are sentences; made by `fit` (sizes: `SententialMemoryModule`)."""
 
     version = 1
     title = "Sentential memory"
