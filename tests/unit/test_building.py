@@ -24,12 +24,18 @@ def digests(folder):
     }
 
 
-@pytest.fixture
-def build(tmp_path, monkeypatch):
-    """Return a function that builds sets with a cache of its own."""
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    """Give a folder whose cache several tests use."""
+    return tmp_path_factory.mktemp("home")
 
-    def made(name, **options):
-        monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / f"home of {name}"))
+
+@pytest.fixture
+def build(home, tmp_path, monkeypatch):
+    """Return a function that builds sets, with the cache of a folder."""
+
+    def made(name, home=home, **options):
+        monkeypatch.setenv("WORKBENCH_HOME", str(home))
         return construction.build("sample", tmp_path / name, **OPTIONS | options)
 
     return made
@@ -50,11 +56,11 @@ def test_the_files_are_the_same_whoever_makes_them(alone, build, tmp_path, monke
     assert list(one) == ["lambada", "lambada-control", "childrens_book", "sentence_completion", "cnn_qa"]
     expected = digests(folder / "one")
     assert len(expected) == 5
-    several = build("several", workers=2)
+    several = build("several", tmp_path / "home of several", workers=2)
     assert digests(tmp_path / "several") == expected
     left = kill_workers(monkeypatch)
     with cluster() as client:
-        clustered = build("cluster", client=client)
+        clustered = build("cluster", tmp_path / "home of a cluster", client=client)
     assert digests(tmp_path / "cluster") == expected
     assert left == [("_check", 19), ("_tagged", 4)]
     assert one.manifest == several.manifest == clustered.manifest

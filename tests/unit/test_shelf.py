@@ -1,7 +1,9 @@
 """A shelf of novels: what is dropped and why, what is split how, and that only the novels decide it."""
 
 import hashlib
+import os
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -128,15 +130,15 @@ def test_the_books_are_the_texts(made):
         made.books("dve")
 
 
-@pytest.mark.usefixtures("home")
+@pytest.mark.usefixtures("made")
 @pytest.mark.parametrize(
     ("mode", "dropped"),
     [("keep", set()), ("drop contained", {"one altered", "two cut", "three", "four"})],
 )
 def test_near_duplicates_never_straddle(mode, dropped):
-    novels = plants()[:8]
+    novels, words = plants()[:8], Path(os.environ["WORKBENCH_HOME"], "list.txt")  # checked already
     for seed in range(4):
-        made = construction.read_shelf(novels, duplicates=mode, seed=seed, progress=False)
+        made = construction.read_shelf(novels, duplicates=mode, seed=seed, offensive=words, progress=False)
         assert set(made.frame.loc[made.frame["reason"].notna(), "book_id"]) == dropped
         groups = made.frame[made.frame["reason"].isna()].groupby("group")["split"]
         assert all(len(set(splits)) == 1 for _, splits in groups)
