@@ -224,7 +224,7 @@ class ComparedItems(Listing):
         if sort == "difference" and (pair := self.subtracted(state)):
             with np.errstate(invalid="ignore"):  # both may be -inf: no difference is known
                 return np.asarray(self.comparison.log_prob[pair[1]] - self.comparison.log_prob[pair[0]])
-        weights = {
+        weights: dict[str, NDArray[np.float64]] = {
             "disagreement": -right * (len(self.shown(state)) - right), "all wrong": right,
             "only one right": np.where(right == 0, np.inf, right), "all right": -right,
         }  # fmt: skip

@@ -327,7 +327,7 @@ def model_answers(
     Of each model there are ``words``, up to a `limit`: the word, the length of its bar, whether it is in the
     passage, whether it is the answer, and the number; ``last`` has that of an answer that is not among them.
     """
-    around, top, answer = words_around(item), comparison.top(place), comparison.answers[place]
+    around, top, answer = words_around(item), comparison.top(place), comparison.answers[place] or ""
     chances = [
         exp(min(value, 0.0))
         for k in models

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -39,7 +38,6 @@ class Groom(Widget):
         self._ids = grooming.questions.frame["item_id"].tolist()
         self._place = {item_id: place for place, item_id in enumerate(self._ids)}
         self._shown = ""
-        self._lock = threading.RLock()  # messages are heard in two threads: an older view must not come last
         first = self._ids[next_open(grooming, self._ids, -1)]
         self._show(self.current_id or first)
         self.observe(self._set_outside, "current_id")
@@ -87,10 +85,6 @@ class Groom(Widget):
         )  # fmt: skip
 
     # -- what the page asks
-
-    def _answer(self, message: Mapping[str, Any]) -> None:
-        with self._lock:
-            super()._answer(message)
 
     def _on_open(self, message: Mapping[str, Any]) -> None:
         self._send_view(message.get("lane"))

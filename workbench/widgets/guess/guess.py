@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -77,7 +76,6 @@ class Guess(Widget):
         self._dealt: dict[int, dict[int, str]] = {}  # ids of items by page and place: pages know places alone
         self._wrong: dict[str, list[str]] = {}  # of the open page, while it unfolds
         self._review: list[dict[str, Any]] = []  # of the page that was submitted last
-        self._lock = threading.RLock()  # messages are heard in two threads: an older view must not come last
         self.page: Page | None = None
         # names this game in what a page remembers of words that are typed and not yet sent
         self.set_trait("game", content_digest(str(campaign.path.absolute()), subject.id))
@@ -214,10 +212,6 @@ class Guess(Widget):
         return HEAD + self._static(10)
 
     # -- what the page asks
-
-    def _answer(self, message: Mapping[str, Any]) -> None:
-        with self._lock:
-            super()._answer(message)
 
     def _on_open(self, message: Mapping[str, Any]) -> None:
         self._refresh()

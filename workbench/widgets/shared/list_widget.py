@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -54,10 +53,6 @@ class ListWidget(Widget):
     _asked: Any = None  # the widget of ``wb.ask``
     _lane: str | None = None  # of the request that is being answered
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
-        self._lock = threading.RLock()  # annotations arrive in another thread
-
     @traitlets.validate("state")
     def _valid_state(self, proposal: Mapping[str, Any]) -> dict[str, Any]:
         with self._lock:
@@ -91,10 +86,6 @@ class ListWidget(Widget):
         self.current_id = item.item_id if isinstance(item, Item) else item
 
     # -- what the page asks
-
-    def _answer(self, message: Mapping[str, Any]) -> None:
-        with self._lock:
-            super()._answer(message)
 
     def _on_open(self, message: Mapping[str, Any]) -> None:
         self._send_view(message.get("lane"))

@@ -196,7 +196,7 @@ class Listing:
 
     def _order(self, state: Mapping[str, Any]) -> NDArray[np.intp]:
         """Return all rows in the order of a state; missing values come last."""
-        sort = state["sort"]
+        sort: str = state["sort"]
         if not sort:
             return np.arange(len(self.items))
         column = self.table[sort.removeprefix("-")].reset_index(drop=True)

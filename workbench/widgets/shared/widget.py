@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cache, wraps
 from pathlib import Path
-from threading import Lock, Timer
+from threading import Lock, RLock, Timer
 from typing import Any
 from uuid import uuid4
 
@@ -185,6 +185,7 @@ class Widget(anywidget.AnyWidget):
 
     def __init__(self, **options: Any) -> None:
         self.saved = SavedPage(self._static)
+        self._lock = RLock()  # messages are heard in two threads, annotations arrive in one of their own
         super().__init__(saved_key=self.saved.key, **options)
         self.on_msg(self._hear)
         self.observe(lambda _change: self.saved.touch())
@@ -213,7 +214,8 @@ class Widget(anywidget.AnyWidget):
         try:
             # half a surrogate pair, or a number without end, could not be sent back
             json.dumps(message, ensure_ascii=False, allow_nan=False).encode()
-            self._answer({**message, "lane": None, "from": "", **names})
+            with self._lock:  # an older view must not come last
+                self._answer({**message, "lane": None, "from": "", **names})
         except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the reader sees it, the kernel goes on
             text = "the kernel was interrupted" if isinstance(error, KeyboardInterrupt) else str(error)
             answer = {"type": "error", "lane": None, "from": None, **names, "message": text}
