@@ -346,7 +346,9 @@ def figure(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "dark"), [*zip([*EVERY, "figure_2"], [False] * 7), ("figure_2", True)])
+@pytest.mark.parametrize(
+    ("name", "dark"), [*((name, False) for name in [*EVERY, "figure_2"]), ("figure_2", True)]
+)
 def test_every_figure_is_rendered(name, dark, tmp_path):
     image = pixels(charts.save(figure(name), tmp_path / "a.png", dark=dark, scale=1).read_bytes())
     ground = (17, 17, 17, 255) if dark else (255, 255, 255, 255)

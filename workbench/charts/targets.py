@@ -265,8 +265,8 @@ def figure_2(
     -------
     alt.VConcatChart
         Sets have the names ``LAMBADA``, ``control`` and ``sentence only``, or, where the ids of the items
-        tell of other ones, data set and split. Sets that are not given are left out; (c) is about the first set alone, as in the paper. All panels
-        have one scale.
+        tell of other ones, data set and split. Sets that are not given are left out; (c) is about the first
+        set alone, as in the paper. All panels have one scale.
 
     Raises
     ------

@@ -163,7 +163,7 @@ def chart_title(head: str, lines: Sequence[str], *, width: int = 62) -> alt.Titl
 
 
 def share_axis(data: pd.DataFrame, title: str) -> dict[str, Any]:
-    """Return a vertical axis in per cent from 0 to just above the upper bounds of intervals (column `high`)."""
+    """Return a vertical axis in per cent from 0 to just above intervals, whose upper bounds are `high`."""
     top = min(1.0, 1.05 * max(float(data["high"].max()), 0.01))
     return {"title": title, "scale": alt.Scale(domain=[0, top]), "axis": alt.Axis(format="%")}
 
