@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from conftest import CLIPPED
+from looks import CLIPPED
 
 pytestmark = pytest.mark.browser
 

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from conftest import CLIPPED, CONTRAST, THEMES
+from looks import CLIPPED, CONTRAST, THEMES
 
 pytestmark = pytest.mark.browser
 

@@ -6,7 +6,7 @@ import re
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-from conftest import CLIPPED, CONTRAST, THEMES
+from looks import CLIPPED, CONTRAST, THEMES
 from side_by_side import annotated, predicted
 
 import workbench as wb

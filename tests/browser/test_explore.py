@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from conftest import CLIPPED, CONTRAST, THEMES
+from looks import CLIPPED, CONTRAST, THEMES
 from side_by_side import annotated
 
 import workbench as wb
