@@ -106,7 +106,7 @@ class CausalLM(PretrainedModel):
         are exact whatever the budget (sums over forms to 0.0001 nats): with 0, the model is asked about what
         these need alone.
     batch_tokens : int, optional
-        Sub-tokens in a batch: 1,024 on a CPU, 32,768 on a GPU.
+        Sub-tokens in a batch: 512 on a CPU, 32,768 on a GPU.
     {loading}
     attention : bool, default False
         Whether rows hold how the last layer's attention, at the position before the answer, is spread over

@@ -90,8 +90,11 @@ class Checkpoint(NamedTuple):
 
     @property
     def batch_tokens(self) -> int:
-        """Sub-tokens in a batch of a causal model; a masked one has no keys and values to keep."""
-        return 32_768 if "cuda" in self.device else 1024
+        """Sub-tokens in a batch of a causal model; a masked one has no keys and values to keep.
+
+        With more, the states that a CPU computes leave its cache, and their memory goes back to the system.
+        """
+        return 32_768 if "cuda" in self.device else 512
 
     def tensor(self, values: Any) -> torch.Tensor:
         """Return integers as a tensor on the model's device."""

@@ -65,7 +65,7 @@ class MaskedLM(PretrainedModel):
         Sub-tokens that the model sees at most; by default as many as it can. A longer text loses its
         beginning, for all candidates of an item at the same place.
     batch_tokens : int, optional
-        Sub-tokens in a batch: 2,048 on a CPU, 65,536 on a GPU.
+        Sub-tokens in a batch: 1,024 on a CPU, 65,536 on a GPU.
     {loading}
     progress : bool, default False
 
