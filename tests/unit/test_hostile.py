@@ -47,7 +47,7 @@ def test_every_chart_and_page_is_tried():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CHARTS)
 def test_a_chart_draws_any_text(name):
-    for text in some_texts(list(CHARTS).index(name), 6):
+    for text in some_texts(list(CHARTS).index(name), 16):
         chart = CHARTS[name](text)
         svg = theme.picture(chart.to_dict())
         for element in ET.fromstring(svg).iter():  # noqa: S314 - it is well-formed, which is tested
@@ -89,7 +89,7 @@ def test_what_is_drawn_keeps_its_text():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_shows_any_text_as_text(name):
-    for text in some_texts(list(PAGES).index(name), 3):
+    for text in some_texts(list(PAGES).index(name), 8):
         try:
             made = PAGES[name](text)
         except DataError:
