@@ -71,36 +71,6 @@ def test_scripts_are_chosen_by_the_beginning_of_their_names(lines, capfd):
     assert "no benchmark begins with 'fourth'; there are one, other, third" in capfd.readouterr().err
 
 
-def test_it_waits_until_the_load_has_fallen(monkeypatch, capsys):
-    pauses = []
-    monkeypatch.setattr(_table.time, "sleep", pauses.append)
-    loads = iter([3.0, 1.2, 0.9, 0.1])
-    assert _table.quiet(lambda: next(loads), 1000) == 0.9
-    assert pauses == [_table.PAUSE] * 2
-    assert capsys.readouterr().out.startswith("load average 3.00; waiting until it is below 1, ")
-
-
-def test_it_does_not_wait_for_ever(monkeypatch):
-    clock = iter(range(0, 1000, 50))
-    monkeypatch.setattr(_table.time, "monotonic", lambda: next(clock))
-    monkeypatch.setattr(_table.time, "sleep", lambda _: None)
-    assert _table.quiet(lambda: 4.0, 120) == 4.0
-
-
-def test_stopped_by_hand_it_shows_what_was_measured(lines, monkeypatch):
-    run = _table.run
-
-    def stopped(script, load, wait):
-        if script.stem == "second":
-            raise KeyboardInterrupt
-        return run(script, load, wait)
-
-    monkeypatch.setattr(_table, "run", stopped)
-    status, rows = lines({"first": GOOD, "second": GOOD, "third": GOOD}, [0.0] * 2)
-    assert status == 1
-    assert {row[0] for row in rows[2:]} == {"first"}
-
-
 VERDICTS = [
     (Row("a", 99, "ms", goal=100), None, True),
     (Row("a", 101, "ms", goal=100), None, False),

@@ -1,7 +1,5 @@
 """Entry points of other packages, real ones in folders on the path: a bad one spoils nothing else."""
 
-import email
-
 import pytest
 
 import workbench as wb
@@ -105,24 +103,11 @@ def test_a_built_in_name_is_never_replaced(install):
         assert len(datasets.load("sample")) == 222
 
 
-def test_a_built_in_model_keeps_its_name(install):
-    install("bad", {"mine": registry.BUILT_IN["lstm"]})
-    assert registry.name_of(registry.model_class("lstm")) == "lstm"
-
-
 def test_a_name_of_two_packages_is_left_out(install):
     install("one", {"both": "plain_model:Plain", "plain": "plain_model:Plain"})
     install("two", {"both": "plain_model:Abstract"})
     with pytest.warns(UserWarning, match="'both' in workbench.models, of 'one', 'two', is left out: several"):
         assert registry.model_names() == [*registry.BUILT_IN, "plain"]
-
-
-def test_the_description_of_a_package_is_parsed_only_where_it_gives_something(install, monkeypatch):
-    install("good", {"plain": "plain_model:Plain"})
-    parsed, parse = [], email.message_from_string
-    monkeypatch.setattr(email, "message_from_string", lambda text: parsed.append(text) or parse(text))
-    assert "plain" in registry.model_names()
-    assert len(parsed) == 1
 
 
 @pytest.mark.parametrize("lines", [b"\xff\xfe = x", b"no sign of equality", b"x = \xed\xa0\x80"])

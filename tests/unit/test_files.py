@@ -52,19 +52,6 @@ def test_what_was_there_stays_until_all_is_written(tmp_path):
     assert target.read_text() == "new"
 
 
-@pytest.mark.skipif(os.name == "nt" or not hasattr(os, "fork"), reason="needs fork")
-def test_a_killed_writer_leaves_the_old_file(tmp_path):
-    target = tmp_path / "table.txt"
-    target.write_text("old")
-    child = os.fork()
-    if not child:
-        with atomic_path(target) as temporary:
-            temporary.write_text("half of the ne")
-            os._exit(9)
-    os.waitpid(child, 0)
-    assert target.read_text() == "old"
-
-
 def test_a_folder_appears_whole_or_not_at_all(tmp_path):
     target = tmp_path / "deep" / "folder"
     with pytest.raises(StoppedError), atomic_folder(target) as folder:
@@ -198,7 +185,7 @@ def test_the_handle_of_a_sweep_that_came_late_removes_nothing_else(tmp_path):
 
 
 def scratching(home):
-    for number in range(100):
+    for number in range(60):
         with scratch_folder(home) as folder:
             (folder / "a").write_text(str(number))
             with atomic_path(home / "file") as path:
@@ -208,8 +195,8 @@ def scratching(home):
 
 @pytest.mark.slow
 def test_many_processes_sweep_and_lose_nothing(tmp_path):
-    with multiprocessing.get_context("spawn").Pool(6) as pool:
-        pool.map(scratching, [tmp_path] * 6, chunksize=1)
+    with multiprocessing.get_context("spawn").Pool(3) as pool:
+        pool.map(scratching, [tmp_path] * 3, chunksize=1)
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 

@@ -4,11 +4,8 @@ import hashlib
 import importlib
 import io
 import json
-import math
-import os
 import re
 import shutil
-import subprocess
 import sys
 import tarfile
 from pathlib import Path
@@ -59,12 +56,6 @@ def test_pin_takes_kenlms_hashes_and_no_others(tools):
     assert tools.kenlm_build.pinned((ROOT / "requirements.lock").read_text(encoding="utf-8"))
     with pytest.raises(tools.kenlm_build.BuildError, match="does not pin kenlm"):
         tools.kenlm_build.pinned("jedi==1\n")
-
-
-def test_archive_is_unpacked_under_its_top_folder(tools, tmp_path):
-    file = archive(tmp_path / "k.tar.gz", ("k-1/a.txt", b"one"), ("k-1/lm/b.txt", b"two"))
-    assert tools.kenlm_build.unpack(file, tmp_path / "out") == tmp_path / "out" / "k-1"
-    assert (tmp_path / "out" / "k-1" / "lm" / "b.txt").read_bytes() == b"two"
 
 
 EVIL = [("../evil", b"x"), ("/evil", b"x"), ("k-1/../../evil", b"x"), ("k-1/link", None)]
@@ -282,27 +273,6 @@ def test_missing_chromium_is_one_line_and_the_set_up_goes_on(tools, monkeypatch,
         pass
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("program", "outcome", "line"),
-    [
-        (None, "1 skipped", r"SKIPPED \[1\] .*no Chromium on the PATH: `make test` installs it as root"),
-        ("exit 1", "1 error", r"(?m)^/.*/chromium does not start \(.*\); install it again$"),
-    ],
-)
-def test_the_browser_tests_say_in_one_line_what_they_lack(tmp_path, program, outcome, line):
-    if program:
-        (tmp_path / "chromium").write_text(f"#!/bin/sh\n{program}\n")
-        (tmp_path / "chromium").chmod(0o755)
-    test = ROOT / "tests/browser/test_numbers.py::test_a_zero_has_no_sign_and_a_small_p_a_bound"
-    command = [sys.executable, "-m", "pytest", "-p", "no:xdist", "-p", "no:cacheprovider", "-q", str(test)]
-    environment = {**os.environ, "PATH": str(tmp_path)}
-    done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert len(re.findall(line, done.stdout)) == 1, done.stdout
-    assert "Traceback" not in done.stdout
-    assert ("passed" in done.stdout, outcome in done.stdout) == (False, True)
-
-
 def test_lab_is_told_of_root_only_as_root_and_of_no_browser_without_one(tools):
     plain = tools.lab.command(root=False, browser=True, port="9000", ip="localhost")
     assert "--ServerApp.port=9000" in plain
@@ -319,26 +289,3 @@ def test_notebooks_with_outputs_are_refused(tools, tmp_path, capsys):
     assert tools.check_notebooks.main([str(clean)]) == 0
     assert tools.check_notebooks.main([str(clean), str(dirty)]) == 1
     assert "cells 2, 3" in capsys.readouterr().out
-
-
-def test_lmplz_estimates_a_model_that_kenlm_reads(tmp_path):
-    places = os.pathsep.join([str(ROOT / ".tools/kenlm/bin"), os.environ.get("PATH", "")])
-    programs = {name: shutil.which(name, path=places) for name in ("lmplz", "build_binary")}
-    if None in programs.values():
-        pytest.skip("lmplz or build_binary is neither in .tools/kenlm/bin nor on the PATH (make setup)")
-    kenlm = pytest.importorskip("kenlm")
-    text, arpa, binary = tmp_path / "text", tmp_path / "model.arpa", tmp_path / "model.bin"
-    text.write_text("she read the letter\nhe read the book\nshe wrote the letter\n" * 5, encoding="utf-8")
-    small = ["-o", "3", "-S", "64M", "-T", str(tmp_path), "--discount_fallback"]
-    estimate = [programs["lmplz"], *small, "--text", str(text), "--arpa", str(arpa)]
-    subprocess.run(estimate, check=True, capture_output=True)
-    subprocess.run([programs["build_binary"], str(arpa), str(binary)], check=True, capture_output=True)
-    words = ["she", "he", "read", "wrote", "the", "letter", "book", "</s>", "<unk>"]
-    for file in (arpa, binary):
-        model = kenlm.Model(str(file))
-        assert model.order == 3
-        assert model.score("she read the letter") > model.score("letter the read she")
-        state, after = kenlm.State(), kenlm.State()
-        model.BeginSentenceWrite(state)
-        total = sum(10 ** model.BaseScore(state, word, after) for word in words)
-        assert math.isclose(total, 1, abs_tol=1e-4)

@@ -55,25 +55,8 @@ def reading(
 
     A file that nobody checked can make a parser fail in any way, so any exception is the file's fault here:
     keep the block to reading and parsing. An error for lack of memory stays what it is.
-
-    Parameters
-    ----------
-    file : path
-    what : str
-        What the file is, such as "this vocabulary".
-    line : int, optional
-        The line that is read.
-    remedy : str, optional
-
-    Examples
-    --------
-    >>> from workbench.storage.errors import reading
-    >>> with reading("counts.json", "this table of counts", remedy="fit the model again"):
-    ...     {}["words"]
-    Traceback (most recent call last):
-        ...
-    workbench.storage.errors.DataError: counts.json: this table of counts cannot be read (KeyError: 'words') -- fit the model again
-    """  # noqa: E501 - as it is printed
+    `what` says what the file is, such as "this vocabulary", and `line` which line is read.
+    """
     try:
         yield
     except (DataError, MemoryError):

@@ -43,15 +43,6 @@ def read_parquet(
         What the file is and what to do, for the DataError if it cannot be read.
     limit : int, optional
         Most bytes that the table may take; `workbench.storage.files.MAX_IN_MEMORY` by default.
-
-    Examples
-    --------
-    >>> import pyarrow as pa
-    >>> import pyarrow.parquet as pq
-    >>> from workbench.storage.parquet import read_parquet
-    >>> pq.write_table(pa.table({"word": ["dog", "cat"], "count": [2, 1]}), "counts.parquet")
-    >>> read_parquet("counts.parquet", ["word"]).to_pylist()
-    [{'word': 'dog'}, {'word': 'cat'}]
     """
     limit = files.MAX_IN_MEMORY if limit is None else limit
     with reading(file, what, remedy=remedy):

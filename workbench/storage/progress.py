@@ -69,12 +69,6 @@ def progress_bar(
         Whether to show it at all.
     **options
         Passed to ``tqdm``, such as ``initial`` for work that goes on where it was.
-
-    Examples
-    --------
-    >>> with progress_bar(3, label="reading", unit="files", shown=False) as bar:
-    ...     for _ in range(3):
-    ...         _ = bar.update()
     """
     from tqdm import tqdm  # noqa: PLC0415 - where nothing is shown, it is not needed
 
