@@ -89,7 +89,7 @@ def test_what_is_drawn_keeps_its_text():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_shows_any_text_as_text(name):
-    for text in some_texts(list(PAGES).index(name), 3):
+    for text in some_texts(list(PAGES).index(name), 8):
         try:
             made = PAGES[name](text)
         except DataError:
