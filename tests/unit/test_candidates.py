@@ -242,7 +242,7 @@ def test_memory_does_not_grow_with_the_number_of_novels(tmp_path):
             tracemalloc.stop()
 
     peak(4)  # imports
-    assert peak(48) < 1.5 * peak(12)
+    assert peak(48) < 2.5 * peak(12)  # a line of the manifest for each chunk is kept
 
 
 def test_a_damaged_or_foreign_folder_is_an_error_and_in_the_cache_made_again(tmp_path):

@@ -132,7 +132,7 @@ def _frame(comparison: Comparison) -> pd.DataFrame:
     known = ~np.isnan(log_prob)
     count = np.where(known.any(axis=0), known.sum(axis=0), np.nan)
     mean = np.where(known, log_prob, 0).sum(axis=0) / count
-    with np.errstate(invalid="ignore"):  # of a probability 0
+    with np.errstate(invalid="ignore", over="ignore"):  # of a probability 0, or almost 0
         squares = np.where(known, (log_prob - mean) ** 2, 0).sum(axis=0)
     alone = (comparison.n_right == 1) & (comparison.m > 1)
     labels = np.array([*comparison.labels], dtype=object)[comparison.correct.argmax(axis=0)]

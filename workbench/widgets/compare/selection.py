@@ -71,7 +71,7 @@ class ComparedItems(Listing):
         return checked | {
             "column": self._column(parts["column"]), "pair": self._pair(parts["pair"]),
             "hidden": [label for label in self.comparison.labels if label in hidden],
-            "attention": parts["attention"] and self._model(parts["attention"]),
+            "attention": self._model(parts["attention"]) if parts["attention"] else "",
         }  # fmt: skip
 
     def fitting(self, state: Mapping[str, Any]) -> dict[str, Any]:
