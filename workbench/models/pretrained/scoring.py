@@ -303,10 +303,10 @@ class CausalScorer:
         for batch, encoded in self.batcher.run(
             lengths, lambda batch: self._encode([ids[row] for row in batch])
         ):
-            if waiting and not _fit_together([*waiting, encoded]):
+            rows, waiting = [*rows, *batch], [*waiting, encoded]
+            if not _fit_together([*waiting, encoded]):  # nor would the next, which is as large or smaller
                 yield rows, _join(waiting)
                 rows, waiting = [], []
-            rows, waiting = [*rows, *batch], [*waiting, encoded]
         if waiting:
             yield rows, _join(waiting)
 
