@@ -1,11 +1,7 @@
 import secrets
 
 import pytest
-from hypothesis import core, settings
-
-# a machine under load must not fail a property; a failure says how to repeat it, and its seed
-settings.register_profile("patient", deadline=None, max_examples=30, print_blob=True)
-settings.load_profile("patient")
+from hypothesis import core
 
 
 def pytest_configure(config):
