@@ -550,7 +550,7 @@ def test_what_a_notebook_keeps_is_small():
     state = json.dumps(browser.get_state(["saved_key", "height"]))
     parts = [str(module.Browser._esm), str(module.Browser._css), browser.saved.html(), state]
     assert all(parts)
-    assert sum(len(part.encode()) for part in parts) < 90_000
+    assert sum(len(part.encode()) for part in parts) < 80_000
     assert not [name for name in browser.keys if "item" in name or "frame" in name]
 
 

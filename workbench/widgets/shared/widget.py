@@ -8,6 +8,7 @@ state. While the live view is there, its script hides the page.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cache, wraps
@@ -45,15 +46,19 @@ display: none }}
 <p class="wb-saved-note">Saved view. Run the cell in JupyterLab for the interactive one.</p></div>""")
 
 _WIDGETS = Path(__file__).parents[1]
+_COMMENT = re.compile(r"//.*|/\*((?!\*/).)*\*/")
 
 
 def read_assets(*names: str) -> str:
     """Return files of the widgets, such as ``"compare/compare.js"``, as one text in the order given.
 
     A widget's script is loaded from a text, so it cannot import files beside it: joined files share one
-    scope, and the last one exports ``render``.
+    scope, and the last one exports ``render``. Each notebook keeps them, so indentation, empty lines and
+    lines that are a comment are left out.
     """
-    return "\n".join((_WIDGETS / name).read_text(encoding="utf-8") for name in names)
+    texts = ((_WIDGETS / name).read_text(encoding="utf-8") for name in names)
+    lines = (line.strip() for text in texts for line in text.split("\n"))
+    return "\n".join(line for line in lines if line and not _COMMENT.fullmatch(line))
 
 
 @cache
