@@ -53,8 +53,10 @@ def check_log_probs(frame, plain, items):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "batch_tokens"), [("bytes", 1), ("bytes", None), ("llama", 400)])
-def test_log_probs_are_those_of_a_plain_calculation(folders, plains, kind, batch_tokens):
+@pytest.mark.parametrize("case", [("bytes", 1, 1), ("bytes", None, 1), ("llama", 400, 1), ("llama", 60, 3)])
+def test_log_probs_are_those_of_a_plain_calculation(folders, plains, monkeypatch, case):
+    kind, batch_tokens, threads = case
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)  # so many batches at once
     mine, plain = model(folders(kind), batch_tokens=batch_tokens), plains(kind)
     frame = mine.predict(ITEMS)
     expected = check_log_probs(frame, plain, ITEMS)

@@ -1,5 +1,6 @@
 """Batches that fit into memory, and giving the memory of a GPU back."""
 
+import threading
 from types import SimpleNamespace
 
 import accelerate.hooks
@@ -33,6 +34,18 @@ def test_each_row_once_longest_first_within_the_limits(rows, tokens, positions, 
         assert len(part) == 1 or (within and len(part) <= most)
 
 
+@pytest.fixture(params=[1, 3])
+def threads(request, monkeypatch):
+    """Let torch have some threads, and tell what it is set to afterwards."""
+    before, torch_threads = torch.get_num_threads(), [request.param]
+    monkeypatch.setattr(torch, "get_num_threads", lambda: request.param)
+    monkeypatch.setattr(torch, "set_num_threads", torch_threads.append)
+    yield request.param
+    assert torch_threads[-1] == request.param
+    monkeypatch.undo()
+    assert torch.get_num_threads() == before
+
+
 @pytest.mark.parametrize("error", [torch.OutOfMemoryError(), RuntimeError(CUDA), MemoryError()])
 @pytest.mark.parametrize("factor", [1, 2])
 def test_running_out_of_memory_halves_this_batch_and_those_after_it(error, factor):
@@ -51,6 +64,28 @@ def test_running_out_of_memory_halves_this_batch_and_those_after_it(error, facto
     assert max(sizes[3:]) <= 3
     later = [len(rows) for rows, _ in batcher.run([5] * 6, work, factor=factor)]
     assert max(later) <= 3
+
+
+def test_batches_at_once_come_in_turn_each_row_once_and_smaller_where_memory_runs_out(threads):
+    together, barrier = set(), threading.Barrier(threads)
+
+    def work(rows):
+        together.add(threading.get_ident())
+        if len(rows) > 3:
+            barrier.wait(60)  # a batch waits for as many others as there are threads
+            raise MemoryError
+        return [5 * row for row in rows]
+
+    batches = list(Batcher(20, concurrent=True).run([5] * 30, work))
+    assert [pair for part in batches for pair in zip(*part, strict=True)] == [(n, 5 * n) for n in range(30)]
+    assert {len(rows) for rows, _ in batches} == {2}
+    assert len(together) == threads
+
+
+@pytest.mark.usefixtures("threads")
+def test_few_batches_are_computed_in_turn():
+    used = [ident for _, ident in Batcher(20, concurrent=True).run([5] * 7, lambda _: threading.get_ident())]
+    assert used == [threading.get_ident()] * 2
 
 
 @pytest.mark.parametrize(("cause", "message"), [(CUDA, "7 tokens"), ("another cause", "another cause")])

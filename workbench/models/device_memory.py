@@ -8,7 +8,11 @@ from __future__ import annotations
 
 import gc
 import sys
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -35,6 +39,9 @@ class Batcher:
         runs out, and stays so for later calls of `run`.
     rows, positions : int, optional
         Rows, and positions for which logits are computed (see `run`), in a batch at most.
+    concurrent : bool, default False
+        Whether a CPU computes several batches at once, each by a share of torch's threads: most matrices are
+        too small to be shared by threads without loss.
 
     Examples
     --------
@@ -45,8 +52,10 @@ class Batcher:
     [0] 0
     """
 
-    def __init__(self, tokens: int, *, rows: int | None = None, positions: int | None = None) -> None:
-        self.tokens, self.rows, self.positions = max(tokens, 1), rows, positions
+    def __init__(
+        self, tokens: int, *, rows: int | None = None, positions: int | None = None, concurrent: bool = False
+    ) -> None:
+        self.tokens, self.rows, self.positions, self.concurrent = max(tokens, 1), rows, positions, concurrent
 
     def run(
         self,
@@ -64,7 +73,7 @@ class Batcher:
             Tokens of each row. Rows of one length keep their order.
         work : callable
             Gets the indices of the rows of a batch, the longest first. Called again with fewer rows where
-            memory runs out.
+            memory runs out; by several threads where batches are computed at once.
         positions : sequence of int (n,), optional
             Positions of each row for which logits are computed; one each by default.
         factor : int, default 1
@@ -76,31 +85,69 @@ class Batcher:
             If memory runs out for a single row.
         """
         order = np.argsort(-np.asarray(lengths, dtype=np.int64), kind="stable").tolist()
-        start = 0
-        while start < len(order):
-            longest = max(int(lengths[order[start]]), 1)
-            most = min(self.tokens * factor // longest, self.rows or len(order))
-            batch = order[start : start + max(most, 1)]
-            if self.positions is not None:
-                sums = np.cumsum([1 if positions is None else positions[row] for row in batch])
-                batch = batch[: max(int((sums <= self.positions).sum()), 1)]
-            try:
-                result = work(batch)
-            except (RuntimeError, MemoryError) as error:
-                if not is_out_of_memory(error):
-                    raise
-                if len(batch) == 1:
-                    raise DataError(
-                        f"memory does not suffice for a single text of {longest} tokens",
-                        remedy='free memory (wb.free(...)), or compute on another device (device="cpu")',
-                    ) from error
-            else:
-                yield batch, result
-                del result  # or its memory is taken while the next batch is computed
-                start += len(batch)
-                continue
-            _clear_device_cache()  # after the handler: the traceback holds the tensors of the failed batch
-            self.tokens = max(len(batch) // 2 * longest // factor, 1)
+        start, waiting = 0, deque[tuple[list[int], Callable[[], Result]]]()
+        with _workers(sum(lengths) // (2 * self.tokens * factor) if self.concurrent else 1) as (submit, most):
+            while start < len(order) or waiting:
+                while start < len(order) and len(waiting) < most:
+                    batch = self._next(order, start, lengths, positions, factor)
+                    waiting.append((batch, submit(work, batch)))
+                    start += len(batch)
+                batch, compute = waiting.popleft()
+                try:
+                    result = compute()
+                except (RuntimeError, MemoryError) as error:
+                    if not is_out_of_memory(error):
+                        raise
+                    if len(batch) == 1:
+                        raise DataError(
+                            f"memory does not suffice for a single text of {lengths[batch[0]]} tokens",
+                            remedy='free memory (wb.free(...)), or compute on another device (device="cpu")',
+                        ) from error
+                else:
+                    yield batch, result
+                    del result  # or its memory is taken while the next batch is computed
+                    continue
+                start -= sum(map(len, [batch, *(later for later, _ in waiting)]))
+                waiting.clear()
+                _clear_device_cache()  # after the handler: the traceback holds the failed batch's tensors
+                self.tokens = max(len(batch) // 2 * max(int(lengths[batch[0]]), 1) // factor, 1)
+
+    def _next(
+        self,
+        order: list[int],
+        start: int,
+        lengths: Sequence[int],
+        positions: Sequence[int] | None,
+        factor: int,
+    ) -> list[int]:
+        """Return the rows of the batch that begins at `start`."""
+        longest = max(int(lengths[order[start]]), 1)
+        most = min(self.tokens * factor // longest, self.rows or len(order))
+        batch = order[start : start + max(most, 1)]
+        if self.positions is not None:
+            sums = np.cumsum([1 if positions is None else positions[row] for row in batch])
+            batch = batch[: max(int((sums <= self.positions).sum()), 1)]
+        return batch
+
+
+@contextmanager
+def _workers(most: int) -> Iterator[tuple[Callable[..., Callable[[], Any]], int]]:
+    """Give what takes a function and its argument and returns a function for the result, and how many run.
+
+    One is computed when its result is asked for; several, at most one for each of torch's threads, at once.
+    """
+    torch = sys.modules.get("torch")
+    threads = torch.get_num_threads() if torch and most > 1 else 1
+    most = min(most, threads)
+    if torch is None or most <= 1:
+        yield partial, 1
+        return
+    pool = ThreadPoolExecutor(most, initializer=torch.set_num_threads, initargs=(threads // most,))
+    try:
+        yield lambda work, batch: pool.submit(work, batch).result, most
+    finally:
+        pool.shutdown(cancel_futures=True)
+        torch.set_num_threads(threads)  # what threads that begin later have
 
 
 def is_out_of_memory(error: Exception) -> bool:

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, TypeVar, get_args
 
@@ -79,6 +80,11 @@ def describe_parameters(kind: Class) -> Class:
     return kind
 
 
+_ASKED: ContextVar[tuple[tuple[int, ...], torch.Tensor, torch.Tensor] | None]
+_ASKED = ContextVar("_ASKED", default=None)
+"""The shape of a batch, the rows and the positions asked: each thread has its own."""
+
+
 class Checkpoint(NamedTuple):
     """A model of ``transformers`` with its tokenizer."""
 
@@ -142,12 +148,7 @@ class Checkpoint(NamedTuple):
 
         row = self.tensor([index for index, places in enumerate(asked) for _ in places])
         place = self.tensor([place for places in asked for place in places])
-
-        def only_asked(_module: Any, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-            states = inputs[0]
-            return (states[row, place][None], *inputs[1:]) if states.shape[:2] == ids.shape else inputs
-
-        hook = self.model.get_output_embeddings().register_forward_pre_hook(only_asked)
+        token = _ASKED.set((ids.shape, row, place))
         try:
             with torch.inference_mode():
                 output = self.model(input_ids=self.input_ids(ids), **options)
@@ -155,7 +156,14 @@ class Checkpoint(NamedTuple):
                 logits = logits[0] if logits.shape[:2] == (1, len(row)) else logits[row, place]
                 return logits.float(), getattr(output, "past_key_values", None)
         finally:
-            hook.remove()
+            _ASKED.reset(token)
+
+
+def _keep_asked(_head: Any, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Take the states of the asked positions alone to a model's head (a hook before it)."""
+    shape, row, place = _ASKED.get() or (None, None, None)
+    states = inputs[0]
+    return (states[row, place][None], *inputs[1:]) if states.shape[:2] == shape else inputs
 
 
 def log_norm(logits: torch.Tensor) -> torch.Tensor:
@@ -289,6 +297,7 @@ def _load_checkpoint(
         counted = [path for pattern in _FILES for path in folder.glob(pattern)]
         with reading(folder, f"this {kind} model", remedy=remedy):
             label, digest = _name_of(folder), cache.fingerprint(counted, folder)
+    model.get_output_embeddings().register_forward_pre_hook(_keep_asked)
     checkpoint = Checkpoint(model.eval(), tokenizer, str(model.device), label, digest)
     if kind == "causal":
         with reading(source, f"this {kind} model", remedy=remedy):

@@ -219,8 +219,9 @@ class CausalScorer:
         size = int(checkpoint.model.get_output_embeddings().weight.shape[0])
         self.subwords = Subwords(checkpoint.tokenizer, size)
         most = batch_tokens or checkpoint.batch_tokens
-        self.batcher = Batcher(most, rows=_ROWS, positions=_LOGITS // size)
-        self._factor = 2 if "cuda" in checkpoint.device else 4  # contexts are in the rows, but not computed
+        on_cpu = checkpoint.device == "cpu"
+        self.batcher = Batcher(most, rows=_ROWS, positions=_LOGITS // size, concurrent=on_cpu)
+        self._factor = 4 if on_cpu else 2  # contexts are in the rows, but not computed
         self._shares_states = True
         self._takes_positions = "position_ids" in inspect.signature(checkpoint.model.forward).parameters
         self._packs = self._takes_positions and _packs(checkpoint.model)
