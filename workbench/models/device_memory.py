@@ -86,7 +86,8 @@ class Batcher:
         """
         order = np.argsort(-np.asarray(lengths, dtype=np.int64), kind="stable").tolist()
         start, waiting = 0, deque[tuple[list[int], Callable[[], Result]]]()
-        with _workers(sum(lengths) // (2 * self.tokens * factor) if self.concurrent else 1) as (submit, most):
+        n_batches = -(-sum(lengths) // (self.tokens * factor))
+        with _workers(n_batches // 2 if self.concurrent else 1) as (submit, most):
             while start < len(order) or waiting:
                 while start < len(order) and len(waiting) < most:
                     batch = self._next(order, start, lengths, positions, factor)
