@@ -25,6 +25,7 @@ from pumped import ENDS, PIECES, Pumped
 from small_lstm import fit as fit_lstm
 from test_grooming import questions
 from test_lm_eval import NAME, RESULTS, log, results
+from workbooks import write_workbook
 
 import workbench as wb
 from workbench import construction
@@ -194,11 +195,13 @@ def write_table(folder, name, frame):
         frame.to_csv(path, index=False, sep="\t" if path.suffix == ".tsv" else ",")
     elif path.suffix == ".parquet":
         frame.to_parquet(path)
+    elif path.suffix == ".xlsx":
+        write_workbook(path, [list(frame), *frame.astype("str").to_numpy().tolist()])
     else:
         frame.to_json(path, orient="records", lines=path.suffix == ".jsonl")
 
 
-for ending in own_table._READERS:
+for ending in own_table.ENDINGS[:-3]:
     name = f"own{ending}"
     ARTEFACTS[f"own table, {ending}"] = Artefact(
         partial(write_table, name=name, frame=OWN), lambda folder, n=name: wb.load(folder / n), valid_items
