@@ -8,7 +8,11 @@ from typing import Any
 
 import pandas as pd
 
+from workbench.datasets import childrens_book
+from workbench.datasets.sources import MAX_COLUMNS, books_remedy, is_books
 from workbench.items.items import COLUMNS, Items, index_as_columns, items_from_frame
+from workbench.items.schema import objects
+from workbench.items.text import joined_spans
 from workbench.storage.errors import DataError
 from workbench.storage.files import read_bytes
 from workbench.storage.spreadsheet import JSON_ENDINGS, read_frame
@@ -25,7 +29,6 @@ ROLES = {
 
 A column ``id`` names the items where each row has another one; else it is kept as any other column.
 """
-MAX_COLUMNS = 10_000
 ENDINGS = (".csv", ".tsv", ".tab", *JSON_ENDINGS, ".parquet", ".xlsx", ".xls", ".ods", ".arrow", ".feather")
 """What the names of tables end in; the last four are told what to do."""
 
@@ -52,6 +55,63 @@ def read_table(path: Path | str, *, on_error: str = "raise", **options: Any) -> 
     if not options and set(COLUMNS) <= set(frame) and frame.columns.is_unique:
         return Items.from_parquet(path)
     notes = [note] if note else []
+    if is_books(frame):
+        problem = "the rows are whole books, not passages"
+        raise DataError(problem, file=path, remedy=books_remedy(path, frame))
+    if is_question_table := childrens_book.holds_questions(frame):
+        frame, bad = _questions(frame, path, on_error)
+        problems += bad
+        options = {
+            "text": "text",
+            "candidates": "candidates",
+            "answer": "answer",
+            "tokenised": True,
+        } | options
+    _add_roles(options, frame, path, notes)
+    try:
+        items = items_from_frame(frame, on_error=on_error, **options)
+    except DataError as error:
+        raise DataError(error.problem, file=path, remedy=error.remedy) from None
+    if is_question_table:
+        rows = items.frame
+        spans = [tuple(joined_spans(text.split("\n"))) for text in rows["text"]]
+        items = Items(rows.assign(sentences=objects(spans)), problems=items.problems)
+    items.attrs |= {"source": path.name} | ({"note": "; ".join(notes)} if notes else {})
+    located = [DataError(each.problem, file=path, remedy=each.remedy) for each in items.problems]
+    items.problems = (*problems, *located)
+    return items
+
+
+def _questions(frame: pd.DataFrame, path: Path, on_error: str) -> tuple[pd.DataFrame, list[DataError]]:
+    """Return questions of the Children's Book Test as passages, and the rows that are none.
+
+    The word class is that of the file's name, where it tells one and the table does not.
+    """
+    rows, problems = [], []
+    names = {str(name).lower(): name for name in reversed(list(frame))}
+    for number, row in enumerate(frame.to_dict("records")):
+        try:
+            cells = childrens_book.question_of({name: row.pop(column) for name, column in names.items()
+                                                if name in {*childrens_book.COLUMNS, "options"}})  # fmt: skip
+        except DataError as error:
+            remedy = 'correct the row, or leave it out with on_error="skip"'
+            problems.append(DataError(f"row {number}: {error.problem}", file=path, remedy=remedy))
+            if on_error == "raise":
+                raise problems[0] from None
+            continue
+        sentences, query, answer, candidates = cells
+        row |= {"text": "\n".join([*sentences, query]), "answer": answer, "candidates": candidates}
+        rows.append(row)
+    table = pd.DataFrame(rows, columns=None if rows else ["text", "answer", "candidates"])
+    if "word_class" not in names and (
+        word_class := childrens_book.class_in_name("/".join(path.absolute().parts[-2:]))
+    ):
+        table["word_class"] = word_class
+    return table, problems
+
+
+def _add_roles(options: dict[str, Any], frame: pd.DataFrame, path: Path, notes: list[str]) -> None:
+    """Add the columns that have the name of a role, where no option names another one."""
     for role, names in ROLES.items():
         column = None if role in options else _column(frame, names, path)
         if column is None or any(column is value or column == value for value in options.values()):
@@ -60,14 +120,6 @@ def read_table(path: Path | str, *, on_error: str = "raise", **options: Any) -> 
             notes.append(f"the column {column!r} has empty or equal cells, so ids are made of the passages")
             continue
         options[role] = column
-    try:
-        items = items_from_frame(frame, on_error=on_error, **options)
-    except DataError as error:
-        raise DataError(error.problem, file=path, remedy=error.remedy) from None
-    items.attrs |= {"source": path.name} | ({"note": "; ".join(notes)} if notes else {})
-    located = [DataError(each.problem, file=path, remedy=each.remedy) for each in items.problems]
-    items.problems = (*problems, *located)
-    return items
 
 
 def _column(frame: pd.DataFrame, known: Sequence[str], path: Path) -> Any:
