@@ -19,7 +19,7 @@ import pandas as pd
 from workbench.datasets import sources
 from workbench.datasets.sources import MAX_COLUMNS, is_books
 from workbench.items import text as wt
-from workbench.items.schema import WORD_CLASSES, Item
+from workbench.items.schema import WORD_CLASSES, Item, Span
 from workbench.storage.errors import DataError
 from workbench.storage.spreadsheet import read_frame
 
@@ -33,6 +33,8 @@ SPLITS = tuple(_NAMES)
 Question = tuple[list[str], str, str, list[str]]
 """Twenty sentences, query with its blank, answer, candidates."""
 COLUMNS = ("sentences", "question", "answer")
+CELLS = frozenset({*COLUMNS, "options", "text"})
+"""Columns of a table that make a passage."""
 TABLES = (".parquet", ".jsonl", ".json", ".csv")
 _LINE = re.compile(r"(\d+) (.*)", re.DOTALL)
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
@@ -143,7 +145,7 @@ def holds_questions(frame: pd.DataFrame) -> bool:
     return {*COLUMNS, "options"} <= {str(name).lower() for name in frame}
 
 
-def question_of(row: Mapping[str, Any]) -> Question:
+def question_of(row: Mapping[Any, Any]) -> Question:
     """Return sentences, query with its blank, answer and candidates of a row of the table that the hub has.
 
     Raises
@@ -173,6 +175,17 @@ def question_of(row: Mapping[str, Any]) -> Question:
     if answer not in candidates:
         raise DataError(f"the answer {str(answer)[:40]!r} is not among the options {candidates}")
     return sentences, query, answer, candidates
+
+
+def passage_of(row: Mapping[Any, Any]) -> tuple[str, str, list[str]]:
+    """Return a row's passage with its blank, answer and candidates; DataError as of `question_of`."""
+    sentences, query, answer, candidates = question_of(row)
+    return "\n".join([*sentences, query]), answer, candidates
+
+
+def sentences_of(text: str) -> tuple[Span, ...]:
+    """Return the sentences of a passage."""
+    return tuple(wt.joined_spans(text.split("\n")))
 
 
 def _listed(cell: Any, name: str) -> list[str]:

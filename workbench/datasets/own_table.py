@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pandas as pd
 
-from workbench.datasets import childrens_book
+from workbench.datasets import childrens_book, cnn_qa
 from workbench.datasets.sources import MAX_COLUMNS, books_remedy, is_books
 from workbench.items.items import COLUMNS, Items, index_as_columns, items_from_frame
 from workbench.items.schema import objects
-from workbench.items.text import joined_spans
 from workbench.storage.errors import DataError
 from workbench.storage.files import read_bytes
 from workbench.storage.spreadsheet import JSON_ENDINGS, read_frame
@@ -58,23 +58,20 @@ def read_table(path: Path | str, *, on_error: str = "raise", **options: Any) -> 
     if is_books(frame):
         problem = "the rows are whole books, not passages"
         raise DataError(problem, file=path, remedy=books_remedy(path, frame))
-    if is_question_table := childrens_book.holds_questions(frame):
-        frame, bad = _questions(frame, path, on_error)
+    cnn_qa.check_no_summaries(frame, path)
+    reader = _reader(frame, options)
+    if reader is not None:
+        frame, bad = _questions(frame, reader, path, on_error)
         problems += bad
-        options = {
-            "text": "text",
-            "candidates": "candidates",
-            "answer": "answer",
-            "tokenised": True,
-        } | options
+        options = {"answer": "answer", "candidates": "candidates", "tokenised": True} | options
     _add_roles(options, frame, path, notes)
     try:
         items = items_from_frame(frame, on_error=on_error, **options)
     except DataError as error:
         raise DataError(error.problem, file=path, remedy=error.remedy) from None
-    if is_question_table:
+    if reader is not None:
         rows = items.frame
-        spans = [tuple(joined_spans(text.split("\n"))) for text in rows["text"]]
+        spans = [reader.sentences_of(text) for text in rows["text"]]
         items = Items(rows.assign(sentences=objects(spans)), problems=items.problems)
     items.attrs |= {"source": path.name} | ({"note": "; ".join(notes)} if notes else {})
     located = [DataError(each.problem, file=path, remedy=each.remedy) for each in items.problems]
@@ -82,30 +79,38 @@ def read_table(path: Path | str, *, on_error: str = "raise", **options: Any) -> 
     return items
 
 
-def _questions(frame: pd.DataFrame, path: Path, on_error: str) -> tuple[pd.DataFrame, list[DataError]]:
-    """Return questions of the Children's Book Test as passages, and the rows that are none.
+def _reader(frame: pd.DataFrame, options: Mapping[str, Any]) -> ModuleType | None:
+    """Return the data set whose questions a table holds, in columns that no option names."""
+    if {"text", "answer", "candidates"} & {*options} or not frame.columns.is_unique:
+        return None
+    return next((each for each in (childrens_book, cnn_qa) if each.holds_questions(frame)), None)
+
+
+def _questions(
+    frame: pd.DataFrame, reader: ModuleType, path: Path, on_error: str
+) -> tuple[pd.DataFrame, list[DataError]]:
+    """Return questions that a data set's reader knows as passages, and the rows that are none.
 
     The word class is that of the file's name, where it tells one and the table does not.
     """
     rows, problems = [], []
-    names = {str(name).lower(): name for name in reversed(list(frame))}
+    names = {column: str(column).lower() for column in frame}
     for number, row in enumerate(frame.to_dict("records")):
         try:
-            cells = childrens_book.question_of({name: row.pop(column) for name, column in names.items()
-                                                if name in {*childrens_book.COLUMNS, "options"}})  # fmt: skip
+            text, answer, candidates = reader.passage_of(
+                {names[column]: cell for column, cell in row.items()}
+            )
         except DataError as error:
             remedy = 'correct the row, or leave it out with on_error="skip"'
             problems.append(DataError(f"row {number}: {error.problem}", file=path, remedy=remedy))
             if on_error == "raise":
                 raise problems[0] from None
             continue
-        sentences, query, answer, candidates = cells
-        row |= {"text": "\n".join([*sentences, query]), "answer": answer, "candidates": candidates}
-        rows.append(row)
+        further = {column: cell for column, cell in row.items() if names[column] not in reader.CELLS}
+        rows.append(further | {"text": text, "answer": answer, "candidates": candidates})
     table = pd.DataFrame(rows, columns=None if rows else ["text", "answer", "candidates"])
-    if "word_class" not in names and (
-        word_class := childrens_book.class_in_name("/".join(path.absolute().parts[-2:]))
-    ):
+    word_class = childrens_book.class_in_name("/".join(path.absolute().parts[-2:]))
+    if reader is childrens_book and "word_class" not in names.values() and word_class:
         table["word_class"] = word_class
     return table, problems
 

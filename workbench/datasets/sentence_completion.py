@@ -135,7 +135,11 @@ def _answers(
 
 def _rows(file: sources.File, columns: list[str]) -> Iterator[tuple[int, int, list[str]] | DataError]:
     """Read a table with the columns that are asked for, the first one a number."""
-    table = read_rows(file.data, Path(file.label), words=columns)
+    try:
+        table = read_rows(file.data, Path(file.label), words=columns)
+    except DataError as error:
+        yield _wrong(f"the columns are unclear ({error.problem}), expected {', '.join(columns)}", file, 1)
+        return
     header = [name.lower() for name in table.header]
     if header[: len(columns)] != columns:
         yield _wrong(f"the columns are {', '.join(header)[:80]}, expected {', '.join(columns)}", file, 1)
