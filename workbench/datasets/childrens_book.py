@@ -33,8 +33,6 @@ SPLITS = tuple(_NAMES)
 Question = tuple[list[str], str, str, list[str]]
 """Twenty sentences, query with its blank, answer, candidates."""
 COLUMNS = ("sentences", "question", "answer")
-CELLS = frozenset({*COLUMNS, "options", "text"})
-"""Columns of a table that make a passage."""
 TABLES = (".parquet", ".jsonl", ".json", ".csv")
 _LINE = re.compile(r"(\d+) (.*)", re.DOTALL)
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
@@ -120,7 +118,7 @@ def _rows(file: sources.File, split: str, word_class: str) -> Iterator[Item | Da
     """Yield the questions of a table, as the Hugging Face hub keeps them."""
     frame, problems, _ = read_frame(file.data, file.path, words=[*COLUMNS, "options"], limit=MAX_COLUMNS)
     yield from problems
-    if not holds_questions(frame):
+    if not _holds_questions(frame):
         problem = (
             f"expected the columns sentences, question, answer and options, got {', '.join(map(str, frame))}"
         )
@@ -134,18 +132,18 @@ def _rows(file: sources.File, split: str, word_class: str) -> Iterator[Item | Da
     for index, row in enumerate(frame.rename(columns=str.lower).to_dict("records")):
         item_id = f"cbt/{split}/{word_class}/{index:06d}"
         try:
-            yield _item(item_id, question_of(row))
+            yield _item(item_id, _question_of(row))
         except DataError as error:
             remedy = 'correct the row, or leave it out with on_error="skip"'
             yield DataError(f"row {index}: {error.problem}", file=file.label, remedy=remedy)
 
 
-def holds_questions(frame: pd.DataFrame) -> bool:
+def _holds_questions(frame: pd.DataFrame) -> bool:
     """Return whether a table has the columns of questions: sentences, question, answer, options."""
     return {*COLUMNS, "options"} <= {str(name).lower() for name in frame}
 
 
-def question_of(row: Mapping[Any, Any]) -> Question:
+def _question_of(row: Mapping[Any, Any]) -> Question:
     """Return sentences, query with its blank, answer and candidates of a row of the table that the hub has.
 
     Raises
@@ -177,13 +175,13 @@ def question_of(row: Mapping[Any, Any]) -> Question:
     return sentences, query, answer, candidates
 
 
-def passage_of(row: Mapping[Any, Any]) -> tuple[str, str, list[str]]:
-    """Return a row's passage with its blank, answer and candidates; DataError as of `question_of`."""
-    sentences, query, answer, candidates = question_of(row)
+def _passage_of(row: Mapping[Any, Any]) -> tuple[str, str, list[str]]:
+    """Return a row's passage with its blank, answer and candidates; DataError as of `_question_of`."""
+    sentences, query, answer, candidates = _question_of(row)
     return "\n".join([*sentences, query]), answer, candidates
 
 
-def sentences_of(text: str) -> tuple[Span, ...]:
+def _sentences_of(text: str) -> tuple[Span, ...]:
     """Return the sentences of a passage."""
     return tuple(wt.joined_spans(text.split("\n")))
 
@@ -284,6 +282,14 @@ def _candidates(listed: str) -> list[str]:
             return reading
     return [field for field in fields if field]
 
+
+QUESTIONS = sources.QuestionTable(
+    holds=_holds_questions,
+    passage=_passage_of,
+    sentences=_sentences_of,
+    cells=frozenset({*COLUMNS, "options", "text"}),
+)
+"""How a table of the user holds these questions."""
 
 RELEASE = sources.Release(
     name="cbt",

@@ -32,8 +32,6 @@ SUFFIX = ".question"
 TABLES = (".parquet", ".jsonl", ".json", ".csv", ".tsv")
 _ARTICLES = ("article", "context", "passage", "document")
 _QUERIES = ("question", "query")
-CELLS = frozenset({*_ARTICLES, *_QUERIES, "answer", "entities", "text"})
-"""Columns of a table that make a passage."""
 
 _QUESTIONS = (
     'pass the questions, cnn.tgz or dailymail.tgz; wb.fetch("cnnqa", dry_run=True) says where they are'
@@ -242,7 +240,7 @@ def _rows(file: sources.File, split: str, variant: str) -> Iterator[Item | DataE
     frame, problems, _ = read_frame(file.data, file.path, words=words, limit=sources.MAX_COLUMNS)
     yield from problems
     check_no_summaries(frame, file.label)
-    if not holds_questions(frame):
+    if not _holds_questions(frame):
         problem = (
             f"expected columns article, question (with {BLANK}) and answer, got {', '.join(map(str, frame))}"
         )
@@ -250,7 +248,7 @@ def _rows(file: sources.File, split: str, variant: str) -> Iterator[Item | DataE
         raise DataError(problem, file=file.label, remedy=remedy)
     for number, row in enumerate(frame.rename(columns=lambda name: str(name).lower()).to_dict("records")):
         try:
-            article, query, answer, names = question_of(row)
+            article, query, answer, names = _question_of(row)
         except DataError as error:
             remedy = 'correct the row, or leave it out with on_error="skip"'
             yield DataError(f"row {number}: {error.problem}", file=file.label, remedy=remedy)
@@ -268,7 +266,7 @@ def _rows(file: sources.File, split: str, variant: str) -> Iterator[Item | DataE
         )
 
 
-def holds_questions(frame: pd.DataFrame) -> bool:
+def _holds_questions(frame: pd.DataFrame) -> bool:
     """Return whether a table has articles, questions with `BLANK`, and answers."""
     columns = {str(name).lower(): name for name in reversed(list(frame))}
     queries = [columns[name] for name in _QUERIES if name in columns]
@@ -287,7 +285,7 @@ def check_no_summaries(frame: pd.DataFrame, label: str | Path) -> None:
         raise DataError(problem, file=label, remedy=_QUESTIONS)
 
 
-def question_of(row: Mapping[Any, Any]) -> tuple[str, str, str, dict[str, str]]:
+def _question_of(row: Mapping[Any, Any]) -> tuple[str, str, str, dict[str, str]]:
     """Return article, query with its blank, answer, and the name of each entity, of a row of a table.
 
     Without a column `entities` (``@entity7:name``), the entities are those that the texts hold, unnamed.
@@ -302,21 +300,21 @@ def question_of(row: Mapping[Any, Any]) -> tuple[str, str, str, dict[str, str]]:
     listed = row.get("entities")
     listed = listed.split("\n") if isinstance(listed, str) else listed if listed is not None else []
     names = {match[1]: match[3] for cell in listed if (match := _ENTITY.fullmatch(str(cell)))}
-    found = re.findall(r"@entity[0-9]{1,9}", f"{article} {query} {answer}")
+    entities = re.findall(r"@entity[0-9]{1,9}", f"{article} {query} {answer}")
     if not names:
-        names = dict.fromkeys(found, "")
+        names = dict.fromkeys(entities, "")
     if answer not in names:
         raise DataError(f"the answer {answer[:40]!r} is not among the {len(names)} entities")
     return article, query, answer, {name: names[name] for name in sorted(names, key=lambda n: int(n[7:]))}
 
 
-def passage_of(row: Mapping[Any, Any]) -> tuple[str, str, list[str]]:
-    """Return a row's passage with its blank, answer and candidates; DataError as of `question_of`."""
-    article, query, answer, names = question_of(row)
+def _passage_of(row: Mapping[Any, Any]) -> tuple[str, str, list[str]]:
+    """Return a row's passage with its blank, answer and candidates; DataError as of `_question_of`."""
+    article, query, answer, names = _question_of(row)
     return f"{article}\n\n{query}", answer, list(names)
 
 
-def sentences_of(text: str) -> tuple[Span, ...]:
+def _sentences_of(text: str) -> tuple[Span, ...]:
     """Return the sentences of a passage; the query is the last one."""
     article = text.rpartition("\n\n")[0]
     return (*wt.sentences(article), (len(article) + 2, len(text)))
@@ -350,3 +348,12 @@ def made_item(
         book_id=book_id,
         meta={"url": url, "entities": names},
     )
+
+
+QUESTIONS = sources.QuestionTable(
+    holds=_holds_questions,
+    passage=_passage_of,
+    sentences=_sentences_of,
+    cells=frozenset({*_ARTICLES, *_QUERIES, "answer", "entities", "text"}),
+)
+"""How a table of the user holds these questions."""

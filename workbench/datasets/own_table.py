@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pandas as pd
 
 from workbench.datasets import childrens_book, cnn_qa
-from workbench.datasets.sources import MAX_COLUMNS, books_remedy, is_books
+from workbench.datasets.sources import MAX_COLUMNS, QuestionTable, books_remedy, is_books
 from workbench.items.items import COLUMNS, Items, index_as_columns, items_from_frame
 from workbench.items.schema import objects
 from workbench.storage.errors import DataError
@@ -71,7 +70,7 @@ def read_table(path: Path | str, *, on_error: str = "raise", **options: Any) -> 
         raise DataError(error.problem, file=path, remedy=error.remedy) from None
     if reader is not None:
         rows = items.frame
-        spans = [reader.sentences_of(text) for text in rows["text"]]
+        spans = [reader.sentences(text) for text in rows["text"]]
         items = Items(rows.assign(sentences=objects(spans)), problems=items.problems)
     items.attrs |= {"source": path.name} | ({"note": "; ".join(notes)} if notes else {})
     located = [DataError(each.problem, file=path, remedy=each.remedy) for each in items.problems]
@@ -79,15 +78,15 @@ def read_table(path: Path | str, *, on_error: str = "raise", **options: Any) -> 
     return items
 
 
-def _reader(frame: pd.DataFrame, options: Mapping[str, Any]) -> ModuleType | None:
+def _reader(frame: pd.DataFrame, options: Mapping[str, Any]) -> QuestionTable | None:
     """Return the data set whose questions a table holds, in columns that no option names."""
     if {"text", "answer", "candidates"} & {*options} or not frame.columns.is_unique:
         return None
-    return next((each for each in (childrens_book, cnn_qa) if each.holds_questions(frame)), None)
+    return next((each for each in (childrens_book.QUESTIONS, cnn_qa.QUESTIONS) if each.holds(frame)), None)
 
 
 def _questions(
-    frame: pd.DataFrame, reader: ModuleType, path: Path, on_error: str
+    frame: pd.DataFrame, reader: QuestionTable, path: Path, on_error: str
 ) -> tuple[pd.DataFrame, list[DataError]]:
     """Return questions that a data set's reader knows as passages, and the rows that are none.
 
@@ -97,20 +96,18 @@ def _questions(
     names = {column: str(column).lower() for column in frame}
     for number, row in enumerate(frame.to_dict("records")):
         try:
-            text, answer, candidates = reader.passage_of(
-                {names[column]: cell for column, cell in row.items()}
-            )
+            text, answer, candidates = reader.passage({names[column]: cell for column, cell in row.items()})
         except DataError as error:
             remedy = 'correct the row, or leave it out with on_error="skip"'
             problems.append(DataError(f"row {number}: {error.problem}", file=path, remedy=remedy))
             if on_error == "raise":
                 raise problems[0] from None
             continue
-        further = {column: cell for column, cell in row.items() if names[column] not in reader.CELLS}
+        further = {column: cell for column, cell in row.items() if names[column] not in reader.cells}
         rows.append(further | {"text": text, "answer": answer, "candidates": candidates})
     table = pd.DataFrame(rows, columns=None if rows else ["text", "answer", "candidates"])
     word_class = childrens_book.class_in_name("/".join(path.absolute().parts[-2:]))
-    if reader is childrens_book and "word_class" not in names.values() and word_class:
+    if reader is childrens_book.QUESTIONS and "word_class" not in names.values() and word_class:
         table["word_class"] = word_class
     return table, problems
 

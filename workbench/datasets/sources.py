@@ -20,7 +20,7 @@ from functools import cached_property, lru_cache
 from importlib.metadata import EntryPoint
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -451,6 +451,19 @@ def table_of(dataset: str) -> Mapping[str, Any]:
         return dict(table)
     entry = readers().get(dataset)
     return getattr(load_extension(entry), "terms", {}) if entry else {}
+
+
+class QuestionTable(NamedTuple):
+    """How a data set's questions stand in a table: whether a frame holds them, and what a row says.
+
+    `passage` returns a row's text with its blank, answer and candidates, `sentences` the spans of a text, and
+    `cells` names the columns, in lower case, that make the passage.
+    """
+
+    holds: Callable[[pd.DataFrame], bool]
+    passage: Callable[[Mapping[Any, Any]], tuple[str, str, list[str]]]
+    sentences: Callable[[str], tuple[tuple[int, int], ...]]
+    cells: Collection[str]
 
 
 @dataclass(frozen=True)
