@@ -98,6 +98,7 @@ def test_a_decimal_comma(cells, separator, numbers):
     ("content", "problem", "line"),
     [
         (b"", "is empty", None),
+        (b'""\n', "this table has no row", None),
         (b"a,b,a\n1,2,3", "the column 'a' occurs twice -- rename one of them", 1),
         (b"\n\na;b;a\n1;2;3", "the column 'a' occurs twice", 3),
         ("é,b\n1,2\n".encode() + b"\xff,2", "the byte 0xff is none of a text in UTF-8", 3),

@@ -287,8 +287,8 @@ def _separator(text: str, path: Path) -> tuple[str, int, str]:
     def fit(separator: str) -> tuple[bool, float, int]:
         rows = list(islice(_cells(text, separator, csv.QUOTE_MINIMAL), _SAMPLE + 1))
         lengths = [0 if isinstance(row[1], str) else len(row[1]) for row in rows]
-        alike = sum(length == lengths[0] for length in lengths) / len(lengths)
-        return lengths[0] > 1, alike, lengths[0]
+        alike = sum(length == lengths[0] for length in lengths) / len(lengths) if lengths else 0
+        return lengths[:1] > [1], alike, (lengths or [0])[0]
 
     order = _SEPARATORS[::-1] if path.suffix.lower() in {".tsv", ".tab"} else _SEPARATORS
     return max(order, key=fit), 1, text
