@@ -5,6 +5,8 @@ import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from importlib.util import find_spec
+from itertools import product
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
@@ -23,8 +25,11 @@ from damage import damage
 from made_predictions import items_of, made
 from pumped import ENDS, PIECES, Pumped
 from small_lstm import fit as fit_lstm
+from test_childrens_book import hub_rows
+from test_cnn_qa import hub_row
 from test_grooming import questions
 from test_lm_eval import NAME, RESULTS, log, results
+from workbooks import write_workbook
 
 import workbench as wb
 from workbench import construction
@@ -190,18 +195,29 @@ for name, content in BOOK_FILES.items():
 
 def write_table(folder, name, frame):
     path = folder / name
-    if path.suffix in {".csv", ".tsv"}:
-        frame.to_csv(path, index=False, sep="\t" if path.suffix == ".tsv" else ",")
+    if path.suffix in {".csv", ".tsv", ".tab"}:
+        frame.to_csv(path, index=False, sep="," if path.suffix == ".csv" else "\t")
     elif path.suffix == ".parquet":
         frame.to_parquet(path)
+    elif path.suffix == ".xlsx":
+        write_workbook(path, [list(frame), *frame.astype("str").to_numpy().tolist()])
     else:
-        frame.to_json(path, orient="records", lines=path.suffix == ".jsonl")
+        frame.to_json(path, orient="records", lines=path.suffix != ".json")
 
 
-for ending in own_table._READERS:
+NOT_READ = {".xls", ".ods", ".arrow", ".feather"} | (set() if find_spec("openpyxl") else {".xlsx"})
+for ending in sorted({*own_table.ENDINGS} - NOT_READ):
     name = f"own{ending}"
     ARTEFACTS[f"own table, {ending}"] = Artefact(
         partial(write_table, name=name, frame=OWN), lambda folder, n=name: wb.load(folder / n), valid_items
+    )
+HUB = {"cbt": pd.DataFrame(hub_rows(b.cbt())), "cnnqa": pd.DataFrame([hub_row(b.cnn())])}
+for dataset, ending in product(HUB, (".jsonl", ".parquet")):
+    name = f"{dataset}_ne{ending}"
+    ARTEFACTS[f"{dataset} of the hub, {ending}"] = Artefact(
+        partial(write_table, name=name, frame=HUB[dataset]),
+        lambda folder, d=dataset, n=name: wb.load(d, path=folder / n, on_error="skip"),
+        valid_items,
     )
 ARTEFACTS |= {
     "items, parquet": Artefact(

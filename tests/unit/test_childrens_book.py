@@ -1,7 +1,10 @@
+import json
+
 import builders as b
+import pandas as pd
 import pytest
 
-from workbench.datasets import load
+from workbench.datasets import books, load
 from workbench.storage.errors import DataError
 
 NAME = "cbtest_NE_valid_2000ex.txt"
@@ -112,3 +115,98 @@ def test_real_questions():
     assert len(items) == 2000
     assert items.attrs["sha256"] == "6ac395170a959ceb50cc3b37d57fc985164ba233054327e475533b61237ef9c1"
     assert all(len(item.sentences) == 21 and len(item.candidates) == 10 for item in items)
+
+
+def hub_rows(text):
+    """Return the questions of the release as rows of the hub's set."""
+    rows = []
+    for block in text.strip().split("\n\n"):
+        *sentences, last = [line.partition(" ")[2] for line in block.split("\n")]
+        query, answer, *_, options = last.split("\t")
+        rows.append(
+            {"sentences": sentences, "question": query, "answer": answer, "options": options.split("|")}
+        )
+    return rows
+
+
+@pytest.mark.parametrize("form", ["parquet", "jsonl", "json", "csv"])
+def test_the_hubs_library_writes_the_same_questions(tmp_path, form):
+    hub = pytest.importorskip("datasets")
+    release = (
+        b.cbt()
+        + "\n"
+        + b.cbt_block()
+        .replace("|".join(b.WORDS), "|".join(b.WORDS[:9]) + "||")
+        .replace("Sentence 3 ", "Sentence | ")
+    )
+    expected = read(tmp_path / "release", release)
+    assert expected[3].candidates[-1] == "|"
+    rows = hub_rows(release)
+    path = tmp_path / f"cbt_ne_valid.{form}"
+    if form == "csv":
+        pd.DataFrame([{k: json.dumps(v) if k == "sentences" else "|".join(v) if k == "options" else v
+                       for k, v in row.items()} for row in rows]).to_csv(path, index=False)  # fmt: skip
+    else:
+        table = hub.Dataset.from_list(rows)
+        table.to_parquet(path) if form == "parquet" else table.to_json(path)
+    same = load("cbt", "dev", path=path)
+    columns = [name for name in expected.frame if name != "meta"]
+    assert same.frame[columns].equals(expected.frame[columns])
+    assert load("cbt", "dev", variant="NE", path=tmp_path / path.name).frame.equals(same.frame)
+    own = load(path)
+    for name in ("text", "answer", "answer_span", "sentences", "candidates", "word_class", "tokenised"):
+        assert own.frame[name].tolist() == expected.frame[name].tolist(), name
+    assert len(own[0].sentences) == 21
+    (tmp_path / "hub").mkdir()
+    path.rename(tmp_path / "hub" / path.name)
+    assert load("cbt", "dev", path=tmp_path / "hub").frame["text"].tolist() == same.frame["text"].tolist()
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"options": b.WORDS[:9]}, "there are 9 options, expected 10"),
+        ({"options": [*b.WORDS[:9], ""]}, "an option is empty"),
+        ({"options": [*b.WORDS[:8], "", "", "x"]}, "an option is empty"),
+        ({"options": None}, "the options are 'None', expected a list"),
+        ({"answer": "elsewhere"}, "the answer 'elsewhere' is not among the options"),
+        ({"answer": None}, "the answer 'None' is not among the options"),
+        ({"question": "No blank ."}, "expected text that holds XXXXX once"),
+        ({"question": "XXXXX and XXXXX ."}, "expected text that holds XXXXX once"),
+        ({"sentences": ["One ."] * 19}, "there are 19 sentences, expected 20"),
+        ({"sentences": "One ."}, "the sentences are .* expected a list"),
+    ],
+)
+def test_a_row_that_is_no_question_is_left_out_alone(tmp_path, change, problem):
+    rows = hub_rows(b.cbt())
+    rows[1] |= change
+    path = tmp_path / "cbt_ne.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    for read_it in (lambda **o: load("cbt", path=path, **o), lambda **o: load(path, **o)):
+        with pytest.raises(DataError, match=rf"cbt_ne\.jsonl: row 1: .*{problem}.*on_error"):
+            read_it()
+        items = read_it(on_error="skip")
+        assert (len(items), len(items.problems)) == (2, 1)
+
+
+def test_books_in_place_of_questions_are_called_so(tmp_path):
+    hub = pytest.importorskip("datasets")
+    text = "It was a very long day . " * 2000
+    hub.Dataset.from_dict({"title": ["A"], "content": [text]}).to_parquet(tmp_path / "raw.parquet")
+    hub.Dataset.from_dict({"text": [text], "domain": ["x"]}).to_parquet(tmp_path / "train.parquet")
+    b.write(tmp_path, {"cbt_train.txt": f"_BOOK_TITLE_ : A.txt\n{text}\n"})
+    for path in (tmp_path / "raw.parquet", tmp_path / "train.parquet"):
+        for call in (lambda p: load("cbt", "train", variant="NE", path=p), load):
+            with pytest.raises(DataError, match=r"whole books, not .*wb\.books"):
+                call(path)
+    with pytest.raises(DataError, match=r'whole books, not questions -- read them with wb\.books\("'):
+        load("cbt", "train", variant="NE", path=tmp_path / "cbt_train.txt")
+    for name in ("train.parquet", "cbt_train.txt"):  # as the advice says
+        assert [len(book.text) > 40_000 for book in books(str(tmp_path / name))] == [True]
+
+
+def test_another_table_is_named_by_its_columns(tmp_path):
+    (tmp_path / "cbt_ne.jsonl").write_text('{"text": "The ___ ran .", "answer": "dog"}\n')
+    with pytest.raises(DataError, match=r"got text, answer -- read a table of your own with wb\.load"):
+        load("cbt", path=tmp_path / "cbt_ne.jsonl")
+    assert load(tmp_path / "cbt_ne.jsonl")[0].answer == "dog"

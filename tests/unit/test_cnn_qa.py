@@ -1,6 +1,10 @@
+import json
+
 import builders as b
+import pandas as pd
 import pytest
 
+import workbench as wb
 from workbench.datasets import available, load
 from workbench.storage.errors import DataError
 
@@ -109,3 +113,76 @@ def test_real_questions():
     assert all("@placeholder" not in item.text for item in items)
     with pytest.raises(DataError, match="leave the split out"):
         load("cnnqa", "train")
+
+
+def hub_row(question):
+    url, article, query, answer, entities = question.strip().split("\n\n")
+    return {
+        "id": "one", "url": url, "article": article, "question": query, "answer": answer,
+        "entities": entities.split("\n"),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("form", ["parquet", "jsonl", "csv"])
+@pytest.mark.parametrize(("article", "query"), [("article", "question"), ("context", "query")])
+def test_a_table_holds_the_same_questions(tmp_path, form, article, query):
+    hub = pytest.importorskip("datasets")
+    expected = read(tmp_path / "release", {"one.question": b.cnn()})
+    row = hub_row(b.cnn())
+    row[article], row[query] = row.pop("article"), row.pop("question")
+    path = tmp_path / f"cnn_test.{form}"
+    if form == "csv":
+        pd.DataFrame([row | {"entities": "\n".join(row["entities"])}]).to_csv(path, index=False)
+    else:
+        table = hub.Dataset.from_list([row])
+        table.to_parquet(path) if form == "parquet" else table.to_json(path)
+    same = load("cnnqa", "test", path=path)
+    assert same[0].item_id == "cnnqa/test/one"
+    own = load(path)
+    for name in ("text", "answer", "answer_span", "sentences", "candidates", "tokenised"):
+        assert same.frame[name].tolist() == expected.frame[name].tolist(), name
+        assert own.frame[name].tolist() == expected.frame[name].tolist(), name
+    assert same[0].meta == expected[0].meta
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"answer": "@entity99"}, "the answer '@entity99' is not among the 3 entities"),
+        ({"question": "@placeholder and @placeholder"}, "holds @placeholder 2 times"),
+        ({"article": None}, "the article is 'None', expected text"),
+    ],
+)
+def test_a_bad_row_of_a_table_stands_alone(tmp_path, change, problem):
+    path = tmp_path / "cnn.jsonl"
+    path.write_text("\n".join(json.dumps(hub_row(b.cnn()) | each) for each in ({}, change)))
+    for read_it in (lambda **o: load("cnnqa", path=path, **o), lambda **o: load(path, **o)):
+        with pytest.raises(DataError, match=f"row 1: .*{problem}"):
+            read_it()
+        items = read_it(on_error="skip")
+        assert (len(items), len(items.problems)) == (1, 1)
+
+
+def test_articles_with_highlights_are_called_so(tmp_path):
+    story = "The ferry is back .\n\nIt sails on Friday .\n\n@highlight\n\nFerry sails\n"
+    folder = b.write(tmp_path / "stories", {"a.story": story})
+    table = pytest.importorskip("datasets").Dataset.from_dict(
+        {"article": [story], "highlights": ["Ferry sails"], "id": ["a"]}
+    )
+    table.to_parquet(tmp_path / "a.parquet")
+    for call in (
+        lambda: load("cnnqa", path=folder),
+        lambda: load("cnnqa", path=folder / "a.story"),
+        lambda: load("cnnqa", path=tmp_path / "a.parquet"),
+        lambda: load(tmp_path / "a.parquet"),
+    ):
+        with pytest.raises(DataError, match=r"highlights, of which no questions were made -- .*wb\.fetch"):
+            call()
+    wb.fetch("cnnqa", dry_run=True)  # as the advice says
+
+
+def test_another_table_is_named_by_its_columns(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"text": "The ___ ran .", "answer": "dog"}\n')
+    with pytest.raises(DataError, match=r"got text, answer -- read a table of your own with wb\.load"):
+        load("cnnqa", path=tmp_path / "a.jsonl")
+    assert load(tmp_path / "a.jsonl")[0].answer == "dog"

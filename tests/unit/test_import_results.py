@@ -34,7 +34,14 @@ def table(ids, words, head="item_id,prediction", end="\n"):
 
 @pytest.mark.parametrize(
     ("end", "encoding", "separator"),
-    [("\n", "utf-8", ","), ("\r\n", "utf-8-sig", ";"), ("\n", "utf-16", "\t"), ("\r\n", "utf-16", ",")],
+    [
+        ("\n", "utf-8", ","),
+        ("\r\n", "utf-8-sig", ";"),
+        ("\n", "utf-16", "\t"),
+        ("\r\n", "utf-16", ","),
+        ("\r\n", "cp1252", ";"),
+        ("\n", "utf-16-le", "\t"),
+    ],
 )
 def test_a_table_of_answers(file, end, encoding, separator):
     words = [ANSWERS[0].upper(), f" {ANSWERS[1]} ", "Käse", "", *ANSWERS[4:]]
@@ -202,7 +209,7 @@ def test_errors_name_file_line_and_remedy(file, text, line, problem):
         (None, "No such file"),
         (b" \n", "the file is empty"),
         (b"item_id,prediction\n", "no record that can be read"),
-        ("item_id,prediction\na,Käse".encode("latin-1"), "line 2: the byte 0xe4 .* UTF-8"),
+        (b"item_id,prediction\na,K\x81se", "line 2: the byte 0x81 .* UTF-8"),
         (b"\xff\xfea", "no UTF-16"),
         (b"PAR1 and then", "cannot be read"),
         (b'[{"item_id": "a",\n "prediction": ', "not a JSON list .*line 2"),

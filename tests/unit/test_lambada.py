@@ -1,9 +1,13 @@
+import json
+
 import builders as b
 import pandas as pd
 import pytest
 
 import workbench as wb
-from workbench.datasets import lambada, load
+from workbench.analysis.annotations import annotate
+from workbench.analysis.mentions import mentions
+from workbench.datasets import books, lambada, load
 from workbench.storage.errors import DataError
 
 DEV = "lambada_development_plain_text.txt"
@@ -192,3 +196,104 @@ def test_the_vocabulary_of_the_release(real_data):
     common = dict(sorted(words.items(), key=lambda pair: -pair[1])[:60_000])
     answers = [item.answer for item in wb.load("lambada", "dev")]
     assert sum(answer in common for answer in answers) / len(answers) == pytest.approx(0.939, abs=0.0005)
+
+
+TRANSLATED = [
+    "Der Reiher stand im Schilf. »Er wartet auf die Aale«, sagte Ada. Nur die Aale sahen den Reiher",
+    "Sie hatte es getan, und ich rief ihren Namen. »Ada",
+    "Sie hatte es getan, und ich rief ihren Namen: „Ada“",
+]
+
+
+def jsonl(texts):
+    return b.text(json.dumps({"text": text}) for text in texts)
+
+
+@pytest.mark.parametrize("language", ["de", "es", "fr", "it"])
+def test_a_translation_is_not_the_english_text(tmp_path, language):
+    folder = b.write(tmp_path / "data", {f"lambada_test_{language}.jsonl": jsonl(TRANSLATED)})
+    with pytest.raises(DataError, match=rf'found no lambada_test\.jsonl.*pass variant="openai-{language}"'):
+        read(folder, "test", variant="openai")
+    for items in (
+        read(folder, "test", variant=f"openai-{language}"),  # as the advice says
+        read(folder / f"lambada_test_{language}.jsonl"),
+    ):
+        assert [item.item_id for item in items] == [
+            f"lambada/test/openai-{language}/00000{i}" for i in range(3)
+        ]
+        assert set(items.frame["variant"]) == {f"openai-{language}"}
+        assert [item.answer for item in items] == ["Reiher", "Ada", "Ada"]
+        assert [items[0].text[slice(*span)] for span in mentions(items[0])] == ["Reiher"]
+    with pytest.raises(
+        DataError, match=rf"the variant .openai-{language}., expected openai -- pass variant="
+    ):
+        read(folder / f"lambada_test_{language}.jsonl", variant="openai")
+    with pytest.raises(DataError, match="in another language than English"):
+        annotate(items, progress=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "variant"),
+    [
+        ("lambada_multilingual_stablelm/data/lambada_test_de.jsonl", "openai-mt-de"),
+        ("lambada_multilingual_stablelm/nl/test-00000-of-00001.parquet", "openai-mt-nl"),
+        ("lambada_openai_mt_fr.jsonl", "openai-mt-fr"),
+        ("lambada_test_pt.jsonl", "openai-mt-pt"),
+        ("lambada_openai/de/test-00000-of-00001.parquet", "openai-de"),
+        ("lambada_openai/it/lambada_openai-test.parquet", "openai-it"),
+        ("lambada_openai/en/test-00000-of-00001.parquet", "openai"),
+        ("lambada_openai/default/test-00000-of-00001.parquet", "openai"),
+        ("lambada_openai/data/lambada_test_en.jsonl", "openai"),
+        ("lambada_test_english.jsonl", "openai"),
+    ],
+)
+def test_the_files_of_the_hub_tell_their_language(tmp_path, name, variant):
+    path = tmp_path / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    table = pytest.importorskip("datasets").Dataset.from_dict({"text": TRANSLATED})
+    table.to_parquet(path) if path.suffix == ".parquet" else table.to_json(path)
+    for items in (read(tmp_path, "test", variant=variant), read(path)):
+        assert set(items.frame["variant"]) == {variant}
+        assert items.frame["text"].tolist() == TRANSLATED
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "a.jsonl", "a.json", "a.csv", "a.txt"])
+@pytest.mark.parametrize("form", ["openai", "plain", "capitalised"])
+def test_a_form_is_recognised_in_any_file_and_the_advice_works(tmp_path, name, form):
+    texts = {"openai": [" ".join(t.split()) for t in b.RUNNING], "plain": b.PLAIN, "capitalised": b.CASED}[
+        form
+    ]
+    frame, path = pd.DataFrame({"text": texts}), tmp_path / name
+    match path.suffix:
+        case ".parquet":
+            frame.to_parquet(path)
+        case ".csv":
+            frame.to_csv(path, index=False)
+        case ".txt":
+            path.write_text("\n".join(texts) + "\n")
+        case ending:
+            frame.to_json(path, orient="records", lines=ending == ".jsonl")
+    if form == "openai":
+        assert set(read(path).frame["variant"]) == {"openai"}
+    for variant in {"openai", "plain", "capitalised"} - {form}:
+        with pytest.raises(DataError, match=f'pass variant="{form}"'):
+            read(path, variant=variant)
+    items = read(path, variant=form)
+    assert items.frame["text"].tolist() == texts
+    assert all(item.context for item in items)
+
+
+def test_running_text_of_the_hub_in_a_folder(tmp_path):
+    (tmp_path / "lambada").mkdir()
+    pd.DataFrame({"text": b.RUNNING}).to_parquet(tmp_path / "lambada" / "test-00000-of-00001.parquet")
+    with pytest.raises(DataError, match=r'this is running text.*pass variant="openai"'):
+        read(tmp_path, "test")
+    assert len(read(tmp_path, "test", variant="openai")) == 3
+
+
+def test_novels_in_place_of_passages_name_the_reader_of_books(tmp_path):
+    text = "it was a very long day . " * 2000
+    pd.DataFrame({"text": [text], "domain": ["Fantasy"]}).to_parquet(tmp_path / "train-00000.parquet")
+    with pytest.raises(DataError, match=r'whole novels, not passages -- read them with wb\.books\("'):
+        read(tmp_path / "train-00000.parquet")
+    assert len(list(books(str(tmp_path / "train-00000.parquet")))) == 1

@@ -1,4 +1,8 @@
+import csv
+import io
+
 import builders as b
+import pandas as pd
 import pytest
 
 from workbench.datasets import load
@@ -81,6 +85,34 @@ def test_bad_files(tmp_path, form, name, change, message):
     assert raised.value.file
     items = read(tmp_path, files, on_error="skip")
     assert items.problems
+
+
+@pytest.mark.parametrize(
+    ("separator", "encoding"), [(";", "utf-8-sig"), ("\t", "utf-16"), (";", "cp1252"), (",", "utf-8")]
+)
+def test_tables_that_a_spreadsheet_saved(tmp_path, separator, encoding):
+    expected = read(tmp_path / "release", b.CSV)
+    (folder := tmp_path / "saved").mkdir()
+    for name, content in b.CSV.items():
+        frame = pd.read_csv(io.StringIO(content), dtype=str, keep_default_na=False)
+        frame.to_csv(folder / name, sep=separator, encoding=encoding, index=False, lineterminator="\r\n")
+    assert read(folder, {}).frame.equals(expected.frame)
+
+
+def test_a_quoted_line_end_and_two_blanks(tmp_path):
+    files = dict(b.CSV)
+    question = next(csv.DictReader(io.StringIO(files[b.TABLE])))["question"]
+    header, first, *others = csv.reader(io.StringIO(files[b.TABLE]))
+    first[1] = question.replace("_____", "\n_____")
+    others[0][1] = "He _____ and _____ ."
+    buffer = io.StringIO()
+    csv.writer(buffer, delimiter=";").writerows([header, first, *others])
+    files[b.TABLE] = buffer.getvalue()
+    with pytest.raises(DataError, match=r"line 4: .* has 2 blanks, expected one -- .*skip"):
+        read(tmp_path, files)
+    items = read(tmp_path, files, on_error="skip")
+    assert "\n" in items[0].left
+    assert len(items) == len(others)
 
 
 @pytest.mark.data

@@ -106,7 +106,8 @@ def annotate(
     Raises
     ------
     DataError
-        If the pipeline is not installed, or an item cannot be annotated (says which).
+        If the pipeline is not installed, an item cannot be annotated (says which), or items are translations
+        of LAMBADA into another language than English.
     WorkerError
         If worker processes, or those of the cluster, die repeatedly.
 
@@ -116,6 +117,7 @@ def annotate(
     >>> annotations[["target_class", "in_context", "n_mentions"]].head(2).values.tolist()
     [['PN', False, 0], ['CN', False, 0]]
     """
+    _check_language(items)
     name, label, identity, nlp = _pipeline(pipeline, client, workers)
     store = _Store(cache=cache and identity is not None)
     digests = _digests(items)
@@ -139,6 +141,19 @@ def annotate(
         store.put(table_key, table)
         store.trim()
     return _frame(table, items, _counts(items, vocabulary), label)
+
+
+def _check_language(items: Items) -> None:
+    """Raise DataError for LAMBADA's translations: classes, lemmas, names and speech are those of English."""
+    frame = items.frame[["dataset", "variant"]]
+    foreign = frame["variant"].str.startswith("openai-") & (frame["dataset"] == "lambada")
+    if foreign.any():
+        raise DataError(
+            f"{foreign.sum():,} items are in another language than English"
+            f" ({frame['variant'][foreign].iloc[0]}):"
+            " the tagger, the lemmas and the rules for quoted speech are of English only",
+            remedy="annotate the English items; workbench.analysis.mentions finds mentions by form in all",
+        )
 
 
 def cached_annotations(

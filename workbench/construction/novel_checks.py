@@ -22,6 +22,7 @@ from workbench.storage import cache, files
 from workbench.storage.errors import DataError
 from workbench.storage.parallel import run_chunks
 from workbench.storage.provenance import library_versions
+from workbench.storage.spreadsheet import decoded_text
 from workbench.texts.ngram_hash import Hashes, normalise
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ def offensive_words(path: Path | str) -> list[tuple[str, ...]]:
     DataError
         If a line has no letter or digit, or there is no line.
     """
-    content = sources.decode(files.read_bytes(path, "this list of words"), path)
+    content = decoded_text(files.read_bytes(path, "this list of words"), Path(path))
     phrases: dict[tuple[str, ...], None] = {}
     for number, line in enumerate(sources.lines(content), start=1):
         words = tuple(word for token in line.split() for word in normalise(token))

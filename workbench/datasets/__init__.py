@@ -46,8 +46,8 @@ def load(
     dataset : str
         "lambada", "cbt", "msrcc", "cnnqa", "sample", or a name that another package gives in
         the entry point group ``workbench.datasets``. Or the path of a table, one row a passage, in a file
-        that ends in .csv, .tsv, .json, .jsonl or .parquet: texts, answers and candidates are found by the
-        names of their columns, and all others are kept (see :func:`workbench.items_from_frame`).
+        that ends in .csv, .tsv, .xlsx, .json, .jsonl or .parquet: texts, answers and candidates are found by
+        the names of their columns, and all others are kept (see :func:`workbench.items_from_frame`).
     split : str, optional
         "train", "dev", "test", "control" or "rejected"; null gives the data set's usual one:
         "test" for msrcc, else "dev".
@@ -80,10 +80,11 @@ def load(
     (222, 'Colonel')
     """
     if is_table(dataset):
-        if path is not None or on_error != "raise":
-            raise DataError("a table of your own is read whole", remedy="leave out path= and on_error=")
+        if path is not None:
+            raise DataError("the path of a table of your own comes first", remedy="leave out path=")
+        sources.choose("mode", on_error, sources.ON_ERROR, "on_error")
         names = {name: value for name, value in (("split", split), ("variant", variant)) if value is not None}
-        return read_table(dataset, **names, **options)
+        return read_table(dataset, on_error=on_error, **names, **options)
     if options:
         raise TypeError(f"load() got {', '.join(options)}: only a table of your own takes further options")
     readers = sources.readers()

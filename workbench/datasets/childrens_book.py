@@ -6,15 +6,22 @@ Representations", ICLR. One file for each class of the missing word and each spl
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import chain, groupby
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
 
 from workbench.datasets import sources
+from workbench.datasets.sources import MAX_COLUMNS, is_books
 from workbench.items import text as wt
-from workbench.items.schema import WORD_CLASSES, Item
+from workbench.items.schema import WORD_CLASSES, Item, Span
 from workbench.storage.errors import DataError
+from workbench.storage.spreadsheet import read_frame
 
 BLANK = "XXXXX"
 N_CONTEXT = 20
@@ -23,6 +30,10 @@ N_CANDIDATES = 10
 _ARCHIVES = ("CBTest.tgz", "CBTest*")
 _NAMES = {"train": ("train", "train"), "dev": ("valid_2000ex", "valid"), "test": ("test_2500ex", "test")}
 SPLITS = tuple(_NAMES)
+Question = tuple[list[str], str, str, list[str]]
+"""Twenty sentences, query with its blank, answer, candidates."""
+COLUMNS = ("sentences", "question", "answer")
+TABLES = (".parquet", ".jsonl", ".json", ".csv")
 _LINE = re.compile(r"(\d+) (.*)", re.DOTALL)
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
@@ -82,17 +93,110 @@ def _statistics(file: sources.File) -> Iterator[tuple[tuple[str, str], float]]:
             yield (split, name), float(value)
 
 
-def _class_in_name(name: str) -> str | None:
-    match = re.search(r"_(NE|CN|V|P)_", name, re.IGNORECASE)
+def class_in_name(name: str) -> str | None:
+    """Return the word class that the name of a file or folder tells, if it does."""
+    match = re.search(r"(?:^|[_/-])(NE|CN|V|P)(?=[_./-])", name, re.IGNORECASE)
     return match and match[1].upper()
 
 
 def _parse(file: sources.File, split: str, word_class: str) -> Iterator[Item | DataError]:
-    for index, block in enumerate(_blocks(file.lines())):
+    if file.path.suffix.lower() in TABLES and file.member is None:
+        yield from _rows(file, split, word_class)
+        return
+    lines = file.lines()
+    if any(line.startswith("_BOOK_TITLE_ : ") for line in lines[:20]):
+        problem = "these are whole books, not questions"
+        raise DataError(problem, file=file.label, remedy=f'read them with wb.books("{file.label}")')
+    for index, block in enumerate(_blocks(lines)):
         try:
-            yield _question(block, file, f"cbt/{split}/{word_class}/{index:06d}", split, word_class)
+            yield _question(block, file, f"cbt/{split}/{word_class}/{index:06d}")
         except DataError as error:
             yield error
+
+
+def _rows(file: sources.File, split: str, word_class: str) -> Iterator[Item | DataError]:
+    """Yield the questions of a table, as the Hugging Face hub keeps them."""
+    frame, problems, _ = read_frame(file.data, file.path, words=[*COLUMNS, "options"], limit=MAX_COLUMNS)
+    yield from problems
+    if not _holds_questions(frame):
+        problem = (
+            f"expected the columns sentences, question, answer and options, got {', '.join(map(str, frame))}"
+        )
+        remedy = f'read a table of your own with wb.load("{file.label}")'
+        if is_books(frame):
+            problem, remedy = (
+                "its rows are whole books, not questions",
+                sources.books_remedy(file.path, frame),
+            )
+        raise DataError(problem, file=file.label, remedy=remedy)
+    for index, row in enumerate(frame.rename(columns=str.lower).to_dict("records")):
+        item_id = f"cbt/{split}/{word_class}/{index:06d}"
+        try:
+            yield _item(item_id, _question_of(row))
+        except DataError as error:
+            remedy = 'correct the row, or leave it out with on_error="skip"'
+            yield DataError(f"row {index}: {error.problem}", file=file.label, remedy=remedy)
+
+
+def _holds_questions(frame: pd.DataFrame) -> bool:
+    """Return whether a table has the columns of questions: sentences, question, answer, options."""
+    return {*COLUMNS, "options"} <= {str(name).lower() for name in frame}
+
+
+def _question_of(row: Mapping[Any, Any]) -> Question:
+    """Return sentences, query with its blank, answer and candidates of a row of the table that the hub has.
+
+    Raises
+    ------
+    DataError
+        If the row is no question. Empty options are the candidate ``|``, at which the list was split, where
+        the text holds that word and there are ten candidates with it.
+    """
+    sentences, options = (_listed(row[name], name) for name in ("sentences", "options"))
+    query, answer = row["question"], row["answer"]
+    if not isinstance(query, str) or query.count(BLANK) != 1:
+        raise DataError(f"the question is {str(query)[:60]!r}, expected text that holds {BLANK} once")
+    sentences, query = [sentence.rstrip("\r\n") for sentence in sentences], query.rstrip("\r\n")
+    if len(sentences) != N_CONTEXT:
+        raise DataError(f"there are {len(sentences)} sentences, expected {N_CONTEXT}")
+    if all(sentence.startswith(f"{number} ") for number, sentence in enumerate(sentences, 1)):
+        sentences = [sentence.partition(" ")[2] for sentence in sentences]
+        query = query.removeprefix(f"{N_CONTEXT + 1} ")
+    candidates = options
+    if "" in options:
+        candidates = _candidates("|".join(options)) if "|" not in options else []
+        if not any("|" in text.split() for text in (*sentences, query)) and answer:
+            raise DataError(f"an option is empty: {options}, expected {N_CANDIDATES} words")
+        answer = answer or "|"
+    if len(candidates) != N_CANDIDATES:
+        raise DataError(f"there are {len(options)} options, expected {N_CANDIDATES}: {options}")
+    if answer not in candidates:
+        raise DataError(f"the answer {str(answer)[:40]!r} is not among the options {candidates}")
+    return sentences, query, answer, candidates
+
+
+def _passage_of(row: Mapping[Any, Any]) -> tuple[str, str, list[str]]:
+    """Return a row's passage with its blank, answer and candidates; DataError as of `_question_of`."""
+    sentences, query, answer, candidates = _question_of(row)
+    return "\n".join([*sentences, query]), answer, candidates
+
+
+def _sentences_of(text: str) -> tuple[Span, ...]:
+    """Return the sentences of a passage."""
+    return tuple(wt.joined_spans(text.split("\n")))
+
+
+def _listed(cell: Any, name: str) -> list[str]:
+    """Return a list of texts, or what JSON or Python wrote of it in a table of text."""
+    if isinstance(cell, str):
+        try:
+            cell = json.loads(cell) if name == "sentences" or cell.startswith("[") else cell.split("|")
+        except (ValueError, RecursionError):
+            cell = None
+    values = cell.tolist() if isinstance(cell, np.ndarray) else cell
+    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+        raise DataError(f"the {name} are {str(cell)[:60]!r}, expected a list of texts")
+    return values
 
 
 def _blocks(lines: list[str]) -> Iterator[list[tuple[int, str]]]:
@@ -109,9 +213,7 @@ def _blocks(lines: list[str]) -> Iterator[list[tuple[int, str]]]:
             yield block
 
 
-def _question(
-    block: list[tuple[int, str]], file: sources.File, item_id: str, split: str, word_class: str
-) -> Item:
+def _question(block: list[tuple[int, str]], file: sources.File, item_id: str) -> Item:
     def wrong(problem: str, line: int) -> DataError:
         remedy = 'correct the question, or leave it out with on_error="skip"'
         return DataError(problem, file=file.label, line=line, remedy=remedy)
@@ -140,7 +242,13 @@ def _question(
         raise wrong(f"there are {len(candidates)} candidates, expected {N_CANDIDATES}", last)
     if not answer or answer not in candidates:
         raise wrong(f"the answer {answer[:40]!r} is not among the candidates {listed[:200]!r}", last)
-    sentences.append(query.replace(BLANK, answer))
+    return _item(item_id, (sentences, query, answer, candidates))
+
+
+def _item(item_id: str, question: Question) -> Item:
+    context, query, answer, candidates = question
+    _, split, word_class, _ = item_id.split("/")
+    sentences = [*context, query.replace(BLANK, answer)]
     spans = tuple(wt.joined_spans(sentences))
     start = spans[-1][0] + query.index(BLANK)
     return Item(
@@ -175,17 +283,30 @@ def _candidates(listed: str) -> list[str]:
     return [field for field in fields if field]
 
 
+QUESTIONS = sources.QuestionTable(
+    holds=_holds_questions,
+    passage=_passage_of,
+    sentences=_sentences_of,
+    cells=frozenset({*COLUMNS, "options", "text"}),
+)
+"""How a table of the user holds these questions."""
+
 RELEASE = sources.Release(
     name="cbt",
     files={
-        (split, word_class): (f"cbtest_{word_class}_{full}.txt", f"cbtest_{word_class}_{short}*.txt")
+        (split, word_class): (
+            f"cbtest_{word_class}_{full}.txt",
+            f"cbtest_{word_class}_{short}*.txt",
+            *(f"*/{word_class}/{short}*{ending}" for ending in TABLES),
+            *(f"cbt*_{word_class}_{short}*{ending}" for ending in TABLES),
+        )
         for split, (full, short) in _NAMES.items()
         for word_class in WORD_CLASSES
     },
     parse=_parse,
     archives=_ARCHIVES,
     variant=None,
-    variant_in_name=_class_in_name,
+    variant_in_name=class_in_name,
     books={
         split: sources.BookFiles((f"cbt_{name}.txt", "CBTest.tgz", "CBTest*.t*gz"), f"*cbt_{name}.txt")
         for split, (_, name) in _NAMES.items()

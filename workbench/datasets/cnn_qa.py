@@ -8,17 +8,20 @@ lines between.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from workbench.datasets import archives, sources
 from workbench.items import text as wt
 from workbench.items.items import Items
-from workbench.items.schema import Item
+from workbench.items.schema import Item, Span
 from workbench.storage.errors import DataError
 from workbench.storage.progress import progress_bar
+from workbench.storage.spreadsheet import read_frame
 
 SPLITS = ("train", "dev", "test")
 UNNAMED = "all"
@@ -26,7 +29,13 @@ UNNAMED = "all"
 VARIANTS = ("cnn", "dailymail")
 BLANK = "@placeholder"
 SUFFIX = ".question"
+TABLES = (".parquet", ".jsonl", ".json", ".csv", ".tsv")
+_ARTICLES = ("article", "context", "passage", "document")
+_QUERIES = ("question", "query")
 
+_QUESTIONS = (
+    'pass the questions, cnn.tgz or dailymail.tgz; wb.fetch("cnnqa", dry_run=True) says where they are'
+)
 _FOLDERS = {"train": "training", "dev": "validation", "test": "test"}
 _PARTS = ("address", "article", "question", "answer", "entities")
 _ENTITY = re.compile(r"(@entity([0-9]{1,9})):(.*)", re.DOTALL)
@@ -59,12 +68,17 @@ def load(
     total = None
     if path is not None and archives.is_archive(path) and sources.is_file(path):
         archive = Path(path)
-    elif file := sources.single(path):
+    elif (file := sources.single(path)) and file.path.suffix.lower() in TABLES:
+        return sources.gather("cnnqa", _rows(file, split, variant), on_error, files=[file])
+    elif file:
         place, names, source = file.path, [str(file.path)], file.source
         is_split = is_flat or split == _named_split(place.absolute())
     else:
         roots = sources.search_roots("cnnqa", path)
         folder, names, is_split = _folder(roots, split, variant, by_path=path is not None)
+        if path is not None and not folder and (stories := sources.spot(roots, ["*.story"])):
+            problem = "these are stories with highlights, of which no questions were made"
+            raise DataError(problem, file=stories, remedy=_QUESTIONS)
         place, source = Path(folder), f"{Path(folder).name}/*{SUFFIX}"
         if not folder:
             archive = _archive(roots, variant, split)
@@ -194,6 +208,9 @@ def _question(file: sources.File, split: str, variant: str) -> Item:
     groups = [list(g) for blank, g in groupby(numbered, lambda line: not line[1].strip()) if not blank]
     starts = [group[0][0] for group in groups]
     blocks = [[line for _, line in group] for group in groups]
+    if any(line.strip() == "@highlight" for block in blocks for line in block):
+        problem = "this is a story with highlights, of which no questions were made"
+        raise DataError(problem, file=file.label, remedy=_QUESTIONS)
     if len(blocks) != len(_PARTS):
         raise wrong(
             f"there are {len(blocks)} blocks, expected {len(_PARTS)}: {', '.join(_PARTS)}", len(_PARTS)
@@ -215,6 +232,92 @@ def _question(file: sources.File, split: str, variant: str) -> Item:
         f"cnnqa/{split}/{file.name.removesuffix(SUFFIX)}", variant, article, query, answer, url=address,
         names={entity: entities[entity][0] for entity in ordered},
     )  # fmt: skip
+
+
+def _rows(file: sources.File, split: str, variant: str) -> Iterator[Item | DataError]:
+    """Yield the questions of a table, as the Hugging Face hub keeps them."""
+    words = [*_ARTICLES, *_QUERIES, "answer", "id"]
+    frame, problems, _ = read_frame(file.data, file.path, words=words, limit=sources.MAX_COLUMNS)
+    yield from problems
+    check_no_summaries(frame, file.label)
+    if not _holds_questions(frame):
+        problem = (
+            f"expected columns article, question (with {BLANK}) and answer, got {', '.join(map(str, frame))}"
+        )
+        remedy = f'read a table of your own with wb.load("{file.label}")'
+        raise DataError(problem, file=file.label, remedy=remedy)
+    for number, row in enumerate(frame.rename(columns=lambda name: str(name).lower()).to_dict("records")):
+        try:
+            article, query, answer, names = _question_of(row)
+        except DataError as error:
+            remedy = 'correct the row, or leave it out with on_error="skip"'
+            yield DataError(f"row {number}: {error.problem}", file=file.label, remedy=remedy)
+            continue
+        name = row["id"] if isinstance(row.get("id"), str) and row["id"] else f"{number:06d}"
+        url = row["url"] if isinstance(row.get("url"), str) else ""
+        yield made_item(
+            f"cnnqa/{split}/{name.removesuffix(SUFFIX)}",
+            variant,
+            article,
+            query,
+            answer,
+            url=url,
+            names=names,
+        )
+
+
+def _holds_questions(frame: pd.DataFrame) -> bool:
+    """Return whether a table has articles, questions with `BLANK`, and answers."""
+    columns = {str(name).lower(): name for name in reversed(list(frame))}
+    queries = [columns[name] for name in _QUERIES if name in columns]
+    return bool(
+        queries
+        and "answer" in columns
+        and {*_ARTICLES} & {*columns}
+        and any(isinstance(cell, str) and BLANK in cell for cell in frame[queries[0]].tolist())
+    )
+
+
+def check_no_summaries(frame: pd.DataFrame, label: str | Path) -> None:
+    """Raise DataError for a table of articles with their highlights, of which no question was made."""
+    if {"article", "highlights"} <= {str(name).lower() for name in frame}:
+        problem = "these are articles with highlights, of which no questions were made"
+        raise DataError(problem, file=label, remedy=_QUESTIONS)
+
+
+def _question_of(row: Mapping[Any, Any]) -> tuple[str, str, str, dict[str, str]]:
+    """Return article, query with its blank, answer, and the name of each entity, of a row of a table.
+
+    Without a column `entities` (``@entity7:name``), the entities are those that the texts hold, unnamed.
+    """
+    article = next(row[name] for name in _ARTICLES if name in row)
+    query, answer = next(row[name] for name in _QUERIES if name in row), row["answer"]
+    for name, cell in (("article", article), ("question", query), ("answer", answer)):
+        if not isinstance(cell, str) or not cell.strip():
+            raise DataError(f"the {name} is {str(cell)[:40]!r}, expected text")
+    if query.count(BLANK) != 1:
+        raise DataError(f"the question holds {BLANK} {query.count(BLANK)} times, expected once")
+    listed = row.get("entities")
+    listed = listed.split("\n") if isinstance(listed, str) else listed if listed is not None else []
+    names = {match[1]: match[3] for cell in listed if (match := _ENTITY.fullmatch(str(cell)))}
+    entities = re.findall(r"@entity[0-9]{1,9}", f"{article} {query} {answer}")
+    if not names:
+        names = dict.fromkeys(entities, "")
+    if answer not in names:
+        raise DataError(f"the answer {answer[:40]!r} is not among the {len(names)} entities")
+    return article, query, answer, {name: names[name] for name in sorted(names, key=lambda n: int(n[7:]))}
+
+
+def _passage_of(row: Mapping[Any, Any]) -> tuple[str, str, list[str]]:
+    """Return a row's passage with its blank, answer and candidates; DataError as of `_question_of`."""
+    article, query, answer, names = _question_of(row)
+    return f"{article}\n\n{query}", answer, list(names)
+
+
+def _sentences_of(text: str) -> tuple[Span, ...]:
+    """Return the sentences of a passage; the query is the last one."""
+    article = text.rpartition("\n\n")[0]
+    return (*wt.sentences(article), (len(article) + 2, len(text)))
 
 
 def made_item(
@@ -245,3 +348,12 @@ def made_item(
         book_id=book_id,
         meta={"url": url, "entities": names},
     )
+
+
+QUESTIONS = sources.QuestionTable(
+    holds=_holds_questions,
+    passage=_passage_of,
+    sentences=_sentences_of,
+    cells=frozenset({*_ARTICLES, *_QUERIES, "answer", "entities", "text"}),
+)
+"""How a table of the user holds these questions."""

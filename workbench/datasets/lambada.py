@@ -3,7 +3,7 @@
 Paperno et al. (2016), "The LAMBADA dataset: Word prediction requiring a broad discourse
 context", ACL. Three forms of the text go round, all read byte for byte: the release
 (`plain`: lower-cased Penn Treebank tokens), its cased twin (`capitalised`), and OpenAI's
-running text (`openai`: test split only).
+running text (`openai`: test split only; `openai-de` and others are its translations).
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from typing import Any
 from workbench.datasets import sources
 from workbench.items import text as wt
 from workbench.items.schema import Item
-from workbench.storage.errors import DataError, reading
-from workbench.storage.parquet import read_parquet
+from workbench.storage.errors import DataError
+from workbench.storage.spreadsheet import read_frame
 
 _ARCHIVES = ("lambada-dataset.tar.gz", "lambada-dataset*")
 _FILES = {
@@ -39,8 +39,33 @@ _FILES = {
     ("test", "capitalised"): (
         "lambada_test_capitalized_plain_text.txt", "lambada_test_capitali[sz]ed*.txt",
     ),
-    ("test", "openai"): ("lambada_test.jsonl", "lambada_test*.jsonl", "lambada_openai*.jsonl"),
+    ("test", "openai"): (  # those with a language of two letters are translations
+        "lambada_test.jsonl", "lambada_test_en*.jsonl", "lambada_test[!_]*.jsonl",
+        "lambada_test_[a-z][a-z][a-z]*.jsonl", "lambada_openai.jsonl", "lambada_openai_en*.jsonl",
+        "lambada_openai[!_]*.jsonl", "lambada_openai_[a-z][a-z][a-z]*.jsonl",
+        *(f"*lambada*/{folder}*test*.parquet" for folder in ("default/", "en/", "")),
+    ),
+    **{
+        ("test", f"openai-{language}"): (
+            f"*lambada_openai/*_{language}.jsonl", f"*lambada_openai/*{language}/*test*.parquet",
+            f"lambada_test_{language}*.jsonl", f"lambada_openai_{language}*.jsonl",
+            f"*lambada*_{language}*.parquet", f"*lambada*/{language}/*test*.parquet",
+        )
+        for language in ("de", "es", "fr", "it")
+    },
+    **{
+        ("test", f"openai-mt-{language}"): (
+            f"*lambada*_mt_*{language}*.jsonl", f"*lambada*_mt_*{language}*.parquet",
+            f"*lambada*stablelm*/*_{language}*.jsonl", f"*lambada*stablelm*/{language}/*test*.parquet",
+            f"*lambada*stablelm*/*_{language}*.parquet",
+            *([f"lambada_test_{language}*.jsonl"] if language in {"nl", "pt"} else []),
+        )
+        for language in ("de", "es", "fr", "it", "nl", "pt")
+    },
 }  # fmt: skip
+_LANGUAGE = re.compile(r"(?:^|[/_.-])(de|en|es|fr|it|nl|pt)(?=[/_.-])")
+_LATER = re.compile(r"(?:^|[/_.-])(?:mt|stablelm)(?=[/_.-])")
+_SAMPLE = 1000  # texts that tell the form of all
 _VOCABULARY = ("lambada-vocab-2.txt", "lambada-vocab*.txt")
 
 
@@ -89,20 +114,36 @@ def _counts(file: sources.File, _written: int, _size: int) -> Mapping[str, int]:
 
 def _variant_in_name(name: str) -> str:
     name = name.lower()
-    if name.endswith(".jsonl"):
-        return "openai"
     return "capitalised" if "capitalised" in name or "capitalized" in name else "plain"
+
+
+def _variant_in_file(file: sources.File) -> str | None:
+    """Return the variant of running text, with its language; None for tokens."""
+    is_running = _form([text for text, _ in _rows(file) if isinstance(text, str)]) == "openai"
+    return _translation(file) if is_running else None
+
+
+def _translation(file: sources.File) -> str:
+    """Return the variant of OpenAI's text that the name of the file, else that of its folders, tells."""
+    folders = "/".join(file.path.absolute().parts[-4:-1]).lower()
+    name = file.name.lower()
+    language = _LANGUAGE.search(name) or _LANGUAGE.search(f"{folders.rpartition('/')[2]}/")
+    if language is None or language[1] == "en":
+        return "openai"
+    is_later = _LATER.search(f"{folders}/{name}") or language[1] in {"nl", "pt"}
+    return f"openai-{'mt-' if is_later else ''}{language[1]}"
 
 
 def _parse(file: sources.File, split: str, variant: str) -> Iterator[Item | DataError]:
     """Yield passages, whose answer is the last word of a line.
 
     Those of `plain` and `capitalised` share their ids, ``lambada/dev/000017`` for line 18: they are the same.
+    Translations have their language in the id: ``lambada/test/openai-de/000017``.
     """
-    rows = _parquet(file) if file.name.lower().endswith(".parquet") else _rows(file, variant)
-    tokenised = variant != "openai"
-    if tokenised:
-        _check_case([text for text, _ in rows if isinstance(text, str)], variant, file)
+    rows = _rows(file)
+    tokenised = not variant.startswith("openai")
+    _check_form([text for text, _ in rows if isinstance(text, str)], variant, file)
+    folder = f"{split}/{variant}" if "-" in variant else split
     for number, (text, meta) in enumerate(rows):
         if isinstance(text, DataError):
             yield text
@@ -113,7 +154,7 @@ def _parse(file: sources.File, split: str, variant: str) -> Iterator[Item | Data
             continue
         spans = wt.sentences(text, tokenised=tokenised, paragraphs=False)
         yield Item(
-            item_id=f"lambada/{split}/{number:06d}",
+            item_id=f"lambada/{folder}/{number:06d}",
             dataset="lambada",
             split=split,
             variant=variant,
@@ -131,8 +172,11 @@ def _bad(problem: str, file: sources.File, line: int) -> DataError:
     return DataError(problem, file=file.label, line=line, remedy=remedy)
 
 
-def _rows(file: sources.File, variant: str) -> list[tuple[str | DataError, dict[str, Any]]]:
-    if variant != "openai":
+def _rows(file: sources.File) -> list[tuple[str | DataError, dict[str, Any]]]:
+    ending = file.name.lower().rpartition(".")[2]
+    if ending in {"parquet", "csv", "tsv", "json"}:
+        return _table(file)
+    if ending not in {"jsonl", "ndjson"}:
         return [(line, {}) for line in file.lines()]
     return [(_json_text(line, file, number), {}) for number, line in enumerate(file.lines(), 1)]
 
@@ -151,29 +195,51 @@ def _json_text(line: str, file: sources.File, number: int) -> str | DataError:
     return _bad(f'{fault}, expected {{"text": "..."}}', file, number)
 
 
-def _parquet(file: sources.File) -> list[tuple[str | DataError, dict[str, Any]]]:
-    """Read the form in which the Hugging Face hub keeps the data set: columns `text` and `domain`."""
-    what, remedy = "this Parquet file of passages", "download it again"
-    with reading(file.label, what, remedy=remedy):
-        table = read_parquet(file.label, data=file.data, what=what, remedy=remedy)
-        texts = table["text"].cast("string").to_pylist()
-        domains = table["domain"].to_pylist() if "domain" in table.column_names else [None] * len(texts)
-    lacking = DataError("a row has no text", file=file.label)
-    return [
-        (lacking if text is None else text, {} if domain is None else {"domain": str(domain)})
-        for text, domain in zip(texts, domains, strict=True)
-    ]
-
-
-def _check_case(lines: list[str], variant: str, file: sources.File) -> None:
-    cased = sum(line != line.lower() for line in lines)
-    actual = "capitalised" if cased * 2 > len(lines) else "plain"
-    if lines and actual != variant:
+def _table(file: sources.File) -> list[tuple[str | DataError, dict[str, Any]]]:
+    """Read the form in which the Hugging Face hub keeps the data set: columns `text` and perhaps `domain`."""
+    limit = sources.MAX_COLUMNS
+    frame, problems, _ = read_frame(file.data, Path(file.label), words=["text", "domain"], limit=limit)
+    if sources.is_books(frame):
+        problem = "its rows are whole novels, not passages"
+        raise DataError(problem, file=file.label, remedy=sources.books_remedy(file.path, frame))
+    if "text" not in frame:
+        problem = f"there is no column 'text'; there is {', '.join(map(str, frame))[:200]}"
         raise DataError(
-            f"{cased:,} of {len(lines):,} lines hold capitals: this is the {actual} text, expected {variant}",
-            file=file.label,
-            remedy=f'pass variant="{actual}"',
+            problem, file=file.label, remedy=f'read a table of your own with wb.load("{file.label}")'
         )
+    texts = frame["text"].tolist()
+    domains = frame["domain"].tolist() if "domain" in frame else [None] * len(texts)
+    rows: list[tuple[str | DataError, dict[str, Any]]] = [(problem, {}) for problem in problems]
+    for number, (text, domain) in enumerate(zip(texts, domains, strict=True), 1):
+        meta = {"domain": domain} if isinstance(domain, str) else {}
+        rows.append((text if isinstance(text, str) else _bad("a row has no text", file, number), meta))
+    return rows
+
+
+def _form(texts: list[str]) -> str | None:
+    """Return the form of most texts: tokens (`plain`, or `capitalised`), or running text (`openai`)."""
+    if not texts:
+        return None
+    if sum(not wt.looks_tokenised(text) for text in texts[:_SAMPLE]) * 2 > len(texts[:_SAMPLE]):
+        return "openai"
+    return "capitalised" if sum(text != text.lower() for text in texts) * 2 > len(texts) else "plain"
+
+
+def _check_form(texts: list[str], variant: str, file: sources.File) -> None:
+    form = _form(texts)
+    if form == "openai":
+        form = _translation(file)
+    if form == "openai" and variant.startswith("openai"):
+        return  # a file that does not tell its language
+    if form and form != variant:
+        cased = sum(text != text.lower() for text in texts)
+        remark = f"{cased:,} of {len(texts):,} lines hold capitals: this is the {form} text"
+        if form.startswith("openai") and not variant.startswith("openai"):
+            remark = f"this is running text, the variant {form!r}"
+        elif form.startswith("openai"):
+            remark = f"its name says that this is the variant {form!r}"
+        problem = f"{remark}, expected {variant}"
+        raise DataError(problem, file=file.label, remedy=f'pass variant="{form}"')
 
 
 RELEASE = sources.Release(
@@ -182,6 +248,7 @@ RELEASE = sources.Release(
     parse=_parse,
     archives=_ARCHIVES,
     loose=[part for part in _FILES if part[0] == "rejected" or part[1] != "plain"],
+    variant_in_file=_variant_in_file,
     variant_in_name=_variant_in_name,
     books={
         "train": sources.BookFiles(

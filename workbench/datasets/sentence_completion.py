@@ -7,16 +7,16 @@ questions goes round too. Both give the same items.
 
 from __future__ import annotations
 
-import csv
 import glob
-import io
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from workbench.datasets import sources
 from workbench.items.schema import Item
 from workbench.storage.errors import DataError
+from workbench.storage.spreadsheet import read_rows
 
 LETTERS = "abcde"
 _LINE = re.compile(r"([0-9]{1,6})([a-e])\) (.*)", re.DOTALL)
@@ -135,22 +135,24 @@ def _answers(
 
 def _rows(file: sources.File, columns: list[str]) -> Iterator[tuple[int, int, list[str]] | DataError]:
     """Read a table with the columns that are asked for, the first one a number."""
-    reader = csv.reader(io.StringIO(sources.decode(file.data, file.label), newline=""))
     try:
-        header = [name.strip().lower() for name in next(reader, [])]
-        if header[: len(columns)] != columns:
-            yield _wrong(f"the columns are {', '.join(header)[:80]}, expected {', '.join(columns)}", file, 1)
-            return
-        for row in reader:
-            if not any(row):
-                continue
-            if len(row) != len(columns) or not re.fullmatch(r"[0-9]{1,6}", row[0]):
-                problem = f"found {','.join(row)[:60]!r}, expected {', '.join(columns)}"
-                yield _wrong(problem, file, reader.line_num)
-            else:
-                yield reader.line_num, int(row[0]), row[1:]
-    except csv.Error as error:
-        yield _wrong(f"this is no CSV ({error})", file, reader.line_num)
+        table = read_rows(file.data, Path(file.label), words=columns)
+    except DataError as error:
+        yield _wrong(f"the columns are unclear ({error.problem}), expected {', '.join(columns)}", file, 1)
+        return
+    header = [name.lower() for name in table.header]
+    if header[: len(columns)] != columns:
+        yield _wrong(f"the columns are {', '.join(header)[:80]}, expected {', '.join(columns)}", file, 1)
+        return
+    for row in table.rows:
+        if isinstance(row, DataError):
+            yield _wrong(row.problem, file, row.line or 1)
+            continue
+        line, cells = row
+        if len(cells) != len(columns) or not re.fullmatch(r"[0-9]{1,6}", cells[0]):
+            yield _wrong(f"found {','.join(cells)[:60]!r}, expected {', '.join(columns)}", file, line)
+        else:
+            yield line, int(cells[0]), cells[1:]
 
 
 def _table(file: sources.File) -> Iterator[tuple[int, int, Completion] | DataError]:

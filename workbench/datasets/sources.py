@@ -20,7 +20,9 @@ from functools import cached_property, lru_cache
 from importlib.metadata import EntryPoint
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import pandas as pd
 
 from workbench.datasets.archives import is_archive, members
 from workbench.items.items import Items
@@ -39,6 +41,8 @@ Part = tuple[str, str]
 """Split and variant."""
 
 ON_ERROR = ("raise", "skip")
+MAX_COLUMNS = 10_000
+_BOOK = 20_000  # characters of a text that is a book, not a passage
 MAX_PROBLEMS = 10_000
 """Most problems that are listed."""
 
@@ -325,6 +329,23 @@ def choose(kind: str, value: str | None, names: Sequence[str], owner: str, defau
     )
 
 
+def is_books(frame: pd.DataFrame) -> bool:
+    """Return whether most rows of a table have a text as long as a book, where no passage is."""
+    texts = [frame[name] for name in frame if str(name).lower() in {"text", "content", "book"}]
+    return any(
+        len(column) and column.map(lambda cell: isinstance(cell, str) and len(cell) > _BOOK).mean() > 1 / 2
+        for column in texts
+        if isinstance(column, pd.Series)
+    )
+
+
+def books_remedy(path: Path, frame: pd.DataFrame) -> str:
+    """Return what to do with a table of books."""
+    if path.suffix.lower() == ".parquet" and "text" in frame:
+        return f'read them with wb.books("{path}")'
+    return "write each into a text file, and read the folder with wb.books(folder)"
+
+
 def split_in_name(name: str) -> str | None:
     """Return the split that a file's or folder's name tells, if it does."""
     words = "|".join(f"(?P<{split}>{pattern})" for split, pattern in _SPLIT_IN_NAME.items())
@@ -432,6 +453,19 @@ def table_of(dataset: str) -> Mapping[str, Any]:
     return getattr(load_extension(entry), "terms", {}) if entry else {}
 
 
+class QuestionTable(NamedTuple):
+    """How a data set's questions stand in a table: whether a frame holds them, and what a row says.
+
+    `passage` returns a row's text with its blank, answer and candidates, `sentences` the spans of a text, and
+    `cells` names the columns, in lower case, that make the passage.
+    """
+
+    holds: Callable[[pd.DataFrame], bool]
+    passage: Callable[[Mapping[Any, Any]], tuple[str, str, list[str]]]
+    sentences: Callable[[str], tuple[tuple[int, int], ...]]
+    cells: Collection[str]
+
+
 @dataclass(frozen=True)
 class BookFiles:
     """Where the books of a split are.
@@ -463,6 +497,8 @@ class Release:
         What is loaded where none is asked for. Without a usual variant, it is all variants that are there.
     variant_in_name : callable
         Returns the variant that a file's name tells, or None.
+    variant_in_file : callable
+        Returns the variant that a `File` tells by its content, or None.
     companion : callable
         Returns the patterns of the second file that lies beside a file.
     books : mapping of str to BookFiles
@@ -480,6 +516,7 @@ class Release:
     split: str = "dev"
     variant: str | None = "plain"
     variant_in_name: Callable[[str], str | None] = lambda _: None
+    variant_in_file: Callable[[File], str | None] = lambda _: None
     companion: Callable[[File], Sequence[str]] = lambda _: ()
     books: Mapping[str, BookFiles] = field(default_factory=dict)
     terms: Mapping[str, Any] = field(default_factory=dict)
@@ -495,7 +532,10 @@ class Release:
         """Read one split; see :func:`workbench.datasets.load`."""
         if (file := single(path)) is not None:
             split = split or split_in_name(file.name)
-            variant = variant or self.variant_in_name(file.name) or self.variant
+            folders = "/".join(file.path.absolute().parts[-2:])  # the hub's folders are called as variants
+            variant = variant or self.variant_in_file(file)
+            variant = variant or self.variant_in_name(file.name) or self.variant_in_name(folders)
+            variant = variant or self.variant
             if variant is None:
                 there = ", ".join(dict.fromkeys(name for _, name in self.files))
                 problem = "the name of this file does not tell the variant"
@@ -510,13 +550,28 @@ class Release:
             files = {variants[0]: file}
         else:
             wanted = {name: self.files[split, name] for name in variants if (split, name) in self.files}
-            files = find_files(dataset, wanted, archives=self.archives, path=path)
+            try:
+                files = find_files(dataset, wanted, archives=self.archives, path=path)
+            except DataError as error:
+                raise self._other_variant(error, split, path) from None
         files = {name: replace(f, companion=f.beside(*self.companion(f))) for name, f in files.items()}
         lacking = " ".join(name for name in variants if name not in files) if file is None else ""
         note = {"note": f"no questions found for {lacking}"} if lacking else {}
         records = chain.from_iterable(self.parse(each, split, name) for name, each in files.items())
         read = [each for f in files.values() for each in (f, f.companion) if each]
         return gather(dataset, records, on_error, files=read, attrs=note)
+
+    def _other_variant(self, error: DataError, split: str, path: Path | str | None) -> DataError:
+        """Return an error about missing files, with the variants of the split that a folder does hold."""
+        if path is None or not error.problem.startswith("found no "):
+            return error
+        roots = search_roots(self.name, path)
+        others = [
+            f'variant="{name}"'
+            for (s, name), names in self.files.items()
+            if s == split and spot(roots, names)
+        ]
+        return DataError(error.problem, remedy=f"pass {' or '.join(others)}") if others else error
 
     def _choose_split(self, split: str | None, variants: Collection[str], *, any_part: bool) -> str:
         """Return the split; a file that the user names may be of `any_part`, one that is not released too."""

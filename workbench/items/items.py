@@ -374,8 +374,11 @@ def items_from_frame(
     split: str | None = None,
     variant: str | None = None,
     tokenised: bool | None = None,
+    on_error: str = "raise",
 ) -> Items:
     """Make items from a table, one row an item; columns without a role are kept as :attr:`Items.extra`.
+
+    An index with names is columns of these names, and one called ``item_id`` names the items.
 
     Parameters
     ----------
@@ -399,6 +402,8 @@ def items_from_frame(
         Names of the set; by default what columns of these names hold, else "own", "dev" and "own".
     tokenised : bool, optional
         Whether words are space-separated tokens; guessed for every text by default.
+    on_error : {"raise", "skip"}
+        Whether an invalid row is an error, or is left out and kept in ``.problems``.
 
     Raises
     ------
@@ -412,18 +417,15 @@ def items_from_frame(
     >>> wb.items_from_frame(frame)[0].text
     'The dog barked .'
     """
-    if not isinstance(frame, pd.DataFrame):
-        raise DataError(f"this is a {type(frame).__name__}, expected a pandas DataFrame")
+    _check_frame(frame, on_error)
     named = {"candidates": candidates, "item_id": item_id, "word_class": word_class, "book_id": book_id}
     check_options({"text": text, "answer": answer} | named, "a column")
     check_options({"dataset": dataset, "split": split, "variant": variant}, "a name")
     if tokenised not in (None, True, False):
         raise DataError(f"tokenised is {shown(tokenised)}, expected True, False or None")
-    if frame.columns.nlevels > 1:
-        raise DataError(
-            f"the columns have {frame.columns.nlevels} levels, expected one name each",
-            remedy='flatten them: frame.columns = ["_".join(map(str, name)) for name in frame.columns]',
-        )
+    if item_id is None and "item_id" in frame.index.names and not set(COLUMNS) - {"item_id"} <= set(frame):
+        named["item_id"] = "item_id"
+    frame = index_as_columns(frame)
     if set(COLUMNS) <= set(frame) and not any(named.values()) and (text, answer) == ("text", "answer"):
         return Items(frame)
     columns = {name: column for name, column in named.items() if column is not None}
@@ -441,9 +443,10 @@ def items_from_frame(
     sets = {"dataset": dataset, "split": split, "variant": variant}
     columns |= {name: name for name, value in sets.items() if value is None and name in frame}
     usual = {name: value or _USUAL[name] for name, value in sets.items()}
+    problems: list[DataError] | None = None if on_error == "raise" else []
     parts, unnamed = [], []
     for start in range(0, max(len(frame), 1), _BLOCK):  # so that few rows at a time are Python objects
-        rows = list(_rows(frame.iloc[start : start + _BLOCK], columns, usual, tokenised))
+        rows = list(_rows(frame.iloc[start : start + _BLOCK], columns, usual, tokenised, problems))
         part = {name: schema.objects([row[place] for row in rows]) for place, name in enumerate(COLUMNS)}
         parts.append(schema.with_types(pd.DataFrame(part)))
         unnamed += [row[-1] for row in rows]
@@ -453,7 +456,31 @@ def items_from_frame(
     nth = equal.groupby(equal).cumcount() + 1
     table.loc[equal.index, "item_id"] = equal.where(nth == 1, equal + "-" + nth.astype("str"))
     schema.check(table)
-    return Items._trusted(table, {})  # noqa: SLF001 - checked just now
+    return Items._trusted(table, {}, problems or ())  # noqa: SLF001 - checked just now
+
+
+def _check_frame(frame: Any, on_error: str) -> None:
+    if not isinstance(frame, pd.DataFrame):
+        raise DataError(f"this is a {type(frame).__name__}, expected a pandas DataFrame")
+    if frame.columns.nlevels > 1:
+        raise DataError(
+            f"the columns have {frame.columns.nlevels} levels, expected one name each",
+            remedy='flatten them: frame.columns = ["_".join(map(str, name)) for name in frame.columns]',
+        )
+    if on_error not in {"raise", "skip"}:
+        raise DataError(f"on_error is {on_error!r}", remedy='use "raise" or "skip"')
+
+
+def index_as_columns(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a table with its index as columns too: levels with a name, and words without one as "index"."""
+    if not any(frame.index.names) and (len(frame) == 0 or pd.api.types.is_numeric_dtype(frame.index)):
+        return frame
+    frame = frame.copy(deep=False)
+    for number, name in enumerate(frame.index.names):
+        column = name if name is not None else "index" if frame.index.nlevels == 1 else f"index {number}"
+        if column not in frame.columns:
+            frame.insert(len(frame.columns), column, frame.index.get_level_values(number).array)
+    return frame
 
 
 def _rows(
@@ -461,8 +488,9 @@ def _rows(
     columns: Mapping[str, str],
     usual: Mapping[str, str],
     tokenised: bool | None,  # noqa: FBT001
+    problems: list[DataError] | None,
 ) -> Iterator[tuple[Any, ...]]:
-    """Yield rows as values of `COLUMNS`, and whether the id was made of the content."""
+    """Yield rows as values of `COLUMNS`, and whether the id was made of the content; list bad ones."""
     cells = {name: block[column].tolist() for name, column in columns.items()}
     further = [(str(n), block[n].tolist()) for n in block if n not in {*columns.values(), *COLUMNS}]
     for number, label in enumerate(block.index):
@@ -472,7 +500,11 @@ def _rows(
             meta = {name: plain_cell(values[number], name) for name, values in further}
             item_id, text, answer, span, *rest = _built(row, tokenised)
         except DataError as error:
-            raise DataError(f"row {label}: {error.problem}", remedy=error.remedy) from None
+            bad = DataError(f"row {label}: {error.problem}", remedy=error.remedy)
+            if problems is None:
+                raise bad from None
+            problems.append(bad)
+            continue
         name = item_id or f"{about[0]}/{about[1]}/{content_digest(text, span)}"
         meta = {name: value for name, value in meta.items() if value is not None}
         yield name, *about, text, answer, span, *rest, meta, item_id is None

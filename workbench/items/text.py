@@ -451,8 +451,8 @@ _UNSPACED = re.compile(  # Thai to Burmese, Khmer, Chinese and Japanese
     "[\u0e00-\u109f\u1780-\u17ff\u2e80-\u2fdf\u3005-\u3007\u3021-\u30ff\u31f0-\u31ff\u3400-\u9fff\uf900-\ufaff"
     "\U00020000-\U0003ffff]{2}"
 )
-_OPENING = "\"'`“‘«([{*_"
-_CLOSING = ".,;:!?…\"'`”’»)]}*_"
+_OPENING = "\"'`“‘«»„‚‹›¿¡([{*_"
+_CLOSING = ".,;:!?…\"'`”’»“‘«‹›)]}*_"
 # Both begin with one of a few characters, which a search finds fast, and look back a fixed length.
 _CLITIC_END = "(?:s|ll|re|ve|d|m)"
 _DETACHED = re.compile(

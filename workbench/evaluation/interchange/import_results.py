@@ -197,7 +197,12 @@ def import_results(
     notes = Notes(path, on_error)
     if items is not None and not isinstance(items, Items):
         raise TypeError(f"the second argument is {type(items).__name__}, expected Items")
-    results = list(records.read_records(path))
+    remarks: list[str] = []
+    texts = {name for column, usual in _USUAL.items() if column != "log_prob" for name in usual}
+    texts |= {"answer", *(name.lower() for name in (item, prediction, person) if name)}
+    results = list(records.read_records(path, words=texts, notes=remarks))
+    for remark in remarks:
+        notes.note(remark, used=True)
     for result in results:
         if isinstance(result, DataError):
             notes.bad(result)

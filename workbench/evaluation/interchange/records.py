@@ -10,7 +10,7 @@ import json
 import math
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,11 +22,10 @@ from workbench.items.text import is_encodable, looks_tokenised
 from workbench.storage.errors import DataError, reading
 from workbench.storage.files import read_bytes
 from workbench.storage.parquet import read_parquet
-from workbench.storage.spreadsheet import separated_rows
+from workbench.storage.spreadsheet import decoded_text, read_rows
 
-_SEPARATORS = ",;\t"
 _PARQUET = b"PAR1"
-_UTF16 = (b"\xff\xfe", b"\xfe\xff")
+_WORKBOOK = b"PK\x03\x04"
 _LEAVE = 'correct it, or have it reported and left out with on_error="report"'
 _START = 80  # characters of a text that a note shows
 _ENDS = "the file ends within this record: was it written or downloaded to its end?"
@@ -74,8 +73,13 @@ class Notes:
         return pd.DataFrame(rows, columns=list(kinds)).astype(kinds)
 
 
-def read_records(path: Path) -> Iterator[FileRecord | DataError]:
-    """Read the records of a file in order; its content tells which of the four formats it has.
+def read_records(
+    path: Path, *, words: Collection[str] = (), notes: list[str] | None = None
+) -> Iterator[FileRecord | DataError]:
+    """Read the records of a file in order; its content tells which of the formats it has.
+
+    `words` names, in lower case, the columns of a table whose cells stay as they are; what a table's
+    encoding or decimal comma gives to say is added to `notes`.
 
     A bad record gives an error in its place, and reading goes on behind it where its end is known. Raise
     DataError if there is no such file, or it is empty, no text, or broken as a whole.
@@ -87,7 +91,9 @@ def read_records(path: Path) -> Iterator[FileRecord | DataError]:
     data = read_bytes(path, "this file of results")
     if data.startswith(_PARQUET):
         return _parquet(data, path)
-    text = _decoded(data, path)
+    if data.startswith(_WORKBOOK):
+        return _table(data, path, words, notes)
+    text = decoded_text(data, path)
     if not text.strip():
         raise DataError("the file is empty", file=path)
     start = text.lstrip()[0]
@@ -98,24 +104,7 @@ def read_records(path: Path) -> Iterator[FileRecord | DataError]:
                 f"this is not a JSON list ({values})", file=path, remedy="write or download it again"
             )
         return (_record(value, path, number) for number, value in enumerate(values, 1))
-    return _lines(text, path) if start == "{" else _csv(text, path)
-
-
-def _decoded(data: bytes, path: Path) -> str:
-    if data.startswith(_UTF16):
-        try:
-            return data.decode("utf-16")
-        except UnicodeDecodeError as error:
-            raise DataError(f"this is no UTF-16 text ({error.reason})", file=path) from None
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise DataError(
-            f"the byte 0x{data[error.start]:02x} is none of a text in UTF-8",
-            file=path,
-            line=data.count(b"\n", 0, error.start) + 1,
-            remedy="save the file as UTF-8 (in a spreadsheet: CSV UTF-8)",
-        ) from None
+    return _lines(text, path) if start == "{" else _table(data, path, words, notes)
 
 
 def _record(value: Any, path: Path, line: int) -> FileRecord | DataError:
@@ -163,18 +152,20 @@ def _object(value: dict[str, Any], path: Path) -> Iterator[FileRecord]:
     )
 
 
-def _csv(text: str, path: Path) -> Iterator[FileRecord | DataError]:
-    """Read a table with a header; the separator is the one that the header holds most of."""
-    header = text.lstrip("\r\n").split("\n", 1)[0]
-    separator = "\t" if path.suffix.lower() == ".tsv" else max(_SEPARATORS, key=header.count)
-    names: list[str] | None = None
-    for row in separated_rows(text, path, separator):
+def _table(
+    data: bytes, path: Path, words: Collection[str], notes: list[str] | None
+) -> Iterator[FileRecord | DataError]:
+    """Read a table with a header."""
+    table = read_rows(data, path, words=words)
+    if notes is not None and table.note:
+        notes.append(table.note)
+    for row in table.rows:
         if isinstance(row, DataError):
             yield DataError(row.problem, file=path, line=row.line, remedy=_LEAVE)
-        elif names is None:
-            names = [cell.strip() for cell in row[1]]
         else:
-            yield FileRecord(row[0], {name: cell or None for name, cell in zip(names, row[1], strict=True)})
+            yield FileRecord(
+                row[0], {name: cell or None for name, cell in zip(table.header, row[1], strict=True)}
+            )
 
 
 def _parquet(data: bytes, path: Path) -> Iterator[FileRecord]:

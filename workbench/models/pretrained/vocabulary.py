@@ -10,6 +10,7 @@ from typing import Any
 from workbench.models.passage import is_word
 from workbench.storage.errors import DataError, reading
 from workbench.storage.files import read_bytes
+from workbench.storage.spreadsheet import decoded_text
 
 MARKS = frozenset({"<s>", "</s>", "<unk>", "<pad>", "<eos>", "<bos>"})
 """Marks of a corpus, which no model is asked to rank."""
@@ -90,5 +91,5 @@ def read_vocabulary(words: Any, *, stop_words: bool) -> tuple[str, ...] | None:
 
 def _read_words(path: Path) -> list[str]:
     with reading(path, "this vocabulary"):
-        lines = read_bytes(path, "this vocabulary").decode().splitlines()
+        lines = decoded_text(read_bytes(path, "this vocabulary"), path).splitlines()
     return [line.partition("\t")[0].strip() for line in lines]
