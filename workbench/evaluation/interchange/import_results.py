@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -26,10 +27,17 @@ _HOW = {"id": "by id", "exact": "exactly", "same wording": "by wording", "same k
 _USUAL = {
     "item": ("item_id", "item", "text", "passage", "id"),
     "prediction": ("prediction", "predicted", "response", "guess"),
-    "person": ("person", "participant", "annotator", "worker", "subject"),
+    "person": tuple(
+        f"{stem}{end}"
+        for stem in ("person", "prolific", "worker", "participant", "annotator", "subject", "respondent",
+                     "rater", "turker", "mturk", "sona", "user")
+        for end in ("", "_id", "_pid", "_code", "_number", "_name")
+    ),
     "model": ("model",),
     "log_prob": ("log_prob",),
-}
+}  # fmt: skip
+_OF_FORM = re.compile(r"(input|answer)\.")  # what MTurk writes before the columns of a form
+_PREVIEW = re.compile(r"\{\{%.*%\}\}|\$\{.*\}|\{\"ImportId\".*", re.DOTALL)  # never filled in
 _PERSON = "person: "  # what the names of models begin with that are people
 
 
@@ -151,8 +159,10 @@ def import_results(
         file does not tell (the variant only if texts and items differ in case or tokens).
     item, prediction, person, log_prob : str, optional
         Columns of a table: id or text of the item (whole, or with a blank), the answer, who gave it, its
-        natural log-probability. By default those of usual names (``item_id``, ``text`` ...; ``prediction``,
-        ``response`` ...; ``person`` ...; ``log_prob``).
+        natural log-probability. By default those of usual names, however spelt (``item_id``, ``text`` ...;
+        ``prediction``, ``response`` ...; ``person``, ``PROLIFIC_PID``, ``WorkerId``, ``participant`` ...;
+        ``log_prob``), also as MTurk writes them (``Input.text``, ``Answer.guess``). Rows that name nobody, as
+        the preview of a task, and rejected assignments are left out and reported.
     text : str, optional
         Field of the harness's documents that holds the passage; ``text`` by default.
     keep : bool, default True
@@ -282,21 +292,35 @@ def _sample_log(file: _File, text: str | None) -> Imported:
 def _columns(file: _File, named: Mapping[str, str | None]) -> dict[str, str]:
     """Choose the columns of a table of answers: those that were named, else those of a usual name."""
     present = list(dict.fromkeys(name for record in file.records for name in record.fields))
-    lower = {name.casefold(): name for name in reversed(present)}
+    lower = {_column_key(name): name for name in reversed(present)}
     chosen = {}
     for what, usual in _USUAL.items():
         name = named.get(what)
         if name is not None and name not in present:
             raise file.error(f"there is no column {name!r}", f"there are {', '.join(present)}")
-        name = name or next((lower[word] for word in usual if word in lower), None)
+        keys = map(_column_key, usual)
+        name = name or next((lower[key] for key in keys if key in lower), None)
+        if name is None and what == "prediction" and len(forms := _answers_of_form(present)) == 1:
+            name = forms[0]
         if name is not None:
             chosen[what] = name
         elif what in {"item", "prediction"}:
+            if "Input.page" in present:
+                raise file.error("these are pages of a campaign", "pass it to workbench.people.import_pages")
             raise file.error(
                 f"none of the columns {', '.join(present)} is called {', '.join(usual[:-1])} or {usual[-1]}",
                 f'name the one that holds the {what}: {what}="..."',
             )
     return chosen
+
+
+def _column_key(name: str) -> str:
+    """Return the letters and digits of a column's name, without what MTurk puts before it."""
+    return re.sub(r"[\W_]+", "", _OF_FORM.sub("", name.strip().casefold(), count=1))
+
+
+def _answers_of_form(columns: Sequence[str]) -> list[str]:
+    return [name for name in columns if name.casefold().startswith("answer.")]
 
 
 def _answers(file: _File, columns: Mapping[str, str], seed: int) -> Imported:
@@ -309,6 +333,9 @@ def _answers(file: _File, columns: Mapping[str, str], seed: int) -> Imported:
         )
     answers = []
     for record in file.records:
+        if by_people and (problem := _nobody(record, columns["person"])):
+            notes.note(problem, record.line, str(record.fields.get(columns["item"]) or ""), used=False)
+            continue
         try:
             answers.append(_answer(record, columns, file.model))
         except (ValueError, RecursionError) as error:
@@ -341,6 +368,15 @@ def _answers(file: _File, columns: Mapping[str, str], seed: int) -> Imported:
         by_item=agreement.accuracy_by_item(answered),
         agreement=agreement.agreement(answered),
     )
+
+
+def _nobody(record: FileRecord, column: str) -> str | None:
+    """Return why a row is not a person's answer, such as the preview of a task; None if it is one."""
+    name = str(record.fields.get(column) or "").strip()
+    if not name or _PREVIEW.fullmatch(name):
+        return f"the column {column!r} names nobody, as in the preview of a task"
+    status = record.fields.get("AssignmentStatus")
+    return "the assignment was rejected" if str(status).strip().casefold() == "rejected" else None
 
 
 def _answer(record: FileRecord, columns: Mapping[str, str], model: str | None) -> ResultRow:
