@@ -13,14 +13,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from workbench.evaluation.interchange import agreement, export, lm_eval, records
+from workbench.evaluation.interchange import agreement, export, inspect_log, lighteval, lm_eval, records
 from workbench.evaluation.interchange.agreement import Agreement
 from workbench.evaluation.interchange.records import FileRecord, Notes, Placed, ResultRow, number_of, text_of
 from workbench.items.items import Items
+from workbench.items.schema import objects
 from workbench.render.tables import html_table
 from workbench.runs import predictions, store
 from workbench.storage.errors import DataError
 
+_PROGRAMS = (lm_eval, inspect_log, lighteval)
 _FIRST = 10  # records that tell what a file is, and rows that a notebook shows
 _SLACK = 1e-9
 _HOW = {"id": "by id", "exact": "exactly", "same wording": "by wording", "same key": "by key"}
@@ -48,7 +50,7 @@ class Imported:
     Attributes
     ----------
     kind : str
-        ``lm-evaluation-harness``, ``predictions``, ``people`` or ``answers``.
+        ``lm-evaluation-harness``, ``Inspect``, ``lighteval``, ``predictions``, ``people`` or ``answers``.
     predictions : DataFrame
         As :func:`workbench.runs.predictions.check_predictions` gives them, all models together.
     items : Items
@@ -57,7 +59,8 @@ class Imported:
         How many rows were matched ``by id``, ``exactly``, ``by wording`` (white space and quotes
         differ) or ``by key`` (punctuation, case or tokens differ).
     info : dict
-        Name and kind of the file; of a sample log also task, version of the harness, arguments of the model.
+        Name and kind of the file; of a sample log also task, filter, version of the harness, arguments of the
+        model.
     people, by_item : DataFrame or None
         Accuracy by person and by item, where people answered.
     agreement : Agreement or None
@@ -140,6 +143,7 @@ def import_results(
     person: str | None = None,
     log_prob: str | None = None,
     text: str | None = None,
+    filter: str | None = None,  # noqa: A002 - the harness's name
     keep: bool = True,
     on_error: str = "raise",
     seed: int = 0,
@@ -149,9 +153,9 @@ def import_results(
     Parameters
     ----------
     path : path
-        A sample log of lm-evaluation-harness (``--log_samples``) of any English LAMBADA task; or a table
-        (CSV, JSON lines, parquet) with a column for the item and one for the answer; or a predictions
-        table, as :func:`export_results` writes it.
+        A log of one record an item: lm-evaluation-harness (``--log_samples``), Inspect (``.json`` or
+        ``.eval``) or lighteval (``details_*.parquet``); or a table (CSV, JSON lines, parquet) with a column
+        for the item and one for the answer; or a predictions table, as :func:`export_results` writes it.
     items : Items, optional
         What the results are about; by default loaded with :func:`workbench.load`, where the file tells which.
     model, variant : str, optional
@@ -164,7 +168,11 @@ def import_results(
         ``log_prob``), also as MTurk writes them (``Input.text``, ``Answer.guess``). Rows that name nobody, as
         the preview of a task, and rejected assignments are left out and reported.
     text : str, optional
-        Field of the harness's documents that holds the passage; ``text`` by default.
+        Field of the harness's documents (Inspect: of the metadata) that holds the passage; ``text`` by
+        default.
+    filter : str, optional
+        Which of several filters (Inspect: scorers, lighteval: metrics) is read; the first by default, and the
+        report says so.
     keep : bool, default True
         Store each model's predictions as a run; the same content is not stored twice.
     on_error : {"raise", "report"}
@@ -186,11 +194,14 @@ def import_results(
     A text is matched exactly, else by its letters and digits. Rows without an item, or with several, are left
     out and reported. An answer is right if it is the item's but for case.
 
-    The harness logs no prediction: it is the answer where the answer was the greedy continuation, else null;
-    ``correct`` and ``greedy_correct`` are its ``acc``. Its log-probability is that of the answer's sub-tokens
-    without the end of the word, so both ``log_prob`` and ``log_prob_uncorrected`` hold it, and tables
-    have the harness's perplexity in the column ``perplexity_uncorrected``. Its answer is all behind the last
-    space (``"Nadia`` with the quote); the report names the items that have another answer.
+    A log of log-likelihoods has no predictions: they are the answer where it was the greedy continuation,
+    else null; ``correct`` and ``greedy_correct`` are its ``acc``. Its log-probability is that of the answer's
+    sub-tokens without the end of the word, so both ``log_prob`` and ``log_prob_uncorrected`` hold it, and
+    tables have the harness's perplexity in the column ``perplexity_uncorrected``. Its answer is all behind
+    the last space (``"Nadia`` with the quote); the report names the items that have another answer.
+
+    Of choices and generated text, what the log counts as right is right; the report names answers that look
+    otherwise. Of several epochs the first is read. Log-likelihoods of whole passages are refused.
 
     People's answers give one model a person (``person: name``) and one more, the majority.
 
@@ -214,16 +225,26 @@ def import_results(
     file = _File([r for r in results if isinstance(r, FileRecord)], notes, items, model, variant)
     if not file.records:
         raise file.error("the file holds no record that can be read")
-    if any(lm_eval.is_sample(record.fields) for record in file.records[:_FIRST]):
-        imported = _sample_log(file, text)
+    program = program_of(file.records)
+    if filter is not None and program is None:
+        raise file.error("only logs of harnesses have filters", "omit filter=")
+    if program is not None:
+        imported = _sample_log(file, program, text, filter)
     elif export.is_predictions(file.records[0]):
         imported = _predictions(file)
     else:
+        records.check_known(file.records[0].fields, path)
         named = {"item": item, "prediction": prediction, "person": person, "log_prob": log_prob}
         imported = _answers(file, _columns(file, named), seed)
     info = {"from": path.name, "kind": imported.kind, **imported.info}
     imported = replace(imported, name=path.name, n_records=len(results), report=notes.frame(), info=info)
     return _kept(imported) if keep else imported
+
+
+def program_of(file_records: Sequence[FileRecord]) -> Any:
+    """Return the module that reads the log of a program, by its first records; None if it is no such log."""
+    first = [record.fields for record in file_records[:_FIRST]]
+    return next((program for program in _PROGRAMS if any(map(program.is_sample, first))), None)
 
 
 def _kept(imported: Imported) -> Imported:
@@ -238,55 +259,112 @@ def _kept(imported: Imported) -> Imported:
     return replace(imported, predictions=frame, runs=tuple(runs))
 
 
-def _sample_log(file: _File, text: str | None) -> Imported:
-    """Make predictions of a sample log of lm-evaluation-harness."""
-    notes, log = file.notes, lm_eval.log_of(file.notes.path)
+def _sample_log(file: _File, program: Any, text: str | None, chosen: str | None) -> Imported:
+    """Make predictions of the log of a program that says what it wrote about each passage."""
+    notes, log = file.notes, program.log_of(file.notes.path, file.records[0].fields)
     items = file.items
     if items is None:
         if (variant := file.variant or log.variant) is None:
             raise file.error(
                 f"the task {log.task!r} does not tell which form of LAMBADA's text was read",
-                'pass variant="openai" (running text) or variant="plain" (tokens, lower case)',
+                'pass variant="openai" (running text) or variant="plain" (tokens, lower case), or items=',
             )
         items = records.load_items([("lambada", "test", variant)], notes)
     if (model := file.model or log.model) is None:
         raise file.error(
             "the model's name is not known: no results_*.json beside the file names it", 'pass model="..."'
         )
+    name, rows = _filtered(file, program, chosen)
     answers, templates = [], set()
-    for record in file.records:
+    for record in rows:
         try:
-            sample = lm_eval.sample(record.line, record.fields, text)
+            sample = program.sample(record.line, record.fields, text, name)
+        except DataError as error:  # of the whole file
+            raise file.error(error.problem, error.remedy, record.line) from None
         except (ValueError, RecursionError) as error:
             notes.bad(str(error), record.line)
         else:
             templates.add(sample.template)
-            answers.append(ResultRow(record.line, model, sample.text, {"sample": sample}))
-    if log.n is not None and log.n != len(file.records):
-        notes.note(f"the results tell of {log.n:,} passages, the file holds {len(file.records):,}", used=True)
+            answers.append(ResultRow(record.line, model, sample.text, {"sample": sample}, texts=sample.texts))
+    if log.n is not None and log.n != len(rows):
+        notes.note(f"the results tell of {log.n:,} passages, the file holds {len(rows):,}", used=True)
     placed, variants = records.assign(answers, items, notes, file.variant, log.variant)
-    words = items.frame["answer"].tolist()
-    logged = [(one.row.fields["sample"], words[one.place]) for one in placed]
-    for sample, word in logged:
-        target = sample.target.strip()
-        if target and _folded(word) not in {None, target.casefold()}:
-            problem = f"the harness asked for {target[:40]!r}, the item's answer is {word!r}"
-            notes.note(problem, sample.line, sample.text, used=True)
-    log_probs = np.array([sample.log_prob for sample, _ in logged], dtype=float)
+    asked = items.frame.iloc[[one.place for one in placed]]
+    logged = [one.row.fields["sample"] for one in placed]
+    words = [_said(*pair, notes) for pair in zip(logged, asked["answer"], strict=True)]
+    log_probs = np.array([sample.log_prob for sample in logged], dtype=float)
+    greedy = [None if s.answer is not None or np.isnan(s.log_prob) else s.greedy for s in logged]
+    scores = list(map(_candidate_scores, logged, asked["candidates"]))
     frame = _frame(
         placed,
         items,
         variants,
-        [word if sample.greedy else None for sample, word in logged],
-        score_type="log_prob",
+        words,
+        score_type="score" if np.isnan(log_probs).all() else "log_prob",
         log_prob=log_probs,
         log_prob_uncorrected=log_probs,
-        greedy_correct=pd.array([sample.greedy for sample, _ in logged], dtype="boolean"),
+        greedy_correct=pd.array(greedy, dtype="boolean"),
+        candidate_scores=objects(scores),
         prompt=log.prompt(templates),
         bos=log.bos,
     )
-    info = {"task": log.task, **log.info}
-    return Imported("lm-evaluation-harness", frame, _asked(items, placed), _matched(placed), info)
+    info = {"task": log.task, **log.info} | ({} if name in {None, "none"} else {"filter": name})
+    return Imported(program.NAME, frame, _asked(items, placed), _matched(placed), info)
+
+
+def _filtered(file: _File, program: Any, chosen: str | None) -> tuple[str | None, list[FileRecord]]:
+    """Return the filter (scorer, metric) that is read, chosen or else the first, and its records."""
+    of_records = [program.filters(record.fields) for record in file.records]
+    names = list(dict.fromkeys(name for each in of_records for name in each))
+    if chosen is not None and chosen not in names:
+        raise file.error(
+            f"there is no filter {chosen!r}",
+            f"there are {', '.join(names)}" if names else "omit filter=: this log names none",
+        )
+    name = chosen or next(iter(names), None)
+    if len(names) > 1 and chosen is None:
+        others = ", ".join(map(repr, names[1:]))
+        problem = f"{name!r}, the first of several filters, is read; filter= chooses {others}"
+        file.notes.note(problem, used=True)
+    rows = [r for r, each in zip(file.records, of_records, strict=True) if name in each or not each]
+    if epochs := sum(_epoch(record) > 1 for record in rows):
+        problem = f"the first epoch is read; {epochs:,} samples of later ones are left out"
+        file.notes.note(problem, used=True)
+    return name, [record for record in rows if _epoch(record) <= 1]
+
+
+def _epoch(record: FileRecord) -> int:
+    epoch = record.fields.get("epoch")
+    return epoch if isinstance(epoch, int) else 1
+
+
+def _said(sample: lm_eval.Sample, word: Any, notes: Notes) -> str | None:
+    """Return the word that a program's record gives for an item: the item's answer if it counts as right.
+
+    Note where record and item do not agree on the answer, or on whether it is right.
+    """
+    target = sample.target.strip()
+    asked = target if sample.answer is None else lm_eval.bare_word(target)
+    if target and _folded(word) not in {None, asked.casefold()}:
+        problem = f"the harness asked for {target[:40]!r}, the item's answer is {word!r}"
+        notes.note(problem, sample.line, sample.text, used=True)
+    if sample.answer is None:
+        return word if sample.greedy else None
+    same = lm_eval.same_word(sample.answer, word)
+    if same != sample.greedy:
+        verdict = "right" if sample.greedy else "wrong"
+        problem = f"{sample.answer[:40]!r} is counted as {verdict}, as in the log; the answer is {word!r}"
+        notes.note(problem, sample.line, sample.text, used=True)
+        return word if sample.greedy else None
+    return word if same else lm_eval.bare_word(sample.answer) or None
+
+
+def _candidate_scores(sample: lm_eval.Sample, candidates: Any) -> list[float] | None:
+    """Return the scores of an item's candidates, in their order; None where the log has others."""
+    scores = dict(zip(map(str.casefold, sample.choices), sample.scores, strict=False))
+    if candidates is None or not scores or not {str(c).casefold() for c in candidates} <= set(scores):
+        return None
+    return [scores[str(candidate).casefold()] for candidate in candidates]
 
 
 def _columns(file: _File, named: Mapping[str, str | None]) -> dict[str, str]:
