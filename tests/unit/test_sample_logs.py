@@ -110,6 +110,21 @@ def test_the_first_of_several_filters_is_read_and_another_can_be_chosen(name, ch
         imported(RECORDED / name, filter="none such")
 
 
+@pytest.mark.parametrize("whole", [json.dumps, lambda records: "\n".join(map(json.dumps, records))])
+def test_filters_that_early_versions_did_not_name_are_numbered(whole, tmp_path):
+    lines = (RECORDED / "samples_lambada_openai_written.jsonl").read_text(encoding="utf-8").splitlines()
+    records = [{k: v for k, v in json.loads(line).items() if k != "filter"} for line in lines]
+    (tmp_path / "a.jsonl").write_text(whole(records), encoding="utf-8")
+    found = imported(tmp_path / "a.jsonl")
+    assert found.predictions["prediction"].tolist() == ["l"] * 3
+    assert "'1', the first of several filters, is read; filter= chooses '2'" in set(found.report["problem"])
+    chosen = imported(tmp_path / "a.jsonl", filter="2")
+    assert chosen.predictions["prediction"].tolist() == ["lol"] * 3
+    (tmp_path / "a.jsonl").write_text(whole(records[:4]), encoding="utf-8")  # one is there twice
+    with pytest.raises(DataError, match="answered this item on line 1 already"):
+        imported(tmp_path / "a.jsonl")
+
+
 def test_a_filter_is_of_logs_alone(tmp_path):
     (tmp_path / "a.csv").write_text("item_id,prediction\na,b\n")
     with pytest.raises(DataError, match=r"only logs .* have filters -- omit filter="):

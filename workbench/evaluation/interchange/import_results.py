@@ -312,9 +312,26 @@ def _sample_log(file: _File, program: Any, text: str | None, chosen: str | None)
     return Imported(program.NAME, frame, _asked(items, placed), _matched(placed), info)
 
 
+def filters_of(program: Any, file_records: Sequence[FileRecord]) -> list[list[str]]:
+    """Return the names of the filters of each record; numbers where a document occurs several times without.
+
+    lm-evaluation-harness named no filters before version 0.4.4, and wrote all documents once for each.
+    """
+    names: list[list[str]] = [program.filters(record.fields) for record in file_records]
+    documents = [str(record.fields.get("doc_id", "")) for record in file_records]
+    counts = set(Counter(documents).values())
+    if any(names) or "" in documents or counts == {1} or len(counts) > 1:
+        return names
+    earlier: Counter[str] = Counter()
+    for number, document in enumerate(documents):
+        earlier[document] += 1
+        names[number] = [str(earlier[document])]
+    return names
+
+
 def _filtered(file: _File, program: Any, chosen: str | None) -> tuple[str | None, list[FileRecord]]:
     """Return the filter (scorer, metric) that is read, chosen or else the first, and its records."""
-    of_records = [program.filters(record.fields) for record in file.records]
+    of_records = filters_of(program, file.records)
     names = list(dict.fromkeys(name for each in of_records for name in each))
     if chosen is not None and chosen not in names:
         raise file.error(

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from workbench.evaluation.interchange.import_results import Imported, import_results, program_of
+from workbench.evaluation.interchange.import_results import Imported, filters_of, import_results, program_of
 from workbench.evaluation.interchange.lm_eval import Sample, bare_word
 from workbench.evaluation.interchange.records import FileRecord, read_records
 from workbench.items.items import Items, items_from_frame
@@ -78,7 +78,7 @@ class _Source(NamedTuple):
         if (program := program_of(held)) is None:
             return cls(path, held, None, None, [], {"filter": None, "keep": False})
         log = program.log_of(path, held[0].fields)
-        filters = list(dict.fromkeys(name for record in held for name in program.filters(record.fields)))
+        filters = list(dict.fromkeys(name for names in filters_of(program, held) for name in names))
         options = {"filter": chosen if chosen in filters else None, "keep": False}
         return cls(
             path, held, program, log.variant, filters, options | {"model": None if log.model else path.stem}
