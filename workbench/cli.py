@@ -22,6 +22,7 @@ from workbench.storage.progress import say
 
 _FLAGS = ("vocabulary", "tokens", "epochs", "minutes", "seed", "device")  # of `train`, as `fit` names them
 _WITH_SETTINGS = (["train"], ["evaluate"])
+_LOGS = (".jsonl", ".json", ".eval", ".parquet", ".csv", ".tsv")  # which no name of a run ends in
 _SETTING = re.compile(r"[a-z]\w*=", re.IGNORECASE)
 
 
@@ -404,7 +405,7 @@ def _compare(arguments: argparse.Namespace) -> None:
     from workbench.storage.files import write_atomic
 
     where = {name: getattr(arguments, name) for name in ("dataset", "split", "variant", "path")}
-    logs = [name for name in arguments.run if Path(name).is_file()]
+    logs = [name for name in arguments.run if Path(name).is_file() or Path(name).suffix in _LOGS]
     stored = {name: run_of(name) for name in arguments.run if name not in logs}
     of_runs = stored or arguments.dataset or arguments.path
     runs: list[Any] = list(stored.values())

@@ -15,7 +15,6 @@ import pytest
 
 import workbench as wb
 from workbench import cli
-from workbench.evaluation.interchange import inspect_log, lighteval, lm_eval
 from workbench.evaluation.interchange.import_results import import_results
 from workbench.evaluation.interchange.sample_logs import import_logs
 from workbench.runs.store import runs
@@ -434,8 +433,13 @@ def test_the_command_compares_logs(no_data, tmp_path, capsys):  # noqa: ARG001 -
     assert "no log has a filter 'x'" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("module", [lm_eval, lighteval, inspect_log])
-def test_programs_know_their_own_records_alone(module):
-    own = {lm_eval: "samples", lighteval: "lighteval", inspect_log: "inspect"}[module]
-    for name in EXPECTED:
-        assert (imported(RECORDED / name).kind == module.NAME) == name.startswith(own)
+@pytest.mark.parametrize("name", ["nowhere.jsonl", "nowhere.eval"])
+def test_the_command_says_that_a_log_is_missing(name, capsys):
+    assert cli.main(["compare", name, str(RECORDED / "inspect_choices.eval")]) == 1
+    assert f"workbench: {name}: " in (error := capsys.readouterr().err)
+    assert "No such file" in error
+
+
+def test_a_comparison_says_why_a_log_is_refused(no_data):  # noqa: ARG001 - nothing is at hand
+    with pytest.raises(DataError, match=r"line 1: .*whole passages"):
+        wb.compare_logs(RECORDED / "samples_lambada_openai_rolling.jsonl", RECORDED / "inspect_choices.eval")

@@ -22,7 +22,7 @@ from workbench.render.tables import html_table
 from workbench.runs import predictions, store
 from workbench.storage.errors import DataError
 
-_PROGRAMS = (lm_eval, inspect_log, lighteval)
+_PROGRAMS = (lm_eval.LM_EVAL, inspect_log.INSPECT, lighteval.LIGHTEVAL)
 _FIRST = 10  # records that tell what a file is, and rows that a notebook shows
 _SLACK = 1e-9
 _HOW = {"id": "by id", "exact": "exactly", "same wording": "by wording", "same key": "by key"}
@@ -241,8 +241,8 @@ def import_results(
     return _kept(imported) if keep else imported
 
 
-def program_of(file_records: Sequence[FileRecord]) -> Any:
-    """Return the module that reads the log of a program, by its first records; None if it is no such log."""
+def program_of(file_records: Sequence[FileRecord]) -> lm_eval.Program | None:
+    """Return the program that wrote a log, by its first records; None if it is no such log."""
     first = [record.fields for record in file_records[:_FIRST]]
     return next((program for program in _PROGRAMS if any(map(program.is_sample, first))), None)
 
@@ -259,7 +259,7 @@ def _kept(imported: Imported) -> Imported:
     return replace(imported, predictions=frame, runs=tuple(runs))
 
 
-def _sample_log(file: _File, program: Any, text: str | None, chosen: str | None) -> Imported:
+def _sample_log(file: _File, program: lm_eval.Program, text: str | None, chosen: str | None) -> Imported:
     """Make predictions of the log of a program that says what it wrote about each passage."""
     notes, log = file.notes, program.log_of(file.notes.path, file.records[0].fields)
     items = file.items
@@ -309,10 +309,10 @@ def _sample_log(file: _File, program: Any, text: str | None, chosen: str | None)
         bos=log.bos,
     )
     info = {"task": log.task, **log.info} | ({} if name in {None, "none"} else {"filter": name})
-    return Imported(program.NAME, frame, _asked(items, placed), _matched(placed), info)
+    return Imported(program.name, frame, _asked(items, placed), _matched(placed), info)
 
 
-def filters_of(program: Any, file_records: Sequence[FileRecord]) -> list[list[str]]:
+def filters_of(program: lm_eval.Program, file_records: Sequence[FileRecord]) -> list[list[str]]:
     """Return the names of the filters of each record; numbers where a document occurs several times without.
 
     lm-evaluation-harness named no filters before version 0.4.4, and wrote all documents once for each.
@@ -329,7 +329,9 @@ def filters_of(program: Any, file_records: Sequence[FileRecord]) -> list[list[st
     return names
 
 
-def _filtered(file: _File, program: Any, chosen: str | None) -> tuple[str | None, list[FileRecord]]:
+def _filtered(
+    file: _File, program: lm_eval.Program, chosen: str | None
+) -> tuple[str | None, list[FileRecord]]:
     """Return the filter (scorer, metric) that is read, chosen or else the first, and its records."""
     of_records = filters_of(program, file.records)
     names = list(dict.fromkeys(name for each in of_records for name in each))

@@ -10,21 +10,20 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from workbench.evaluation.interchange.lm_eval import PASSAGE, Log, Sample, same_word, variant_of
+from workbench.evaluation.interchange.lm_eval import PASSAGE, Log, Program, Sample, same_word, variant_of
 from workbench.storage.errors import DataError
 
-NAME = "Inspect"
 _RIGHT = {"C": True, "I": False, "P": False, "N": False}
 _TEXTS = ("text", "passage", "item_id", "sentence", "context", "question")
 _LETTERS = 26
 
 
-def is_sample(fields: Mapping[str, Any]) -> bool:
+def _is_sample(fields: Mapping[str, Any]) -> bool:
     """Tell whether a record is a sample of an Inspect log, as `records` gives them."""
     return isinstance(fields.get("eval"), Mapping) and "input" in fields and "target" in fields
 
 
-def filters(fields: Mapping[str, Any]) -> list[str]:
+def _filters(fields: Mapping[str, Any]) -> list[str]:
     """Return the names of the scorers of a sample."""
     return list(_scores(fields))
 
@@ -37,7 +36,7 @@ def _scores(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {"score": score} if score is not None else {}
 
 
-def sample(
+def _sample(
     line: int, fields: Mapping[str, Any], text: str | None = None, scorer: str | None = None
 ) -> Sample:
     """Read one sample; `text` is the field of its metadata that holds the passage.
@@ -130,7 +129,7 @@ def _right(value: Any) -> bool | None:
     return None
 
 
-def log_of(path: Path, fields: Mapping[str, Any]) -> Log:
+def _log_of(path: Path, fields: Mapping[str, Any]) -> Log:
     """Return what the log says of its run; DataError if the task is a translation."""
     evaluation = fields["eval"]
     task, packages = evaluation.get("task"), evaluation.get("packages")
@@ -146,3 +145,7 @@ def log_of(path: Path, fields: Mapping[str, Any]) -> Log:
     if model is not None and not isinstance(model, str):
         raise DataError("the model of this log of Inspect is no text", file=path, remedy='pass model="..."')
     return Log(task, variant_of(task, path), model or None, None, info, None, "unknown")
+
+
+INSPECT = Program("Inspect", _is_sample, _filters, _sample, _log_of)
+"""How logs of Inspect are read."""

@@ -14,18 +14,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from workbench.evaluation.interchange import lm_eval
-from workbench.evaluation.interchange.lm_eval import Log, Sample, same_word, variant_of
+from workbench.evaluation.interchange.lm_eval import Log, Program, Sample, same_word, variant_of
 from workbench.evaluation.interchange.records import number_of, truth_of
 from workbench.storage.errors import DataError
 from workbench.storage.files import read_json
 
-NAME = "lighteval"
 _NAME = re.compile(r"details_(?P<task>.+?)_(?P<time>\d{4}-\d\d-\d\dT.+)\.parquet")
 _LONGEST = 1 << 20  # characters of a cell that Python wrote
 _SLACK = 1e-3
 
 
-def is_sample(fields: Mapping[str, Any]) -> bool:
+def _is_sample(fields: Mapping[str, Any]) -> bool:
     """Tell whether a record looks like one of lighteval's details."""
     if isinstance(_field(fields, "doc"), Mapping):
         return isinstance(_field(fields, "model_response"), Mapping)
@@ -36,7 +35,7 @@ def _field(fields: Mapping[str, Any], name: str) -> Any:
     return fields.get(f"__{name}__", fields.get(name))
 
 
-def filters(fields: Mapping[str, Any]) -> list[str]:
+def _filters(fields: Mapping[str, Any]) -> list[str]:
     """Return the names of the metrics of a record that are one number."""
     metrics = _metrics(fields)
     return [str(name) for name, value in metrics.items() if isinstance(value, (bool, int, float))]
@@ -98,7 +97,7 @@ def _response_of(fields: Mapping[str, Any]) -> _Response:
     )
 
 
-def sample(
+def _sample(
     line: int, fields: Mapping[str, Any], text: str | None = None, metric: str | None = None
 ) -> Sample:
     """Read one record; `text` is the field of the document's ``specific`` that holds the passage.
@@ -149,7 +148,7 @@ def _old_responses(predictions: Sequence[Any]) -> tuple[list[Any], list[Any], li
     return numbers, [each for each in flat if isinstance(each, bool)], [e for e in flat if isinstance(e, str)]
 
 
-def log_of(path: Path, fields: Mapping[str, Any]) -> Log:
+def _log_of(path: Path, fields: Mapping[str, Any]) -> Log:
     """Return what the path of a file of details says: lighteval puts it under ``details/MODEL/TIME``."""
     match = _NAME.fullmatch(path.name)
     doc = _field(fields, "doc")
@@ -172,3 +171,7 @@ def log_of(path: Path, fields: Mapping[str, Any]) -> Log:
     return Log(
         name, variant, model, int(shots) if shots.isascii() and shots.isdigit() else None, {}, None, "unknown"
     )
+
+
+LIGHTEVAL = Program("lighteval", _is_sample, _filters, _sample, _log_of)
+"""How logs of lighteval are read."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
@@ -38,9 +38,6 @@ _ROLLING = {"word_perplexity", "byte_perplexity", "bits_per_byte"}  # metrics of
 _TEXTS = ("passage", "question", "query", "sentence", "context")
 _VERDICTS = ("acc", "exact_match", "em", "acc_norm")
 _SLACK = 1e-3  # above 0 by the rounding of half precision
-
-
-NAME = "lm-evaluation-harness"
 
 
 class Sample(NamedTuple):
@@ -121,6 +118,19 @@ class Log(NamedTuple):
         if system := self.info.get("system_instruction"):
             prompt["system"] = system
         return json.dumps(prompt, ensure_ascii=False, sort_keys=True)
+
+
+class Program(NamedTuple):
+    """How the logs of a program are read: its name, and functions of records.
+
+    They tell whether a record is one of it, name its filters, read it, and say what a file tells of the run.
+    """
+
+    name: str
+    is_sample: Callable[[Mapping[str, Any]], bool]
+    filters: Callable[[Mapping[str, Any]], list[str]]
+    sample: Callable[[int, Mapping[str, Any], str | None, str | None], Sample]
+    log_of: Callable[[Path, Mapping[str, Any]], Log]
 
 
 PASSAGE = "{passage}"
@@ -410,3 +420,7 @@ def _model(results: Mapping[str, Any], config: Mapping[str, Any]) -> str | None:
     if name.startswith(("/", "./", "../", "~", "\\")) or re.match(r"[A-Za-z]:[\\/]", name):
         name = PurePath(name.replace("\\", "/")).name  # of a local folder
     return name or None
+
+
+LM_EVAL = Program("lm-evaluation-harness", is_sample, filters, sample, log_of)
+"""How logs of lm-evaluation-harness are read."""

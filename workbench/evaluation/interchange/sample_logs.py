@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
 
 from workbench.evaluation.interchange.import_results import Imported, filters_of, import_results, program_of
-from workbench.evaluation.interchange.lm_eval import Sample, bare_word
+from workbench.evaluation.interchange.lm_eval import Program, Sample, bare_word
 from workbench.evaluation.interchange.records import FileRecord, read_records
 from workbench.items.items import Items, items_from_frame
 from workbench.storage.errors import DataError
@@ -56,18 +55,18 @@ def import_logs(
         except DataError:
             if logs[0].program is None:
                 raise
-            items = _items_of(logs[0], variant)
+            items = _items_of(logs[0], logs[0].program, variant)
     return items, [
         import_results(log.path, items, variant=variant or log.variant, **log.options) for log in logs
     ]
 
 
 class _Source(NamedTuple):
-    """A file, its records, the module that reads them, what it says of them, and arguments for its import."""
+    """A file, its records, the program that wrote them, what it says, and arguments for its import."""
 
     path: Path
     records: list[FileRecord]
-    program: Any
+    program: Program | None
     variant: str | None
     filters: list[str]
     options: dict[str, Any]
@@ -85,15 +84,19 @@ class _Source(NamedTuple):
         )
 
 
-def _items_of(log: _Source, variant: str | None) -> Items:
+def _items_of(log: _Source, program: Program, variant: str | None) -> Items:
     """Make items of the texts of a log: each with its target in place, or with a mark for the blank."""
     rows: dict[str, dict[str, Any]] = {}
     for record in log.records:
-        with suppress(ValueError, RecursionError):  # the import says what is wrong with it
-            sample = log.program.sample(record.line, record.fields)
-            text, choices = _whole(sample), list(sample.choices)
-            answer = sample.target.strip() if _MARK.search(text) else None
-            rows[text] = {"text": text, "answer": answer, "candidates": choices or None}
+        try:
+            sample = program.sample(record.line, record.fields, None, None)
+        except DataError as error:  # of the whole file
+            raise DataError(error.problem, file=log.path, line=record.line, remedy=error.remedy) from None
+        except (ValueError, RecursionError):
+            continue  # the import says what is wrong with it
+        text, choices = _full_text(sample), list(sample.choices)
+        answer = sample.target.strip() if _MARK.search(text) else None
+        rows[text] = {"text": text, "answer": answer, "candidates": choices or None}
     if not rows:
         raise DataError("no record of this log has a text", file=log.path, remedy="pass items=")
     frame = pd.DataFrame(list(rows.values()))
@@ -103,9 +106,9 @@ def _items_of(log: _Source, variant: str | None) -> Items:
     return items_from_frame(frame, variant=variant or log.variant, candidates=candidates)
 
 
-def _whole(sample: Sample) -> str:
+def _full_text(sample: Sample) -> str:
     """Return the form of a text that has a mark for the blank, else one that ends with the target."""
     forms, word = dict.fromkeys((sample.text, *sample.texts)), bare_word(sample.target).casefold()
     marked = [form for form in forms if _MARK.search(form) and not form.endswith(f"_ {sample.target}")]
-    whole = [form for form in forms if word and bare_word(form).casefold().endswith(word)]
-    return next(iter([*marked, *whole]), sample.text)
+    complete = [form for form in forms if word and bare_word(form).casefold().endswith(word)]
+    return next(iter([*marked, *complete]), sample.text)
