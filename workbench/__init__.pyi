@@ -43,6 +43,7 @@ from .widgets.ask.ask import ask as ask
 from .widgets.attention.attention import attention as attention
 from .widgets.browser.browser import browse as browse
 from .widgets.compare.compare import compare as compare
+from .widgets.compare.compare import compare_logs as compare_logs
 from .widgets.explore.explore import explore as explore
 from .widgets.groom.groom import groom as groom
 from .widgets.guess.guess import guess as guess

@@ -22,6 +22,7 @@ from workbench.storage.progress import say
 
 _FLAGS = ("vocabulary", "tokens", "epochs", "minutes", "seed", "device")  # of `train`, as `fit` names them
 _WITH_SETTINGS = (["train"], ["evaluate"])
+_LOGS = (".jsonl", ".json", ".eval", ".parquet", ".csv", ".tsv")  # which no name of a run ends in
 _SETTING = re.compile(r"[a-z]\w*=", re.IGNORECASE)
 
 
@@ -76,8 +77,11 @@ def _parser() -> argparse.ArgumentParser:
     showing.add_argument("--seed", type=int, default=0, help="of the random selection (0)")
     showing.set_defaults(act=_show)
 
-    comparing = commands.add_parser("compare", help="compare stored runs on the items that all predicted")
-    comparing.add_argument("run", nargs="+", help="names of runs, or their folders")
+    comparing = commands.add_parser(
+        "compare", help="compare stored runs, or logs of other programs, on the items that all predicted"
+    )
+    comparing.add_argument("run", nargs="+", help="names of runs, their folders, or logs: a.jsonl b.eval")
+    comparing.add_argument("--filter", help="which of several filters of the logs is read (the first)")
     comparing.add_argument("--html", type=Path, help="write an HTML page: models, pairs, slices, items")
     comparing.add_argument("--limit", type=int, default=200, help="items on the page (200)")
     comparing.add_argument("--dataset", help="data set of the items; by default that of the runs")
@@ -400,9 +404,19 @@ def _compare(arguments: argparse.Namespace) -> None:
     from workbench.evaluation.reading import items_of, run_of
     from workbench.storage.files import write_atomic
 
-    runs = [run_of(name) for name in arguments.run]
     where = {name: getattr(arguments, name) for name in ("dataset", "split", "variant", "path")}
-    items = items_of(runs, **where)
+    logs = [name for name in arguments.run if Path(name).is_file() or Path(name).suffix in _LOGS]
+    stored = {name: run_of(name) for name in arguments.run if name not in logs}
+    of_runs = stored or arguments.dataset or arguments.path
+    runs: list[Any] = list(stored.values())
+    items: Any = items_of(runs, **where) if of_runs or not logs else None
+    if logs:
+        from workbench.evaluation.interchange.sample_logs import import_logs
+
+        variant = None if of_runs else arguments.variant
+        items, imported = import_logs(logs, items, variant=variant, filter=arguments.filter)
+        by_name = stored | dict(zip(logs, imported, strict=True))
+        runs = [by_name[name] for name in arguments.run]
     annotations = None
     if arguments.annotate:
         from workbench.analysis.annotations import annotate

@@ -29,6 +29,7 @@ from test_childrens_book import hub_rows
 from test_cnn_qa import hub_row
 from test_grooming import questions
 from test_lm_eval import NAME, RESULTS, log, results
+from test_sample_logs import RECORDED, SAMPLE, START, archive
 from workbooks import write_workbook
 
 import workbench as wb
@@ -307,6 +308,18 @@ for name, layout in {
 }.items():  # fmt: skip
     write = partial(log_in, name=name, layout=layout)
     ARTEFACTS[f"import {name}"] = Artefact(write, import_of(name, openai), any_content)
+for name in (
+    "inspect_choices.eval", "inspect_last_word.json", "lighteval_choices.parquet",
+    "lighteval_written.parquet", "samples_lambada_openai_choices.jsonl",
+    "samples_lambada_openai_written.jsonl",
+):  # fmt: skip
+    write = partial(shutil.copy, RECORDED / name)
+    ARTEFACTS[f"import {name}"] = Artefact(write, import_of(name, openai), any_content)
+ARTEFACTS["import inspect, deflated"] = Artefact(
+    lambda folder: archive(folder / "log.zip", {"header.json": START, "samples/1_epoch_1.json": SAMPLE}),
+    import_of("log.zip", openai),
+    any_content,
+)
 for name in ("answers.csv", "answers.jsonl", "answers.json", "answers.parquet"):
     write = partial(answers_in, name=name)
     ARTEFACTS[f"import {name}"] = Artefact(write, import_of(name, plain), any_content)

@@ -166,7 +166,8 @@ def parquet(data, rng):
     elif turn == 1:
         table = table.append_column(name, column)
     elif turn == 2:
-        table = table.take([rng.randrange(len(table)) for _ in range(len(table) * rng.randrange(3))])
+        rows = [rng.randrange(len(table)) for _ in range(len(table) * rng.randrange(3))]
+        table = table.take(pa.array(rows, pa.int64()))  # with a type: there may be none
     elif turn == 3 and metadata:
         key = rng.choice(sorted(metadata))
         metadata[key] = changed(metadata[key], "x.json" if metadata[key][:1] in b"{[" else "x", rng)

@@ -132,6 +132,21 @@ def test_rows_are_refused_by_name_and_nothing_is_lost(campaign, tmp_path):
     assert imported(campaign, pd.DataFrame([row])).refused["reason"].tolist() == ["unknown page"]
 
 
+@pytest.mark.parametrize("separator", [",", "\t", ";"])
+def test_commas_tabs_and_any_order_of_columns(campaign, tmp_path, separator):
+    pages = export_pages(campaign, tmp_path / "pages.csv")
+    table = results(campaign, pages, ["W1", "W1"])
+    table = table[sorted(table, key=lambda name: name[::-1])]
+    preview = table.iloc[[0]].assign(WorkerId="", AssignmentId="")
+    path = tmp_path / "results.csv"
+    text = pd.concat([table[:1], preview, table[1:]]).to_csv(sep=separator, index=False)
+    path.write_bytes(f"{text}W9{separator}A9\n".encode("utf-16" if separator == "\t" else "utf-8-sig"))
+    result = import_pages(campaign, path)
+    assert result.accepted["row"].tolist() == [1, 3]
+    assert result.refused[["row", "reason"]].to_numpy().tolist() == [[2, "invalid row"], [4, "invalid row"]]
+    assert len(campaign.judgments()) == 6
+
+
 def test_the_same_worker_twice_both_conditions_and_late_answers(campaign, tmp_path):
     pages = export_pages(campaign, tmp_path / "pages.csv")
     imported(campaign, results(campaign, pages, ["W1", "W2"]))

@@ -110,6 +110,58 @@ def test_people_are_models_and_so_is_their_majority(file):
     assert "Krippendorff" in str(imported)
 
 
+def answers_of_people(column, item="item_id", answer="response"):
+    rows = pd.DataFrame({item: IDS * 2, answer: ANSWERS * 2, column: ["P1"] * 6 + ["P2"] * 6})
+    return rows[[answer, column, item]]
+
+
+@pytest.mark.parametrize(
+    "column",
+    ["PROLIFIC_PID", "Prolific ID", "WorkerId", "worker_id", "participant", "Participant id",
+     "ParticipantNumber", "subject", "SubjectID", "respondent_id", "rater", "annotator-id", "SONA_ID",
+     "MTurk ID", "user", " Person "],
+)  # fmt: skip
+def test_the_person_is_found_by_the_names_of_services(file, column):
+    answers_of_people(column).to_csv(file, index=False)
+    imported = import_results(file, FEW, keep=False)
+    assert imported.models == ["person: P1", "person: P2", "majority of 2 people"]
+
+
+@pytest.mark.parametrize("separator", [",", "\t"])
+@pytest.mark.parametrize("item", ["Input.item_id", "Input.text"])
+@pytest.mark.parametrize("answer", ["Answer.guess", "Answer.lastword"])
+def test_results_of_mturk(file, separator, item, answer):
+    rows = answers_of_people("WorkerId", item, answer).assign(HITId="H", AssignmentStatus="Submitted")
+    if item == "Input.text":
+        rows[item] = FEW.frame["text"].tolist() * 2
+    preview = rows.iloc[[0]].assign(WorkerId="")
+    rejected = rows.iloc[[7]].assign(AssignmentStatus="Rejected")
+    pd.concat([rows[:3], preview, rows[3:7], rejected, rows[8:]]).to_csv(file, sep=separator, index=False)
+    imported = import_results(file, FEW, keep=False)
+    assert imported.models == ["person: P1", "person: P2", "majority of 2 people"]
+    assert imported.people.set_index("person")["n"].to_dict() == {"P1": 6, "P2": 5}
+    assert imported.report["line"].tolist() == [5, 10]
+    assert imported.report["problem"].str.contains("names nobody|rejected").all()
+    assert not imported.report["kept"].any()
+
+
+@pytest.mark.parametrize(
+    "nobody", ["", " ", "{{%PROLIFIC_PID%}}", "${e://Field/PROLIFIC_PID}", '{"ImportId":"QID1"}']
+)
+def test_a_row_without_a_person_is_left_out_and_the_rest_is_read(file, nobody):
+    rows = answers_of_people("PROLIFIC_PID")
+    pd.concat([rows.iloc[[0]].assign(PROLIFIC_PID=nobody), rows]).to_csv(file, index=False)
+    imported = import_results(file, FEW, keep=False)
+    assert (imported.n_records, imported.agreement.n_answers) == (13, 12)
+    assert imported.report[["line", "kept"]].to_numpy().tolist() == [[2, False]]
+
+
+def test_pages_of_a_campaign_are_sent_to_where_they_are_read(file):
+    pd.DataFrame({"WorkerId": ["W"], "Input.page": [1], "Answer.guess_1": ["x"]}).to_csv(file, index=False)
+    with pytest.raises(DataError, match=r"pages of a campaign -- .*people\.import_pages"):
+        import_results(file, FEW)
+
+
 @pytest.fixture
 def predicted(file):
     """A file of predictions, and what it holds."""

@@ -233,7 +233,7 @@ def test_published_scores_are_rows_without_items():
     accuracies = reported["accuracy"].tolist()
     assert reported["place"].tolist() == [1 + sum(b > a for b in accuracies) for a in accuracies]
     openai = table[table["variant"] == "openai"]
-    assert openai["model"].tolist()[:2] == ["high", "Pythia 12B"]
+    assert openai["model"].tolist()[:3] == ["high", "Qwen2.5 72B Instruct, bfloat16", "OPT 66B"]
     assert openai.loc[openai["model"].str.startswith("GPT-2"), "perplexity"].tolist() == [40.06]
 
 

@@ -65,3 +65,34 @@ def test_later_results_name_the_paper_before_who_quotes_it():
     gpt_3 = table[table["system"].str.startswith("GPT-3")]["source"]
     assert gpt_3.str.startswith("Brown et al. 2020").all()
     assert len(gpt_3) == 3
+
+
+def test_rows_of_the_harness_say_the_same_in_both_tables():
+    later = published.published_table("later_results").set_index("system")
+    harness = published.published_table("harness_2026")
+    assert len(harness) == 42
+    for row in harness.to_dict("records"):
+        name = {"GPT-2 117M": "GPT-2 117M, every token greedy"}.get(row["model"], row["model"])
+        listed = later.loc[name + (", five-shot" if row["shots"] == "5" else "")]
+        assert float(listed["accuracy_percent"]) == float(row["accuracy"])
+        assert float(listed["perplexity"] or "nan") == pytest.approx(
+            float(row["perplexity"] or "nan"), nan_ok=True
+        )
+        assert (listed["dataset"], listed["split"], listed["variant"]) == ("lambada", "test", row["variant"])
+    suite = later.loc[["Pythia 70M", "Pythia 2.8B", "Pythia 6.9B"]]
+    assert suite["accuracy_percent"].tolist() == ["18.46", "64.72", "67.28"]
+    assert suite["perplexity"].tolist() == ["142.43", "5.04", "4.45"]
+
+
+@pytest.mark.parametrize("name", published.tables())
+def test_every_perplexity_is_that_of_the_target(name):
+    """Papers on diffusion models call the perplexity per token of whole passages LAMBADA's."""
+    table = published.published_table(name)
+    if "perplexity" not in table:
+        return
+    listed = table[table["perplexity"] != ""]
+    assert set(listed.get("unit", ["word"])) == {"word"}
+    words = listed.astype(str).agg(" ".join, axis=1).str.casefold()
+    assert not words.str.contains("diffusion|per token|sedd|mdlm|plaid|whole passage").any()
+    if "source" in listed:
+        assert listed["source"].str.contains("lm-evaluation-harness|EleutherAI/pythia evals").all()

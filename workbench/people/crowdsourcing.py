@@ -9,19 +9,18 @@ import secrets
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from workbench.evaluation.interchange.records import FileRecord, read_records
 from workbench.items.schema import Item
 from workbench.people import assignment
 from workbench.people.assignment import RefusalError
 from workbench.people.campaign import Campaign
 from workbench.people.tasks import Page, item_from_record
-from workbench.storage.errors import DataError, reading
-from workbench.storage.files import read_bytes
+from workbench.storage.errors import DataError
 from workbench.storage.spreadsheet import Formulas, write_csv
 
 _DAY = 86_400.0
@@ -161,10 +160,11 @@ def import_pages(campaign: Campaign, path: Path | str) -> ImportedPages:
     ----------
     campaign : Campaign
     path : path
-        CSV, one row an assignment, with ``AssignmentId``, ``WorkerId``, the columns that were exported as
-        ``Input.page``, ``Input.item_1`` ..., and ``Answer.guess_1``, ``Answer.guess_2`` ... (with several
-        guesses ``Answer.guess_1_1``, ``Answer.guess_1_2`` ...). Rows whose ``AssignmentStatus`` is
-        ``Rejected`` are refused; other columns, such as ``WorkTimeInSeconds``, are not read.
+        A table separated by commas or tabs, one row an assignment, its columns in any order:
+        ``AssignmentId``, ``WorkerId``, the columns that were exported as ``Input.page``, ``Input.item_1``
+        ..., and ``Answer.guess_1``, ``Answer.guess_2`` ... (with several guesses ``Answer.guess_1_1``,
+        ``Answer.guess_1_2`` ...). Rows whose ``AssignmentStatus`` is ``Rejected`` are refused; other columns,
+        such as ``WorkTimeInSeconds``, are not read.
 
     Returns
     -------
@@ -173,13 +173,13 @@ def import_pages(campaign: Campaign, path: Path | str) -> ImportedPages:
         export it), ``wrong page`` (its items are others), ``finished page`` (somebody else's answers are
         there), ``expired page`` (too late), ``duplicate subject`` (the worker had an item of the page in the
         same condition), ``both conditions`` (in another one), ``answered before`` (the same assignment with
-        other answers), ``unanswered tasks``, ``invalid guess``, ``rejected``, ``invalid row``. To import a
-        file again, or a row that is there twice, changes nothing.
+        other answers), ``unanswered tasks``, ``invalid guess``, ``rejected``, ``invalid row`` (it
+        names nobody, or lacks cells). To import a file again, or a row that is there twice, changes nothing.
 
     Raises
     ------
     DataError
-        If the file is no CSV or lacks a column.
+        If the file is no table or lacks a column.
 
     Examples
     --------
@@ -193,24 +193,30 @@ def import_pages(campaign: Campaign, path: Path | str) -> ImportedPages:
     >>> print(people.import_pages(campaign, path))
     1 pages accepted, 0 refused
     """
-    content = read_bytes(path, "this file of results")
-    with reading(path, "this file of results", remedy="save it as CSV in UTF-8, with a header"):
-        table = pd.read_csv(BytesIO(content), dtype=str, keep_default_na=False, encoding="utf-8-sig")
-    if lacking := [name for name in _NEEDED if name not in table.columns]:
+    rows = list(read_records(Path(path)))
+    columns = list(dict.fromkeys(name for row in rows if isinstance(row, FileRecord) for name in row.fields))
+    if rows and not columns:
+        raise next(row for row in rows if isinstance(row, DataError))
+    if columns and (lacking := [name for name in _NEEDED if name not in columns]):
         raise DataError(
             f"there is no column {lacking[0]!r}",
             file=path,
             remedy="take the service's file of results as it is",
         )
     accepted, refused = [], []
-    for place, row in enumerate(table.to_dict("records"), 1):
+    for place, row in enumerate(rows, 1):
+        if isinstance(row, DataError):
+            refused.append({"row": place, "reason": "invalid row", "problem": row.problem})
+            continue
+        cells = {name: "" if (cell := row.fields.get(name)) is None else str(cell) for name in columns}
         try:
-            accepted.append({"row": place, **_imported(campaign, {str(k): str(v) for k, v in row.items()})})
+            accepted.append({"row": place, **_imported(campaign, cells)})
         except RefusalError as error:
-            refused.append({"row": place, "reason": error.reason, "problem": error.problem, **row})
+            refused.append({"row": place, "reason": error.reason, "problem": error.problem, **cells})
+    table = pd.DataFrame(refused, columns=["row", "reason", "problem", *columns])
     return ImportedPages(
         pd.DataFrame(accepted, columns=["row", "assignment", "worker", "page", "n_answers"]),
-        pd.DataFrame(refused, columns=["row", "reason", "problem", *table.columns]),
+        table.fillna(dict.fromkeys(columns, "")),
     )
 
 

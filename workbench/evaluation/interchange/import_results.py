@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,24 +13,33 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from workbench.evaluation.interchange import agreement, export, lm_eval, records
+from workbench.evaluation.interchange import agreement, export, inspect_log, lighteval, lm_eval, records
 from workbench.evaluation.interchange.agreement import Agreement
 from workbench.evaluation.interchange.records import FileRecord, Notes, Placed, ResultRow, number_of, text_of
 from workbench.items.items import Items
+from workbench.items.schema import objects
 from workbench.render.tables import html_table
 from workbench.runs import predictions, store
 from workbench.storage.errors import DataError
 
+_PROGRAMS = (lm_eval.LM_EVAL, inspect_log.INSPECT, lighteval.LIGHTEVAL)
 _FIRST = 10  # records that tell what a file is, and rows that a notebook shows
 _SLACK = 1e-9
 _HOW = {"id": "by id", "exact": "exactly", "same wording": "by wording", "same key": "by key"}
 _USUAL = {
     "item": ("item_id", "item", "text", "passage", "id"),
     "prediction": ("prediction", "predicted", "response", "guess"),
-    "person": ("person", "participant", "annotator", "worker", "subject"),
+    "person": tuple(
+        f"{stem}{end}"
+        for stem in ("person", "prolific", "worker", "participant", "annotator", "subject", "respondent",
+                     "rater", "turker", "mturk", "sona", "user")
+        for end in ("", "_id", "_pid", "_code", "_number", "_name")
+    ),
     "model": ("model",),
     "log_prob": ("log_prob",),
-}
+}  # fmt: skip
+_OF_FORM = re.compile(r"(input|answer)\.")  # what MTurk writes before the columns of a form
+_PREVIEW = re.compile(r"\{\{%.*%\}\}|\$\{.*\}|\{\"ImportId\".*", re.DOTALL)  # never filled in
 _PERSON = "person: "  # what the names of models begin with that are people
 
 
@@ -40,7 +50,7 @@ class Imported:
     Attributes
     ----------
     kind : str
-        ``lm-evaluation-harness``, ``predictions``, ``people`` or ``answers``.
+        ``lm-evaluation-harness``, ``Inspect``, ``lighteval``, ``predictions``, ``people`` or ``answers``.
     predictions : DataFrame
         As :func:`workbench.runs.predictions.check_predictions` gives them, all models together.
     items : Items
@@ -49,7 +59,8 @@ class Imported:
         How many rows were matched ``by id``, ``exactly``, ``by wording`` (white space and quotes
         differ) or ``by key`` (punctuation, case or tokens differ).
     info : dict
-        Name and kind of the file; of a sample log also task, version of the harness, arguments of the model.
+        Name and kind of the file; of a sample log also task, filter, version of the harness, arguments of the
+        model.
     people, by_item : DataFrame or None
         Accuracy by person and by item, where people answered.
     agreement : Agreement or None
@@ -132,6 +143,7 @@ def import_results(
     person: str | None = None,
     log_prob: str | None = None,
     text: str | None = None,
+    filter: str | None = None,  # noqa: A002 - the harness's name
     keep: bool = True,
     on_error: str = "raise",
     seed: int = 0,
@@ -141,9 +153,9 @@ def import_results(
     Parameters
     ----------
     path : path
-        A sample log of lm-evaluation-harness (``--log_samples``) of any English LAMBADA task; or a table
-        (CSV, JSON lines, parquet) with a column for the item and one for the answer; or a predictions
-        table, as :func:`export_results` writes it.
+        A log of one record an item: lm-evaluation-harness (``--log_samples``), Inspect (``.json`` or
+        ``.eval``) or lighteval (``details_*.parquet``); or a table (CSV, JSON lines, parquet) with a column
+        for the item and one for the answer; or a predictions table, as :func:`export_results` writes it.
     items : Items, optional
         What the results are about; by default loaded with :func:`workbench.load`, where the file tells which.
     model, variant : str, optional
@@ -151,10 +163,16 @@ def import_results(
         file does not tell (the variant only if texts and items differ in case or tokens).
     item, prediction, person, log_prob : str, optional
         Columns of a table: id or text of the item (whole, or with a blank), the answer, who gave it, its
-        natural log-probability. By default those of usual names (``item_id``, ``text`` ...; ``prediction``,
-        ``response`` ...; ``person`` ...; ``log_prob``).
+        natural log-probability. By default those of usual names, however spelt (``item_id``, ``text`` ...;
+        ``prediction``, ``response`` ...; ``person``, ``PROLIFIC_PID``, ``WorkerId``, ``participant`` ...;
+        ``log_prob``), also as MTurk writes them (``Input.text``, ``Answer.guess``). Rows that name nobody, as
+        the preview of a task, and rejected assignments are left out and reported.
     text : str, optional
-        Field of the harness's documents that holds the passage; ``text`` by default.
+        Field of the harness's documents (Inspect: of the metadata) that holds the passage; ``text`` by
+        default.
+    filter : str, optional
+        Which of several filters (Inspect: scorers, lighteval: metrics) is read; the first by default, and the
+        report says so.
     keep : bool, default True
         Store each model's predictions as a run; the same content is not stored twice.
     on_error : {"raise", "report"}
@@ -176,11 +194,14 @@ def import_results(
     A text is matched exactly, else by its letters and digits. Rows without an item, or with several, are left
     out and reported. An answer is right if it is the item's but for case.
 
-    The harness logs no prediction: it is the answer where the answer was the greedy continuation, else null;
-    ``correct`` and ``greedy_correct`` are its ``acc``. Its log-probability is that of the answer's sub-tokens
-    without the end of the word, so both ``log_prob`` and ``log_prob_uncorrected`` hold it, and tables
-    have the harness's perplexity in the column ``perplexity_uncorrected``. Its answer is all behind the last
-    space (``"Nadia`` with the quote); the report names the items that have another answer.
+    A log of log-likelihoods has no predictions: they are the answer where it was the greedy continuation,
+    else null; ``correct`` and ``greedy_correct`` are its ``acc``. Its log-probability is that of the answer's
+    sub-tokens without the end of the word, so both ``log_prob`` and ``log_prob_uncorrected`` hold it, and
+    tables have the harness's perplexity in the column ``perplexity_uncorrected``. Its answer is all behind
+    the last space (``"Nadia`` with the quote); the report names the items that have another answer.
+
+    Of choices and generated text, what the log counts as right is right; the report names answers that look
+    otherwise. Of several epochs the first is read. Log-likelihoods of whole passages are refused.
 
     People's answers give one model a person (``person: name``) and one more, the majority.
 
@@ -209,16 +230,26 @@ def import_results(
     file = _File([r for r in results if isinstance(r, FileRecord)], notes, items, model, variant)
     if not file.records:
         raise file.error("the file holds no record that can be read")
-    if any(lm_eval.is_sample(record.fields) for record in file.records[:_FIRST]):
-        imported = _sample_log(file, text)
+    program = program_of(file.records)
+    if filter is not None and program is None:
+        raise file.error("only logs of harnesses have filters", "omit filter=")
+    if program is not None:
+        imported = _sample_log(file, program, text, filter)
     elif export.is_predictions(file.records[0]):
         imported = _predictions(file)
     else:
+        records.check_known(file.records[0].fields, path)
         named = {"item": item, "prediction": prediction, "person": person, "log_prob": log_prob}
         imported = _answers(file, _columns(file, named), seed)
     info = {"from": path.name, "kind": imported.kind, **imported.info}
     imported = replace(imported, name=path.name, n_records=len(results), report=notes.frame(), info=info)
     return _kept(imported) if keep else imported
+
+
+def program_of(file_records: Sequence[FileRecord]) -> lm_eval.Program | None:
+    """Return the program that wrote a log, by its first records; None if it is no such log."""
+    first = [record.fields for record in file_records[:_FIRST]]
+    return next((program for program in _PROGRAMS if any(map(program.is_sample, first))), None)
 
 
 def _kept(imported: Imported) -> Imported:
@@ -233,75 +264,165 @@ def _kept(imported: Imported) -> Imported:
     return replace(imported, predictions=frame, runs=tuple(runs))
 
 
-def _sample_log(file: _File, text: str | None) -> Imported:
-    """Make predictions of a sample log of lm-evaluation-harness."""
-    notes, log = file.notes, lm_eval.log_of(file.notes.path)
+def _sample_log(file: _File, program: lm_eval.Program, text: str | None, chosen: str | None) -> Imported:
+    """Make predictions of the log of a program that says what it wrote about each passage."""
+    notes, log = file.notes, program.log_of(file.notes.path, file.records[0].fields)
     items = file.items
     if items is None:
         if (variant := file.variant or log.variant) is None:
             raise file.error(
                 f"the task {log.task!r} does not tell which form of LAMBADA's text was read",
-                'pass variant="openai" (running text) or variant="plain" (tokens, lower case)',
+                'pass variant="openai" (running text) or variant="plain" (tokens, lower case), or items=',
             )
         items = records.load_items([("lambada", "test", variant)], notes)
     if (model := file.model or log.model) is None:
         raise file.error(
             "the model's name is not known: no results_*.json beside the file names it", 'pass model="..."'
         )
+    name, rows = _filtered(file, program, chosen)
     answers, templates = [], set()
-    for record in file.records:
+    for record in rows:
         try:
-            sample = lm_eval.sample(record.line, record.fields, text)
+            sample = program.sample(record.line, record.fields, text, name)
+        except DataError as error:  # of the whole file
+            raise file.error(error.problem, error.remedy, record.line) from None
         except (ValueError, RecursionError) as error:
             notes.bad(str(error), record.line)
         else:
             templates.add(sample.template)
-            answers.append(ResultRow(record.line, model, sample.text, {"sample": sample}))
-    if log.n is not None and log.n != len(file.records):
-        notes.note(f"the results tell of {log.n:,} passages, the file holds {len(file.records):,}", used=True)
+            answers.append(ResultRow(record.line, model, sample.text, {"sample": sample}, texts=sample.texts))
+    if log.n is not None and log.n != len(rows):
+        notes.note(f"the results tell of {log.n:,} passages, the file holds {len(rows):,}", used=True)
     placed, variants = records.assign(answers, items, notes, file.variant, log.variant)
-    words = items.frame["answer"].tolist()
-    logged = [(one.row.fields["sample"], words[one.place]) for one in placed]
-    for sample, word in logged:
-        target = sample.target.strip()
-        if target and _folded(word) not in {None, target.casefold()}:
-            problem = f"the harness asked for {target[:40]!r}, the item's answer is {word!r}"
-            notes.note(problem, sample.line, sample.text, used=True)
-    log_probs = np.array([sample.log_prob for sample, _ in logged], dtype=float)
+    asked = items.frame.iloc[[one.place for one in placed]]
+    logged = [one.row.fields["sample"] for one in placed]
+    words = [_said(*pair, notes) for pair in zip(logged, asked["answer"], strict=True)]
+    log_probs = np.array([sample.log_prob for sample in logged], dtype=float)
+    greedy = [None if s.answer is not None or np.isnan(s.log_prob) else s.greedy for s in logged]
+    scores = list(map(_candidate_scores, logged, asked["candidates"]))
     frame = _frame(
         placed,
         items,
         variants,
-        [word if sample.greedy else None for sample, word in logged],
-        score_type="log_prob",
+        words,
+        score_type="score" if np.isnan(log_probs).all() else "log_prob",
         log_prob=log_probs,
         log_prob_uncorrected=log_probs,
-        greedy_correct=pd.array([sample.greedy for sample, _ in logged], dtype="boolean"),
+        greedy_correct=pd.array(greedy, dtype="boolean"),
+        candidate_scores=objects(scores),
         prompt=log.prompt(templates),
         bos=log.bos,
     )
-    info = {"task": log.task, **log.info}
-    return Imported("lm-evaluation-harness", frame, _asked(items, placed), _matched(placed), info)
+    info = {"task": log.task, **log.info} | ({} if name in {None, "none"} else {"filter": name})
+    return Imported(program.name, frame, _asked(items, placed), _matched(placed), info)
+
+
+def filters_of(program: lm_eval.Program, file_records: Sequence[FileRecord]) -> list[list[str]]:
+    """Return the names of the filters of each record; numbers where a document occurs several times without.
+
+    lm-evaluation-harness named no filters before version 0.4.4, and wrote all documents once for each.
+    """
+    names: list[list[str]] = [program.filters(record.fields) for record in file_records]
+    documents = [str(record.fields.get("doc_id", "")) for record in file_records]
+    counts = set(Counter(documents).values())
+    if any(names) or "" in documents or counts == {1} or len(counts) > 1:
+        return names
+    earlier: Counter[str] = Counter()
+    for number, document in enumerate(documents):
+        earlier[document] += 1
+        names[number] = [str(earlier[document])]
+    return names
+
+
+def _filtered(
+    file: _File, program: lm_eval.Program, chosen: str | None
+) -> tuple[str | None, list[FileRecord]]:
+    """Return the filter (scorer, metric) that is read, chosen or else the first, and its records."""
+    of_records = filters_of(program, file.records)
+    names = list(dict.fromkeys(name for each in of_records for name in each))
+    if chosen is not None and chosen not in names:
+        raise file.error(
+            f"there is no filter {chosen!r}",
+            f"there are {', '.join(names)}" if names else "omit filter=: this log names none",
+        )
+    name = chosen or next(iter(names), None)
+    if len(names) > 1 and chosen is None:
+        others = ", ".join(map(repr, names[1:]))
+        problem = f"{name!r}, the first of several filters, is read; filter= chooses {others}"
+        file.notes.note(problem, used=True)
+    rows = [r for r, each in zip(file.records, of_records, strict=True) if name in each or not each]
+    if epochs := sum(_epoch(record) > 1 for record in rows):
+        problem = f"the first epoch is read; {epochs:,} samples of later ones are left out"
+        file.notes.note(problem, used=True)
+    return name, [record for record in rows if _epoch(record) <= 1]
+
+
+def _epoch(record: FileRecord) -> int:
+    epoch = record.fields.get("epoch")
+    return epoch if isinstance(epoch, int) else 1
+
+
+def _said(sample: lm_eval.Sample, word: Any, notes: Notes) -> str | None:
+    """Return the word that a program's record gives for an item: the item's answer if it counts as right.
+
+    Note where record and item do not agree on the answer, or on whether it is right.
+    """
+    target = sample.target.strip()
+    asked = target if sample.answer is None else lm_eval.bare_word(target)
+    if target and _folded(word) not in {None, asked.casefold()}:
+        problem = f"the harness asked for {target[:40]!r}, the item's answer is {word!r}"
+        notes.note(problem, sample.line, sample.text, used=True)
+    if sample.answer is None:
+        return word if sample.greedy else None
+    same = lm_eval.same_word(sample.answer, word)
+    if same != sample.greedy:
+        verdict = "right" if sample.greedy else "wrong"
+        problem = f"{sample.answer[:40]!r} is counted as {verdict}, as in the log; the answer is {word!r}"
+        notes.note(problem, sample.line, sample.text, used=True)
+        return word if sample.greedy else None
+    return word if same else lm_eval.bare_word(sample.answer) or None
+
+
+def _candidate_scores(sample: lm_eval.Sample, candidates: Any) -> list[float] | None:
+    """Return the scores of an item's candidates, in their order; None where the log has others."""
+    scores = dict(zip(map(str.casefold, sample.choices), sample.scores, strict=False))
+    if candidates is None or not scores or not {str(c).casefold() for c in candidates} <= set(scores):
+        return None
+    return [scores[str(candidate).casefold()] for candidate in candidates]
 
 
 def _columns(file: _File, named: Mapping[str, str | None]) -> dict[str, str]:
     """Choose the columns of a table of answers: those that were named, else those of a usual name."""
     present = list(dict.fromkeys(name for record in file.records for name in record.fields))
-    lower = {name.casefold(): name for name in reversed(present)}
+    lower = {_column_key(name): name for name in reversed(present)}
     chosen = {}
     for what, usual in _USUAL.items():
         name = named.get(what)
         if name is not None and name not in present:
             raise file.error(f"there is no column {name!r}", f"there are {', '.join(present)}")
-        name = name or next((lower[word] for word in usual if word in lower), None)
+        keys = map(_column_key, usual)
+        name = name or next((lower[key] for key in keys if key in lower), None)
+        if name is None and what == "prediction" and len(forms := _answers_of_form(present)) == 1:
+            name = forms[0]
         if name is not None:
             chosen[what] = name
         elif what in {"item", "prediction"}:
+            if "Input.page" in present:
+                raise file.error("these are pages of a campaign", "pass it to workbench.people.import_pages")
             raise file.error(
                 f"none of the columns {', '.join(present)} is called {', '.join(usual[:-1])} or {usual[-1]}",
                 f'name the one that holds the {what}: {what}="..."',
             )
     return chosen
+
+
+def _column_key(name: str) -> str:
+    """Return the letters and digits of a column's name, without what MTurk puts before it."""
+    return re.sub(r"[\W_]+", "", _OF_FORM.sub("", name.strip().casefold(), count=1))
+
+
+def _answers_of_form(columns: Sequence[str]) -> list[str]:
+    return [name for name in columns if name.casefold().startswith("answer.")]
 
 
 def _answers(file: _File, columns: Mapping[str, str], seed: int) -> Imported:
@@ -314,6 +435,9 @@ def _answers(file: _File, columns: Mapping[str, str], seed: int) -> Imported:
         )
     answers = []
     for record in file.records:
+        if by_people and (problem := _nobody(record, columns["person"])):
+            notes.note(problem, record.line, str(record.fields.get(columns["item"]) or ""), used=False)
+            continue
         try:
             answers.append(_answer(record, columns, file.model))
         except (ValueError, RecursionError) as error:
@@ -346,6 +470,15 @@ def _answers(file: _File, columns: Mapping[str, str], seed: int) -> Imported:
         by_item=agreement.accuracy_by_item(answered),
         agreement=agreement.agreement(answered),
     )
+
+
+def _nobody(record: FileRecord, column: str) -> str | None:
+    """Return why a row is not a person's answer, such as the preview of a task; None if it is one."""
+    name = str(record.fields.get(column) or "").strip()
+    if not name or _PREVIEW.fullmatch(name):
+        return f"the column {column!r} names nobody, as in the preview of a task"
+    status = record.fields.get("AssignmentStatus")
+    return "the assignment was rejected" if str(status).strip().casefold() == "rejected" else None
 
 
 def _answer(record: FileRecord, columns: Mapping[str, str], model: str | None) -> ResultRow:

@@ -1,8 +1,10 @@
 """Sample logs of lm-evaluation-harness: what it wrote about each passage, and about the run.
 
 Gao et al. (2021), "A framework for few-shot language model evaluation", https://github.com/EleutherAI/lm-evaluation-harness.
-Read are the ``samples_*.jsonl`` that ``--log_samples`` writes since version 0.4.3, the JSON lists of 0.4.0 to
-0.4.2, and the ``*_write_out_info.json`` of ``--write_out`` in 0.3.
+Read are the ``samples_*.jsonl`` that ``--log_samples`` writes since version 0.4.3 (0.5 included), the JSON
+lists of 0.4.0 to 0.4.2, and the ``*_write_out_info.json`` of ``--write_out`` in 0.3. A request is the
+log-likelihood of the last word, those of several choices, or a text that is generated. Log-likelihoods of
+whole passages are refused: their perplexity is not that of the target.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
@@ -32,25 +34,38 @@ _DELEGATES = (0, 4, 9, 2)
 """Version since which the harness leaves the mark of the beginning (BOS) to the tokenizer, in these backends
 (EleutherAI/lm-evaluation-harness, pull request 3347); before, and in others, ``add_bos_token`` is false."""
 _DELEGATING = ("hf", "hf-auto", "huggingface", "vllm")
+_ROLLING = {"word_perplexity", "byte_perplexity", "bits_per_byte"}  # metrics of whole passages
+_TEXTS = ("passage", "question", "query", "sentence", "context")
+_VERDICTS = ("acc", "exact_match", "em", "acc_norm")
 _SLACK = 1e-3  # above 0 by the rounding of half precision
 
 
 class Sample(NamedTuple):
-    """One record.
+    """One record of a program's log.
 
     Attributes
     ----------
     line : int
     text : str
-        The whole passage.
+        The passage: whole, or with a blank or nothing for the answer.
     target : str
         The harness's answer: all behind the last space; empty where the record has none.
     log_prob : float
-        Natural logarithm of the probability of the target's sub-tokens, whatever comes after.
+        Natural logarithm of the probability of the target's sub-tokens, whatever comes after; NaN where text
+        was generated.
     greedy : bool
-        Whether each of these was the most probable one.
+        Whether each of these was the most probable one; of choices and generated text, whether the program
+        counts them as right.
     template : str or None
         Form of the prompt, such as ``{shots}{passage} ____. ->``; None where the record has no prompt.
+    answer : str or None
+        The text that was generated, or the choice that was taken; None where neither is logged.
+    choices : tuple of str
+        What could be chosen.
+    scores : tuple of float
+        One a choice, of those of `choices` that were scored.
+    texts : tuple of str
+        Other forms of the text, by which the item may be found.
     """
 
     line: int
@@ -59,6 +74,10 @@ class Sample(NamedTuple):
     log_prob: float
     greedy: bool
     template: str | None
+    answer: str | None = None
+    choices: tuple[str, ...] = ()
+    scores: tuple[float, ...] = ()
+    texts: tuple[str, ...] = ()
 
 
 class Log(NamedTuple):
@@ -101,7 +120,21 @@ class Log(NamedTuple):
         return json.dumps(prompt, ensure_ascii=False, sort_keys=True)
 
 
+class Program(NamedTuple):
+    """How the logs of a program are read: its name, and functions of records.
+
+    They tell whether a record is one of it, name its filters, read it, and say what a file tells of the run.
+    """
+
+    name: str
+    is_sample: Callable[[Mapping[str, Any]], bool]
+    filters: Callable[[Mapping[str, Any]], list[str]]
+    sample: Callable[[int, Mapping[str, Any], str | None, str | None], Sample]
+    log_of: Callable[[Path, Mapping[str, Any]], Log]
+
+
 PASSAGE = "{passage}"
+_AROUND = re.compile(r"^[\W_]+|[\W_]+$")
 
 
 def is_sample(fields: Mapping[str, Any]) -> bool:
@@ -109,45 +142,143 @@ def is_sample(fields: Mapping[str, Any]) -> bool:
     return {"resps", "doc"} <= set(fields) or {"filtered_resps", "doc"} <= set(fields) or "logit_0" in fields
 
 
-def sample(line: int, fields: Mapping[str, Any], text: str | None = None) -> Sample:
+def filters(fields: Mapping[str, Any]) -> list[str]:
+    """Return the filter that a response went through; a log has all records once for each of them."""
+    name = fields.get("filter")
+    return [name] if isinstance(name, str) else []
+
+
+def sample(
+    line: int, fields: Mapping[str, Any], text: str | None = None, _filter: str | None = None
+) -> Sample:
     """Read one record; `text` is the field of ``doc`` that holds the passage, by default ``text``.
 
-    Raise ValueError if it holds no passage, or no log-likelihood of a last word.
+    Raise ValueError if it holds no passage, or no response to one.
     """
-    if "logit_0" in fields and "doc" not in fields:
-        passage, target, context = fields.get("prompt_0"), fields.get("truth"), None
-    else:
-        doc = fields.get("doc")
-        passage = doc.get(text or "text") if isinstance(doc, Mapping) else None
-        context, target = _arguments(fields.get("arguments"))
-        target = fields.get("target", target)
+    requests = _requests(fields.get("arguments"))
+    context, target = requests[0] if requests else (None, None)
+    old = "logit_0" in fields and "doc" not in fields
+    doc = fields.get("doc")
+    doc = {"text": fields.get("prompt_0")} if old else doc if isinstance(doc, Mapping) else {}
+    passage = doc.get(text or "text")
+    texts: tuple[str, ...] = ()
+    metrics = fields.get("metrics")
+    names = {*fields, *(filter(_is_text, metrics) if isinstance(metrics, list) else ())}
+    if names & _ROLLING or (target and not str(context or "").strip()):
+        raise whole_passages()
+    generated, several = isinstance(target, Mapping), len(requests) > 1
+    if (generated or several) and text is None:
+        texts = tuple(t for t in (*map(doc.get, _TEXTS), context) if isinstance(t, str) and t.strip())
+        passage = passage or next(iter(texts), None)
     if not isinstance(passage, str) or not passage.strip():
         where = f"its doc has no text {text or 'text'!r}"
         raise ValueError(f"{where}: is this a LAMBADA task?" if text is None else where)
-    target = target if isinstance(target, str) else ""
+    template = None if context is None else prompt_template(context, passage)
+    if generated or several:
+        read = _generated if generated else _chosen
+        response = read(fields, [str(continuation).strip() for _, continuation in requests])
+        return Sample(line=line, text=passage, template=template, texts=texts, **response)
+    if not isinstance(target, str):  # since 0.5 a record's own target may be the number of a choice
+        target = fields["truth"] if old and isinstance(fields.get("truth"), str) else fields.get("target")
     log_prob, greedy = _response(fields)
     if log_prob > _SLACK:
         raise ValueError(f"the log-likelihood {log_prob:g} is above 0")
-    template = None if context is None else _template(context, passage)
+    target = target if isinstance(target, str) else ""
     return Sample(line, passage, target, min(log_prob, 0.0) if log_prob > 0 else log_prob, greedy, template)
 
 
-def _arguments(arguments: Any) -> tuple[str | None, str | None]:
-    """Return context and continuation: [[c, t]] before 0.4.3, {"gen_args_0": {"arg_0": c, ...}} since."""
-    for _ in range(2):
-        if isinstance(arguments, Mapping) and arguments:
-            values = [arguments[name] for name in sorted(arguments)]
-        elif isinstance(arguments, Sequence) and not isinstance(arguments, str) and arguments:
-            values = list(arguments)
-        else:
-            return None, None
-        if len(values) >= 2 and all(isinstance(value, str) for value in values[:2]):  # noqa: PLR2004
-            return values[0], values[1]
-        arguments = values[0]
-    return None, None
+def whole_passages() -> DataError:
+    """Return the error of a log that has log-likelihoods of whole passages."""
+    return DataError(
+        "these are log-likelihoods of whole passages (loglikelihood_rolling), not of their last words",
+        remedy="evaluate a task that asks for the last word: lambada_openai, lambada_standard",
+    )
 
 
-def _template(context: str, passage: str) -> str:
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _values(value: Any) -> list[Any]:
+    """Return all requests, or the arguments of a request: a list before 0.4.3, {"arg_0": ...} since."""
+    if isinstance(value, Mapping):
+        return [value[name] for name in sorted(value, key=lambda name: (len(str(name)), str(name)))]
+    return list(value) if isinstance(value, Sequence) and not isinstance(value, str) else []
+
+
+def _requests(arguments: Any) -> list[tuple[str, Any]]:
+    """Return context and continuation of each request; the latter is a mapping where text is generated."""
+    requests: list[tuple[str, Any]] = []
+    for request in _values(arguments):
+        values = _values(request) or [request]
+        values = ["", *values] if len(values) == 1 else values[:2]  # of a whole passage
+        if not isinstance(values[0], str) or not isinstance(values[1], (str, Mapping)):
+            return []
+        requests.append((values[0], values[1]))
+    return requests
+
+
+def verdict(fields: Mapping[str, Any], names: Sequence[str]) -> bool | None:
+    """Return the first of some metrics that is 0 or 1; None where none is."""
+    for name in names:
+        value = fields.get(name)
+        if isinstance(value, (bool, int, float)) and value in {0, 1}:
+            return bool(value)
+    return None
+
+
+def same_word(answer: str | None, word: str | None) -> bool:
+    """Tell whether two texts are one word, but for case and the punctuation around it."""
+    return bool(answer and word) and bare_word(str(answer)).casefold() == bare_word(str(word)).casefold()
+
+
+def bare_word(text: str) -> str:
+    """Return a text without white space and punctuation around it, or as it is if nothing else is there."""
+    return _AROUND.sub("", text) or text.strip()
+
+
+def _generated(fields: Mapping[str, Any], _: Sequence[str]) -> dict[str, Any]:
+    """Return the fields of a `Sample` that say what text was generated."""
+    responses = next(filter(None, (fields.get("filtered_resps"), fields.get("resps"))), None)
+    answer = next(leaves(responses or ()), None)
+    if not isinstance(answer, str):
+        raise ValueError("there is no response")  # noqa: TRY004 - of a record
+    targets = list(filter(_is_text, leaves(fields.get("target"))))
+    metrics = fields.get("metrics")
+    names = [*_VERDICTS, *filter(_is_text, metrics if isinstance(metrics, list) else ())]
+    right = verdict(fields, names)
+    if right is None:
+        right = any(same_word(answer, target) for target in targets)
+    return {"target": next(iter(targets), ""), "log_prob": math.nan, "greedy": right, "answer": answer}
+
+
+def _chosen(fields: Mapping[str, Any], choices: Sequence[str]) -> dict[str, Any]:
+    """Return the fields of a `Sample` that say which of several choices was taken."""
+    responses = fields.get("filtered_resps") or fields.get("resps")
+    pairs = [list(leaves([each])) for each in responses] if isinstance(responses, list) else []
+    if len(pairs) != len(choices) or not all(pairs):
+        raise ValueError(f"expected {len(choices)} log-likelihoods, one a choice, got {len(pairs)}")
+    scores = [number_of(values[0]) for values in pairs]
+    if not all(score <= _SLACK for score in scores):
+        raise ValueError("a choice has no log-likelihood, or one above 0")
+    scores = [min(score, 0.0) for score in scores]
+    answer = choices[scores.index(max(scores))]
+    target = str(fields.get("target", "")).strip()
+    number = int(target) if target.isascii() and target.isdigit() and target not in choices else -1
+    target = choices[number] if 0 <= number < len(choices) else target
+    right = verdict(fields, _VERDICTS)
+    return {
+        "target": target,
+        "log_prob": scores[choices.index(target)] if target in choices else math.nan,
+        "greedy": same_word(answer, target) if right is None else right,
+        "answer": answer,
+        "choices": tuple(choices),
+        "scores": tuple(scores),
+    }
+
+
+def prompt_template(context: str, passage: str) -> str:
+    """Return the form of a prompt that holds a passage without its last word."""
     shown = wording(passage.rstrip().rpartition(" ")[0])
     if not shown or shown not in wording(context):
         return "{other}"
@@ -155,10 +286,11 @@ def _template(context: str, passage: str) -> str:
     return f"{'{shots}' if before.strip() else ''}{PASSAGE}{' ' + after.strip() if after.strip() else ''}"
 
 
-def _leaves(value: Any) -> Iterator[Any]:
+def leaves(value: Any) -> Iterator[Any]:
+    """Yield what nested lists hold."""
     if isinstance(value, Sequence) and not isinstance(value, str):
         for one in value:
-            yield from _leaves(one)
+            yield from leaves(one)
     else:
         yield value
 
@@ -168,20 +300,20 @@ def _response(fields: Mapping[str, Any]) -> tuple[float, bool]:
     accuracy = fields.get("acc")
     right = None if accuracy is None else truth_of(accuracy)
     if "logit_0" in fields:
-        leaves = [*_leaves(fields["logit_0"]), *_leaves(fields.get("logit_1", ()))]
+        values = [*leaves(fields["logit_0"]), *leaves(fields.get("logit_1", ()))]
     else:
-        leaves = list(_leaves(fields.get("filtered_resps") or fields.get("resps") or ()))
-    if not leaves:
-        leaves = [fields.get("perplexity", fields.get("ppl"))]
-    if not leaves or leaves[0] is None or isinstance(leaves[0], Mapping):
+        values = list(leaves(fields.get("filtered_resps") or fields.get("resps") or ()))
+    if not values:
+        values = [fields.get("perplexity", fields.get("ppl"))]
+    if not values or values[0] is None or isinstance(values[0], Mapping):
         raise ValueError("there is no response")
     try:
-        log_prob = number_of(leaves[0])
+        log_prob = number_of(values[0])
     except ValueError:
-        raise ValueError(f"the response {str(leaves[0])[:40]!r} is no log-likelihood") from None
+        raise ValueError(f"the response {str(values[0])[:40]!r} is no log-likelihood") from None
     if math.isnan(log_prob):
         raise ValueError("the response has no log-likelihood")
-    greedy = truth_of(leaves[1]) if len(leaves) > 1 else right
+    greedy = truth_of(values[1]) if len(values) > 1 else right
     if greedy is None:
         raise ValueError("the response does not tell whether the answer was the greedy one")
     if right is not None and right != greedy:
@@ -189,7 +321,7 @@ def _response(fields: Mapping[str, Any]) -> tuple[float, bool]:
     return log_prob, greedy
 
 
-def log_of(path: Path) -> Log:
+def log_of(path: Path, _fields: Mapping[str, Any] | None = None) -> Log:
     """Return what a file's name and the results beside it say; DataError if the task is a translation."""
     stem = path.name.removesuffix(path.suffix)
     match = next(filter(None, (pattern.fullmatch(stem) for pattern in _NAMES)), None)
@@ -288,3 +420,7 @@ def _model(results: Mapping[str, Any], config: Mapping[str, Any]) -> str | None:
     if name.startswith(("/", "./", "../", "~", "\\")) or re.match(r"[A-Za-z]:[\\/]", name):
         name = PurePath(name.replace("\\", "/")).name  # of a local folder
     return name or None
+
+
+LM_EVAL = Program("lm-evaluation-harness", is_sample, filters, sample, log_of)
+"""How logs of lm-evaluation-harness are read."""

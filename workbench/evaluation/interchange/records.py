@@ -1,4 +1,4 @@
-"""Records of a file (CSV, JSON lines, a JSON array or Parquet), and the items that they are about.
+"""Records of a file (CSV, JSON lines, a JSON array, Parquet, a log of Inspect), and the items they are about.
 
 A record keeps its line, or its number in Parquet and in a JSON list. Its item is found by id, by text, or by
 a key made of the text.
@@ -6,10 +6,12 @@ a key made of the text.
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import re
 import unicodedata
+import zipfile
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,6 +19,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from workbench import datasets
+from workbench.datasets.archives import members
 from workbench.items.items import Items
 from workbench.items.text import is_encodable, looks_tokenised
 from workbench.storage.errors import DataError, reading
@@ -24,10 +27,25 @@ from workbench.storage.files import read_bytes
 from workbench.storage.parquet import read_parquet
 from workbench.storage.spreadsheet import decoded_text, read_rows
 
-_PARQUET = b"PAR1"
-_WORKBOOK = b"PK\x03\x04"
+_PARQUET, _ZIP = b"PAR1", b"PK"
+_AS_TABLE = "write a table (CSV, JSON lines) with the columns text, prediction and model, and pass that"
+_UNREAD = (
+    ("HELM", {"adapter_spec", "request_states"}),
+    ("HELM", {"instance_id", "stats"}),
+    ("HELM", {"instance_id", "predicted_text"}),
+    ("OpenAI Evals", {"spec", "final_report"}),
+    ("OpenAI Evals", {"spec"}),
+    ("OpenAI Evals", {"run_id", "event_id", "type"}),
+    ("OpenCompass", {"origin_prompt", "prediction"}),
+    ("OLMES", {"native_id", "model_output"}),
+    ("promptfoo", {"evalId", "results"}),
+    ("promptfoo", {"promptIdx", "testIdx"}),
+)  # fmt: skip
+"""Programs whose files are known by these fields, but not read."""
 _LEAVE = 'correct it, or have it reported and left out with on_error="report"'
 _START = 80  # characters of a text that a note shows
+_INSPECT_SAMPLE = re.compile(r"samples/[^/]+_epoch_\d+\.json")
+_INSPECT_FILES = {"_journal/start.json", "header.json"}
 _ENDS = "the file ends within this record: was it written or downloaded to its end?"
 _BRACKET = re.compile(r"(?<!\w)-[lr][rsc]b-(?!\w)", re.IGNORECASE)
 _OTHER = re.compile(r"[\W_]+")
@@ -91,8 +109,8 @@ def read_records(
     data = read_bytes(path, "this file of results")
     if data.startswith(_PARQUET):
         return _parquet(data, path)
-    if data.startswith(_WORKBOOK):
-        return _table(data, path, words, notes)
+    if data.startswith(_ZIP):
+        return _inspect_archive(path) if _is_inspect(data, path) else _table(data, path, words, notes)
     text = decoded_text(data, path)
     if not text.strip():
         raise DataError("the file is empty", file=path)
@@ -122,6 +140,9 @@ def _lines(text: str, path: Path) -> Iterator[FileRecord | DataError]:
     if isinstance(values[0], Exception) and len(filled) > 1 and isinstance(value := _json(text), dict):
         yield from _object(value, path)
         return
+    if len(filled) == 1 and isinstance(values[0], dict):
+        yield from _object(values[0], path)
+        return
     for (number, _), value in zip(filled, values, strict=True):
         if isinstance(value, Exception):
             problem = _ENDS if number == filled[-1][0] else f"this is no JSON ({value})"
@@ -138,18 +159,88 @@ def _json(text: str) -> Any:
         return error
 
 
-def _object(value: dict[str, Any], path: Path) -> Iterator[FileRecord]:
+def _object(value: dict[str, Any], path: Path) -> Iterator[FileRecord | DataError]:
+    if isinstance(value.get("eval"), dict) and "status" in value:
+        yield from _inspect_records(value, value.get("samples"), path)
+        return
+    check_known(value, path)
     if "results" in value and not isinstance(value["results"], list):
+        run = ("lm-evaluation-harness", "--log_samples", "samples_*.jsonl")
+        if "config_general" in value:
+            run = ("lighteval", "--save-details", "details_*.parquet")
         raise DataError(
-            "these are results over all items, expected one record an item",
+            f"these are results over all items (of {run[0]}), expected one record an item",
             file=path,
-            remedy="run lm-evaluation-harness with --log_samples and pass its samples_*.jsonl",
+            remedy=f"run {run[0]} with {run[1]} and pass its {run[2]}",
         )
     records = list(value.values())
     by_number = records and all(isinstance(record, dict) for record in records)  # as {"0": {...}}
     yield from (
         FileRecord(number, record) for number, record in enumerate(records if by_number else [value], 1)
     )
+
+
+def check_known(fields: Mapping[str, Any], path: Path) -> None:
+    """Raise DataError if a record is known by its fields to be of a program whose files are not read."""
+    for program, marks in _UNREAD:
+        if marks <= set(fields):
+            raise DataError(f"this is a file of {program}, which is not read", file=path, remedy=_AS_TABLE)
+
+
+def _inspect_records(log: Mapping[str, Any], samples: Any, path: Path) -> Iterator[FileRecord | DataError]:
+    """Yield the samples of an Inspect log, each with what the log says of the evaluation."""
+    if not samples or not isinstance(samples, list):
+        raise DataError(
+            f"this log of Inspect (status {log.get('status', 'started')!s:.20}) holds no samples",
+            file=path,
+            remedy="run the evaluation to its end, without --no-log-samples",
+        )
+    evaluation = log.get("eval")
+    for number, sample in enumerate(samples, 1):
+        record = _record(sample, path, number)
+        if isinstance(record, FileRecord):
+            record = FileRecord(number, {**sample, "eval": evaluation})
+        yield record
+
+
+def _is_inspect(data: bytes, path: Path) -> bool:
+    """Return whether a zip archive is a log of Inspect, by its name or those of its files."""
+    with reading(path, "this archive", remedy="download or write it again"):
+        names = zipfile.ZipFile(io.BytesIO(data)).namelist()
+    return path.suffix.lower() == ".eval" or any(
+        name in _INSPECT_FILES or _INSPECT_SAMPLE.fullmatch(name) for name in names
+    )
+
+
+def _inspect_archive(path: Path) -> Iterator[FileRecord | DataError]:
+    """Yield the samples of an ``.eval`` file of Inspect: a zip of JSON files, compressed by Zstandard."""
+    log: Any = None
+    samples: list[Any] = []
+    for member in members(path):
+        # the journal stands first and says less, but a run that was stopped has no header
+        if member.name in _INSPECT_FILES or _INSPECT_SAMPLE.fullmatch(member.name):
+            with reading(f"{path}/{member.name}", "this part of a log of Inspect"):
+                value = json.loads(member.read())
+                if not isinstance(value, dict):
+                    raise TypeError("expected an object of JSON")
+            if _INSPECT_SAMPLE.fullmatch(member.name):
+                samples.append(value)
+            else:
+                log = value
+    if log is None:
+        raise DataError(
+            "this is a zip archive, and no log of Inspect",
+            file=path,
+            remedy="unpack it, and pass a file of it",
+        )
+    samples.sort(key=_order)
+    return _inspect_records(log, samples, path)
+
+
+def _order(sample: Mapping[str, Any]) -> tuple[float, str, str]:
+    """Return by what samples are sorted: ids that are numbers by their size, then the others; then epochs."""
+    number = sample.get("id")
+    return number if isinstance(number, int) else math.inf, str(number), str(sample.get("epoch"))
 
 
 def _table(
@@ -280,6 +371,7 @@ class ResultRow(NamedTuple):
     who: str
     item: str | None
     fields: dict[str, Any]
+    texts: tuple[str, ...] = ()  # other forms of the text, tried in turn where the first is no item's
 
 
 class Placed(NamedTuple):
@@ -300,10 +392,13 @@ def place(answers: Sequence[ResultRow], index: Index, notes: Notes) -> list[Plac
     for answer in answers:
         if answer.item is None:
             notes.bad("it names no item", answer.line)
-        elif (row := index.ids.get(answer.item.strip())) is not None:
+            continue
+        forms = (answer.item, *answer.texts)
+        row = next((index.ids[name] for name in map(str.strip, forms) if name in index.ids), None)
+        if row is not None:
             placed.append(Placed(answer, row, "id"))
         else:
-            match = index.find(answer.item)
+            match = next((match for match in map(index.find, forms) if match.rows), NONE)
             if len(match.rows) == 1:
                 placed.append(Placed(answer, match.rows[0], match.how))
             elif match.how == "exact":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -10,6 +11,7 @@ import traitlets
 
 from workbench.analysis.mentions import mentions
 from workbench.evaluation.comparison import Comparison
+from workbench.evaluation.interchange.sample_logs import import_logs
 from workbench.items.items import Items
 from workbench.items.query import parse
 from workbench.items.tokens import tokens
@@ -273,6 +275,51 @@ class Compare(ListWidget):
         if hasattr(self, "_annotating"):
             self._annotating.close()
         super().close()
+
+
+def compare_logs(
+    *paths: Path | str,
+    items: Items | None = None,
+    variant: str | None = None,
+    filter: str | None = None,  # noqa: A002 - the harness's name
+    **options: Any,
+) -> Compare:
+    """Compare the models of logs, whatever programs wrote them, by the paired test that these lack.
+
+    Items are matched by their text. ``workbench compare a.jsonl b.jsonl`` prints the same comparison.
+
+    Parameters
+    ----------
+    *paths : path
+        Logs with one record an item, and whatever else :func:`workbench.import_results` reads.
+    items : Items, optional
+        What the logs are about; by default those that the first log names, where they are at hand, else items
+        made of its texts.
+    variant, filter : str, optional
+        As of :func:`workbench.import_results`, for all logs.
+    **options
+        As of :func:`compare`.
+
+    Returns
+    -------
+    Compare
+
+    Raises
+    ------
+    DataError
+        If a file is no such log, or the models have no item in common.
+
+    Examples
+    --------
+    >>> from tempfile import mkdtemp
+    >>> paths = [wb.export_results(run, f"{mkdtemp()}/predictions.jsonl") for run in runs]
+    >>> comparison = wb.compare_logs(*paths, items=items)
+    >>> comparison.comparison.n
+    30
+    >>> comparison.close()
+    """
+    items, logs = import_logs(paths, items, variant=variant, filter=filter)
+    return compare(items, logs, **options)
 
 
 def compare(

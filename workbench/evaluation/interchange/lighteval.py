@@ -1,0 +1,177 @@
+"""Details of lighteval (https://github.com/huggingface/lighteval): the Parquet of ``--save-details``.
+
+Read are the three columns of version 0.10 and later (a document, a response, metrics) and the flat columns of
+earlier versions, whose cells may be text that Python wrote.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from workbench.evaluation.interchange import lm_eval
+from workbench.evaluation.interchange.lm_eval import Log, Program, Sample, same_word, variant_of
+from workbench.evaluation.interchange.records import number_of, truth_of
+from workbench.storage.errors import DataError
+from workbench.storage.files import read_json
+
+_NAME = re.compile(r"details_(?P<task>.+?)_(?P<time>\d{4}-\d\d-\d\dT.+)\.parquet")
+_LONGEST = 1 << 20  # characters of a cell that Python wrote
+_SLACK = 1e-3
+
+
+def _is_sample(fields: Mapping[str, Any]) -> bool:
+    """Tell whether a record looks like one of lighteval's details."""
+    if isinstance(_field(fields, "doc"), Mapping):
+        return isinstance(_field(fields, "model_response"), Mapping)
+    return {"full_prompt", "predictions"} <= set(fields) and not {"item_id", "doc"} & set(fields)
+
+
+def _field(fields: Mapping[str, Any], name: str) -> Any:
+    return fields.get(f"__{name}__", fields.get(name))
+
+
+def _filters(fields: Mapping[str, Any]) -> list[str]:
+    """Return the names of the metrics of a record that are one number."""
+    metrics = _metrics(fields)
+    return [str(name) for name, value in metrics.items() if isinstance(value, (bool, int, float))]
+
+
+def _metrics(fields: Mapping[str, Any]) -> Mapping[str, Any]:
+    metrics = _read(_field(fields, "metric") or fields.get("metrics"))
+    return metrics if isinstance(metrics, Mapping) else {}
+
+
+def _read(value: Any) -> Any:
+    """Return a cell, read if it is text of a Python list, mapping or number."""
+    if isinstance(value, str) and len(value) <= _LONGEST:
+        try:
+            return ast.literal_eval(value)
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
+            return value
+    return value
+
+
+def _listed(value: Any) -> list[Any]:
+    value = _read(value)
+    return list(value) if isinstance(value, (list, tuple)) else [] if value is None else [value]
+
+
+class _Response(NamedTuple):
+    """A record of any version: query, prompt, fields of the task, choices, and what was computed of them."""
+
+    query: Any
+    prompt: Any
+    specific: Any
+    golds: list[Any]
+    choices: list[Any]
+    log_probs: list[Any]
+    greedy: list[Any]
+    texts: list[Any]
+
+
+def _response_of(fields: Mapping[str, Any]) -> _Response:
+    doc, response = _field(fields, "doc"), _field(fields, "model_response")
+    if not isinstance(doc, Mapping):
+        query = fields.get("example") or fields.get("full_prompt")
+        choices = _listed(fields.get("choices")) or _listed(fields.get("gold"))
+        specific, golds = _read(fields.get("specifics")), _listed(fields.get("gold_index"))
+        responses = _old_responses(_listed(fields.get("predictions")))
+        return _Response(query, fields.get("full_prompt"), specific, golds, choices, *responses)
+    if [str(method).rpartition(".")[2] for method in _listed(doc.get("sampling_methods"))] == ["PERPLEXITY"]:
+        raise lm_eval.whole_passages()
+    response = response if isinstance(response, Mapping) else {}
+    return _Response(
+        doc.get("query"),
+        response.get("input"),
+        doc.get("specific"),
+        _listed(doc.get("gold_index")),
+        _listed(doc.get("choices")),
+        _listed(response.get("logprobs")),
+        _listed(response.get("argmax_logits_eq_gold")),
+        _listed(response.get("text_post_processed") or response.get("text")),
+    )
+
+
+def _sample(
+    line: int, fields: Mapping[str, Any], text: str | None = None, metric: str | None = None
+) -> Sample:
+    """Read one record; `text` is the field of the document's ``specific`` that holds the passage.
+
+    Raise ValueError if it has no query, or no response to one.
+    """
+    response = _response_of(fields)
+    query = response.query
+    if text is not None:
+        query = response.specific.get(text) if isinstance(response.specific, Mapping) else None
+    if not isinstance(query, str) or not query.strip():
+        raise ValueError(f"its document has no {'query' if text is None else f'text {text!r}'}")
+    choices = [choice.strip() for choice in response.choices if isinstance(choice, str)]
+    gold = response.golds[0] if response.golds and isinstance(response.golds[0], int) else 0
+    target = choices[gold] if 0 <= gold < len(choices) else ""
+    forms = (f"{query.rstrip()} {target}", query)
+    template = None
+    if isinstance(response.prompt, str):
+        template = lm_eval.prompt_template(response.prompt, f"{query.rstrip()} {target or '_'}")
+    scores = [number_of(value) for value in response.log_probs]
+    if not all(score <= _SLACK for score in scores):
+        raise ValueError("a choice has no log-likelihood, or one above 0")
+    scores = [min(score, 0.0) for score in scores]
+    if len(scores) == 1:
+        greedy = truth_of(response.greedy[0]) if response.greedy else None
+        if greedy is None:
+            raise ValueError("the response does not tell whether the answer was the greedy one")
+        return Sample(line, forms[0], target, scores[0], greedy, template, texts=forms)
+    if scores and (len(scores) != len(choices) or not target):
+        raise ValueError(f"expected {len(choices)} log-likelihoods, one a choice, got {len(scores)}")
+    answer = choices[scores.index(max(scores))] if scores else next(filter(_is_text, response.texts), None)
+    if answer is None:
+        raise ValueError("there is no response")
+    right = lm_eval.verdict(_metrics(fields), [metric] if metric else [])
+    right = same_word(answer, target) if right is None else right
+    log_prob, names = (scores[gold], tuple(choices)) if scores else (math.nan, ())
+    return Sample(line, forms[0], target, log_prob, right, template, answer, names, tuple(scores), forms)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _old_responses(predictions: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
+    """Return log-likelihoods, whether each was greedy, and texts, of what earlier versions logged."""
+    flat = list(lm_eval.leaves([each if isinstance(each, list) else _listed(each) for each in predictions]))
+    numbers = [each for each in flat if isinstance(each, (int, float)) and not isinstance(each, bool)]
+    return numbers, [each for each in flat if isinstance(each, bool)], [e for e in flat if isinstance(e, str)]
+
+
+def _log_of(path: Path, fields: Mapping[str, Any]) -> Log:
+    """Return what the path of a file of details says: lighteval puts it under ``details/MODEL/TIME``."""
+    match = _NAME.fullmatch(path.name)
+    doc = _field(fields, "doc")
+    task = match["task"] if match else doc.get("task_name") if isinstance(doc, Mapping) else None
+    folders = path.absolute().parent.parts
+    model = None
+    if match and "details" in folders:
+        model = "/".join(folders[len(folders) - folders[::-1].index("details") : -1]) or None
+    results = sorted(path.parent.glob(f"results_{match['time']}.json")) if match else []
+    if model is None and results:
+        try:
+            general = read_json(results[0])["config_general"]
+            model = general.get("model_name") if isinstance(general.get("model_name"), str) else None
+        except (DataError, AttributeError, KeyError, TypeError):
+            model = None
+    name = task if isinstance(task, str) else None
+    _, _, shots = (name or "").rpartition("|")
+    plain = re.sub(r"[^a-z]+", "_", (name or "").rpartition("lambada")[2].lower()).strip("_")
+    variant = variant_of(f"lambada_{plain}", path) if "lambada" in (name or "") else None
+    return Log(
+        name, variant, model, int(shots) if shots.isascii() and shots.isdigit() else None, {}, None, "unknown"
+    )
+
+
+LIGHTEVAL = Program("lighteval", _is_sample, _filters, _sample, _log_of)
+"""How logs of lighteval are read."""
