@@ -332,11 +332,10 @@ def test_the_licence_may_be_at_the_end(tmp_path, header, note, footer, informati
 PRODUCTION_NOTES = (
     "Scanned by Charles Keller with\nOmniPage Professional OCR software\ndonated by Caere, 1-800-535-7226.",
     "Scanned and proofed by David Price\nemail ccx074@coventry.ac.uk",
-    "E-text prepared by Ann Onym, Bob Other,\n"
-    "Carl Third, and the\nOnline Distributed Proofreading Team\n(https://www.pgdp.net)",
+    "E-text prepared by Ann Onym,\nCarl Third, and the\nOnline Distributed Proofreading Team\n(https://www.pgdp.net)",
     "This file was produced from images generously made available by\nThe Internet Archive",
     "We wish to thank Ann Onym and all\nwho helped with proofreading this text.",
-    "Note: Project Gutenberg also has an HTML version of this\n      file. See http://www.gutenberg.org/files/1/1-h.zip",
+    "Note: Project Gutenberg also has an HTML version of this\n      file. See http://gutenberg.org/1-h.zip",
     "      or\n      (https://archive.org/details/goat)",
     "[Transcriber's note: Obvious errors were corrected.\n\nItalics are marked with underscores.]",
     "Transcriber's Notes:\n\nSpelling and hyphenation are those of the original text.",
@@ -402,3 +401,74 @@ def test_a_book_of_which_little_is_left_is_an_error(tmp_path, content, share):
     plain = "\n".join(line for line in content.split("\n") if "gutenberg" not in line.lower())
     (b.write(tmp_path, {"bad.txt": f"{plain}\nA boat sank."}))  # the advice is followed
     assert "A boat sank." in next(iter(books(folder))).text
+
+
+DAMAGED = {
+    "bad.epub": b"PK\x03\x04 no zip",
+    "bad.txt": b"a\0b",
+    "bad.zip": b.zipped({"goat.txt": "A goat slept."})[:-30],
+    "empty.html": "<html><body></body></html>",
+}
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_one_damaged_file_of_a_shelf(tmp_path, name):
+    folder = b.write(tmp_path, {"a.txt": "A goat slept.\n", name: DAMAGED[name], "z.txt": "A boat sank.\n"})
+    with pytest.raises(DataError, match=name):
+        list(books(folder))
+    reader = books(folder, on_error="skip")
+    assert [book.book_id for book in reader] == ["a", "z"]
+    assert [name in str(problem) for problem in reader.problems] == [True]
+    (folder / name).unlink()
+    assert [book.book_id for book in books(folder)] == ["a", "z"]
+    with pytest.raises(DataError, match="on_error has no mode 'ignore'"):
+        books(folder, on_error="ignore")
+
+
+PAGE = """\
+<!DOCTYPE html><html><head><meta charset="utf-8"><title>The Project Gutenberg eBook of Goats, by Jane</title>
+</head><body><pre>
+The Project Gutenberg EBook of Goats, by Jane
+
+*** START OF THIS PROJECT GUTENBERG EBOOK GOATS ***
+
+Produced by Ann Onym
+</pre><h1>GOATS</h1><div class="toc"><a href="#i">I</a></div><div class="chapter"><h2 id="i">I</h2>
+<p>The caf\xe9<span class="pagenum">[Pg 3]</span> was<a class="fnanchor" href="#f">[1]</a> loud.</p></div>
+<div class="footnote" id="f">[1] Note.</div><pre>
+End of Project Gutenberg's Goats, by Jane
+</pre></body></html>
+"""
+GOATS = "# GOATS\n\n## I\n\nThe caf\xe9 was loud.\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "book_id"),
+    [
+        ("1-h.htm", PAGE, "1-h"),
+        ("1.html.images", PAGE, "1"),
+        ("page.txt", PAGE, "page"),
+        ("1-h.zip", b.zipped({"1-h/1-h.htm": PAGE, "1-h/images/cover.jpg": b"\xff\xd8"}), "1-h/1-h/1-h"),
+        ("1.txt.utf-8", HEADER.format("Goats", "Jane") + GOATS + FOOTER, "1"),
+        ("1-0.zip", b.zipped({"1-0.txt": HEADER.format("Goats", "Jane") + GOATS + FOOTER}), "1-0/1-0"),
+        ("1.epub3.images", b.zipped(b.epub_files({"1.xhtml": PAGE[PAGE.index("<h1>") :][:-26]})), "1"),
+    ],
+)
+def test_the_files_of_project_gutenberg_as_they_come(tmp_path, name, content, book_id):
+    (book,) = books(b.write(tmp_path, {name: content}))
+    assert (book.book_id, book.text.split("End of")[0].strip()) == (book_id, GOATS.strip())
+    if "epub" not in name:
+        assert (book.title, book.author) == ("Goats", "Jane")
+
+
+@pytest.mark.data
+@pytest.mark.slow
+@pytest.mark.usefixtures("real_data")
+def test_the_licence_is_in_no_real_training_text():
+    phrases = ("this small print", "gutenberg-tm", "literary archive foundation", "should be named", "as-is")
+    count = 0
+    for book in books("msrcc", "train"):
+        text = " ".join(book.text[:20_000].split() + book.text[-20_000:].split()).lower()
+        assert not [phrase for phrase in phrases if phrase in text], book.book_id
+        count += 1
+    assert count == 522

@@ -73,7 +73,7 @@ _PG_WORK = (  # its name for a text, with what follows in headers and footers, b
     r"(?=\W{0,9}(?:$|of\b|from\b|edition\b|\w+\.txt|(?-i:[A-Z0-9]))))"
 )
 _PG_START = re.compile(
-    r"^[^\w\n]{0,20}((?:(?<=\*)|(?<=\* ))START OF (?:THIS|THE) PROJECT|END[* ]?THE SMALL PRINT).*(?:\n|\Z)"
+    r"^[^\w\n]{0,20}((?:(?<=\*)|(?<=\* ))START OF (?:THIS|THE) PROJECT|END[* ]?THE SMALL PRINT).*\n"
     r"(ETEXTS\*?Ver.*\n)?",
     re.IGNORECASE | re.MULTILINE,
 )
@@ -201,7 +201,8 @@ def books(
     -----
     Header, small print (at the beginning or the end), up to five lines of credits, production notes, and
     footer of a Project Gutenberg text are left out; a footer is looked for in the last 30,000 characters. A
-    file with several such headers, or with text of a book before the first, is several books: the id of the second ends in ``#2``, and so on.
+    file with several such headers, or with text of a book before the first, is several books: the id of the
+    second ends in ``#2``, and so on.
 
     Examples
     --------
@@ -400,6 +401,7 @@ def _markdown(text: str) -> Heading:
 
 def _cleaned(text: str, source: str) -> list[Heading]:
     """Remove what `_gutenberg` does, the licence at the end of a text, and production notes."""
+    text = text if text.endswith("\n") else f"{text}\n"
     marks = list(_marks(text))
     if marks and marks[-1][1][:3].upper() == "END" and not text[marks[-1].end() :].strip("\x1a \n"):
         text = text[: licence_start(text, marks[-1].end())]

@@ -113,8 +113,8 @@ _INLINE = re.compile(
 _SMALL_PRINT = re.compile(r"\*\W*START\W{1,4}THE SMALL PRINT|START: FULL LICEN[CS]E", re.IGNORECASE)
 _NAMED = re.compile(r"this (?:file|e-?text|e-?book) should be named", re.IGNORECASE)
 _ABOUT = re.compile(  # the information before the licence, from its end to its first line
-    LICENCE.pattern.replace("\\ ", "[ ]")
-    + r"|gutenberg|\be-?(?:text|book)s?\b|donat|\bhttp|\bftp\b|@|\.zip\b|\btax|50[ ]states|three[ ]pages|\bhart\b"
+    LICENCE.pattern.replace("\\ ", "[ ]") + r"|gutenberg|\be-?(?:text|book)s?\b|donat"
+    r"|\bhttp|\bftp\b|@|\.zip\b|\btax|50[ ]states|three[ ]pages|\bhart\b"
     r"|p\.[ ]?o\.[ ]box|wire[ ]transfer|responded|requirements[ ]for[ ]other[ ]states|in[ ]progress|\bemail\b"
     r"|solicit|various[ ]questions|\d{4}[ ]+(?:january|july|november|december|october)|^[\W\d]*$|salt[ ]lake",
     re.IGNORECASE | re.VERBOSE,
@@ -199,8 +199,8 @@ def _without_front(text: str, before: str) -> str:
             break
     if not removed:
         return text
-    kept = [line for number, line in enumerate(lines) if number not in removed]
-    return "\n".join(kept) + text[_LICENCE:]
+    lines = [line for number, line in enumerate(lines) if number not in removed]
+    return "\n".join(lines) + text[_LICENCE:]
 
 
 def _note(
