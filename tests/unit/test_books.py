@@ -335,7 +335,7 @@ PRODUCTION_NOTES = (
     "E-text prepared by Ann Onym,\nCarl Third, and the\nOnline Distributed Proofreading Team\n(https://www.pgdp.net)",
     "This file was produced from images generously made available by\nThe Internet Archive",
     "We wish to thank Ann Onym and all\nwho helped with proofreading this text.",
-    "Note: Project Gutenberg also has an HTML version of this\n      file. See http://gutenberg.org/1-h.zip",
+    "Note: Project Gutenberg also has an HTML version.\n      See http://gutenberg.org/1-h.zip",
     "      or\n      (https://archive.org/details/goat)",
     "[Transcriber's note: Obvious errors were corrected.\n\nItalics are marked with underscores.]",
     "Transcriber's Notes:\n\nSpelling and hyphenation are those of the original text.",

@@ -146,16 +146,18 @@ def test_the_licence_is_in_no_item_and_a_damaged_novel_is_a_row(tmp_path, monkey
     folder = tmp_path / "novels"
     folder.mkdir()
     licence = (
-        "This file should be named goat10.txt or goat10.zip\n\n***START**THE SMALL PRINT!**START***\nYou know: "
-        "lawyers.\n\n*END THE SMALL PRINT! FOR PUBLIC DOMAIN EBOOKS*Ver.02/11/02*END*\n"
+        "This file should be named goat10.txt or goat10.zip\n\n***START**THE SMALL PRINT!**START***\n"
+        "You know: lawyers.\n\n*END THE SMALL PRINT! FOR PUBLIC DOMAIN EBOOKS*Ver.02/11/02*END*\n"
     )
     for book in wb.books("sample"):
         head = (
-            f"The Project Gutenberg EBook of {book.title}, by Ann\n\n*** START OF THIS PROJECT GUTENBERG EBOOK ***\n\n"
-            "Produced by Ann Onym and the Online\nDistributed Proofreading Team\n\n"
+            f"The Project Gutenberg EBook of {book.title}, by Ann\n\n"
+            "*** START OF THIS PROJECT GUTENBERG EBOOK ***\n\nProduced by Ann Onym and the Online\nDistributed Proofreading Team\n\n"
         )
         foot = "\n*** END OF THIS PROJECT GUTENBERG EBOOK ***\n\n"
-        (folder / f"{book.book_id}.txt").write_text(head + book.text + foot + licence, encoding="utf-8")
+        (folder / f"{Path(book.book_id).name}.txt").write_text(
+            head + book.text + foot + licence, encoding="utf-8"
+        )
     (folder / "bad.epub").write_bytes(b"PK")
     with pytest.raises(DataError, match=r"bad\.epub"):
         construction.build(folder, tmp_path / "sets", **OPTIONS)

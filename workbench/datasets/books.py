@@ -276,11 +276,11 @@ def _documents(paths: Sequence[Path], inside: str) -> Iterator[Document]:
     for path in paths:
         if sources.is_folder(path):
             for name in sorted(filter(_may_be_book, sources.walk(path))):
-                own = name[len(str(path)) + 1 :].replace("\\", "/")
+                relative = name[len(str(path)) + 1 :].replace("\\", "/")
                 if archives.is_archive(name):
-                    yield from _archive(Path(name), "*", f"{own[: -len('.zip')]}/")
+                    yield from _archive(Path(name), "*", f"{relative[: -len('.zip')]}/")
                 else:
-                    yield own, name, partial(_content, Path(name))
+                    yield relative, name, partial(_content, Path(name))
         elif archives.is_archive(path):
             yield from _archive(path, inside)
         elif path.suffix == ".parquet":
