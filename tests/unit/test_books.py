@@ -1,3 +1,5 @@
+from itertools import product
+
 import builders as b
 import pandas as pd
 import pytest
@@ -235,3 +237,239 @@ def test_nothing_there(tmp_path, no_data):
             books(*arguments)
     with pytest.raises(DataError, match="binary file"):
         books(b.write(tmp_path, {"x.txt": b"a\0b"}) / "x.txt").__next__()
+
+
+LATE_HEADER = """\
+The Project Gutenberg EBook of The Goat, by Jane Inchcape
+(#3 in our series by Jane Inchcape)
+
+Copyright laws are changing all over the world. Be sure to check the
+copyright laws for your country before downloading or redistributing
+this or any other Project Gutenberg eBook.
+
+This header should be the first thing seen when viewing this Project
+Gutenberg file.  Please do not remove it.
+
+**Welcome To The World of Free Plain Vanilla Electronic Texts**
+
+Title: The Goat
+
+Author: Jane Inchcape
+
+Release Date: January, 2004 [EBook #4976]
+[Yes, we are more than one year ahead of schedule]
+
+Edition: 10
+
+Language: English
+
+"""
+NAMED = "******This file should be named goat10.txt or goat10.zip******"
+MARK = "*** START OF THE PROJECT GUTENBERG EBOOK THE GOAT ***\n\n"
+LATE_LICENCE = """\
+***START**THE SMALL PRINT!**FOR PUBLIC DOMAIN EBOOKS**START***
+Why is this "Small Print!" statement here? You know: lawyers.
+
+INDEMNITY
+You will indemnify and hold Michael Hart, the Foundation,
+and its trustees and agents harmless.
+
+*END THE SMALL PRINT! FOR PUBLIC DOMAIN EBOOKS*Ver.02/11/02*END*
+"""
+INFORMATION = """\
+This file should be named goat10.txt or goat10.zip
+Corrected EDITIONS of our eBooks get a new NUMBER, goat11.txt
+
+Most people start at our Web sites at:
+http://gutenberg.net
+
+eBooks Year Month
+
+    1  1971 July
+
+*In Progress
+
+Donations by check or money order may be sent to:
+
+Michael S. Hart <hart@pobox.com>
+
+**The Legal Small Print**
+
+(Three Pages)
+
+"""
+
+
+@pytest.mark.parametrize("information", [INFORMATION, ""])
+@pytest.mark.parametrize(
+    "footer",
+    [
+        "\n*** END OF THE PROJECT GUTENBERG EBOOK THE GOAT ***\n\n",
+        "\nEnd of Project Gutenberg's The Goat\n\n",
+        "\n",
+    ],
+)
+@pytest.mark.parametrize(
+    "note", ["", "Produced by Ann Onym,\nBob Other and the Online\nDistributed Proofreading Team\n\n"]
+)
+@pytest.mark.parametrize(
+    "header",
+    [
+        LATE_HEADER,
+        LATE_HEADER + MARK,
+        f"{LATE_HEADER}The Project Gutenberg Etext of The Goat, by Jane Inchcape\n{NAMED}\n\n",
+    ],
+)
+def test_the_licence_may_be_at_the_end(tmp_path, header, note, footer, information):
+    for number, (end, length) in enumerate(product(["\n", "\r\n", "\r"], [1, 2000])):
+        story = "CHAPTER I\n\n" + "There was a goat. It kept the light.\n\n" * length + "It slept.\n"
+        content = (header + note + story + footer + information + LATE_LICENCE).replace("\n", end)
+        (book,) = books(b.write(tmp_path, {f"{number}.txt": content.encode()}) / f"{number}.txt")
+        assert book.text == story
+        assert (book.title, book.author) == ("The Goat", "Jane Inchcape")
+
+
+PRODUCTION_NOTES = (
+    "Scanned by Charles Keller with\nOmniPage Professional OCR software\ndonated by Caere, 1-800-535-7226.",
+    "Scanned and proofed by David Price\nemail ccx074@coventry.ac.uk",
+    "E-text prepared by Ann Onym,\nCarl Third, and the\nOnline Distributed Proofreading Team\n(https://www.pgdp.net)",
+    "This file was produced from images generously made available by\nThe Internet Archive",
+    "We wish to thank Ann Onym and all\nwho helped with proofreading this text.",
+    "Note: Project Gutenberg also has an HTML version.\n      See http://gutenberg.org/1-h.zip",
+    "      or\n      (https://archive.org/details/goat)",
+    "[Transcriber's note: Obvious errors were corrected.\n\nItalics are marked with underscores.]",
+    "Transcriber's Notes:\n\nSpelling and hyphenation are those of the original text.",
+    "[Note on text: Italicized words are capitalized.\nSome obvious errors have been corrected.]",
+    "John M. Krafft\nemail: krafft@example.edu",
+    "This Etext prepared by Charles E. Keller <keller@example.edu>",
+    "This electronic edition was edited, proofed, and prepared by\n"
+    "Douglas B. Killings (d@example.com), 1997.",
+)
+NO_NOTES = (
+    "Produced by the heat, a mist rose.",
+    "The stew was\nprepared by Mary, who was late.",
+    "Prepared by Mary, the stew was cold.",
+    "Scanned by eager eyes, the page was turned.",
+    "Thanks to the rain, the proofs were late.",
+    '"Thank you for the typing," she said.',
+    "The document was produced in court.",
+    "He kept to the plain text of the law.",
+    "[The ship was lost.]",
+    "He wrote a note about the text.",
+    "The transcriber slept.",
+    "EDITED BY\nANDREW LANG",
+)
+
+
+@pytest.mark.parametrize("note", PRODUCTION_NOTES)
+@pytest.mark.parametrize("title", ["", "THE GOAT\n\nBy JANE INCHCAPE\n\n"])
+@pytest.mark.parametrize("header", [HEADER, SMALL_PRINT, LATE_HEADER])
+def test_production_notes_are_left_out(tmp_path, header, title, note):
+    story = "CHAPTER I\n\nThere was a goat.\n\nIt slept on the hill."
+    text = header.format("The Goat", "Jane") + title + note + "\n\n\n" + story + FOOTER
+    (book,) = books(b.write(tmp_path, {"a.txt": text}) / "a.txt")
+    assert book.text.split() == f"{title}{story}".split()
+
+
+@pytest.mark.parametrize("sentence", NO_NOTES)
+def test_sentences_are_no_production_notes(tmp_path, sentence):
+    text = f"THE GOAT\n\n{sentence}\n\nIt slept.\n\n{sentence}\n"
+    (book,) = books(b.write(tmp_path, {"a.txt": HEADER.format("A", "B") + text + FOOTER}) / "a.txt")
+    assert book.text == text
+
+
+def test_notes_at_the_end_are_left_out(tmp_path):
+    notes = "Transcriber's Notes\n\nObvious misspellings were corrected.\n\nPage 3: a footnote was moved."
+    file = (
+        b.write(tmp_path, {"a.txt": HEADER + "There was a goat.\n\nIt slept.\n\n" + notes + FOOTER}) / "a.txt"
+    )
+    (book,) = books(file)
+    assert book.text == "There was a goat.\n\nIt slept.\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "share"),
+    [(LATE_HEADER + LATE_LICENCE, "0.0%"), (HEADER + FOOTER, "0.0%"),
+     (HEADER + "A goat." + FOOTER + "The boat sank near the shore.\n" * 200, "0.1%")],
+)  # fmt: skip
+def test_a_book_of_which_little_is_left_is_an_error(tmp_path, content, share):
+    folder = b.write(tmp_path, {"bad.txt": content, "good.txt": "A goat slept.\n"})
+    with pytest.raises(DataError, match=f"bad.txt: {share} of the text is left"):
+        list(books(folder))
+    reader = books(folder, on_error="skip")
+    assert [book.book_id for book in reader] == ["good"]
+    assert [problem.problem.split()[0] for problem in reader.problems] == [share]
+    plain = "\n".join(line for line in content.split("\n") if "gutenberg" not in line.lower())
+    (b.write(tmp_path, {"bad.txt": f"{plain}\nA boat sank."}))  # the advice is followed
+    assert "A boat sank." in next(iter(books(folder))).text
+
+
+DAMAGED = {
+    "bad.epub": b"PK\x03\x04 no zip",
+    "bad.txt": b"a\0b",
+    "bad.zip": b.zipped({"goat.txt": "A goat slept."})[:-30],
+    "empty.html": "<html><body></body></html>",
+}
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_one_damaged_file_of_a_shelf(tmp_path, name):
+    folder = b.write(tmp_path, {"a.txt": "A goat slept.\n", name: DAMAGED[name], "z.txt": "A boat sank.\n"})
+    with pytest.raises(DataError, match=name):
+        list(books(folder))
+    reader = books(folder, on_error="skip")
+    assert [book.book_id for book in reader] == ["a", "z"]
+    assert [name in str(problem) for problem in reader.problems] == [True]
+    (folder / name).unlink()
+    assert [book.book_id for book in books(folder)] == ["a", "z"]
+    with pytest.raises(DataError, match="on_error has no mode 'ignore'"):
+        books(folder, on_error="ignore")
+
+
+PAGE = """\
+<!DOCTYPE html><html><head><meta charset="utf-8"><title>The Project Gutenberg eBook of Goats, by Jane</title>
+</head><body><pre>
+The Project Gutenberg EBook of Goats, by Jane
+
+*** START OF THIS PROJECT GUTENBERG EBOOK GOATS ***
+
+Produced by Ann Onym
+</pre><h1>GOATS</h1><div class="toc"><a href="#i">I</a></div><div class="chapter"><h2 id="i">I</h2>
+<p>The caf\xe9<span class="pagenum">[Pg 3]</span> was<a class="fnanchor" href="#f">[1]</a> loud.</p></div>
+<div class="footnote" id="f">[1] Note.</div><pre>
+End of Project Gutenberg's Goats, by Jane
+</pre></body></html>
+"""
+GOATS = "# GOATS\n\n## I\n\nThe caf\xe9 was loud.\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "book_id"),
+    [
+        ("1-h.htm", PAGE, "1-h"),
+        ("1.html.images", PAGE, "1"),
+        ("page.txt", PAGE, "page"),
+        ("1-h.zip", b.zipped({"1-h/1-h.htm": PAGE, "1-h/images/cover.jpg": b"\xff\xd8"}), "1-h/1-h/1-h"),
+        ("1.txt.utf-8", HEADER.format("Goats", "Jane") + GOATS + FOOTER, "1"),
+        ("1-0.zip", b.zipped({"1-0.txt": HEADER.format("Goats", "Jane") + GOATS + FOOTER}), "1-0/1-0"),
+        ("1.epub3.images", b.zipped(b.epub_files({"1.xhtml": PAGE[PAGE.index("<h1>") :][:-26]})), "1"),
+    ],
+)
+def test_the_files_of_project_gutenberg_as_they_come(tmp_path, name, content, book_id):
+    (book,) = books(b.write(tmp_path, {name: content}))
+    assert (book.book_id, book.text.split("End of")[0].strip()) == (book_id, GOATS.strip())
+    if "epub" not in name:
+        assert (book.title, book.author) == ("Goats", "Jane")
+
+
+@pytest.mark.data
+@pytest.mark.slow
+@pytest.mark.usefixtures("real_data")
+def test_the_licence_is_in_no_real_training_text():
+    phrases = ("this small print", "gutenberg-tm", "literary archive foundation", "should be named", "as-is")
+    count = 0
+    for book in books("msrcc", "train"):
+        text = " ".join(book.text[:20_000].split() + book.text[-20_000:].split()).lower()
+        assert not [phrase for phrase in phrases if phrase in text], book.book_id
+        count += 1
+    assert count == 522

@@ -138,3 +138,38 @@ def test_a_damaged_file_is_an_error(build):
 def test_what_makes_no_sense_is_an_error(build, options, problem):
     with pytest.raises(DataError, match=problem):
         build("wrong", **options)
+
+
+@pytest.mark.slow
+def test_the_licence_is_in_no_item_and_a_damaged_novel_is_a_row(tmp_path, monkeypatch):
+    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "home"))
+    folder = tmp_path / "novels"
+    folder.mkdir()
+    licence = (
+        "This file should be named goat10.txt or goat10.zip\n\n***START**THE SMALL PRINT!**START***\n"
+        "You know: lawyers.\n\n*END THE SMALL PRINT! FOR PUBLIC DOMAIN EBOOKS*Ver.02/11/02*END*\n"
+    )
+    for book in wb.books("sample"):
+        head = (
+            f"The Project Gutenberg EBook of {book.title}, by Ann\n\n"
+            "*** START OF THIS PROJECT GUTENBERG EBOOK ***\n\n"
+            "Produced by Ann Onym and the Online\nDistributed Proofreading Team\n\n"
+        )
+        foot = "\n*** END OF THIS PROJECT GUTENBERG EBOOK ***\n\n"
+        (folder / f"{Path(book.book_id).name}.txt").write_text(
+            head + book.text + foot + licence, encoding="utf-8"
+        )
+    (folder / "bad.epub").write_bytes(b"PK")
+    with pytest.raises(DataError, match=r"bad\.epub"):
+        construction.build(folder, tmp_path / "sets", **OPTIONS)
+    made = construction.build(folder, tmp_path / "sets", on_error="skip", **OPTIONS)
+    phrases = ("gutenberg", "proofreading", "lawyers", "small print", "should be named", "produced by ann")
+    for name in made:
+        assert len(made[name])
+        texts = " ".join(made[name].frame["text"]).lower()
+        assert not [phrase for phrase in phrases if phrase in texts]
+    shelf = construction.read_shelf(folder, on_error="skip", progress=False)
+    reasons = shelf.frame.set_index("book_id")["reason"].dropna()
+    assert reasons.index.tolist() == ["bad.epub"]
+    assert reasons["bad.epub"].startswith("cannot be read: this EPUB is damaged")
+    assert not [book for book in shelf if any(phrase in book.text.lower() for phrase in phrases)]

@@ -101,6 +101,7 @@ def build(
     filters: Sequence[Predictor] | None = None,
     seed: int = 0,
     options: Mapping[str, Mapping[str, Any]] | None = None,
+    on_error: str = "raise",
     workers: int | None = None,
     client: Client | None = None,
     progress: bool = True,
@@ -134,6 +135,8 @@ def build(
     seed : int, default 0
     options : mapping, optional
         Further options by stage: ``shelf`` (of `read_shelf`), or the name of a set.
+    on_error : {"raise", "skip"}
+        As for `read_shelf`: what to do with a file that cannot be read.
     workers : int, optional
         Number of processes; all cores by default.
     client : distributed.Client, optional
@@ -168,7 +171,9 @@ def build(
     if isinstance(novels, Shelf):
         shelf = novels
     else:
-        shelf = read_shelf(novels, **{"seed": seed, **stages.get("shelf", {})}, **running)
+        shelf = read_shelf(
+            novels, **{"seed": seed, "on_error": on_error, **stages.get("shelf", {})}, **running
+        )
     manifest = shelf.manifest
     parts = (partial(shelf.books, split), partial(shelf.books, train))
     call = _Call(*parts, split, number, seed, filters, running)

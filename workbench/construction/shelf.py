@@ -24,7 +24,7 @@ from workbench.construction.novel_checks import (
 )
 from workbench.construction.novels import Novels, checked_novels, seed_of
 from workbench.datasets import sources
-from workbench.datasets.books import Book, book_files, books
+from workbench.datasets.books import Book, BookIterator, book_files, books
 from workbench.render.results import Table, TableColumn, TableLayout
 from workbench.storage import cache, files
 from workbench.storage.errors import DataError
@@ -42,6 +42,8 @@ STAGE = "shelf"
 """The name of this stage in a manifest."""
 
 _NOVELS, _PAIRS, _TEXTS = "novels.parquet", "pairs.parquet", "texts"
+_UNREADABLE = "cannot be read"
+_LISTED = 3  # reasons in a message
 _DUPLICATES = ("drop", "drop contained", "keep")
 _COMPARED = TableLayout(
     "Novels that were compared",
@@ -168,6 +170,7 @@ def read_shelf(
     jaccard: float = 0.5,
     containment: float = 0.5,
     duplicates: str = "drop",
+    on_error: str = "raise",
     workers: int | None = None,
     client: Client | None = None,
     progress: bool = True,
@@ -207,6 +210,9 @@ def read_shelf(
     duplicates : {"drop", "drop contained", "keep"}
         Drop near-duplicates; those of which a longer novel contains so much, too; or none. Groups are in
         one part in any case.
+    on_error : {"raise", "skip"}
+        Raise the error of a file that cannot be read, or go on: the file is a row whose ``reason`` begins
+        with "cannot be read".
     workers : int, optional
         Number of processes; all cores by default.
     client : distributed.Client, optional
@@ -222,7 +228,8 @@ def read_shelf(
     Raises
     ------
     DataError
-        If there is no novel, an id occurs twice, no novel is left, or a parameter is not valid.
+        If there is no novel, a file cannot be read and `on_error` is "raise", an id occurs twice, no novel is
+        left, or a parameter is not valid.
 
     Notes
     -----
@@ -265,11 +272,13 @@ def read_shelf(
     }
     home = files.data_home() / "cache" / "shelf"
     with files.scratch_folder(home) as scratch:
-        frame, inputs = _copied(novels, scratch, progress=progress)
+        frame, inputs, unreadable = _copied(novels, scratch, on_error, progress=progress)
         if offensive is not None:
             inputs.append(FileDigest.of(offensive))
         base = Manifest(inputs, {STAGE: parameters}, versions=library_versions(*LIBRARIES))
-        folder = home / cache.digest(base.digest, frame.to_json())
+        folder = home / cache.digest(
+            base.digest, frame.to_json(), *(f"{n}: {why}" for n, why in sorted(unreadable.items()))
+        )
         with_same_key = _opened(folder)
         if with_same_key is not None:
             return with_same_key
@@ -289,6 +298,7 @@ def read_shelf(
             (new / _TEXTS).mkdir()
             for name in frame.loc[frame["reason"].isna(), "sha256"].unique():
                 (scratch / f"{name}.txt").rename(new / _TEXTS / f"{name}.txt")
+            frame = _with_unreadable(frame, unreadable)
             frame.to_parquet(new / _NOVELS, index=False)
             pd.DataFrame(pairs, columns=list(dup.Pair._fields)).to_parquet(new / _PAIRS, index=False)
             outputs = [FileDigest.of(new / name) for name in (_NOVELS, _PAIRS)]
@@ -323,12 +333,18 @@ def _opened(folder: Path) -> Shelf | None:
     return made
 
 
-def _copied(novels: Novels, folder: Path, *, progress: bool) -> tuple[pd.DataFrame, list[FileDigest]]:
-    """Write each text to a folder, named by its SHA-256; return the novels by id, and the files."""
+def _copied(
+    novels: Novels, folder: Path, on_error: str, *, progress: bool
+) -> tuple[pd.DataFrame, list[FileDigest], dict[str, str]]:
+    """Write each text to a folder, named by its SHA-256.
+
+    Returns the novels by id, the files, and why others could not be read, by their ids.
+    """
     rows: dict[str, tuple[Any, ...]] = {}
     inputs: list[FileDigest] = []
+    unreadable: dict[str, str] = {}
     with progress_bar(label="reading novels", unit="B", shown=progress) as bar:
-        for book in checked_novels(_books(novels, inputs)):
+        for book in checked_novels(_books(novels, inputs, unreadable, on_error)):
             content = book.text.encode("utf-8", "replace")
             sha256 = hashlib.sha256(content).hexdigest()
             with (folder / f"{sha256}.txt").open("wb") as file:
@@ -336,25 +352,49 @@ def _copied(novels: Novels, folder: Path, *, progress: bool) -> tuple[pd.DataFra
             rows[book.book_id] = (book.book_id, book.title, book.author, book.year, book.tokenised, sha256)
             bar.update(len(content))
     if not rows:
-        raise DataError("there is no novel on the shelf", remedy="pass a path or books")
+        reasons = "".join(f"; {name}: {reason}" for name, reason in list(unreadable.items())[:_LISTED])
+        raise DataError(f"there is no novel on the shelf{reasons}", remedy="pass a path or books")
     frame = pd.DataFrame([rows[name] for name in sorted(rows)], columns=list(_LABELS))
     strings = dict.fromkeys(("book_id", "title", "author", "sha256"), "str")
     frame = frame.astype({**strings, "year": "Int64", "tokenised": "bool"})
-    return frame, sorted(set(inputs), key=lambda file: (file.name, file.sha256))
+    return frame, sorted(set(inputs), key=lambda file: (file.name, file.sha256)), unreadable
 
 
-def _books(novels: Novels, inputs: list[FileDigest]) -> Iterator[Book]:
+def _with_unreadable(frame: pd.DataFrame, unreadable: Mapping[str, str]) -> pd.DataFrame:
+    """Add a row for each file that could not be read, with the reason."""
+    if not unreadable:
+        return frame
+    names = sorted(unreadable)
+    rows = pd.DataFrame({"book_id": names, "group": names, "reason": [unreadable[name] for name in names]})
+    numbers = dict.fromkeys(("words", "chapters", "confidence", "offensive"), 0)
+    rows = rows.assign(tokenised=False, **numbers).reindex(columns=frame.columns)
+    rows = pd.concat([frame, rows.astype(frame.dtypes)], ignore_index=True)
+    return rows.sort_values("book_id", ignore_index=True)
+
+
+def _books(
+    novels: Novels, inputs: list[FileDigest], unreadable: dict[str, str], on_error: str
+) -> Iterator[Book]:
     """Yield the novels; add the files that they are in, or the texts of those that come without a file."""
     is_one = isinstance(novels, str | Path) or hasattr(novels, "book_id")
     sources: Any = [novels] if is_one else novels
     for source in sources:
         if isinstance(source, str | Path):
-            yield from books(source)
+            reader = books(source, on_error=on_error)
+            yield from reader
+            unreadable |= _unreadable(reader)
             inputs += [FileDigest.of(path, name) for name, path in book_files(source)]
         else:
             yield source  # goes on when it was checked
             content = source.text.encode("utf-8", "replace")
             inputs.append(FileDigest(source.book_id, len(content), hashlib.sha256(content).hexdigest()))
+    if isinstance(novels, BookIterator):
+        unreadable |= _unreadable(novels)
+
+
+def _unreadable(reader: BookIterator) -> dict[str, str]:
+    reasons = (f"{_UNREADABLE}: {error.problem}" for error in reader.problems)
+    return dict(zip(reader.left_out, reasons, strict=True))
 
 
 def _reasons(
@@ -437,11 +477,13 @@ def _split(frame: pd.DataFrame, shares: Mapping[str, float], seed: int) -> pd.Se
 def _steps(frame: pd.DataFrame, splits: Sequence[str]) -> list[Step]:
     """Return the steps in their order, with the novels and words that each left."""
     steps = []
-    of_step = {"text": "no word", "language": "language:", "offensive words": "offensive words"}
+    of_step: dict[str, str | tuple[str, ...]] = {"text": ("no word", _UNREADABLE)}
+    of_step |= {"language": "language:", "offensive words": "offensive words"}
     left = frame
     for name, prefix in [*of_step.items(), ("near-duplicates", "")]:
         is_out = left["reason"].notna() & left["reason"].fillna("").str.startswith(prefix)
-        counts = left.loc[is_out, "reason"].value_counts().sort_index()
+        reasons = left.loc[is_out, "reason"].str.replace(rf"^{_UNREADABLE}.*", _UNREADABLE, regex=True)
+        counts = reasons.value_counts().sort_index()
         dropped = {str(reason).removeprefix("language: "): int(n) for reason, n in counts.items()}
         n, left = len(left), left[~is_out]
         steps.append(Step(name, n, len(left), dropped, "novels", {"words": int(left["words"].sum())}))

@@ -6,12 +6,14 @@ import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from workbench.datasets import archives, sample, sources
-from workbench.datasets.epub import read_epub
+from workbench.datasets.epub import read_epub, read_html
+from workbench.datasets.production_notes import header_end, licence_start, without_notes
 from workbench.items import text as wt
 from workbench.storage.errors import DataError
 from workbench.storage.extensions import load_extension
@@ -54,7 +56,12 @@ class Book:
     source: str
 
 
-_SUFFIXES = {".txt", ".md", ".epub"}
+_FORM = re.compile(  # of a book, by the end of its file's name, as Project Gutenberg has them too
+    r"\.(?:(?P<text>txt|md)(?:\.utf-?8)?|(?P<epub>epub)3?(?:\.(?:no)?images)?"
+    r"|(?P<html>x?html?)(?:\.(?:no)?images)?|(?P<zip>zip))$",
+    re.IGNORECASE,
+)
+_HTML = re.compile(r"\s*(?:<\?xml[^>]*>\s*)?<(?:!doctype html|html)\b", re.IGNORECASE)
 _NO_BOOK = re.compile(r"(readme|licen[cs]e|\._)", re.IGNORECASE)
 _CBT_TITLE = "_BOOK_TITLE_ : "
 _MARKDOWN = re.compile(r"#{1,2} (Title|Author|Year): *(.*)")
@@ -66,7 +73,7 @@ _PG_WORK = (  # its name for a text, with what follows in headers and footers, b
     r"(?=\W{0,9}(?:$|of\b|from\b|edition\b|\w+\.txt|(?-i:[A-Z0-9]))))"
 )
 _PG_START = re.compile(
-    r"^[^\w\n]{0,20}((?:(?<=\*)|(?<=\* ))START OF (?:THIS|THE) PROJECT|END\*?THE SMALL PRINT).*\n"
+    r"^[^\w\n]{0,20}((?:(?<=\*)|(?<=\* ))START OF (?:THIS|THE) PROJECT|END[* ]?THE SMALL PRINT).*\n"
     r"(ETEXTS\*?Ver.*\n)?",
     re.IGNORECASE | re.MULTILINE,
 )
@@ -112,15 +119,55 @@ class _Header(NamedTuple):
     kinds: frozenset[str]
 
 
-Document = tuple[str, str, bytes]
-"""Name with folders, source, content."""
+Document = tuple[str, str, Callable[[], bytes]]
+"""Name with folders, source, and what reads the content."""
 Heading = tuple[str | None, str | None, int | None, str]
 """Title, author, year, and the text without them."""
 
 
+class BookIterator(Iterator[Book]):
+    """Books one after the other.
+
+    Attributes
+    ----------
+    problems : list of DataError
+        Why files were left out under ``on_error="skip"``, of those that were read so far.
+    left_out : list of str
+        The names of these files.
+    """
+
+    def __init__(self, documents: Iterator[Document], prefix: str, depth: int, on_error: str) -> None:
+        first = next(documents, None)  # so that an error is raised now and not at the first book
+        if first is None:
+            problem = "there is no .txt, .md or .epub file in it, and no .html or .zip"
+            raise DataError(problem, remedy="pass a folder, file or archive of books")
+        self.problems: list[DataError] = []
+        self.left_out: list[str] = []
+        self._books = self._read(chain([first], documents), prefix, depth, on_error)
+
+    def __next__(self) -> Book:
+        return next(self._books)
+
+    def _read(self, documents: Iterator[Document], prefix: str, depth: int, on_error: str) -> Iterator[Book]:
+        for name, source, content in documents:
+            try:
+                contents = list(_books(name, source, content(), prefix, depth))
+            except DataError as error:
+                if on_error == "raise":
+                    raise
+                self.problems.append(error.with_traceback(None))  # which would keep the file's content
+                self.left_out.append(name)
+            else:
+                yield from contents
+
+
 def books(
-    dataset_or_path: str | Path, split: str | None = None, *, path: Path | str | None = None
-) -> Iterator[Book]:
+    dataset_or_path: str | Path,
+    split: str | None = None,
+    *,
+    path: Path | str | None = None,
+    on_error: str = "raise",
+) -> BookIterator:
     """Read books one after the other; only one file is in memory at a time.
 
     Parameters
@@ -128,17 +175,21 @@ def books(
     dataset_or_path : str or path
         "lambada" (its 2,662 training novels), "cbt" (the books behind the questions), "msrcc"
         (the 522 Project Gutenberg texts to train on), "sample" (ours), or a folder, file or
-        archive of ``.txt``, ``.md`` and ``.epub`` files.
+        archive of ``.txt``, ``.md``, ``.html`` and ``.epub`` files, in a folder also those in a ``.zip``.
     split : str, optional
         "train" by default; cbt has "dev" and "test" too. The sample has "train" and "test" (whose items are
         ``wb.load("sample", "test")``), and gives the stories of both by default.
     path : path, optional
         Where the files of a data set are, as in :func:`workbench.datasets.load`.
+    on_error : {"raise", "skip"}
+        Raise the error of a file that cannot be read, or leave the file out and note the error in
+        ``.problems``; of a damaged archive all that comes after the damage is left out.
 
     Raises
     ------
     DataError
-        At once if nothing is there; while reading if a file is no text or an archive is damaged.
+        At once if nothing is there; while reading if a file is no text or damaged, or if less than a tenth
+        of a book would be left without the header and licence of Project Gutenberg.
 
     Warns
     -----
@@ -148,28 +199,33 @@ def books(
 
     Notes
     -----
-    Header, small print, up to five lines of credits, and footer of a Project Gutenberg text are left out;
-    a footer is looked for in the last 30,000 characters. A file with several such headers, or with text of
-    a book before the first, is several books: the id of the second ends in ``#2``, and so on.
+    Header, small print (at the beginning or the end), up to five lines of credits, production notes, and
+    footer of a Project Gutenberg text are left out; a footer is looked for in the last 30,000 characters. A
+    file with several such headers, or with text of a book before the first, is several books: the id of the
+    second ends in ``#2``, and so on.
 
     Examples
     --------
     >>> [book.title for book in wb.books("sample")][:2]
     ['A Room for the Inspector', 'Bees for the Bishop']
     """
+    sources.choose("mode", on_error, sources.ON_ERROR, "on_error")
     if (name := str(dataset_or_path)) == "sample":
         stories = [story for _, story in book_files(name, split)]
-        return _all(((f.name, str(f), sources.File(f).data) for f in stories), "sample")
+        documents: Iterator[Document] = (
+            (story.name, str(story), partial(_content, story)) for story in stories
+        )
+        return BookIterator(documents, "sample", 0, on_error)
     if (sets := _sets(name)) is None:
         place = sources.expanded(name)
         if path is not None or not (sources.is_file(place) or sources.is_folder(place)):
             names = ", ".join(each for each in sources.readers() if each == "sample" or _sets(each))
             problem = f"there is no file or folder {name!r}, and no data set of that name with books"
             raise DataError(problem, remedy=f"pass a path, or one of {names}")
-        return _all(_documents([place], "*"), "")
+        return BookIterator(_documents([place], "*"), "", 0, on_error)
     split = sources.choose("split", split, list(sets), f"{name} (books)", "train")
     documents = _documents(_find(name, sets[split], path), sets[split].inside)
-    return _all(documents, f"{name}/{split}", sets[split].depth)
+    return BookIterator(documents, f"{name}/{split}", sets[split].depth, on_error)
 
 
 def book_files(
@@ -215,19 +271,42 @@ def _find(name: str, wanted: sources.BookFiles, path: Path | str | None) -> list
 
 
 def _documents(paths: Sequence[Path], inside: str) -> Iterator[Document]:
-    """Read the files that may be books, in the paths themselves, in folders, and in archives."""
+    """Find the files that may be books, in the paths themselves, in folders, and in archives."""
     common = paths[0].parent if len(paths) == 1 else None
     for path in paths:
         if sources.is_folder(path):
             for name in sorted(filter(_may_be_book, sources.walk(path))):
-                yield name[len(str(path)) + 1 :].replace("\\", "/"), name, sources.File(Path(name)).data
+                relative = name[len(str(path)) + 1 :].replace("\\", "/")
+                if archives.is_archive(name):
+                    yield from _archive(Path(name), "*", f"{relative[: -len('.zip')]}/")
+                else:
+                    yield relative, name, partial(_content, Path(name))
         elif archives.is_archive(path):
-            yield from _packed(archives.members(path), sources.matcher(f"*/{inside}"), path.name)
+            yield from _archive(path, inside)
         elif path.suffix == ".parquet":
             yield from _parquet(path)
         else:
             name = path.name if common else "/".join(path.parts[-2:])
-            yield name, str(path), sources.File(path).data
+            yield name, str(path), partial(_content, path)
+
+
+def _content(path: Path) -> bytes:
+    return sources.File(path).data
+
+
+def _archive(path: Path, inside: str, folder: str = "") -> Iterator[Document]:
+    """Find the books in an archive; where it is damaged, the error is the content of the last."""
+    try:
+        for name, source, content in _packed(
+            archives.members(path), sources.matcher(f"*/{inside}"), path.name
+        ):
+            yield f"{folder}{name}", source, content
+    except DataError as error:
+        yield f"{folder}{path.name}", str(path), partial(_raise, error)
+
+
+def _raise(error: DataError) -> bytes:
+    raise error
 
 
 def _packed(
@@ -239,8 +318,8 @@ def _packed(
         if member.name.endswith(".tar"):  # LAMBADA's archive holds its novels in another one
             nested = archives.members(member.stream, f"{source}/{member.name}")
             yield from _packed(nested, wanted, f"{source}/{member.name}")
-        elif _may_be_book(member.name):
-            yield member.name, f"{source}/{member.name}", member.read()
+        elif _may_be_book(member.name) and not archives.is_archive(member.name):
+            yield member.name, f"{source}/{member.name}", member.read
 
 
 def _parquet(path: Path) -> Iterator[Document]:
@@ -248,43 +327,49 @@ def _parquet(path: Path) -> Iterator[Document]:
     for batch in iter_parquet(path, ["text", "domain"], rows=16, remedy="download it again"):
         for row in batch.to_pylist():
             name = f"{row['domain']}/{path.stem}-{number:04d}.txt"
-            yield name, str(path), str(row["text"]).encode("utf-8", "replace")
+            yield name, str(path), partial(str(row["text"]).encode, "utf-8", "replace")
             number += 1
 
 
 def _may_be_book(name: str) -> bool:
-    file = PurePosixPath(name)
-    return file.suffix.lower() in _SUFFIXES and not _NO_BOOK.match(file.name)
+    return bool(_FORM.search(name)) and not _NO_BOOK.match(PurePosixPath(name).name)
 
 
-def _all(documents: Iterator[Document], prefix: str, depth: int = 0) -> Iterator[Book]:
-    first = next(documents, None)  # so that an error is raised now and not at the first book
-    if first is None:
-        problem = "there is no .txt, .md or .epub file in it"
-        raise DataError(problem, remedy="pass a folder, file or archive of books")
-    return chain.from_iterable(_books(*document, prefix, depth) for document in chain([first], documents))
+def _id(name: str, prefix: str, depth: int) -> str:
+    """Return the id of a file's book: the last parts of its path, or all, without the ending."""
+    form = _FORM.search(name)
+    path = PurePosixPath(name[: form.start()]) if form else PurePosixPath(name).with_suffix("")
+    return "/".join(part for part in (prefix, *path.parts[-depth:]) if part not in {"", ".", "..", "/"})
 
 
 def _books(name: str, source: str, content: bytes, prefix: str, depth: int) -> Iterator[Book]:
     title: str | None = None
     author: str | None = None
     year: int | None = None
-    if is_epub := name.lower().endswith(".epub"):
-        title, author, year, text = read_epub(content, source)
-    else:
-        text = sources.decode(content, source)
+    text = ""
+    form = (match := _FORM.search(name)) and match.lastgroup
+    if form != "epub":
+        text = sources.decode(content, source) if form != "html" else ""
         text = text.replace("\r\r\n", "\n").replace("\r\n", "\n").replace("\r", "\n")
+        form = "html" if form == "html" or _HTML.match(text[:_LAST]) else "text"
+    if form != "text":
+        title, author, year, text = (read_epub if form == "epub" else read_html)(content, source)
+        if named := _PG_TITLE.search(title or ""):
+            title, author = named[1], author or named[2]
+        if not text.strip():
+            raise DataError(
+                "there is no text in it", file=source, remedy="leave it out, or get the file again"
+            )
     if text.startswith(_CBT_TITLE):
         yield from _childrens(text, source, prefix)
         return
-    parts = PurePosixPath(name).with_suffix("").parts
-    book_id = "/".join(part for part in (prefix, *parts[-depth:]) if part not in {"", ".", "..", "/"})
+    book_id = _id(name, prefix, depth)
     headings: list[Heading] = [(title, author, year, text)]
-    if _MARKDOWN.match(text) and not is_epub:
+    if _MARKDOWN.match(text) and form == "text":
         headings = [_markdown(text)]
     elif re.search(_PG, text[:_HEAD], re.IGNORECASE) or next(_marks(text), None):
-        headings = [(title or t, author or a, year, body) for t, a, _, body in _gutenberg(text, source)]
-    file = parts[-1].replace("_", " ")
+        headings = [(title or t, author or a, year, body) for t, a, _, body in _cleaned(text, source)]
+    file = PurePosixPath(_id(name, "", 0)).name.replace("_", " ")
     for number, (title, author, year, text) in enumerate(headings, start=1):
         own_id = f"{book_id}#{number}" if number > 1 else book_id
         yield Book(own_id, title or file, author, year, text, wt.looks_tokenised(text[:_HEAD]), source)
@@ -314,6 +399,39 @@ def _markdown(text: str) -> Heading:
     return fields.get("Title"), fields.get("Author"), int(year[0]) if year else None, body
 
 
+def _cleaned(text: str, source: str) -> list[Heading]:
+    """Remove what `_gutenberg` does, the licence at the end of a text, and production notes."""
+    text = text if text.endswith("\n") else f"{text}\n"
+    marks = list(_marks(text))
+    if marks and marks[-1][1][:3].upper() == "END" and not text[marks[-1].end() :].strip("\x1a \n"):
+        text = text[: licence_start(text, marks[-1].end())]
+    marks = [mark for mark in marks if mark.end() <= len(text)]
+    end = 0 if marks else header_end(text)
+    named = _title_and_author(text[:_NAMED]) if end else (None, None)
+    text = text[end:]
+    headings = []
+    for title, author, year, body in _gutenberg(text, source):
+        start = text.find(body[:_LAST].rstrip("\n"))
+        line = text[max(0, start - _LAST) : start].removesuffix("\n").rpartition("\n")[2]
+        # more credits than `_CREDITS` are text
+        cleaned = body if _PG_CREDIT.match(body) else without_notes(body, before=line)
+        if cleaned.strip():
+            headings.append((named[0] or title, named[1] or author, year, cleaned))
+        named = (None, None)
+    if not headings:
+        raise _too_short(source, 0)
+    return headings
+
+
+def _too_short(source: str, share: float) -> DataError:
+    problem = (
+        f"{share:.1%} of the text is left without what looks like header and licence of Project Gutenberg, "
+        f"expected {_SHARE:.0%} or more"
+    )
+    remedy = "remove header and licence, and every line that names Project Gutenberg, or get the file again"
+    return DataError(problem, file=source, remedy=remedy)
+
+
 def _gutenberg(text: str, source: str) -> list[Heading]:
     """Parse and remove the header, the "small print" and the footer of a Project Gutenberg text.
 
@@ -339,6 +457,9 @@ def _gutenberg(text: str, source: str) -> list[Heading]:
         dropped = (text[place:begin], text[end:] if is_last else "")
         unnamed += sum(len(part) for gap in dropped for part in _PG_NAMES.split(gap) if len(part) > _UNNAMED)
         place = end
+    n_kept = sum(len(body) for *_, body in headings)
+    if n_kept < _SHARE * (n_kept + unnamed) and unnamed:
+        raise _too_short(source, n_kept / (n_kept + unnamed))
     if unnamed > _SHARE * len(text):
         warnings.warn(
             f"{source}: {unnamed / len(text):.0%} of the file is left out as header or footer of Project "

@@ -1,4 +1,4 @@
-"""EPUB books as text: the documents of the spine in order, chapters under headings of Markdown.
+"""Books in EPUB and HTML as text: an EPUB's documents in the order of its spine, headings as in Markdown.
 
 EPUB 2 and 3 (W3C, https://www.w3.org/TR/epub-33/): a zip file whose ``META-INF/container.xml`` names the
 package document, which has the title, the author and the spine, the order of the XHTML documents.
@@ -33,6 +33,8 @@ _ENCODING = re.compile(rb"""^\s*<\?xml[^>]{0,200}?encoding\s*=\s*["']([\w.:-]{1,
 _DECLARATION = re.compile(r"\A\s*<\?xml.*?\?>", re.DOTALL)
 _ENTITY = re.compile(r"&(?:\w{1,40};|(?!#\w{1,10};))|<(?=[\s\d])")
 _SPACE = re.compile(r"[ \t\r\n]+")
+_CHARSET = re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?\s*([\w.:-]{1,40})""", re.IGNORECASE)
+_LINE_END = "\ue000"  # of a line in <pre>, whose lines are kept
 
 _BLOCKS = {
     "address", "article", "aside", "blockquote", "body", "center", "dd", "details", "div", "dl", "dt",
@@ -55,7 +57,12 @@ _GUIDE = {  # the same, by the guide of EPUB 2
     "bibliography", "colophon", "copyright-page", "cover", "index", "loi", "lot", "notes", "title-page",
     "toc",
 }  # fmt: skip
-_GUTENBERG = {"pg-boilerplate", "pg-header", "pg-footer", "pg-machine-header"}  # header and licence
+_APPARATUS = {  # by class or id: Project Gutenberg's header and licence, contents, numbers of pages, notes
+    "pg-boilerplate", "pg-header", "pg-footer", "pg-machine-header", "pgheader", "pgfooter",
+    "contents", "toc", "pagenum", "pageno", "page-number", "pb", "lineno", "linenum",
+    "covernote", "fnanchor", "footnote", "footnotes", "fnote", "noteref", "endnotes",
+    "tn", "tnote", "tnbox", "transnote", "transcribers-note", "transcriber-note", "transcribersnote",
+}  # fmt: skip
 _NAMES = re.compile(
     r"(?:cover(?:-?page)?|title-?page|(?:un)?copyright(?:-?page)?|colophon|imprint|(?:table-?of-?)?contents"
     r"|toc|nav)\d*",
@@ -227,13 +234,44 @@ class _Package:
     def _document(self, path: str) -> str:
         """Return the text of a document."""
         root = self._parsed(path)
-        body = next(root.iter("{*}body"), root)
-        if _types(body) & _PARTS:
-            return ""
-        blocks: list[list[str]] = [[""]]
-        _collect(body, blocks)
-        lines = ((mark, _SPACE.sub(" ", "".join(parts)).strip()) for mark, *parts in blocks)
-        return "\n\n".join(f"{mark}{line}" for mark, line in lines if line)
+        return _text(next(root.iter("{*}body"), root))
+
+
+def read_html(content: bytes, name: str) -> Epub:
+    """Return title, author and text of a book that is one HTML file; as :func:`read_epub`.
+
+    Raises
+    ------
+    DataError
+        If it is no text, or too large.
+    """
+    if len(content) > (limit := files.MAX_IN_MEMORY // _TREE):
+        raise files.too_large(name, limit)
+    declared = _CHARSET.search(content[:5000])
+    data = _decoded(content, name, declared[1] if declared else None)
+    parser = etree.HTMLParser(encoding="utf-8", no_network=True, remove_comments=True, remove_pis=True)
+    with reading(name, "this HTML file", remedy=_DAMAGED):
+        root = etree.fromstring(data, parser)
+        if root is None:
+            raise DataError("there is no text in it", file=name, remedy=_DAMAGED)
+        meta = {
+            entry.get("name", "").lower().removeprefix("dcterms.").removeprefix("dc."): entry.get("content")
+            for entry in root.iter("meta")
+        }
+        title = meta.get("title") or next(filter(None, map(_plain, root.iter("title"))), None)
+        body = next(root.iter("body"), root)
+        text = _text(body)
+    return Epub(title, meta.get("creator"), None, f"{text}\n" if text else "")
+
+
+def _text(body: Any) -> str:
+    """Return the text of the body of a document."""
+    if _types(body) & _PARTS:
+        return ""
+    blocks: list[list[str]] = [[""]]
+    _collect(body, blocks)
+    lines = ((mark, _SPACE.sub(" ", "".join(parts)).strip(f" {_LINE_END}")) for mark, *parts in blocks)
+    return "\n\n".join(f"{mark}{line}" for mark, line in lines if line).replace(_LINE_END, "\n")
 
 
 def _collect(element: Any, blocks: list[list[str]]) -> None:
@@ -252,6 +290,8 @@ def _collect(element: Any, blocks: list[list[str]]) -> None:
             blocks.append([f"{'#' * int(heading[1])} " if heading else ""])
         elif tag == "br" or tag in _BLOCKS:
             blocks[-1].append(" ")
+        if tag == "pre":
+            _keep_lines(child)
         if tag and tag not in _SKIPPED and not _is_apparatus(child):
             _collect(child, blocks)
         if is_block:
@@ -261,10 +301,18 @@ def _collect(element: Any, blocks: list[list[str]]) -> None:
         blocks[-1].append(child.tail or "")
 
 
+def _keep_lines(element: Any) -> None:
+    """Mark the ends of lines in an element."""
+    for child in element.iter():
+        child.text = child.text and child.text.replace("\n", _LINE_END)
+        if child is not element:
+            child.tail = child.tail and child.tail.replace("\n", _LINE_END)
+
+
 def _is_apparatus(element: Any) -> bool:
     """Return whether an element is a note, a page number, a title page or the like."""
-    identity = {element.get("id", ""), *element.get("class", "").split()}
-    return bool(_types(element) & _PARTS or identity & _GUTENBERG)
+    identity = {name.lower() for name in (element.get("id", ""), *element.get("class", "").split())}
+    return bool(_types(element) & _PARTS or identity & _APPARATUS)
 
 
 def _types(element: Any) -> set[str]:
@@ -283,13 +331,15 @@ def _inside(href: str, folder: str, error: Any) -> str:
     return path
 
 
-def _decoded(data: bytes, name: str) -> bytes:
+def _decoded(data: bytes, name: str, charset: bytes | None = None) -> bytes:
     """Return a document in UTF-8 without its declaration, with characters for the entities of HTML."""
     declared = _ENCODING.match(data)
+    encoding = (declared[1] if declared else charset or b"utf-8").lower()
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         text = data.decode("utf-16")
-    elif declared and declared[1].lower() not in {b"utf-8", b"utf8", b"us-ascii", b"ascii"}:
-        text = data.decode(declared[1].decode(), "replace")
+    elif encoding not in {b"utf-8", b"utf8", b"us-ascii", b"ascii"}:
+        with reading(name, "this document", remedy=_DAMAGED):
+            text = data.decode(encoding.decode(), "replace")
     else:
         text = sources.decode(data, name)
     return _ENTITY.sub(_character, _DECLARATION.sub("", text, count=1)).encode("utf-8", "replace")

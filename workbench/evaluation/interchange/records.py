@@ -205,11 +205,11 @@ def _inspect_records(log: Mapping[str, Any], samples: Any, path: Path) -> Iterat
 
 def _is_inspect(data: bytes, path: Path) -> bool:
     """Return whether a zip archive is a log of Inspect, by its name or those of its files."""
+    if path.suffix.lower() == ".eval":
+        return True
     with reading(path, "this archive", remedy="download or write it again"):
         names = zipfile.ZipFile(io.BytesIO(data)).namelist()
-    return path.suffix.lower() == ".eval" or any(
-        name in _INSPECT_FILES or _INSPECT_SAMPLE.fullmatch(name) for name in names
-    )
+    return any(name in _INSPECT_FILES or _INSPECT_SAMPLE.fullmatch(name) for name in names)
 
 
 def _inspect_archive(path: Path) -> Iterator[FileRecord | DataError]:
