@@ -342,8 +342,7 @@ PRODUCTION_NOTES = (
     "[Note on text: Italicized words are capitalized.\nSome obvious errors have been corrected.]",
     "John M. Krafft\nemail: krafft@example.edu",
     "This Etext prepared by Charles E. Keller <keller@example.edu>",
-    "This electronic edition was edited, proofed, and prepared by\n"
-    "Douglas B. Killings (d@example.com), 1997.",
+    "This electronic edition was edited, proofed, and prepared by\nDouglas Killings (d@example.com), 1997.",
 )
 NO_NOTES = (
     "Produced by the heat, a mist rose.",
