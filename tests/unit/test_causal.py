@@ -23,10 +23,10 @@ import transformers
 from plain_causal import ITEMS, RUNNING, TOKENS, WORDS, Plain, before, model
 
 from workbench.models.base import Predictor
-from workbench.models.pretrained.loading import Checkpoint
+from workbench.models.pretrained.loading import KINDS, Checkpoint, compute_asked_alone
 from workbench.models.pretrained.masked import MaskedLM
 from workbench.models.pretrained.prompts import Prompt
-from workbench.models.pretrained.scoring import _TREES, CausalScorer
+from workbench.models.pretrained.scoring import CausalScorer
 from workbench.models.pretrained.vocabulary import cased_forms
 
 torch.set_num_threads(1)
@@ -121,7 +121,7 @@ def test_contexts_of_several_batches_go_on_together(folders, plains, monkeypatch
     assert seen == len(ids)
 
 
-@pytest.mark.parametrize("kind", [*sorted(_TREES), "bloom", "a window"])
+@pytest.mark.parametrize("kind", [*sorted(KINDS), "bloom", "a window"])
 def test_paths_that_share_a_row_see_what_each_alone_would(folders, kind):
     tokenizer = transformers.AutoTokenizer.from_pretrained(folders("bytes"))
     name = "mistral" if kind == "a window" else kind
@@ -136,8 +136,9 @@ def test_paths_that_share_a_row_see_what_each_alone_would(folders, kind):
     for weight in network.parameters():
         torch.nn.init.normal_(weight, std=0.3)
     network.tie_weights()
+    compute_asked_alone(network)
     scorer = CausalScorer(Checkpoint(network, tokenizer, "cpu", "tiny", ""), 300)
-    assert scorer._packs == (kind in _TREES)
+    assert scorer._packs == (kind in KINDS)
     rng = np.random.default_rng(0)
     ids = [rng.integers(3, 300, size).tolist() for size in (4, 30, 9)]
     paths = [[5], [5, 7], [5, 7, 8], [6], [7, 5], [5, 7, 9], *([n] for n in range(10, 60))]

@@ -70,6 +70,9 @@ _PARAMETERS = {
     name : str, optional
         Name in tables.""",
 }
+KINDS = {"gpt2", "gpt_neox", "llama", "mistral", "opt", "qwen2", "qwen3"}
+"""Kinds of causal models whose layers see what a mask of four dimensions says, and end with a block for each
+position by itself. Of others less is taken for granted."""
 Class = TypeVar("Class", bound=type)
 
 
@@ -159,11 +162,36 @@ class Checkpoint(NamedTuple):
             _ASKED.reset(token)
 
 
+def compute_asked_alone(model: Any) -> None:
+    """Let a model compute its head, and the block before it, at the positions that are asked for alone."""
+    model.get_output_embeddings().register_forward_pre_hook(_keep_asked)
+    for block in [module for name, module in model.named_modules() if name.endswith(".mlp")][-1:]:
+        if is_plain(model):  # nothing but the head looks at what the last block gives other positions
+            block.register_forward_pre_hook(_keep_asked)
+            block.register_forward_hook(_put_back)
+
+
 def _keep_asked(_head: Any, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Take the states of the asked positions alone to a model's head (a hook before it)."""
+    """Take the states of the asked positions alone to a module (a hook before it)."""
     shape, row, place = _ASKED.get() or (None, None, None)
     states = inputs[0]
     return (states[row, place][None], *inputs[1:]) if states.shape[:2] == shape else inputs
+
+
+def _put_back(_block: Any, _inputs: Any, states: torch.Tensor) -> torch.Tensor:
+    """Put states back to the positions that were asked for, and 0 elsewhere (a hook after a module)."""
+    if (asked := _ASKED.get()) is None:
+        return states
+    shape, row, place = asked
+    everywhere = states.new_zeros(*shape, states.shape[-1])
+    everywhere[row, place] = states[0]
+    return everywhere
+
+
+def is_plain(model: Any) -> bool:
+    """Return whether a model is of one of the kinds that tests compare with a plain pass in every way."""
+    kind = model.config.model_type
+    return kind in KINDS and type(model).__module__.startswith(f"transformers.models.{kind}.")
 
 
 def log_norm(logits: torch.Tensor) -> torch.Tensor:
@@ -297,7 +325,7 @@ def _load_checkpoint(
         counted = [path for pattern in _FILES for path in folder.glob(pattern)]
         with reading(folder, f"this {kind} model", remedy=remedy):
             label, digest = _name_of(folder), cache.fingerprint(counted, folder)
-    model.get_output_embeddings().register_forward_pre_hook(_keep_asked)
+    compute_asked_alone(model)
     checkpoint = Checkpoint(model.eval(), tokenizer, str(model.device), label, digest)
     if kind == "causal":
         with reading(source, f"this {kind} model", remedy=remedy):

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from workbench.models.device_memory import Batcher
-from workbench.models.pretrained.loading import Checkpoint, Ids, log_norm, padded
+from workbench.models.pretrained.loading import Checkpoint, Ids, is_plain, log_norm, padded
 from workbench.runs.predictions import Floats
 from workbench.storage.errors import DataError
 
@@ -46,9 +46,7 @@ _SHAREABLE = {"DynamicLayer", "DynamicSlidingWindowLayer"}  # caches whose rows 
 _JOINABLE = {"DynamicLayer"}  # caches that rows of other batches can be added to
 _STATE_BYTES = 1 << 28  # of keys and values of contexts of several batches that are kept together
 _PACKED = 32  # sub-tokens of paths after which a row is full
-_TREES = {"gpt2", "gpt_neox", "llama", "mistral", "opt", "qwen2", "qwen3"}
-"""Kinds of models that see what a mask of four dimensions says, in every layer: tests compare each of them
-with a plain pass. Others get a row for each path."""
+_RARE = -50.0  # ends of words of a lower log-probability are summed by themselves
 _END = -1  # asks for the end of the word in place of a sub-token
 
 
@@ -226,6 +224,7 @@ class CausalScorer:
         self._takes_positions = "position_ids" in inspect.signature(checkpoint.model.forward).parameters
         self._packs = self._takes_positions and _packs(checkpoint.model)
         self._ends = self.tensor(np.flatnonzero(self.subwords.ends))
+        self._is_end = self.tensor(self.subwords.ends).float()
 
     def score(
         self, rows: Sequence[Sequence[Continuation]], *, step: Callable[[int], object] = lambda _n: None
@@ -356,8 +355,14 @@ class CausalScorer:
 
     def end_log_probs(self, logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the logarithm of each row's sum, and the log-probability that the word is over."""
-        norm = log_norm(logits)
-        return norm, logits.index_select(1, self._ends).logsumexp(dim=-1) - norm
+        top = logits.amax(dim=-1, keepdim=True)
+        shares = (logits - top).exp_()  # once for both sums
+        norm = (shares.sum(dim=-1).log() + top[:, 0]).where(top[:, 0].isfinite(), float("nan"))
+        end = shares.mul_(self._is_end).sum(dim=-1).log() + top[:, 0]
+        rare = (end - norm < _RARE).nonzero()[:, 0]  # of so small a share little or nothing is left
+        if len(rare):
+            end[rare] = logits[rare].index_select(1, self._ends).logsumexp(dim=-1)
+        return norm, end - norm
 
     def _share_context(self, pairs: Sequence[tuple[Ids, Ids]]) -> bool:
         """Return whether several continuations have the same context, and none is too long."""
@@ -490,12 +495,7 @@ def _tree_mask(contexts: npt.NDArray[np.bool_], rows: Sequence[_Row], width: int
 
 def _packs(model: Any) -> bool:
     """Return whether paths of a model can stand in one row."""
-    config = model.config
-    return (
-        config.model_type in _TREES
-        and type(model).__module__.startswith(f"transformers.models.{config.model_type}.")
-        and getattr(config, "sliding_window", None) is None
-    )
+    return is_plain(model) and getattr(model.config, "sliding_window", None) is None
 
 
 def _copied(cache: Any) -> Any:
