@@ -18,6 +18,7 @@ from workbench.models.base import Predictor
 from workbench.models.pretrained import gguf as ours
 from workbench.models.pretrained import known
 from workbench.storage.errors import DataError
+from workbench.texts.corpus import Corpus
 
 store = importlib.import_module("workbench.runs.store")  # by its name
 
@@ -209,8 +210,13 @@ class TestTheRealModel:
             assert tokenizer.decode(tokenizer(item.text)["input_ids"]) == item.text
         assert [tokenizer.decode(one) for one in tokenizer("in 1895")["input_ids"]] == ["in", " ", *"1895"]
 
-    def test_its_runs_that_come_with_the_workbench_say_what_it_says(self, smollm, monkeypatch):
-        items, model = wb.load("sample", "test", variant="capitalised"), CausalLM(smollm, progress=False)
+    @pytest.mark.parametrize("ranked", [False, True], ids=["written", "ranked among an n-gram model's words"])
+    def test_its_runs_that_come_with_the_workbench_say_what_it_says(self, smollm, monkeypatch, ranked):
+        words, items = None, wb.load("sample", "test", variant="capitalised")
+        if ranked:  # as in notebook 08
+            data = wb.materials("lambada", "sample", scale="smoke")
+            words, items = Corpus.of(data.texts, name="novels").vocabulary(60_000), data.load("dev")
+        model = CausalLM(smollm, vocabulary=words, progress=False)
         with monkeypatch.context() as patch:
             patch.setattr(CausalLM, "predict", lambda *_args, **_options: pytest.fail("it came with it"))
             run = wb.predict(items, model)
@@ -222,6 +228,9 @@ class TestTheRealModel:
         np.testing.assert_allclose(fresh["log_prob_uncorrected"], kept["log_prob_uncorrected"], atol=1e-4)
         assert fresh["prediction"].tolist() == kept["prediction"].tolist()
         assert fresh["correct"].tolist() == kept["correct"].tolist()
+        if ranked:  # words as probable to 1e-5 may change places
+            exact = ~(fresh["rank_is_bound"] | kept["rank_is_bound"])
+            np.testing.assert_allclose(fresh["rank"][exact], kept["rank"][exact], rtol=0.01, atol=1)
 
 
 def test_runs_that_come_with_the_workbench_are_whole_and_small():
