@@ -61,7 +61,7 @@ def read_table(path: Path | str, *, on_error: str = "raise", **options: Any) -> 
     table = _reader(frame, path, options)
     if table is not None:
         if table is sentence_completion.QUESTIONS and not _column(frame, ["answer"], path):
-            notes.append(f'no answers are in this table; wb.load("msrcc", path="{path}") reads them beside it')
+            notes.append(f'this table has no answers; wb.load("msrcc", path="{path}") reads them beside it')
         frame, bad = _questions(frame, table, path, on_error)
         problems += bad
         options = {"answer": "answer", "candidates": "candidates", "tokenised": table.tokenised} | options

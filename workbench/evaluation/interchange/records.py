@@ -21,6 +21,7 @@ import pandas as pd
 from workbench import datasets
 from workbench.datasets.archives import members
 from workbench.items.items import Items
+from workbench.items.language import language, language_name, languages_of
 from workbench.items.text import is_encodable, looks_tokenised
 from workbench.storage.errors import DataError, reading
 from workbench.storage.files import read_bytes
@@ -477,6 +478,19 @@ def assign(
     order = {name: number for number, name in enumerate(dict.fromkeys(one.row.who for one in placed))}
     placed.sort(key=lambda one: (order[one.row.who], one.place))
     return placed, [variant or variants[one.place] for one in placed]
+
+
+def check_language(items: Items, variant: str, notes: Notes) -> None:
+    """Raise DataError if the variant that a program read is in another language than the items."""
+    languages = languages_of(items.frame["variant"])
+    if (code := language(variant)) not in languages:
+        names, expected = " and ".join(map(language_name, languages)), language_name(code)
+        load = f'wb.load("lambada", "test", variant="{variant}", path=folder)'
+        raise DataError(
+            f"the items are in another language than the texts that were read: {names}, expected {expected}",
+            file=notes.path,
+            remedy=f'pass those of the log, {load}; or variant="{variant}" if these are in {expected}',
+        )
 
 
 def load_by_id(ids: Sequence[str | None], variant: str | None, notes: Notes) -> Items:
