@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 
 from workbench.datasets import sources
-from workbench.datasets.question_tables import CANDIDATES, QuestionTable
+from workbench.datasets.question_tables import CANDIDATES, TABLES, QuestionTable
 from workbench.items import text as wt
 from workbench.items.cells import listed_cell
 from workbench.items.language import in_language, language_in_path
@@ -32,7 +32,6 @@ SPLITS = tuple(_NAMES)
 Question = tuple[list[str], str, str, list[str]]
 """Twenty sentences, query with its blank, answer, candidates."""
 COLUMNS = ("sentences", "question", "answer")
-TABLES = (".parquet", ".jsonl", ".json", ".csv")
 _LINE = re.compile(r"(\d+) (.*)", re.DOTALL)
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 

@@ -16,7 +16,7 @@ from typing import Any
 import pandas as pd
 
 from workbench.datasets import archives, sources
-from workbench.datasets.question_tables import CANDIDATES, QuestionTable
+from workbench.datasets.question_tables import CANDIDATES, TABLES, QuestionTable
 from workbench.items import text as wt
 from workbench.items.cells import listed_cell
 from workbench.items.items import Items
@@ -31,7 +31,6 @@ UNNAMED = "all"
 VARIANTS = ("cnn", "dailymail")
 BLANK = "@placeholder"
 SUFFIX = ".question"
-TABLES = (".parquet", ".jsonl", ".json", ".csv", ".tsv")
 _ARTICLES = ("article", "context", "passage", "document")
 _QUERIES = ("question", "query")
 _LISTS = ("entities", *CANDIDATES)

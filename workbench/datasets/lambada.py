@@ -8,9 +8,8 @@ running text (`openai`: test split only; `openai-de` and others are its translat
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
@@ -33,7 +32,7 @@ from workbench.items.language import (
 )
 from workbench.items.schema import Item
 from workbench.storage.errors import DataError
-from workbench.storage.spreadsheet import read_frame
+from workbench.storage.spreadsheet import json_value, read_frame
 
 _ARCHIVES = ("lambada-dataset.tar.gz", "lambada-dataset*")
 _FILES = {
@@ -136,12 +135,18 @@ def _variant_in_file(file: sources.File) -> str | None:
     rows = [(text, meta) for text, meta in _rows(file) if isinstance(text, str)]
     if _form([text for text, _ in rows]) != "openai":
         return None
-    codes = {meta["language"] for _, meta in rows if "language" in meta}
+    codes = _languages(rows)
     if len(codes) > 1:
         names = ", ".join(map(language_name, sorted(codes)))
         remedy = f'pass variant="openai-de" or another of them, or read all: wb.load("{file.label}")'
         raise DataError(f"its rows are in several languages: {names}", file=file.label, remedy=remedy)
     return in_language("openai", codes.pop()) if codes else _translation(file)
+
+
+def _languages(rows: Iterable[tuple[Any, Mapping[str, Any]]]) -> set[str]:
+    """Return the languages of rows, English where a row names none; empty where none names one."""
+    codes = {meta.get("language") for _, meta in rows}
+    return {code or ENGLISH for code in codes} if codes != {None} else set()
 
 
 def _translation(file: sources.File) -> str:
@@ -165,16 +170,15 @@ def _parse(file: sources.File, split: str, variant: str) -> Iterator[Item | Data
     rows = _rows(file)
     tokenised = not variant.startswith("openai")
     texts = [text for text, _ in rows if isinstance(text, str)]
-    codes = {meta["language"] for _, meta in rows if "language" in meta}
-    if not codes:
-        _check_form(texts, variant, file)
-    elif language(variant) not in codes:
+    codes = _languages(rows)
+    _check_form(texts, variant, file, by_row=bool(codes))
+    if codes and language(variant) not in codes:
         problem = f"its rows are in {', '.join(map(language_name, sorted(codes)))}, expected {variant}"
         remedy = f'pass variant="{in_language("openai", min(codes))}"'
         raise DataError(problem, file=file.label, remedy=remedy)
     folder = folder_of(split, variant)
     for number, (text, meta) in enumerate(rows):
-        if meta.get("language", language(variant)) != language(variant):
+        if codes and meta.get("language", ENGLISH) != language(variant):
             continue
         if isinstance(text, DataError):
             yield text
@@ -215,11 +219,8 @@ def _rows(file: sources.File) -> list[tuple[str | DataError, dict[str, Any]]]:
 
 
 def _json_row(line: str, file: sources.File, number: int) -> tuple[str | DataError, dict[str, Any]]:
-    fault = "there is no text in it"
-    try:
-        record = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        record, fault = None, f"this is no JSON ({error})"
+    record = json_value(line)
+    fault = f"this is no JSON ({record})" if isinstance(record, Exception) else "there is no text in it"
     text = record.get("text") if isinstance(record, dict) else None
     if isinstance(text, str):
         if wt.is_encodable(text):
@@ -258,9 +259,9 @@ def _form(texts: list[str]) -> str | None:
     return "capitalised" if sum(text != text.lower() for text in texts) * 2 > len(texts) else "plain"
 
 
-def _check_form(texts: list[str], variant: str, file: sources.File) -> None:
+def _check_form(texts: list[str], variant: str, file: sources.File, *, by_row: bool) -> None:
     form = _form(texts)
-    if form == "openai":
+    if form == "openai" and not by_row:
         form = _translation(file)
     if form == "openai" and variant.startswith("openai"):
         return  # a file that does not tell its language

@@ -15,6 +15,7 @@ from workbench.storage.errors import DataError
 from workbench.storage.spreadsheet import read_frame
 
 MAX_COLUMNS = 10_000
+TABLES = (".parquet", ".jsonl", ".json", ".csv", ".tsv")
 CANDIDATES = ("options", "candidates", "choices")
 """Columns, in lower case, that list the words to choose from."""
 _BOOK = 20_000  # characters of a text that is a book, not a passage

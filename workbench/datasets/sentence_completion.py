@@ -17,14 +17,13 @@ from typing import Any, NamedTuple, TypeVar
 import pandas as pd
 
 from workbench.datasets import sources
-from workbench.datasets.question_tables import CANDIDATES, QuestionTable
+from workbench.datasets.question_tables import CANDIDATES, TABLES, QuestionTable
 from workbench.items.language import folder_of, in_language, language_in_path
 from workbench.items.schema import Item
 from workbench.storage.errors import DataError
 from workbench.storage.spreadsheet import read_rows
 
 LETTERS = "abcde"
-TABLES = (".csv", ".tsv", ".parquet", ".jsonl", ".json")
 _LINE = re.compile(r"([0-9]{1,6})([a-e])\) (.*)", re.DOTALL)
 _WORD = re.compile(r"\[([^\[\]]+)\]")
 _BLANK = re.compile(r"_{3,}")
