@@ -32,7 +32,7 @@ from workbench.items.language import (
 )
 from workbench.items.schema import Item
 from workbench.storage.errors import DataError
-from workbench.storage.spreadsheet import json_value, read_frame
+from workbench.storage.spreadsheet import parsed_json, read_frame
 
 _ARCHIVES = ("lambada-dataset.tar.gz", "lambada-dataset*")
 _FILES = {
@@ -219,7 +219,7 @@ def _rows(file: sources.File) -> list[tuple[str | DataError, dict[str, Any]]]:
 
 
 def _json_row(line: str, file: sources.File, number: int) -> tuple[str | DataError, dict[str, Any]]:
-    record = json_value(line)
+    record = parsed_json(line)
     fault = f"this is no JSON ({record})" if isinstance(record, Exception) else "there is no text in it"
     text = record.get("text") if isinstance(record, dict) else None
     if isinstance(text, str):

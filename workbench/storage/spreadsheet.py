@@ -207,7 +207,7 @@ def read_frame(data: bytes, path: Path, *, words: Collection[str] = (), limit: i
 
 def _json_records(text: str, path: Path) -> tuple[list[dict[str, Any]], list[DataError]]:
     """Return the records of JSON, or JSON lines, whichever it is, and the lines that hold none."""
-    value = json_value(text)
+    value = parsed_json(text)
     if isinstance(value, Exception):
         values = json_lines(text)
         if len(values) <= 1 or text.lstrip().split("\n", 1)[0].strip() in {"[", "{"}:
@@ -232,7 +232,7 @@ def _json_records(text: str, path: Path) -> tuple[list[dict[str, Any]], list[Dat
     return records, problems
 
 
-def json_value(text: str) -> Any:
+def parsed_json(text: str) -> Any:
     """Return what a text of JSON holds, or the error."""
     try:
         return json.loads(text)
@@ -243,7 +243,7 @@ def json_value(text: str) -> Any:
 def json_lines(text: str) -> list[tuple[int, Any]]:
     """Return what each filled line of JSON lines holds, or its error, with the line."""
     lines = text.split("\n")  # not splitlines: JSON strings may hold other separators of lines
-    return [(number, json_value(line)) for number, line in enumerate(lines, 1) if line.strip()]
+    return [(number, parsed_json(line)) for number, line in enumerate(lines, 1) if line.strip()]
 
 
 def decoded_text(data: bytes, path: Path, notes: list[str] | None = None) -> str:

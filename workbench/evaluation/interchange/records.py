@@ -26,7 +26,7 @@ from workbench.items.text import is_encodable, looks_tokenised
 from workbench.storage.errors import DataError, reading
 from workbench.storage.files import read_bytes
 from workbench.storage.parquet import read_parquet
-from workbench.storage.spreadsheet import decoded_text, json_lines, json_value, read_rows
+from workbench.storage.spreadsheet import decoded_text, json_lines, parsed_json, read_rows
 
 _PARQUET, _ZIP = b"PAR1", b"PK"
 _AS_TABLE = "write a table (CSV, JSON lines) with the columns text, prediction and model, and pass that"
@@ -117,7 +117,7 @@ def read_records(
         raise DataError("the file is empty", file=path)
     start = text.lstrip()[0]
     if start == "[":
-        values = json_value(text)
+        values = parsed_json(text)
         if isinstance(values, Exception):
             raise DataError(
                 f"this is not a JSON list ({values})", file=path, remedy="write or download it again"
@@ -138,7 +138,7 @@ def _lines(text: str, path: Path) -> Iterator[FileRecord | DataError]:
     values = json_lines(text)
     first = values[0][1]
     if len(values) > 1 and isinstance(first, Exception):
-        first = json_value(text)  # one object on several lines
+        first = parsed_json(text)  # one object on several lines
     if isinstance(first, dict) and (len(values) == 1 or first is not values[0][1]):
         yield from _object(first, path)
         return
