@@ -1,10 +1,13 @@
 from pathlib import Path
 
+import builders as b
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from test_childrens_book import hub_rows
+from test_cnn_qa import hub_row
 
 import workbench as wb
 from workbench.analysis.annotations import cached_annotations
@@ -17,6 +20,7 @@ from workbench.storage.errors import DataError
 
 GERMAN = ["Die Aale kamen. »Sie sehen dies«, sagte sie. Das sind die", "Ich rief sie beim Namen: Ada"]
 ENGLISH = ["The heron stood in the reeds. Only the eels saw the heron"]
+COMPLETION = [{"id": 7, "question": "Er ___ heim.", "a)": "ging", "b)": "sang", "answer": "a"}]
 CODES = ["de", "fr", "ru", "zh", "it"]
 
 
@@ -93,6 +97,18 @@ def test_a_column_tells_the_language_of_each_row(tmp_path, ending, column, cells
         wb.load("lambada", path=path, variant="plain")
     with pytest.raises(DataError, match="rows are in German, English, expected openai-fr"):
         wb.load("lambada", path=path, variant="openai-fr")
+
+
+def test_bad_rows_of_a_language_stay_problems(tmp_path):
+    path = written(tmp_path / "mine.jsonl", [*GERMAN, None], lang="de")
+    path.write_text(path.read_text(encoding="utf-8") + "{\n", encoding="utf-8")
+    items = wb.load("lambada", path=path, on_error="skip")
+    assert set(items.frame["variant"]) == {"openai-de"}
+    assert (len(items), len(items.problems)) == (2, 2)
+    with pytest.raises(DataError, match="line 3"):
+        wb.load("lambada", path=path)
+    with pytest.raises(DataError, match=r"rows are in German, expected openai -- pass variant=.openai-de"):
+        wb.load("lambada", path=path, variant="openai", on_error="skip")
 
 
 def test_a_language_that_is_not_known_is_noted(tmp_path):
@@ -177,3 +193,22 @@ def test_only_english_is_analysed(items):
     assert [items[0].text[slice(*span)] for span in mentions(items[0])] == ["Die"]  # not "dies"
     assert [items[2].text[slice(*span)] for span in mentions(items[2])] == ["heron"]
     assert len(wb.annotate(items.where(np.array([False, False, True])), progress=False)) == 1
+
+
+@pytest.mark.parametrize("by", ["name", "column"])
+def test_questions_of_released_forms_have_a_language(tmp_path, by):
+    frames = {
+        "cbt": (pd.DataFrame(hub_rows(b.cbt())), "dev", "NE", "cbt/dev/NE-de/000000"),
+        "cnnqa": (pd.DataFrame([hub_row(b.cnn())]), "test", "cnn", "cnnqa/test/cnn-de/one"),
+        "msrcc": (pd.DataFrame(COMPLETION), "test", "plain", "msrcc/test/plain-de/0007"),
+    }
+    for dataset, (frame, split, variant, item_id) in frames.items():
+        path = tmp_path / (f"{dataset}_de.jsonl" if by == "name" else f"{dataset}.jsonl")
+        table = frame if by == "name" else frame.assign(language="de")
+        table.to_json(path, orient="records", lines=True)
+        first = wb.load(dataset, split, variant=variant, path=path)[0]
+        assert (first.item_id, first.variant) == (item_id, f"{variant}-de")
+        assert wb.load(path)[0].variant == "own-de"
+    text = b.write(tmp_path, {"cbtest_NE_valid_de.txt": b.cbt()}) / "cbtest_NE_valid_de.txt"
+    assert wb.load("cbt", path=text)[0].item_id == "cbt/dev/NE-de/000000"
+    assert wb.load("cbt", path=text)[0].word_class == "NE"

@@ -144,8 +144,8 @@ def _variant_in_file(file: sources.File) -> str | None:
 
 
 def _languages(rows: Iterable[tuple[Any, Mapping[str, Any]]]) -> set[str]:
-    """Return the languages of rows, English where a row names none; empty where none names one."""
-    codes = {meta.get("language") for _, meta in rows}
+    """Return the languages of good rows, English where a row names none; empty where none names one."""
+    codes = {meta.get("language") for text, meta in rows if isinstance(text, str)}
     return {code or ENGLISH for code in codes} if codes != {None} else set()
 
 
@@ -178,10 +178,10 @@ def _parse(file: sources.File, split: str, variant: str) -> Iterator[Item | Data
         raise DataError(problem, file=file.label, remedy=remedy)
     folder = folder_of(split, variant)
     for number, (text, meta) in enumerate(rows):
-        if codes and meta.get("language", ENGLISH) != language(variant):
-            continue
         if isinstance(text, DataError):
             yield text
+            continue
+        if codes and meta.get("language", ENGLISH) != language(variant):
             continue
         answer = wt.last_word(text, tokenised=tokenised)
         if answer is None or not text[: answer[0]].strip():

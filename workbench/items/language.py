@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +37,7 @@ _ENDING = re.compile(r"-([a-z]{2})(?: \([a-z ]+\))?\Z")
 _BESIDE = re.compile(r"\d*|train(ing)?|dev(elopment)?|valid(ation)?|test(ing)?|control|v|of")
 
 
+@lru_cache(maxsize=1024)
 def language(variant: Any) -> str:
     """Return the code of the language of a variant.
 
