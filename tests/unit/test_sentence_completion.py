@@ -165,6 +165,15 @@ def test_a_row_that_is_no_question_stands_alone(tmp_path, change, problem):
         assert len(read_it(on_error="skip")) == len(frame) - 1
 
 
+@pytest.mark.parametrize("change", [{"a": [1, 2], "b": [3, 4]}, {"a": ["x", "y"], "b": ["u", "v"]}])
+def test_other_columns_called_a_and_b_are_no_choices(tmp_path, change):
+    frame = pd.DataFrame({"text": ["The ___ ran.", "A ___ sat."], "answer": ["dog", "cat"]} | change)
+    frame.to_csv(tmp_path / "mine.csv", index=False)
+    items = load(tmp_path / "mine.csv")
+    assert items.frame["candidates"].isna().all()
+    assert items.extra.to_dict("list") == change
+
+
 @pytest.mark.data
 def test_real_questions(real_data):
     folder = real_data / "msrcc"

@@ -100,11 +100,11 @@ def class_in_name(name: str) -> str | None:
 def _parse(file: sources.File, split: str, word_class: str) -> Iterator[Item | DataError]:
     if file.path.suffix.lower() in TABLES and file.member is None:
         for row in QUESTIONS.rows_of_file(file, word_class):
-            yield (
-                row
-                if isinstance(row, DataError)
-                else _item(f"cbt/{split}/{row[1]}/{row[0][0]:06d}", row[0][2])
-            )
+            if isinstance(row, DataError):
+                yield row
+            else:
+                (number, _, question), variant = row
+                yield _item(f"cbt/{split}/{variant}/{number:06d}", question)
         return
     variant = in_language(word_class, language_in_path(file.path))
     lines = file.lines()

@@ -11,7 +11,6 @@ import pandas as pd
 from workbench.datasets import childrens_book, cnn_qa, sentence_completion
 from workbench.datasets.question_tables import MAX_COLUMNS, QuestionTable, check_no_books
 from workbench.items import language
-from workbench.items.cells import shown
 from workbench.items.items import COLUMNS, Items, index_as_columns, items_from_frame
 from workbench.items.schema import objects
 from workbench.storage.errors import DataError
@@ -120,7 +119,7 @@ def _add_language(options: dict[str, Any], frame: pd.DataFrame, path: Path, note
         cell for name in columns for cell in frame[name].dropna().unique() if not language.language_code(cell)
     ]
     if unknown:
-        notes.append(f"the column {columns[0]!r} holds {shown(unknown[0])}, no language that is known")
+        notes.append(f"the column {columns[0]!r} holds {str(unknown[0])[:40]!r}, no language that is known")
     code = language.language_in_path(path)
     if code not in {None, language.ENGLISH} and not columns and not {"variant"} & {*options, *names}:
         options["variant"] = language.in_language("own", code)

@@ -57,9 +57,7 @@ class QuestionTable(NamedTuple, Generic[Question]):
     def rows(self, frame: pd.DataFrame, label: Path | str) -> Iterator[Row[Question] | DataError]:
         """Yield the questions of a frame, and the errors of the rows that hold none."""
         frame = frame.loc[:, ~frame.columns.duplicated()].iloc[:, ::-1]
-        names = {
-            column: str(column).lower() for column in frame
-        }  # of two that differ in case the first is read
+        names = {column: str(column).lower() for column in frame}  # of equal ones the first is read
         for number, cells in enumerate(frame.to_dict("records")):
             row = {names[column]: cell for column, cell in cells.items()}
             try:

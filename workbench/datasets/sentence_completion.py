@@ -10,7 +10,6 @@ from __future__ import annotations
 import glob
 import re
 from collections.abc import Iterator, Mapping
-from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -28,7 +27,8 @@ _LINE = re.compile(r"([0-9]{1,6})([a-e])\) (.*)", re.DOTALL)
 _WORD = re.compile(r"\[([^\[\]]+)\]")
 _BLANK = re.compile(r"_{3,}")
 _SENTENCES = ("question", "sentence", "text")
-_CHOICES = tuple((letter, f"{letter})", f"option_{letter}") for letter in LETTERS)
+_CHOICES = {"{}": 3, "option_{}": 2, "{})": 2}
+"""Names of the columns of choices, and how many at least tell them: `a` and `b` may be something else."""
 _REMEDY = 'correct it, or leave it out with on_error="skip"'
 
 
@@ -217,17 +217,17 @@ def _holds_questions(frame: pd.DataFrame, _path: Path) -> bool:
     """Return whether a table has sentences with a blank, and a column for each choice."""
     columns = {str(name).lower(): name for name in reversed(list(frame))}
     sentences = next((frame[columns[name]].tolist() for name in _SENTENCES if name in columns), [])
-    choices = [
-        next((frame[columns[name]] for name in names if name in columns), None) for names in _CHOICES[:2]
-    ]
-    is_text = [
-        choice is not None and choice.map(lambda cell: isinstance(cell, str)).any() for choice in choices
-    ]
-    is_listed = not columns.keys().isdisjoint(CANDIDATES)
+
+    def holds_text(name: str) -> bool:
+        return name in columns and any(isinstance(cell, str) for cell in frame[columns[name]])
+
     return (
-        all(is_text)
-        and not is_listed
+        columns.keys().isdisjoint(CANDIDATES)
         and any(isinstance(cell, str) and _BLANK.search(cell) for cell in sentences)
+        and any(
+            all(holds_text(form.format(letter)) for letter in LETTERS[:least])
+            for form, least in _CHOICES.items()
+        )
     )
 
 
@@ -237,7 +237,8 @@ def _question_of(row: Mapping[str, Any]) -> tuple[str, str | None, tuple[str, ..
     blanks = len(_BLANK.findall(sentence)) if isinstance(sentence, str) else 0
     if blanks != 1:
         raise DataError(f"the question {str(sentence)[:60]!r} has {blanks} blanks, expected one")
-    cells = {letter: row[name] for letter, *names in _CHOICES for name in (letter, *names) if name in row}
+    names = ((letter, form.format(letter)) for letter in LETTERS for form in _CHOICES)
+    cells = {letter: row[name] for letter, name in names if name in row}
     if not all(isinstance(word, str) and word for word in cells.values()):
         raise DataError(f"a choice is missing: {[*cells.values()]}")
     words, answer = tuple(cells.values()), row.get("answer")
@@ -257,7 +258,9 @@ def _question_of(row: Mapping[str, Any]) -> tuple[str, str | None, tuple[str, ..
 
 QUESTIONS = QuestionTable(
     columns=f"question (with ___), {', '.join(f'{letter})' for letter in LETTERS)} and answer",
-    cells=frozenset({*_SENTENCES, *chain.from_iterable(_CHOICES), "answer"}),
+    cells=frozenset(
+        {*_SENTENCES, *(form.format(letter) for form in _CHOICES for letter in LETTERS), "answer"}
+    ),
     holds=_holds_questions,
     read=_question_of,
     passage=lambda question: question,
