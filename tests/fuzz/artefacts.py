@@ -1,5 +1,6 @@
 """Everything that the workbench reads: how files are written and read, and what damage may change."""
 
+import io
 import os
 import shutil
 from collections.abc import Callable
@@ -212,7 +213,11 @@ for ending in sorted({*own_table.ENDINGS} - NOT_READ):
     ARTEFACTS[f"own table, {ending}"] = Artefact(
         partial(write_table, name=name, frame=OWN), lambda folder, n=name: wb.load(folder / n), valid_items
     )
-HUB = {"cbt": pd.DataFrame(hub_rows(b.cbt())), "cnnqa": pd.DataFrame([hub_row(b.cnn())])}
+HUB = {
+    "cbt": pd.DataFrame(hub_rows(b.cbt())),
+    "cnnqa": pd.DataFrame([hub_row(b.cnn())]),
+    "msrcc": pd.read_csv(io.StringIO(b.CSV[b.TABLE])).assign(answer="a", language="de"),
+}
 for dataset, ending in product(HUB, (".jsonl", ".parquet")):
     name = f"{dataset}_ne{ending}"
     ARTEFACTS[f"{dataset} of the hub, {ending}"] = Artefact(

@@ -1,6 +1,7 @@
 import json
 
 import builders as b
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -160,6 +161,29 @@ def test_the_hubs_library_writes_the_same_questions(tmp_path, form):
     (tmp_path / "hub").mkdir()
     path.rename(tmp_path / "hub" / path.name)
     assert load("cbt", "dev", path=tmp_path / "hub").frame["text"].tolist() == same.frame["text"].tolist()
+
+
+WRITTEN = {
+    "json": json.dumps,
+    "python": repr,
+    "numpy": lambda words: str(np.array(words)),
+    "separated": lambda words: ("|" if len(words) == 10 else "\n").join(words),
+}
+
+
+@pytest.mark.parametrize("column", ["options", "choices", "Candidates"])
+@pytest.mark.parametrize("form", WRITTEN)
+def test_lists_in_cells_of_text_and_other_names_of_the_options(tmp_path, column, form):
+    words = [*b.WORDS[:8], "it's", '"']
+    expected = read(tmp_path / "release", b.cbt(candidates="|".join(words), answer="it's"))
+    rows = [row | {name: WRITTEN[form](row[name]) for name in ("sentences", "options")}
+            for row in hub_rows(b.cbt(candidates="|".join(words), answer="it's"))]  # fmt: skip
+    path = tmp_path / "cbt_ne_valid.csv"
+    pd.DataFrame(rows).rename(columns={"options": column}).to_csv(path, index=False)
+    names = ["text", "answer", "answer_span", "sentences", "candidates", "word_class", "tokenised"]
+    for items in (load("cbt", "dev", path=path), load(path)):
+        assert items.frame[names].equals(expected.frame[names])
+        assert items.extra.empty
 
 
 @pytest.mark.parametrize(

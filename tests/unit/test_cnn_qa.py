@@ -1,6 +1,7 @@
 import json
 
 import builders as b
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -143,6 +144,20 @@ def test_a_table_holds_the_same_questions(tmp_path, form, article, query):
         assert same.frame[name].tolist() == expected.frame[name].tolist(), name
         assert own.frame[name].tolist() == expected.frame[name].tolist(), name
     assert same[0].meta == expected[0].meta
+
+
+@pytest.mark.parametrize("column", ["entities", "candidates", "options"])
+@pytest.mark.parametrize("form", [json.dumps, repr, lambda names: str(np.array(names)), list])
+def test_the_entities_of_a_table_may_be_text_or_candidates(tmp_path, column, form):
+    row = hub_row(b.cnn())
+    expected = read(tmp_path / "release", {"one.question": b.cnn()})
+    names = row.pop("entities") if column == "entities" else [*expected[0].candidates]
+    del row["entities" if "entities" in row else "url"]
+    path = tmp_path / ("cnn_test.jsonl" if form is list else "cnn_test.csv")
+    frame = pd.DataFrame([row | {column: form(names)}])
+    frame.to_json(path, orient="records", lines=True) if form is list else frame.to_csv(path, index=False)
+    for items in (load("cnnqa", "test", path=path), load(path)):
+        assert items[0].candidates == expected[0].candidates
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,11 @@ from workbench import datasets
 from workbench.evaluation.comparison import Comparison
 from workbench.evaluation.interchange import lm_eval as samples
 from workbench.evaluation.interchange.import_results import import_results
+from workbench.evaluation.interchange.sample_logs import import_logs
 from workbench.evaluation.leaderboard import leaderboard
 from workbench.evaluation.metrics import evaluate
 from workbench.evaluation.significance import significance
+from workbench.items.language import language
 from workbench.storage.errors import DataError
 
 ITEMS = datasets.load("sample", "dev", variant="openai")
@@ -183,17 +185,47 @@ def test_translations_are_refused(written):
         import_results(path, ITEMS, model="m")
 
 
+TRANSLATED = ["Sie rief ihn. Nur die Aale sahen den Reiher", "Ich rief ihren Namen: Ada"]
+
+
+@pytest.mark.usefixtures("no_data")
+@pytest.mark.parametrize(("task", "variant"), [("mt_de", "openai-de"), ("mt_stablelm_de", "openai-mt-de")])
+def test_logs_of_translations_are_read_with_items_of_their_language(tmp_path, task, variant):
+    path = tmp_path / NAME.replace("openai", f"openai_{task}")
+    path.write_text(log(TRANSLATED), encoding="utf-8")
+    texts = tmp_path / ("lambada_openai" + "_mt" * ("stablelm" in task)) / "lambada_test_de.jsonl"
+    texts.parent.mkdir()
+    texts.write_text("".join(json.dumps({"text": text}) + "\n" for text in TRANSLATED), encoding="utf-8")
+    for items in (datasets.load("lambada", path=texts), datasets.load(texts)):
+        imported = import_results(path, items, model="m", keep=False)
+        assert imported.predictions["variant"].tolist() == items.frame["variant"].tolist()
+        assert imported.predictions["prediction"].iloc[0] == "Reiher"
+    unmarked = datasets.load(texts, variant="own")
+    for items, names in ((ITEMS, "English"), (unmarked, "English")):
+        with pytest.raises(DataError, match=rf'{names}, expected German -- .*variant="{variant}"'):
+            import_results(path, items, model="m")
+    as_the_error_says = import_results(path, unmarked, model="m", variant=variant, keep=False)
+    assert set(as_the_error_says.predictions["variant"]) == {variant}
+    with pytest.raises(DataError, match=rf"lambada test {variant}\) cannot be loaded"):
+        import_results(path, model="m")
+    english = tmp_path / NAME
+    english.write_text(log(TEXTS), encoding="utf-8")
+    with pytest.raises(DataError, match="German, expected English"):
+        import_results(english, datasets.load(texts), model="m")
+    with pytest.raises(DataError, match="German, expected English"):
+        import_logs([path, english])
+
+
 def test_all_lambada_tasks_of_the_installed_harness_are_known():
     tasks = pytest.importorskip("lm_eval").__path__[0]
     files = Path(tasks, "tasks").glob("lambada*/*.yaml")
     names = {yaml.safe_load(file.read_text())["task"] for file in files}
     assert {"lambada_openai", "lambada_standard", "lambada_openai_mt_en"} <= names
     for name in names:
-        if "_mt_" in name and not name.endswith("_en"):
-            with pytest.raises(DataError, match="another language"):
-                samples.variant_of(name)
-        else:
-            assert samples.variant_of(name) in {"openai", "plain"}
+        code = language(f"-{name[-2:]}") if "_mt_" in name else "en"
+        later = "mt-" if "stablelm" in name else ""
+        expected = {"openai", "plain"} if code == "en" else {f"openai-{later}{code}"}
+        assert samples.variant_of(name) in expected
 
 
 def test_the_variant_is_named_or_refused(written, tmp_path):

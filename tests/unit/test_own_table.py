@@ -4,8 +4,11 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from workbench.datasets import load, own_table
+from workbench.items.cells import listed_cell
 from workbench.items.items import items_from_text
 from workbench.storage.errors import DataError
 
@@ -133,3 +136,49 @@ def test_an_id_is_the_id_where_each_row_has_its_own(tmp_path):
     assert items[0].item_id.startswith("own/dev/")
     assert items.extra["id"].tolist() == ["1", "1"]
     assert "'id' has empty or equal cells" in items.attrs["note"]
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".json", ".jsonl", ".parquet"])
+def test_rows_of_whole_novels_name_the_reader_of_books(tmp_path, suffix):
+    path, frame = (
+        tmp_path / f"novels{suffix}",
+        pd.DataFrame({"text": ["It was a very long day . " * 1000] * 2}),
+    )
+    match suffix:
+        case ".parquet":
+            frame.to_parquet(path)
+        case ".json" | ".jsonl":
+            frame.to_json(path, orient="records", lines=suffix == ".jsonl")
+        case _:
+            frame.to_csv(path, index=False, sep="," if suffix == ".csv" else "\t")
+    for dataset, options in (("lambada", {}), ("cbt", {"variant": "NE"}), ("msrcc", {}), ("cnnqa", {})):
+        with pytest.raises(DataError, match=r"rows are whole (books|novels), not .*wb\.books\("):
+            load(dataset, path=path, **options)
+    with pytest.raises(DataError, match=r"rows are whole books, not passages -- .*wb\.books\("):
+        load(path)
+
+
+@pytest.mark.parametrize(
+    ("cell", "words"),
+    [
+        ("['a', \"it's\"]", ["a", "it's"]),
+        ("['a' 'b'\n 'c']", ["a", "b", "c"]),
+        (r"['a\'b' 'c\n']", ["a'b", "c\n"]),
+        ('["a", "b"]', ["a", "b"]),
+        ("a|b", ["a", "b"]),
+        ("[|]", ["[", "]"]),
+        ("[a]", ["[a]"]),
+        ("['a', b]", ["['a', b]"]),
+        (r"['\x']", [r"['\x']"]),
+        ("[" * 10**5 + "]" * 10**5, ["[" * 10**5 + "]" * 10**5]),
+        ("['" + "a" * 10**6 + "]", ["['" + "a" * 10**6 + "]"]),
+    ],
+)
+def test_a_list_of_a_cell(cell, words):
+    assert listed_cell(cell, "|") == words
+
+
+@given(st.lists(st.text(max_size=6), min_size=1, max_size=5))
+def test_a_list_that_python_wrote_is_read(words):
+    for cell in (repr(words), json.dumps(words), f"[{' '.join(map(repr, words))}]"):
+        assert listed_cell(cell, "|") == words

@@ -115,6 +115,65 @@ def test_a_quoted_line_end_and_two_blanks(tmp_path):
     assert len(items) == len(others)
 
 
+@pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl", "parquet"])
+@pytest.mark.parametrize("columns", ["{})", "{}", "option_{}"])
+@pytest.mark.parametrize("by", ["letter", "word"])
+def test_a_table_keeps_its_choices(tmp_path, ending, columns, by):
+    expected = read(tmp_path / "release", b.CSV)
+    frame = pd.read_csv(io.StringIO(b.CSV[b.TABLE])).rename(
+        columns={f"{x})": columns.format(x) for x in "abcde"}
+    )
+    letters = pd.read_csv(io.StringIO(b.CSV[b.KEY]))["answer"].tolist()
+    frame["answer"] = letters if by == "letter" else expected.frame["answer"]
+    path = tmp_path / f"mine.{ending}"
+    if ending == "parquet":
+        frame.to_parquet(path)
+    elif ending == "jsonl":
+        frame.to_json(path, orient="records", lines=True)
+    else:
+        frame.to_csv(path, index=False, sep="," if ending == "csv" else "\t")
+    assert load("msrcc", path=path).frame.equals(expected.frame)
+    names = ["text", "answer", "answer_span", "sentences", "candidates", "tokenised"]
+    assert load(path).frame[names].equals(expected.frame[names])
+    frame.drop(columns="answer").to_csv(tmp_path / "mine.csv", index=False)
+    items = load(tmp_path / "mine.csv")
+    assert items.frame["candidates"].equals(expected.frame["candidates"])
+    assert "no answers" in items.attrs["note"]
+    with pytest.raises(DataError, match="is missing beside it"):
+        load("msrcc", path=tmp_path / "mine.csv")
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"answer": "f"}, "'f' is not among the choices"),
+        ({"answer": "a", "b)": "a"}, "'a' is a choice and the letter of another"),
+        ({"question": "No blank."}, "has 0 blanks"),
+        ({"c)": ""}, "a choice is missing"),
+    ],
+)
+def test_a_row_that_is_no_question_stands_alone(tmp_path, change, problem):
+    frame = pd.read_csv(io.StringIO(b.CSV[b.TABLE])).assign(answer="a")
+    frame.loc[1, list(change)] = list(change.values())
+    frame.to_csv(path := tmp_path / "mine.csv", index=False)
+    for read_it in (
+        lambda **options: load("msrcc", path=path, **options),
+        lambda **options: load(path, **options),
+    ):
+        with pytest.raises(DataError, match=f"row 1: .*{problem}"):
+            read_it()
+        assert len(read_it(on_error="skip")) == len(frame) - 1
+
+
+@pytest.mark.parametrize("change", [{"a": [1, 2], "b": [3, 4]}, {"a": ["x", "y"], "b": ["u", "v"]}])
+def test_other_columns_called_a_and_b_are_no_choices(tmp_path, change):
+    frame = pd.DataFrame({"text": ["The ___ ran.", "A ___ sat."], "answer": ["dog", "cat"]} | change)
+    frame.to_csv(tmp_path / "mine.csv", index=False)
+    items = load(tmp_path / "mine.csv")
+    assert items.frame["candidates"].isna().all()
+    assert items.extra.to_dict("list") == change
+
+
 @pytest.mark.data
 def test_real_questions(real_data):
     folder = real_data / "msrcc"

@@ -19,6 +19,7 @@ from workbench.analysis import mentions, speech, tagging
 from workbench.analysis.lemmas import any_same_root, default, fold_case
 from workbench.datasets import lambada
 from workbench.items.items import Items, Span
+from workbench.items.language import ENGLISH, language, languages_of
 from workbench.items.schema import Item, objects
 from workbench.items.tokens import Tokens, readable_tokens, tokens
 from workbench.storage import cache as disk
@@ -106,8 +107,8 @@ def annotate(
     Raises
     ------
     DataError
-        If the pipeline is not installed, an item cannot be annotated (says which), or items are translations
-        of LAMBADA into another language than English.
+        If the pipeline is not installed, an item cannot be annotated (says which), or items are in another
+        language than English, by the end of their variant.
     WorkerError
         If worker processes, or those of the cluster, die repeatedly.
 
@@ -144,13 +145,12 @@ def annotate(
 
 
 def _check_language(items: Items) -> None:
-    """Raise DataError for LAMBADA's translations: classes, lemmas, names and speech are those of English."""
-    frame = items.frame[["dataset", "variant"]]
-    foreign = frame["variant"].str.startswith("openai-") & (frame["dataset"] == "lambada")
+    """Raise DataError for other languages: classes, lemmas, names and speech are those of English."""
+    variants = items.frame["variant"]
+    foreign = variants.map(language) != ENGLISH
     if foreign.any():
         raise DataError(
-            f"{foreign.sum():,} items are in another language than English"
-            f" ({frame['variant'][foreign].iloc[0]}):"
+            f"{foreign.sum():,} items are in another language than English ({variants[foreign].iloc[0]}):"
             " the tagger, the lemmas and the rules for quoted speech are of English only",
             remedy="annotate the English items; workbench.analysis.mentions finds mentions by form in all",
         )
@@ -162,7 +162,9 @@ def cached_annotations(
     *,
     vocabulary: Mapping[str, int] | Path | str | None = None,
 ) -> pd.DataFrame | None:
-    """Return the annotations of items where they are in the cache on disk, None otherwise."""
+    """Return the annotations of items, all English, where they are in the cache on disk, None otherwise."""
+    if languages_of(items.frame["variant"]) != [ENGLISH]:
+        return None
     _, label, identity, _ = _pipeline(pipeline, None, None)
     table = _Store(cache=True).get(_table_key(identity, _digests(items)))
     return None if table is None else _frame(table, items, _counts(items, vocabulary), label)

@@ -14,6 +14,7 @@ from functools import lru_cache
 
 from workbench.analysis.lemmas import POSSESSIVE, Reading, default, fold_case
 from workbench.items.items import Item, Span
+from workbench.items.language import ENGLISH, language
 from workbench.items.tokens import Tokens, tokens
 
 _JOINED = re.compile(r"([^\W\d_]{4,})(?:and|but)")
@@ -42,9 +43,12 @@ def same_form(cut: Tokens, places: Sequence[int]) -> bool:
 
 
 def mentions(item: Item) -> list[Span]:
-    """Return the mentions of the target, before and after it, as spans in ``item.text``."""
-    cut = tokens(item)
-    return [cut.spans[index] for index in mention_indices(cut)]
+    """Return the mentions of the target, before and after it, as spans in ``item.text``.
+
+    In another language than English, whose lemmas are known, they have the form of the target.
+    """
+    cut, is_english = tokens(item), language(item.variant) == ENGLISH
+    return [cut.spans[index] for index in mention_indices(cut) if is_english or same_form(cut, [index])]
 
 
 def sentence_of(cut: Tokens, index: int) -> int:

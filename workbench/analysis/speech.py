@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from workbench.items.items import Item, Span
+from workbench.items.language import ENGLISH, language
 from workbench.items.tokens import tokens
 
 _OPENS, _CLOSES, _EITHER = "opens", "closes", "either"
@@ -256,8 +257,11 @@ def speech(item: Item) -> list[Span]:
     Returns
     -------
     list of (int, int)
-        Character offsets in ``item.text``, the answer in place, end excluded, in order.
+        Character offsets in ``item.text``, the answer in place, end excluded, in order. Empty for an item in
+        another language than English, of which the rules are.
     """
+    if language(item.variant) != ENGLISH:
+        return []
     words, spans = tokens(item)[:2]
     return [(spans[start][0], spans[end - 1][1]) for start, end in speech_spans(words)]
 

@@ -18,6 +18,7 @@ from workbench.analysis.histograms import whole_bins
 from workbench.analysis.proportions import wilson
 from workbench.datasets import published
 from workbench.items.items import Items
+from workbench.items.language import ENGLISH, language
 from workbench.render.labels import VALUE_LABELS
 from workbench.render.results import Table, TableColumn, TableLayout
 from workbench.storage.errors import DataError
@@ -260,7 +261,8 @@ def statistics(items: Items, annotations: pd.DataFrame | None = None) -> Table:
     Table
         A DataFrame that shows its most important columns in a notebook. One row a data set, split and
         quantity; of a data set in several splits also one for all of them
-        (split ``all``). `value` with `sd` (sample standard deviation of means) or `low` and `high` (Wilson's
+        (split ``all``). Languages have rows of their own, by a column `language` where one is not English.
+        `value` with `sd` (sample standard deviation of means) or `low` and `high` (Wilson's
         95 % interval of percentages), the number `n` of cases, `unit` (``count``, ``mean``, ``percent``), the
         `paper`'s value as printed, its `paper_row` in the published tables, and a `note`. Null: unknown.
         Tokens include the answer and punctuation; context sentences are all but the target sentence.
@@ -279,27 +281,30 @@ def statistics(items: Items, annotations: pd.DataFrame | None = None) -> Table:
     if not len(items):
         raise DataError("there are no items to describe", remedy="load some: wb.load('lambada', 'dev')")
     frame = items.frame[["item_id", "dataset", "split", "answer", "candidates", "book_id"]]
+    frame["language"] = items.frame["variant"].map(language)
     frame["tokens"] = [len(item.tokens) for item in items]
     frame["sentences"] = [len(item.sentences) - 1 for item in items]
     if annotations is not None:
         frame = _joined(frame, annotations)
     rows: list[dict[str, Any]] = []
-    for dataset, part in frame.groupby("dataset", sort=False):
+    for (dataset, code), part in frame.groupby(["dataset", "language"], sort=False):
         splits = {str(split): rest for split, rest in part.groupby("split", sort=False)}
         if len(splits) > 1:
             splits["all"] = part
         for split, rest in splits.items():
             quantities = [*_described(rest), *(_annotated(rest) if annotations is not None else ())]
-            paper = str(dataset) == "lambada" and (split != "all" or set(part["split"]) == set(_PAPER_SPLITS))
+            paper = (dataset, code) == ("lambada", ENGLISH)
+            paper &= split != "all" or set(part["split"]) == set(_PAPER_SPLITS)
             for row in quantities:
-                place = {"dataset": dataset, "split": split}
+                place = {"dataset": dataset, "split": split, "language": code}
                 rows.append(place | row._asdict() | (_beside(split, row) if paper else {}))
-    table = pd.DataFrame(rows, columns=list(COLUMNS))
+    sets = ("dataset", "split", *(["language"] if set(frame["language"]) != {ENGLISH} else []))
+    table = pd.DataFrame(rows, columns=[*sets, *COLUMNS[2:]])
     numbers = dict.fromkeys(("value", "sd", "low", "high"), "Float64")
     table = table.astype(numbers).astype({"n": "Int64", "paper": "str", "paper_row": "str"})
     notes = table[table["note"] != ""].groupby("note", sort=False)["quantity"].unique()
     table.attrs["note"] = (_INTERVALS, *(f"{', '.join(who)}: {note}." for note, who in notes.items()))
-    return Table(table, TableLayout("Statistics of the items", _SHOWN, ("dataset", "split")))
+    return Table(table, TableLayout("Statistics of the items", _SHOWN, sets))
 
 
 def _joined(frame: pd.DataFrame, annotations: pd.DataFrame) -> pd.DataFrame:

@@ -53,7 +53,7 @@ def load(
         "test" for msrcc, else "dev".
     variant : str, optional
         The form of the text: "plain", "capitalised" or "openai" for lambada, the word class for
-        cbt, "cnn" or "dailymail" for cnnqa.
+        cbt, "cnn" or "dailymail" for cnnqa. Another language than English is its end: "openai-de".
     path : path, optional
         A folder (searched with its subfolders), a file, or the official archive. Without it
         ``$WORKBENCH_DATA`` is searched, then ``raw/`` in :func:`workbench.storage.files.data_home`.

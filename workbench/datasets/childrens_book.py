@@ -6,22 +6,21 @@ Representations", ICLR. One file for each class of the missing word and each spl
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from itertools import chain, groupby
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from workbench.datasets import sources
-from workbench.datasets.sources import MAX_COLUMNS, is_books
+from workbench.datasets.question_tables import CANDIDATES, TABLES, QuestionTable
 from workbench.items import text as wt
+from workbench.items.cells import listed_cell
+from workbench.items.language import in_language, language_in_path
 from workbench.items.schema import WORD_CLASSES, Item, Span
 from workbench.storage.errors import DataError
-from workbench.storage.spreadsheet import read_frame
 
 BLANK = "XXXXX"
 N_CONTEXT = 20
@@ -33,7 +32,6 @@ SPLITS = tuple(_NAMES)
 Question = tuple[list[str], str, str, list[str]]
 """Twenty sentences, query with its blank, answer, candidates."""
 COLUMNS = ("sentences", "question", "answer")
-TABLES = (".parquet", ".jsonl", ".json", ".csv")
 _LINE = re.compile(r"(\d+) (.*)", re.DOTALL)
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
@@ -101,49 +99,32 @@ def class_in_name(name: str) -> str | None:
 
 def _parse(file: sources.File, split: str, word_class: str) -> Iterator[Item | DataError]:
     if file.path.suffix.lower() in TABLES and file.member is None:
-        yield from _rows(file, split, word_class)
+        for row in QUESTIONS.rows_of_file(file, word_class):
+            if isinstance(row, DataError):
+                yield row
+            else:
+                (number, _, question), variant = row
+                yield _item(f"cbt/{split}/{variant}/{number:06d}", question)
         return
+    variant = in_language(word_class, language_in_path(file.path))
     lines = file.lines()
     if any(line.startswith("_BOOK_TITLE_ : ") for line in lines[:20]):
         problem = "these are whole books, not questions"
         raise DataError(problem, file=file.label, remedy=f'read them with wb.books("{file.label}")')
     for index, block in enumerate(_blocks(lines)):
         try:
-            yield _question(block, file, f"cbt/{split}/{word_class}/{index:06d}")
+            yield _question(block, file, f"cbt/{split}/{variant}/{index:06d}")
         except DataError as error:
             yield error
 
 
-def _rows(file: sources.File, split: str, word_class: str) -> Iterator[Item | DataError]:
-    """Yield the questions of a table, as the Hugging Face hub keeps them."""
-    frame, problems, _ = read_frame(file.data, file.path, words=[*COLUMNS, "options"], limit=MAX_COLUMNS)
-    yield from problems
-    if not _holds_questions(frame):
-        problem = (
-            f"expected the columns sentences, question, answer and options, got {', '.join(map(str, frame))}"
-        )
-        remedy = f'read a table of your own with wb.load("{file.label}")'
-        if is_books(frame):
-            problem, remedy = (
-                "its rows are whole books, not questions",
-                sources.books_remedy(file.path, frame),
-            )
-        raise DataError(problem, file=file.label, remedy=remedy)
-    for index, row in enumerate(frame.rename(columns=str.lower).to_dict("records")):
-        item_id = f"cbt/{split}/{word_class}/{index:06d}"
-        try:
-            yield _item(item_id, _question_of(row))
-        except DataError as error:
-            remedy = 'correct the row, or leave it out with on_error="skip"'
-            yield DataError(f"row {index}: {error.problem}", file=file.label, remedy=remedy)
+def _holds_questions(frame: pd.DataFrame, _path: Path) -> bool:
+    """Return whether a table has the columns of questions."""
+    names = {str(name).lower() for name in frame}
+    return names.issuperset(COLUMNS) and not names.isdisjoint(CANDIDATES)
 
 
-def _holds_questions(frame: pd.DataFrame) -> bool:
-    """Return whether a table has the columns of questions: sentences, question, answer, options."""
-    return {*COLUMNS, "options"} <= {str(name).lower() for name in frame}
-
-
-def _question_of(row: Mapping[Any, Any]) -> Question:
+def _question_of(row: Mapping[str, Any]) -> Question:
     """Return sentences, query with its blank, answer and candidates of a row of the table that the hub has.
 
     Raises
@@ -152,7 +133,8 @@ def _question_of(row: Mapping[Any, Any]) -> Question:
         If the row is no question. Empty options are the candidate ``|``, at which the list was split, where
         the text holds that word and there are ten candidates with it.
     """
-    sentences, options = (_listed(row[name], name) for name in ("sentences", "options"))
+    sentences = _texts(row, "sentences", "\n")
+    options = _texts(row, next(name for name in CANDIDATES if name in row), "|")
     query, answer = row["question"], row["answer"]
     if not isinstance(query, str) or query.count(BLANK) != 1:
         raise DataError(f"the question is {str(query)[:60]!r}, expected text that holds {BLANK} once")
@@ -175,28 +157,17 @@ def _question_of(row: Mapping[Any, Any]) -> Question:
     return sentences, query, answer, candidates
 
 
-def _passage_of(row: Mapping[Any, Any]) -> tuple[str, str, list[str]]:
-    """Return a row's passage with its blank, answer and candidates; DataError as of `_question_of`."""
-    sentences, query, answer, candidates = _question_of(row)
-    return "\n".join([*sentences, query]), answer, candidates
-
-
 def _sentences_of(text: str) -> tuple[Span, ...]:
     """Return the sentences of a passage."""
     return tuple(wt.joined_spans(text.split("\n")))
 
 
-def _listed(cell: Any, name: str) -> list[str]:
-    """Return a list of texts, or what JSON or Python wrote of it in a table of text."""
-    if isinstance(cell, str):
-        try:
-            cell = json.loads(cell) if name == "sentences" or cell.startswith("[") else cell.split("|")
-        except (ValueError, RecursionError):
-            cell = None
-    values = cell.tolist() if isinstance(cell, np.ndarray) else cell
-    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
-        raise DataError(f"the {name} are {str(cell)[:60]!r}, expected a list of texts")
-    return values
+def _texts(row: Mapping[str, Any], name: str, separator: str) -> list[str]:
+    texts: Any = listed_cell(row[name], separator)
+    is_list = isinstance(texts, list) and texts != [row[name]]
+    if not is_list or not all(isinstance(text, str) for text in texts):
+        raise DataError(f"the {name} are {str(row[name])[:60]!r}, expected a list of texts")
+    return [*texts]
 
 
 def _blocks(lines: list[str]) -> Iterator[list[tuple[int, str]]]:
@@ -247,7 +218,8 @@ def _question(block: list[tuple[int, str]], file: sources.File, item_id: str) ->
 
 def _item(item_id: str, question: Question) -> Item:
     context, query, answer, candidates = question
-    _, split, word_class, _ = item_id.split("/")
+    _, split, variant, _ = item_id.split("/")
+    word_class = variant.partition("-")[0]
     sentences = [*context, query.replace(BLANK, answer)]
     spans = tuple(wt.joined_spans(sentences))
     start = spans[-1][0] + query.index(BLANK)
@@ -255,7 +227,7 @@ def _item(item_id: str, question: Question) -> Item:
         item_id=item_id,
         dataset="cbt",
         split=split,
-        variant=word_class,
+        variant=variant,
         text="\n".join(sentences),
         answer=answer,
         answer_span=(start, start + len(answer)),
@@ -283,11 +255,13 @@ def _candidates(listed: str) -> list[str]:
     return [field for field in fields if field]
 
 
-QUESTIONS = sources.QuestionTable(
+QUESTIONS = QuestionTable(
+    columns="sentences, question, answer and options",
+    cells=frozenset({*COLUMNS, *CANDIDATES, "text"}),
     holds=_holds_questions,
-    passage=_passage_of,
+    read=_question_of,
+    passage=lambda question: ("\n".join([*question[0], question[1]]), question[2], question[3]),
     sentences=_sentences_of,
-    cells=frozenset({*COLUMNS, "options", "text"}),
 )
 """How a table of the user holds these questions."""
 

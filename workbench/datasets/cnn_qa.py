@@ -16,12 +16,14 @@ from typing import Any
 import pandas as pd
 
 from workbench.datasets import archives, sources
+from workbench.datasets.question_tables import CANDIDATES, TABLES, QuestionTable
 from workbench.items import text as wt
+from workbench.items.cells import listed_cell
 from workbench.items.items import Items
+from workbench.items.language import folder_of
 from workbench.items.schema import Item, Span
 from workbench.storage.errors import DataError
 from workbench.storage.progress import progress_bar
-from workbench.storage.spreadsheet import read_frame
 
 SPLITS = ("train", "dev", "test")
 UNNAMED = "all"
@@ -29,9 +31,9 @@ UNNAMED = "all"
 VARIANTS = ("cnn", "dailymail")
 BLANK = "@placeholder"
 SUFFIX = ".question"
-TABLES = (".parquet", ".jsonl", ".json", ".csv", ".tsv")
 _ARTICLES = ("article", "context", "passage", "document")
 _QUERIES = ("question", "query")
+_LISTS = ("entities", *CANDIDATES)
 
 _QUESTIONS = (
     'pass the questions, cnn.tgz or dailymail.tgz; wb.fetch("cnnqa", dry_run=True) says where they are'
@@ -236,38 +238,24 @@ def _question(file: sources.File, split: str, variant: str) -> Item:
 
 def _rows(file: sources.File, split: str, variant: str) -> Iterator[Item | DataError]:
     """Yield the questions of a table, as the Hugging Face hub keeps them."""
-    words = [*_ARTICLES, *_QUERIES, "answer", "id"]
-    frame, problems, _ = read_frame(file.data, file.path, words=words, limit=sources.MAX_COLUMNS)
-    yield from problems
-    check_no_summaries(frame, file.label)
-    if not _holds_questions(frame):
-        problem = (
-            f"expected columns article, question (with {BLANK}) and answer, got {', '.join(map(str, frame))}"
-        )
-        remedy = f'read a table of your own with wb.load("{file.label}")'
-        raise DataError(problem, file=file.label, remedy=remedy)
-    for number, row in enumerate(frame.rename(columns=lambda name: str(name).lower()).to_dict("records")):
-        try:
-            article, query, answer, names = _question_of(row)
-        except DataError as error:
-            remedy = 'correct the row, or leave it out with on_error="skip"'
-            yield DataError(f"row {number}: {error.problem}", file=file.label, remedy=remedy)
+    for row in QUESTIONS.rows_of_file(file, variant):
+        if isinstance(row, DataError):
+            yield row
             continue
-        name = row["id"] if isinstance(row.get("id"), str) and row["id"] else f"{number:06d}"
-        url = row["url"] if isinstance(row.get("url"), str) else ""
-        yield made_item(
-            f"cnnqa/{split}/{name.removesuffix(SUFFIX)}",
-            variant,
-            article,
-            query,
-            answer,
-            url=url,
-            names=names,
-        )
+        (number, cells, (article, query, answer, names)), of_row = row
+        name, url = (cells[key] if isinstance(cells.get(key), str) else "" for key in ("id", "url"))
+        item_id = f"cnnqa/{folder_of(split, of_row)}/{name.removesuffix(SUFFIX) or f'{number:06d}'}"
+        yield made_item(item_id, of_row, article, query, answer, url=url, names=names)
 
 
-def _holds_questions(frame: pd.DataFrame) -> bool:
-    """Return whether a table has articles, questions with `BLANK`, and answers."""
+def _holds_questions(frame: pd.DataFrame, path: Path) -> bool:
+    """Return whether a table has articles, questions with `BLANK`, and answers.
+
+    Raise DataError for articles with their highlights, of which no question was made.
+    """
+    if {"article", "highlights"} <= {str(name).lower() for name in frame}:
+        problem = "these are articles with highlights, of which no questions were made"
+        raise DataError(problem, file=path, remedy=_QUESTIONS)
     columns = {str(name).lower(): name for name in reversed(list(frame))}
     queries = [columns[name] for name in _QUERIES if name in columns]
     return bool(
@@ -278,17 +266,10 @@ def _holds_questions(frame: pd.DataFrame) -> bool:
     )
 
 
-def check_no_summaries(frame: pd.DataFrame, label: str | Path) -> None:
-    """Raise DataError for a table of articles with their highlights, of which no question was made."""
-    if {"article", "highlights"} <= {str(name).lower() for name in frame}:
-        problem = "these are articles with highlights, of which no questions were made"
-        raise DataError(problem, file=label, remedy=_QUESTIONS)
-
-
-def _question_of(row: Mapping[Any, Any]) -> tuple[str, str, str, dict[str, str]]:
+def _question_of(row: Mapping[str, Any]) -> tuple[str, str, str, dict[str, str]]:
     """Return article, query with its blank, answer, and the name of each entity, of a row of a table.
 
-    Without a column `entities` (``@entity7:name``), the entities are those that the texts hold, unnamed.
+    Without a list of entities (``@entity7:name``, or ``@entity7``), they are those of the texts, unnamed.
     """
     article = next(row[name] for name in _ARTICLES if name in row)
     query, answer = next(row[name] for name in _QUERIES if name in row), row["answer"]
@@ -297,21 +278,16 @@ def _question_of(row: Mapping[Any, Any]) -> tuple[str, str, str, dict[str, str]]
             raise DataError(f"the {name} is {str(cell)[:40]!r}, expected text")
     if query.count(BLANK) != 1:
         raise DataError(f"the question holds {BLANK} {query.count(BLANK)} times, expected once")
-    listed = row.get("entities")
-    listed = listed.split("\n") if isinstance(listed, str) else listed if listed is not None else []
-    names = {match[1]: match[3] for cell in listed if (match := _ENTITY.fullmatch(str(cell)))}
-    entities = re.findall(r"@entity[0-9]{1,9}", f"{article} {query} {answer}")
+    lists = (listed_cell(row.get(column), "\n" if column == "entities" else "|") for column in _LISTS)
+    listed: list[Any] = next((cell for cell in lists if isinstance(cell, list)), [])
+    pairs = (str(entity).partition(":")[::2] for entity in listed)
+    names = {entity: name for entity, name in pairs if re.fullmatch(r"@entity[0-9]{1,9}", entity)}
     if not names:
+        entities = re.findall(r"@entity[0-9]{1,9}", f"{article} {query} {answer}")
         names = dict.fromkeys(entities, "")
     if answer not in names:
         raise DataError(f"the answer {answer[:40]!r} is not among the {len(names)} entities")
     return article, query, answer, {name: names[name] for name in sorted(names, key=lambda n: int(n[7:]))}
-
-
-def _passage_of(row: Mapping[Any, Any]) -> tuple[str, str, list[str]]:
-    """Return a row's passage with its blank, answer and candidates; DataError as of `_question_of`."""
-    article, query, answer, names = _question_of(row)
-    return f"{article}\n\n{query}", answer, list(names)
 
 
 def _sentences_of(text: str) -> tuple[Span, ...]:
@@ -350,10 +326,12 @@ def made_item(
     )
 
 
-QUESTIONS = sources.QuestionTable(
+QUESTIONS = QuestionTable(
+    columns=f"article, question (with {BLANK}) and answer",
+    cells=frozenset({*_ARTICLES, *_QUERIES, *_LISTS, "answer", "text"}),
     holds=_holds_questions,
-    passage=_passage_of,
+    read=_question_of,
+    passage=lambda question: (f"{question[0]}\n\n{question[1]}", question[2], list(question[3])),
     sentences=_sentences_of,
-    cells=frozenset({*_ARTICLES, *_QUERIES, "answer", "entities", "text"}),
 )
 """How a table of the user holds these questions."""

@@ -8,19 +8,31 @@ running text (`openai`: test split only; `openai-de` and others are its translat
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+import pandas as pd
+
 from workbench.datasets import sources
+from workbench.datasets.question_tables import MAX_COLUMNS, check_no_books
 from workbench.items import text as wt
+from workbench.items.language import (
+    ENGLISH,
+    folder_of,
+    in_language,
+    language,
+    language_in_path,
+    language_name,
+    language_of_row,
+    languages_of_rows,
+)
 from workbench.items.schema import Item
 from workbench.storage.errors import DataError
-from workbench.storage.spreadsheet import read_frame
+from workbench.storage.spreadsheet import parsed_json, read_frame
 
 _ARCHIVES = ("lambada-dataset.tar.gz", "lambada-dataset*")
 _FILES = {
@@ -63,8 +75,9 @@ _FILES = {
         for language in ("de", "es", "fr", "it", "nl", "pt")
     },
 }  # fmt: skip
-_LANGUAGE = re.compile(r"(?:^|[/_.-])(de|en|es|fr|it|nl|pt)(?=[/_.-])")
+_TRANSLATED = re.compile(r"(?:^|[/_.-])(de|en|es|fr|it|nl|pt)(?=[/_.-])")
 _LATER = re.compile(r"(?:^|[/_.-])(?:mt|stablelm)(?=[/_.-])")
+_NOVELS = "whole novels, not passages"
 _SAMPLE = 1000  # texts that tell the form of all
 _VOCABULARY = ("lambada-vocab-2.txt", "lambada-vocab*.txt")
 
@@ -119,19 +132,33 @@ def _variant_in_name(name: str) -> str:
 
 def _variant_in_file(file: sources.File) -> str | None:
     """Return the variant of running text, with its language; None for tokens."""
-    is_running = _form([text for text, _ in _rows(file) if isinstance(text, str)]) == "openai"
-    return _translation(file) if is_running else None
+    rows = [(text, meta) for text, meta in _rows(file) if isinstance(text, str)]
+    if _form([text for text, _ in rows]) != "openai":
+        return None
+    codes = _languages(rows)
+    if len(codes) > 1:
+        names = ", ".join(map(language_name, sorted(codes)))
+        remedy = f'pass variant="openai-de" or another of them, or read all: wb.load("{file.label}")'
+        raise DataError(f"its rows are in several languages: {names}", file=file.label, remedy=remedy)
+    return in_language("openai", codes.pop()) if codes else _translation(file)
+
+
+def _languages(rows: Iterable[tuple[Any, Mapping[str, Any]]]) -> set[str]:
+    """Return the languages of good rows, English where a row names none; empty where none names one."""
+    codes = {meta.get("language") for text, meta in rows if isinstance(text, str)}
+    return {code or ENGLISH for code in codes} if codes != {None} else set()
 
 
 def _translation(file: sources.File) -> str:
     """Return the variant of OpenAI's text that the name of the file, else that of its folders, tells."""
     folders = "/".join(file.path.absolute().parts[-4:-1]).lower()
     name = file.name.lower()
-    language = _LANGUAGE.search(name) or _LANGUAGE.search(f"{folders.rpartition('/')[2]}/")
-    if language is None or language[1] == "en":
+    match = _TRANSLATED.search(name) or _TRANSLATED.search(f"{folders.rpartition('/')[2]}/")
+    code = match[1] if match else language_in_path(file.path)
+    if code in {None, ENGLISH}:
         return "openai"
-    is_later = _LATER.search(f"{folders}/{name}") or language[1] in {"nl", "pt"}
-    return f"openai-{'mt-' if is_later else ''}{language[1]}"
+    is_later = _LATER.search(f"{folders}/{name}") or code in {"nl", "pt"}
+    return f"openai-{'mt-' if is_later else ''}{code}"
 
 
 def _parse(file: sources.File, split: str, variant: str) -> Iterator[Item | DataError]:
@@ -142,11 +169,19 @@ def _parse(file: sources.File, split: str, variant: str) -> Iterator[Item | Data
     """
     rows = _rows(file)
     tokenised = not variant.startswith("openai")
-    _check_form([text for text, _ in rows if isinstance(text, str)], variant, file)
-    folder = f"{split}/{variant}" if "-" in variant else split
+    texts = [text for text, _ in rows if isinstance(text, str)]
+    codes = _languages(rows)
+    _check_form(texts, variant, file, by_row=bool(codes))
+    if codes and language(variant) not in codes:
+        problem = f"its rows are in {', '.join(map(language_name, sorted(codes)))}, expected {variant}"
+        remedy = f'pass variant="{in_language("openai", min(codes))}"'
+        raise DataError(problem, file=file.label, remedy=remedy)
+    folder = folder_of(split, variant)
     for number, (text, meta) in enumerate(rows):
         if isinstance(text, DataError):
             yield text
+            continue
+        if codes and meta.get("language", ENGLISH) != language(variant):
             continue
         answer = wt.last_word(text, tokenised=tokenised)
         if answer is None or not text[: answer[0]].strip():
@@ -178,30 +213,27 @@ def _rows(file: sources.File) -> list[tuple[str | DataError, dict[str, Any]]]:
         return _table(file)
     if ending not in {"jsonl", "ndjson"}:
         return [(line, {}) for line in file.lines()]
-    return [(_json_text(line, file, number), {}) for number, line in enumerate(file.lines(), 1)]
+    rows = [_json_row(line, file, number) for number, line in enumerate(file.lines(), 1)]
+    check_no_books(pd.DataFrame({"text": [text for text, _ in rows]}), file.path, _NOVELS)
+    return rows
 
 
-def _json_text(line: str, file: sources.File, number: int) -> str | DataError:
-    fault = "there is no text in it"
-    try:
-        record = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        record, fault = None, f"this is no JSON ({error})"
+def _json_row(line: str, file: sources.File, number: int) -> tuple[str | DataError, dict[str, Any]]:
+    record = parsed_json(line)
+    fault = f"this is no JSON ({record})" if isinstance(record, Exception) else "there is no text in it"
     text = record.get("text") if isinstance(record, dict) else None
     if isinstance(text, str):
         if wt.is_encodable(text):
-            return text
+            code = language_of_row({name.lower(): cell for name, cell in record.items()})
+            return text, {"language": code} if code else {}
         fault = "the text holds half a surrogate pair"
-    return _bad(f'{fault}, expected {{"text": "..."}}', file, number)
+    return _bad(f'{fault}, expected {{"text": "..."}}', file, number), {}
 
 
 def _table(file: sources.File) -> list[tuple[str | DataError, dict[str, Any]]]:
     """Read the form in which the Hugging Face hub keeps the data set: columns `text` and perhaps `domain`."""
-    limit = sources.MAX_COLUMNS
-    frame, problems, _ = read_frame(file.data, Path(file.label), words=["text", "domain"], limit=limit)
-    if sources.is_books(frame):
-        problem = "its rows are whole novels, not passages"
-        raise DataError(problem, file=file.label, remedy=sources.books_remedy(file.path, frame))
+    frame, problems, _ = read_frame(file.data, Path(file.label), words=["text", "domain"], limit=MAX_COLUMNS)
+    check_no_books(frame, file.path, _NOVELS)
     if "text" not in frame:
         problem = f"there is no column 'text'; there is {', '.join(map(str, frame))[:200]}"
         raise DataError(
@@ -210,8 +242,10 @@ def _table(file: sources.File) -> list[tuple[str | DataError, dict[str, Any]]]:
     texts = frame["text"].tolist()
     domains = frame["domain"].tolist() if "domain" in frame else [None] * len(texts)
     rows: list[tuple[str | DataError, dict[str, Any]]] = [(problem, {}) for problem in problems]
-    for number, (text, domain) in enumerate(zip(texts, domains, strict=True), 1):
+    columns = zip(texts, domains, languages_of_rows(frame), strict=True)
+    for number, (text, domain, code) in enumerate(columns, 1):
         meta = {"domain": domain} if isinstance(domain, str) else {}
+        meta |= {"language": code} if code else {}
         rows.append((text if isinstance(text, str) else _bad("a row has no text", file, number), meta))
     return rows
 
@@ -225,9 +259,9 @@ def _form(texts: list[str]) -> str | None:
     return "capitalised" if sum(text != text.lower() for text in texts) * 2 > len(texts) else "plain"
 
 
-def _check_form(texts: list[str], variant: str, file: sources.File) -> None:
+def _check_form(texts: list[str], variant: str, file: sources.File, *, by_row: bool) -> None:
     form = _form(texts)
-    if form == "openai":
+    if form == "openai" and not by_row:
         form = _translation(file)
     if form == "openai" and variant.startswith("openai"):
         return  # a file that does not tell its language

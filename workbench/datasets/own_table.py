@@ -8,8 +8,9 @@ from typing import Any
 
 import pandas as pd
 
-from workbench.datasets import childrens_book, cnn_qa
-from workbench.datasets.sources import MAX_COLUMNS, QuestionTable, books_remedy, is_books
+from workbench.datasets import childrens_book, cnn_qa, sentence_completion
+from workbench.datasets.question_tables import MAX_COLUMNS, QuestionTable, check_no_books
+from workbench.items import language
 from workbench.items.items import COLUMNS, Items, index_as_columns, items_from_frame
 from workbench.items.schema import objects
 from workbench.storage.errors import DataError
@@ -28,6 +29,7 @@ ROLES = {
 
 A column ``id`` names the items where each row has another one; else it is kept as any other column.
 """
+_QUESTIONS = (childrens_book.QUESTIONS, cnn_qa.QUESTIONS, sentence_completion.QUESTIONS)
 ENDINGS = (".csv", ".tsv", ".tab", *JSON_ENDINGS, ".parquet", ".xlsx", ".xls", ".ods", ".arrow", ".feather")
 """What the names of tables end in; the last four are told what to do."""
 
@@ -54,23 +56,26 @@ def read_table(path: Path | str, *, on_error: str = "raise", **options: Any) -> 
     if not options and set(COLUMNS) <= set(frame) and frame.columns.is_unique:
         return Items.from_parquet(path)
     notes = [note] if note else []
-    if is_books(frame):
-        problem = "the rows are whole books, not passages"
-        raise DataError(problem, file=path, remedy=books_remedy(path, frame))
-    cnn_qa.check_no_summaries(frame, path)
-    reader = _reader(frame, options)
-    if reader is not None:
-        frame, bad = _questions(frame, reader, path, on_error)
+    check_no_books(frame, path, "whole books, not passages")
+    table = _reader(frame, path, options)
+    if table is not None:
+        if table is sentence_completion.QUESTIONS and not _column(frame, ["answer"], path):
+            notes.append(f'this table has no answers; wb.load("msrcc", path="{path}") reads them beside it')
+        frame, bad = _questions(frame, table, path, on_error)
         problems += bad
-        options = {"answer": "answer", "candidates": "candidates", "tokenised": True} | options
+        options = {"answer": "answer", "candidates": "candidates", "tokenised": table.tokenised} | options
+    word_class = childrens_book.class_in_name("/".join(path.absolute().parts[-2:]))
+    if table is childrens_book.QUESTIONS and word_class and not _column(frame, ["word_class"], path):
+        frame = frame.assign(word_class=word_class)
+    _add_language(options, frame, path, notes)
     _add_roles(options, frame, path, notes)
     try:
         items = items_from_frame(frame, on_error=on_error, **options)
     except DataError as error:
         raise DataError(error.problem, file=path, remedy=error.remedy) from None
-    if reader is not None:
+    if table is not None and table.sentences is not None:
         rows = items.frame
-        spans = [reader.sentences(text) for text in rows["text"]]
+        spans = [table.sentences(text) for text in rows["text"]]
         items = Items(rows.assign(sentences=objects(spans)), problems=items.problems)
     items.attrs |= {"source": path.name} | ({"note": "; ".join(notes)} if notes else {})
     located = [DataError(each.problem, file=path, remedy=each.remedy) for each in items.problems]
@@ -78,38 +83,48 @@ def read_table(path: Path | str, *, on_error: str = "raise", **options: Any) -> 
     return items
 
 
-def _reader(frame: pd.DataFrame, options: Mapping[str, Any]) -> QuestionTable | None:
+def _reader(frame: pd.DataFrame, path: Path, options: Mapping[str, Any]) -> QuestionTable[Any] | None:
     """Return the data set whose questions a table holds, in columns that no option names."""
     if {"text", "answer", "candidates"} & {*options} or not frame.columns.is_unique:
         return None
-    return next((each for each in (childrens_book.QUESTIONS, cnn_qa.QUESTIONS) if each.holds(frame)), None)
+    return next((table for table in _QUESTIONS if table.holds(frame, path)), None)
 
 
 def _questions(
-    frame: pd.DataFrame, reader: QuestionTable, path: Path, on_error: str
+    frame: pd.DataFrame, table: QuestionTable[Any], path: Path, on_error: str
 ) -> tuple[pd.DataFrame, list[DataError]]:
-    """Return questions that a data set's reader knows as passages, and the rows that are none.
+    """Return questions that a data set knows as passages, and the errors of the rows that are none."""
+    numbers, passages, problems = [], [], []
+    for row in table.rows(frame, path):
+        if not isinstance(row, DataError):
+            numbers.append(row[0])
+            passages.append(table.passage(row[2]))
+        elif on_error == "raise":
+            raise row
+        else:
+            problems.append(row)
+    further = [name for name in frame if str(name).lower() not in table.cells]
+    columns = zip(
+        ("text", "answer", "candidates"), zip(*passages, strict=True) if passages else [()] * 3, strict=True
+    )
+    result = frame.iloc[numbers][further]
+    return result.assign(**{name: objects(values).to_numpy() for name, values in columns}), problems
 
-    The word class is that of the file's name, where it tells one and the table does not.
-    """
-    rows, problems = [], []
-    names = {column: str(column).lower() for column in frame}
-    for number, row in enumerate(frame.to_dict("records")):
-        try:
-            text, answer, candidates = reader.passage({names[column]: cell for column, cell in row.items()})
-        except DataError as error:
-            remedy = 'correct the row, or leave it out with on_error="skip"'
-            problems.append(DataError(f"row {number}: {error.problem}", file=path, remedy=remedy))
-            if on_error == "raise":
-                raise problems[0] from None
-            continue
-        further = {column: cell for column, cell in row.items() if names[column] not in reader.cells}
-        rows.append(further | {"text": text, "answer": answer, "candidates": candidates})
-    table = pd.DataFrame(rows, columns=None if rows else ["text", "answer", "candidates"])
-    word_class = childrens_book.class_in_name("/".join(path.absolute().parts[-2:]))
-    if reader is childrens_book.QUESTIONS and "word_class" not in names.values() and word_class:
-        table["word_class"] = word_class
-    return table, problems
+
+def _add_language(options: dict[str, Any], frame: pd.DataFrame, path: Path, notes: list[str]) -> None:
+    """Add the language that the file's name tells to the variant, where nothing else tells one of them."""
+    names = {str(name).lower(): name for name in frame}
+    columns = [names[name] for name in language.COLUMNS if name in names]
+    unknown = [
+        cell for name in columns for cell in frame[name].dropna().unique() if not language.language_code(cell)
+    ]
+    if unknown:
+        notes.append(f"the column {columns[0]!r} holds {str(unknown[0])[:40]!r}, no language that is known")
+    code = language.language_in_path(path)
+    if code not in {None, language.ENGLISH} and not columns and not {"variant"} & {*options, *names}:
+        options["variant"] = language.in_language("own", code)
+        name = language.language_name(str(code))
+        notes.append(f'taken as {name}, by the name of the file or folder; variant="own" if it is English')
 
 
 def _add_roles(options: dict[str, Any], frame: pd.DataFrame, path: Path, notes: list[str]) -> None:

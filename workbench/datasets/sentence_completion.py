@@ -9,11 +9,15 @@ from __future__ import annotations
 
 import glob
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
+
+import pandas as pd
 
 from workbench.datasets import sources
+from workbench.datasets.question_tables import CANDIDATES, TABLES, QuestionTable
+from workbench.items.language import folder_of, in_language, language_in_path
 from workbench.items.schema import Item
 from workbench.storage.errors import DataError
 from workbench.storage.spreadsheet import read_rows
@@ -22,6 +26,9 @@ LETTERS = "abcde"
 _LINE = re.compile(r"([0-9]{1,6})([a-e])\) (.*)", re.DOTALL)
 _WORD = re.compile(r"\[([^\[\]]+)\]")
 _BLANK = re.compile(r"_{3,}")
+_SENTENCES = ("question", "sentence", "text")
+_CHOICES = {"{}": 3, "option_{}": 2, "{})": 2}
+"""Names of the columns of choices, and how many at least tell them: `a` and `b` may be something else."""
 _REMEDY = 'correct it, or leave it out with on_error="skip"'
 
 
@@ -36,22 +43,30 @@ class Completion(NamedTuple):
     words: tuple[str, ...]
 
 
-def _parse(file: sources.File, _split: str, _variant: str) -> Iterator[Item | DataError]:
+def _parse(file: sources.File, _split: str, variant: str) -> Iterator[Item | DataError]:
     """Yield the items of a file of questions; their ids have the question's own number: ``msrcc/test/0012``.
 
-    Without an answers file they have null answers and empty blanks.
+    A table may have the answers too. Without them and an answers file, answers are null and blanks empty.
     """
+    if file.companion is None and file.member is None and file.path.suffix.lower() in TABLES:
+        yield from _rows_with_answers(file, variant)
+        return
+    variant = in_language(variant, language_in_path(file.path))
     questions, problems = _sort_out(_table(file) if _is_csv(file) else _official(file), file)
     yield from problems
     answers: dict[int, str] | None = None
     if file.companion is None:
-        problem = f"the answers file {_answer_names(file)[0]} is missing beside it"
-        yield DataError(problem, file=file.label, remedy="put it there")
+        yield _unanswered(file)
     else:
         records = _answers_table(file.companion) if _is_csv(file) else _answers(file.companion, questions)
         answers, problems = _sort_out(records, file.companion)
         yield from problems
-    yield from _items(questions, answers, file.companion)
+    yield from _items(questions, answers, file.companion, variant)
+
+
+def _unanswered(file: sources.File) -> DataError:
+    problem = f"the answers file {_answer_names(file)[0]} is missing beside it"
+    return DataError(problem, file=file.label, remedy="put it there")
 
 
 def _is_csv(file: sources.File) -> bool:
@@ -181,8 +196,84 @@ def _answers_table(file: sources.File) -> Iterator[tuple[int, int, str] | DataEr
             yield record[0], record[1], letter
 
 
+def _rows_with_answers(file: sources.File, variant: str) -> Iterator[Item | DataError]:
+    """Yield the items of a table whose answers are in a column."""
+    answered = True
+    for row in QUESTIONS.rows_of_file(file, variant):
+        if isinstance(row, DataError):
+            yield row
+            continue
+        (number, cells, (sentence, answer, words)), of_row = row
+        answered &= "answer" in cells
+        own_number = str(cells.get("id"))
+        number = int(own_number) if re.fullmatch(r"[0-9]{1,6}", own_number) else number
+        left, right = _BLANK.split(sentence)
+        yield _item(number, Completion(left, right, words), answer, of_row)
+    if not answered:
+        yield _unanswered(file)
+
+
+def _holds_questions(frame: pd.DataFrame, _path: Path) -> bool:
+    """Return whether a table has sentences with a blank, and a column for each choice."""
+    columns = {str(name).lower(): name for name in reversed(list(frame))}
+    sentences = next((frame[columns[name]].tolist() for name in _SENTENCES if name in columns), [])
+
+    def holds_text(name: str) -> bool:
+        return name in columns and any(isinstance(cell, str) for cell in frame[columns[name]])
+
+    return (
+        columns.keys().isdisjoint(CANDIDATES)
+        and any(isinstance(cell, str) and _BLANK.search(cell) for cell in sentences)
+        and any(
+            all(holds_text(form.format(letter)) for letter in LETTERS[:least])
+            for form, least in _CHOICES.items()
+        )
+    )
+
+
+def _question_of(row: Mapping[str, Any]) -> tuple[str, str | None, tuple[str, ...]]:
+    """Return sentence, answer and choices of a row; the answer is a letter, or the word itself."""
+    sentence = next(row[name] for name in _SENTENCES if name in row)
+    blanks = len(_BLANK.findall(sentence)) if isinstance(sentence, str) else 0
+    if blanks != 1:
+        raise DataError(f"the question {str(sentence)[:60]!r} has {blanks} blanks, expected one")
+    names = ((letter, form.format(letter)) for letter in LETTERS for form in _CHOICES)
+    cells = {letter: row[name] for letter, name in names if name in row}
+    if not all(isinstance(word, str) and word for word in cells.values()):
+        raise DataError(f"a choice is missing: {[*cells.values()]}")
+    words, answer = tuple(cells.values()), row.get("answer")
+    if not isinstance(answer, str):
+        return sentence, None, words
+    by_letter = cells.get(answer.strip().lower().rstrip(")"))
+    if answer in words and by_letter not in {None, answer}:
+        raise DataError(
+            f"the answer {answer!r} is a choice and the letter of another", remedy="write the word"
+        )
+    if answer not in words and by_letter is None:
+        raise DataError(
+            f"the answer {answer[:40]!r} is not among the choices {[*words]}, nor the letter of one"
+        )
+    return sentence, by_letter or answer, words
+
+
+QUESTIONS = QuestionTable(
+    columns=f"question (with ___), {', '.join(f'{letter})' for letter in LETTERS)} and answer",
+    cells=frozenset(
+        {*_SENTENCES, *(form.format(letter) for form in _CHOICES for letter in LETTERS), "answer"}
+    ),
+    holds=_holds_questions,
+    read=_question_of,
+    passage=lambda question: question,
+    tokenised=False,
+)
+"""How a table of the user holds these questions."""
+
+
 def _items(
-    questions: dict[int, Completion], answers: dict[int, str] | None, beside: sources.File | None
+    questions: dict[int, Completion],
+    answers: dict[int, str] | None,
+    beside: sources.File | None,
+    variant: str,
 ) -> Iterator[Item | DataError]:
     for number, question in questions.items():
         answer = None
@@ -192,21 +283,25 @@ def _items(
                 yield DataError(f"there is no answer to question {number}", file=label, remedy=_REMEDY)
                 continue
             answer = question.words[LETTERS.index(answers[number])]
-        text = f"{question.left}{answer or ''}{question.right}"
-        start = len(question.left)
-        yield Item(
-            item_id=f"msrcc/test/{number:04d}",
-            dataset="msrcc",
-            split="test",
-            variant="plain",
-            text=text,
-            answer=answer,
-            answer_span=(start, start + len(answer or "")),
-            sentences=((0, len(text)),),
-            candidates=question.words,
-            # commas stand alone, but "him." and "don't" do not: words have to be cut from running text
-            tokenised=False,
-        )
+        yield _item(number, question, answer, variant)
+
+
+def _item(number: int, question: Completion, answer: str | None, variant: str) -> Item:
+    text = f"{question.left}{answer or ''}{question.right}"
+    start = len(question.left)
+    return Item(
+        item_id=f"msrcc/{folder_of('test', variant)}/{number:04d}",
+        dataset="msrcc",
+        split="test",
+        variant=variant,
+        text=text,
+        answer=answer,
+        answer_span=(start, start + len(answer or "")),
+        sentences=((0, len(text)),),
+        candidates=question.words,
+        # commas stand alone, but "him." and "don't" do not: words have to be cut from running text
+        tokenised=False,
+    )
 
 
 RELEASE = sources.Release(

@@ -20,9 +20,7 @@ from functools import cached_property, lru_cache
 from importlib.metadata import EntryPoint
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
-
-import pandas as pd
+from typing import Any
 
 from workbench.datasets.archives import is_archive, members
 from workbench.items.items import Items
@@ -41,8 +39,6 @@ Part = tuple[str, str]
 """Split and variant."""
 
 ON_ERROR = ("raise", "skip")
-MAX_COLUMNS = 10_000
-_BOOK = 20_000  # characters of a text that is a book, not a passage
 MAX_PROBLEMS = 10_000
 """Most problems that are listed."""
 
@@ -329,23 +325,6 @@ def choose(kind: str, value: str | None, names: Sequence[str], owner: str, defau
     )
 
 
-def is_books(frame: pd.DataFrame) -> bool:
-    """Return whether most rows of a table have a text as long as a book, where no passage is."""
-    texts = [frame[name] for name in frame if str(name).lower() in {"text", "content", "book"}]
-    return any(
-        len(column) and column.map(lambda cell: isinstance(cell, str) and len(cell) > _BOOK).mean() > 1 / 2
-        for column in texts
-        if isinstance(column, pd.Series)
-    )
-
-
-def books_remedy(path: Path, frame: pd.DataFrame) -> str:
-    """Return what to do with a table of books."""
-    if path.suffix.lower() == ".parquet" and "text" in frame:
-        return f'read them with wb.books("{path}")'
-    return "write each into a text file, and read the folder with wb.books(folder)"
-
-
 def split_in_name(name: str) -> str | None:
     """Return the split that a file's or folder's name tells, if it does."""
     words = "|".join(f"(?P<{split}>{pattern})" for split, pattern in _SPLIT_IN_NAME.items())
@@ -453,19 +432,6 @@ def table_of(dataset: str) -> Mapping[str, Any]:
     return getattr(load_extension(entry), "terms", {}) if entry else {}
 
 
-class QuestionTable(NamedTuple):
-    """How a data set's questions stand in a table: whether a frame holds them, and what a row says.
-
-    `passage` returns a row's text with its blank, answer and candidates, `sentences` the spans of a text, and
-    `cells` names the columns, in lower case, that make the passage.
-    """
-
-    holds: Callable[[pd.DataFrame], bool]
-    passage: Callable[[Mapping[Any, Any]], tuple[str, str, list[str]]]
-    sentences: Callable[[str], tuple[tuple[int, int], ...]]
-    cells: Collection[str]
-
-
 @dataclass(frozen=True)
 class BookFiles:
     """Where the books of a split are.
@@ -530,17 +496,22 @@ class Release:
         on_error: str = "raise",
     ) -> Items:
         """Read one split; see :func:`workbench.datasets.load`."""
+        variants = list(dict.fromkeys(name for _, name in self.files))
         if (file := single(path)) is not None:
             split = split or split_in_name(file.name)
             folders = "/".join(file.path.absolute().parts[-2:])  # the hub's folders are called as variants
-            variant = variant or self.variant_in_file(file)
-            variant = variant or self.variant_in_name(file.name) or self.variant_in_name(folders)
+            by_content = None if variant in variants else self.variant_in_file(file)
+            variant = (
+                variant or by_content or self.variant_in_name(file.name) or self.variant_in_name(folders)
+            )
             variant = variant or self.variant
             if variant is None:
-                there = ", ".join(dict.fromkeys(name for _, name in self.files))
                 problem = "the name of this file does not tell the variant"
-                raise DataError(problem, file=file.label, remedy=f"pass variant=, one of {there}")
-        variants = list(dict.fromkeys(name for _, name in self.files))
+                raise DataError(
+                    problem, file=file.label, remedy=f"pass variant=, one of {', '.join(variants)}"
+                )
+            if variant == by_content:  # in a language that was not released, too
+                variants = list(dict.fromkeys([*variants, variant]))
         if variant or self.variant:
             variants = [choose("variant", variant, variants, self.name, self.variant)]
         split = self._choose_split(split, variants, any_part=file is not None)
@@ -575,7 +546,9 @@ class Release:
 
     def _choose_split(self, split: str | None, variants: Collection[str], *, any_part: bool) -> str:
         """Return the split; a file that the user names may be of `any_part`, one that is not released too."""
-        of_variant = [part for part, variant in self.files if variant in variants]
+        of_variant = [part for part, variant in self.files if variant in variants] or [
+            part for part, variant in self.files if any(name.startswith(f"{variant}-") for name in variants)
+        ]
         usual = self.split if self.split in of_variant else of_variant[0]
         splits = list(dict.fromkeys([split for split, _ in self.files] if any_part else of_variant))
         if split in self.books and split not in splits:

@@ -10,6 +10,7 @@ import numpy as np
 from workbench.evaluation.bootstrap import Floats, Ints, Mask
 from workbench.evaluation.reading import ModelPredictions, is_uncorrected, words_of
 from workbench.items.ablation import split_variant
+from workbench.items.language import language_name, languages_of
 from workbench.render.numbers import percent
 
 _DIFFERENCES = {
@@ -213,7 +214,14 @@ Each = Sequence[tuple[str, ModelPredictions, Ints]]
 
 def _variants(each: Each, variants: set[str] | None) -> Iterator[str]:
     """Compare the variants of the predictions with each other and with those of the items."""
-    read = {label: ", ".join(sorted(model.values("variant", places))) for label, model, places in each}
+    sets = {label: model.values("variant", places) for label, model, places in each}
+    if len(languages := languages_of(set().union(*sets.values()))) > 1:
+        names = " and ".join(map(language_name, languages))
+        yield (
+            f"The items are in several languages ({names}), and all numbers are over all of them; to compare"
+            " in one language, pass its items alone."
+        )
+    read = {label: ", ".join(sorted(variants)) for label, variants in sets.items()}
     variant, shown = next(iter(read.values())), ", ".join(sorted(variants or ()))
     if len(set(read.values())) > 1:
         yield (

@@ -17,6 +17,7 @@ from workbench.evaluation.metrics import list_unpredictable, note, shown_measure
 from workbench.evaluation.paper import layout_of
 from workbench.evaluation.reading import VARIANT, tell_apart
 from workbench.evaluation.run_measures import MEASURED, SETS, Group, MeasuredRun, RunMeasures
+from workbench.items.language import ENGLISH
 from workbench.render.results import Table, TableColumn, TableLayout, with_interval
 
 _PUBLISHED = ("published", "source")
@@ -140,7 +141,9 @@ def leaderboard(
     measured = table[~table["published"]]
     shares = [(row, share) for row in rows if (share := row.get("share_in_training"))]
     read = [(_name(row), round(share * row["n"]), row["n"]) for row, share in shares]
-    warnings = [*list_training(read), *list_unpredictable(measured, names)]
+    several = [_name(row) for row in rows if len({names[2] for names in row.get("sets", ())}) > 1]
+    pooled = [f"Of several languages together, so rank by variant: {'; '.join(several)}."] if several else []
+    warnings = [*list_training(read), *list_unpredictable(measured, names), *pooled]
     table.attrs |= {"note": note(measured, datasets, drawing), "warnings": warnings}
     if len(table) > len(measured):
         table.attrs["note"] += f" {_REPORTED}"
@@ -201,10 +204,10 @@ def _placed(ranked: list[dict[str, Any]], reported: list[dict[str, Any]]) -> lis
     """Sort measured and reported rows into one ranking; of equal ones, which share a place, ours first.
 
     A run on a part of the items has no place among those on more, or on all as reported ones are; rows of
-    several data sets or splits have none at all.
+    several data sets, splits or languages have none at all.
     """
-    sets = {tuple(pair) for row in ranked for pair in row["sets"]}
-    mixed = len(sets | {(row["dataset"], row["split"]) for row in reported}) > 1
+    sets = {tuple(names) for row in ranked for names in row["sets"]}
+    mixed = len(sets | {(row["dataset"], row["split"], ENGLISH) for row in reported}) > 1
     most = max((row["n"] for row in ranked), default=0)
     reported = sorted(reported, key=lambda row: (row.get("perplexity", np.inf), row["model"]))
     rows = sorted([*ranked, *reported], key=lambda row: -row["accuracy"])  # stable

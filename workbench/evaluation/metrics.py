@@ -27,6 +27,7 @@ from workbench.evaluation.reading import (
     predictions_of,
 )
 from workbench.items.items import Items
+from workbench.items.language import language, languages_of
 from workbench.render.numbers import percent
 from workbench.render.results import Table, TableColumn, TableLayout, with_interval
 from workbench.runs import measures
@@ -36,7 +37,7 @@ from workbench.storage.cache import digest
 from workbench.storage.errors import DataError
 
 _WHOLE = frozenset(
-    ("dataset", "split", "variant", "word_class")
+    ("dataset", "split", "variant", "word_class", "language")
 )  # columns whose groups are sets of their own
 _INTS = ("n", "n_known", "n_perplexity", "n_tied_items", "n_novels", "n_seeds")
 _FLOATS = tuple(name for measure in measures.MEASURES for name in measure.columns)
@@ -77,7 +78,8 @@ def evaluate(
     by : str or sequence of str, optional
         Columns to group the items by: of the predictions (``word_class``, ``known``, ``book_id``), of
         `annotations` (``target_class``, ``direct_speech``), or of one's own (``items.extra``). A stored run
-        knows the latter: see :func:`workbench.predict`.
+        knows the latter: see :func:`workbench.predict`. Items of several languages are always measured apart:
+        without ``variant`` or ``language`` among the columns, the latter is added.
     items : Items, optional
         What the predictions are about.
     annotations : DataFrame or Items, optional
@@ -145,8 +147,12 @@ def evaluate(
     models = predictions_of(runs, items, pool=True)
     counts: list[tuple[str, int, int]] = []
     apart = distinctions(models)
-    for predictions, distinction in zip(models, apart, strict=True):
-        frame = joined(predictions, names, items, annotations)
+    frames = [joined(predictions, names, items, annotations) for predictions in models]
+    if not {"variant", "language"} & {*names} and any(has_several_languages(frame) for frame in frames):
+        names.append("language")
+    for predictions, distinction, frame in zip(models, apart, frames, strict=True):
+        if "language" in names and "language" not in frame:
+            frame["language"] = frame["variant"].map(language)
         datasets |= set(frame["dataset"].dropna())
         asked = frame[frame["correct"].notna()]
         label = ", ".join(filter(None, [predictions.model, distinction]))
@@ -168,6 +174,11 @@ def evaluate(
     groups = (_group_column(table[name]) for name in names if name != "model")
     shown = (model, *groups, *shown_measures(table))
     return Table(table, TableLayout("Accuracy, perplexity and median rank", shown, signature="signature"))
+
+
+def has_several_languages(frame: pd.DataFrame) -> bool:
+    """Return whether predictions (n,) are of items in several languages."""
+    return len(languages_of(frame["variant"].unique())) > 1
 
 
 def spread_columns(rows: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:

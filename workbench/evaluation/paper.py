@@ -28,6 +28,7 @@ from workbench.evaluation.reading import (
 )
 from workbench.items.ablation import whole_variant
 from workbench.items.cells import check_options
+from workbench.items.language import ENGLISH, language
 from workbench.render.labels import tooltip
 from workbench.render.numbers import MISSING, as_printed, in_unit
 from workbench.render.tables import Cell, Grid, Heading, grid_html, grid_latex, grid_markdown
@@ -437,12 +438,14 @@ def _distinguish(rows: Sequence[_Row]) -> None:
 
 def _variants_of(frame: pd.DataFrame, task: str) -> Iterator[tuple[tuple[Any, ...], pd.DataFrame]]:
     """Cut predictions of one model by system and variant: each part may stand in a row of its own."""
-    # the variant of a Children's Book Test question is its word class: a column, not a row
-    names = [name for name in _KEYS if not (name == "variant" and task == "cbt")]
-    for values, part in frame.groupby(names, dropna=False, observed=True, sort=False):
-        pairs: Any = zip(names, values, strict=True)
-        variant = {name: None if pd.isna(value) else value for name, value in pairs}
-        yield tuple(variant.get(name) for name in _KEYS), part.reset_index(drop=True)
+    variants = frame["variant"]
+    if task == "cbt":  # that of a question is its word class: a column, not a row
+        codes = variants.map(language)
+        variants = ("cbt-" + codes).where(codes != ENGLISH, None)
+    keys = [variants if name == "variant" else frame[name] for name in _KEYS]
+    parts: Any = frame.groupby(keys, dropna=False, observed=True, sort=False)
+    for values, part in parts:
+        yield tuple(None if pd.isna(value) else value for value in values), part.reset_index(drop=True)
 
 
 def _places(columns: Sequence[Column]) -> dict[tuple[str, str | None], list[str]]:
@@ -495,7 +498,7 @@ def _cell(
     ends = {"ours": "", "low": "_low", "high": "_high"}
     cell |= {name: scale * measures.get(f"{column.measure}{end}", np.nan) for name, end in ends.items()}
     cell |= {"n_of_paper": size, "n_released": released}
-    if printed and measures["n"] == size:
+    if printed and measures["n"] == size and language(cell["variant"]) == ENGLISH:
         cell["difference"] = cell["ours"] - cell["published"]
     if column.measure == "accuracy":
         cell["ours_known"] = scale * measures.get("accuracy_known", np.nan)

@@ -32,6 +32,7 @@ from workbench.evaluation.reading import (
     traits_of,
 )
 from workbench.evaluation.significance import compare_pair
+from workbench.items.language import language
 from workbench.runs import store
 from workbench.runs.measures import MEASURES
 from workbench.storage.cache import Cache, digest
@@ -51,7 +52,7 @@ MEASURED = (
 Group = tuple[Any, ...]
 """The values of the columns that a ranking is by."""
 
-_VERSION = 6  # of measures and tests that are kept: raised where results or labels change
+_VERSION = 7  # of measures and tests that are kept: raised where results or labels change
 _KEPT = 20_000  # measures and tests of one setting
 _CACHE, _KNOWN = "measures", pa.schema([("key", pa.string()), ("value", pa.string())])
 _USUAL = Drawing()
@@ -228,10 +229,10 @@ def _row(model: ModelPredictions, drawing: Drawing) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _sets(frame: pd.DataFrame) -> list[list[str]]:
-    """Return the pairs of data set and split that predictions are about."""
-    pairs = set(zip(frame["dataset"].fillna(""), frame["split"].fillna(""), strict=True))
-    return [list(map(str, pair)) for pair in sorted(pairs)]
+def _sets(frame: pd.DataFrame) -> list[tuple[str, str, str]]:
+    """Return the data sets, splits and languages that predictions are about."""
+    columns = frame[["dataset", "split", "variant"]].drop_duplicates().fillna("").to_numpy().tolist()
+    return sorted({(dataset, split, language(variant)) for dataset, split, variant in columns})
 
 
 def _outcomes(frame: pd.DataFrame) -> dict[str, Any] | None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import re
 import reprlib
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -16,6 +18,7 @@ from workbench.storage.errors import DataError
 _DEEPEST = 20  # lists in lists of a cell
 _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = 80
+_STRING = re.compile(r"""\s*(?P<word>'(?:[^'\\\n]|\\.)*+'|"(?:[^"\\\n]|\\.)*+")\s*,?""")
 
 
 def check_options(options: Mapping[str, Any], what: str) -> None:
@@ -90,16 +93,40 @@ def text_cell(row: Mapping[str, Any], name: str) -> str | None:
     return str(value)
 
 
+def listed_cell(value: Any, separator: str) -> Any:
+    """Return the list of a cell: an array, or text of JSON, Python or NumPy, else cut at the separator.
+
+    What is neither a list nor text stays as it is.
+    """
+    if not isinstance(value, str):
+        return value.tolist() if isinstance(value, np.ndarray | pd.Series) else value
+    text = value.strip()
+    if text.startswith("[") and text.endswith("]"):
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError):
+            if words := _strings(text[1:-1]):
+                return words
+    return value.split(separator)  # a bracket is a word too
+
+
+def _strings(text: str) -> list[str]:
+    """Return quoted strings as Python (with commas) or NumPy (without) lists them; none for other text."""
+    words, end = [], 0
+    while match := _STRING.match(text, end):
+        words.append(match["word"])
+        end = match.end()
+    try:
+        return [str(ast.literal_eval(word)) for word in words] if not text[end:].strip() else []
+    except (ValueError, SyntaxError):
+        return []
+
+
 def cell_choices(value: Any) -> tuple[str, ...] | None:
     """Return the words to choose from: of a list, JSON, or joined by ``|``; None for what is missing."""
     if _is_missing(value):
         return None
-    words = value.tolist() if isinstance(value, np.ndarray | pd.Series) else value
-    if isinstance(value, str):
-        try:
-            words = json.loads(value) if value.startswith("[") else value.split("|")
-        except ValueError:  # a bracket is a word too
-            words = value.split("|")
+    words = listed_cell(value, "|")
     if not isinstance(words, Iterable) or isinstance(words, Mapping | pd.DataFrame):
         raise DataError(f"the candidates are {shown(value)}, expected a list of words")
     words = tuple(words)

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from workbench.items import schema
 from workbench.items import text as wt
 from workbench.items.cells import cell_choices, check_encodable, check_options, plain_cell, shown, text_cell
+from workbench.items.language import folder_of, in_language, languages_of_rows
 from workbench.items.query import Query, parse
 from workbench.items.schema import BLANK, COLUMNS, WORD_CLASSES, Item, Span, content_digest
 from workbench.items.view import items_html
@@ -399,7 +400,8 @@ def items_from_frame(
         (``own/dev/3f9c0b12a4d5e6f7``), so that tags and notes stay with their passage whatever else is in
         the table; equal texts are numbered from the second on (``own/dev/3f9c0b12a4d5e6f7-2``).
     dataset, split, variant : str, optional
-        Names of the set; by default what columns of these names hold, else "own", "dev" and "own".
+        Names of the set; by default what columns of these names hold, else "own", "dev" and "own". A column
+        ``lang`` or ``language`` (``de``, ``German``) adds the language to variant and id: ``own-de``.
     tokenised : bool, optional
         Whether words are space-separated tokens; guessed for every text by default.
     on_error : {"raise", "skip"}
@@ -493,10 +495,12 @@ def _rows(
     """Yield rows as values of `COLUMNS`, and whether the id was made of the content; list bad ones."""
     cells = {name: block[column].tolist() for name, column in columns.items()}
     further = [(str(n), block[n].tolist()) for n in block if n not in {*columns.values(), *COLUMNS}]
+    codes = languages_of_rows(block)
     for number, label in enumerate(block.index):
         row = {name: values[number] for name, values in cells.items()}
         try:
             about = [text_cell(row, name) or default for name, default in usual.items()]
+            about[2] = in_language(about[2], codes[number])
             meta = {name: plain_cell(values[number], name) for name, values in further}
             item_id, text, answer, span, *rest = _built(row, tokenised)
         except DataError as error:
@@ -505,7 +509,7 @@ def _rows(
                 raise bad from None
             problems.append(bad)
             continue
-        name = item_id or f"{about[0]}/{about[1]}/{content_digest(text, span)}"
+        name = item_id or f"{about[0]}/{folder_of(*about[1:])}/{content_digest(text, span)}"
         meta = {name: value for name, value in meta.items() if value is not None}
         yield name, *about, text, answer, span, *rest, meta, item_id is None
 

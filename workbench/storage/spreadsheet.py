@@ -207,13 +207,11 @@ def read_frame(data: bytes, path: Path, *, words: Collection[str] = (), limit: i
 
 def _json_records(text: str, path: Path) -> tuple[list[dict[str, Any]], list[DataError]]:
     """Return the records of JSON, or JSON lines, whichever it is, and the lines that hold none."""
-    try:
-        value = json.loads(text)
-    except ValueError as error:
-        lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
-        if len(lines) <= 1 or lines[0][1].strip() in {"[", "{"}:
-            raise DataError(f"this JSON cannot be read ({error})", file=path) from None
-        values = [(number, _json_value(line)) for number, line in lines]
+    value = parsed_json(text)
+    if isinstance(value, Exception):
+        values = json_lines(text)
+        if len(values) <= 1 or text.lstrip().split("\n", 1)[0].strip() in {"[", "{"}:
+            raise DataError(f"this JSON cannot be read ({value})", file=path)
     else:
         if isinstance(value, dict):
             if isinstance(rows := value.get("data", value.get("rows")), list):  # as the hub's viewer has them
@@ -228,17 +226,24 @@ def _json_records(text: str, path: Path) -> tuple[list[dict[str, Any]], list[Dat
         if isinstance(record, dict):
             records.append(record)
         else:
-            fault = record if isinstance(record, ValueError) else f"it is {str(record)[:40]!r}"
+            fault = record if isinstance(record, Exception) else f"it is {str(record)[:40]!r}"
             problem = f"this record cannot be read ({fault}), expected names with values"
             problems.append(DataError(problem, file=path, line=number, remedy="correct it, or leave it out"))
     return records, problems
 
 
-def _json_value(line: str) -> Any:
+def parsed_json(text: str) -> Any:
+    """Return what a text of JSON holds, or the error."""
     try:
-        return json.loads(line)
-    except ValueError as error:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
         return error
+
+
+def json_lines(text: str) -> list[tuple[int, Any]]:
+    """Return what each filled line of JSON lines holds, or its error, with the line."""
+    lines = text.split("\n")  # not splitlines: JSON strings may hold other separators of lines
+    return [(number, parsed_json(line)) for number, line in enumerate(lines, 1) if line.strip()]
 
 
 def decoded_text(data: bytes, path: Path, notes: list[str] | None = None) -> str:

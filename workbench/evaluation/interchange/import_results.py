@@ -275,6 +275,8 @@ def _sample_log(file: _File, program: lm_eval.Program, text: str | None, chosen:
                 'pass variant="openai" (running text) or variant="plain" (tokens, lower case), or items=',
             )
         items = records.load_items([("lambada", "test", variant)], notes)
+    elif file.variant is None and log.variant is not None:
+        records.check_language(items, log.variant, notes.path)
     if (model := file.model or log.model) is None:
         raise file.error(
             "the model's name is not known: no results_*.json beside the file names it", 'pass model="..."'

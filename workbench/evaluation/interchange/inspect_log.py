@@ -130,7 +130,7 @@ def _right(value: Any) -> bool | None:
 
 
 def _log_of(path: Path, fields: Mapping[str, Any]) -> Log:
-    """Return what the log says of its run; DataError if the task is a translation."""
+    """Return what the log says of its run."""
     evaluation = fields["eval"]
     task, packages = evaluation.get("task"), evaluation.get("packages")
     task = task.rpartition("/")[2] if isinstance(task, str) else None
@@ -144,7 +144,7 @@ def _log_of(path: Path, fields: Mapping[str, Any]) -> Log:
     model = evaluation.get("model")
     if model is not None and not isinstance(model, str):
         raise DataError("the model of this log of Inspect is no text", file=path, remedy='pass model="..."')
-    return Log(task, variant_of(task, path), model or None, None, info, None, "unknown")
+    return Log(task, variant_of(task), model or None, None, info, None, "unknown")
 
 
 INSPECT = Program("Inspect", _is_sample, _filters, _sample, _log_of)

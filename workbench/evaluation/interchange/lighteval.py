@@ -167,7 +167,7 @@ def _log_of(path: Path, fields: Mapping[str, Any]) -> Log:
     name = task if isinstance(task, str) else None
     _, _, shots = (name or "").rpartition("|")
     plain = re.sub(r"[^a-z]+", "_", (name or "").rpartition("lambada")[2].lower()).strip("_")
-    variant = variant_of(f"lambada_{plain}", path) if "lambada" in (name or "") else None
+    variant = variant_of(f"lambada_{plain}") if "lambada" in (name or "") else None
     return Log(
         name, variant, model, int(shots) if shots.isascii() and shots.isdigit() else None, {}, None, "unknown"
     )

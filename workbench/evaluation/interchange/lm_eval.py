@@ -17,6 +17,7 @@ from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
 from workbench.evaluation.interchange.records import number_of, truth_of, wording
+from workbench.items.language import ENGLISH, in_language, language_code
 from workbench.storage.errors import DataError
 from workbench.storage.files import read_json
 
@@ -26,7 +27,7 @@ _NAMES = (
     re.compile(r"samples_(?P<task>.+)"),
     re.compile(r"(?:.*[^a-z])?(?P<task>lambada\w*)"),
 )
-_TRANSLATED = re.compile(r"lambada_(?:openai_)?mt_(?:stablelm_)?(?P<language>[a-z]{2})(?:_.*)?")
+_TRANSLATED = re.compile(r"lambada_(?:openai_)?(?:mt_)?(?P<later>stablelm_)?(?P<code>[a-z]{2})(?:_.*)?")
 _VARIANTS = (("lambada_openai", "openai"), ("lambada_standard", "plain"))
 _SOURCES = ("pretrained", "peft", "delta", "model", "path", "engine")
 _CONFIG = ("model", "model_args", "model_dtype", "model_sha", "batch_size", "limit", "fewshot_seed")
@@ -322,7 +323,7 @@ def _response(fields: Mapping[str, Any]) -> tuple[float, bool]:
 
 
 def log_of(path: Path, _fields: Mapping[str, Any] | None = None) -> Log:
-    """Return what a file's name and the results beside it say; DataError if the task is a translation."""
+    """Return what a file's name and the results beside it say."""
     stem = path.name.removesuffix(path.suffix)
     match = next(filter(None, (pattern.fullmatch(stem) for pattern in _NAMES)), None)
     task = None if match is None else str(match["task"])
@@ -338,7 +339,7 @@ def log_of(path: Path, _fields: Mapping[str, Any] | None = None) -> Log:
     samples = _mapping(_mapping(results.get("n-samples")).get(task))
     return Log(
         task,
-        variant_of(task, path),
+        variant_of(task),
         _model(results, config),
         _natural(_mapping(results.get("n-shot")).get(task)),
         {name: value for name, value in info.items() if value is not None},
@@ -368,17 +369,14 @@ def _natural(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
-def variant_of(task: str | None, path: Path | None = None) -> str | None:
-    """Return the form of a task's passages: ``openai``, ``plain``, or None where its name does not tell."""
+def variant_of(task: str | None) -> str | None:
+    """Return the form of a task's passages: ``openai``, ``plain``, or None where its name does not tell.
+
+    That of a translation has its language: ``openai-de``, of the later ones ``openai-mt-de``.
+    """
     task = task or ""
-    if match := _TRANSLATED.fullmatch(task):
-        if match["language"] != "en":
-            raise DataError(
-                f"the task {task} holds LAMBADA in another language ({match['language']})",
-                file=path,
-                remedy="import one of the English tasks: lambada_openai, lambada_standard",
-            )
-        return "openai"
+    if (match := _TRANSLATED.fullmatch(task)) and (code := language_code(match["code"])):
+        return in_language("openai-mt" if match["later"] and code != ENGLISH else "openai", code)
     return next((variant for start, variant in _VARIANTS if task.startswith(start)), None)
 
 

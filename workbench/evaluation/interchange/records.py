@@ -21,11 +21,12 @@ import pandas as pd
 from workbench import datasets
 from workbench.datasets.archives import members
 from workbench.items.items import Items
+from workbench.items.language import language, language_name, languages_of
 from workbench.items.text import is_encodable, looks_tokenised
 from workbench.storage.errors import DataError, reading
 from workbench.storage.files import read_bytes
 from workbench.storage.parquet import read_parquet
-from workbench.storage.spreadsheet import decoded_text, read_rows
+from workbench.storage.spreadsheet import decoded_text, json_lines, parsed_json, read_rows
 
 _PARQUET, _ZIP = b"PAR1", b"PK"
 _AS_TABLE = "write a table (CSV, JSON lines) with the columns text, prediction and model, and pass that"
@@ -116,7 +117,7 @@ def read_records(
         raise DataError("the file is empty", file=path)
     start = text.lstrip()[0]
     if start == "[":
-        values = _json(text)
+        values = parsed_json(text)
         if isinstance(values, Exception):
             raise DataError(
                 f"this is not a JSON list ({values})", file=path, remedy="write or download it again"
@@ -134,29 +135,19 @@ def _record(value: Any, path: Path, line: int) -> FileRecord | DataError:
 
 def _lines(text: str, path: Path) -> Iterator[FileRecord | DataError]:
     """Read JSON lines, or one object, which is then asked what it is."""
-    lines = text.split("\n")  # not splitlines: JSON strings may hold other separators of lines
-    filled = [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
-    values = [_json(line) for _, line in filled]
-    if isinstance(values[0], Exception) and len(filled) > 1 and isinstance(value := _json(text), dict):
-        yield from _object(value, path)
+    values = json_lines(text)
+    first = values[0][1]
+    if len(values) > 1 and isinstance(first, Exception):
+        first = parsed_json(text)  # one object on several lines
+    if isinstance(first, dict) and (len(values) == 1 or first is not values[0][1]):
+        yield from _object(first, path)
         return
-    if len(filled) == 1 and isinstance(values[0], dict):
-        yield from _object(values[0], path)
-        return
-    for (number, _), value in zip(filled, values, strict=True):
+    for number, value in values:
         if isinstance(value, Exception):
-            problem = _ENDS if number == filled[-1][0] else f"this is no JSON ({value})"
+            problem = _ENDS if number == values[-1][0] else f"this is no JSON ({value})"
             yield DataError(problem, file=path, line=number, remedy=_LEAVE)
         else:
             yield _record(value, path, number)
-
-
-def _json(text: str) -> Any:
-    """Return what a text holds, or the error."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        return error
 
 
 def _object(value: dict[str, Any], path: Path) -> Iterator[FileRecord | DataError]:
@@ -477,6 +468,19 @@ def assign(
     order = {name: number for number, name in enumerate(dict.fromkeys(one.row.who for one in placed))}
     placed.sort(key=lambda one: (order[one.row.who], one.place))
     return placed, [variant or variants[one.place] for one in placed]
+
+
+def check_language(items: Items, variant: str, path: Path) -> None:
+    """Raise DataError if the variant that a program read is in another language than the items."""
+    languages = languages_of(items.frame["variant"])
+    if (code := language(variant)) not in languages:
+        names, expected = " and ".join(map(language_name, languages)), language_name(code)
+        load = f'wb.load("lambada", "test", variant="{variant}", path=folder)'
+        raise DataError(
+            f"the items are in another language than the texts that were read: {names}, expected {expected}",
+            file=path,
+            remedy=f'pass those of the log, {load}; or variant="{variant}" if these are in {expected}',
+        )
 
 
 def load_by_id(ids: Sequence[str | None], variant: str | None, notes: Notes) -> Items:

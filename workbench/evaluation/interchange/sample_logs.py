@@ -11,7 +11,7 @@ import pandas as pd
 
 from workbench.evaluation.interchange.import_results import Imported, filters_of, import_results, program_of
 from workbench.evaluation.interchange.lm_eval import Program, Sample, bare_word
-from workbench.evaluation.interchange.records import FileRecord, read_records
+from workbench.evaluation.interchange.records import FileRecord, check_language, read_records
 from workbench.items.items import Items, items_from_frame
 from workbench.storage.errors import DataError
 
@@ -56,6 +56,9 @@ def import_logs(
             if logs[0].program is None:
                 raise
             items = _items_of(logs[0], logs[0].program, variant)
+    for log in logs:
+        if variant is None and log.variant is not None:
+            check_language(items, log.variant, log.path)
     return items, [
         import_results(log.path, items, variant=variant or log.variant, **log.options) for log in logs
     ]

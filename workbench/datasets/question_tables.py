@@ -1,0 +1,102 @@
+"""Tables that hold a data set's questions, one a row: how they stand there, and the loop over the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import pandas as pd
+
+from workbench.datasets.sources import File
+from workbench.items import language
+from workbench.items.schema import Span
+from workbench.storage.errors import DataError
+from workbench.storage.spreadsheet import read_frame
+
+MAX_COLUMNS = 10_000
+TABLES = (".parquet", ".jsonl", ".json", ".csv", ".tsv")
+CANDIDATES = ("options", "candidates", "choices")
+"""Columns, in lower case, that list the words to choose from."""
+_BOOK = 20_000  # characters of a text that is a book, not a passage
+_TEXTS = frozenset({"text", "content", "book", "novel", "full_text"})  # columns of books
+
+Question = TypeVar("Question")
+Row = tuple[int, Mapping[str, Any], Question]
+"""A row's number from 0, its cells by column in lower case, and the question."""
+
+
+class QuestionTable(NamedTuple, Generic[Question]):
+    """How a data set's questions stand in a table.
+
+    Attributes
+    ----------
+    columns : str
+        The columns that are expected, in words.
+    cells : collection of str
+        The columns, in lower case, that make the passage; they hold text.
+    holds : callable
+        Returns whether a frame (of a file, for messages) holds such questions.
+    read : callable
+        Returns the question of a row, with columns in lower case, or raises DataError.
+    passage, sentences : callable
+        Return a question's text with its blank, answer and candidates; and the sentences of such a text,
+        None where they are found as in any text.
+    tokenised : bool
+        Whether words are tokens between spaces.
+    """
+
+    columns: str
+    cells: Collection[str]
+    holds: Callable[[pd.DataFrame, Path], bool]
+    read: Callable[[Mapping[str, Any]], Question]
+    passage: Callable[[Question], tuple[str, str | None, Sequence[str]]]
+    sentences: Callable[[str], tuple[Span, ...]] | None = None
+    tokenised: bool = True
+
+    def rows(self, frame: pd.DataFrame, label: Path | str) -> Iterator[Row[Question] | DataError]:
+        """Yield the questions of a frame, and the errors of the rows that hold none."""
+        frame = frame.loc[:, ~frame.columns.duplicated()].iloc[:, ::-1]
+        names = {column: str(column).lower() for column in frame}  # of equal ones the first is read
+        for number, cells in enumerate(frame.to_dict("records")):
+            row = {names[column]: cell for column, cell in cells.items()}
+            try:
+                question = self.read(row)
+            except DataError as error:
+                remedy = 'correct the row, or leave it out with on_error="skip"'
+                yield DataError(f"row {number}: {error.problem}", file=label, remedy=remedy)
+            else:
+                yield number, row, question
+
+    def rows_of_file(self, file: File, variant: str) -> Iterator[tuple[Row[Question], str] | DataError]:
+        """Yield the questions of a file, each with `variant` in the language of the row or file."""
+        frame, problems, _ = read_frame(file.data, file.path, words={*self.cells, "id"}, limit=MAX_COLUMNS)
+        yield from problems
+        check_no_books(frame, file.path, "whole books, not questions")
+        if not self.holds(frame, file.path):
+            problem = f"expected the columns {self.columns}, got {', '.join(map(str, frame))}"
+            remedy = f'read a table of your own with wb.load("{file.label}")'
+            raise DataError(problem, file=file.label, remedy=remedy)
+        code = language.language_in_path(file.path)
+        for row in self.rows(frame, file.label):
+            if isinstance(row, DataError):
+                yield row
+            else:
+                yield row, language.in_language(variant, language.language_of_row(row[1]) or code)
+
+
+def check_no_books(frame: pd.DataFrame, path: Path, problem: str) -> None:
+    """Raise DataError if the rows of a table are whole books, which `problem` says."""
+    columns = (frame[name] for name in frame if str(name).lower() in _TEXTS)
+    if not any(isinstance(column, pd.Series) and are_books(column) for column in columns):
+        return
+    remedy = "write each into a text file, and read the folder with wb.books(folder)"
+    if path.suffix.lower() == ".parquet" and "text" in frame:
+        remedy = f'read them with wb.books("{path}")'
+    raise DataError(f"its rows are {problem}", file=path, remedy=remedy)
+
+
+def are_books(texts: Iterable[Any]) -> bool:
+    """Return whether most cells are as long as a book, where no passage is."""
+    long = [isinstance(text, str) and len(text) > _BOOK for text in texts]
+    return sum(long) * 2 > len(long)
