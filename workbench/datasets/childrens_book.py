@@ -106,7 +106,7 @@ def _parse(file: sources.File, split: str, word_class: str) -> Iterator[Item | D
     lines = file.lines()
     if any(line.startswith("_BOOK_TITLE_ : ") for line in lines[:20]):
         problem = "these are whole books, not questions"
-        raise DataError(problem, file=file.label, remedy=f'read them with wb.books("{file.label}")')
+        raise DataError(problem, file=file.label, remedy=f'read them with wb.books("{file.path}")')
     for index, block in enumerate(_blocks(lines)):
         try:
             yield _question(block, file, f"cbt/{split}/{word_class}/{index:06d}")
@@ -124,10 +124,8 @@ def _rows(file: sources.File, split: str, word_class: str) -> Iterator[Item | Da
         )
         remedy = f'read a table of your own with wb.load("{file.label}")'
         if is_books(frame):
-            problem, remedy = (
-                "its rows are whole books, not questions",
-                sources.books_remedy(file.path, frame),
-            )
+            problem = "its rows are whole books, not questions"
+            remedy = f'read them with wb.books("{file.path}")'
         raise DataError(problem, file=file.label, remedy=remedy)
     for index, row in enumerate(frame.rename(columns=str.lower).to_dict("records")):
         item_id = f"cbt/{split}/{word_class}/{index:06d}"

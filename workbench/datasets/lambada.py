@@ -16,6 +16,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+import pandas as pd
+
 from workbench.datasets import sources
 from workbench.items import text as wt
 from workbench.items.schema import Item
@@ -176,9 +178,17 @@ def _rows(file: sources.File) -> list[tuple[str | DataError, dict[str, Any]]]:
     ending = file.name.lower().rpartition(".")[2]
     if ending in {"parquet", "csv", "tsv", "json"}:
         return _table(file)
-    if ending not in {"jsonl", "ndjson"}:
-        return [(line, {}) for line in file.lines()]
-    return [(_json_text(line, file, number), {}) for number, line in enumerate(file.lines(), 1)]
+    rows: list[tuple[str | DataError, dict[str, Any]]] = [(line, {}) for line in file.lines()]
+    if ending in {"jsonl", "ndjson"}:
+        rows = [(_json_text(line, file, number), {}) for number, line in enumerate(file.lines(), 1)]
+    _check_no_books(pd.DataFrame({"text": [text for text, _ in rows]}), file)
+    return rows
+
+
+def _check_no_books(frame: pd.DataFrame, file: sources.File) -> None:
+    if sources.is_books(frame):
+        problem = "its rows are whole novels, not passages"
+        raise DataError(problem, file=file.label, remedy=f'read them with wb.books("{file.path}")')
 
 
 def _json_text(line: str, file: sources.File, number: int) -> str | DataError:
@@ -199,9 +209,7 @@ def _table(file: sources.File) -> list[tuple[str | DataError, dict[str, Any]]]:
     """Read the form in which the Hugging Face hub keeps the data set: columns `text` and perhaps `domain`."""
     limit = sources.MAX_COLUMNS
     frame, problems, _ = read_frame(file.data, Path(file.label), words=["text", "domain"], limit=limit)
-    if sources.is_books(frame):
-        problem = "its rows are whole novels, not passages"
-        raise DataError(problem, file=file.label, remedy=sources.books_remedy(file.path, frame))
+    _check_no_books(frame, file)
     if "text" not in frame:
         problem = f"there is no column 'text'; there is {', '.join(map(str, frame))[:200]}"
         raise DataError(

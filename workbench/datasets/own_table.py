@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from workbench.datasets import childrens_book, cnn_qa
-from workbench.datasets.sources import MAX_COLUMNS, QuestionTable, books_remedy, is_books
+from workbench.datasets.sources import MAX_COLUMNS, QuestionTable, is_books
 from workbench.items.items import COLUMNS, Items, index_as_columns, items_from_frame
 from workbench.items.schema import objects
 from workbench.storage.errors import DataError
@@ -56,7 +56,7 @@ def read_table(path: Path | str, *, on_error: str = "raise", **options: Any) -> 
     notes = [note] if note else []
     if is_books(frame):
         problem = "the rows are whole books, not passages"
-        raise DataError(problem, file=path, remedy=books_remedy(path, frame))
+        raise DataError(problem, file=path, remedy=f'read them with wb.books("{path}")')
     cnn_qa.check_no_summaries(frame, path)
     reader = _reader(frame, options)
     if reader is not None:
