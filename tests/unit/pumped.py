@@ -129,6 +129,21 @@ class Pumped:
             chapters_of(Book("a", "a", None, None, text, tokenised=tokenised, source=""))
         word_classes(["".join(text.split())], ["NOUN"])
 
+    def page(self, text):
+        for tag in (
+            "<p>",
+            "<i>",
+            "<a href='#a'>",
+            "<td>",
+            "<li><a href='#a'>",
+            "<sup><a href='#a'>",
+            "<title>",
+        ):
+            many = tag.join(text[start : start + 9] for start in range(0, len(text) // 8, 9))
+            for content in (f"{tag}{text}", f"<p>Contents{tag}{many}"):
+                with contextlib.suppress(DataError):
+                    list(books(self.file("a.html", content)))
+
     def gutenberg(self, text):
         for head in ("Project Gutenberg", "Project Gutenberg\n", "*** START OF THIS PROJECT GUTENBERG\n"):
             for begin in ("", "a\n"):

@@ -33,6 +33,8 @@ _ROWS = 16  # that are in memory at a time
 _SHARE = 8  # of the bound on memory, for what is read at once: a table as text, a line of JSON
 _BROKEN = "correct the row, or write the table anew"
 _COMPRESSED = "write it anew: datasets.Dataset.from_file(path).to_parquet(...)"
+_REWRITE = "get the file again, or write the table anew"
+_UTF8 = {None, "utf-8-sig"}
 _MAGIC = b"ARROW1\0\0"  # of a file of Arrow, before what is a stream
 
 
@@ -101,34 +103,33 @@ def _records(path: Path) -> Iterator[dict[str, Any] | DataError]:
     ending = path.suffix.lower()
     with reading(path, "this table of books"), files.open_regular(path) as file:
         start = file.read(len(_MAGIC))
-    if start.startswith(b"PAR1"):
-        for batch in iter_parquet(path, rows=_ROWS, remedy="get the file again"):
-            yield from _wanted(batch).to_pylist()
-    elif start == _MAGIC or start.startswith(b"\xff\xff\xff\xff"):
-        with reading(path, "this Arrow file", remedy=_COMPRESSED):
+    with reading(path, "this table of books", remedy=_REWRITE):
+        if start.startswith(b"PAR1"):
+            for batch in iter_parquet(path, rows=_ROWS):
+                yield from _wanted(batch, path).to_pylist()
+        elif start == _MAGIC or start.startswith(b"\xff\xff\xff\xff"):
             yield from _arrow(path, len(_MAGIC) if start == _MAGIC else 0)
-    elif (
-        ending in {".jsonl", ".ndjson"}
-        and start[:1] != b"["
-        and encoding_of_mark(start) in {None, "utf-8-sig"}
-    ):
-        yield from _json_lines(path)
-    else:
-        data = files.read_bytes(path, "this table of books", limit=files.MAX_IN_MEMORY // _SHARE)
-        words = {name for names in COLUMNS.values() for name in names}
-        frame, problems, _ = read_frame(data, path, words=words, limit=MAX_COLUMNS)
-        for record in _wanted(frame).to_dict("records"):
-            yield {str(name): cell for name, cell in record.items()}
-        yield from problems
+        elif ending in {".jsonl", ".ndjson"} and start[:1] != b"[" and encoding_of_mark(start) in _UTF8:
+            yield from _json_lines(path)
+        else:
+            data = files.read_bytes(path, limit=files.MAX_IN_MEMORY // _SHARE)
+            words = {name for names in COLUMNS.values() for name in names}
+            frame, problems, _ = read_frame(data, path, words=words, limit=MAX_COLUMNS)
+            for record in _wanted(frame, path).to_dict("records"):
+                yield {str(name): cell for name, cell in record.items()}
+            yield from problems
 
 
-def _wanted(table: Any) -> Any:
+def _wanted(table: Any, path: Path) -> Any:
     """Return the columns of a table that say something of a book, of a batch or a frame."""
-    names = list(table.schema.names if isinstance(table, pa.RecordBatch) else table.columns)
+    is_batch = isinstance(table, pa.RecordBatch)
+    names = list(table.schema.names if is_batch else table.columns)
     known = {_METADATA, "domain", *(name for names in COLUMNS.values() for name in names)}
     columns = [name for name in names if str(name).lower() in known]
     columns = columns if "text" in _roles(columns) else names[:MAX_COLUMNS]  # for the error
-    return table.select(columns) if isinstance(table, pa.RecordBatch) else table[columns]
+    if twice := [name for name in columns if names.count(name) > 1]:
+        raise DataError(f"the column {twice[0]!r} occurs twice", file=path, remedy="rename one of them")
+    return table.select(columns) if is_batch else table[columns]
 
 
 def _json_lines(path: Path) -> Iterator[dict[str, Any] | DataError]:
@@ -163,7 +164,7 @@ def _arrow(path: Path, start: int) -> Iterator[dict[str, Any]]:
                 raise DataError("it is compressed or has dictionaries", file=path, remedy=_COMPRESSED)
             batch = pa.ipc.read_record_batch(message, schema)
             batch.validate(full=True)
-            batch = _wanted(batch)
+            batch = _wanted(batch, path)
             for begin in range(0, len(batch), _ROWS):
                 yield from batch.slice(begin, _ROWS).to_pylist()
 

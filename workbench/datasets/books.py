@@ -192,8 +192,8 @@ def books(
     Raises
     ------
     DataError
-        At once if nothing is there; while reading if a file is no text or damaged, or if less than a tenth
-        of a book would be left without the header and licence of Project Gutenberg.
+        At once if nothing is there; while reading if a file is no text, empty or damaged, or if less than a
+        tenth of a book would be left without the header and licence of Project Gutenberg.
 
     Warns
     -----
@@ -396,7 +396,8 @@ def _books(name: str, source: str, content: bytes | BookRow, prefix: str, depth:
     file = PurePosixPath(book_id).name.replace("_", " ")
     for number, (title, author, year, text) in enumerate(headings, start=1):
         own_id = f"{book_id}#{number}" if number > 1 else book_id
-        yield Book(own_id, title or file, author, year, text, wt.looks_tokenised(text[:_HEAD]), source)
+        is_tokenised = wt.looks_tokenised(_checked(text, source)[:_HEAD])
+        yield Book(own_id, title or file, author, year, text, is_tokenised, source)
 
 
 def _document(content: bytes, source: str, form: str | None) -> Heading:
@@ -405,9 +406,14 @@ def _document(content: bytes, source: str, form: str | None) -> Heading:
     title = _PG_AFTER.sub("", (title or "")[:_NAMED]) or None
     if named := _PG_TITLE.search(title or "") or _BY.fullmatch(title or ""):
         title, author = named[1], author or named[2]
+    return title, author, year, _checked(text, source)
+
+
+def _checked(text: str, source: str) -> str:
+    """Return the text of a book; DataError if there is none."""
     if not text.strip():
         raise DataError("there is no text in it", file=source, remedy="leave it out, or get the file again")
-    return title, author, year, text
+    return text
 
 
 def _childrens(text: str, source: str, prefix: str) -> Iterator[Book]:
@@ -417,6 +423,7 @@ def _childrens(text: str, source: str, prefix: str) -> Iterator[Book]:
         name = heading.removesuffix(".txt.out")
         author, _, title = name.replace("_", " ").rpartition("   ")
         book_id = f"{prefix}/{name}".lstrip("/")
+        body = _checked(body, source)
         yield Book(book_id, title, author or None, None, body, tokenised=True, source=source)
 
 
