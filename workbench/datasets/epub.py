@@ -329,10 +329,11 @@ def _narrated(blocks: list[tuple[str, str]]) -> Iterator[tuple[str, str]]:
         while end < len(blocks) and (entry := _entry(*blocks[end], is_titled=is_titled)):
             n_links += entry == "link"
             end += 1
+        run_end = max(end, start + 1)
         while end > start + is_titled and _entry(*blocks[end - 1], is_titled=False) == "number":
             end -= 1  # which may be that of a chapter
         if end <= start + is_titled or not (is_titled or n_links >= _RUN):
-            end = max(end, start + 1)
+            end = run_end  # all of it, so that no block is looked at for each before it
             yield from blocks[start:end]
         start = end
 
