@@ -130,19 +130,10 @@ class Pumped:
         word_classes(["".join(text.split())], ["NOUN"])
 
     def page(self, text):
-        for tag in (
-            "<p>",
-            "<i>",
-            "<a href='#a'>",
-            "<td>",
-            "<li><a href='#a'>",
-            "<sup><a href='#a'>",
-            "<title>",
-        ):
+        for tag in ("<p>", "<li><a href='#a'>"):
             many = tag.join(text[start : start + 9] for start in range(0, len(text) // 8, 9))
-            for content in (f"{tag}{text}", f"<p>Contents{tag}{many}"):
-                with contextlib.suppress(DataError):
-                    list(books(self.file("a.html", content)))
+            with contextlib.suppress(DataError):
+                list(books(self.file("a.html", f"<title>{text}</title><p>Contents{tag}{many}")))
 
     def gutenberg(self, text):
         for head in ("Project Gutenberg", "Project Gutenberg\n", "*** START OF THIS PROJECT GUTENBERG\n"):

@@ -54,7 +54,7 @@ def is_book_table(name: str) -> bool:
     return is_table(name) and PurePosixPath(name).name not in _ABOUT
 
 
-def read_rows(path: Path, prefix: str) -> Iterator[BookRow | tuple[str, DataError]]:
+def read_book_rows(path: Path, prefix: str) -> Iterator[BookRow | tuple[str, DataError]]:
     """Yield the books of a table; a row that is none as a name and its error.
 
     A book has the name of its ``domain``, if there is such a column, and the number of its row after

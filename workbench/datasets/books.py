@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from workbench.datasets import archives, sample, sources
-from workbench.datasets.book_tables import BookRow, is_book_table, read_rows
+from workbench.datasets.book_tables import BookRow, is_book_table, read_book_rows
 from workbench.datasets.epub import read_epub, read_html
 from workbench.datasets.production_notes import header_end, licence_start, without_notes
 from workbench.items import text as wt
@@ -325,7 +325,7 @@ def _files(folder: Path) -> list[str]:
 def _table(path: Path, name: str) -> Iterator[Document]:
     """Find the books in a table; where it cannot be read, the error is the content of the last."""
     try:
-        for row in read_rows(path, str(PurePosixPath(name).with_suffix(""))):
+        for row in read_book_rows(path, str(PurePosixPath(name).with_suffix(""))):
             if isinstance(row, BookRow):
                 yield f"{row.name}.txt", str(path), partial(_same, row)
             else:
