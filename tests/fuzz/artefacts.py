@@ -2,6 +2,7 @@
 
 import io
 import os
+import re
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
@@ -17,6 +18,7 @@ import builders as b
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pytest
 import saved_models
 import tiny_gguf
 import tiny_models
@@ -170,11 +172,38 @@ BOOKS = {
 }
 BOOK_FILES = {
     **{f"{name}.txt": text for name, text in BOOKS.items()},
-    "x.epub": b.zipped(
-        b.epub_files({"1.xhtml": "<h2>I</h2><p>It rained.</p>", "2.xhtml": "<p>It <i>ran</i>.</p>"})
-    ),
     **{name: pack({"a/x.txt": BOOKS["markdown"], "a/y.md": "It snew."}) for name, pack in PACKS.items()},
 }
+PAGE = """\
+<!DOCTYPE html><html><head><meta charset="utf-8"><title>Rain | Project Gutenberg</title>
+<meta name="dc.creator" content="Rain, Ann, 1860-1930"></head><body><pre>
+The Project Gutenberg EBook of Rain
+
+*** START OF THIS PROJECT GUTENBERG EBOOK RAIN ***
+
+Produced by Bob</pre>
+<h1>Rain</h1><h2>Contents</h2><table><tr><td>I</td><td><a href="#i">The Hill</a></td></tr></table>
+<div><b>Transcriber's note</b><p>Errors were corrected.</p></div><h2 id='i'>I</h2>
+<p>It rained at the caf\xe9<a href="#f1">[1]</a>.</p><ul><li>The <i>dog</i> ran.</li></ul>
+<p><a href="#r1">[1]</a> A note.</p><pre>*** END OF THIS PROJECT GUTENBERG EBOOK RAIN ***</pre></body></html>
+"""
+EPUB = b.zipped(b.epub_files({"1.xhtml": "<h2>I</h2><p>It rained.</p>", "2.xhtml": "<p>It <i>ran</i>.</p>"}))
+BOOK_FILES |= {
+    "x.epub": EPUB,
+    "x.html": PAGE,
+    "x-h.htm": PAGE.replace("utf-8", "iso-8859-1").encode("cp1252"),
+    "page.txt": PAGE.encode("utf-16"),
+    "x.txt.utf-8": BOOKS["Gutenberg"].replace("\n", "\r"),
+    "utf-16.txt": BOOKS["Gutenberg"].encode("utf-16"),
+    "novels.zip": b.zipped(
+        {"1.txt": BOOKS["Gutenberg"], "1-h/1-h.htm": PAGE, "1.epub": EPUB, "1.jpg": b"\xff\xd8"}
+    ),
+    "folder/1-h.zip": b.zipped({"1-h.htm": PAGE}),
+}
+NOVELS = pd.DataFrame(
+    {"id": ["a", "b"], "text": [BOOKS["Gutenberg"], PAGE], "title": ["Rain", None], "year": [1900, 1901],
+     "metadata": ['{"author": "Ann"}', None]}
+)  # fmt: skip
 OWN = pd.DataFrame(
     {
         "text": ["It rained; the dog ___ home.", "She took her ___ and left.", "A ___ fell."],
@@ -189,15 +218,36 @@ for dataset, files in RELEASES.items():
     for name, pack in PACKS.items():
         write = writes({name: pack(files)})
         ARTEFACTS[f"{dataset} in {name}"] = Artefact(write, loaded(dataset, name), valid_items)
+
+
+def books_of(name):
+    """Read books with files left out that cannot be read, and strictly: the same, or the first error."""
+
+    def read(folder):
+        reader = wb.books(folder / name, on_error="skip")
+        books = list(reader)
+        if reader.problems:
+            with pytest.raises(DataError, match=re.escape(str(reader.problems[0]))):
+                list(wb.books(folder / name))
+        else:
+            assert list(wb.books(folder / name)) == books
+        return books
+
+    return read
+
+
 for name, content in BOOK_FILES.items():
-    ARTEFACTS[f"books in {name}"] = Artefact(
-        writes({name: content}), lambda folder, name=name: list(wb.books(folder / name)), any_books
-    )
+    place = "folder" if name.startswith("folder/") else name
+    ARTEFACTS[f"books in {name}"] = Artefact(writes({name: content}), books_of(place), any_books)
 
 
 def write_table(folder, name, frame):
     path = folder / name
-    if path.suffix in {".csv", ".tsv", ".tab"}:
+    if path.suffix == ".arrow":
+        table = pa.Table.from_pandas(frame, preserve_index=False)
+        with pa.ipc.new_stream(path, table.schema) as writer:
+            writer.write_table(table)
+    elif path.suffix in {".csv", ".tsv", ".tab"}:
         frame.to_csv(path, index=False, sep="," if path.suffix == ".csv" else "\t")
     elif path.suffix == ".parquet":
         frame.to_parquet(path)
@@ -212,6 +262,11 @@ for ending in sorted({*own_table.ENDINGS} - NOT_READ):
     name = f"own{ending}"
     ARTEFACTS[f"own table, {ending}"] = Artefact(
         partial(write_table, name=name, frame=OWN), lambda folder, n=name: wb.load(folder / n), valid_items
+    )
+for ending in (".jsonl", ".json", ".csv", ".tsv", ".parquet", ".arrow"):
+    name = f"novels{ending}"
+    ARTEFACTS[f"table of books, {ending}"] = Artefact(
+        partial(write_table, name=name, frame=NOVELS), books_of(name), any_books
     )
 HUB = {
     "cbt": pd.DataFrame(hub_rows(b.cbt())),

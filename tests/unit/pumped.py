@@ -129,6 +129,12 @@ class Pumped:
             chapters_of(Book("a", "a", None, None, text, tokenised=tokenised, source=""))
         word_classes(["".join(text.split())], ["NOUN"])
 
+    def page(self, text):
+        for tag in ("<p>", "<li><a href='#a'>"):
+            many = tag.join(text[start : start + 9] for start in range(0, len(text) // 8, 9))
+            with contextlib.suppress(DataError):
+                list(books(self.file("a.html", f"<title>{text}</title><p>Contents{tag}{many}")))
+
     def gutenberg(self, text):
         for head in ("Project Gutenberg", "Project Gutenberg\n", "*** START OF THIS PROJECT GUTENBERG\n"):
             for begin in ("", "a\n"):

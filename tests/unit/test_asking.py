@@ -170,7 +170,7 @@ def test_the_quick_answer_of_a_causal_model_is_a_bound(folders):
 @pytest.mark.slow
 def test_the_first_answer_of_a_real_model_holds_when_the_ranks_are_known(smollm):
     words = ["gate", "house", "river", "wife", "ship", "door", "table", "water", "man", "sister", "old"]
-    vocabulary = [*words, *(f"{one}{other}" for one in words for other in words)]
+    vocabulary = [*words, *(f"{one}{other}" for one in words[:3] for other in words[:4])]
     model = CausalLM(smollm, vocabulary=vocabulary, progress=False)
     state = TypedQuestion(
         "The keeper walked down to the river. He sat beside the gate",

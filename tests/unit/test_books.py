@@ -1,3 +1,4 @@
+import re
 from itertools import product
 
 import builders as b
@@ -342,6 +343,10 @@ PRODUCTION_NOTES = (
     "[Note on text: Italicized words are capitalized.\nSome obvious errors have been corrected.]",
     "John M. Krafft\nemail: krafft@example.edu",
     "This Etext prepared by Charles E. Keller <keller@example.edu>",
+    "john@example.net.",
+    "This edition was made of others that are in the Public Domain in the United\nStates.",
+    "To preserve it, our edition is claimed as copyright (c)1991.",
+    "Disclaimer:\nAll persons disclaim that this etext is accurate.",
     "This electronic edition was edited, proofed, and prepared by\nDouglas Killings (d@example.com), 1997.",
 )
 NO_NOTES = (
@@ -355,6 +360,7 @@ NO_NOTES = (
     "He kept to the plain text of the law.",
     "[The ship was lost.]",
     "He wrote a note about the text.",
+    "The land was in the public domain, he claimed.",
     "The transcriber slept.",
     "EDITED BY\nANDREW LANG",
 )
@@ -459,6 +465,114 @@ def test_the_files_of_project_gutenberg_as_they_come(tmp_path, name, content, bo
     assert (book.book_id, book.text.split("End of")[0].strip()) == (book_id, GOATS.strip())
     if "epub" not in name:
         assert (book.title, book.author) == ("Goats", "Jane")
+
+
+STORY = "<h2><a href='#toc'>CHAPTER I</a></h2><p>There was a goat.</p><p>It slept on the hill.</p>"
+READ = "## CHAPTER I\n\nThere was a goat.\n\nIt slept on the hill.\n"
+OLD_HEADER = "<pre>\n{}Produced by Ann Onym and the Online\nDistributed Proofreading Team\n</pre>"
+NEW_HEADER = (
+    "<section class='pg-boilerplate pgheader' id='pg-header'><h2>The Project Gutenberg eBook of Goats</h2>"
+    "</section><p>Produced by Ann Onym and the Online Distributed Proofreading Team</p>"
+)
+NOTE = "<p><b>Transcriber\u2019s Note:</b></p><p>Obvious errors were corrected.</p>"
+CHANGES = "<p>Page 3: a goat.</p>"
+CONTENTS_LISTS = (
+    "<h3>CONTENTS</h3><p><a href='#c1'>CHAPTER I</a><br><a href='#c2'>CHAPTER II</a></p>",
+    "<h2>CONTENTS</h2><table><tr><td>CHAP.<td>PAGE<tr><td>I.<td>The Hill<td><a href='#p1'>1</a></table>",
+    "<p>Contents.</p><ul><li><a href='#c1'>The Hill</a></li></ul>",
+    "<h2>TABLE OF CONTENTS</h2><p>I. <a href='#c1'>The Hill</a> <span>1</span></p><p>II. The Lake ... 2</p>",
+    "<p>CONTENTS</p><p>CHAPTER I. The Hill ... 1<br>CHAPTER II. The Lake ... 12</p>",
+    "<p><a href='#c1'>The Hill</a></p><p><a href='#c2'>The Lake</a></p><p>III. <a href='#c3'>The End</a></p>",
+    "<h2>Illustrations</h2><ol><li>A goat</li></ol><h2>Contents</h2><dl><dt>I</dt><dd>The Hill</dd></dl>",
+    "<div class='titlepage'><h1>GOATS</h1><p>LONDON</p></div><div id='tableofcontents'><p>The Hill</p></div>",
+)
+
+
+def read_page(folder, body, head="<title>Goats</title>"):
+    page = f"<!DOCTYPE html><html><head>{head}</head><body>{body}</body></html>"
+    (book,) = books(b.write(folder, {"1.html": page}) / "1.html")
+    return book
+
+
+@pytest.mark.parametrize("contents", CONTENTS_LISTS)
+@pytest.mark.parametrize("header", ["", NEW_HEADER, OLD_HEADER.format(""), OLD_HEADER.format(HEADER)])
+def test_header_credits_and_contents_of_a_page_are_left_out(tmp_path, header, contents):
+    assert read_page(tmp_path, header + contents + STORY).text == READ
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [(f"<div>{NOTE}{CHANGES}</div>", ""), (NOTE, ""), ("", f"<hr>{NOTE}{CHANGES}"),
+     ("", f"<blockquote>{NOTE}{CHANGES}</blockquote>"),
+     ("<p>[Transcriber's Note: Obvious errors were corrected.]</p>", "")],
+)  # fmt: skip
+@pytest.mark.parametrize("header", [NEW_HEADER, OLD_HEADER.format(HEADER), ""])
+def test_notes_of_a_page_are_left_out(tmp_path, header, before, after):
+    assert read_page(tmp_path, header + before + STORY + after).text == READ
+
+
+@pytest.mark.parametrize(
+    "story",
+    [
+        "<p>CONTENTS</p><p>The box had no contents, they said.</p>",
+        "<p><a href='#toc'>I</a></p><p>It rained.</p><p><a href='#toc'>II</a></p><p>It snew.</p>",
+        "<p>See <a href='#lake'>the lake</a>.</p><p>1907</p><p><a href='http://a.b/c'>A link</a></p>",
+        "<h2><a href='#c1'>I</a></h2><h2><a href='#c2'>II</a></h2><h2><a href='#c3'>III</a></h2>",
+        "<table><tr><td>The</td><td>goat</td></tr></table><ul><li>I</li><li>slept</li></ul>",
+        "<div><p>He wrote a note.</p></div><p>I. Newton was there in 1687.</p><p>i</p><p>i</p><p>i</p>",
+    ],
+)
+def test_paragraphs_of_a_story_are_no_contents(tmp_path, story):
+    words = re.sub("</?(?:p|li|td|h2|div|ul|tr|table)>", " ", re.sub("</?a[^>]*>", "", story)).split()
+    assert read_page(tmp_path, story).text.replace("#", " ").split() == words
+
+
+@pytest.mark.parametrize("tag", ["div", "span"])
+def test_a_page_that_is_not_read_to_its_end_is_an_error(tmp_path, tag):
+    with pytest.raises(DataError, match="it cannot be read to its end: Excessive depth"):
+        read_page(tmp_path, f"<p>It rained.</p><{tag}>" * 300 + "<p>It snew.</p>")
+
+
+def meta(**names):
+    return "".join(f'<meta name="{name.replace("_", ".")}" content="{text}">' for name, text in names.items())
+
+
+@pytest.mark.parametrize(
+    ("head", "expected"),
+    [
+        (meta(dc_title="Goats", dc_creator="Inchcape, Jane, 1860-1930"), ("Goats", "Jane Inchcape")),
+        (meta(DC_Title="Goats", AUTHOR="Jane Inchcape"), ("Goats", "Jane Inchcape")),
+        (meta(title="Goats", author=" Jane  Inchcape "), ("Goats", "Jane Inchcape")),
+        (meta(dcterms_creator="Jane") + meta(dcterms_creator="Ann, Lady"), ("1", "Jane and Ann, Lady")),
+        ("<title>Goats, by Jane Inchcape</title>", ("Goats", "Jane Inchcape")),
+        ("<title>Goats | Project Gutenberg</title>", ("Goats", None)),
+        ("<title>Goats, by Jane Inchcape--The Project Gutenberg eBook</title>", ("Goats", "Jane Inchcape")),
+        ("<title>Goats, by Jane Inchcape, a Project Gutenberg eBook</title>", ("Goats", "Jane Inchcape")),
+        ("<title>The Project Gutenberg E-text of Goats, by Jane</title>", ("Goats", "Jane")),
+        ("<title>Stand by Me</title>", ("Stand by Me", None)),
+    ],
+)  # fmt: skip
+def test_title_and_author_of_a_page(tmp_path, head, expected):
+    book = read_page(tmp_path, STORY, head)
+    assert (book.title, book.author) == expected
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32", "cp1252"])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_encodings(tmp_path, encoding, end):
+    story = "\u201cThe caf\xe9 was loud,\u201d he said \u2014 and left.\n\nIt rained.\n"
+    text = story.replace("\n", end)
+    page = f"<html><head><meta charset='iso-8859-1'></head><body><p>{story.strip()}</p></body></html>"
+    files = {"a.txt.utf-8": text, "b.md": text, "c.txt": HEADER + text + FOOTER}
+    files = {name: content.replace("\n", end).encode(encoding) for name, content in files.items()}
+    files |= {"d.htm": page.replace("<p>It", "It").encode(encoding), "e.html": page.encode(encoding)}
+    for book in books(b.write(tmp_path, files)):
+        assert book.text.split() == story.split()
+        assert ("\r" in book.text, book.text.endswith("\n")) == (False, True)
+    for name in ("a.txt", "a.html"):
+        (tmp_path / name).write_bytes("It rained.".encode("utf-16")[:-1])
+        with pytest.raises(DataError, match=f"{name}: this text in UTF-16 cannot be read.*save it again"):
+            list(books(tmp_path / name))
 
 
 @pytest.mark.data

@@ -1,8 +1,10 @@
 """Data sets built from a shelf of novels: the same files whoever makes them, and a manifest that counts."""
 
 import hashlib
+import html
 from pathlib import Path
 
+import builders as b
 import pytest
 from dask_cluster import cluster, kill_workers
 
@@ -34,9 +36,9 @@ def home(tmp_path_factory):
 def build(home, tmp_path, monkeypatch):
     """Return a function that builds sets, with the cache of a folder."""
 
-    def made(name, home=home, **options):
+    def made(name, home=home, novels="sample", **options):
         monkeypatch.setenv("WORKBENCH_HOME", str(home))
-        return construction.build("sample", tmp_path / name, **OPTIONS | options)
+        return construction.build(novels, tmp_path / name, **OPTIONS | options)
 
     return made
 
@@ -138,6 +140,68 @@ def test_a_damaged_file_is_an_error(build):
 def test_what_makes_no_sense_is_an_error(build, options, problem):
     with pytest.raises(DataError, match=problem):
         build("wrong", **options)
+
+
+BAD = {
+    "bad.epub": b"PK\x03\x04 cut short",
+    "bad.txt": b"It rained.\0\0",
+    "empty.txt": b"",
+    "novels.jsonl.txt": b"\xff\xfeI",
+}
+
+
+@pytest.fixture(scope="module")
+def damaged(tmp_path_factory):
+    """Give a folder of good novels in four forms and some that cannot be read."""
+    folder = tmp_path_factory.mktemp("damaged")
+    for number, book in enumerate(wb.books("sample")):
+        name, text = Path(book.book_id).name, book.text
+        paragraphs = "".join(f"<p>{html.escape(part)}</p>" for part in text.split("\n\n"))
+        forms = {
+            f"{name}.txt": text.encode("utf-16"),
+            f"{name}.epub": b.zipped(b.epub_files({"1.xhtml": paragraphs})),
+            f"{name}.html": f"<html><body>{paragraphs}</body></html>".encode(),
+            f"{name}.zip": b.zipped({f"{name}.md": text}),
+        }
+        form = [*forms][number % len(forms)]
+        (folder / form).write_bytes(forms[form])
+    b.write(folder, BAD)
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", pipeline.SETS)
+def test_each_set_is_built_beside_damaged_files(damaged, build, tmp_path, name):
+    with pytest.raises(DataError, match="bad"):
+        build("sets", novels=damaged, sets=[name])
+    assert not (tmp_path / "sets").exists()
+    made = build("sets", novels=damaged, sets=[name], on_error="skip")
+    assert all(len(made[each]) for each in made)
+    assert not set(BAD) & {book_id for each in made for book_id in made[each].frame["book_id"]}
+    text = made.manifest.to_frame().set_index("step").loc["text"]
+    assert (text["n_in"], text["n_out"], text["reasons"]) == (24, 20, "cannot be read: 4")
+    assert construction.DataSets(tmp_path / "sets").manifest == made.manifest
+    shelf = construction.read_shelf(damaged, on_error="skip", progress=False)
+    reasons = shelf.frame.set_index("book_id")["reason"].dropna()
+    assert reasons.index.tolist() == sorted(BAD)
+    assert [reason.removeprefix("cannot be read: ").split(" (")[0] for reason in reasons] == [
+        "this EPUB is damaged or incomplete and cannot be read",
+        "this is a binary file, expected UTF-8 text",
+        "there is no text in it",
+        "this text in UTF-16 cannot be read",
+    ]
+
+
+@pytest.mark.slow
+def test_sets_are_made_of_the_novels_that_can_be_read(damaged, build):
+    build("sets", novels=damaged, sets=["lambada"], on_error="skip")  # sets the home
+    options = {"number": 5, "workers": 1, "progress": False}
+    assert len(construction.lambada.passages(wb.books(damaged, on_error="skip"), **options)) == 5
+    assert (
+        len(construction.cnn_qa.questions(wb.books(damaged, on_error="skip"), **options, n_tokens=200)) == 5
+    )
+    options |= {"classes": ["CN"], "per_class": options.pop("number")}
+    assert len(construction.childrens_book.questions(wb.books(damaged, on_error="skip"), **options)) == 5
 
 
 @pytest.mark.slow

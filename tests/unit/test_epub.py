@@ -68,6 +68,25 @@ def test_the_year_is_that_of_the_first_publication():
         ("<p>a<span epub:type='pagebreak' id='p2'>2</span>b</p>", "ab"),
         ("<section id='pg-header'><p>The Project</p></section><p>a</p>", "a"),
         ("<section epub:type='titlepage'><h1>T</h1></section><p>a</p>", "a"),
+        ("<p>a<a role='doc-noteref' href='#n'>1</a>b</p><aside role='doc-footnote'>c</aside>", "ab"),
+        ("<section role='doc-endnotes'><p>1 b</p></section><p>a</p>", "a"),
+        (
+            "<p>a<sup><a href='n#1'>1</a></sup>b<a href='#n2'>[2]</a> <a href='#n'><sup>*</sup></a></p>",
+            "ab",
+        ),
+        ("<p>a</p><p><a id='n'/><a href='#r'>[2]</a> A note.</p><p><sup><a href='#r'>1</a></sup> b</p>", "a"),
+        (
+            "<h2><a href='toc.xhtml#c'>1</a></h2><p>M<sup>r</sup> B, <a href='#l'>the lake</a></p>",
+            "## 1\n\nMr B, the lake",
+        ),
+        (
+            "<h2>Contents</h2><p><a href='1.xhtml#a'>I</a></p><p><a href='2.xhtml'>Rain</a></p><h2>I</h2>",
+            "## I",
+        ),
+        (
+            "<div class='chapter'><div><h2>I</h2></div><div><p>a</p></div></div><div><h2>II</h2>b</div>",
+            "## I\n\na\n\n## II\n\nb",
+        ),
         ("<p><ruby>a<rt>b</rt></ruby></p>", "a"),
         ("<table><tr><td>a</td><td>b</td></tr></table>", "a\n\nb"),
     ],
@@ -142,6 +161,19 @@ def test_pictures_fall_back_on_text_and_circles_end():
     )
     spine = '<itemref idref="a"/><itemref idref="c"/><itemref idref="d0" linear="no"/>'
     assert read({"1.xhtml": WEIR}, extra=loops, spine=spine).text == "The weir was loud.\n"
+
+
+def test_a_spine_that_is_not_linear_is_read_where_there_is_no_other():
+    documents = {"1.xhtml": "<p>First.</p>", "2.xhtml": "<p>Second.</p>"}
+    spine = '<itemref idref="d0" linear="no"/><itemref idref="d1" linear="{}"/>'
+    assert read(documents, spine=spine.format("no")).text == "First.\n\nSecond.\n"
+    assert read(documents, spine=spine.format("yes")).text == "Second.\n"
+
+
+def test_the_credits_of_an_epub_are_left_out(tmp_path):
+    credit = "<section id='pg-header'>x</section><p>Produced by Ann Onym</p><h1>WEIR</h1>" + WEIR
+    (book,) = wb.books(b.write(tmp_path, {"1.epub": b.zipped(b.epub_files({"1.xhtml": credit}))}))
+    assert book.text == "# WEIR\n\nThe weir was loud.\n"
 
 
 def encrypted(algorithm):

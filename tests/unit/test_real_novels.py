@@ -3,6 +3,9 @@
 Each archive is unpacked once for all tests of this file, which takes longer than most of them.
 """
 
+import random
+import re
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -13,6 +16,7 @@ import test_linear
 
 from workbench import construction
 from workbench.datasets import books
+from workbench.datasets.production_notes import LICENCE
 
 pytestmark = [pytest.mark.data, pytest.mark.slow]
 
@@ -37,6 +41,33 @@ def test_real_books(read, archive):
     others = read(archive)[:40]
     assert len({book.book_id for book in others}) == 40
     assert all(book.year and book.author for book in others)
+
+
+PHRASES = re.compile(
+    r"gutenberg|small print|e-?text|should be named|indemnity|\bas-is\b|literary archive|proofread"
+    r"|public domain|plain vanilla|money order|hart@|https?:|www\."
+)
+
+
+def test_the_licence_is_in_no_item_of_real_novels(read, tmp_path, monkeypatch):
+    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path))
+    novels = read("msrcc", "train")
+    drawn = random.Random(0).sample(novels, 11)  # noqa: S311 - no secret
+    drawn += [book for book in novels if book.book_id.endswith("PETER16")]  # had a notice of its own
+    ends = [replace(book, text=f"{book.text[:6000]}\n\n{book.text[-6000:]}") for book in drawn]
+    half, others = ends[6:], ends[:6]
+    shown = {"progress": False}
+    made = {
+        "lambada": construction.lambada.passages(ends, **shown),
+        "cbt": construction.childrens_book.questions(half, classes=["CN", "V", "P"], **shown),
+        "completion": construction.sentence_completion.questions(
+            half, others, frequency=1e-3, minimum=2, **shown
+        ),
+    }
+    for name, items in made.items():
+        assert len(items) > 50, name
+        texts = [" ".join(text.split()) for text in items.frame["text"]]
+        assert [text for text in texts if PHRASES.search(text.lower()) or LICENCE.search(text)] == [], name
 
 
 def test_the_table_that_ships_is_what_the_data_give(read, real_data, tmp_path, monkeypatch, capsys):  # noqa: ARG001 - skips

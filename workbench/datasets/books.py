@@ -12,13 +12,13 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from workbench.datasets import archives, sample, sources
+from workbench.datasets.book_tables import BookRow, is_book_table, read_book_rows
 from workbench.datasets.epub import read_epub, read_html
 from workbench.datasets.production_notes import header_end, licence_start, without_notes
 from workbench.items import text as wt
 from workbench.storage.errors import DataError
 from workbench.storage.extensions import load_extension
 from workbench.storage.files import resource
-from workbench.storage.parquet import iter_parquet
 
 
 @dataclass(frozen=True)
@@ -104,6 +104,8 @@ _PG_TITLE = re.compile(
     rf"{_PG}(?:'s)?(?: e-?(?:text|book))?(?: edition)?,?(?: of)?:? (.+?)(?:,? by (.+?))?\W*$",
     re.IGNORECASE | re.MULTILINE,
 )
+_PG_AFTER = re.compile(rf"(?:,| ?(?:\||--|\u2014)) ?(?:(?:a|the) )?{_PG}.*", re.IGNORECASE)  # in the title
+_BY = re.compile(r"(.+), by (\S.*)")  # of a web page
 _PG_NAMES = re.compile(r"gutenberg|e-?text|e-?book|electronic", re.IGNORECASE)
 _HEAD, _TAIL, _LAST = 60_000, 30_000, 400  # characters in which a header ends, a footer or last line begins
 _HEADER, _APART = 20_000, 2000  # characters of a header, and between two of its marks
@@ -119,8 +121,8 @@ class _Header(NamedTuple):
     kinds: frozenset[str]
 
 
-Document = tuple[str, str, Callable[[], bytes]]
-"""Name with folders, source, and what reads the content."""
+Document = tuple[str, str, Callable[[], bytes | BookRow]]
+"""Name with folders, source, and what reads the content, or a row of a table."""
 Heading = tuple[str | None, str | None, int | None, str]
 """Title, author, year, and the text without them."""
 
@@ -139,7 +141,7 @@ class BookIterator(Iterator[Book]):
     def __init__(self, documents: Iterator[Document], prefix: str, depth: int, on_error: str) -> None:
         first = next(documents, None)  # so that an error is raised now and not at the first book
         if first is None:
-            problem = "there is no .txt, .md or .epub file in it, and no .html or .zip"
+            problem = "there is no .txt, .md or .epub file in it, no .html or .zip, and no table of books"
             raise DataError(problem, remedy="pass a folder, file or archive of books")
         self.problems: list[DataError] = []
         self.left_out: list[str] = []
@@ -176,6 +178,8 @@ def books(
         "lambada" (its 2,662 training novels), "cbt" (the books behind the questions), "msrcc"
         (the 522 Project Gutenberg texts to train on), "sample" (ours), or a folder, file or
         archive of ``.txt``, ``.md``, ``.html`` and ``.epub`` files, in a folder also those in a ``.zip``.
+        Or a table with a book in each row, or a folder of such tables that has no other books: Parquet, JSON
+        lines, JSON, CSV, or what ``datasets.Dataset.save_to_disk`` wrote; see Notes.
     split : str, optional
         "train" by default; cbt has "dev" and "test" too. The sample has "train" and "test" (whose items are
         ``wb.load("sample", "test")``), and gives the stories of both by default.
@@ -188,8 +192,8 @@ def books(
     Raises
     ------
     DataError
-        At once if nothing is there; while reading if a file is no text or damaged, or if less than a tenth
-        of a book would be left without the header and licence of Project Gutenberg.
+        At once if nothing is there; while reading if a file is no text, empty or damaged, or if less than a
+        tenth of a book would be left without the header and licence of Project Gutenberg.
 
     Warns
     -----
@@ -203,6 +207,11 @@ def books(
     footer of a Project Gutenberg text are left out; a footer is looked for in the last 30,000 characters. A
     file with several such headers, or with text of a book before the first, is several books: the id of the
     second ends in ``#2``, and so on.
+
+    The columns of a table are found by their names, in any case: ``text`` (or ``content``, ``book``),
+    ``title``, ``author``, ``year``, and ``book_id`` or ``id``; without ids, rows are numbered. ``metadata``
+    may hold all but the text by name. Of JSON lines and Arrow 16 rows are in memory at a time, of Parquet a
+    group of rows; other tables may have 256 MiB.
 
     Examples
     --------
@@ -244,7 +253,7 @@ def book_files(
     listed: list[tuple[str, Path]] = []
     for place in places:
         if sources.is_folder(place):
-            inside = sorted(filter(_may_be_book, sources.walk(place)))
+            inside = _files(place)
             listed += [(Path(file).relative_to(place).as_posix(), Path(file)) for file in inside]
         else:
             listed.append((place.name, place))
@@ -275,16 +284,18 @@ def _documents(paths: Sequence[Path], inside: str) -> Iterator[Document]:
     common = paths[0].parent if len(paths) == 1 else None
     for path in paths:
         if sources.is_folder(path):
-            for name in sorted(filter(_may_be_book, sources.walk(path))):
+            for name in _files(path):
                 relative = name[len(str(path)) + 1 :].replace("\\", "/")
                 if archives.is_archive(name):
                     yield from _archive(Path(name), "*", f"{relative[: -len('.zip')]}/")
+                elif is_book_table(name):
+                    yield from _table(Path(name), relative)
                 else:
                     yield relative, name, partial(_content, Path(name))
         elif archives.is_archive(path):
             yield from _archive(path, inside)
-        elif path.suffix == ".parquet":
-            yield from _parquet(path)
+        elif is_book_table(path.name):
+            yield from _table(path, path.name)
         else:
             name = path.name if common else "/".join(path.parts[-2:])
             yield name, str(path), partial(_content, path)
@@ -305,6 +316,28 @@ def _archive(path: Path, inside: str, folder: str = "") -> Iterator[Document]:
         yield f"{folder}{path.name}", str(path), partial(_raise, error)
 
 
+def _files(folder: Path) -> list[str]:
+    """Return the files of a folder that may be books; the tables where there is none."""
+    listed = sources.walk(folder)
+    return sorted(filter(_may_be_book, listed)) or sorted(filter(is_book_table, listed))
+
+
+def _table(path: Path, name: str) -> Iterator[Document]:
+    """Find the books in a table; where it cannot be read, the error is the content of the last."""
+    try:
+        for row in read_book_rows(path, str(PurePosixPath(name).with_suffix(""))):
+            if isinstance(row, BookRow):
+                yield f"{row.name}.txt", str(path), partial(_same, row)
+            else:
+                yield row[0], str(path), partial(_raise, row[1])
+    except DataError as error:
+        yield name, str(path), partial(_raise, error)
+
+
+def _same(row: BookRow) -> BookRow:
+    return row
+
+
 def _raise(error: DataError) -> bytes:
     raise error
 
@@ -322,15 +355,6 @@ def _packed(
             yield member.name, f"{source}/{member.name}", member.read
 
 
-def _parquet(path: Path) -> Iterator[Document]:
-    number = 0
-    for batch in iter_parquet(path, ["text", "domain"], rows=16, remedy="download it again"):
-        for row in batch.to_pylist():
-            name = f"{row['domain']}/{path.stem}-{number:04d}.txt"
-            yield name, str(path), partial(str(row["text"]).encode, "utf-8", "replace")
-            number += 1
-
-
 def _may_be_book(name: str) -> bool:
     return bool(_FORM.search(name)) and not _NO_BOOK.match(PurePosixPath(name).name)
 
@@ -342,37 +366,54 @@ def _id(name: str, prefix: str, depth: int) -> str:
     return "/".join(part for part in (prefix, *path.parts[-depth:]) if part not in {"", ".", "..", "/"})
 
 
-def _books(name: str, source: str, content: bytes, prefix: str, depth: int) -> Iterator[Book]:
+def _books(name: str, source: str, content: bytes | BookRow, prefix: str, depth: int) -> Iterator[Book]:
     title: str | None = None
     author: str | None = None
     year: int | None = None
-    text = ""
+    text, book_id, row = "", _id(name, prefix, depth), None
+    if isinstance(content, BookRow):
+        row, book_id = content, content.book_id or book_id
+        content = content.text.encode("utf-8", "replace")
     form = (match := _FORM.search(name)) and match.lastgroup
     if form != "epub":
         text = sources.decode(content, source) if form != "html" else ""
         text = text.replace("\r\r\n", "\n").replace("\r\n", "\n").replace("\r", "\n")
         form = "html" if form == "html" or _HTML.match(text[:_LAST]) else "text"
     if form != "text":
-        title, author, year, text = (read_epub if form == "epub" else read_html)(content, source)
-        if named := _PG_TITLE.search(title or ""):
-            title, author = named[1], author or named[2]
-        if not text.strip():
-            raise DataError(
-                "there is no text in it", file=source, remedy="leave it out, or get the file again"
-            )
+        title, author, year, text = _document(content, source, form)
     if text.startswith(_CBT_TITLE):
         yield from _childrens(text, source, prefix)
         return
-    book_id = _id(name, prefix, depth)
     headings: list[Heading] = [(title, author, year, text)]
     if _MARKDOWN.match(text) and form == "text":
         headings = [_markdown(text)]
-    elif re.search(_PG, text[:_HEAD], re.IGNORECASE) or next(_marks(text), None):
-        headings = [(title or t, author or a, year, body) for t, a, _, body in _cleaned(text, source)]
-    file = PurePosixPath(_id(name, "", 0)).name.replace("_", " ")
+    elif form != "text" or re.search(_PG, text[:_HEAD], re.IGNORECASE) or next(_marks(text), None):
+        headings = _cleaned(text, source)
+        headings[0] = (title or headings[0][0], author or headings[0][1], year, headings[0][3])
+    if row:
+        title, author, year, text = headings[0]
+        headings[0] = (row.title or title, row.author or author, row.year or year, text)
+    file = PurePosixPath(book_id).name.replace("_", " ")
     for number, (title, author, year, text) in enumerate(headings, start=1):
         own_id = f"{book_id}#{number}" if number > 1 else book_id
-        yield Book(own_id, title or file, author, year, text, wt.looks_tokenised(text[:_HEAD]), source)
+        is_tokenised = wt.looks_tokenised(_checked(text, source)[:_HEAD])
+        yield Book(own_id, title or file, author, year, text, is_tokenised, source)
+
+
+def _document(content: bytes, source: str, form: str | None) -> Heading:
+    """Parse an EPUB or a page of HTML; a page's title may name the author."""
+    title, author, year, text = (read_epub if form == "epub" else read_html)(content, source)
+    title = _PG_AFTER.sub("", (title or "")[:_NAMED]) or None
+    if named := _PG_TITLE.search(title or "") or _BY.fullmatch(title or ""):
+        title, author = named[1], author or named[2]
+    return title, author, year, _checked(text, source)
+
+
+def _checked(text: str, source: str) -> str:
+    """Return the text of a book; DataError if there is none."""
+    if not text.strip():
+        raise DataError("there is no text in it", file=source, remedy="leave it out, or get the file again")
+    return text
 
 
 def _childrens(text: str, source: str, prefix: str) -> Iterator[Book]:
@@ -382,6 +423,7 @@ def _childrens(text: str, source: str, prefix: str) -> Iterator[Book]:
         name = heading.removesuffix(".txt.out")
         author, _, title = name.replace("_", " ").rpartition("   ")
         book_id = f"{prefix}/{name}".lstrip("/")
+        body = _checked(body, source)
         yield Book(book_id, title, author or None, None, body, tokenised=True, source=source)
 
 

@@ -110,7 +110,7 @@ def _parse(file: sources.File, split: str, word_class: str) -> Iterator[Item | D
     lines = file.lines()
     if any(line.startswith("_BOOK_TITLE_ : ") for line in lines[:20]):
         problem = "these are whole books, not questions"
-        raise DataError(problem, file=file.label, remedy=f'read them with wb.books("{file.label}")')
+        raise DataError(problem, file=file.label, remedy=f'read them with wb.books("{file.path}")')
     for index, block in enumerate(_blocks(lines)):
         try:
             yield _question(block, file, f"cbt/{split}/{variant}/{index:06d}")

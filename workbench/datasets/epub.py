@@ -12,14 +12,17 @@ import posixpath
 import re
 import zipfile
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from lxml import etree
 
 from workbench.datasets import sources
+from workbench.datasets.production_notes import NOTE_HEADING
 from workbench.storage import files
 from workbench.storage.errors import DataError, reading
+from workbench.storage.spreadsheet import encoding_of_mark
 
 _TREE = 16  # times its size that a parsed document may take in memory
 _CONTAINER, _ENCRYPTION = "META-INF/container.xml", "META-INF/encryption.xml"
@@ -34,7 +37,14 @@ _DECLARATION = re.compile(r"\A\s*<\?xml.*?\?>", re.DOTALL)
 _ENTITY = re.compile(r"&(?:\w{1,40};|(?!#\w{1,10};))|<(?=[\s\d])")
 _SPACE = re.compile(r"[ \t\r\n]+")
 _CHARSET = re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?\s*([\w.:-]{1,40})""", re.IGNORECASE)
+_USUAL = {  # which files are said to be in that are in UTF-8 or Windows-1252
+    b"utf-8", b"utf8", b"us-ascii", b"ascii", b"iso-8859-1", b"latin-1", b"latin1", b"windows-1252",
+    b"cp1252",
+}  # fmt: skip
 _LINE_END = "\ue000"  # of a line in <pre>, whose lines are kept
+_LINK, _UNLINK, _LISTED, _NOTED = "\ufdd0", "\ufdd1", "\ufdd2", "\ufdd3"
+"""In blocks: where a link begins and ends, a block of a list, and the mark of a note."""
+_MARKS = dict.fromkeys(map(ord, (_LINK, _UNLINK, _LISTED, _NOTED)))
 
 _BLOCKS = {
     "address", "article", "aside", "blockquote", "body", "center", "dd", "details", "div", "dl", "dt",
@@ -60,9 +70,23 @@ _GUIDE = {  # the same, by the guide of EPUB 2
 _APPARATUS = {  # by class or id: Project Gutenberg's header and licence, contents, numbers of pages, notes
     "pg-boilerplate", "pg-header", "pg-footer", "pg-machine-header", "pgheader", "pgfooter",
     "contents", "toc", "pagenum", "pageno", "page-number", "pb", "lineno", "linenum",
-    "covernote", "fnanchor", "footnote", "footnotes", "fnote", "noteref", "endnotes",
-    "tn", "tnote", "tnbox", "transnote", "transcribers-note", "transcriber-note", "transcribersnote",
+    "loi", "tableofcontents", "table-of-contents", "titlepage", "title-page", "copyrightpage",
+    "copyright-page", "covernote", "fnanchor", "footnote", "footnotes", "fnote", "noteref", "endnotes",
+    "tn", "tnote", "tnotes", "tnbox", "transnote", "transnotes", "trans-note", "transcribers-note",
+    "transcriber-note", "transcribersnote",
 }  # fmt: skip
+_LISTS, _BOXES = {"dl", "ol", "table", "ul"}, {"aside", "blockquote", "div", "section", "table"}
+_LINKED = re.compile(f"{_LINK}([^{_UNLINK}]*){_UNLINK}?")
+_CONTENTS = re.compile(r"\W*(?:(?:the )?(?:table of )?contents|(?:list of )?illustrations)\W*", re.IGNORECASE)
+_NUMERAL = r"(?:chap(?:ter)?|part|book|page|[ivxlc]{1,7})"
+_NUMERALS = re.compile(rf"\b{_NUMERAL}\b", re.IGNORECASE)
+_NUMBER = re.compile(rf"[\W\d_]*(?:{_NUMERAL}\b[\W\d_]*)*", re.IGNORECASE)
+_ENTRY = re.compile(r"\b(?:(?:CHAPTER|Chapter|BOOK|Book|PART|Part) [\dIVXLC]+\.?|[IVXLC]{1,7}\.|\d{1,3}\.) ")
+_NOTE_MARK = re.compile(r"\s*(?:\[\s*(?:\d{1,4}|[A-Za-z])\s*\]|[*\u2020\u2021])\s*")  # a link to a note
+_NOTE_BLOCK = re.compile(rf"[\s{_LISTED}{_LINK}{_UNLINK}]*{_NOTED}")
+_RUN = 3  # links in blocks one after another that are contents without a heading
+_ENTRY_LENGTH, _NOTE_LENGTH = 120, 8000  # characters of an entry of contents, of a note in a box
+_LONGEST_MARK = 6  # characters of a superscript that is the mark of a note
 _NAMES = re.compile(
     r"(?:cover(?:-?page)?|title-?page|(?:un)?copyright(?:-?page)?|colophon|imprint|(?:table-?of-?)?contents"
     r"|toc|nav)\d*",
@@ -183,10 +207,9 @@ class _Package:
         content, name = self._bytes(path), f"{self._name}/{path}"
         with reading(name, "this document of an EPUB", remedy=_DAMAGED):
             root = etree.fromstring(_decoded(content, name), parser)
-        lost = [error for error in parser.error_log if error.type in _LOST]
+        lost = _lost(parser)
         if root is None or lost:
-            reason = f": {lost[0].message} (line {lost[0].line})" if lost else ""
-            raise self._error(f"{path!r} in it cannot be read to its end{reason}")
+            raise self._error(f"{path!r} in it cannot be read to its end{lost}")
         return root
 
     def _spine(self, package: Any, place: str) -> Iterator[str]:
@@ -207,7 +230,8 @@ class _Package:
             for reference in package.iterfind("{*}guide/{*}reference")
             if reference.get("type", "").lower() in _GUIDE
         } | {entry.path for entry in entries.values() if "nav" in entry.properties}
-        spine = [e for e in package.iterfind("{*}spine/{*}itemref") if e.get("linear") != "no"]
+        spine = list(package.iterfind("{*}spine/{*}itemref"))
+        spine = [e for e in spine if e.get("linear") != "no"] or spine  # where all are "no", readers show all
         if not spine:
             raise self._error("it has no spine, the order of its documents")
         seen: set[str] = set()
@@ -254,14 +278,30 @@ def read_html(content: bytes, name: str) -> Epub:
         root = etree.fromstring(data, parser)
         if root is None:
             raise DataError("there is no text in it", file=name, remedy=_DAMAGED)
-        meta = {
-            entry.get("name", "").lower().removeprefix("dcterms.").removeprefix("dc."): entry.get("content")
-            for entry in root.iter("meta")
-        }
-        title = meta.get("title") or next(filter(None, map(_plain, root.iter("title"))), None)
+        if lost := _lost(parser, etree.ErrorTypes.ERR_RESOURCE_LIMIT):
+            raise DataError(f"it cannot be read to its end{lost}", file=name, remedy=_DAMAGED)
+        meta: dict[str, list[str]] = {}
+        for entry in root.iter("meta"):
+            name = entry.get("name", "").lower().removeprefix("dcterms.").removeprefix("dc.")
+            if value := _SPACE.sub(" ", entry.get("content", "")).strip():
+                meta.setdefault(name, []).append(value)
+        title = next(iter(meta.get("title", filter(None, map(_plain, root.iter("title"))))), None)
+        authors = dict.fromkeys(map(_person, meta.get("creator", meta.get("author", []))))
         body = next(root.iter("body"), root)
         text = _text(body)
-    return Epub(title, meta.get("creator"), None, f"{text}\n" if text else "")
+    return Epub(title, " and ".join(authors) or None, None, f"{text}\n" if text else "")
+
+
+def _lost(parser: Any, *kinds: int) -> str:
+    """Return why the rest of a document was not read, as the end of a message; "" if all of it was."""
+    errors = (error for error in parser.error_log if error.type in (kinds or _LOST))
+    return next((f": {error.message.strip()} (line {error.line})" for error in errors), "")
+
+
+def _person(name: str) -> str:
+    """Return a name as it is read, of "Inchcape, Jane, 1860-1930" as libraries have it."""
+    inverted = re.fullmatch(r"([^,]+), ([^,]+), [^,]*\d{3,4}[^,]*", name)
+    return f"{inverted[2]} {inverted[1]}" if inverted else name
 
 
 def _text(body: Any) -> str:
@@ -269,16 +309,56 @@ def _text(body: Any) -> str:
     if _types(body) & _PARTS:
         return ""
     blocks: list[list[str]] = [[""]]
-    _collect(body, blocks)
-    lines = ((mark, _SPACE.sub(" ", "".join(parts)).strip(f" {_LINE_END}")) for mark, *parts in blocks)
-    return "\n\n".join(f"{mark}{line}" for mark, line in lines if line).replace(_LINE_END, "\n")
+    _collect(body, blocks, "")
+    lines = ((mark, _SPACE.sub(" ", "".join(parts))) for mark, *parts in blocks)
+    filled = [
+        (mark, line)
+        for mark, line in lines
+        if line.translate(_MARKS).strip(f" {_LINE_END}") and (mark or not _NOTE_BLOCK.match(line))
+    ]
+    plain = (f"{mark}{line.translate(_MARKS).strip(f' {_LINE_END}')}" for mark, line in _narrated(filled))
+    return "\n\n".join(plain).replace(_LINE_END, "\n")
 
 
-def _collect(element: Any, blocks: list[list[str]]) -> None:
+def _narrated(blocks: list[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """Yield the blocks that are no contents: links and numbers after such a heading, or several links."""
+    start = 0
+    while start < len(blocks):
+        is_titled = bool(_CONTENTS.fullmatch(blocks[start][1].translate(_MARKS)))
+        end, n_links = start + is_titled, 0
+        while end < len(blocks) and (entry := _entry(*blocks[end], is_titled=is_titled)):
+            n_links += entry == "link"
+            end += 1
+        run_end = max(end, start + 1)
+        while end > start + is_titled and _entry(*blocks[end - 1], is_titled=False) == "number":
+            end -= 1  # which may be that of a chapter
+        if end <= start + is_titled or not (is_titled or n_links >= _RUN):
+            end = run_end  # all of it, so that no block is looked at for each before it
+            yield from blocks[start:end]
+        start = end
+
+
+def _entry(mark: str, block: str, *, is_titled: bool) -> str:
+    """Return what a block is in contents: "link", "number", "entry" (where they have a title), or ""."""
+    if mark:
+        return ""
+    text = block.translate(_MARKS).strip()
+    links = sum(sum(map(str.isalnum, link)) for link in _LINKED.findall(block))
+    if links and links > sum(map(str.isalpha, _NUMERALS.sub("", _LINKED.sub(" ", block)))):
+        return "link"
+    if _NUMBER.fullmatch(text):
+        return "entry" if _LISTED in block else "number"
+    if not is_titled:
+        return ""
+    n_entries = len(_ENTRY.findall(text)) if _ENTRY.match(text) else 0
+    return "entry" if _LISTED in block or n_entries * _ENTRY_LENGTH > len(text) else ""
+
+
+def _collect(element: Any, blocks: list[list[str]], listed: str) -> None:
     """Add the text of an element to the last block; an element that is a block itself begins a new one.
 
-    The first string of a block is its mark. A heading is one block, whatever it holds. The parser bounds the
-    depth of a document.
+    The first string of a block is its mark, the second says whether it is in a list or table. A heading is
+    one block, whatever it holds. The parser bounds the depth of a document.
     """
     mark = blocks[-1][0]
     blocks[-1].append(element.text or "")
@@ -287,15 +367,22 @@ def _collect(element: Any, blocks: list[list[str]]) -> None:
         is_block = tag in _BLOCKS and not mark
         if is_block:
             heading = _HEADING.fullmatch(tag)
-            blocks.append([f"{'#' * int(heading[1])} " if heading else ""])
+            inside = _LISTED if tag in _LISTS else listed
+            blocks.append([f"{'#' * int(heading[1])} " if heading else "", inside])
         elif tag == "br" or tag in _BLOCKS:
             blocks[-1].append(" ")
         if tag == "pre":
             _keep_lines(child)
-        if tag and tag not in _SKIPPED and not _is_apparatus(child):
-            _collect(child, blocks)
+        if tag and tag not in _SKIPPED and not _is_apparatus(child) and not _is_note(tag, child):
+            is_link = tag == "a" and _is_internal(child.get("href", ""))
+            if is_link and not mark and _is_note_mark(child):
+                blocks[-1].append(_NOTED)
+            else:
+                blocks[-1].append(_LINK if is_link else "")
+                _collect(child, blocks, _LISTED if tag in _LISTS else listed)
+                blocks[-1].append(_UNLINK if is_link else "")
         if is_block:
-            blocks.append([mark])
+            blocks.append([mark, listed])
         elif tag in _BLOCKS:
             blocks[-1].append(" ")
         blocks[-1].append(child.tail or "")
@@ -315,8 +402,32 @@ def _is_apparatus(element: Any) -> bool:
     return bool(_types(element) & _PARTS or identity & _APPARATUS)
 
 
+def _is_note(tag: str, element: Any) -> bool:
+    """Return whether an element is a box with a note of who made the file, not a part of the book."""
+    if tag not in _BOXES:
+        return False
+    texts = filter(str.strip, element.itertext())
+    start = " ".join(" ".join(islice(texts, 3)).replace("\u2019", "'").split())
+    return bool(NOTE_HEADING.match(start)) and sum(map(len, islice(texts, _NOTE_LENGTH))) < _NOTE_LENGTH
+
+
+def _is_note_mark(link: Any) -> bool:
+    """Return whether a link is the mark of a note: a superscript, or a number in brackets."""
+    text = "".join(islice(link.itertext(), _RUN))
+    tags = [link.getparent().tag, *(child.tag for child in islice(link, _RUN))]
+    is_raised = any(isinstance(tag, str) and etree.QName(tag).localname.lower() == "sup" for tag in tags)
+    return (is_raised and len(text) < _LONGEST_MARK) or bool(_NOTE_MARK.fullmatch(text))
+
+
+def _is_internal(href: str) -> bool:
+    """Return whether a reference leads to a place in the book, not to a picture."""
+    return bool(href) and "://" not in href and not href.lower().endswith((".jpg", ".jpeg", ".png", ".gif"))
+
+
 def _types(element: Any) -> set[str]:
-    return set(element.get(_TYPE, element.get("epub:type", "")).lower().split())
+    roles = element.get("role", "").lower().split()
+    types = element.get(_TYPE, element.get("epub:type", "")).lower().split()
+    return {*types, *(role.removeprefix("doc-") for role in roles if role.startswith("doc-"))}
 
 
 def _plain(element: Any) -> str:
@@ -335,13 +446,11 @@ def _decoded(data: bytes, name: str, charset: bytes | None = None) -> bytes:
     """Return a document in UTF-8 without its declaration, with characters for the entities of HTML."""
     declared = _ENCODING.match(data)
     encoding = (declared[1] if declared else charset or b"utf-8").lower()
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        text = data.decode("utf-16")
-    elif encoding not in {b"utf-8", b"utf8", b"us-ascii", b"ascii"}:
+    if encoding_of_mark(data) or encoding in _USUAL:
+        text = sources.decode(data, name)
+    else:
         with reading(name, "this document", remedy=_DAMAGED):
             text = data.decode(encoding.decode(), "replace")
-    else:
-        text = sources.decode(data, name)
     return _ENTITY.sub(_character, _DECLARATION.sub("", text, count=1)).encode("utf-8", "replace")
 
 

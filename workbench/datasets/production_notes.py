@@ -60,6 +60,7 @@ _STRONG = re.compile(  # alone enough for a note
     |\bthis\ (?:text|document)\ was\ (?:scanned|proofed|digiti[sz]ed)
     |generously\ (?:made\ available|provided)\ by|internet\ archive\b|google\ (?:books|print)
     |\bscanned\ and\ (?:proofed|edited)\b|\bproofed\ (?:by|against)\b|\bproof-?read(?:ing)?\ (?:by|team)\b
+    |\bthis\ e-?text\b|\bin\ the\ public\ domain\ in\b|\bclaimed\ as\ copyright\b
     |\be-?text\ (?:edition|version|\#)|\bpg\ (?:e-?text|edition)|\btranscriber's?\ notes?\b
     |\btranscribed\ from\ (?:the|an?)\ .{{0,60}}edition""",
     re.IGNORECASE | re.VERBOSE,
@@ -87,7 +88,7 @@ _CREDIT = re.compile(  # where the lines of a credit begin
 _PROSE = re.compile(
     r"\b(?:was|were|had|is|are|went|came|said|he|she|it|they|his|her|him|them|my)\b|[?!]|\.\W+\w+ [a-z]"
 )
-_NOTE_HEADING = re.compile(
+NOTE_HEADING = re.compile(
     r"[\W_]*(?:transcriber'?s?'?s?|proofreader'?s?'?|e-?text|digiti[sz]er'?s?|preparer'?s?)"
     r"[ ']{1,2}(?:end)?notes?\b"
     r"|[\W_]*notes? (?:on|about|to) (?:this|the) (?:e-?text|e-?book|electronic)",
@@ -191,7 +192,7 @@ def _without_front(text: str, before: str) -> str:
             removed |= set(range(start, end))
             continue
         note, of_heading = _note(lines, start, end, n_changes=n_changes, goes_on=goes_on)
-        n_changes = (1 if _NOTE_HEADING.match(paragraph[0]) else 2) if note else None
+        n_changes = (1 if NOTE_HEADING.match(paragraph[0]) else 2) if note else None
         removed |= set(note)
         notes += bool(note)
         offset += sum(map(len, paragraph))
@@ -214,13 +215,14 @@ def _note(
         return range(start, close), close
     if len(paragraph) > _LINES or len(joined) > _LENGTH:
         return range(0), 0
-    if _NOTE_HEADING.match(paragraph[0]) or _tells_changes(joined, n_changes) or _THANKS.match(joined):
+    if NOTE_HEADING.match(paragraph[0]) or _tells_changes(joined, n_changes) or _THANKS.match(joined):
         return range(start, end), 0
     first = next((n for n in range(start, end) if _CREDIT.match(lines[n]) or _INLINE.search(lines[n])), None)
     strong = [n for n in range(start, end) if _STRONG.search(lines[n]) or _ADDRESS.search(lines[n])]
     if first is None and not goes_on:
         is_note = _STRONG.search(joined) or (
-            _ADDRESS.search(joined) and (_WORK.search(joined) or all(map(_is_short, paragraph)))
+            _ADDRESS.search(joined)
+            and (_WORK.search(joined) or " " not in joined or all(map(_is_short, paragraph)))
         )
         return (range(start, end) if is_note else range(0)), 0
     first = start if first is None or goes_on else first
@@ -271,7 +273,7 @@ def _without_back(text: str) -> str:
         if length > _BACK or end - start > 4 * _LINES:
             break
         joined = _joined(lines[start:end])
-        if number and (_NOTE_HEADING.match(joined) or (_BRACKET.match(joined) and _STRONG.search(joined))):
+        if number and (NOTE_HEADING.match(joined) or (_BRACKET.match(joined) and _STRONG.search(joined))):
             del lines[start:]
         elif not _CHANGES.search(joined) and not _STRONG.search(joined):
             break

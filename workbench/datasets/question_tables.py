@@ -18,8 +18,9 @@ MAX_COLUMNS = 10_000
 TABLES = (".parquet", ".jsonl", ".json", ".csv", ".tsv")
 CANDIDATES = ("options", "candidates", "choices")
 """Columns, in lower case, that list the words to choose from."""
+BOOK_TEXTS = ("text", "content", "book", "book_text", "full_text")
+"""Columns, in lower case, of the texts of books."""
 _BOOK = 20_000  # characters of a text that is a book, not a passage
-_TEXTS = frozenset({"text", "content", "book", "novel", "full_text"})  # columns of books
 
 Question = TypeVar("Question")
 Row = tuple[int, Mapping[str, Any], Question]
@@ -87,13 +88,10 @@ class QuestionTable(NamedTuple, Generic[Question]):
 
 def check_no_books(frame: pd.DataFrame, path: Path, problem: str) -> None:
     """Raise DataError if the rows of a table are whole books, which `problem` says."""
-    columns = (frame[name] for name in frame if str(name).lower() in _TEXTS)
+    columns = (frame[name] for name in frame if str(name).lower() in BOOK_TEXTS)
     if not any(isinstance(column, pd.Series) and are_books(column) for column in columns):
         return
-    remedy = "write each into a text file, and read the folder with wb.books(folder)"
-    if path.suffix.lower() == ".parquet" and "text" in frame:
-        remedy = f'read them with wb.books("{path}")'
-    raise DataError(f"its rows are {problem}", file=path, remedy=remedy)
+    raise DataError(f"its rows are {problem}", file=path, remedy=f'read them with wb.books("{path}")')
 
 
 def are_books(texts: Iterable[Any]) -> bool:

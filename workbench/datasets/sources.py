@@ -29,6 +29,7 @@ from workbench.storage.errors import DataError, reading
 from workbench.storage.extensions import extensions, load_extension
 from workbench.storage.files import data_home, read_bytes, resource
 from workbench.storage.progress import say
+from workbench.storage.spreadsheet import encoding_of_mark
 
 _BINARY = (
     b"\x1f\x8b", b"PK\x03\x04", b"\xfd7zXZ\x00", b"BZh9", b"PAR1", b"%PDF", b"\x7fELF", b"\x89PNG",
@@ -110,7 +111,14 @@ def is_binary(data: bytes) -> bool:
 
 
 def decode(data: bytes, name: str | Path) -> str:
-    """Read bytes as text: UTF-8 without its mark; lines that are not UTF-8 as Windows-1252 or Latin-1."""
+    """Read bytes as text: UTF-8 without its mark; lines that are not UTF-8 as Windows-1252 or Latin-1.
+
+    UTF-16 and UTF-32 are known by their marks.
+    """
+    encoding = encoding_of_mark(data)
+    if encoding and encoding != "utf-8-sig":
+        with reading(name, f"this text in {encoding.upper()}", remedy="save it again as UTF-8"):
+            data = data.decode(encoding).encode("utf-8", "replace")
     if is_binary(data):
         raise DataError(
             "this is a binary file, expected UTF-8 text", file=name, remedy="unpack it, or pass the text file"
@@ -514,7 +522,7 @@ class Release:
                 variants = list(dict.fromkeys([*variants, variant]))
         if variant or self.variant:
             variants = [choose("variant", variant, variants, self.name, self.variant)]
-        split = self._choose_split(split, variants, any_part=file is not None)
+        split = self._choose_split(split, variants, any_part=file is not None, path=path)
         table = f"{self.name}-{variants[0]}"  # such as lambada-openai, a release with a licence of its own
         dataset = table if table in registry() else self.name
         if file is not None:
@@ -544,7 +552,9 @@ class Release:
         ]
         return DataError(error.problem, remedy=f"pass {' or '.join(others)}") if others else error
 
-    def _choose_split(self, split: str | None, variants: Collection[str], *, any_part: bool) -> str:
+    def _choose_split(
+        self, split: str | None, variants: Collection[str], *, any_part: bool, path: Path | str | None
+    ) -> str:
         """Return the split; a file that the user names may be of `any_part`, one that is not released too."""
         of_variant = [part for part, variant in self.files if variant in variants] or [
             part for part, variant in self.files if any(name.startswith(f"{variant}-") for name in variants)
@@ -553,7 +563,8 @@ class Release:
         splits = list(dict.fromkeys([split for split, _ in self.files] if any_part else of_variant))
         if split in self.books and split not in splits:
             problem = f"the split {split!r} of {self.name} is running text, not items"
-            raise DataError(problem, remedy=f'read it with wb.books("{self.name}", "{split}")')
+            place = "" if path is None else f', path="{path}"'
+            raise DataError(problem, remedy=f'read it with wb.books("{self.name}", "{split}"{place})')
         return choose("split", split, splits, self.name, usual)
 
     def at_hand(self, searched: Sequence[Root]) -> Iterator[tuple[str, str, Path | None]]:

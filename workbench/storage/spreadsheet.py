@@ -246,6 +246,11 @@ def json_lines(text: str) -> list[tuple[int, Any]]:
     return [(number, parsed_json(line)) for number, line in enumerate(lines, 1) if line.strip()]
 
 
+def encoding_of_mark(data: bytes) -> str | None:
+    """Return the encoding that the byte order mark names with which a text begins; None if it has none."""
+    return next((encoding for mark, encoding in _BOMS if data.startswith(mark)), None)
+
+
 def decoded_text(data: bytes, path: Path, notes: list[str] | None = None) -> str:
     """Return the text of a file in UTF-8, UTF-16, UTF-32 or Windows-1252; a note names the last.
 
@@ -257,7 +262,7 @@ def decoded_text(data: bytes, path: Path, notes: list[str] | None = None) -> str
     for mark, name, remedy in _FOREIGN:
         if data.startswith(mark) or (mark.startswith(b"<") and data[:16].lower().startswith(mark)):
             raise DataError(f"this is {name}, expected text", file=path, remedy=remedy)
-    encoding = next((encoding for mark, encoding in _BOMS if data.startswith(mark)), "utf-8")
+    encoding = encoding_of_mark(data) or "utf-8"
     halves = data[:2000:2], data[1:2000:2]
     if encoding == "utf-8" and max(zeros := [half.count(b"\0") for half in halves]) * 2 > len(halves[0]):
         encoding = "utf-16-be" if zeros[0] > zeros[1] else "utf-16-le"

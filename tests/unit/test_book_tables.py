@@ -1,0 +1,205 @@
+"""Tables of whole books: every form gives the same books, and every advice to read them is right."""
+
+import json
+import re
+import tracemalloc
+
+import builders as b
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import workbench as wb
+from workbench import construction
+from workbench.storage import files
+from workbench.storage.errors import DataError
+
+CHAPTER = 'CHAPTER I\n\n"Caf\xe9," said the goat; it slept, and no one came.\n'
+BOOKS = pd.DataFrame(
+    {
+        "id": ["0012", "a//b"],
+        "text": [CHAPTER, CHAPTER.replace("goat", "boat")],
+        "Title": ["The Goat", "The Boat"],
+        "author": ["Jane Inchcape", None],
+        "lang": ["en", "en"],
+        "year": [1907, None],
+    }
+)
+EXPECTED = [("0012", "The Goat", "Jane Inchcape", 1907, CHAPTER)]
+EXPECTED += [("a//b", "The Boat", None, None, CHAPTER.replace("goat", "boat"))]
+
+
+def write_arrow(path, frame, *, is_stream=True, **options):
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    new = pa.ipc.new_stream if is_stream else pa.ipc.new_file
+    with new(path, table.schema, options=pa.ipc.IpcWriteOptions(**options)) as writer:
+        writer.write_table(table)
+
+
+WRITE = {
+    "books.jsonl": lambda frame, path: frame.to_json(path, orient="records", lines=True),
+    "books.ndjson": lambda frame, path: frame.to_json(path, orient="records", lines=True, force_ascii=False),
+    "books.json": lambda frame, path: frame.to_json(path, orient="records"),
+    "books.csv": lambda frame, path: frame.to_csv(path, index=False),
+    "utf16.csv": lambda frame, path: frame.to_csv(path, index=False, sep=";", encoding="utf-16"),
+    "marked.jsonl": lambda frame, path: frame.to_json(path, orient="records", lines=True),
+    "books.tsv": lambda frame, path: frame.to_csv(path, index=False, sep="\t"),
+    "books.parquet": lambda frame, path: frame.to_parquet(path),
+    "data-00000-of-00001.arrow": lambda frame, path: write_arrow(path, frame),
+    "books.feather": lambda frame, path: write_arrow(path, frame, is_stream=False),
+}
+
+
+def summary(reader):
+    return [(book.book_id, book.title, book.author, book.year, book.text) for book in reader]
+
+
+@pytest.mark.parametrize("name", WRITE)
+def test_every_form_gives_the_same_books(tmp_path, name):
+    WRITE[name](BOOKS, tmp_path / name)
+    if name == "marked.jsonl":
+        (tmp_path / name).write_bytes(b"\xef\xbb\xbf" + (tmp_path / name).read_bytes())
+    assert summary(wb.books(tmp_path / name)) == EXPECTED
+    saved = {"state.json": "{}", "dataset_info.json": "{}", "README.md": "# Goats", "LICENSE.txt": "CC0"}
+    assert summary(wb.books(b.write(tmp_path, saved))) == EXPECTED  # as a hub's folder
+    b.write(tmp_path, {"novel.txt": "It rained."})  # beside which a table is a catalogue
+    assert [book.book_id for book in wb.books(tmp_path)] == ["novel"]
+
+
+def test_what_the_library_saves(tmp_path):
+    datasets = pytest.importorskip("datasets")
+    table = datasets.Dataset.from_pandas(BOOKS)
+    table.save_to_disk(tmp_path / "one")
+    assert summary(wb.books(tmp_path / "one")) == EXPECTED
+    other = table.remove_columns("id")
+    datasets.DatasetDict({"train": table, "test": other}).save_to_disk(tmp_path / "two")
+    ids = [book.book_id for book in wb.books(tmp_path / "two")]
+    assert ids == ["test/data-00000-of-00001-0000", "test/data-00000-of-00001-0001", "0012", "a//b"]
+
+
+def test_a_table_is_a_shelf(tmp_path, monkeypatch):
+    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "home"))
+    stories = list(wb.books("sample"))[:4]
+    rows = [{"id": f"s{n}", "text": story.text, "title": story.title} for n, story in enumerate(stories)]
+    lines = "".join(f"{json.dumps(row)}\n" for row in rows)
+    b.write(tmp_path, {"shelf/train.jsonl": lines + '{"id": "s0", "text": "x"}\n{"text": null}\n{"text"\n'})
+    with pytest.raises(DataError, match="row 5 has the id 's0' of another row"):
+        construction.read_shelf(tmp_path / "shelf", progress=False)
+    made = construction.read_shelf(tmp_path / "shelf", on_error="skip", progress=False)
+    reasons = made.frame.set_index("book_id")["reason"]
+    assert reasons.index[reasons.isna()].tolist() == ["s0", "s1", "s2", "s3"]
+    problems = ["row 5 has the id 's0'", "row 6 has no text", "this record cannot be read"]
+    for number, problem in enumerate(problems, 4):
+        assert reasons[f"train-{number:04d}"].startswith(f"cannot be read: {problem}")
+    assert [file.name for file in made.manifest.inputs] == ["train.jsonl"]
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        ({"TEXT": "x", "METADATA": '{"title": "T", "authors": ["A", "B"], "issued": "1907-01-02"}'},
+         ("t-0000", "T", "A and B", 1907)),
+        ({"text": "x", "metadata": {"title": "T", "text": "y"}, "title": None}, ("t-0000", "T", None, None)),
+        ({"text": "x", "short_book_title": "T", "publication_date": 1907}, ("t-0000", "T", None, 1907)),
+        ({"book": "x", "id": 12, "author": "", "year": 0}, ("12", "12", None, None)),
+        ({"text": "x", "domain": "Horror"}, ("Horror/t-0000", "t-0000", None, None)),
+        ({"text": "<html><title>U</title><p>x</html>", "title": "T"}, ("t-0000", "T", None, None)),
+        ({"text": "# Title: U\n\n## Author: A\n\n-----\n\nx", "title": "T"}, ("t-0000", "T", "A", None)),
+    ],
+)  # fmt: skip
+def test_columns_by_their_names(tmp_path, row, expected):
+    (book,) = wb.books(b.write(tmp_path, {"t.jsonl": json.dumps(row)}) / "t.jsonl")
+    assert ((book.book_id, book.title, book.author, book.year), book.text.strip()) == (expected, "x")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "problem"),
+    [
+        ("a.csv", "name,page\nx,y\n", r"expected a column of texts \(text, .*\), got name, page"),
+        ("a.jsonl", '{"name": "x"}', 'got name -- rename the column of texts to "text"'),
+        ("a.jsonl", "[1]\n[2]", "this record cannot be read"),
+        ("a.jsonl", "7\n", "line 1: expected names with values, got '7'"),
+        ("a.jsonl", '{"a":' * 9999, "line 1: this record cannot be read"),
+        ("a.parquet", b"PAR1PAR1", "this Parquet file cannot be read"),
+        ("a.arrow", b"\xff\xff\xff\xff\0\1\0\0x", "this table of books cannot be read"),
+        ("a.xls", b"\xd0\xcf\x11\xe0", "a workbook of Excel 97"),
+    ],
+)
+def test_what_is_no_table_of_books_is_one_error(tmp_path, name, content, problem):
+    folder = b.write(tmp_path, {name: content})
+    with pytest.raises(DataError, match=problem):
+        list(wb.books(folder / name))
+    assert list(reader := wb.books(folder, on_error="skip")) == []
+    assert reader.problems
+
+
+@pytest.mark.parametrize("is_stream", [True, False])
+@pytest.mark.parametrize(("changes", "options"), [({"id": "category"}, {}), ({}, {"compression": "zstd"})])
+def test_compressed_arrow_is_refused(tmp_path, is_stream, changes, options):
+    write_arrow(tmp_path / "a.arrow", BOOKS.astype(changes), is_stream=is_stream, **options)
+    with pytest.raises(DataError, match="compressed or has dictionaries -- write it anew"):
+        list(wb.books(tmp_path / "a.arrow"))
+
+
+@pytest.mark.parametrize("name", ["books.jsonl", "data.arrow"])
+def test_few_rows_are_in_memory_at_a_time(tmp_path, name):
+    text = "A goat slept.\n" * 20_000
+    frame = pd.DataFrame({"text": [f"{text}{number}" for number in range(100)]})
+    (WRITE[name] if name in WRITE else lambda frame, path: write_arrow(path, frame))(frame, tmp_path / name)
+    del frame
+    tracemalloc.start()
+    before = pa.total_allocated_bytes()
+    for number, book in enumerate(wb.books(tmp_path / name)):
+        assert book.text.endswith(f"\n{number}")
+        assert pa.total_allocated_bytes() - before < 5_000_000
+    assert tracemalloc.get_traced_memory()[1] < 10_000_000  # of 28 MB
+    tracemalloc.stop()
+
+
+def test_what_is_read_at_once_is_bounded(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "MAX_IN_MEMORY", 8000)
+    for name in ("books.csv", "books.jsonl"):
+        WRITE[name](pd.DataFrame({"text": ["x" * 900]}), tmp_path / name)
+        assert len(list(wb.books(tmp_path / name))) == 1
+        WRITE[name](pd.DataFrame({"text": ["x" * 1000]}), tmp_path / name)
+        with pytest.raises(DataError, match="it holds more than 1,000 bytes"):
+            list(wb.books(tmp_path / name))
+
+
+NOVEL = "A goat slept on the hill, and no one came.\n" * 1000
+CBT = "_BOOK_TITLE_ : Ann___Rain.txt.out\nit rained . the dog ran on .\n"
+
+
+def advice(call, *arguments, **options):
+    """Follow what an error says: return the books that are read by it."""
+    with pytest.raises(DataError) as caught:
+        call(*arguments, **options)
+    code = re.search(r"wb\.books\([^()]*\)", str(caught.value))
+    assert code, caught.value
+    return list(eval(code[0], {"wb": wb}))  # noqa: S307 - our own message
+
+
+@pytest.mark.parametrize("name", [name for name in WRITE if not name.endswith((".arrow", ".feather"))])
+def test_every_advice_to_read_books_is_right(tmp_path, name):
+    frame = BOOKS.assign(text=[NOVEL, NOVEL.replace("goat", "boat")])
+    WRITE[name](frame, tmp_path / name)
+    texts = frame["text"].tolist()
+    assert [book.text for book in advice(wb.load, tmp_path / name)] == texts
+    if not name.endswith(".tsv"):
+        options = {"path": tmp_path / name}
+        assert [book.text for book in advice(wb.load, "lambada", "dev", **options, variant="plain")] == texts
+        if not name.endswith(".ndjson"):
+            assert [book.text for book in advice(wb.load, "cbt", "dev", **options, variant="NE")] == texts
+
+
+def test_other_advice_to_read_books_is_right(tmp_path):
+    b.write(
+        tmp_path, {"cbt_valid.txt": CBT, **{f"novels/train-novels/Horror/{x}.txt": "boo .\n" for x in "ab"}}
+    )
+    (book,) = advice(wb.load, "cbt", "dev", path=tmp_path / "cbt_valid.txt", variant="NE")
+    assert book.title == "Rain"
+    book, _ = advice(wb.load, "lambada", "train", path=tmp_path / "novels")
+    assert book.book_id == "lambada/train/Horror/a"
+    with pytest.raises(DataError, match=r"pass a path or books, such as wb\.books\(path\)"):
+        construction.read_shelf([3], progress=False)
+    assert [book.text for book in wb.books(tmp_path / "novels")] == ["boo .\n"] * 2
