@@ -133,7 +133,7 @@ def test_parquet_of_the_hub(tmp_path):
 @pytest.mark.parametrize(
     ("args", "options", "message"),
     [
-        (("train",), {}, r'wb\.books\("lambada", "train"\)'),
+        (("train",), {}, r'wb\.books\("lambada", "train", path='),
         (("dve",), {}, "did you mean 'dev'"),
         (("dev",), {"variant": "openai"}, "there is test"),
         (("dev",), {"variant": "upper"}, "there is plain, capitalised, openai"),
