@@ -23,6 +23,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from workbench.items import text as wt
+from workbench.items.changes import word_spans
 from workbench.items.items import Items
 from workbench.items.schema import Item, objects
 from workbench.items.tokens import tokens
@@ -30,6 +31,7 @@ from workbench.models.attention import Attention
 from workbench.models.base import pad
 from workbench.models.passage import one_of
 from workbench.models.pretrained.loading import PretrainedModel, Text, describe_parameters
+from workbench.models.pretrained.passages import passage_log_probs
 from workbench.models.pretrained.prompts import Prompt, SplitText, split_text
 from workbench.models.pretrained.scoring import (
     CausalScorer,
@@ -246,6 +248,36 @@ class CausalLM(PretrainedModel):
         scores = no_scores(len(items))
         scores[_has_answer(items)] = self._score(self._answers(items))
         return word_log_probs(scores)
+
+    def passage_log_probs(self, items: Items) -> list[Floats]:
+        """Return the log-probability of every word of each passage, in one pass over the passage.
+
+        See :func:`workbench.models.pretrained.passages.passage_log_probs`. DataError for a model with a
+        prompt.
+        """
+        if self.prompt is not None:
+            problem = f"{self.name} has a prompt, and the words of the passage alone are asked about"
+            raise DataError(problem, remedy="load the model without prompt=")
+        pairs = [(item.text, word_spans(item)) for item in items]
+        if self._detokenise:
+            pairs = [
+                wt.readable_spans(*pair) if item.tokenised else pair
+                for item, pair in zip(items, pairs, strict=True)
+            ]
+        ids, what = items.frame["item_id"].tolist(), "log-probability of a word"
+        rows = [row for row, (_, words) in enumerate(pairs) if words]
+        results = [np.zeros((0, 2))] * len(items)
+        with progress_bar(2 * len(rows), label=self.name, unit="texts", shown=self.progress) as bar:
+            scored = passage_log_probs(
+                self._scorer, [pairs[row][0] for row in rows], [pairs[row][1] for row in rows],
+                fail=lambda row: not_a_number(
+                    np.nan, ids[rows[row]], model=self.name, dtype=self.dtype, what=what
+                ),
+                step=update_with_estimate(bar),
+            )  # fmt: skip
+        for row, result in zip(rows, scored, strict=True):
+            results[row] = result
+        return results
 
     def ranking(self, items: Items, *, top_k: int = 10) -> Ranked:
         """Rank the answers among the words of the vocabulary; `predict` says which ranks are bounds.
