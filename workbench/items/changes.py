@@ -44,3 +44,44 @@ def up_to(item: Item, word: Span) -> Item:
         sentences=wt.up_to_target(item.sentences, word, end),
         candidates=None,
     )
+
+
+def without(item: Item, part: Span) -> Item:
+    """Return an item without a part of its text before the blank, and the white space that is left over.
+
+    That is the white space after the part where it begins a sentence, else that before it; none where the
+    part is joined to the next word. A sentence of which nothing is left is none.
+    """
+    (start, end), text = part, item.text
+    if not text[end : end + 1].strip():
+        if any(start == first for first, _ in item.sentences) or not text[:start].strip():
+            end += len(text[end:]) - len(text[end:].lstrip())
+        else:
+            start = len(text[:start].rstrip())
+
+    def moved(span: Span) -> Span:
+        left, right = (min(edge, start) if edge <= end else edge - end + start for edge in span)
+        return left, right
+
+    context = [moved(span) for span in item.sentences[:-1]]
+    return replace(
+        item,
+        text=text[:start] + text[end:],
+        answer_span=moved(item.answer_span),
+        sentences=(*(span for span in context if span[0] < span[1]), moved(item.sentences[-1])),
+    )
+
+
+def with_answer(item: Item, word: str) -> Item:
+    """Return an item with another word as its answer, in its place; it has no candidates."""
+    start, end = item.answer_span
+    longer = len(word) - (end - start)
+    first, last = item.sentences[-1]
+    return replace(
+        item,
+        text=item.text[:start] + word + item.text[end:],
+        answer=word,
+        answer_span=(start, start + len(word)),
+        sentences=(*item.sentences[:-1], (first, last + longer)),
+        candidates=None,
+    )

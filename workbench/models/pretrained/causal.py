@@ -244,9 +244,14 @@ class CausalLM(PretrainedModel):
         return self._word_scores(items, scores, [len(row) for row in words])
 
     def log_prob(self, items: Items) -> Floats:
-        """Return the log-probability of each answer and its end, whatever follows; NaN without an answer."""
-        scores = no_scores(len(items))
-        scores[_has_answer(items)] = self._score(self._answers(items))
+        """Return the log-probability of each answer and its end, whatever follows; NaN without an answer.
+
+        Items in a row whose texts begin alike share what the model computes of the beginning.
+        """
+        scores, has = no_scores(len(items)), _has_answer(items)
+        pairs = self._scorer.subwords.pairs([pair for row in self._answers(items) for pair in row])
+        with progress_bar(len(pairs), label=self.name, unit="texts", shown=self.progress) as bar:
+            scores[has] = self._scorer.score_variants(pairs, step=update_with_estimate(bar))
         return word_log_probs(scores)
 
     def passage_log_probs(self, items: Items) -> list[Floats]:
