@@ -72,6 +72,19 @@ def without(item: Item, part: Span) -> Item:
     )
 
 
+def shortened(item: Item, k: int) -> Item:
+    """Return an item whose text begins with the last `k` words before its blank; all, if there are fewer."""
+    starts = [start for start, _ in word_spans(item) if start < item.answer_span[0]]
+    first = starts[-k] if len(starts) > k else 0
+    left, right = item.answer_span
+    return replace(
+        item,
+        text=item.text[first:],
+        answer_span=(left - first, right - first),
+        sentences=tuple((max(a - first, 0), b - first) for a, b in item.sentences if b > first or b == right),
+    )
+
+
 def with_answer(item: Item, word: str) -> Item:
     """Return an item with another word as its answer, in its place; it has no candidates."""
     start, end = item.answer_span

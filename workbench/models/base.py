@@ -176,6 +176,18 @@ class Predictor(ABC):
             f"{self.name} ranks no vocabulary", remedy="use it on items with candidates, or another model"
         )
 
+    def next_words(self, items: Items, *, chunk: int = 256) -> Iterator[Floats]:
+        """Yield natural log-probabilities of the vocabulary of `ranking_words`, by which words are compared.
+
+        Those of `distribution` by default; a model whose words have several sub-tokens has others.
+        """
+        return self.distribution(items, chunk=chunk)
+
+    def boosted(self, k: int = 10, alpha: float = 0.5) -> Predictor:
+        """Return this model with the last `k` words counted less; see :class:`workbench.models.Boosted`."""
+        boosted: Predictor = registry.model_class("boosted")(self, k, alpha)
+        return boosted
+
     def ranking(self, items: Items, *, top_k: int = 10) -> Ranked:
         """Rank the answers among all words of the vocabulary, by `distribution`."""
         words = list(self.vocabulary or ())

@@ -73,8 +73,8 @@ def influence(
     Examples
     --------
     >>> parts = wb.influence(ngram.cached(), items[:3])
-    >>> parts.groupby("item_id")["influence"].max().gt(0).tolist()
-    [True, True, True]
+    >>> parts["item_id"].nunique(), bool(parts["influence"].notna().all())
+    (3, True)
     """
     one_of("by", by, get_args(Part))
     if model.score_type != "log_prob":

@@ -12,7 +12,7 @@ from __future__ import annotations
 import copy
 import json
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property, lru_cache
 from itertools import chain
 from pathlib import Path
@@ -47,6 +47,7 @@ from workbench.models.pretrained.search import (
     Trie,
     WordQuery,
     cover,
+    next_log_probs,
     rank_words,
     write_words,
 )
@@ -263,26 +264,31 @@ class CausalLM(PretrainedModel):
         if self.prompt is not None:
             problem = f"{self.name} has a prompt, and the words of the passage alone are asked about"
             raise DataError(problem, remedy="load the model without prompt=")
-        pairs = [(item.text, word_spans(item)) for item in items]
-        if self._detokenise:
-            pairs = [
-                wt.readable_spans(*pair) if item.tokenised else pair
-                for item, pair in zip(items, pairs, strict=True)
-            ]
+        pairs = [
+            wt.readable_spans(item.text, spans) if self._detokenise and item.tokenised else (item.text, spans)
+            for item, spans in ((item, word_spans(item)) for item in items)
+        ]
         ids, what = items.frame["item_id"].tolist(), "log-probability of a word"
-        rows = [row for row, (_, words) in enumerate(pairs) if words]
-        results = [np.zeros((0, 2))] * len(items)
-        with progress_bar(2 * len(rows), label=self.name, unit="texts", shown=self.progress) as bar:
-            scored = passage_log_probs(
-                self._scorer, [pairs[row][0] for row in rows], [pairs[row][1] for row in rows],
-                fail=lambda row: not_a_number(
-                    np.nan, ids[rows[row]], model=self.name, dtype=self.dtype, what=what
-                ),
-                step=update_with_estimate(bar),
-            )  # fmt: skip
-        for row, result in zip(rows, scored, strict=True):
-            results[row] = result
-        return results
+
+        def fail(row: int) -> DataError:
+            return not_a_number(np.nan, ids[row], model=self.name, dtype=self.dtype, what=what)
+
+        with progress_bar(2 * len(pairs), label=self.name, unit="texts", shown=self.progress) as bar:
+            return passage_log_probs(self._scorer, pairs, fail=fail, step=update_with_estimate(bar))
+
+    def next_words(self, items: Items, *, chunk: int = 256) -> Iterator[Floats]:
+        """Yield log-probabilities of words that are one sub-token (`ranking_words`), without their ends."""
+        model = self.ranking_words
+        if self.correct != "greedy" or model.vocabulary is None:
+            raise DataError(f"{self.name} is asked about next words", remedy="load it without vocabulary=")
+        for start in range(0, len(items), chunk):
+            part = items[start : start + chunk]
+            contexts = self._scorer.subwords.contexts([self._split(item).before for item in part])
+            values = np.zeros((len(part), len(model.vocabulary)))
+            for key, rows in self._by_lead(part).items():
+                _, trie = model._trie(*key)  # noqa: SLF001 - a copy of this class
+                values[rows] = next_log_probs(self._scorer, trie, [contexts[row] for row in rows])
+            yield values
 
     def ranking(self, items: Items, *, top_k: int = 10) -> Ranked:
         """Rank the answers among the words of the vocabulary; `predict` says which ranks are bounds.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,19 +19,9 @@ Integers = npt.NDArray[np.int64]
 _LOGITS = 1 << 26  # of the positions that are asked of one row in one pass
 
 
-class _Block(NamedTuple):
-    """Positions of a row that are asked in one pass, which sees the sub-tokens from `first` to `stop`."""
-
-    row: int
-    first: int
-    start: int
-    stop: int
-
-
 def passage_log_probs(
     scorer: CausalScorer,
-    texts: Sequence[str],
-    words: Sequence[Sequence[Span]],
+    passages: Sequence[tuple[str, Sequence[Span]]],
     *,
     fail: Callable[[int], DataError],
     step: Callable[[int], object] = lambda _n: None,
@@ -51,9 +40,8 @@ def passage_log_probs(
     Parameters
     ----------
     scorer : CausalScorer
-    texts : sequence of str (n,)
-    words : sequence of sequence of (int, int) (n,)
-        Where the words of each text stand, in order: one at least, and all of the text but white space.
+    passages : sequence of (str, sequence of (int, int)) (n,)
+        Texts, and where the words of each stand, in order: all of the text but white space.
     fail : callable
         Returns the error of a text of which a log-probability is not a number.
     step : callable, optional
@@ -66,8 +54,11 @@ def passage_log_probs(
         the next). NaN for a word without a sub-token of its own, which is counted with the one before, and
         for the first word where the tokenizer has no mark.
     """
+    results = [np.zeros((0, 2))] * len(passages)
+    numbers = [number for number, (_, spans) in enumerate(passages) if spans]
+    words = [passages[number][1] for number in numbers]
+    texts = [passages[number][0][: spans[-1][1]] for number, spans in zip(numbers, words, strict=True)]
     subwords, n = scorer.subwords, len(texts)
-    texts = [text[: spans[-1][1]] for text, spans in zip(texts, words, strict=True)]
     owners = [_owners(subwords.offsets(text), text, spans) for text, spans in zip(texts, words, strict=True)]
     rows = [ids[: len(owner)] for ids, owner in zip(subwords.encode(texts), owners, strict=True)]
     lasts = [_lasts(owner) for owner in owners]
@@ -77,8 +68,7 @@ def passage_log_probs(
         firsts = [spans[owner[last[0]]][1] for spans, owner, last in zip(words, owners, lasts, strict=True)]
         pairs = subwords.pairs([("", text[:end]) for text, end in zip(texts, firsts, strict=True)])
         rows, begins = [*rows, *(head + tail for head, tail in pairs)], [*begins, *[0] * n]
-    values = _next_and_end(scorer, rows, begins, fail=lambda row: fail(row % n), step=step)
-    results = []
+    values = _next_and_end(scorer, rows, begins, fail=lambda row: fail(numbers[row % n]), step=step)
     for index, (owner, last) in enumerate(zip(owners, lasts, strict=True)):
         begin, who = begins[index], owner[last]
         sums = np.zeros(len(words[index]))
@@ -90,7 +80,7 @@ def passage_log_probs(
         end[:-1][~subwords.ends[np.array(rows[index])[last[:-1] + 1]]] = 0.0  # joined to the next word
         result = np.full((len(words[index]), 2), np.nan)
         result[who] = np.stack([sums[who] + end - np.append(0.0, end[:-1]), end], axis=1)
-        results.append(result)
+        results[numbers[index]] = result
     return results
 
 
@@ -127,35 +117,32 @@ def _next_and_end(
 
     values = [np.full((len(ids), 2), np.nan) for ids in rows]
     most, length = max(_LOGITS // len(scorer.subwords.ends), 1), scorer.length
-    blocks = []
-    for row, (ids, begin) in enumerate(zip(rows, begins, strict=True)):
-        start = begin
+    blocks: list[tuple[int, int, range]] = []  # a row, the first sub-token that is seen, the positions asked
+    for row, (ids, start) in enumerate(zip(rows, begins, strict=True)):
         while start < len(ids):
             stop = min(len(ids), start + most, max(length, start + max(length // 2, 1)))
-            blocks.append(_Block(row, max(0, stop - length), start, stop))
-            start = stop
+            blocks.append((row, max(0, stop - length), range(start, stop)))
+            start = stop  # noqa: PLW2901 - the next window
 
     def work(batch: Sequence[int]) -> Floats:
-        ids, _ = padded([rows[each.row][each.first : each.stop] for each in map(blocks.__getitem__, batch)])
-        asked = [range(blocks[index].start, blocks[index].stop) for index in batch]
-        places = [
-            [position - blocks[index].first for position in part]
-            for index, part in zip(batch, asked, strict=True)
-        ]
+        parts = [blocks[index] for index in batch]
+        ids, _ = padded([rows[row][first : asked.stop] for row, first, asked in parts])
+        places = [[position - first for position in asked] for _, first, asked in parts]
+        following = [(row, (position + 1) % len(rows[row])) for row, _, asked in parts for position in asked]
         logits = scorer.checkpoint.logits(ids, places, use_cache=False)[0]
         norm, end = scorer.end_log_probs(logits)
-        following = [[*rows[blocks[index].row][1:], 0] for index in batch]  # nothing comes after the last
-        targets = [row[position] for row, part in zip(following, asked, strict=True) for position in part]
-        value = logits.gather(1, scorer.tensor(targets)[:, None])[:, 0].double() - norm.double()
+        targets = scorer.tensor([rows[row][position] for row, position in following])
+        value = logits.gather(1, targets[:, None])[:, 0].double() - norm.double()
         return np.asarray(torch.stack([value, end.double()], dim=1).cpu().numpy(), dtype=float)
 
-    lengths = [each.stop - each.first for each in blocks]
-    positions = [each.stop - each.start for each in blocks]
+    lengths, positions = [asked.stop - first for _, first, asked in blocks], [len(x) for _, _, x in blocks]
     for batch, result in scorer.batcher.run(lengths, work, positions=positions):
-        parts = np.split(result, np.cumsum([positions[index] for index in batch])[:-1])
-        for block, part in zip(map(blocks.__getitem__, batch), parts, strict=True):
+        for index, part in zip(
+            batch, np.split(result, np.cumsum([positions[i] for i in batch])), strict=False
+        ):
+            row, _, asked = blocks[index]
             if np.isnan(part).any():
-                raise fail(block.row)
-            values[block.row][block.start : block.stop] = part
-            step(int(block.stop == len(rows[block.row])))
+                raise fail(row)
+            values[row][asked.start : asked.stop] = part
+            step(int(asked.stop == len(rows[row])))
     return values
