@@ -43,16 +43,15 @@ def passage_log_probs(
     passages : sequence of (str, sequence of (int, int)) (n,)
         Texts, and where the words of each stand, in order: all of the text but white space.
     fail : callable
-        Returns the error of a text of which a log-probability is not a number.
+        Returns the error of a passage of which a log-probability is not a number.
     step : callable, optional
         Progress callback: called with the number of texts done; the first words are texts, too.
 
     Returns
     -------
     list of array (words, 2)
-        Of each word given those before it, its end included, and of its end alone (0 where it is joined to
-        the next). NaN for a word without a sub-token of its own, which is counted with the one before, and
-        for the first word where the tokenizer has no mark.
+        As `Predictor.passage_log_probs` has them; the end is 0 where a word is joined to the next. NaN for a
+        word without a sub-token of its own, and for the first one if the tokenizer has no mark.
     """
     results = [np.zeros((0, 2))] * len(passages)
     numbers = [number for number, (_, spans) in enumerate(passages) if spans]

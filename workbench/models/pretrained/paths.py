@@ -33,19 +33,10 @@ def pack_paths(
     last: Sequence[int] | None = None,
     seen: Sequence[int] | None = None,
 ) -> list[PathRow]:
-    """Put the paths after each context into rows.
+    """Put the paths after each context (`owners`) into rows, which are full with `most` sub-tokens.
 
-    Parameters
-    ----------
-    owners : sequence of int (n,)
-        The context of each path.
-    paths : sequence of list of int (n,)
-    most : float
-        Sub-tokens of paths after which a row is full.
-    last : sequence of int (n,), optional
-        After how many of the last sub-tokens of each path the model is asked; one by default.
-    seen : sequence of int (n,), optional
-        How many sub-tokens of its context each path comes after; all by default.
+    The model is asked after the `last` sub-tokens of each path, one by default; a path comes after the first
+    `seen` sub-tokens of its context, all by default.
     """
     rows: list[PathRow] = []
     current: dict[tuple[int, int | None], tuple[PathRow, dict[tuple[int, int], int]]] = {}
@@ -87,8 +78,8 @@ def tree_mask(contexts: npt.NDArray[np.bool_], rows: Sequence[PathRow], width: i
 def group_alike(contexts: Sequence[Ids], fits: Sequence[bool]) -> list[list[tuple[int, int]]]:
     """Return groups of contexts in a row that begin as the first of the group: which, and how far.
 
-    That is a number of sub-tokens, without the last one of the context, after which the model is asked. A
-    context that does not fit into what the model sees is a group by itself.
+    The last sub-token of a context, after which the model is asked, does not count. A context that does not
+    fit into what the model sees is a group by itself.
     """
     groups: list[list[tuple[int, int]]] = []
     first: Ids = []

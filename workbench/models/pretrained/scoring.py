@@ -297,9 +297,8 @@ class CausalScorer:
     ) -> Scores:
         """Return the scores of pairs as `score_pairs` does; contexts that begin alike share their beginning.
 
-        A context is compared with the last one before it that was computed whole: what both begin with is
-        computed once, so that a text and the same without one of its sentences cost little more than what
-        follows that sentence. Models whose paths cannot stand in one row share nothing.
+        So a text without one of its sentences, after the text itself, costs what follows that sentence.
+        Models whose paths cannot stand in one row share nothing.
         """
         fits = [self._packs and self._shares_states and len(a) + len(b) <= self.length for a, b in pairs]
         groups = group_alike([left for left, _ in pairs], fits)
