@@ -61,6 +61,9 @@ def made(name, folders):
         "cbow": lambda: kind.fit(corpus, dimensions=4, epochs=1, progress=False),
         "simple-4-gram": lambda: kind.fit(corpus, progress=False),
         "ensemble": lambda: kind([made("elman", folders), made("word-distance", folders)]),
+        "boosted": lambda: kind(
+            NGram.fit(LINES, order=3, memory="60M", progress=False, after=False), k=1, alpha=0.3
+        ),
         "exclude-cooccurring": lambda: kind(made("word-distance", folders)),
     }
     return special.get(name, kind)()

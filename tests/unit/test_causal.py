@@ -161,6 +161,20 @@ def test_paths_that_share_a_row_see_what_each_alone_would(folders, kind):
                         np.testing.assert_allclose(next(values), plain[place], atol=1e-4)
                     seen.append(index)
     assert sorted(set(seen)) == list(range(len(paths)))
+    long = rng.integers(3, 300, 60).tolist()
+    texts = [
+        ids[1],
+        long,
+        *(long[:n] + long[n + 7 :] for n in (50, 30, 9, 2)),
+        long[:40],
+        long * 5,
+        ids[2],
+        ids[2],
+    ]
+    pairs = [(text, word) for text in texts for word in ([5, 7], [6])]
+    for name, values in (("log_prob", 1e-3), ("end", 1e-3), ("greedy", 0)):
+        alone = [scorer.score_pairs([pair])[name][0] for pair in pairs]
+        np.testing.assert_allclose(scorer.score_variants(pairs)[name], alone, atol=values)
 
 
 CASED = [

@@ -5,6 +5,7 @@ from workbench.construction import duplicates, manifest, novel_checks, shelf
 from workbench.evaluation import leaderboard, metrics
 from workbench.items.schema import COLUMNS
 from workbench.people import cost, reports
+from workbench.probing import influence, surprisal
 from workbench.render.labels import column_label, label, tooltip
 from workbench.runs import predictions, store
 from workbench.widgets.compare import page
@@ -32,6 +33,8 @@ SHOWN = {
     },
     "expected cost": cost.EXPECTED_COST,
     "charts": PANELS,
+    "surprisal": surprisal.COLUMNS,
+    "influence": influence.COLUMNS,
 }
 
 

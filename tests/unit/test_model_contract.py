@@ -30,7 +30,7 @@ WITH_UNKNOWN = (
     "cached-neural", "query-lstm",
 )  # fmt: skip
 """Families that rank a vocabulary in which a word can be unknown."""
-RANKING = ("random-word", "cbow", "causal-lm", *WITH_UNKNOWN)
+RANKING = ("random-word", "cbow", "causal-lm", "boosted", *WITH_UNKNOWN)
 """Families that rank their whole vocabulary where an item has no candidates."""
 
 

@@ -99,6 +99,7 @@ MODELS = {
     "contextual LSTM": lambda: reader(ContextualLSTM, width=12),
     "transformer": lambda: neural(PointerTransformer, width=16, layers=1, heads=2),
     "ensemble": lambda: Ensemble([ngram(), neural(LSTM, width=12)]),
+    "boosted": lambda: ngram().cached(0.2).boosted(k=4, alpha=0.5),
     "words of the query excluded": lambda: ExcludeCooccurring(MaximumFrequency("context")),
 }
 

@@ -3,6 +3,7 @@ from .baselines.chance import RandomWord as RandomWord
 from .baselines.passage_baseline import MaximumFrequency as MaximumFrequency
 from .baselines.passage_baseline import SlidingWindow as SlidingWindow
 from .baselines.passage_baseline import WordDistance as WordDistance
+from .boosting import Boosted as Boosted
 from .completion.positional import Generating as Generating
 from .completion.positional import NextWord as NextWord
 from .completion.positional import Positional as Positional

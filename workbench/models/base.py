@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from workbench.items.ablation import split_variant, whole_variant
+from workbench.items.changes import numbered, up_to, word_spans
 from workbench.items.items import Items
 from workbench.items.schema import objects
 from workbench.models import registry
@@ -144,6 +145,24 @@ class Predictor(ABC):
         scores = self.score(items, [[a] if isinstance(a, str) else [] for a in answers])
         return np.asarray(scores[:, 0] if scores.shape[1] else np.full(len(items), np.nan), dtype=float)
 
+    def passage_log_probs(self, items: Items) -> list[Floats]:
+        """Return the natural log-probability of every word of each passage, given the words before it.
+
+        By default the model is asked once a word, by `log_prob`, with what stands before the word alone.
+
+        Returns
+        -------
+        list of array (words, 2)
+            For the words of each item (:func:`workbench.items.changes.word_spans`): that of the word, its end
+            included, and that of the end alone, which is 0 where words are not made of sub-tokens. NaN where
+            the model has none.
+        """
+        words = [word_spans(item) for item in items]
+        asked = [up_to(item, word) for item, row in zip(items, words, strict=True) for word in row]
+        values = self.log_prob(numbered(asked)) if asked else np.zeros(0)
+        pairs = np.stack([values, np.where(np.isnan(values), np.nan, 0.0)], axis=1)
+        return np.split(pairs, np.cumsum([len(row) for row in words])[:-1])
+
     def distribution(self, items: Items, *, chunk: int = 256) -> Iterator[Floats]:
         """Yield natural log-probabilities of the whole vocabulary, (up to `chunk`, vocabulary) at a time.
 
@@ -156,6 +175,18 @@ class Predictor(ABC):
         raise DataError(
             f"{self.name} ranks no vocabulary", remedy="use it on items with candidates, or another model"
         )
+
+    def next_words(self, items: Items, *, chunk: int = 256) -> Iterator[Floats]:
+        """Yield natural log-probabilities of the vocabulary of `ranking_words`, by which words are compared.
+
+        Those of `distribution` by default; a model whose words have several sub-tokens has others.
+        """
+        return self.distribution(items, chunk=chunk)
+
+    def boosted(self, k: int = 10, alpha: float = 0.5) -> Predictor:
+        """Return this model with the last `k` words counted less; see :class:`workbench.models.Boosted`."""
+        boosted: Predictor = registry.model_class("boosted")(self, k, alpha)
+        return boosted
 
     def ranking(self, items: Items, *, top_k: int = 10) -> Ranked:
         """Rank the answers among all words of the vocabulary, by `distribution`."""

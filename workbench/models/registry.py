@@ -50,6 +50,7 @@ BUILT_IN = {
     "contextual-lstm": "workbench.models.readers.lstm:ContextualLSTM",
     "ensemble": "workbench.models.ensemble:Ensemble",
     "exclude-cooccurring": "workbench.models.exclusion:ExcludeCooccurring",
+    "boosted": "workbench.models.boosting:Boosted",
     "attention-sum": "workbench.models.readers.attention_sum:AttentionSum",
     "gated-attention": "workbench.models.readers.gated_attention:GatedAttention",
     "attentive-reader": "workbench.models.readers.attentive:AttentiveReader",

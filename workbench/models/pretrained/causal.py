@@ -12,7 +12,7 @@ from __future__ import annotations
 import copy
 import json
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property, lru_cache
 from itertools import chain
 from pathlib import Path
@@ -23,6 +23,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from workbench.items import text as wt
+from workbench.items.changes import word_spans
 from workbench.items.items import Items
 from workbench.items.schema import Item, objects
 from workbench.items.tokens import tokens
@@ -30,6 +31,7 @@ from workbench.models.attention import Attention
 from workbench.models.base import pad
 from workbench.models.passage import one_of
 from workbench.models.pretrained.loading import PretrainedModel, Text, describe_parameters
+from workbench.models.pretrained.passages import passage_log_probs
 from workbench.models.pretrained.prompts import Prompt, SplitText, split_text
 from workbench.models.pretrained.scoring import (
     CausalScorer,
@@ -45,6 +47,7 @@ from workbench.models.pretrained.search import (
     Trie,
     WordQuery,
     cover,
+    next_log_probs,
     rank_words,
     write_words,
 )
@@ -242,10 +245,50 @@ class CausalLM(PretrainedModel):
         return self._word_scores(items, scores, [len(row) for row in words])
 
     def log_prob(self, items: Items) -> Floats:
-        """Return the log-probability of each answer and its end, whatever follows; NaN without an answer."""
-        scores = no_scores(len(items))
-        scores[_has_answer(items)] = self._score(self._answers(items))
+        """Return the log-probability of each answer and its end, whatever follows; NaN without an answer.
+
+        Items in a row whose texts begin alike share what the model computes of the beginning.
+        """
+        scores, has = no_scores(len(items)), _has_answer(items)
+        pairs = self._scorer.subwords.pairs([pair for row in self._answers(items) for pair in row])
+        with progress_bar(len(pairs), label=self.name, unit="texts", shown=self.progress) as bar:
+            scores[has] = self._scorer.score_variants(pairs, step=update_with_estimate(bar))
         return word_log_probs(scores)
+
+    def passage_log_probs(self, items: Items) -> list[Floats]:
+        """Return the log-probability of every word of each passage, in one pass over the passage.
+
+        See :func:`workbench.models.pretrained.passages.passage_log_probs`. DataError for a model with a
+        prompt.
+        """
+        if self.prompt is not None:
+            problem = f"{self.name} has a prompt, and the words of the passage alone are asked about"
+            raise DataError(problem, remedy="load the model without prompt=")
+        pairs = [
+            wt.readable_spans(item.text, spans) if self._detokenise and item.tokenised else (item.text, spans)
+            for item, spans in ((item, word_spans(item)) for item in items)
+        ]
+        ids, what = items.frame["item_id"].tolist(), "log-probability of a word"
+
+        def fail(row: int) -> DataError:
+            return not_a_number(np.nan, ids[row], model=self.name, dtype=self.dtype, what=what)
+
+        with progress_bar(2 * len(pairs), label=self.name, unit="texts", shown=self.progress) as bar:
+            return passage_log_probs(self._scorer, pairs, fail=fail, step=update_with_estimate(bar))
+
+    def next_words(self, items: Items, *, chunk: int = 256) -> Iterator[Floats]:
+        """Yield log-probabilities of words that are one sub-token (`ranking_words`), without their ends."""
+        model = self.ranking_words
+        if self.correct != "greedy" or model.vocabulary is None:
+            raise DataError(f"{self.name} is asked about next words", remedy="load it without vocabulary=")
+        for start in range(0, len(items), chunk):
+            part = items[start : start + chunk]
+            contexts = self._scorer.subwords.contexts([self._split(item).before for item in part])
+            values = np.zeros((len(part), len(model.vocabulary)))
+            for key, rows in self._by_lead(part).items():
+                _, trie = model._trie(*key)  # noqa: SLF001 - a copy of this class
+                values[rows] = next_log_probs(self._scorer, trie, [contexts[row] for row in rows])
+            yield values
 
     def ranking(self, items: Items, *, top_k: int = 10) -> Ranked:
         """Rank the answers among the words of the vocabulary; `predict` says which ranks are bounds.

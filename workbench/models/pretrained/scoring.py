@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from workbench.models.device_memory import Batcher
 from workbench.models.pretrained.loading import Checkpoint, Ids, is_plain, log_norm, padded
+from workbench.models.pretrained.paths import PathRow, group_alike, pack_paths, tree_mask
 from workbench.runs.predictions import Floats
 from workbench.storage.errors import DataError
 
@@ -291,6 +292,42 @@ class CausalScorer:
             step(sum(asked[row][2][-1] == _END for row in batch))
         return scores
 
+    def score_variants(
+        self, pairs: Sequence[tuple[Ids, Ids]], *, step: Callable[[int], object] = lambda _n: None
+    ) -> Scores:
+        """Return the scores of pairs as `score_pairs` does; contexts that begin alike share their beginning.
+
+        So a text without one of its sentences, after the text itself, costs what follows that sentence.
+        Models whose paths cannot stand in one row share nothing.
+        """
+        fits = [self._packs and self._shares_states and len(a) + len(b) <= self.length for a, b in pairs]
+        groups = group_alike([left for left, _ in pairs], fits)
+        single = [group[0][0] for group in groups if len(group) == 1]
+        groups = [group for group in groups if len(group) > 1]
+        scores = _started(len(pairs))
+        scores[single] = self.score_pairs([pairs[index] for index in single], step=step)
+        for batch, contexts in self.contexts([pairs[group[0][0]][0] for group in groups]):
+            if contexts.cache is None:  # the model's states turned out not to be shared
+                return self.score_pairs(pairs, step=step)
+            members = [(owner, *pair) for owner, place in enumerate(batch) for pair in groups[place]]
+            owners, indices, seen = map(list, zip(*members, strict=True))
+            paths = [pairs[index][0][n:] + pairs[index][1] for index, n in zip(indices, seen, strict=True)]
+            last = [len(pairs[index][1]) + 1 for index in indices]
+            rows = pack_paths(owners, paths, most=np.inf, last=last, seen=seen)
+            width = max(len(ids) for ids in contexts.ids)
+
+            def work(batch: Sequence[int], contexts: EncodedContexts = contexts, rows: Any = rows) -> Any:
+                return self._logits_after(contexts, [rows[row] for row in batch])
+
+            lengths, positions = [width + len(row.ids) for row in rows], [len(row.asked) for row in rows]
+            for part, logits in self.batcher.run(lengths, work, positions=positions, factor=self._factor):
+                those = [indices[path] for row in part for path in rows[row].paths]
+                targets = [target for index in those for target in [*pairs[index][1], _END]]
+                owned = [index for index in those for _ in [*pairs[index][1], _END]]
+                _add(scores, owned, self._token_scores(logits, targets))
+                step(len(those))
+        return scores
+
     def contexts(self, ids: Sequence[Ids]) -> Iterator[tuple[list[int], EncodedContexts]]:
         """Yield contexts, of one sub-token at least, as the model has seen them: which, and their states.
 
@@ -332,7 +369,8 @@ class CausalScorer:
         """
         width = max((len(contexts.ids[owner]) for owner in set(owners)), default=0)
         shares = self._packs and contexts.cache is not None
-        rows = _rows(owners, paths, every=every, most=_PACKED if shares else 1)
+        last = list(map(len, paths)) if every else None
+        rows = pack_paths(owners, paths, most=_PACKED if shares else 1, last=last)
 
         def work(batch: Sequence[int]) -> torch.Tensor:
             return self._logits_after(contexts, [rows[row] for row in batch])
@@ -412,7 +450,7 @@ class CausalScorer:
         ids, _ = padded(rows)  # no position sees the padding, which is at the right
         return self.checkpoint.logits(ids, asked, use_cache=False)[0]
 
-    def _logits_after(self, contexts: EncodedContexts, rows: Sequence[_Row]) -> torch.Tensor:
+    def _logits_after(self, contexts: EncodedContexts, rows: Sequence[PathRow]) -> torch.Tensor:
         """Return the logits at the positions asked of rows that follow contexts, all in turn."""
         heads, asked = [contexts.ids[row.owner] for row in rows], [row.asked for row in rows]
         if contexts.cache is None:
@@ -422,11 +460,14 @@ class CausalScorer:
         ids, _ = padded([row.ids for row in rows])
         steps, _ = padded([row.steps for row in rows])
         lengths = np.array([len(head) for head in heads])[:, None]
+        pairs = zip(rows, heads, strict=True)
+        seen = np.array([len(head) if row.seen is None else row.seen for row, head in pairs])[:, None]
         longest = max(map(len, contexts.ids))
         mask = np.arange(longest + ids.shape[1]) >= longest - lengths
         if self._packs:
-            mask = _tree_mask(mask[:, :longest], rows, ids.shape[1])
-        positions = np.minimum(lengths + steps, self.length - 1)  # beyond is padding
+            mask &= np.arange(mask.shape[1]) < longest - lengths + seen
+            mask = tree_mask(mask[:, :longest], rows, ids.shape[1])
+        positions = np.minimum(seen + steps, self.length - 1)  # beyond is padding
         cache, owners = _copied(contexts.cache), [row.owner for row in rows]
         if owners != list(range(len(contexts.ids))):
             cache.batch_select_indices(self.tensor(owners))  # as often as each is named
@@ -442,55 +483,6 @@ class CausalScorer:
             visible = (1 - visible).to(dtype) * torch.finfo(dtype).min
         options = {"attention_mask": visible, "use_cache": True}
         return options | ({"position_ids": self.tensor(positions)} if self._takes_positions else {})
-
-
-class _Row(NamedTuple):
-    """Paths after a context in one row: what several begin with stands there once."""
-
-    owner: int  # the context
-    ids: Ids
-    above: list[int]  # the place of the sub-token before each; -1 after the context
-    steps: list[int]  # how many sub-tokens are between the context and each
-    paths: list[int]  # which paths
-    asked: list[int]  # the places asked, of one path after the other
-
-
-def _rows(owners: Sequence[int], paths: Sequence[Ids], *, every: bool, most: int) -> list[_Row]:
-    """Put the paths after each context into rows: a row is full if it has `most` sub-tokens or more."""
-    rows: list[_Row] = []
-    current: dict[int, tuple[_Row, dict[tuple[int, int], int]]] = {}
-    for index, (owner, path) in enumerate(zip(owners, paths, strict=True)):
-        row, nodes = current.get(owner, (None, {}))
-        if row is None or len(row.ids) >= most:
-            row, nodes = _Row(owner, [], [], [], [], []), {}
-            rows.append(row)
-            current[owner] = row, nodes
-        node, on_path = -1, []
-        for step, token in enumerate(path):
-            above, node = node, nodes.setdefault((node, token), len(row.ids))
-            if node == len(row.ids):
-                row.ids.append(token)
-                row.above.append(above)
-                row.steps.append(step)
-            on_path.append(node)
-        row.paths.append(index)
-        row.asked.extend(on_path if every else on_path[-1:])
-    return rows
-
-
-def _tree_mask(contexts: npt.NDArray[np.bool_], rows: Sequence[_Row], width: int) -> npt.NDArray[np.bool_]:
-    """Return what each node of the rows sees: its context, what is before it on its path, and itself.
-
-    `contexts` (rows, length) are the places of the contexts; the mask is (rows, 1, width, length + width).
-    """
-    tree = np.zeros((len(rows), width, width), dtype=bool)
-    tree[:, np.arange(width), np.arange(width)] = True
-    for visible, row in zip(tree, rows, strict=True):
-        for node, above in enumerate(row.above):
-            if above >= 0:
-                visible[node] |= visible[above]
-    seen = np.broadcast_to(contexts[:, None], (len(rows), width, contexts.shape[1]))
-    return np.concatenate([seen, tree], axis=2)[:, None]
 
 
 def _packs(model: Any) -> bool:

@@ -410,6 +410,20 @@ def _run(
                 searches[place].give(node, closing, log_probs)
 
 
+def next_log_probs(scorer: CausalScorer, trie: Trie, contexts: Sequence[Ids]) -> Floats:
+    """Return natural log-probabilities after contexts of a trie's words, without their ends, (n, words).
+
+    Minus infinity for words of several sub-tokens.
+    """
+    values = np.full((len(contexts), len(trie.paths)), -np.inf)
+    single = [form for form, path in enumerate(trie.paths) if len(path) == 1]
+    tokens = scorer.tensor([trie.paths[form][0] for form in single])
+    for batch, encoded in scorer.contexts([context[-scorer.length :] for context in contexts]):
+        first = encoded.first.index_select(1, tokens).double().cpu().numpy()
+        values[np.array(batch)[:, None], single] = first
+    return values
+
+
 def write_words(
     scorer: CausalScorer, queries: Sequence[WordQuery], *, step: Callable[[int], object]
 ) -> tuple[list[Ids], Scores]:

@@ -1,0 +1,136 @@
+"""Models that count the last words less, beside a plain calculation."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import workbench as wb
+from workbench.items.changes import shortened
+from workbench.items.items import Items, items_from_text
+from workbench.models import MaximumFrequency, NGram
+from workbench.models.base import Predictor
+from workbench.storage.errors import DataError
+
+pytest.importorskip("transformers")
+
+import torch
+from plain_causal import ITEMS, WORDS, Plain, before
+from plain_causal import model as causal
+
+torch.set_num_threads(1)
+
+
+@given(st.lists(st.sampled_from(["a", "Dog", ".", "''", "(b", "\n\n"]), max_size=12), st.integers(1, 9))
+def test_the_last_words_before_the_blank_are_left(words, k):
+    [item] = items_from_text(" ".join([*words, "___", "b ."]), answers=["dog"], tokenised=True)
+    changed = shortened(item, k)
+    Items.from_records([changed])  # checks all spans
+    assert item.text.endswith(changed.text)
+    left = changed.text[: changed.answer_span[0]].split()
+    assert left == item.text[: item.answer_span[0]].split()[-k:]
+    assert (changed.answer, changed.right) == (item.answer, item.right)
+    assert item.text[slice(*item.sentences[-1])].endswith(changed.text[slice(*changed.sentences[-1])])
+
+
+def boosted(whole, short, alpha):
+    """Return the log-probabilities of words in the plain way."""
+    shares = [math.exp((1 + alpha) * a - alpha * b) for a, b in zip(whole, short, strict=True)]
+    return np.log(np.array(shares) / sum(shares))
+
+
+@pytest.mark.parametrize("alpha", [0.5, 0, -0.3])
+def test_n_gram_models(items, sample_ngram, alpha, tmp_path):
+    items, base = items[:4], sample_ngram.cached(0.2)
+    model = base.boosted(5, alpha)
+    [whole], [short] = (
+        list(base.distribution(each))
+        for each in (items, Items.from_records(shortened(item, 5) for item in items))
+    )
+    [rows] = model.distribution(items)
+    frame = model.predict(items, 3)
+    words = model.vocabulary
+    for row, values, frame_row, item in zip(
+        rows, zip(whole, short, strict=True), frame.itertuples(), items, strict=True
+    ):
+        expected = boosted(*values, alpha)
+        np.testing.assert_allclose(row, expected, atol=1e-9)
+        best = np.argsort(-expected, kind="stable")[:3]
+        assert frame_row.prediction == words[best[0]]
+        np.testing.assert_allclose(frame_row.top_log_probs, expected[best])
+        if frame_row.known:
+            answer = expected[words.index(item.answer)]
+            assert frame_row.log_prob == pytest.approx(answer)
+            assert frame_row.rank == 1 + (row > row[words.index(item.answer)]).sum()
+    known = frame["known"].to_numpy(dtype=bool)
+    np.testing.assert_allclose(model.log_prob(items), np.where(known, frame["log_prob"], np.nan))
+    assert (frame["score_type"] == "log_prob").all()
+    model.save(tmp_path)
+    assert Predictor.load(tmp_path).predict(items, 3).equals(frame)
+    if not alpha:
+        np.testing.assert_allclose(np.ptp(rows - whole, axis=1), 0, atol=1e-9)  # but for unknown words
+    assert len(wb.surprisal(model, items[:1])) == len(items[0].text.split())
+
+
+@pytest.fixture(scope="module")
+def sample_ngram():
+    return NGram.fit(wb.books("sample", "train"), order=3, progress=False)
+
+
+@pytest.mark.parametrize("kind", ["bytes", "llama"])
+def test_a_causal_model_ranks_words_of_one_sub_token(folders, kind):
+    base, plain = causal(folders(kind)), Plain(folders(kind), 256 if kind == "bytes" else 10**6)
+    model = base.boosted(3, 0.5)
+    items = ITEMS[:4]
+    frame, words = model.predict(items), list(model.vocabulary)
+    assert words == list(base.ranking_words.vocabulary)
+    places = range(0, len(words), max(len(words) // 40, 1))
+    short = Items.from_records(shortened(item, 3) for item in items)
+    for values, whole, part in zip(next(model.distribution(items)), items, short, strict=True):
+        assert np.logaddexp.reduce(values) == pytest.approx(0)
+        sums = [
+            1.5 * plain.says(before(whole), words[n])[0] - 0.5 * plain.says(before(part), words[n])[0]
+            for n in places
+        ]
+        np.testing.assert_allclose(values[places] - values[0], np.array(sums) - sums[0], atol=2e-4)
+    assert set(frame["prediction"]) <= set(words)
+    known = [item.answer in words for item in items]
+    assert frame["known"].tolist() == known
+    assert (~np.isnan(model.log_prob(items))).tolist() == known
+
+
+def test_candidates_and_models_without_a_vocabulary(folders, items):
+    questions = wb.load("sample", variant="cbt")[:4]
+    candidates = questions.frame["candidates"].tolist()
+    short = Items.from_records(shortened(item, 10) for item in questions)
+    for base in (
+        MaximumFrequency("context"),
+        causal(folders("bytes")),
+        causal(folders("bytes"), vocabulary=WORDS),
+    ):
+        model = base.boosted(alpha=0.5)
+        scores = model.score(questions, candidates)
+        expected = 1.5 * base.score(questions, candidates) - 0.5 * base.score(short, candidates)
+        np.testing.assert_allclose(scores - scores[:, :1], expected - expected[:, :1], atol=1e-4)
+        assert len(model.predict(questions)) == len(questions)
+        if model.vocabulary is None:
+            assert model.score_type == "score"
+            assert np.isnan(model.log_prob(questions)).all()
+    with pytest.raises(DataError, match="ranks no vocabulary"):
+        causal(folders("bytes"), vocabulary=WORDS).boosted().predict(items)
+
+
+@pytest.mark.parametrize("options", [{"k": 0}, {"k": 1.5}, {"k": True}, {"alpha": math.inf}, {"alpha": "1"}])
+def test_wrong_options_are_refused(options):
+    with pytest.raises(DataError, match="expected a number"):
+        MaximumFrequency("context").boosted(**options)
+
+
+def test_a_model_that_does_not_work_is_named(folders):
+    base = causal(folders("bytes"))
+    with torch.no_grad():
+        base._checkpoint.model.transformer.ln_f.weight.fill_(float("nan"))
+    with pytest.raises(DataError, match="not a number"):
+        base.boosted().predict(ITEMS[:2])

@@ -1,0 +1,138 @@
+"""Surprisal of every word, beside a plain calculation of one word at a time."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import workbench as wb
+from workbench.items.changes import up_to, word_spans
+from workbench.items.items import Items, items_from_text
+from workbench.storage.errors import DataError
+
+pytest.importorskip("transformers")
+
+import torch
+from plain_causal import ITEMS, Plain
+from plain_causal import model as causal
+
+from workbench.models.pretrained.prompts import Prompt
+
+torch.set_num_threads(1)
+
+TEXTS = st.text("ab .,'\"-\n", min_size=1, max_size=40).filter(lambda text: any(map(str.isalnum, text)))
+
+
+@given(TEXTS, st.booleans())
+def test_words_hold_all_of_a_text_but_white_space(text, tokenised):
+    [item] = items_from_text(text, tokenised=tokenised)
+    words = word_spans(item)
+    assert "".join(text[slice(*word)] for word in words) == "".join(text.split())
+    assert item.answer_span in words or any(map(str.isspace, item.answer))
+    for word in words:
+        changed = up_to(item, word)
+        Items.from_records([changed])  # checks all spans
+        assert changed.text == text[: word[1]]
+        assert changed.answer_span == word
+        assert word_spans(changed)[-1] == word
+        sentences = [text[slice(*span)] for span in item.sentences if span[1] <= word[0]]
+        assert changed.context[: len(sentences)] == sentences
+
+
+def test_an_item_without_an_answer_has_the_words_before_the_blank():
+    [item] = items_from_text("The ___ barked .", answers=[None])
+    assert [item.text[slice(*word)] for word in word_spans(item)] == ["The"]
+
+
+def check(frame, items, log_prob):
+    """Compare with -log2 of the probability of each word as an answer."""
+    for item in items:
+        rows = frame[frame["item_id"] == item.item_id]
+        assert rows["position"].tolist() == list(range(len(rows)))
+        spans = zip(rows["start"], rows["end"], strict=True)
+        assert [item.text[start:end] for start, end in spans] == rows["word"].tolist()
+        expected = [log_prob(item, row) for row in rows.itertuples()]
+        np.testing.assert_allclose(rows["surprisal"], -np.array(expected) / np.log(2), atol=2e-4)
+
+
+def test_an_n_gram_model_is_asked_once_a_word(items, sample_ngram):
+    items = items[:4]
+    for model in (sample_ngram, sample_ngram.cached()):
+        frame = wb.surprisal(model, items)
+
+        def log_prob(item, row, model=model):
+            changed = up_to(item, (row.start, row.end))
+            return model.log_prob(Items.from_records([changed]))[0]
+
+        check(frame, items, log_prob)
+        last = frame.groupby("item_id", sort=False)["surprisal"].last()
+        np.testing.assert_allclose(last, -model.log_prob(items) / np.log(2))
+        assert (frame["word_end"] == 0).all()
+
+
+@pytest.fixture(scope="module")
+def sample_ngram():
+    return wb.models.NGram.fit(wb.books("sample", "train"), order=3, progress=False)
+
+
+def test_scores_that_are_no_log_probabilities_are_refused(items, sample_ngram):
+    with pytest.raises(DataError, match="has no log-probabilities"):
+        wb.surprisal(wb.models.RandomWord("passage"), items)
+    with pytest.raises(DataError, match="there are no items"):
+        wb.surprisal(sample_ngram, items[:0])
+
+
+@pytest.mark.parametrize("kind", ["bytes", "llama", "gpt2"])
+def test_each_word_and_the_sum_are_those_of_a_plain_calculation(folders, kind):
+    plain, model = Plain(folders(kind), 256 if kind == "bytes" else 10**6), causal(folders(kind))
+    frame = wb.surprisal(model, ITEMS)
+    bits = []  # of the last word, as an answer
+    for item in ITEMS:
+        rows = frame[frame["item_id"] == item.item_id]
+        before, total, expected = 0.0, 0.0, []
+        for row in rows.itertuples():
+            log_prob, end, _ = plain.says(item.text[: row.start], row.word)
+            end *= not item.text[row.end :][:1].isalnum()  # else the next word is joined to it
+            expected.append(log_prob + end - before)
+            before, total = end, total + log_prob
+        np.testing.assert_allclose(rows["surprisal"], -np.array(expected) / np.log(2), atol=2e-4)
+        assert rows["surprisal"].sum() == pytest.approx(-(total + before) / np.log(2), abs=1e-3)
+        bits.append(rows["surprisal"].iloc[-1] + sum(rows["word_end"].iloc[-2:-1]))
+    np.testing.assert_allclose(bits, -model.log_prob(ITEMS) / np.log(2), atol=2e-4)
+    alone = [wb.surprisal(model, ITEMS[row : row + 1]) for row in range(len(ITEMS))]
+    pd.testing.assert_frame_equal(pd.concat(alone, ignore_index=True), frame, atol=2e-4)
+
+
+def test_a_long_passage_is_read_in_windows(folders):
+    """Within the first window each word is what it is in a short passage; all others are finite."""
+    model = causal(folders("bytes"))
+    [item] = items_from_text(" ".join([ITEMS[0].text] * 8), tokenised=True)
+    words = wb.surprisal(model, Items.from_records([item]))["surprisal"]
+    n = len(words) // 8
+    assert len(model._scorer.subwords.encode([item.text])[0]) > 2 * model._scorer.length
+    np.testing.assert_allclose(words[: n - 1], wb.surprisal(model, ITEMS[:1])["surprisal"][:-1], atol=2e-4)
+    assert np.isfinite(words).all()
+    assert (words > 0).all()
+
+
+def test_readable_text_is_scored_for_the_released_words(folders):
+    model = causal(folders("gpt2"), text="detokenised")
+    items = items_from_text("`` I did n't go , '' said the dog", tokenised=True)
+    frame = wb.surprisal(model, items)
+    readable, _ = items[0].readable()
+    plain = Plain(folders("gpt2"))
+    total = plain.says("", readable[:1])[0] + plain.says(readable[:1], readable[1:])[0]
+    total += plain.says(readable[:-3], "dog")[1]
+    assert frame["word"].tolist() == items[0].text.split()
+    assert frame["surprisal"].sum() == pytest.approx(-total / np.log(2), abs=1e-3)
+
+
+def test_a_prompt_is_refused_and_a_broken_model_named(folders):
+    with pytest.raises(DataError, match="has a prompt"):
+        wb.surprisal(causal(folders("bytes"), prompt=Prompt("{text}")), ITEMS)
+    model = causal(folders("bytes"))
+    with torch.no_grad():
+        model._checkpoint.model.transformer.ln_f.weight.fill_(float("nan"))
+    with pytest.raises(DataError, match=f"not a number for {ITEMS[0].item_id[:7]}"):
+        wb.surprisal(model, ITEMS)

@@ -1,0 +1,100 @@
+"""Items that are changed to be asked about: their text up to a word, without a part, from a word on.
+
+What is changed is the text before the blank; all spans follow, so that each result is a valid item.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+
+from workbench.items import text as wt
+from workbench.items.items import Item, Items, Span
+
+_WORD = re.compile(r"\S+")
+
+
+def word_spans(item: Item) -> list[Span]:
+    """Return the words of a passage with its answer: what white space separates, cut at the answer's edges.
+
+    So ``(dog),`` with the answer ``dog`` is three words. Without an answer, the words before the blank.
+    """
+    start, end = item.answer_span
+    last = len(item.text) if item.answer is not None else start
+    ranges = [(0, start), (start, end), (end, last)]
+    return [match.span() for left, right in ranges for match in _WORD.finditer(item.text, left, right)]
+
+
+def numbered(records: Iterable[Item]) -> Items:
+    """Make items of changed ones, each with an id of its own: that of the item, and a number."""
+    return Items.from_records(
+        replace(record, item_id=f"{record.item_id} [{number}]") for number, record in enumerate(records)
+    )
+
+
+def up_to(item: Item, word: Span) -> Item:
+    """Return an item whose text ends with one of its words, which is the answer; it has no candidates."""
+    start, end = word
+    return replace(
+        item,
+        text=item.text[:end],
+        answer=item.text[start:end],
+        answer_span=word,
+        sentences=wt.up_to_target(item.sentences, word, end),
+        candidates=None,
+    )
+
+
+def without(item: Item, part: Span) -> Item:
+    """Return an item without a part of its text before the blank, and the white space that is left over.
+
+    That is the white space after the part where it begins a sentence, else that before it; none where the
+    part is joined to the next word. A sentence of which nothing is left is none.
+    """
+    (start, end), text = part, item.text
+    if not text[end : end + 1].strip():
+        if any(start == first for first, _ in item.sentences) or not text[:start].strip():
+            end += len(text[end:]) - len(text[end:].lstrip())
+        else:
+            start = len(text[:start].rstrip())
+
+    def moved(span: Span) -> Span:
+        left, right = (min(edge, start) if edge <= end else edge - end + start for edge in span)
+        return left, right
+
+    context = [moved(span) for span in item.sentences[:-1]]
+    return replace(
+        item,
+        text=text[:start] + text[end:],
+        answer_span=moved(item.answer_span),
+        sentences=(*(span for span in context if span[0] < span[1]), moved(item.sentences[-1])),
+    )
+
+
+def shortened(item: Item, k: int) -> Item:
+    """Return an item whose text begins with the last `k` words before its blank; all, if there are fewer."""
+    starts = [start for start, _ in word_spans(item) if start < item.answer_span[0]]
+    first = starts[-k] if len(starts) > k else 0
+    left, right = item.answer_span
+    return replace(
+        item,
+        text=item.text[first:],
+        answer_span=(left - first, right - first),
+        sentences=tuple((max(a - first, 0), b - first) for a, b in item.sentences if b > first or b == right),
+    )
+
+
+def with_answer(item: Item, word: str) -> Item:
+    """Return an item with another word as its answer, in its place; it has no candidates."""
+    start, end = item.answer_span
+    longer = len(word) - (end - start)
+    first, last = item.sentences[-1]
+    return replace(
+        item,
+        text=item.text[:start] + word + item.text[end:],
+        answer=word,
+        answer_span=(start, start + len(word)),
+        sentences=(*item.sentences[:-1], (first, last + longer)),
+        candidates=None,
+    )

@@ -1,0 +1,154 @@
+"""A model that counts the last words less: coherence boosting (Malkin et al. 2022)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from workbench.items.changes import shortened
+from workbench.items.items import Items
+from workbench.models.base import Predictor
+from workbench.models.passage import ReadContext
+from workbench.runs.predictions import Floats
+from workbench.storage.errors import DataError
+
+
+class Boosted(Predictor):
+    """A model boosted by what it says without the distant words; made by ``model.boosted(k, alpha)``.
+
+    The log-probability of a word is ln p(word | whole text) + alpha (ln p(word | whole text) - ln p(word |
+    last k words)), normalised over the vocabulary. So words gain that the model finds more probable for what
+    stands before the last words. The weight of the short context alone is -alpha, beside 1 + alpha of the
+    whole: a negative weight, as in the paper. With alpha 0 the order is the model's own.
+
+    Parameters
+    ----------
+    base : Predictor
+    k : int, default 10
+        Number of words before the blank, by white space, in the short context.
+    alpha : float, default 0.5
+        Above 0, the last words count less. Choose it and `k` on one half of development data, and report the
+        other half.
+
+    Notes
+    -----
+    With a vocabulary, ``score_type`` is "log_prob". What follows the blank is scored as the model does, with
+    the same weights. An answer outside the vocabulary has no log-probability. A model without a vocabulary
+    chooses among candidates by the same sum without a norm: ``score_type`` is "score".
+
+    The words of a :class:`workbench.models.CausalLM` without a vocabulary are its words of letters that are
+    one sub-token, and their probabilities those of the sub-token, without the end of the word: two passes
+    give those of all words exactly. One with a vocabulary chooses among candidates alone.
+
+    References
+    ----------
+    Malkin, Wang and Jojic 2022, "Coherence boosting: When your pretrained language model is not paying
+    enough attention", section 3. They count `k` in sub-tokens.
+
+    Examples
+    --------
+    >>> model = ngram.cached(0.2).boosted(k=3, alpha=0.5)
+    >>> model.name
+    '3-gram, Kneser-Ney, cache 0.2, boosted by 0.5 over 3 words'
+    """
+
+    version = 1
+    fitted_on = "a model"
+
+    def __init__(self, base: Predictor, k: int = 10, alpha: float = 0.5) -> None:
+        if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
+            raise DataError(f"k is {k!r}, expected a number of words, 1 or more")
+        if isinstance(alpha, bool) or not isinstance(alpha, int | float) or not math.isfinite(alpha):
+            raise DataError(f"alpha is {alpha!r}, expected a number")
+        self.base, self.k, self.alpha = base, int(k), float(alpha)
+        self.name = f"{base.name}, boosted by {alpha:g} over {k} words"
+        self.device, self.dtype = base.device, base.dtype
+        kind = type(base)
+        ranks = kind.distribution is not Predictor.distribution
+        if kind.next_words is not Predictor.next_words:
+            ranks = base.vocabulary is None and base.ranking_words.vocabulary is not None
+        self.vocabulary = base.ranking_words.vocabulary if ranks else None
+        self.score_type = "log_prob" if ranks else "score"
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The model's, and the options."""
+        return {"k": self.k, "alpha": self.alpha, "base": self.base.config}
+
+    @property
+    def training(self) -> dict[str, Any]:
+        """The model's."""
+        return self.base.training
+
+    @property
+    def context(self) -> ReadContext | None:
+        """The model's."""
+        return self.base.context
+
+    def form(self, word: str) -> str:
+        """Return a word as the model's vocabulary has it."""
+        return self.base.form(word)
+
+    def choices(self, items: Items) -> list[list[str]] | None:
+        """Return the words that the model chooses from."""
+        return self.base.choices(items)
+
+    def distribution(self, items: Items, *, chunk: int = 256) -> Iterator[Floats]:
+        """Yield natural log-probabilities of the whole vocabulary, (up to `chunk`, vocabulary) at a time."""
+        if self.vocabulary is None:
+            return super().distribution(items, chunk=chunk)
+        return (values - _norm(values) for values in self._sums(items, chunk))
+
+    def log_prob(self, items: Items) -> Floats:
+        """Return the natural log-probability of each answer; NaN for one outside the vocabulary."""
+        values = np.full(len(items), np.nan)
+        if self.vocabulary is None:
+            return values
+        index = {word: number for number, word in enumerate(self.vocabulary)}
+        answers = [index.get(self.form(a)) if isinstance(a, str) else None for a in items.frame["answer"]]
+        row = 0
+        for part in self.distribution(items):
+            for log_probs in part:
+                if (number := answers[row]) is not None:
+                    values[row] = log_probs[number]
+                row += 1
+        return values
+
+    def score(self, items: Items, words: Sequence[Sequence[str]]) -> Floats:
+        """Return the weighted sum of the model's scores of words, less the norm over the vocabulary."""
+        scores = self._weighted(self.base.score(items, words), self.base.score(self._short(items), words))
+        if self.vocabulary is None or not len(items):
+            return scores
+        norms = np.concatenate([_norm(values) for values in self._sums(items, 256)])
+        return np.asarray(scores - norms, dtype=float)
+
+    def _short(self, items: Items) -> Items:
+        return Items.from_records([shortened(item, self.k) for item in items])
+
+    def _sums(self, items: Items, chunk: int) -> Iterator[Floats]:
+        """Yield the weighted sums of both contexts' log-probabilities, before the norm."""
+        parts = [self.base.next_words(each, chunk=chunk) for each in (items, self._short(items))]
+        for full, short in zip(*parts, strict=True):
+            yield self._weighted(full, short)
+
+    def _weighted(self, full: Any, short: Any) -> Floats:
+        with np.errstate(invalid="ignore"):  # what is impossible after the whole text stays so
+            values = full + self.alpha * (full - short)
+        return np.asarray(np.where(np.isneginf(full), -np.inf, values), dtype=float)
+
+    def _save(self, folder: Path) -> None:
+        self.base.save(folder / "base")
+
+    @classmethod
+    def _load(cls, folder: Path, config: dict[str, Any]) -> Boosted:
+        return cls(Predictor.load(folder / "base"), config["k"], config["alpha"])
+
+
+def _norm(values: Floats) -> Floats:
+    """Return the logarithm of the sum of the exponentials of each row, (rows, 1)."""
+    with np.errstate(invalid="ignore"):  # what is not a number is an error where rows are made
+        return np.asarray(np.logaddexp.reduce(values, axis=1, keepdims=True), dtype=float)

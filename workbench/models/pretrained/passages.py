@@ -1,0 +1,147 @@
+"""Log-probabilities of every word of a passage by a causal model, in one pass over the passage."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from workbench.items.schema import Span
+from workbench.models.pretrained.loading import Ids, padded
+from workbench.models.pretrained.scoring import CausalScorer
+from workbench.runs.predictions import Floats
+from workbench.storage.errors import DataError
+
+Integers = npt.NDArray[np.int64]
+
+_LOGITS = 1 << 26  # of the positions that are asked of one row in one pass
+
+
+def passage_log_probs(
+    scorer: CausalScorer,
+    passages: Sequence[tuple[str, Sequence[Span]]],
+    *,
+    fail: Callable[[int], DataError],
+    step: Callable[[int], object] = lambda _n: None,
+) -> list[Floats]:
+    """Return natural log-probabilities of the words of texts, and of their ends.
+
+    The sub-tokens are those of the whole text. One that reaches over several words belongs to the first of
+    them, white space alone to the next word. A word is over if the next sub-token says so
+    (:class:`workbench.models.pretrained.scoring.Subwords`): the probability of this is counted with the word,
+    and the next word's is divided by it, as that word comes after one that is over (Pimentel and Meister
+    2024, section 3). Between words that are joined, as ``did`` and ``n't`` may be, neither is done. The first
+    word comes after the tokenizer's mark of a beginning, which the others see if the tokenizer adds it.
+
+    A text that is longer than the model sees is read in windows, of which each word sees half at least.
+
+    Parameters
+    ----------
+    scorer : CausalScorer
+    passages : sequence of (str, sequence of (int, int)) (n,)
+        Texts, and where the words of each stand, in order: all of the text but white space.
+    fail : callable
+        Returns the error of a passage of which a log-probability is not a number.
+    step : callable, optional
+        Progress callback: called with the number of texts done; the first words are texts, too.
+
+    Returns
+    -------
+    list of array (words, 2)
+        As `Predictor.passage_log_probs` has them; the end is 0 where a word is joined to the next. NaN for a
+        word without a sub-token of its own, and for the first one if the tokenizer has no mark.
+    """
+    results = [np.zeros((0, 2))] * len(passages)
+    numbers = [number for number, (_, spans) in enumerate(passages) if spans]
+    words = [passages[number][1] for number in numbers]
+    texts = [passages[number][0][: spans[-1][1]] for number, spans in zip(numbers, words, strict=True)]
+    subwords, n = scorer.subwords, len(texts)
+    owners = [_owners(subwords.offsets(text), text, spans) for text, spans in zip(texts, words, strict=True)]
+    rows = [ids[: len(owner)] for ids, owner in zip(subwords.encode(texts), owners, strict=True)]
+    lasts = [_lasts(owner) for owner in owners]
+    begins = [int(last[0]) for last in lasts]
+    has_mark = subwords.prefix is not None
+    if has_mark:
+        firsts = [spans[owner[last[0]]][1] for spans, owner, last in zip(words, owners, lasts, strict=True)]
+        pairs = subwords.pairs([("", text[:end]) for text, end in zip(texts, firsts, strict=True)])
+        rows, begins = [*rows, *(head + tail for head, tail in pairs)], [*begins, *[0] * n]
+    values = _next_and_end(scorer, rows, begins, fail=lambda row: fail(numbers[row % n]), step=step)
+    for index, (owner, last) in enumerate(zip(owners, lasts, strict=True)):
+        begin, who = begins[index], owner[last]
+        sums = np.zeros(len(words[index]))
+        np.add.at(sums, owner[begin + 1 :], values[index][begin:-1, 0])
+        sums[who[0]] = values[n + index][:-1, 0].sum() if has_mark else np.nan
+        end = values[index][last, 1]
+        if has_mark:
+            end[0] = values[n + index][-1, 1]
+        end[:-1][~subwords.ends[np.array(rows[index])[last[:-1] + 1]]] = 0.0  # joined to the next word
+        result = np.full((len(words[index]), 2), np.nan)
+        result[who] = np.stack([sums[who] + end - np.append(0.0, end[:-1]), end], axis=1)
+        results[numbers[index]] = result
+    return results
+
+
+def _owners(offsets: Sequence[Span], text: str, words: Sequence[Span]) -> Integers:
+    """Return the word of each sub-token, -1 for a mark before the first, without marks after the last."""
+    ends = [end for _, end in words]
+    owners: list[int] = []
+    n_shown, owner = 0, -1
+    for start, end in offsets:
+        if start < end:
+            visible = end - len(text[start:end].lstrip())
+            owner = max(owner, min(bisect_right(ends, visible), len(ends) - 1))
+            n_shown = len(owners) + 1
+        owners.append(owner)
+    return np.array(owners[:n_shown], dtype=np.int64)
+
+
+def _lasts(owner: Integers) -> Integers:
+    """Return the place of the last sub-token of each word that has one."""
+    last = np.flatnonzero(np.append(owner[1:] != owner[:-1], True))
+    return last[owner[last] >= 0]
+
+
+def _next_and_end(
+    scorer: CausalScorer,
+    rows: Sequence[Ids],
+    begins: Sequence[int],
+    *,
+    fail: Callable[[int], DataError],
+    step: Callable[[int], object],
+) -> list[Floats]:
+    """Return log-probabilities after each sub-token from a place on: of the next one, and of a word's end."""
+    import torch  # noqa: PLC0415 - heavy
+
+    values = [np.full((len(ids), 2), np.nan) for ids in rows]
+    most, length = max(_LOGITS // len(scorer.subwords.ends), 1), scorer.length
+    blocks: list[tuple[int, int, range]] = []  # a row, the first sub-token that is seen, the positions asked
+    for row, (ids, start) in enumerate(zip(rows, begins, strict=True)):
+        while start < len(ids):
+            stop = min(len(ids), start + most, max(length, start + max(length // 2, 1)))
+            blocks.append((row, max(0, stop - length), range(start, stop)))
+            start = stop  # noqa: PLW2901 - the next window
+
+    def work(batch: Sequence[int]) -> Floats:
+        parts = [blocks[index] for index in batch]
+        ids, _ = padded([rows[row][first : asked.stop] for row, first, asked in parts])
+        places = [[position - first for position in asked] for _, first, asked in parts]
+        following = [(row, (position + 1) % len(rows[row])) for row, _, asked in parts for position in asked]
+        logits = scorer.checkpoint.logits(ids, places, use_cache=False)[0]
+        norm, end = scorer.end_log_probs(logits)
+        targets = scorer.tensor([rows[row][position] for row, position in following])
+        value = logits.gather(1, targets[:, None])[:, 0].double() - norm.double()
+        return np.asarray(torch.stack([value, end.double()], dim=1).cpu().numpy(), dtype=float)
+
+    lengths, positions = [asked.stop - first for _, first, asked in blocks], [len(x) for _, _, x in blocks]
+    for batch, result in scorer.batcher.run(lengths, work, positions=positions):
+        for index, part in zip(
+            batch, np.split(result, np.cumsum([positions[i] for i in batch])), strict=False
+        ):
+            row, _, asked = blocks[index]
+            if np.isnan(part).any():
+                raise fail(row)
+            values[row][asked.start : asked.stop] = part
+            step(int(asked.stop == len(rows[row])))
+    return values
