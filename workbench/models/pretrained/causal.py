@@ -103,7 +103,7 @@ class CausalLM(PretrainedModel):
         being rare; where nothing follows the blank, the candidate.
     prompt : Prompt, optional
         What stands before the passage.
-    budget : int, default 200
+    budget : int, default 100
         How many beginnings of words the model is asked about for the rank of one answer; None for any number.
         Where that is not enough, ``rank`` is a lower bound and ``rank_is_bound`` is true. The best words
         are exact whatever the budget (sums over forms to 0.0001 nats): with 0, the model is asked about what
@@ -162,7 +162,7 @@ class CausalLM(PretrainedModel):
         case: Case = "auto",
         candidates: Scored = "sentence",
         prompt: Prompt | None = None,
-        budget: int | None = 200,
+        budget: int | None = 100,
         batch_tokens: int | None = None,
         device: str | None = None,
         dtype: str | None = None,
