@@ -223,7 +223,7 @@ def test_what_is_chosen_in_words_and_the_change_that_removes_it():
     made.apply(made.state | made.words()[2][1])
     assert made.state["where"] == "n_tokens > 1 and (word = a or n_tokens = 3)"
     made.apply({"where": "not word in (a, b) and n_tokens <= 3"})
-    assert [text for text, _ in made.words()] == ["word: not a or b", "Passage length: at most 3 tokens"]
+    assert [text for text, _ in made.words()] == ["Word: not a or b", "Passage length: at most 3 tokens"]
 
 
 @pytest.mark.parametrize(
