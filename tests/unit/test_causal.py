@@ -148,7 +148,8 @@ def test_paths_that_share_a_row_see_what_each_alone_would(folders, kind):
         asked = [batch.index(owners[index]) for index in those]
         for every in (False, True):
             few = those[:6] if every else those
-            rows = scorer.next_logits(contexts, asked[: len(few)], [paths[k] for k in few], every=every)
+            counts = [len(paths[k]) for k in few] if every else None
+            rows = scorer.next_logits(contexts, asked[: len(few)], [paths[k] for k in few], asked=counts)
             for part, logits in rows:
                 values = iter(logits.log_softmax(-1))
                 for index in (few[row] for row in part):

@@ -93,8 +93,8 @@ def read_book_rows(path: Path, prefix: str) -> Iterator[BookRow | tuple[str, Dat
         if book_id:
             ids.add(book_id)
         if isinstance(domain := record.get("domain"), str):
-            place = PurePosixPath(name)
-            name = str(place.parent / domain / place.name)
+            file = PurePosixPath(name)
+            name = str(file.parent / domain / file.name)
         year = re.search(r"(?<!\d)\d{4}(?!\d)", str(cells.get("year")))
         title, author = _plain(cells.get("title")), _plain(cells.get("author"))
         yield BookRow(name, book_id, title, author, int(year[0]) if year else None, text)
@@ -125,8 +125,8 @@ def _wanted(table: Any, path: Path) -> Any:
     """Return the columns of a table that say something of a book, of a batch or a frame."""
     is_batch = isinstance(table, pa.RecordBatch)
     names = list(table.schema.names if is_batch else table.columns)
-    known = {_METADATA, "domain", *(name for names in COLUMNS.values() for name in names)}
-    columns = [name for name in names if str(name).lower() in known]
+    wanted = {_METADATA, "domain", *(name for names in COLUMNS.values() for name in names)}
+    columns = [name for name in names if str(name).lower() in wanted]
     columns = columns if "text" in _roles(columns) else names[:MAX_COLUMNS]  # for the error
     if twice := [name for name in columns if names.count(name) > 1]:
         raise DataError(f"the column {twice[0]!r} occurs twice", file=path, remedy="rename one of them")
@@ -174,10 +174,10 @@ def _is_compressed(message: bytes) -> bool:
     """Return whether a record batch is compressed: the field 3 of the field 2 of a message of Arrow."""
 
     def field(table: int, number: int) -> int:
-        place = table - int.from_bytes(message[table : table + 4], "little", signed=True)
-        size = int.from_bytes(message[place : place + 2], "little")
-        at = place + 4 + 2 * number
-        offset = int.from_bytes(message[at : at + 2], "little") if 4 + 2 * number < size else 0
+        vtable = table - int.from_bytes(message[table : table + 4], "little", signed=True)
+        size = int.from_bytes(message[vtable : vtable + 2], "little")
+        field = vtable + 4 + 2 * number
+        offset = int.from_bytes(message[field : field + 2], "little") if 4 + 2 * number < size else 0
         return table + offset if offset else 0
 
     header = field(int.from_bytes(message[:4], "little"), 2)
@@ -187,7 +187,7 @@ def _is_compressed(message: bytes) -> bool:
 def _roles(names: Any) -> dict[str, str]:
     """Return the columns of a table by their roles."""
     by_name = {str(name).lower(): name for name in reversed(list(names))}
-    roles = {role: next(filter(by_name.get, known), None) for role, known in COLUMNS.items()}
+    roles = {role: next(filter(by_name.get, names), None) for role, names in COLUMNS.items()}
     return {role: by_name[name] for role, name in roles.items() if name}
 
 

@@ -207,8 +207,8 @@ def _rows_with_answers(file: sources.File, variant: str) -> Iterator[Item | Data
         answered &= "answer" in cells
         own_number = str(cells.get("id"))
         number = int(own_number) if re.fullmatch(r"[0-9]{1,6}", own_number) else number
-        left, right = _BLANK.split(sentence)
-        yield _item(number, Completion(left, right, words), answer, of_row)
+        before, after = _BLANK.split(sentence)
+        yield _item(number, Completion(before, after, words), answer, of_row)
     if not answered:
         yield _unanswered(file)
 

@@ -556,15 +556,15 @@ class Release:
         self, split: str | None, variants: Collection[str], *, any_part: bool, path: Path | str | None
     ) -> str:
         """Return the split; a file that the user names may be of `any_part`, one that is not released too."""
-        of_variant = [part for part, variant in self.files if variant in variants] or [
-            part for part, variant in self.files if any(name.startswith(f"{variant}-") for name in variants)
+        of_variant = [split for split, variant in self.files if variant in variants] or [
+            split for split, variant in self.files if any(name.startswith(f"{variant}-") for name in variants)
         ]
         usual = self.split if self.split in of_variant else of_variant[0]
         splits = list(dict.fromkeys([split for split, _ in self.files] if any_part else of_variant))
         if split in self.books and split not in splits:
             problem = f"the split {split!r} of {self.name} is running text, not items"
-            place = "" if path is None else f', path="{path}"'
-            raise DataError(problem, remedy=f'read it with wb.books("{self.name}", "{split}"{place})')
+            option = "" if path is None else f', path="{path}"'
+            raise DataError(problem, remedy=f'read it with wb.books("{self.name}", "{split}"{option})')
         return choose("split", split, splits, self.name, usual)
 
     def at_hand(self, searched: Sequence[Root]) -> Iterator[tuple[str, str, Path | None]]:

@@ -443,8 +443,8 @@ def _variants_of(frame: pd.DataFrame, task: str) -> Iterator[tuple[tuple[Any, ..
         codes = variants.map(language)
         variants = ("cbt-" + codes).where(codes != ENGLISH, None)
     keys = [variants if name == "variant" else frame[name] for name in _KEYS]
-    parts: Any = frame.groupby(keys, dropna=False, observed=True, sort=False)
-    for values, part in parts:
+    groups: Any = frame.groupby(keys, dropna=False, observed=True, sort=False)
+    for values, part in groups:
         yield tuple(None if pd.isna(value) else value for value in values), part.reset_index(drop=True)
 
 

@@ -23,7 +23,7 @@ def word_spans(item: Item) -> list[Span]:
     start, end = item.answer_span
     last = len(item.text) if item.answer is not None else start
     ranges = [(0, start), (start, end), (end, last)]
-    return [match.span() for left, right in ranges for match in _WORD.finditer(item.text, left, right)]
+    return [match.span() for bounds in ranges for match in _WORD.finditer(item.text, *bounds)]
 
 
 def numbered(records: Iterable[Item]) -> Items:
@@ -46,29 +46,32 @@ def up_to(item: Item, word: Span) -> Item:
     )
 
 
-def without(item: Item, part: Span) -> Item:
+def without(item: Item, span: Span) -> Item:
     """Return an item without a part of its text before the blank, and the white space that is left over.
 
     That is the white space after the part where it begins a sentence, else that before it; none where the
     part is joined to the next word. A sentence of which nothing is left is none.
     """
-    (start, end), text = part, item.text
+    (start, end), text = span, item.text
     if not text[end : end + 1].strip():
         if any(start == first for first, _ in item.sentences) or not text[:start].strip():
             end += len(text[end:]) - len(text[end:].lstrip())
         else:
             start = len(text[:start].rstrip())
 
-    def moved(span: Span) -> Span:
-        left, right = (min(edge, start) if edge <= end else edge - end + start for edge in span)
-        return left, right
+    def moved(other: Span) -> Span:
+        first, last = (min(edge, start) if edge <= end else edge - end + start for edge in other)
+        return first, last
 
-    context = [moved(span) for span in item.sentences[:-1]]
+    context = [moved(sentence) for sentence in item.sentences[:-1]]
     return replace(
         item,
         text=text[:start] + text[end:],
         answer_span=moved(item.answer_span),
-        sentences=(*(span for span in context if span[0] < span[1]), moved(item.sentences[-1])),
+        sentences=(
+            *(sentence for sentence in context if sentence[0] < sentence[1]),
+            moved(item.sentences[-1]),
+        ),
     )
 
 
@@ -76,12 +79,12 @@ def shortened(item: Item, k: int) -> Item:
     """Return an item whose text begins with the last `k` words before its blank; all, if there are fewer."""
     starts = [start for start, _ in word_spans(item) if start < item.answer_span[0]]
     first = starts[-k] if len(starts) > k else 0
-    left, right = item.answer_span
+    start, end = item.answer_span
     return replace(
         item,
         text=item.text[first:],
-        answer_span=(left - first, right - first),
-        sentences=tuple((max(a - first, 0), b - first) for a, b in item.sentences if b > first or b == right),
+        answer_span=(start - first, end - first),
+        sentences=tuple((max(a - first, 0), b - first) for a, b in item.sentences if b > first or b == end),
     )
 
 

@@ -100,10 +100,10 @@ def language_in_path(path: Path) -> str | None:
 
     At the end of a folder's name of several words, ``it`` is not a language.
     """
-    for name, known in ((path.stem, _IN_NAMES), (path.absolute().parent.name, _IN_NAMES - {"it"})):
+    for name, codes in ((path.stem, _IN_NAMES), (path.absolute().parent.name, _IN_NAMES - {"it"})):
         words = [word for word in re.split(r"[\W_]+", name.lower()) if not _BESIDE.fullmatch(word)]
         word = words[-1] if words else ""
         code = _CODES.get(word)
-        if code and (word in (known if len(words) > 1 else _IN_NAMES) or word == _NAMES[code].lower()):
+        if code and (word in (codes if len(words) > 1 else _IN_NAMES) or word == _NAMES[code].lower()):
             return code
     return None

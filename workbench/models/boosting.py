@@ -67,9 +67,9 @@ class Boosted(Predictor):
         self.base, self.k, self.alpha = base, int(k), float(alpha)
         self.name = f"{base.name}, boosted by {alpha:g} over {k} words"
         self.device, self.dtype = base.device, base.dtype
-        kind = type(base)
-        ranks = kind.distribution is not Predictor.distribution
-        if kind.next_words is not Predictor.next_words:
+        family = type(base)
+        ranks = family.distribution is not Predictor.distribution
+        if family.next_words is not Predictor.next_words:
             ranks = base.vocabulary is None and base.ranking_words.vocabulary is not None
         self.vocabulary = base.ranking_words.vocabulary if ranks else None
         self.score_type = "log_prob" if ranks else "score"
@@ -111,8 +111,8 @@ class Boosted(Predictor):
         index = {word: number for number, word in enumerate(self.vocabulary)}
         answers = [index.get(self.form(a)) if isinstance(a, str) else None for a in items.frame["answer"]]
         row = 0
-        for part in self.distribution(items):
-            for log_probs in part:
+        for rows in self.distribution(items):
+            for log_probs in rows:
                 if (number := answers[row]) is not None:
                     values[row] = log_probs[number]
                 row += 1
@@ -131,8 +131,8 @@ class Boosted(Predictor):
 
     def _sums(self, items: Items, chunk: int) -> Iterator[Floats]:
         """Yield the weighted sums of both contexts' log-probabilities, before the norm."""
-        parts = [self.base.next_words(each, chunk=chunk) for each in (items, self._short(items))]
-        for full, short in zip(*parts, strict=True):
+        both = [self.base.next_words(each, chunk=chunk) for each in (items, self._short(items))]
+        for full, short in zip(*both, strict=True):
             yield self._weighted(full, short)
 
     def _weighted(self, full: Any, short: Any) -> Floats:

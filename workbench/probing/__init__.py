@@ -2,3 +2,20 @@
 
 Each function asks a model and returns a frame: one row a word, or a part of a passage.
 """
+
+from __future__ import annotations
+
+from workbench.items.items import Items
+from workbench.models.base import Predictor
+from workbench.storage.errors import DataError
+
+
+def check_probable(model: Predictor, items: Items, use: str) -> None:
+    """Raise DataError if a model has no log-probabilities, which have a `use` here, or there are no items."""
+    if model.score_type != "log_prob":
+        raise DataError(
+            f"{model.name} has no log-probabilities, {use}",
+            remedy="take an n-gram model, a neural language model or a CausalLM",
+        )
+    if not len(items):
+        raise DataError("there are no items", remedy="pass at least one")

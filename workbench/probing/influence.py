@@ -12,6 +12,7 @@ from workbench.items.changes import numbered, with_answer, without, word_spans
 from workbench.items.items import Item, Items, Span
 from workbench.models.base import Predictor
 from workbench.models.passage import one_of
+from workbench.probing import check_probable
 from workbench.storage.errors import DataError
 
 Part = Literal["sentence", "word", "mention"]
@@ -77,13 +78,7 @@ def influence(
     (3, True)
     """
     one_of("by", by, get_args(Part))
-    if model.score_type != "log_prob":
-        raise DataError(
-            f"{model.name} has no log-probabilities, whose changes are the influence",
-            remedy="take an n-gram model, a neural language model or a CausalLM",
-        )
-    if not len(items):
-        raise DataError("there are no items", remedy="pass at least one")
+    check_probable(model, items, "whose changes are the influence")
     if (bare := items.frame["answer"].isna()).any():
         raise DataError(
             f"{items.frame['item_id'][bare].iloc[0]} has no answer", remedy="pass items with answers"
@@ -106,8 +101,8 @@ def parts_of(item: Item, by: Part) -> list[Span]:
 
 def _rows(model: Predictor, items: Items, by: Part, others: list[str | None]) -> list[tuple[Any, ...]]:
     """Return the rows of some items, whose changed forms are asked about in one call."""
-    parts, forms = [parts_of(item, by) for item in items], []
-    for item, spans, other in zip(items, parts, others, strict=True):
+    spans_of, forms = [parts_of(item, by) for item in items], []
+    for item, spans, other in zip(items, spans_of, others, strict=True):
         for changed in [
             item,
             *(without(item, span) for span in reversed(spans)),
@@ -115,7 +110,7 @@ def _rows(model: Predictor, items: Items, by: Part, others: list[str | None]) ->
             forms += [changed] if other is None else [changed, with_answer(changed, other)]
     values = iter(model.log_prob(numbered(forms)).tolist())
     rows: list[tuple[Any, ...]] = []
-    for item, spans, other in zip(items, parts, others, strict=True):
+    for item, spans, other in zip(items, spans_of, others, strict=True):
         n_words = 1 if other is None else 2
         log_probs = np.array([[next(values) for _ in range(n_words)] for _ in range(len(spans) + 1)])
         with np.errstate(invalid="ignore"):  # of two that are impossible

@@ -8,7 +8,7 @@ import pandas as pd
 from workbench.items.changes import word_spans
 from workbench.items.items import Items
 from workbench.models.base import Predictor
-from workbench.storage.errors import DataError
+from workbench.probing import check_probable
 
 COLUMNS = ("item_id", "position", "start", "end", "word", "surprisal", "word_end")
 _ITEMS = 256  # asked at a time
@@ -60,17 +60,11 @@ def surprisal(model: Predictor, items: Items) -> pd.DataFrame:
     >>> bool((words["surprisal"] >= 0).all()), words["item_id"].nunique()
     (True, 2)
     """
-    if model.score_type != "log_prob":
-        raise DataError(
-            f"{model.name} has no log-probabilities, which surprisal is made of",
-            remedy="take an n-gram model, a neural language model or a CausalLM",
-        )
-    if not len(items):
-        raise DataError("there are no items", remedy="pass at least one")
+    check_probable(model, items, "which surprisal is made of")
     rows = []
     for start in range(0, len(items), _ITEMS):
-        part = items[start : start + _ITEMS]
-        for item, values in zip(part, model.passage_log_probs(part), strict=True):
+        batch = items[start : start + _ITEMS]
+        for item, values in zip(batch, model.passage_log_probs(batch), strict=True):
             bits = values / -np.log(2) + 0.0  # no -0
             for position, (word, numbers) in enumerate(zip(word_spans(item), bits.tolist(), strict=True)):
                 rows.append((item.item_id, position, *word, item.text[slice(*word)], *numbers))

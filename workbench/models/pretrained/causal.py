@@ -268,10 +268,10 @@ class CausalLM(PretrainedModel):
             wt.readable_spans(item.text, spans) if self._detokenise and item.tokenised else (item.text, spans)
             for item, spans in ((item, word_spans(item)) for item in items)
         ]
-        ids, what = items.frame["item_id"].tolist(), "log-probability of a word"
+        ids, number = items.frame["item_id"].tolist(), "log-probability of a word"
 
         def fail(row: int) -> DataError:
-            return not_a_number(np.nan, ids[row], model=self.name, dtype=self.dtype, what=what)
+            return not_a_number(np.nan, ids[row], model=self.name, dtype=self.dtype, what=number)
 
         with progress_bar(2 * len(pairs), label=self.name, unit="texts", shown=self.progress) as bar:
             return passage_log_probs(self._scorer, pairs, fail=fail, step=update_with_estimate(bar))
@@ -282,10 +282,10 @@ class CausalLM(PretrainedModel):
         if self.correct != "greedy" or model.vocabulary is None:
             raise DataError(f"{self.name} is asked about next words", remedy="load it without vocabulary=")
         for start in range(0, len(items), chunk):
-            part = items[start : start + chunk]
-            contexts = self._scorer.subwords.contexts([self._split(item).before for item in part])
-            values = np.zeros((len(part), len(model.vocabulary)))
-            for key, rows in self._by_lead(part).items():
+            batch = items[start : start + chunk]
+            contexts = self._scorer.subwords.contexts([self._split(item).before for item in batch])
+            values = np.zeros((len(batch), len(model.vocabulary)))
+            for key, rows in self._by_lead(batch).items():
                 _, trie = model._trie(*key)  # noqa: SLF001 - a copy of this class
                 values[rows] = next_log_probs(self._scorer, trie, [contexts[row] for row in rows])
             yield values

@@ -182,16 +182,16 @@ def _put_back(_block: Any, _inputs: Any, states: torch.Tensor) -> torch.Tensor:
     """Put states back to the positions that were asked for, and 0 elsewhere (a hook after a module)."""
     if (asked := _ASKED.get()) is None:
         return states
-    shape, row, place = asked
+    shape, *positions = asked
     everywhere = states.new_zeros(*shape, states.shape[-1])
-    everywhere[row, place] = states[0]
+    everywhere[tuple(positions)] = states[0]
     return everywhere
 
 
 def is_plain(model: Any) -> bool:
     """Return whether a model is of one of the kinds that tests compare with a plain pass in every way."""
-    kind = model.config.model_type
-    return kind in KINDS and type(model).__module__.startswith(f"transformers.models.{kind}.")
+    name = model.config.model_type
+    return name in KINDS and type(model).__module__.startswith(f"transformers.models.{name}.")
 
 
 def log_norm(logits: torch.Tensor) -> torch.Tensor:

@@ -115,20 +115,20 @@ def _next_and_end(
     import torch  # noqa: PLC0415 - heavy
 
     values = [np.full((len(ids), 2), np.nan) for ids in rows]
-    most, length = max(_LOGITS // len(scorer.subwords.ends), 1), scorer.length
+    n_asked, length = max(_LOGITS // len(scorer.subwords.ends), 1), scorer.length
     blocks: list[tuple[int, int, range]] = []  # a row, the first sub-token that is seen, the positions asked
     for row, (ids, start) in enumerate(zip(rows, begins, strict=True)):
         while start < len(ids):
-            stop = min(len(ids), start + most, max(length, start + max(length // 2, 1)))
+            stop = min(len(ids), start + n_asked, max(length, start + max(length // 2, 1)))
             blocks.append((row, max(0, stop - length), range(start, stop)))
             start = stop  # noqa: PLW2901 - the next window
 
     def work(batch: Sequence[int]) -> Floats:
-        parts = [blocks[index] for index in batch]
-        ids, _ = padded([rows[row][first : asked.stop] for row, first, asked in parts])
-        places = [[position - first for position in asked] for _, first, asked in parts]
-        following = [(row, (position + 1) % len(rows[row])) for row, _, asked in parts for position in asked]
-        logits = scorer.checkpoint.logits(ids, places, use_cache=False)[0]
+        chosen = [blocks[index] for index in batch]
+        ids, _ = padded([rows[row][first : asked.stop] for row, first, asked in chosen])
+        asked_of = [[position - first for position in asked] for _, first, asked in chosen]
+        following = [(row, (position + 1) % len(rows[row])) for row, _, asked in chosen for position in asked]
+        logits = scorer.checkpoint.logits(ids, asked_of, use_cache=False)[0]
         norm, end = scorer.end_log_probs(logits)
         targets = scorer.tensor([rows[row][position] for row, position in following])
         value = logits.gather(1, targets[:, None])[:, 0].double() - norm.double()
@@ -136,12 +136,12 @@ def _next_and_end(
 
     lengths, positions = [asked.stop - first for _, first, asked in blocks], [len(x) for _, _, x in blocks]
     for batch, result in scorer.batcher.run(lengths, work, positions=positions):
-        for index, part in zip(
+        for index, pairs in zip(
             batch, np.split(result, np.cumsum([positions[i] for i in batch])), strict=False
         ):
             row, _, asked = blocks[index]
-            if np.isnan(part).any():
+            if np.isnan(pairs).any():
                 raise fail(row)
-            values[row][asked.start : asked.stop] = part
+            values[row][asked.start : asked.stop] = pairs
             step(int(asked.stop == len(rows[row])))
     return values

@@ -29,21 +29,21 @@ def pack_paths(
     owners: Sequence[int],
     paths: Sequence[Ids],
     *,
-    most: float,
-    last: Sequence[int] | None = None,
+    n_tokens: float,
+    asked: Sequence[int] | None = None,
     seen: Sequence[int] | None = None,
 ) -> list[PathRow]:
-    """Put the paths after each context (`owners`) into rows, which are full with `most` sub-tokens.
+    """Put the paths after each context (`owners`) into rows, which are full with `n_tokens` sub-tokens.
 
-    The model is asked after the `last` sub-tokens of each path, one by default; a path comes after the first
-    `seen` sub-tokens of its context, all by default.
+    The model is asked after the last sub-tokens of each path (`asked`), one by default; a path comes after
+    the first `seen` sub-tokens of its context, all by default.
     """
     rows: list[PathRow] = []
     current: dict[tuple[int, int | None], tuple[PathRow, dict[tuple[int, int], int]]] = {}
     for index, (owner, path) in enumerate(zip(owners, paths, strict=True)):
         key = owner, None if seen is None else seen[index]
         row, nodes = current.get(key, (None, {}))
-        if row is None or len(row.ids) >= most:
+        if row is None or len(row.ids) >= n_tokens:
             row, nodes = PathRow(*key, [], [], [], [], []), {}
             rows.append(row)
             current[key] = row, nodes
@@ -56,7 +56,7 @@ def pack_paths(
                 row.steps.append(step)
             on_path.append(node)
         row.paths.append(index)
-        row.asked.extend(on_path[-(1 if last is None else last[index]) :])
+        row.asked.extend(on_path[-(1 if asked is None else asked[index]) :])
     return rows
 
 

@@ -301,7 +301,7 @@ class CausalScorer:
         Models whose paths cannot stand in one row share nothing.
         """
         fits = [self._packs and self._shares_states and len(a) + len(b) <= self.length for a, b in pairs]
-        groups = group_alike([left for left, _ in pairs], fits)
+        groups = group_alike([context for context, _ in pairs], fits)
         single = [group[0][0] for group in groups if len(group) == 1]
         groups = [group for group in groups if len(group) > 1]
         scores = _started(len(pairs))
@@ -309,23 +309,15 @@ class CausalScorer:
         for batch, contexts in self.contexts([pairs[group[0][0]][0] for group in groups]):
             if contexts.cache is None:  # the model's states turned out not to be shared
                 return self.score_pairs(pairs, step=step)
-            members = [(owner, *pair) for owner, place in enumerate(batch) for pair in groups[place]]
+            members = [(owner, *pair) for owner, group in enumerate(batch) for pair in groups[group]]
             owners, indices, seen = map(list, zip(*members, strict=True))
             paths = [pairs[index][0][n:] + pairs[index][1] for index, n in zip(indices, seen, strict=True)]
-            last = [len(pairs[index][1]) + 1 for index in indices]
-            rows = pack_paths(owners, paths, most=np.inf, last=last, seen=seen)
-            width = max(len(ids) for ids in contexts.ids)
-
-            def work(batch: Sequence[int], contexts: EncodedContexts = contexts, rows: Any = rows) -> Any:
-                return self._logits_after(contexts, [rows[row] for row in batch])
-
-            lengths, positions = [width + len(row.ids) for row in rows], [len(row.asked) for row in rows]
-            for part, logits in self.batcher.run(lengths, work, positions=positions, factor=self._factor):
-                those = [indices[path] for row in part for path in rows[row].paths]
-                targets = [target for index in those for target in [*pairs[index][1], _END]]
-                owned = [index for index in those for _ in [*pairs[index][1], _END]]
-                _add(scores, owned, self._token_scores(logits, targets))
-                step(len(those))
+            asked = [len(pairs[index][1]) + 1 for index in indices]
+            for numbers, logits in self.next_logits(contexts, owners, paths, asked=asked, seen=seen):
+                targets = [(indices[n], target) for n in numbers for target in [*pairs[indices[n]][1], _END]]
+                values = self._token_scores(logits, [target for _, target in targets])
+                _add(scores, [index for index, _ in targets], values)
+                step(len(numbers))
         return scores
 
     def contexts(self, ids: Sequence[Ids]) -> Iterator[tuple[list[int], EncodedContexts]]:
@@ -348,7 +340,13 @@ class CausalScorer:
             yield rows, _join(waiting)
 
     def next_logits(
-        self, contexts: EncodedContexts, owners: Sequence[int], paths: Sequence[Ids], *, every: bool = False
+        self,
+        contexts: EncodedContexts,
+        owners: Sequence[int],
+        paths: Sequence[Ids],
+        *,
+        asked: Sequence[int] | None = None,
+        seen: Sequence[int] | None = None,
     ) -> Iterator[tuple[list[int], torch.Tensor]]:
         """Yield the logits of what comes after sub-tokens that follow contexts, in batches.
 
@@ -359,18 +357,21 @@ class CausalScorer:
             The context of each path.
         paths : sequence of list of int (n,)
             One sub-token at least.
-        every : bool, default False
-            After each sub-token of a path, and not after the last alone.
+        asked : sequence of int (n,), optional
+            After how many sub-tokens at the end of each path; after the last alone by default.
+        seen : sequence of int (n,), optional
+            How many sub-tokens of its context each path sees; all by default. Those of a context that see as
+            many share one row, however long.
 
         Yields
         ------
-        list of int, Tensor (paths, or sub-tokens of all of them in turn; logits)
+        list of int, Tensor (sub-tokens asked, of all paths in turn; logits)
             Which of the paths, and their logits in single precision.
         """
         width = max((len(contexts.ids[owner]) for owner in set(owners)), default=0)
         shares = self._packs and contexts.cache is not None
-        last = list(map(len, paths)) if every else None
-        rows = pack_paths(owners, paths, most=_PACKED if shares else 1, last=last)
+        n_tokens = 1 if not shares else _PACKED if seen is None else np.inf
+        rows = pack_paths(owners, paths, n_tokens=n_tokens, asked=asked, seen=seen)
 
         def work(batch: Sequence[int]) -> torch.Tensor:
             return self._logits_after(contexts, [rows[row] for row in batch])
@@ -386,7 +387,7 @@ class CausalScorer:
         scores["log_prob"] = scores["last"] = contexts.first[rows, ids].double().cpu().numpy()
         scores["best"] = contexts.first.argmax(dim=-1)[rows].cpu().numpy()
         scores["greedy"] = scores["best"] == ids.cpu().numpy()
-        for batch, logits in self.next_logits(contexts, owners, paths, every=True):
+        for batch, logits in self.next_logits(contexts, owners, paths, asked=list(map(len, paths))):
             targets = [target for row in batch for target in [*paths[row][1:], _END]]
             _add(scores, [row for row in batch for _ in paths[row]], self._token_scores(logits, targets))
         return scores
