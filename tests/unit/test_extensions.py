@@ -177,3 +177,10 @@ def test_a_release_of_another_package_is_seen_as_ours_are(install, tmp_path, no_
     assert (items[1].answer, items.attrs["licence"]) == ("loose", "CC0-1.0")
     assert "differs from the published file" in items.attrs["note"]
     assert [book.text for book in wb.books("limericks")] == ["It rained.\n"]
+
+
+def test_a_package_that_is_installed_later_is_found(install):
+    install("first", {"one": "plain_model:Plain"})
+    assert "two" not in registry.model_names()
+    install("second", {"two": "plain_model:Plain"})
+    assert {"one", "two"} <= set(registry.model_names())

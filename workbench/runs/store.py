@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 import glob
 import importlib.metadata
 import json
@@ -468,9 +469,7 @@ def _write(target: Path, frame: pd.DataFrame, items: Items, info: dict[str, Any]
         **info,
         "finished": datetime.now(UTC).isoformat(timespec="milliseconds"),
         "sha256": cache.content(table),
-        "git": commit(),
-        "python": platform.python_version(),
-        "packages": _versions(),
+        **_made_with(),
     }
     with atomic_folder(target) as folder:
         pq.write_table(table, folder / TABLE, compression="zstd")
@@ -579,7 +578,12 @@ def _version(model: object) -> Any:
     return getattr(model, "version", None) if declared else None
 
 
-def _versions() -> dict[str, str]:
-    """Return the versions of the packages that models compute with, as far as they are installed."""
+@functools.cache
+def _made_with() -> dict[str, Any]:
+    """Return the commit, Python and versions of the packages that models compute with, as first asked.
+
+    What was installed or committed later is not what this process runs.
+    """
     installed = {name: list(importlib.metadata.distributions(name=name)) for name in _PACKAGES}
-    return {name: copies[0].version for name, copies in installed.items() if copies}
+    versions = {name: copies[0].version for name, copies in installed.items() if copies}
+    return {"git": commit(), "python": platform.python_version(), "packages": versions}
