@@ -1,4 +1,4 @@
-"""Charts of predictions: accuracy by a column, and the log-probabilities of two models."""
+"""Charts of predictions: accuracy by a column and by protocol, and the log-probabilities of two models."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from workbench.charts.models import counts, model_colour, panel_head
 from workbench.evaluation.reading import ModelPredictions, joined, labels, predictions_of
 from workbench.evaluation.slices import bins_of
 from workbench.items.items import Items
+from workbench.probing.protocols import ProtocolRuns
 from workbench.render.labels import label
+from workbench.render.numbers import percent, points, span
 from workbench.storage.errors import DataError
 
 _MOST = 2000  # items that are points of their own
@@ -206,6 +208,76 @@ def scatter(run_a: Any, run_b: Any) -> alt.LayerChart:
     head = theme.chart_title(f"{label('log_prob', unit=True)} of the answer", [note])
     layers = alt.LayerChart(layer=[line.encode(x=x, y=y), marks])
     return theme.themed(layers.properties(width=_SIDE, height=_SIDE, title=head))
+
+
+def waterfall(result: ProtocolRuns) -> alt.LayerChart:
+    """Draw what each change of the protocol does to the accuracy of a model, from the first to the last.
+
+    Parameters
+    ----------
+    result : ProtocolRuns
+        As :func:`workbench.protocols` returns it.
+
+    Returns
+    -------
+    alt.LayerChart
+        One bar a step, from the accuracy before it to that after it, with the change and its paired interval;
+        the first and the last bar are the accuracies themselves.
+
+    Examples
+    --------
+    >>> variants = [wb.load("sample", "test", variant=name) for name in ("plain", "capitalised")]
+    >>> chart = wb.charts.waterfall(wb.protocols(ngram, variants, text=["plain", "capitalised"]))
+    """
+    table = result.waterfall
+    frame, ends = table[table["factor"] != "total"], [0, len(result.path) - 1]
+    accuracy = frame["accuracy"].to_numpy(dtype=float)
+    before = np.concatenate([[0.0], accuracy[:-1]])
+    rows = []
+    for number, row in enumerate(frame.to_dict("records")):
+        change = row["difference"]
+        text = f"{points(change)} {span(row['difference_low'], row['difference_high'], points)}".rstrip()
+        kind = "accuracy" if not number else "rises" if change > 0 else "falls" if change < 0 else "no change"
+        rows.append({
+            "label": f"{row['factor']}\n{row['before']} \N{RIGHTWARDS ARROW} {row['after']}"
+            if number else f"first\n{row['after']}",
+            "start": before[number], "end": accuracy[number], "kind": kind,
+            "text": text if number else percent(accuracy[0]),
+            "low": before[number] + row["difference_low"] if number else None,
+            "high": before[number] + row["difference_high"] if number else None,
+            "gained": row["n_gained"] if number else None, "lost": row["n_lost"] if number else None,
+        })  # fmt: skip
+    if len(rows) > 1:
+        last = {"label": f"last\n{table['after'].iloc[-1]}", "start": 0.0, "end": accuracy[ends[1]]}
+        rows.append(last | {"kind": "accuracy", "text": percent(accuracy[ends[1]])})
+    data = pd.DataFrame(rows).astype(dict.fromkeys(("low", "high", "gained", "lost"), "Float64"))
+    data["edge"] = data[["start", "end", "high"]].max(axis=1)
+    kinds = [name for name in ("accuracy", "rises", "falls", "no change") if name in set(data["kind"])]
+    colours = dict(zip(("accuracy", "rises", "falls", "no change"), theme.PALETTE[6:7] + theme.PALETTE[2:0:-1]
+                       + theme.PALETTE[6:7], strict=True))  # fmt: skip
+    scale = alt.Scale(domain=kinds, range=[colours[name] for name in kinds])
+    top = min(1.0, 1.45 * max(float(data["edge"].max()), 0.01))
+    axis = alt.Axis(labelExpr="split(datum.label, '\\n')", labelLimit=0)
+    base = alt.Chart(data).encode(y=alt.Y("label:N", title=None, sort=data["label"].tolist(), axis=axis))
+    x = {"title": label("accuracy"), "scale": alt.Scale(domain=[0, top]), "axis": alt.Axis(format="%")}
+    bars = base.mark_bar(size=16).encode(
+        x=alt.X("start:Q", **x), x2="end:Q",
+        color=alt.Color("kind:N", title=None, scale=scale, legend=alt.Legend(orient="bottom")),
+        tooltip=[
+            alt.Tooltip("end:Q", title=label("accuracy"), format=".1%"),
+            *(alt.Tooltip(f"{name}:Q", title=label(f"n_{name}")) for name in ("gained", "lost")),
+        ],
+    )  # fmt: skip
+    rules = base.transform_filter("datum.low != null").mark_rule(color=theme.INK, strokeWidth=1.5)
+    rules = rules.encode(x=alt.X("low:Q", **x), x2="high:Q")
+    texts = base.mark_text(align="left", dx=6, color=theme.INK).encode(
+        x=alt.X("edge:Q", **x), text=alt.Text("text:N")
+    )
+    drawing = result.comparison.drawing
+    note = f"{result.comparison.n:,} items; in brackets: {100 * drawing.level:g} % paired intervals (points)"
+    head = theme.chart_title(f"{result.model}: accuracy by protocol", [note])
+    layers = alt.LayerChart(layer=[bars, rules, texts])
+    return theme.themed(layers.properties(width=_SIDE + 80, height=46 * len(data), title=head))
 
 
 def _single(run: Any, which: str) -> ModelPredictions:

@@ -90,8 +90,9 @@ _TEXTS = (
 _WHOLE = ("n", "n_of_paper", "n_released", "n_known", "n_seeds", "vocabulary_size")
 _NUMBERS = (*("published", "ours", "low", "high", "difference", "ours_known", "expected"), *_SPREAD)
 _KINDS = dict.fromkeys(_TEXTS, "str") | dict.fromkeys(_WHOLE, "Int64") | dict.fromkeys(_NUMBERS, "Float64")
-_KINDS |= {"is_drawn": "boolean", "prompt": "object"}
+_KINDS |= {"is_drawn": "boolean", "detokenised": "boolean", "prompt": "object"}
 _TITLES = {"vocabulary_size": "vocabulary size", "unknown": "unknown answers", "bos": "BOS"}
+_TITLES |= {"detokenised": "text"}
 
 
 class Column(NamedTuple):
@@ -578,6 +579,7 @@ def _variants(ours: pd.DataFrame) -> str:
         models: Mapping[Any, Any] = ours.groupby(name, sort=False)["model"].unique().to_dict()
         for value, who in models.items():
             text = f"{value:,}" if name == "vocabulary_size" else str(value)
+            text = words_of(name, frozenset([value])) if name == "detokenised" else text
             by_models.setdefault("; ".join(sorted(who)), []).append(text)
         values = {who: " and ".join(several) for who, several in by_models.items()}
         if len(values) == 1 and ours[name].notna().all():
