@@ -20,6 +20,7 @@ from workbench.evaluation.metrics import is_random, measure
 from workbench.evaluation.reading import (
     VARIANT,
     ModelPredictions,
+    is_of_papers,
     one_value,
     predictions_of,
     settings_of,
@@ -92,7 +93,6 @@ _NUMBERS = (*("published", "ours", "low", "high", "difference", "ours_known", "e
 _KINDS = dict.fromkeys(_TEXTS, "str") | dict.fromkeys(_WHOLE, "Int64") | dict.fromkeys(_NUMBERS, "Float64")
 _KINDS |= {"is_drawn": "boolean", "detokenised": "boolean", "prompt": "object"}
 _TITLES = {"vocabulary_size": "vocabulary size", "unknown": "unknown answers", "bos": "BOS"}
-_TITLES |= {"detokenised": "text"}
 
 
 class Column(NamedTuple):
@@ -499,7 +499,8 @@ def _cell(
     ends = {"ours": "", "low": "_low", "high": "_high"}
     cell |= {name: scale * measures.get(f"{column.measure}{end}", np.nan) for name, end in ends.items()}
     cell |= {"n_of_paper": size, "n_released": released}
-    if printed and measures["n"] == size and language(cell["variant"]) == ENGLISH:
+    is_english = language(cell["variant"]) == ENGLISH
+    if printed and measures["n"] == size and is_english and is_of_papers(cell):
         cell["difference"] = cell["ours"] - cell["published"]
     if column.measure == "accuracy":
         cell["ours_known"] = scale * measures.get("accuracy_known", np.nan)
@@ -555,7 +556,7 @@ def _notes(
     compared = ours["difference"].notna()
     differences = " Differences are ours minus the paper's." if compared.any() else ""
     if (ours["printed"].notna() & ~compared & ours["n"].gt(0)).any():
-        yield f"{_APART}: another data set, split, or a part of it."
+        yield f"{_APART}: another data set, split, or a part of it, or another protocol."
     yield (
         f"Intervals are {_PERCENT * drawing.level:g} % confidence intervals of our values."
         f"{differences} {_resampled(ours)}"
@@ -579,7 +580,6 @@ def _variants(ours: pd.DataFrame) -> str:
         models: Mapping[Any, Any] = ours.groupby(name, sort=False)["model"].unique().to_dict()
         for value, who in models.items():
             text = f"{value:,}" if name == "vocabulary_size" else str(value)
-            text = words_of(name, frozenset([value])) if name == "detokenised" else text
             by_models.setdefault("; ".join(sorted(who)), []).append(text)
         values = {who: " and ".join(several) for who, several in by_models.items()}
         if len(values) == 1 and ours[name].notna().all():

@@ -341,7 +341,7 @@ def tell_apart(names: Sequence[str], traits: Sequence[Mapping[str, str]]) -> lis
     return [", ".join(filter(None, each)) for each in words]
 
 
-_SPELT = {
+_SPELT: dict[str, dict[Any, str]] = {
     "unit": {
         "word": "whole words",
         "whole-word": "whole words and their ends",
@@ -403,12 +403,11 @@ def protocol_of(row: Mapping[str, Any]) -> str:
     """
     values = {name: row.get(name) for name in VARIANT}
     unit, bos = values["unit"], values["bos"]
-    spelt: dict[str, Any] = _SPELT
-    parts = [spelt["unit"].get(unit, unit if isinstance(unit, str) and unit else "unit not stated")]
+    parts = [_SPELT["unit"].get(unit, unit if isinstance(unit, str) and unit else "unit not stated")]
     parts += ["stop words excluded"] if values["filter"] == "stop-words" else []
-    parts += ["detokenised"] if values["detokenised"] is True else []
+    parts += ["detokenised"] if str(values["detokenised"]) == "True" else []
     try:
-        prompt = json.loads(values["prompt"])
+        prompt = json.loads(str(values["prompt"]))
         shots, template = int(prompt["shots"]), str(prompt["template"])
     except (ValueError, TypeError, KeyError):
         parts += [_short(str(values["prompt"]), 60)] if isinstance(values["prompt"], str) else []
@@ -416,8 +415,13 @@ def protocol_of(row: Mapping[str, Any]) -> str:
         parts += [f"{shots} {'example' if shots == 1 else 'examples'}"] if shots else []
         parts += [f"template {_short(template, 40)!r}"] if template != "{text}" else []
         parts += _boundaries(prompt)
-    parts += [spelt["bos"][bos]] if bos in _UNUSUAL else []
+    parts += [_SPELT["bos"][bos]] if bos in _UNUSUAL else []
     return ", ".join(parts)
+
+
+def is_of_papers(row: Mapping[str, Any]) -> bool:
+    """Tell whether a result was counted as in the papers' tables: whole words of the text as released."""
+    return protocol_of(row) in {protocol_of({"unit": unit}) for unit in ("word", "whole-word")}
 
 
 def _short(text: str, most: int) -> str:
