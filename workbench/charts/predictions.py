@@ -24,6 +24,7 @@ _MOST = 2000  # items that are points of their own
 _CELLS = 36  # bins each way where there are more
 _SIDE = 340  # pixels
 _BAND = 56  # pixels a group
+_KINDS = ("accuracy", "rises", "falls")  # of the bars of a waterfall
 _OUTCOMES = ("both right", "only A right", "only B right", "both wrong")
 
 
@@ -230,32 +231,31 @@ def waterfall(result: ProtocolRuns) -> alt.LayerChart:
     >>> chart = wb.charts.waterfall(wb.protocols(ngram, variants, text=["plain", "capitalised"]))
     """
     table = result.waterfall
-    frame, ends = table[table["factor"] != "total"], [0, len(result.path) - 1]
+    frame = table[table["factor"] != "total"].drop(columns=["perplexity_ratio"])
     accuracy = frame["accuracy"].to_numpy(dtype=float)
-    before = np.concatenate([[0.0], accuracy[:-1]])
-    rows = []
-    for number, row in enumerate(frame.to_dict("records")):
-        change = row["difference"]
-        text = f"{points(change)} {span(row['difference_low'], row['difference_high'], points)}".rstrip()
-        kind = "accuracy" if not number else "rises" if change > 0 else "falls" if change < 0 else "no change"
+    rows = [
+        {"label": f"first\n{frame['after'].iloc[0]}", "start": 0.0, "end": accuracy[0], "kind": _KINDS[0]}
+    ]
+    rows[0]["text"] = percent(accuracy[0])
+    for before, row in zip(accuracy, frame.to_dict("records")[1:], strict=False):
+        low, high = (float(row[f"difference_{end}"]) for end in ("low", "high"))
+        change = float(row["difference"])
         rows.append({
-            "label": f"{row['factor']}\n{row['before']} \N{RIGHTWARDS ARROW} {row['after']}"
-            if number else f"first\n{row['after']}",
-            "start": before[number], "end": accuracy[number], "kind": kind,
-            "text": text if number else percent(accuracy[0]),
-            "low": before[number] + row["difference_low"] if number else None,
-            "high": before[number] + row["difference_high"] if number else None,
-            "gained": row["n_gained"] if number else None, "lost": row["n_lost"] if number else None,
+            "label": f"{row['factor']}\n{row['before']} \N{RIGHTWARDS ARROW} {row['after']}",
+            "start": before, "end": before + change, "low": before + low, "high": before + high,
+            "kind": _KINDS[1 if change > 0 else 2 if change < 0 else 0],
+            "text": f"{points(change)} {span(low, high, points)}".rstrip(),
+            "gained": row["n_gained"], "lost": row["n_lost"],
         })  # fmt: skip
     if len(rows) > 1:
-        last = {"label": f"last\n{table['after'].iloc[-1]}", "start": 0.0, "end": accuracy[ends[1]]}
-        rows.append(last | {"kind": "accuracy", "text": percent(accuracy[ends[1]])})
-    data = pd.DataFrame(rows).astype(dict.fromkeys(("low", "high", "gained", "lost"), "Float64"))
+        last = {"label": f"last\n{table['after'].iloc[-1]}", "start": 0.0, "end": accuracy[-1]}
+        rows.append(last | {"kind": _KINDS[0], "text": percent(accuracy[-1])})
+    data = pd.DataFrame(rows, columns=[*rows[0], "low", "high", "gained", "lost"])
     data["edge"] = data[["start", "end", "high"]].max(axis=1)
-    kinds = [name for name in ("accuracy", "rises", "falls", "no change") if name in set(data["kind"])]
-    colours = dict(zip(("accuracy", "rises", "falls", "no change"), theme.PALETTE[6:7] + theme.PALETTE[2:0:-1]
-                       + theme.PALETTE[6:7], strict=True))  # fmt: skip
-    scale = alt.Scale(domain=kinds, range=[colours[name] for name in kinds])
+    domain = [name for name in _KINDS if name in set(data["kind"])]
+    grey, orange, green = theme.PALETTE[6], *theme.PALETTE[1:3]
+    colours = dict(zip(_KINDS, (grey, green, orange), strict=True))
+    scale = alt.Scale(domain=domain, range=[colours[name] for name in domain])
     top = min(1.0, 1.45 * max(float(data["edge"].max()), 0.01))
     axis = alt.Axis(labelExpr="split(datum.label, '\\n')", labelLimit=0)
     base = alt.Chart(data).encode(y=alt.Y("label:N", title=None, sort=data["label"].tolist(), axis=axis))
@@ -270,13 +270,14 @@ def waterfall(result: ProtocolRuns) -> alt.LayerChart:
     )  # fmt: skip
     rules = base.transform_filter("datum.low != null").mark_rule(color=theme.INK, strokeWidth=1.5)
     rules = rules.encode(x=alt.X("low:Q", **x), x2="high:Q")
+    ticks = base.mark_tick(color=theme.INK, thickness=2, size=16).encode(x=alt.X("end:Q", **x))
     texts = base.mark_text(align="left", dx=6, color=theme.INK).encode(
         x=alt.X("edge:Q", **x), text=alt.Text("text:N")
     )
     drawing = result.comparison.drawing
     note = f"{result.comparison.n:,} items; in brackets: {100 * drawing.level:g} % paired intervals (points)"
     head = theme.chart_title(f"{result.model}: accuracy by protocol", [note])
-    layers = alt.LayerChart(layer=[bars, rules, texts])
+    layers = alt.LayerChart(layer=[bars, ticks, rules, texts])
     return theme.themed(layers.properties(width=_SIDE + 80, height=46 * len(data), title=head))
 
 

@@ -238,8 +238,8 @@ def published_scores() -> pd.DataFrame:
     rows = [*_tables(), *_later()]
     numbers = dict.fromkeys(("accuracy", "perplexity", "median_rank"), "Float64")
     texts = dict.fromkeys((name for name in _SCORE_COLUMNS if name not in numbers), "str")
-    kinds = texts | numbers | {"detokenised": "boolean"}
-    return pd.DataFrame(rows, columns=list(_SCORE_COLUMNS)).astype(kinds)
+    table = pd.DataFrame(rows, columns=list(_SCORE_COLUMNS))
+    return table.astype(texts | numbers | {"detokenised": "boolean"})
 
 
 def _reported_row(dataset: str, split: str, system: str, source: str, **columns: Any) -> dict[str, Any]:

@@ -403,20 +403,20 @@ def protocol_of(row: Mapping[str, Any]) -> str:
     """
     values = {name: row.get(name) for name in VARIANT}
     unit, bos = values["unit"], values["bos"]
-    parts = [_SPELT["unit"].get(unit, unit if isinstance(unit, str) and unit else "unit not stated")]
-    parts += ["stop words excluded"] if values["filter"] == "stop-words" else []
-    parts += ["detokenised"] if str(values["detokenised"]) == "True" else []
+    words = [_SPELT["unit"].get(unit, unit if isinstance(unit, str) and unit else "unit not stated")]
+    words += ["stop words excluded"] if values["filter"] == "stop-words" else []
+    words += ["detokenised"] if str(values["detokenised"]) == "True" else []
     try:
         prompt = json.loads(str(values["prompt"]))
         shots, template = int(prompt["shots"]), str(prompt["template"])
     except (ValueError, TypeError, KeyError):
-        parts += [_short(str(values["prompt"]), 60)] if isinstance(values["prompt"], str) else []
+        words += [_short(str(values["prompt"]), 60)] if isinstance(values["prompt"], str) else []
     else:
-        parts += [f"{shots} {'example' if shots == 1 else 'examples'}"] if shots else []
-        parts += [f"template {_short(template, 40)!r}"] if template != "{text}" else []
-        parts += _boundaries(prompt)
-    parts += [_SPELT["bos"][bos]] if bos in _UNUSUAL else []
-    return ", ".join(parts)
+        words += [f"{shots} {'example' if shots == 1 else 'examples'}"] if shots else []
+        words += [f"template {_short(template, 40)!r}"] if template != "{text}" else []
+        words += _boundaries(prompt)
+    words += [_SPELT["bos"][bos]] if bos in _UNUSUAL else []
+    return ", ".join(words)
 
 
 def is_of_papers(row: Mapping[str, Any]) -> bool:

@@ -114,8 +114,8 @@ def _prediction(run: Run) -> tuple[str, list[str]]:
     lines = ["from workbench.models import CausalLM"]
     if prompt:
         lines.append("from workbench.models.pretrained.prompts import Prompt")
-        given = ", ".join(f"{name}={value!r}" for name, value in changes.items())
-        arguments.append(f"prompt=Prompt({given})")
+        changed = ", ".join(f"{name}={value!r}" for name, value in changes.items())
+        arguments.append(f"prompt=Prompt({changed})")
     lines += [
         "from workbench.runs.store import find_run",
         "",

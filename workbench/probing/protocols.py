@@ -19,7 +19,6 @@ from workbench.models.passage import one_of
 from workbench.models.pretrained.causal import CausalLM
 from workbench.models.pretrained.prompts import Beginning, Prompt, Space
 from workbench.models.pretrained.search import sharing_words
-from workbench.render.labels import label
 from workbench.render.results import Table, TableColumn, TableLayout, with_interval
 from workbench.runs.store import Run, predict
 from workbench.storage.errors import DataError
@@ -140,18 +139,19 @@ class ProtocolRuns:
             rows.append({name: getattr(protocol, name) for name in FACTORS} | measured)
         frame = pd.DataFrame(rows).drop(columns=["model"])
         frame.attrs["note"] = (*self.notes, *self._method())
-        shown = (
+        columns = (
             *(TableColumn(name, tooltip=_TOOLTIPS[name]) for name in names),
             TableColumn("n", "count"),
             with_interval("accuracy", "share"),
             with_interval("perplexity", "perplexity"),
         )
-        return Table(frame, TableLayout(f"{self.model} by protocol", shown, signature="signature"))
+        return Table(frame, TableLayout(f"{self.model} by protocol", columns))
 
     @property
     def model(self) -> str:
-        """Name of the model under the first protocol."""
-        return self.runs[self.path[0]].model
+        """Name of the model, without what its protocols add."""
+        run = self.runs[self.path[0]]
+        return str(run.info["training"].get("pretrained", run.model))
 
     @cached_property
     def comparison(self) -> Comparison:
@@ -194,7 +194,7 @@ class ProtocolRuns:
         texts, numbers = dict.fromkeys(WATERFALL[1:4], "str"), dict.fromkeys(WATERFALL[4:], "Float64")
         frame = frame.astype(texts | numbers | dict.fromkeys(("step", "n_gained", "n_lost"), "Int64"))
         frame.attrs |= {"note": (*self.notes, *self._method()), "model": self.model, "n": made.n}
-        shown = (
+        columns = (
             TableColumn("step", "count"),
             TableColumn("factor", tooltip="The rule that changed."),
             *(TableColumn(name, tooltip=f"Value {name} the step.") for name in ("before", "after")),
@@ -204,7 +204,7 @@ class ProtocolRuns:
             TableColumn("n_lost", "count"),
             with_interval("perplexity_ratio", "quantity"),
         )
-        return Table(frame, TableLayout(f"{self.model}: from one protocol to the other", shown))
+        return Table(frame, TableLayout(f"{self.model}: from one protocol to the other", columns))
 
     def flips(self, step: int) -> pd.DataFrame:
         """Return the items that a step of the waterfall turned, one row an item.
@@ -341,7 +341,8 @@ def protocols(
     >>> result.waterfall["factor"].tolist()
     ['first', 'text', 'unit', 'total']
     """
-    variants = _matched([items] if isinstance(items, Items) else list(items))
+    several = [items] if isinstance(items, Items) else list(items)
+    variants = _matched(several)
     check = _Check(model, tuple(variants), vocabulary is not None, examples is not None)
     if protocols is not None and factors:
         raise DataError("both protocols and factors are named", remedy="name either")
@@ -359,8 +360,7 @@ def protocols(
         for protocol in sorted(wanted, key=_shared_text):
             asked = _configured(model, protocol, vocabulary, examples, seed)
             runs[protocol] = predict(variants[protocol.variant], asked, seed=seed)
-    lost = max(len(given) for given in ([items] if isinstance(items, Items) else list(items)))
-    lost -= len(variants[path[0].variant])
+    lost = max(map(len, several)) - len(variants[path[0].variant])
     notes = (f"{lost:,} items are left out that not all variants have.",) if lost else ()
     drawing = {"level": level, "resamples": resamples, "seed": seed}
     ordered = {protocol: runs[protocol] for protocol in wanted}
@@ -499,17 +499,13 @@ def _matched(several: Sequence[Items]) -> dict[str, Items]:
 
 def _described(protocol: ScoringProtocol) -> str:
     """Return a protocol in words: the text, the unit, and whatever is not usual."""
-    usual = ScoringProtocol()
-    others = [f"{name} {getattr(protocol, name)}" for name in usual.changes(protocol) if name not in _FIRST]
+    names = [name for name in ScoringProtocol().changes(protocol) if name not in {"text", "unit"}]
+    others = [f"{name} {getattr(protocol, name)}" for name in names]
     return ", ".join([protocol.text, protocol.unit, *others])
-
-
-_FIRST = ("text", "unit")
 
 
 def _changed(before: ScoringProtocol, after: ScoringProtocol) -> dict[str, str]:
     """Return the factors that differ, with their values on both sides."""
-    names = before.changes(after)
-    sides = {"before": before, "after": after}
+    names, sides = before.changes(after), {"before": before, "after": after}
     values = {side: ", ".join(str(getattr(each, name)) for name in names) for side, each in sides.items()}
-    return {"factor": ", ".join(label(name).lower() if name == "unit" else name for name in names), **values}
+    return {"factor": ", ".join(names), **values}
