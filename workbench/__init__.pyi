@@ -23,6 +23,7 @@ from .evaluation.leaderboard import leaderboard as leaderboard
 from .evaluation.metrics import evaluate as evaluate
 from .evaluation.paper import table as table
 from .evaluation.replicates import replicates as replicates
+from .evaluation.signature import signature as signature
 from .evaluation.significance import significance as significance
 from .items.ablation import passage_only as passage_only
 from .items.ablation import query_only as query_only
@@ -36,6 +37,8 @@ from .models.ensemble import ensemble as ensemble
 from .models.exclusion import exclude_cooccurring as exclude_cooccurring
 from .models.pretrained.known import pretrained as pretrained
 from .probing.influence import influence as influence
+from .probing.protocols import ScoringProtocol as ScoringProtocol
+from .probing.protocols import protocols as protocols
 from .probing.surprisal import surprisal as surprisal
 from .runs.cached import cache as cache
 from .runs.store import keep as keep

@@ -21,6 +21,7 @@ from workbench.evaluation.comparison import Comparison
 from workbench.items.tokens import tokens
 from workbench.models import RandomWord
 from workbench.render.numbers import MINUS, mid_rank, p_value, percent, points, probability, rank_text
+from workbench.runs.predictions import from_answers
 from workbench.widgets.compare import view as messages
 from workbench.widgets.compare.compare import compare
 from workbench.widgets.compare.selection import SORTS, ComparedItems
@@ -571,6 +572,22 @@ def test_the_best_model_and_the_one_below_it_are_shown_first(n_right, best):
     widget = compare(ITEMS[:4], frames, None, resamples=20)
     assert widget._view()["selected"]["two"] == widget._view()["subtracted"] == best
     widget.close()
+
+
+def test_the_two_that_are_shown_first_are_of_one_protocol():
+    frames = [made_run(model, unit) for model, unit in (("a", "word"), ("b", "last-token"), ("c", "word"))]
+    widget = compare(ITEMS[:4], frames, None, resamples=20)
+    assert widget.comparison.protocols[0] == "capitalised, whole words"
+    assert widget._view()["selected"]["two"] == (2, 0)
+    widget.close()
+
+
+def made_run(model, unit):
+    """Return predictions, of which one more is right the later the model's name is in the alphabet."""
+    n = 1 + "abc".index(model)
+    words = [*ITEMS.frame["answer"][:n], *["" for _ in range(4 - n)]]
+    answers = dict(zip(IDS[:4], words, strict=True))
+    return from_answers(ITEMS, answers, model=model).assign(unit=unit, run=model)
 
 
 # -- what cannot be chosen

@@ -5,7 +5,7 @@ from workbench.construction import duplicates, manifest, novel_checks, shelf
 from workbench.evaluation import leaderboard, metrics
 from workbench.items.schema import COLUMNS
 from workbench.people import cost, reports
-from workbench.probing import influence, surprisal
+from workbench.probing import influence, protocols, surprisal
 from workbench.render.labels import column_label, label, tooltip
 from workbench.runs import predictions, store
 from workbench.widgets.compare import page
@@ -35,6 +35,7 @@ SHOWN = {
     "charts": PANELS,
     "surprisal": surprisal.COLUMNS,
     "influence": influence.COLUMNS,
+    "protocols": (*protocols.WATERFALL, *protocols.FACTORS),
 }
 
 

@@ -40,6 +40,55 @@ def test_runs_are_ranked_by_accuracy_within_each_variant():
     assert table["resampled_by"].tolist() == ["novel", "item", "item", "item", "item"]
 
 
+PROMPT = '{"template": "{text}", "shots": 5, "seed": 1}'
+PROTOCOLS = {
+    "whole words": {},
+    "whole words and their ends": {"unit": "whole-word"},
+    "the last token only": {"unit": "last-token"},
+    "whole words, stop words excluded": {"filter": "stop-words"},
+    "whole words, detokenised": {"detokenised": True},
+    "whole words, 5 examples": {"prompt": PROMPT},
+    "whole words, BOS left out": {"bos": "omitted"},
+    "whole words, newline first": {
+        "prompt": '{"template": "{text}", "shots": 0, "seed": 1, "beginning": "newline"}'
+    },
+}
+
+
+def test_results_of_different_protocols_are_never_ranked_together():
+    runs = [
+        made(60, seed=seed, right=right, model=f"{name} {seed}", **columns)
+        for name, columns in PROTOCOLS.items()
+        for seed, right in ((1, 0.2), (2, 0.7))
+    ]
+    table = ours(runs, **QUICK)
+    assert set(table["protocol"]) == set(PROTOCOLS)
+    for name, group in table.groupby("protocol"):
+        assert group["place"].tolist() == [1, 2]
+        assert group["model"].tolist() == [f"{name} 2", f"{name} 1"]
+        assert group["difference"].notna().tolist() == [False, True]
+    for by in ("dataset", ()):
+        assert set(ours(runs, by=by, **QUICK).groupby("protocol").size()) == {2}
+    usual = [
+        made(60, seed=seed, model=f"m{seed}", bos=bos) for seed, bos in enumerate(("added", "none", None))
+    ]
+    assert ours(usual, **QUICK)["place"].tolist() == [1, 2, 3]
+    html = table.to_html()
+    assert all(f"plain, {name}" in html for name in PROTOCOLS)
+
+
+def test_a_run_stands_among_the_published_results_of_its_protocol():
+    last = made(60, start="lambada/test", variant="openai", unit="last-token", model="mine")
+    table = leaderboard([last], **QUICK)
+    group = table[table["protocol"] == "the last token only"].query("variant == 'openai'")
+    assert "mine" in group["model"].tolist()
+    published_rows = group[group["published"]]
+    assert "GPT-2 117M, last sub-token" in published_rows["model"].tolist()
+    assert published_rows["source"].notna().all()
+    others = table[table["model"].str.startswith("Pythia")]
+    assert set(others["protocol"]) == {"whole words", "whole words, 5 examples"}
+
+
 def test_equal_accuracies_share_a_place():
     again = RUNS[0].assign(run="again")
     table = ours([RUNS[0], again, RUNS[1]], **QUICK)
@@ -88,7 +137,7 @@ def test_what_is_ranked_can_be_chosen():
     assert set(ours(RUNS, dataset="cbt", **QUICK)["dataset"]) == {"cbt"}
     one = ours(RUNS[:3], by="split", **QUICK)
     assert len(one) == len(ours(RUNS[:3], by=(), **QUICK)) == 3
-    assert list(one.columns[:2]) == ["split", "place"]
+    assert list(one.columns[:3]) == ["split", "protocol", "place"]
     assert not len(ours([unknown_answers(made(4))], **QUICK))
     empty = ours(RUNS, split="train", **QUICK)
     assert not len(empty)
@@ -225,6 +274,7 @@ def test_published_scores_are_rows_without_items():
         score = group[group["model"] == row["system"]].iloc[0]
         assert score["accuracy"] == pytest.approx(float(row["accuracy_percent"]) / 100)
         assert (str(int(score["perplexity"])) if row["perplexity"] else "") == row["perplexity"]
+    group = group[group["protocol"] == "whole words"]
     accuracies = group["accuracy"].tolist()
     assert accuracies == sorted(accuracies, reverse=True)
     assert group.loc[~group["published"], "place"].isna().all()  # 120 of 5,153 items
@@ -232,7 +282,7 @@ def test_published_scores_are_rows_without_items():
     reported = group[group["published"]]
     accuracies = reported["accuracy"].tolist()
     assert reported["place"].tolist() == [1 + sum(b > a for b in accuracies) for a in accuracies]
-    openai = table[table["variant"] == "openai"]
+    openai = table[(table["variant"] == "openai") & (table["protocol"] == "whole words")]
     assert openai["model"].tolist()[:3] == ["high", "Qwen2.5 72B Instruct, bfloat16", "OPT 66B"]
     assert openai.loc[openai["model"].str.startswith("GPT-2"), "perplexity"].tolist() == [40.06]
 

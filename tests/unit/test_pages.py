@@ -35,6 +35,7 @@ NOT_CODE = {  # blocks that show no code, by their beginning
 SMALLER = {  # what takes hours on novels, or long on stories, and what the tests run in its place
     "docs/compare.md": {"per_class=250": "per_class=10"},
     "docs/data.md": {"minutes=60": "tokens=2_000, width=16"},
+    "docs/protocols.md": {"sample(300": "sample(2"},
     "docs/models.md": {"per_class=25_000": "per_class=100", "number=62_000": "number=500"},
     "docs/training.md": {"minutes=30": "tokens=2_000, width=16, rows=8, length=32"},
 }

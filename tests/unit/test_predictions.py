@@ -344,6 +344,7 @@ VALUES = {
     "greedy_correct": [True, False, None] * 2,
     "rank_is_bound": [None, True, False] * 2,
     "in_training": [None, True, False] * 2,
+    "detokenised": [None, True, False] * 2,
     "attention": [[0.25, 0.75], None, []] * 2,
     "bos": ["added", None] * 3,
 }

@@ -157,3 +157,16 @@ def test_the_stored_prompt_shows_every_difference():
     each = Prompt(examples=POOL, shots=2, per_item=True)
     assert json.loads(each.to_json())["examples"] == []
     assert len(json.loads(each.to_json(ASKED))["examples"]) == 2
+
+
+def test_a_beginning_and_a_space_are_of_the_prompt_and_usual_ones_leave_no_trace():
+    newline = Prompt("Q: {text}", examples=items("one two"), shots=1, beginning="newline")
+    assert newline.prefix(ASKED) == "\nQ: one two\n\nQ: "
+    assert Prompt(beginning="mark").prefix(ASKED) == Prompt(space="context").prefix(ASKED) == ""
+    assert json.loads(newline.to_json())["beginning"] == "newline"
+    assert json.loads(Prompt(space="context").to_json())["space"] == "context"
+    assert set(Prompt(beginning="tokenizer", space="word").config) == set(Prompt().config)
+    assert not {"beginning", "space"} & set(Prompt().config)
+    for name in ("beginning", "space"):
+        with pytest.raises(wb.DataError, match=name):
+            Prompt(**{name: "tab"})

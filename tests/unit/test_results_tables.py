@@ -104,6 +104,8 @@ def test_a_difference_is_of_the_same_items():
     for frame, dataset, is_same in (
         (whole, None, True),
         (whole[:2499], None, False),
+        (whole.assign(unit="last-token"), None, False),  # another protocol
+        (whole.assign(detokenised=True), None, False),
         (book("NE", "dev", n=2000, system="LSTMS (QUERY)", seed=1), None, True),  # appendix B
         (whole.assign(dataset="sample"), "sample", False),
     ):

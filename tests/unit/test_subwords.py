@@ -10,7 +10,7 @@ from tiny_models import byte_pairs, makers
 
 from workbench.items.items import items_from_text
 from workbench.models.pretrained.prompts import SplitText, split_text
-from workbench.models.pretrained.scoring import Subwords, anchor_of, ends_word
+from workbench.models.pretrained.subwords import Subwords, anchor_of, ends_word
 from workbench.storage.errors import DataError
 
 transformers = pytest.importorskip("transformers")

@@ -11,7 +11,7 @@ from workbench.charts.attention import attention_map
 from workbench.charts.construction import funnel
 from workbench.charts.expected import expected
 from workbench.charts.models import context, context_needed, ranks, training_curves, tuning, windows
-from workbench.charts.predictions import accuracy, scatter
+from workbench.charts.predictions import accuracy, scatter, waterfall
 from workbench.charts.saving import save
 from workbench.charts.targets import (
     BRUSH,
@@ -51,6 +51,7 @@ __all__ = [
     "target_classes_out_of_context",
     "training_curves",
     "tuning",
+    "waterfall",
     "windows",
 ]
 

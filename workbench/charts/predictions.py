@@ -1,4 +1,4 @@
-"""Charts of predictions: accuracy by a column, and the log-probabilities of two models."""
+"""Charts of predictions: accuracy by a column and by protocol, and the log-probabilities of two models."""
 
 from __future__ import annotations
 
@@ -15,13 +15,16 @@ from workbench.charts.models import counts, model_colour, panel_head
 from workbench.evaluation.reading import ModelPredictions, joined, labels, predictions_of
 from workbench.evaluation.slices import bins_of
 from workbench.items.items import Items
+from workbench.probing.protocols import ProtocolRuns
 from workbench.render.labels import label
+from workbench.render.numbers import percent, points, span
 from workbench.storage.errors import DataError
 
 _MOST = 2000  # items that are points of their own
 _CELLS = 36  # bins each way where there are more
 _SIDE = 340  # pixels
 _BAND = 56  # pixels a group
+_KINDS = ("accuracy", "rises", "falls")  # of the bars of a waterfall
 _OUTCOMES = ("both right", "only A right", "only B right", "both wrong")
 
 
@@ -206,6 +209,76 @@ def scatter(run_a: Any, run_b: Any) -> alt.LayerChart:
     head = theme.chart_title(f"{label('log_prob', unit=True)} of the answer", [note])
     layers = alt.LayerChart(layer=[line.encode(x=x, y=y), marks])
     return theme.themed(layers.properties(width=_SIDE, height=_SIDE, title=head))
+
+
+def waterfall(result: ProtocolRuns) -> alt.LayerChart:
+    """Draw what each change of the protocol does to the accuracy of a model, from the first to the last.
+
+    Parameters
+    ----------
+    result : ProtocolRuns
+        As :func:`workbench.protocols` returns it.
+
+    Returns
+    -------
+    alt.LayerChart
+        One bar a step, from the accuracy before it to that after it, with the change and its paired interval;
+        the first and the last bar are the accuracies themselves.
+
+    Examples
+    --------
+    >>> variants = [wb.load("sample", "test", variant=name) for name in ("plain", "capitalised")]
+    >>> chart = wb.charts.waterfall(wb.protocols(ngram, variants, text=["plain", "capitalised"]))
+    """
+    table = result.waterfall
+    frame = table[table["factor"] != "total"].drop(columns=["perplexity_ratio"])
+    accuracy = frame["accuracy"].to_numpy(dtype=float)
+    rows = [
+        {"label": f"first\n{frame['after'].iloc[0]}", "start": 0.0, "end": accuracy[0], "kind": _KINDS[0]}
+    ]
+    rows[0]["text"] = percent(accuracy[0])
+    for before, row in zip(accuracy, frame.to_dict("records")[1:], strict=False):
+        low, high = (float(row[f"difference_{end}"]) for end in ("low", "high"))
+        change = float(row["difference"])
+        rows.append({
+            "label": f"{row['factor']}\n{row['before']} \N{RIGHTWARDS ARROW} {row['after']}",
+            "start": before, "end": before + change, "low": before + low, "high": before + high,
+            "kind": _KINDS[1 if change > 0 else 2 if change < 0 else 0],
+            "text": f"{points(change)} {span(low, high, points)}".rstrip(),
+            "gained": row["n_gained"], "lost": row["n_lost"],
+        })  # fmt: skip
+    if len(rows) > 1:
+        last = {"label": f"last\n{table['after'].iloc[-1]}", "start": 0.0, "end": accuracy[-1]}
+        rows.append(last | {"kind": _KINDS[0], "text": percent(accuracy[-1])})
+    data = pd.DataFrame(rows, columns=[*rows[0], "low", "high", "gained", "lost"])
+    data["edge"] = data[["start", "end", "high"]].max(axis=1)
+    domain = [name for name in _KINDS if name in set(data["kind"])]
+    grey, orange, green = theme.PALETTE[6], *theme.PALETTE[1:3]
+    colours = dict(zip(_KINDS, (grey, green, orange), strict=True))
+    scale = alt.Scale(domain=domain, range=[colours[name] for name in domain])
+    top = min(1.0, 1.45 * max(float(data["edge"].max()), 0.01))
+    axis = alt.Axis(labelExpr="split(datum.label, '\\n')", labelLimit=0)
+    base = alt.Chart(data).encode(y=alt.Y("label:N", title=None, sort=data["label"].tolist(), axis=axis))
+    x = {"title": label("accuracy"), "scale": alt.Scale(domain=[0, top]), "axis": alt.Axis(format="%")}
+    bars = base.mark_bar(size=16).encode(
+        x=alt.X("start:Q", **x), x2="end:Q",
+        color=alt.Color("kind:N", title=None, scale=scale, legend=alt.Legend(orient="bottom")),
+        tooltip=[
+            alt.Tooltip("end:Q", title=label("accuracy"), format=".1%"),
+            *(alt.Tooltip(f"{name}:Q", title=label(f"n_{name}")) for name in ("gained", "lost")),
+        ],
+    )  # fmt: skip
+    rules = base.transform_filter("datum.low != null").mark_rule(color=theme.INK, strokeWidth=1.5)
+    rules = rules.encode(x=alt.X("low:Q", **x), x2="high:Q")
+    ticks = base.mark_tick(color=theme.INK, thickness=2, size=16).encode(x=alt.X("end:Q", **x))
+    texts = base.mark_text(align="left", dx=6, color=theme.INK).encode(
+        x=alt.X("edge:Q", **x), text=alt.Text("text:N")
+    )
+    drawing = result.comparison.drawing
+    note = f"{result.comparison.n:,} items; in brackets: {100 * drawing.level:g} % paired intervals (points)"
+    head = theme.chart_title(f"{result.model}: accuracy by protocol", [note])
+    layers = alt.LayerChart(layer=[bars, ticks, rules, texts])
+    return theme.themed(layers.properties(width=_SIDE + 80, height=46 * len(data), title=head))
 
 
 def _single(run: Any, which: str) -> ModelPredictions:

@@ -15,6 +15,7 @@ from workbench.render.numbers import percent
 
 _DIFFERENCES = {
     "unit": "The models do not predict the same unit",
+    "detokenised": "The models read texts in different forms",
     "filter": "The models exclude different words from their choices",
     "vocabulary_size": "The models choose from vocabularies of different size, so ranks and perplexities are"
     " not comparable",

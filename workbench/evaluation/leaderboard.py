@@ -1,7 +1,8 @@
-"""All runs of the store, ranked, beside the scores that others published."""
+"""All runs of the store, ranked by protocol, beside the scores that others published."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from typing import Any
@@ -15,7 +16,7 @@ from workbench.evaluation.bootstrap import Drawing
 from workbench.evaluation.comparability import list_training
 from workbench.evaluation.metrics import list_unpredictable, note, shown_measures, spread_columns, typed
 from workbench.evaluation.paper import layout_of
-from workbench.evaluation.reading import VARIANT, tell_apart
+from workbench.evaluation.reading import VARIANT, protocol_of, tell_apart
 from workbench.evaluation.run_measures import MEASURED, SETS, Group, MeasuredRun, RunMeasures
 from workbench.items.language import ENGLISH
 from workbench.render.results import Table, TableColumn, TableLayout, with_interval
@@ -40,7 +41,7 @@ _SHOWN = (
 )  # fmt: skip
 _SCORE_COLUMNS = (
     "dataset", "split", "variant", "word_class", "model", "system", "accuracy", "perplexity", "median_rank",
-    "source",
+    "source", "unit", "filter", "prompt", "bos", "detokenised",
 )  # fmt: skip
 _TABLES = (  # table, split, variant; a system that an earlier table has is not listed again
     ("lambada", "test", "plain"),
@@ -64,7 +65,10 @@ def leaderboard(
     seed: int = 0,
     published: bool = True,
 ) -> Table:
-    """Rank runs by accuracy, and test each against the best.
+    """Rank runs of one protocol by accuracy, and test each against the best of them.
+
+    Results that were counted by another protocol (another unit, filter or prompt, detokenised texts) have a
+    ranking of their own, headed by it.
 
     Parameters
     ----------
@@ -75,14 +79,16 @@ def leaderboard(
         Only items of these.
     by : str or sequence of str, default ("dataset", "split", "variant")
         Columns of the predictions, or of one's own that the runs were stored with (see
-        :func:`workbench.predict`); each combination of their values has a ranking of its own.
+        :func:`workbench.predict`); each combination of their values and of the protocols has a ranking of its
+        own.
     level, resamples, seed : float, int, int
         Confidence level of the intervals, and number and seed of the bootstrap replicates and of the
         random choices of signs.
     published : bool, default True
-        Rank published results (``data/published``) among the runs of the same data sets. Such rows have no
-        items: no `n`, no interval, no test. Where a source does not name the variant, the row is in a group
-        of its own. They are left out where `by` names a column that only items have, such as ``book_id``.
+        Rank published results (``data/published``) among the runs of the same data sets and protocol. Such
+        rows have no items: no `n`, no interval, no test. Where a source does not name the variant or the
+        unit, the row is in a group of its own. They are left out where `by` names a column that only items
+        have, such as ``book_id``.
 
     Returns
     -------
@@ -90,9 +96,10 @@ def leaderboard(
         A DataFrame that shows its most important columns in a notebook. One row a group, model and run, the
         best first:
 
-        columns of `by`, `place` (equal accuracies share one; null for a run on a part of the items,
-        and where a group has several data sets or splits), `model`, `distinction` (what
-        tells the row apart from others of its model, or where it was published), `system`, `run`
+        columns of `by`, `protocol`, `place`, `model`, `distinction`, `system`, `run`
+            Equal accuracies share a place; it is null for a run on a part of the items, and where a group has
+            several data sets or splits. `distinction` is what tells the row apart from others of its model,
+            or where it was published.
         `unit`, `filter`, `vocabulary_size`, `unknown`, `prompt`, `bos`
             Results that differ here must not be compared blindly.
         `n` ... `signature`, and those of replicates
@@ -123,15 +130,16 @@ def leaderboard(
     groups: dict[Group, list[MeasuredRun]] = {}
     for run in measured_runs:
         if run.row:
-            groups.setdefault(run.group, []).append(run)
+            groups.setdefault((*run.group, protocol_of(run.row)), []).append(run)
     present = {name for group in groups.values() for run in group for name in run.datasets}
     reported = _published(names, chosen, present) if published else {}
     rows: list[dict[str, Any]] = []
+    keys = [*names, "protocol"]
     for key in sorted(groups.keys() | reported.keys(), key=lambda key: tuple(map(str, key))):
         ranked = _placed(_ranked(groups.get(key, []), measures), reported.get(key, []))
-        rows += [dict(zip(names, key, strict=True)) | row for row in ranked]
+        rows += [dict(zip(keys, key, strict=True)) | row for row in ranked]
     measures.save()
-    first_names = ("place", "model", "distinction", "system", "run", *VARIANT)
+    first_names = ("protocol", "place", "model", "distinction", "system", "run", *VARIANT)
     head = [*names, *(name for name in first_names if name not in names)]
     spread = spread_columns(rows)
     table = typed(pd.DataFrame(rows, columns=[*head, *MEASURED, *spread, *_AGAINST, *_PUBLISHED]))
@@ -153,7 +161,7 @@ def leaderboard(
     first = (TableColumn("place", "count"), TableColumn("model", detail="distinction"))
     n, accuracy, *others = shown_measures(table)
     shown = (*first, n, accuracy, *(column._replace(interval=None) for column in others), *_SHOWN)
-    return Table(table, TableLayout("Models ranked by accuracy", shown, tuple(names), "signature"))
+    return Table(table, TableLayout("Models ranked by accuracy", shown, tuple(keys), "signature"))
 
 
 def _name(row: dict[str, Any]) -> str:
@@ -195,7 +203,7 @@ def _published(
     reported: dict[Group, list[dict[str, Any]]] = {}
     for record in table.to_dict("records"):
         row = {str(name): value for name, value in record.items() if not pd.isna(value)}
-        key = tuple(row.get(name, "") for name in names)
+        key = (*(row.get(name, "") for name in names), protocol_of(row))
         reported.setdefault(key, []).append(row | {"published": True})
     return reported
 
@@ -228,13 +236,15 @@ def published_scores() -> pd.DataFrame:
     out: those are other items. One frame serves all callers: do not change it.
     """
     rows = [*_tables(), *_later()]
-    texts = dict.fromkeys(("dataset", "split", "variant", "word_class", "model", "system", "source"), "str")
     numbers = dict.fromkeys(("accuracy", "perplexity", "median_rank"), "Float64")
-    return pd.DataFrame(rows, columns=list(_SCORE_COLUMNS)).astype(texts | numbers)
+    texts = dict.fromkeys((name for name in _SCORE_COLUMNS if name not in numbers), "str")
+    table = pd.DataFrame(rows, columns=list(_SCORE_COLUMNS))
+    return table.astype(texts | numbers | {"detokenised": "boolean"})
 
 
 def _reported_row(dataset: str, split: str, system: str, source: str, **columns: Any) -> dict[str, Any]:
-    return {"dataset": dataset, "split": split, "model": system, "system": system, "source": source} | columns
+    names = {"dataset": dataset, "split": split, "model": system, "system": system, "source": source}
+    return names | {"unit": "word"} | columns
 
 
 def _tables() -> Iterable[dict[str, Any]]:
@@ -264,9 +274,22 @@ def _later() -> Iterator[dict[str, Any]]:
             *(row[name] for name in ("dataset", "split", "system", "source")),
             variant=row["variant"] or None,
             word_class=row["word_class"] or None,
+            **_reported_protocol(row),
             accuracy=_number(row["accuracy_percent"], 100),
             perplexity=_number(row["perplexity"]),
         )
+
+
+def _reported_protocol(row: dict[Any, str]) -> dict[str, Any]:
+    """Return the columns of `VARIANT` that a source states; the unit is null where it does not."""
+    prompt = {"shots": int(row["shots"] or 0), "template": row["template"] or "{text}"}
+    prompt |= {name: row[name] for name in ("beginning", "space") if row[name]}
+    is_usual = prompt == {"shots": 0, "template": "{text}"}
+    return {
+        **{name: row[name] or None for name in ("unit", "filter", "bos")},
+        "prompt": None if is_usual else json.dumps(prompt),
+        "detokenised": True if row["detokenised"] else None,
+    }
 
 
 def _number(text: str, scale: float = 1) -> float | None:

@@ -55,7 +55,7 @@ MEASURES = tuple(dict.fromkeys((
 SPREAD = ("n_seeds", *_SPREADS, "spread")
 """Columns that `measure` gives of replicates too."""
 
-_PARTS = ("unit", "filter", "vocab", "case", "unknown", "prompt", "bos")
+_PARTS = ("unit", "filter", "vocab", "case", "unknown", "prompt", "bos", "text")
 """Parts of a signature, for the columns `VARIANT`."""
 
 
@@ -350,7 +350,7 @@ def measure(frame: pd.DataFrame, drawing: Drawing) -> dict[str, Any]:
             "n_perplexity": int((~np.isnan(log_prob)).sum()),
             "n_tied_items": int((frame["n_tied"].fillna(1) > 1).sum()) if ranked else 0,
             "share_in_training": _share_in_training(frame["in_training"]),
-            "signature": signature(frame, of, drawing),
+            "signature": signature_text(frame, of, drawing),
         }
     )
     return row | (spread(seeds) if several else {})
@@ -389,7 +389,7 @@ def subset_of(frame: pd.DataFrame) -> str:
     return f"of {size:,}" if size and len(frame) < size else ""
 
 
-def signature(frame: pd.DataFrame, of: Units, drawing: Drawing) -> str:
+def signature_text(frame: pd.DataFrame, of: Units, drawing: Drawing) -> str:
     """Return what identifies measures of predictions, as sacrebleu does for BLEU (Post 2018).
 
     ``lambada/dev/plain|n:4869|unit:word|vocab:60000|unknown:shared|ci:95|boot:2000|by:item|seed:0|
@@ -401,6 +401,7 @@ def signature(frame: pd.DataFrame, of: Units, drawing: Drawing) -> str:
     parts = {"n": len(frame)} | dict(zip(_PARTS, values, strict=True))
     if parts["prompt"] is not None:
         parts["prompt"] = digest(parts["prompt"])[:8]
+    parts["text"] = "detokenised" if parts["text"] is True else parts["text"] or None
     parts |= {"ci": f"{100 * drawing.level:g}", "boot": drawing.resamples, "by": of.by, "seed": drawing.seed}
     parts["version"] = metadata.version("lambada-workbench")
     return "|".join(["/".join(place), *(f"{k}:{v}" for k, v in parts.items() if v not in {None, "none"})])

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from workbench.analysis.proportions import mcnemar
 from workbench.evaluation import bootstrap, comparability
 from workbench.evaluation.bootstrap import Drawing, Floats, Ints, Mask, Units
-from workbench.evaluation.reading import ModelPredictions, coalesced, labels
+from workbench.evaluation.reading import ModelPredictions, coalesced, labels, protocol_of
 from workbench.storage.errors import DataError
 
 MCNEMAR = "exact McNemar test"
@@ -169,6 +169,15 @@ class AlignedPredictions:
     def value_sets(self, k: int) -> dict[str, set[object]]:
         """Return the different values of the columns that name the variant of a model's predictions."""
         return self.models[k].value_sets(self.rows[k])
+
+    @cached_property
+    def protocols(self) -> list[str]:
+        """The variant of the text that each model (m) read, and by which protocol it was counted."""
+        rows = [
+            {name: ", ".join(sorted(map(str, values))) or None for name, values in self.value_sets(k).items()}
+            for k in range(self.m)
+        ]
+        return [f"{row['variant']}, {protocol_of(row)}" for row in rows]
 
     def tests(self, pairs: Ints, mask: Mask | None = None) -> AccuracyTests:
         """Test pairs of models (2, k) on all items, or those of `mask` (n,), one or more.

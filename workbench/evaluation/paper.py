@@ -20,6 +20,7 @@ from workbench.evaluation.metrics import is_random, measure
 from workbench.evaluation.reading import (
     VARIANT,
     ModelPredictions,
+    is_of_papers,
     one_value,
     predictions_of,
     settings_of,
@@ -90,7 +91,7 @@ _TEXTS = (
 _WHOLE = ("n", "n_of_paper", "n_released", "n_known", "n_seeds", "vocabulary_size")
 _NUMBERS = (*("published", "ours", "low", "high", "difference", "ours_known", "expected"), *_SPREAD)
 _KINDS = dict.fromkeys(_TEXTS, "str") | dict.fromkeys(_WHOLE, "Int64") | dict.fromkeys(_NUMBERS, "Float64")
-_KINDS |= {"is_drawn": "boolean", "prompt": "object"}
+_KINDS |= {"is_drawn": "boolean", "detokenised": "boolean", "prompt": "object"}
 _TITLES = {"vocabulary_size": "vocabulary size", "unknown": "unknown answers", "bos": "BOS"}
 
 
@@ -498,7 +499,8 @@ def _cell(
     ends = {"ours": "", "low": "_low", "high": "_high"}
     cell |= {name: scale * measures.get(f"{column.measure}{end}", np.nan) for name, end in ends.items()}
     cell |= {"n_of_paper": size, "n_released": released}
-    if printed and measures["n"] == size and language(cell["variant"]) == ENGLISH:
+    is_english = language(cell["variant"]) == ENGLISH
+    if printed and measures["n"] == size and is_english and is_of_papers(cell):
         cell["difference"] = cell["ours"] - cell["published"]
     if column.measure == "accuracy":
         cell["ours_known"] = scale * measures.get("accuracy_known", np.nan)
@@ -554,7 +556,7 @@ def _notes(
     compared = ours["difference"].notna()
     differences = " Differences are ours minus the paper's." if compared.any() else ""
     if (ours["printed"].notna() & ~compared & ours["n"].gt(0)).any():
-        yield f"{_APART}: another data set, split, or a part of it."
+        yield f"{_APART}: another data set, split, or a part of it, or another protocol."
     yield (
         f"Intervals are {_PERCENT * drawing.level:g} % confidence intervals of our values."
         f"{differences} {_resampled(ours)}"

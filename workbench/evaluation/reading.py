@@ -38,14 +38,14 @@ if TYPE_CHECKING:
 Floats = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.int64]
 
-VARIANT = ("unit", "filter", "vocabulary_size", "case", "unknown", "prompt", "bos")
+VARIANT = ("unit", "filter", "vocabulary_size", "case", "unknown", "prompt", "bos", "detokenised")
 """Columns of predictions that tell results apart which must not be mixed up."""
 
 NEEDED = (
     "item_id", "dataset", "split", "variant", "word_class", "book_id", "answer", "model", "system", "run",
     "score_type", "unit", "filter", "unknown", "case", "prompt", "bos", "correct", "known", "greedy_correct",
     "rank_is_bound", "rank", "n_tied", "vocabulary_size", "p_correct", "log_prob", "log_prob_uncorrected",
-    "in_training",
+    "in_training", "detokenised",
 )  # fmt: skip
 """Columns of predictions that evaluation reads."""
 
@@ -341,8 +341,12 @@ def tell_apart(names: Sequence[str], traits: Sequence[Mapping[str, str]]) -> lis
     return [", ".join(filter(None, each)) for each in words]
 
 
-_SPELT = {
-    "unit": {"word": "whole words", "last-token": "the last token only"},
+_SPELT: dict[str, dict[Any, str]] = {
+    "unit": {
+        "word": "whole words",
+        "whole-word": "whole words and their ends",
+        "last-token": "the last token only",
+    },
     "filter": {"none": "no words excluded", "stop-words": "stop words excluded"},
     "case": {"sum": "cased forms added"},
     "bos": {
@@ -353,7 +357,9 @@ _SPELT = {
         "tokenizer": "BOS if the tokenizer adds it",
         "unknown": "BOS not known",
     },
+    "detokenised": {True: "detokenised", False: "text as released"},
 }
+_UNUSUAL = ("text", "omitted", "unknown")  # beginnings of texts that are no habit of a tokenizer
 
 
 def words_of(name: str, values: frozenset[Any]) -> str:
@@ -365,7 +371,7 @@ def words_of(name: str, values: frozenset[Any]) -> str:
     }.get(name, lambda value: _SPELT.get(name, {}).get(value, str(value)))
     missing = {
         "case": "words as spelt", "prompt": "no prompt", "vocabulary_size": "no vocabulary named",
-        "bos": "BOS not named",
+        "bos": "BOS not named", "detokenised": "text as released",
     }.get(name, "not known")  # fmt: skip
     return ", ".join(sorted(map(write, values))) or missing
 
@@ -378,7 +384,44 @@ def _prompt(text: str) -> str:
     except (ValueError, TypeError, KeyError):
         return _short(text, 60)
     drawn = f" drawn by seed {seed}" if shots and seed is not None else ""
-    return f"{shots} {'example' if shots == 1 else 'examples'}{drawn}, template {_short(template, 40)!r}"
+    words = [f"{shots} {'example' if shots == 1 else 'examples'}{drawn}, template {_short(template, 40)!r}"]
+    return ", ".join(words + _boundaries(prompt))
+
+
+def _boundaries(prompt: Mapping[str, Any]) -> list[str]:
+    """Say what a prompt changes at the beginning of the text, and before the answer."""
+    beginnings = {"nothing": "no BOS", "newline": "newline first", "mark": "BOS first"}
+    space = "space encoded with the context" if prompt.get("space") == "context" else ""
+    return list(filter(None, [beginnings.get(str(prompt.get("beginning")), ""), space]))
+
+
+def protocol_of(row: Mapping[str, Any]) -> str:
+    """Return in words by which protocol a result was counted, from columns of `VARIANT`.
+
+    That is what the evaluation chooses: the unit, excluded words, detokenised texts, prompt, and a beginning
+    that is not the tokenizer's habit. The vocabulary is the model's, and the draw of examples is chance.
+    """
+    values = {name: row.get(name) for name in VARIANT}
+    unit, bos = values["unit"], values["bos"]
+    words = [_SPELT["unit"].get(unit, unit if isinstance(unit, str) and unit else "unit not stated")]
+    words += ["stop words excluded"] if values["filter"] == "stop-words" else []
+    words += ["detokenised"] if str(values["detokenised"]) == "True" else []
+    try:
+        prompt = json.loads(str(values["prompt"]))
+        shots, template = int(prompt["shots"]), str(prompt["template"])
+    except (ValueError, TypeError, KeyError):
+        words += [_short(str(values["prompt"]), 60)] if isinstance(values["prompt"], str) else []
+    else:
+        words += [f"{shots} {'example' if shots == 1 else 'examples'}"] if shots else []
+        words += [f"template {_short(template, 40)!r}"] if template != "{text}" else []
+        words += _boundaries(prompt)
+    words += [_SPELT["bos"][bos]] if bos in _UNUSUAL else []
+    return ", ".join(words)
+
+
+def is_of_papers(row: Mapping[str, Any]) -> bool:
+    """Tell whether a result was counted as in the papers' tables: whole words of the text as released."""
+    return protocol_of(row) in {protocol_of({"unit": unit}) for unit in ("word", "whole-word")}
 
 
 def _short(text: str, most: int) -> str:

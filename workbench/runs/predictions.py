@@ -53,12 +53,13 @@ SCHEMA = pa.schema(
         ("attention", pa.list_(pa.float64())),
         ("bos", _TEXT),
         ("in_training", pa.bool_()),
+        ("detokenised", pa.bool_()),
     ]
 )
 COLUMNS = tuple(SCHEMA.names)
 OPTIONAL = (
     "case", "prompt", "log_prob_uncorrected", "greedy_correct", "rank_is_bound", "attention", "bos",
-    "in_training",
+    "in_training", "detokenised",
 )  # fmt: skip
 """Columns that a frame may lack; they are null then.
 
@@ -67,8 +68,9 @@ they are spelt. ``prompt`` tells (as JSON) what stood before the passage, ``log_
 log-probability of the answer's sub-tokens, whatever goes on after them, ``greedy_correct`` whether each of
 these was the most probable one, ``rank_is_bound`` whether the rank is at least what ``rank`` says,
 ``attention`` has one weight a token of the item (see :func:`workbench.items.tokens.tokens`), ``bos`` is one
-of `BOS`, null for models without sub-tokens, and ``in_training`` tells whether all of the item's passage
-stands in the texts that the model was fitted on.
+of `BOS`, null for models without sub-tokens, ``in_training`` tells whether all of the item's passage
+stands in the texts that the model was fitted on, and ``detokenised`` whether its tokens were joined to text
+as a book would print it.
 """
 CHECKED = (
     "item_id", "answer", "model", "score_type", "known", "vocabulary_size", "n_choices", "log_prob", "rank",
@@ -79,8 +81,8 @@ _NEVER_NULL = (
 )  # fmt: skip
 _KINDS = {pa.string(): "str", pa.bool_(): "boolean", pa.int64(): "Int64", pa.float64(): "float64"}
 _WORDS = {
-    "score_type": ("log_prob", "score"), "unit": ("word", "last-token"), "filter": ("none", "stop-words"),
-    "unknown": UNKNOWN,
+    "score_type": ("log_prob", "score"), "unit": ("word", "whole-word", "last-token"),
+    "filter": ("none", "stop-words"), "unknown": UNKNOWN,
 }  # fmt: skip
 _SLACK = 1e-9
 _LOOSE = 1e-3  # two sums of single-precision logarithms

@@ -439,7 +439,12 @@ def _table(folder: Path, info: Mapping[str, Any]) -> pa.Table:
         table = predictions.cast(read_parquet(file, what="the predictions", remedy=_AGAIN))
     if cache.content(table) != info.get("sha256"):
         raise DataError("the predictions are not those that were written", file=file, remedy=_AGAIN)
-    return predictions.completed(table)
+    table, config = predictions.completed(table), info.get("config")
+    if isinstance(config, dict) and config.get("text") == "detokenised":  # an earlier version had no column
+        index = table.column_names.index("detokenised")
+        column = table["detokenised"].fill_null(True)  # noqa: FBT003 - the value
+        table = table.set_column(index, "detokenised", column)
+    return table
 
 
 def _store(name: str, frame: pd.DataFrame, items: Items, info: dict[str, Any]) -> Run:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import copy
 import json
-from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from functools import cached_property, lru_cache
 from itertools import chain
@@ -35,9 +34,7 @@ from workbench.models.pretrained.passages import passage_log_probs
 from workbench.models.pretrained.prompts import Prompt, SplitText, split_text
 from workbench.models.pretrained.scoring import (
     CausalScorer,
-    Continuation,
     Scores,
-    anchor_of,
     no_scores,
     word_log_probs,
 )
@@ -49,8 +46,10 @@ from workbench.models.pretrained.search import (
     cover,
     next_log_probs,
     rank_words,
+    shares_words,
     write_words,
 )
+from workbench.models.pretrained.subwords import Continuation, anchor_of
 from workbench.models.pretrained.vocabulary import cased_forms, is_lowered, read_vocabulary
 from workbench.models.rows import Ranked, check_answers, from_ranking, from_scores
 from workbench.runs.predictions import Floats, frame_of, not_a_number, nullable
@@ -60,7 +59,7 @@ from workbench.storage.progress import progress_bar, update_with_estimate
 
 Case = Literal["auto", "as-is", "sum"]
 Scored = Literal["sentence", "rest"]
-Correct = Literal["words", "greedy", "last-token"]
+Correct = Literal["words", "greedy", "whole-word", "last-token"]
 Filter = Literal["none", "stop-words"]
 Has = npt.NDArray[np.bool_]
 
@@ -71,7 +70,7 @@ class CausalLM(PretrainedModel):
 
     Parameters
     ----------
-    {model}
+    {model} Or a model that is loaded, whose weights are shared.
     vocabulary : iterable of str, mapping, Corpus or path, optional
         The words among which answers are ranked. A mapping of words to counts, or a file with a word on each
         line and perhaps a tab and its count. Without it there is no rank.
@@ -84,10 +83,12 @@ class CausalLM(PretrainedModel):
         probable form. "auto" is "sum" for 100 words or more of which less than one in 1,000 has an
         upper-case letter, such as the vocabulary of an n-gram model, else "as-is".
     {text}
-    correct : {"words", "greedy", "last-token"}, optional
+    correct : {"words", "greedy", "whole-word", "last-token"}, optional
         "words": the prediction is the most probable word of the vocabulary. "greedy": it is what the model
         writes, the most probable sub-token one after the other, and an answer is correct if each of its
         sub-tokens is the most probable one, as in lm-evaluation-harness; there is no rank then.
+        "whole-word": as "greedy", and the most probable sub-token after them ends the word, so that the model
+        writes the answer and no longer word that begins with it.
         "last-token": an answer is correct if its last sub-token is the most probable one after the others,
         which are given, and ``log_prob`` is of this sub-token alone (``unit`` says so); some results that
         were published are of this easier task (Malkin et al. 2022, table 1). The default is the first with a
@@ -126,7 +127,7 @@ class CausalLM(PretrainedModel):
     -----
     ``log_prob`` is ln p(sub-tokens | context) + ln p(the word is over | context, sub-tokens), where the word
     is over if the next sub-token begins with white space or punctuation, or is the end of the text (see
-    :class:`workbench.models.pretrained.scoring.Subwords`). So the probabilities of words of letters, digits,
+    :class:`workbench.models.pretrained.subwords.Subwords`). So the probabilities of words of letters, digits,
     apostrophes, hyphens and underscores, in any case, sum to at most 1 where all have different sub-tokens.
     A word with another character in it, such as "1,000", "U.S." or "word”", may go on where a shorter one is
     over ("1", "U", "word"), whose probability then holds its own: see `coverage`. ``log_prob_uncorrected``
@@ -153,7 +154,7 @@ class CausalLM(PretrainedModel):
 
     def __init__(
         self,
-        path_or_name: Path | str,
+        path_or_name: Path | str | CausalLM,
         *,
         vocabulary: Any = None,
         text: Text = "as-is",
@@ -186,6 +187,9 @@ class CausalLM(PretrainedModel):
             raise DataError(
                 "what a model writes cannot be filtered", remedy="pass vocabulary= and correct='words'"
             )
+        if prompt is not None and prompt.space == "context" and words is not None:
+            problem = "words of a vocabulary are encoded with the space before them"
+            raise DataError(problem, remedy='leave out vocabulary=, or use Prompt(space="word")')
         super().__init__(
             path_or_name, kind="causal", text=text, eager=attention, device=device, dtype=dtype,
             revision=revision, trust_remote_code=trust_remote_code,
@@ -204,12 +208,13 @@ class CausalLM(PretrainedModel):
         remarks = (
             text == "detokenised" and text,
             candidates == "rest" and "words after the blank",
-            self.correct == "last-token" and "last sub-token",
+            {"last-token": "last sub-token", "whole-word": "whole word"}.get(self.correct),
         )
         remark = ", ".join(text for text in remarks if text)
         self.name = name or self._checkpoint.label + (f" ({remark})" if remark else "")
         self._detokenise = text == "detokenised"
-        self._scorer = CausalScorer(self._checkpoint, batch_tokens)
+        encoding = {} if prompt is None else {"beginning": prompt.beginning, "space": prompt.space}
+        self._scorer = CausalScorer(self._checkpoint, batch_tokens, **encoding)
         self._index_words()
 
     def _index_words(self) -> None:
@@ -393,22 +398,25 @@ class CausalLM(PretrainedModel):
         """
         queries, has = self._queries(items), _has_answer(items)
         is_last = self.correct == "last-token"
-        if is_last:
+        if is_last and not shares_words():
             scores = no_scores(len(items))
             scores[has] = self._score(self._answers(items))
+        else:
+            with progress_bar(len(items), label=self.name, unit="items", shown=self.progress) as bar:
+                written, scores = write_words(self._scorer, queries, step=update_with_estimate(bar))
+        if is_last:
             written = [
                 [*query.path[:-1], best][: len(query.path)]
                 for query, best in zip(queries, scores["best"].tolist(), strict=True)
             ]
-        else:
-            with progress_bar(len(items), label=self.name, unit="items", shown=self.progress) as bar:
-                written, scores = write_words(self._scorer, queries, step=update_with_estimate(bar))
         columns |= self._answer_columns(items, scores)
         for item_id, path in zip(items.frame["item_id"], written, strict=True):
             if path[-1:] == [BROKEN]:
                 what = "log-probability of a sub-token"
                 raise not_a_number(np.nan, item_id, model=self.name, dtype=self.dtype, what=what)
         correct = scores["greedy"] & has
+        if self.correct == "whole-word":
+            columns["unit"], correct = "whole-word", correct & scores["stops"]
         if is_last:
             columns |= {"unit": "last-token", "log_prob_uncorrected": np.nan}
             pairs = zip(written, queries, strict=True)
@@ -553,9 +561,6 @@ class CausalLM(PretrainedModel):
 
         The answer and what follows it have 0.
         """
-        import torch  # noqa: PLC0415 - heavy
-
-        checkpoint, context = self._checkpoint, self._split(item).context
         split = tokens(item)
         offset = 0 if self.prompt is None else len(self.prompt.prefix(item, detokenise=self._detokenise))
         spans = list(split.spans[: split.target])
@@ -563,24 +568,8 @@ class CausalLM(PretrainedModel):
             _, spans = wt.readable_spans(item.text, [*spans, item.answer_span])
             spans.pop()
         spans = [(start + offset, end + offset) for start, end in spans]
-        ids = self._scorer.subwords.contexts([context])[0][-self._scorer.length :]
-        offsets = self._scorer.subwords.offsets(context)
-        with checkpoint.eager(), torch.inference_mode():
-            output = checkpoint.model(
-                input_ids=checkpoint.input_ids([ids]), output_attentions=True, logits_to_keep=1
-            )
-        if not output.attentions or output.attentions[0] is None:
-            raise DataError(f"{self.name} does not return its attention", remedy="take another checkpoint")
-        last = [layer[0, :, -1].float().cpu().numpy() for layer in output.attentions]
-        weights = np.stack(last)[:, :, ::-1]  # (layers, heads, sub-tokens), the last first
-        sums = np.zeros((*weights.shape[:2], len(split.words)))
-        starts = [start for start, _ in spans]
-        places = offsets[::-1]  # special sub-tokens have none; the first may be cut
-        for place, (start, end) in zip(range(weights.shape[2]), places, strict=False):
-            token = bisect_right(starts, end - 1) - 1
-            if start < end and token >= 0 and end - 1 < spans[token][1]:
-                sums[:, :, token] += weights[:, :, place]
-        return sums
+        weights = self._scorer.attention(self._split(item).context, spans)
+        return np.pad(weights, ((0, 0), (0, 0), (0, len(split.words) - len(spans))))
 
     def _save(self, folder: Path) -> None:
         if self.prompt is not None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, Type
 import numpy as np
 import numpy.typing as npt
 
+from workbench.items.items import Items
 from workbench.models.base import Predictor, remote_code
 from workbench.models.passage import ReadContext, one_of
 from workbench.models.pretrained.gguf import INSTALL, Converted, convert, is_gguf, no_progress_bar
@@ -229,17 +230,27 @@ class PretrainedModel(Predictor):
     options: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
-        self, path_or_name: Path | str, *, kind: Kind, text: Text, revision: str | None, **loading: Any
+        self,
+        path_or_name: Path | str | PretrainedModel,
+        *,
+        kind: Kind,
+        text: Text,
+        revision: str | None,
+        **loading: Any,
     ) -> None:
         one_of("text", text, get_args(Text))
-        self.text = text
-        path = Path(path_or_name)
-        self._source: dict[str, Any] = {
-            "path_or_name": str(path.resolve() if path.exists() else path_or_name),
-            "revision": revision,
-        }
-        self._kind: Kind = kind
-        self._checkpoint = _load_checkpoint(path_or_name, kind=kind, revision=revision, **loading)
+        self.text, self._kind = text, kind
+        self._source: dict[str, Any]
+        if isinstance(path_or_name, PretrainedModel):
+            loaded = vars(path_or_name)
+            one_of("the kind of the loaded model", loaded["_kind"], (kind,))
+            self._source = {name: loaded["_source"][name] for name in ("path_or_name", "revision")}
+            self._checkpoint = loaded["_checkpoint"]
+        else:
+            path = Path(path_or_name)
+            location = str(path.resolve() if path.exists() else path_or_name)
+            self._source = {"path_or_name": location, "revision": revision}
+            self._checkpoint = _load_checkpoint(path_or_name, kind=kind, revision=revision, **loading)
         self.device = self._checkpoint.device
         self.dtype = str(self._checkpoint.model.dtype).removeprefix("torch.")
 
@@ -249,6 +260,12 @@ class PretrainedModel(Predictor):
         checkpoint = {"model": self._checkpoint.label, "digest": self._checkpoint.digest}
         return checkpoint | {name: getattr(self, name) for name in self.options}
 
+    def _columns(self, items: Items) -> dict[str, Any]:
+        columns = super()._columns(items)
+        if self.text == "detokenised":
+            columns["detokenised"] = items.frame["tokenised"].to_numpy()
+        return columns
+
     @property
     def context(self) -> ReadContext:
         """All before the blank, and on both sides of it for a masked model."""
@@ -256,8 +273,9 @@ class PretrainedModel(Predictor):
 
     @property
     def training(self) -> dict[str, Any]:
-        """The name of the model: what it was trained on is not known."""
-        return {"pretrained": self._checkpoint.label}
+        """The name of the model, and how it is loaded: what it was trained on is not known."""
+        source = {name: self._source[name] for name in ("path_or_name", "revision")}
+        return {"pretrained": self._checkpoint.label} | source
 
     def _save(self, folder: Path) -> None:
         write_atomic(folder / _SOURCE, json.dumps(self._source))

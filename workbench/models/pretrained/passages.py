@@ -29,10 +29,10 @@ def passage_log_probs(
     """Return natural log-probabilities of the words of texts, and of their ends.
 
     The sub-tokens are those of the whole text. One that reaches over several words belongs to the first of
-    them, white space alone to the next word. A word is over if the next sub-token says so
-    (:class:`workbench.models.pretrained.scoring.Subwords`): the probability of this is counted with the word,
-    and the next word's is divided by it, as that word comes after one that is over (Pimentel and Meister
-    2024, section 3). Between words that are joined, as ``did`` and ``n't`` may be, neither is done. The first
+    them, white space alone to the next word. A word is over if the next sub-token says so (`Subwords` of
+    :mod:`workbench.models.pretrained.subwords`): the probability of this is counted with the word, and the
+    next word's is divided by it, as that word comes after one that is over (Pimentel and Meister 2024,
+    section 3). Between words that are joined, as ``did`` and ``n't`` may be, neither is done. The first
     word comes after the tokenizer's mark of a beginning, which the others see if the tokenizer adds it.
 
     A text that is longer than the model sees is read in windows, of which each word sees half at least.

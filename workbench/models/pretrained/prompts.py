@@ -6,15 +6,19 @@ import hashlib
 import json
 from itertools import islice
 from string import Formatter
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, Literal, NamedTuple, NoReturn, get_args
 
 import numpy as np
 
 from workbench.items import text as wt
 from workbench.items.items import Items
 from workbench.items.schema import Item
+from workbench.models.passage import one_of
 from workbench.storage.cache import digest
 from workbench.storage.errors import DataError
+
+Beginning = Literal["tokenizer", "nothing", "newline", "mark"]
+Space = Literal["word", "context"]
 
 MEASURED = ("test", "control")
 """Splits from which no example may be taken."""
@@ -73,6 +77,12 @@ class Prompt:
         directly, so nothing may stand before ``{answer}``; that belongs to the end of `template`.
     per_item : bool, default False
         Whether examples are drawn for each item by the seed and its id; by default all have the same.
+    beginning : {"tokenizer", "nothing", "newline", "mark"}
+        What stands before the whole text: what the tokenizer adds by itself; nothing, also where it would add
+        a mark of the beginning (BOS); a newline after what it adds; or the mark in any case.
+    space : {"word", "context"}
+        Whether the white space before the answer is encoded with the answer, as models have learnt it, or at
+        the end of the context, as in a prompt that ends with a space.
 
     Attributes
     ----------
@@ -104,7 +114,13 @@ class Prompt:
         separator: str = "\n\n",
         answer_template: str = "{answer}",
         per_item: bool = False,
+        beginning: Beginning = "tokenizer",
+        space: Space = "word",
     ) -> None:
+        one_of("beginning", beginning, get_args(Beginning))
+        one_of("space", space, get_args(Space))
+        self.beginning: str = beginning
+        self.space: str = space
         self._head, self.between = _cut("template", template, "text")
         before, self._tail = _cut("answer_template", answer_template, "answer")
         if before:
@@ -144,7 +160,8 @@ class Prompt:
             If the template has words between passage and answer, and an example has text after its answer.
         """
         shown = [self._shown(example, detokenise=detokenise) for example in self.examples_for(item)]
-        return "".join(f"{text}{self.separator}" for text in shown) + self._head
+        first = "\n" if self.beginning == "newline" else ""
+        return first + "".join(f"{text}{self.separator}" for text in shown) + self._head
 
     def split(self, item: Item, word: str | None = None, *, detokenise: bool = False) -> SplitText:
         """Return the text of an item (see `split_text`) with the prompt in front.
@@ -169,7 +186,9 @@ class Prompt:
     @property
     def config(self) -> dict[str, Any]:
         """The arguments, with a digest of the examples to draw from."""
-        names = ("template", "answer_template", "separator", "shots", "seed", "per_item")
+        names = ["template", "answer_template", "separator", "shots", "seed", "per_item"]
+        usual = {"beginning": "tokenizer", "space": "word"}
+        names += [name for name, value in usual.items() if getattr(self, name) != value]
         return {name: getattr(self, name) for name in names} | {"digest": self._digest}
 
     def __repr__(self) -> str:

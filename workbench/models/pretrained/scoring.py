@@ -1,24 +1,25 @@
 """Log-probabilities of words after contexts, by a causal model of ``transformers``, in batches.
 
-`Subwords` splits texts where words begin and knows which sub-tokens end a word. A context is computed once
-for all that follows it: its keys and values are used again.
+A context is computed once for all that follows it: its keys and values are used again.
 """
 
 from __future__ import annotations
 
 import copy
 import inspect
-import unicodedata
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice, pairwise
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from workbench.items.schema import Span
 from workbench.models.device_memory import Batcher
 from workbench.models.pretrained.loading import Checkpoint, Ids, is_plain, log_norm, padded
 from workbench.models.pretrained.paths import PathRow, group_alike, pack_paths, tree_mask
+from workbench.models.pretrained.subwords import Continuation, Subwords
 from workbench.runs.predictions import Floats
 from workbench.storage.errors import DataError
 
@@ -26,18 +27,16 @@ if TYPE_CHECKING:
     import torch
 
 SCORES = np.dtype(
-    [("log_prob", float), ("end", float), ("greedy", bool), ("last", float), ("best", np.int64)]
-)
+    [
+        ("log_prob", float), ("end", float), ("greedy", bool), ("last", float), ("best", np.int64),
+        ("stops", bool),
+    ]
+)  # fmt: skip
 """Scores of sub-tokens that follow others: the natural log-probability of all of them in turn, that of the
 end of the word after them, whether each of them was the most probable one, the log-probability of the last
-one given all before it, and the most probable sub-token in its place."""
+one given all before it, the most probable sub-token in its place, and whether the most probable sub-token
+after the last one ends the word."""
 Scores = npt.NDArray[np.void]
-Continuation = tuple[str, str]
-"""A text, and what follows it: the pair of which a causal model gives the conditional probability."""
-
-WORD_CHARACTERS = frozenset("'’ʼ-‐‑_\u00ad\u200c\u200d")  # noqa: RUF001 - apostrophes and hyphens are meant
-"""Characters that continue a word beside letters, digits and combining marks: apostrophes, hyphens, the
-underscore, and invisible characters."""
 
 _LOGITS = 1 << 26  # in a batch at most
 _ROWS = 512
@@ -53,142 +52,12 @@ _END = -1  # asks for the end of the word in place of a sub-token
 
 def no_scores(n: int) -> Scores:
     """Return scores of `n` texts without sub-tokens: NaN, and not greedy."""
-    return np.array([(np.nan, np.nan, False, np.nan, _END)] * n, dtype=SCORES)
+    return np.array([(np.nan, np.nan, False, np.nan, _END, False)] * n, dtype=SCORES)
 
 
 def word_log_probs(scores: Scores) -> Floats:
     """Return the natural log-probability of the sub-tokens and the end of the word."""
     return np.asarray(scores["log_prob"] + scores["end"], dtype=float)
-
-
-class Subwords:
-    """A tokenizer of ``transformers`` that splits texts where their words begin.
-
-    The split is that of lm-evaluation-harness (Gao et al., ``TemplateLM._encode_pair`` and
-    ``loglikelihood``), so that the sub-tokens are the same. For the ends of words see
-    :mod:`workbench.models.pretrained.causal`.
-
-    Parameters
-    ----------
-    tokenizer : PreTrainedTokenizerFast
-    size : int
-        Number of logits of the model, which may be more than the tokenizer has sub-tokens.
-
-    Attributes
-    ----------
-    ends : array of bool (size,)
-        Which sub-tokens, coming next, mean that the word is over: those that begin with a character that
-        no word continues with (white space, punctuation), and special ones except the unknown one. One that
-        begins with a letter, a digit, a combining mark or one of `WORD_CHARACTERS` continues the word; so
-        does one that holds only a part of a character, as the character may be a letter.
-    prefix : int or None
-        Sub-token before a text that is empty: the beginning of a text (BOS), or else its end.
-    adds_bos : bool
-        Whether the tokenizer puts a mark of the beginning before a text. A text that begins with that mark
-        itself gets no other one, as in lm-evaluation-harness since 0.4.9.2.
-    """
-
-    def __init__(self, tokenizer: Any, size: int) -> None:
-        self.tokenizer = tokenizer
-        self.ends = np.zeros(size, dtype=bool)
-        for index, surface in zip(range(size), _surfaces(tokenizer), strict=False):
-            self.ends[index] = surface is None or ends_word(surface)
-        unknown = tokenizer.unk_token_id
-        if unknown is not None and unknown != tokenizer.eos_token_id and unknown < size:
-            self.ends[unknown] = False
-        first = tokenizer.bos_token_id
-        self.prefix = tokenizer.eos_token_id if first is None else first
-        [marked], [bare] = (tokenizer(["a"], add_special_tokens=add)["input_ids"] for add in (True, False))
-        self.adds_bos = bool(marked) and marked[:1] != bare[:1]
-        marks = {self.prefix, *(marked[:1] if self.adds_bos else ())} - {None}
-        self._marks = tuple(tokenizer.decode([mark]) for mark in sorted(marks))
-
-    def whole_words(self) -> list[str]:
-        """Return the words of letters that are one sub-token with a space before them."""
-        surfaces = islice(_surfaces(self.tokenizer), len(self.ends))
-        texts = [(surface or b"").decode(errors="replace") for surface in surfaces]
-        return [text[1:] for text in texts if text[:1] == " " and text[1:].isalpha()]
-
-    def encode(self, texts: Sequence[str], *, special: bool = True) -> list[Ids]:
-        """Return the sub-tokens of texts; `special` adds what the tokenizer puts around a text."""
-        rows: list[Ids] = [[]] * len(texts)
-        has_mark = [special and self.has_mark(text) for text in texts]
-        for without in sorted(set(has_mark)):
-            indices = [index for index, value in enumerate(has_mark) if value == without]
-            batch = [texts[index] for index in indices]
-            ids = self.tokenizer(batch, add_special_tokens=special and not without, verbose=False)
-            for index, row in zip(indices, ids["input_ids"], strict=True):
-                rows[index] = row
-        return rows
-
-    def offsets(self, text: str) -> list[tuple[int, int]]:
-        """Return where the sub-tokens of a text are in it; DataError if the tokenizer does not say that."""
-        try:
-            encoding = self.tokenizer(
-                text, add_special_tokens=not self.has_mark(text), return_offsets_mapping=True, verbose=False
-            )
-            offsets: list[tuple[int, int]] = encoding["offset_mapping"]
-        except (NotImplementedError, KeyError):
-            offsets = []
-        if text.strip() and not any(start < end for start, end in offsets):
-            raise DataError(
-                f"the tokenizer does not say where in the text its sub-tokens are: {text.strip()[:40]!r}",
-                remedy="attention needs this: take the fast tokenizer of the model, with its tokenizer.json",
-            )
-        return offsets
-
-    def has_mark(self, text: str) -> bool:
-        """Tell whether a text begins with the tokenizer's own mark of the beginning."""
-        return bool(self._marks) and text.startswith(self._marks)
-
-    def beginnings(self, texts: Sequence[str]) -> list[str]:
-        """Return what stands first in each text: one of :data:`workbench.runs.predictions.BOS`."""
-        kinds = {True: "added", False: "none"}
-        return ["text" if self.has_mark(text) else kinds[self.adds_bos or not text] for text in texts]
-
-    def contexts(self, texts: Sequence[str]) -> list[Ids]:
-        """Return the sub-tokens of what stands before words; an empty text has the prefix."""
-        texts = [text.rstrip() for text in texts]
-        if self.prefix is None and not all(texts):
-            raise DataError("there is no text before the word, and the tokenizer has no mark for that")
-        return [ids if text else [self.prefix] for text, ids in zip(texts, self.encode(texts), strict=True)]
-
-    def pairs(self, continuations: Sequence[Continuation]) -> list[tuple[Ids, Ids]]:
-        """Return the sub-tokens of texts and of what follows them.
-
-        White space at the end of a text belongs to what follows. Both are encoded as one text, which is
-        split after as many sub-tokens as the first alone has. Where nothing is left then, as the end of the
-        first and the beginning of the second are one sub-token, what follows is encoded by itself.
-        """
-        joined = self.encode([before + after for before, after in continuations])
-        heads = self.contexts([before for before, _ in continuations])
-        pairs = []
-        for (before, after), ids, head in zip(continuations, joined, heads, strict=True):
-            left = before.rstrip()
-            right = before[len(left) :] + after
-            tail = ids[len(head) :]
-            if not (left and tail):
-                [tail] = self.encode([right], special=False)
-                if not left and tail[:1] == head and len(tail) > 1:
-                    tail = tail[1:]
-            if not tail:
-                raise DataError(f"the tokenizer leaves no sub-token of {right[:40]!r}")
-            pairs.append((head, tail))
-        return pairs
-
-    def words(self, words: Sequence[str], lead: str, anchor: str) -> list[Ids]:
-        """Return the sub-tokens of words after a text (`anchor`) and white space (`lead`) alone."""
-        skip = len(self.encode([anchor])[0]) if anchor else 0
-        texts = [f"{anchor}{lead}{word}" for word in words]
-        # a quarter of the time that the tokenizer of transformers takes for as many texts
-        encodings = self.tokenizer.backend_tokenizer.encode_batch_fast(texts, add_special_tokens=bool(anchor))
-        return [encoding.ids[skip:] for encoding in encodings]
-
-    def text(self, ids: Sequence[int], context: Sequence[int] = ()) -> str:
-        """Return the text of sub-tokens as it is written after those of a context."""
-        text = self.tokenizer.decode([*context, *ids], clean_up_tokenization_spaces=False)
-        skip = len(self.tokenizer.decode(list(context), clean_up_tokenization_spaces=False)) if context else 0
-        return str(text)[skip:]
 
 
 class EncodedContexts(NamedTuple):
@@ -210,13 +79,15 @@ class CausalScorer:
     checkpoint : Checkpoint
     batch_tokens : int, optional
         Sub-tokens in a batch: 512 on a CPU, 32,768 on a GPU.
+    **encoding
+        Beginning and space, as for `Subwords`.
     """
 
-    def __init__(self, checkpoint: Checkpoint, batch_tokens: int | None = None) -> None:
+    def __init__(self, checkpoint: Checkpoint, batch_tokens: int | None = None, **encoding: str) -> None:
         self.checkpoint, self.tensor = checkpoint, checkpoint.tensor
         self.length = _context_length(checkpoint.model.config, checkpoint.tokenizer)
         size = int(checkpoint.model.get_output_embeddings().weight.shape[0])
-        self.subwords = Subwords(checkpoint.tokenizer, size)
+        self.subwords = Subwords(checkpoint.tokenizer, size, **encoding)
         most = batch_tokens or checkpoint.batch_tokens
         on_cpu = checkpoint.device == "cpu"
         self.batcher = Batcher(most, rows=_ROWS, positions=_LOGITS // size, concurrent=on_cpu)
@@ -403,6 +274,32 @@ class CausalScorer:
             end[rare] = logits[rare].index_select(1, self._ends).logsumexp(dim=-1)
         return norm, end - norm
 
+    def attention(self, context: str, spans: Sequence[Span]) -> Floats:
+        """Return the attention at the last position of a context on parts of it, (layers, heads, spans).
+
+        Each part has the sum of its sub-tokens. DataError if the model does not return its attention.
+        """
+        import torch  # noqa: PLC0415 - heavy
+
+        ids = self.subwords.contexts([context])[0][-self.length :]
+        with self.checkpoint.eager(), torch.inference_mode():
+            output = self.checkpoint.model(
+                input_ids=self.checkpoint.input_ids([ids]), output_attentions=True, logits_to_keep=1
+            )
+        if not output.attentions or output.attentions[0] is None:
+            problem = f"{self.checkpoint.label} does not return its attention"
+            raise DataError(problem, remedy="take another checkpoint")
+        last = [layer[0, :, -1].float().cpu().numpy() for layer in output.attentions]
+        weights = np.stack(last)[:, :, ::-1]  # (layers, heads, sub-tokens), the last first
+        sums = np.zeros((*weights.shape[:2], len(spans)))
+        starts = [start for start, _ in spans]
+        offsets = self.subwords.offsets(context)[::-1]  # special sub-tokens have none; the first may be cut
+        for column, (start, end) in zip(range(weights.shape[2]), offsets, strict=False):
+            token = bisect_right(starts, end - 1) - 1
+            if start < end and token >= 0 and end - 1 < spans[token][1]:
+                sums[:, :, token] += weights[:, :, column]
+        return sums
+
     def _share_context(self, pairs: Sequence[tuple[Ids, Ids]]) -> bool:
         """Return whether several continuations have the same context, and none is too long."""
         return len(pairs) > 1 and all(
@@ -420,6 +317,7 @@ class CausalScorer:
         if is_end.any():
             _, end = self.end_log_probs(logits[self.tensor(np.flatnonzero(is_end))])
             scores["end"][is_end] = end.double().cpu()
+            scores["stops"][is_end] = self.subwords.ends[scores["best"][is_end]]
         return scores
 
     def _encode(self, ids: list[Ids]) -> EncodedContexts:
@@ -524,7 +422,7 @@ def _join(batches: Sequence[EncodedContexts]) -> EncodedContexts:
 
 def _started(n: int) -> Scores:
     """Return scores of `n` texts to which those of their sub-tokens are to be added."""
-    return np.array([(0.0, np.nan, True, np.nan, _END)] * n, dtype=SCORES)
+    return np.array([(0.0, np.nan, True, np.nan, _END, False)] * n, dtype=SCORES)
 
 
 def _add(scores: Scores, owners: Sequence[int], tokens: Scores) -> None:
@@ -534,7 +432,8 @@ def _add(scores: Scores, owners: Sequence[int], tokens: Scores) -> None:
     np.logical_and.at(scores["greedy"], rows[is_inner], tokens["greedy"][is_inner])
     for name in ("last", "best"):  # numpy assigns in turn, so that the last sub-token of a text stays
         scores[name][rows[is_inner]] = tokens[name][is_inner]
-    scores["end"][rows[~is_inner]] = tokens["end"][~is_inner]
+    for name in ("end", "stops"):
+        scores[name][rows[~is_inner]] = tokens[name][~is_inner]
 
 
 def _context_length(config: Any, tokenizer: Any) -> int:
@@ -545,44 +444,3 @@ def _context_length(config: Any, tokenizer: Any) -> int:
             return int(value)
     length = getattr(tokenizer, "model_max_length", None)
     return int(length) if length and length < _UNSET else _LENGTH
-
-
-def anchor_of(context: str, lead: str) -> str:
-    """Return a short text after which words have the sub-tokens that they have after a context.
-
-    After white space that is any letter; directly after another character, that character.
-    """
-    if not context:
-        return ""
-    return "a" if lead or context[-1].isalnum() else context[-1]
-
-
-def ends_word(surface: bytes) -> bool:
-    """Return whether bytes that come after a word show that it is over."""
-    first = surface.decode(errors="surrogateescape")[:1]  # a surrogate (Cs) for a part of a character
-    return bool(first) and not (
-        first.isalnum() or first in WORD_CHARACTERS or unicodedata.category(first) in {"Mn", "Mc", "Me", "Cs"}
-    )
-
-
-def _surfaces(tokenizer: Any) -> Iterator[bytes | None]:
-    """Yield the bytes that each sub-token stands for, a space before it included; None for special ones."""
-    from transformers.convert_slow_tokenizer import bytes_to_unicode  # noqa: PLC0415 - heavy, an extra
-
-    table: Any = bytes_to_unicode  # has no types
-    letters = {letter: bytes([value]) for value, letter in table().items()}
-    decoders = str(tokenizer.backend_tokenizer.decoder.__getstate__())  # JSON, perhaps of several
-    special, added = set(tokenizer.all_special_ids), tokenizer.added_tokens_decoder
-    for index, token in enumerate(tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))):
-        if index in special or token is None:
-            yield None
-        elif index in added:
-            yield str(added[index].content).replace("▁", " ").encode()
-        elif '"ByteLevel"' in decoders:
-            yield b"".join(letters.get(char, char.encode()) for char in token)
-        elif '"WordPiece"' in decoders:
-            yield (token[2:] if token.startswith("##") else f" {token}").encode()
-        elif len(token) == len("<0x00>") and token.startswith("<0x") and '"ByteFallback"' in decoders:
-            yield bytes.fromhex(token[3:5])
-        else:
-            yield token.replace("▁", " ").encode()

@@ -8,6 +8,8 @@ looked at first (best-first branch and bound: Lawler and Wood 1966).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from heapq import heappop, heappush
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -24,6 +26,7 @@ from workbench.models.pretrained.scoring import (
     word_log_probs,
 )
 from workbench.runs.predictions import Floats
+from workbench.storage.cache import digest
 
 if TYPE_CHECKING:
     import torch
@@ -46,6 +49,8 @@ _EXPONENT = 600.0  # exponentials of twice as much are no numbers
 _PATHS = 256  # of one item in a batch
 _NEGLIGIBLE = 1e-4  # probability of beginnings of words that need no look
 _LONGEST_WORD = 12  # sub-tokens of a word that is written
+_SHARED: ContextVar[dict[tuple[int, str], tuple[list[Ids], Scores]] | None]
+_SHARED = ContextVar("_SHARED", default=None)
 
 
 class Trie:
@@ -424,14 +429,39 @@ def next_log_probs(scorer: CausalScorer, trie: Trie, contexts: Sequence[Ids]) ->
     return values
 
 
+@contextmanager
+def sharing_words(*, share: bool = True) -> Iterator[None]:
+    """Let models that are asked about the same texts in a row, in several ways, share what they write."""
+    token = _SHARED.set({} if share else None)
+    try:
+        yield
+    finally:
+        _SHARED.reset(token)
+
+
+def shares_words() -> bool:
+    """Tell whether models share what they write (`sharing_words`)."""
+    return _SHARED.get() is not None
+
+
 def write_words(
     scorer: CausalScorer, queries: Sequence[WordQuery], *, step: Callable[[int], object]
 ) -> tuple[list[Ids], Scores]:
     """Let the model write a word: the most probable sub-token, one after the other, until the word is over.
 
     Return the sub-tokens of the words, 12 at most, and the scores of the answers. The last sub-token is
-    `BROKEN` where a logit after those before it is not a number.
+    `BROKEN` where a logit after those before it is not a number. Within `sharing_words`, what was written
+    after the same contexts is returned again.
     """
+    if (shared := _SHARED.get()) is not None:
+        texts = [(query.context, query.path) for query in queries]
+        key = id(scorer.checkpoint.model), digest(repr(texts))
+        if key not in shared:
+            with sharing_words(share=False):
+                shared.clear()  # of other texts
+                shared[key] = write_words(scorer, queries, step=step)
+        words, scores = shared[key]
+        return [list(ids) for ids in words], scores.copy()
     words: list[Ids] = [query.path for query in queries]
     scores = no_scores(len(queries))
     for batch, contexts in _contexts(scorer, queries, 1, scores):

@@ -187,7 +187,10 @@ class ComparedItems(Listing):
 
     @cached_property
     def _best(self) -> tuple[int, int] | None:
-        """The places of the two models of the highest accuracy; of equal ones, those given first."""
+        """The places of the best model and the best other one of its protocol, else the best of all others.
+
+        Of equal ones, those that were passed first.
+        """
         return self._first_two(list(range(self.comparison.m)))
 
     @cached_property
@@ -199,7 +202,9 @@ class ComparedItems(Listing):
     def _first_two(self, models: list[int]) -> tuple[int, int] | None:
         accuracy = self.comparison.shares.mean(axis=1).round(12)  # sums of equal shares may differ
         ranked = sorted(models, key=lambda place: -accuracy[place])
-        return (ranked[0], ranked[1]) if len(ranked) > 1 else None
+        protocols = self.comparison.protocols
+        same = [place for place in ranked[1:] if protocols[place] == protocols[ranked[0]]]
+        return (ranked[0], (same or ranked[1:])[0]) if len(ranked) > 1 else None
 
     # -- the order of the list
 

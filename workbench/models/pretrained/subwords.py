@@ -1,0 +1,208 @@
+"""Sub-tokens of texts that are split where their words begin, and the sub-tokens that end a word."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from workbench.models.pretrained.loading import Ids
+from workbench.storage.errors import DataError
+
+Continuation = tuple[str, str]
+"""A text, and what follows it: the pair of which a causal model gives the conditional probability."""
+
+WORD_CHARACTERS = frozenset("'’ʼ-‐‑_\u00ad\u200c\u200d")  # noqa: RUF001 - apostrophes and hyphens are meant
+"""Characters that continue a word beside letters, digits and combining marks: apostrophes, hyphens, the
+underscore, and invisible characters."""
+
+
+class Subwords:
+    """A tokenizer of ``transformers`` that splits texts where their words begin.
+
+    The split is that of lm-evaluation-harness (Gao et al., ``TemplateLM._encode_pair`` and
+    ``loglikelihood``), so that the sub-tokens are the same. For the ends of words see
+    :mod:`workbench.models.pretrained.causal`.
+
+    Parameters
+    ----------
+    tokenizer : PreTrainedTokenizerFast
+    size : int
+        Number of logits of the model, which may be more than the tokenizer has sub-tokens.
+    beginning : {"tokenizer", "nothing", "newline", "mark"}
+        Sub-tokens before a text: those that the tokenizer adds (also with "newline", which is text), none, or
+        the mark of the beginning in any case.
+    space : {"word", "context"}
+        Whether white space before a word is encoded with the word, or at the end of what stands before it.
+
+    Attributes
+    ----------
+    ends : array of bool (size,)
+        Which sub-tokens, coming next, mean that the word is over: those that begin with a character that
+        no word continues with (white space, punctuation), and special ones except the unknown one. One that
+        begins with a letter, a digit, a combining mark or one of `WORD_CHARACTERS` continues the word; so
+        does one that holds only a part of a character, as the character may be a letter.
+    prefix : int or None
+        Sub-token before a text that is empty: the beginning of a text (BOS), or else its end.
+    adds_bos : bool
+        Whether the tokenizer puts a mark of the beginning before a text. A text that begins with that mark
+        itself gets no other one, as in lm-evaluation-harness since 0.4.9.2.
+    """
+
+    def __init__(
+        self, tokenizer: Any, size: int, *, beginning: str = "tokenizer", space: str = "word"
+    ) -> None:
+        self.tokenizer, self.beginning, self.space = tokenizer, beginning, space
+        self.ends = np.zeros(size, dtype=bool)
+        for index, surface in zip(range(size), _surfaces(tokenizer), strict=False):
+            self.ends[index] = surface is None or ends_word(surface)
+        unknown = tokenizer.unk_token_id
+        if unknown is not None and unknown != tokenizer.eos_token_id and unknown < size:
+            self.ends[unknown] = False
+        first = tokenizer.bos_token_id
+        self.prefix = tokenizer.eos_token_id if first is None else first
+        [marked], [bare] = (tokenizer(["a"], add_special_tokens=add)["input_ids"] for add in (True, False))
+        self.adds_bos = bool(marked) and marked[:1] != bare[:1]
+        marks = {self.prefix, *(marked[:1] if self.adds_bos else ())} - {None}
+        self._marks = tuple(tokenizer.decode([mark]) for mark in sorted(marks))
+        if beginning == "mark" and self.prefix is None:
+            raise DataError("the tokenizer has no mark of the beginning", remedy='use beginning="tokenizer"')
+
+    def whole_words(self) -> list[str]:
+        """Return the words of letters that are one sub-token with a space before them."""
+        surfaces = islice(_surfaces(self.tokenizer), len(self.ends))
+        texts = [(surface or b"").decode(errors="replace") for surface in surfaces]
+        return [text[1:] for text in texts if text[:1] == " " and text[1:].isalpha()]
+
+    def encode(self, texts: Sequence[str], *, special: bool = True) -> list[Ids]:
+        """Return the sub-tokens of texts; `special` adds what stands around a text (`beginning`)."""
+        rows: list[Ids] = [[]] * len(texts)
+        adds = special and self.beginning != "nothing"
+        first = [self.prefix] if special and self.beginning == "mark" and not self.adds_bos else []
+        has_mark = [special and self.has_mark(text) for text in texts]
+        for without in sorted(set(has_mark)):
+            indices = [index for index, value in enumerate(has_mark) if value == without]
+            batch = [texts[index] for index in indices]
+            ids = self.tokenizer(batch, add_special_tokens=adds and not without, verbose=False)
+            for index, row in zip(indices, ids["input_ids"], strict=True):
+                rows[index] = row if without else [*first, *row]
+        return rows
+
+    def offsets(self, text: str) -> list[tuple[int, int]]:
+        """Return where the sub-tokens of a text are in it; DataError if the tokenizer does not say that."""
+        try:
+            encoding = self.tokenizer(
+                text, add_special_tokens=not self.has_mark(text), return_offsets_mapping=True, verbose=False
+            )
+            offsets: list[tuple[int, int]] = encoding["offset_mapping"]
+        except (NotImplementedError, KeyError):
+            offsets = []
+        if text.strip() and not any(start < end for start, end in offsets):
+            raise DataError(
+                f"the tokenizer does not say where in the text its sub-tokens are: {text.strip()[:40]!r}",
+                remedy="attention needs this: take the fast tokenizer of the model, with its tokenizer.json",
+            )
+        return offsets
+
+    def has_mark(self, text: str) -> bool:
+        """Tell whether a text begins with the tokenizer's own mark of the beginning."""
+        return bool(self._marks) and text.startswith(self._marks)
+
+    def beginnings(self, texts: Sequence[str]) -> list[str]:
+        """Return what stands first in each text: one of :data:`workbench.runs.predictions.BOS`."""
+        usual = "added" if self.adds_bos else "text" if self.beginning == "mark" else "none"
+        if self.beginning == "nothing" and self.adds_bos:
+            usual = "omitted"
+        return ["text" if self.has_mark(text) else usual if text else "added" for text in texts]
+
+    def contexts(self, texts: Sequence[str]) -> list[Ids]:
+        """Return the sub-tokens of what stands before words; an empty text has the prefix."""
+        texts = [text if self.space == "context" and text.strip() else text.rstrip() for text in texts]
+        if self.prefix is None and not all(texts):
+            raise DataError("there is no text before the word, and the tokenizer has no mark for that")
+        return [ids if text else [self.prefix] for text, ids in zip(texts, self.encode(texts), strict=True)]
+
+    def pairs(self, continuations: Sequence[Continuation]) -> list[tuple[Ids, Ids]]:
+        """Return the sub-tokens of texts and of what follows them.
+
+        White space at the end of a text belongs to what follows. Both are encoded as one text, which is
+        split after as many sub-tokens as the first alone has. Where nothing is left then, as the end of the
+        first and the beginning of the second are one sub-token, what follows is encoded by itself. So it is
+        in any case where white space is encoded with what stands before the word (`space`).
+        """
+        if self.space == "context":
+            tails = self.encode([after for _, after in continuations], special=False)
+            return list(zip(self.contexts([before for before, _ in continuations]), tails, strict=True))
+        joined = self.encode([before + after for before, after in continuations])
+        heads = self.contexts([before for before, _ in continuations])
+        pairs = []
+        for (before, after), ids, head in zip(continuations, joined, heads, strict=True):
+            left = before.rstrip()
+            right = before[len(left) :] + after
+            tail = ids[len(head) :]
+            if not (left and tail):
+                [tail] = self.encode([right], special=False)
+                if not left and tail[:1] == head and len(tail) > 1:
+                    tail = tail[1:]
+            if not tail:
+                raise DataError(f"the tokenizer leaves no sub-token of {right[:40]!r}")
+            pairs.append((head, tail))
+        return pairs
+
+    def words(self, words: Sequence[str], lead: str, anchor: str) -> list[Ids]:
+        """Return the sub-tokens of words after a text (`anchor`) and white space (`lead`) alone."""
+        skip = len(self.encode([anchor])[0]) if anchor else 0
+        texts = [f"{anchor}{lead}{word}" for word in words]
+        # a quarter of the time that the tokenizer of transformers takes for as many texts
+        encodings = self.tokenizer.backend_tokenizer.encode_batch_fast(texts, add_special_tokens=bool(anchor))
+        return [encoding.ids[skip:] for encoding in encodings]
+
+    def text(self, ids: Sequence[int], context: Sequence[int] = ()) -> str:
+        """Return the text of sub-tokens as it is written after those of a context."""
+        text = self.tokenizer.decode([*context, *ids], clean_up_tokenization_spaces=False)
+        skip = len(self.tokenizer.decode(list(context), clean_up_tokenization_spaces=False)) if context else 0
+        return str(text)[skip:]
+
+
+def anchor_of(context: str, lead: str) -> str:
+    """Return a short text after which words have the sub-tokens that they have after a context.
+
+    After white space that is any letter; directly after another character, that character.
+    """
+    if not context:
+        return ""
+    return "a" if lead or context[-1].isalnum() else context[-1]
+
+
+def ends_word(surface: bytes) -> bool:
+    """Return whether bytes that come after a word show that it is over."""
+    first = surface.decode(errors="surrogateescape")[:1]  # a surrogate (Cs) for a part of a character
+    return bool(first) and not (
+        first.isalnum() or first in WORD_CHARACTERS or unicodedata.category(first) in {"Mn", "Mc", "Me", "Cs"}
+    )
+
+
+def _surfaces(tokenizer: Any) -> Iterator[bytes | None]:
+    """Yield the bytes that each sub-token stands for, a space before it included; None for special ones."""
+    from transformers.convert_slow_tokenizer import bytes_to_unicode  # noqa: PLC0415 - heavy, an extra
+
+    table: Any = bytes_to_unicode  # has no types
+    letters = {letter: bytes([value]) for value, letter in table().items()}
+    decoders = str(tokenizer.backend_tokenizer.decoder.__getstate__())  # JSON, perhaps of several
+    special, added = set(tokenizer.all_special_ids), tokenizer.added_tokens_decoder
+    for index, token in enumerate(tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))):
+        if index in special or token is None:
+            yield None
+        elif index in added:
+            yield str(added[index].content).replace("▁", " ").encode()
+        elif '"ByteLevel"' in decoders:
+            yield b"".join(letters.get(char, char.encode()) for char in token)
+        elif '"WordPiece"' in decoders:
+            yield (token[2:] if token.startswith("##") else f" {token}").encode()
+        elif len(token) == len("<0x00>") and token.startswith("<0x") and '"ByteFallback"' in decoders:
+            yield bytes.fromhex(token[3:5])
+        else:
+            yield token.replace("▁", " ").encode()
