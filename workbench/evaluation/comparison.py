@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow as pa
 
 from workbench.analysis.binning import Bin, Binning
-from workbench.analysis.proportions import holm, wilson
+from workbench.analysis.proportions import benjamini_hochberg, holm, wilson
 from workbench.evaluation import comparability
 from workbench.evaluation.bootstrap import Drawing, Floats, Ints, Mask
 from workbench.evaluation.metrics import SPREAD, chance_of, is_random, measured_columns, resampled, spread
@@ -21,7 +21,7 @@ from workbench.evaluation.reading import ModelPredictions, predictions_of
 from workbench.evaluation.slices import Slices
 from workbench.items.items import Items
 from workbench.render.labels import column_label
-from workbench.render.numbers import p_value, percent, points, quantity, rank_text, span
+from workbench.render.numbers import fixed, p_value, percent, points, quantity, rank_text, span
 from workbench.render.tables import text_table
 from workbench.runs.measures import SHOWN
 from workbench.runs.predictions import mid_ranks
@@ -209,11 +209,15 @@ class Comparison(AlignedPredictions):
             `n_only_a`, `n_only_b`, `difference`, `difference_low`, `difference_high`
                 Items that only one got right; accuracy of `a` minus that of `b`, and the percentile
                 interval of the paired bootstrap, of whole novels where every item names its novel.
-            `p`, `p_holm`, `test`
+            `mde`
+                Minimum detectable effect: the least true difference that this one test, not corrected, finds
+                with a power of 80 %; NaN where none of its outcomes could be significant.
+            `p`, `p_holm`, `p_fdr_bh`, `test`
                 Of the test that :func:`workbench.evaluation.significance.significance` makes, which is exact:
                 McNemar's, or a sign-flip test by novel where every item names its novel, or by item where a
-                side is the mean of replicates; corrected for the number of pairs (Holm 1979). NaN where the
-                models read different variants of the text or predict different units: not the same task.
+                side is the mean of replicates; corrected for the number of pairs (Holm 1979; false discovery
+                rate, Benjamini and Hochberg 1995). NaN where the models read different variants of the text
+                or predict different units: not the same task.
             `log_prob_difference`, `log_prob_difference_low`, `log_prob_difference_high`
                 Mean ln p of `a` minus that of `b` on the items where both are known; NaN where there is
                 none, the interval also where an answer has probability 0.
@@ -234,9 +238,11 @@ class Comparison(AlignedPredictions):
                 "difference": tests.difference,
                 "difference_low": tests.low,
                 "difference_high": tests.high,
+                "mde": tests.mde,
                 "test": pd.Series(tests.test, dtype="str"),
                 "p": tests.p,
                 "p_holm": holm(tests.p),
+                "p_fdr_bh": benjamini_hochberg(tests.p),
                 "log_prob_difference": log_prob,
                 "log_prob_difference_low": low,
                 "log_prob_difference_high": high,
@@ -266,12 +272,14 @@ class Comparison(AlignedPredictions):
         -------
         dict
             ``n``; ``difference`` of the accuracies, with ``difference_low`` and ``difference_high``, and
-            ``p`` of the ``test``, as `pairs` has them, not corrected. NaN where there are no items.
+            ``p`` of the ``test``, not corrected, and ``mde``, as `pairs` has them. NaN where there are no
+            items.
         """
         n = self.n if mask is None else int(mask.sum())
         test = self.tests(np.array([[a], [b]]), mask if n else None)
         values = {"difference": test.difference, "difference_low": test.low, "difference_high": test.high}
-        numbers = {name: float(value[0]) if n else np.nan for name, value in {**values, "p": test.p}.items()}
+        values |= {"p": test.p, "mde": test.mde}
+        numbers = {name: float(value[0]) if n else np.nan for name, value in values.items()}
         return {"n": n, "test": test.test[0], **numbers}
 
     @property
@@ -368,7 +376,8 @@ class Comparison(AlignedPredictions):
             pairs = self.pairs()
             tests = " or ".join(dict.fromkeys(pairs["test"]))
             text = _pairs_text(pairs)
-            parts.append(f"Pairs, the difference in percentage points, p of the {tests}:\n{text}")
+            about = "MDE: detectable with 80 % power at this level"
+            parts.append(f"Pairs, the difference in percentage points, p of the {tests} ({about}):\n{text}")
         for column in self.columns if self.m <= _MOST else ():
             rows = [
                 [part["bin"].iloc[0], f"{part['n'].iloc[0]:,}", *map(_percent, part["accuracy"])]
@@ -395,13 +404,14 @@ class Comparison(AlignedPredictions):
 
 
 def _pairs_text(pairs: pd.DataFrame) -> str:
-    columns = ["pair", "difference", "only one right", "p", "p (Holm)"]
+    columns = ["pair", "difference", "MDE", "only one right", "p", "p (Holm)", "p (BH)"]
     rows = [
         [
             f"{row['label_a']} - {row['label_b']}",
             _with_span(row, "difference", points),
+            fixed(100 * row["mde"], 1),
             f"{row['n_only_a']:,} / {row['n_only_b']:,}",
-            *(p_value(row[name]) for name in ("p", "p_holm")),
+            *(p_value(row[name]) for name in ("p", "p_holm", "p_fdr_bh")),
         ]
         for row in pairs.to_dict("records")
     ]

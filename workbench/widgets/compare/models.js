@@ -173,10 +173,11 @@ function selection(c) {
     const head = (title, ...content) => h("th", { scope: "col", title }, ...content);
     heads.replaceChildren(h("td"), head(null, "items"), ...(two ? [a, b] : [a]).map((model) => head(model.label, chip(model))),
       ...(two ? [head("difference of the accuracies in percentage points, with the interval of the paired bootstrap", `${a.key} ${MINUS} ${b.key}, points`),
-        head("not corrected for the number of pairs", "p"), head(null, h("span", { class: "wc-unseen" }, "remark"))] : []));
+        head("not corrected for the number of pairs", "p"),
+        head("minimum detectable effect: the least true difference that this test, not corrected, finds with a power of 80 %", "MDE, points"), head(null, h("span", { class: "wc-unseen" }, "remark"))] : []));
     fill(body, ...rows.map(({ name, n, shares, difference, remark }) => h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, number(n)),
       ...shares.map(([share, interval]) => h("td", { title: interval }, share)),
-      ...(difference ? [h("td", {}, difference[0]), h("td", { title: difference[2] }, difference[1]),
+      ...(difference ? [h("td", {}, difference[0]), h("td", { title: difference[2] }, difference[1]), h("td", { title: difference[3][1] }, difference[3][0]),
         h("td", { class: "wc-mark-exploratory" }, remark && h("em", { title: REMARKS[remark] }, remark))].filter(isNode) : []))));
     cells.hidden = !two;
     if (!two) return;

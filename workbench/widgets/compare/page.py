@@ -177,6 +177,7 @@ def _cell(
         f"{row[f'label_{a}']} minus {row[f'label_{b}']}: {points(difference)} points {interval}".rstrip(),
         f"{row[f'n_only_{a}']:,} items only the first got right", f"{row[f'n_only_{b}']:,} only the second",
         f"p = {p_value(row['p'])}, corrected {p_value(row['p_holm'])} ({row['test']})",
+        f"detectable with 80 % power: {fixed(100 * row['mde'], 1)} points",
     ]  # fmt: skip
     if not pd.isna(row["log_prob_difference"]):
         title.append(f"mean ln p {fixed(sign * row['log_prob_difference'], 3, sign=True)}")
@@ -223,7 +224,8 @@ def _numbers(of: Comparison, rows: Rows, shown: Sequence[int], pair: tuple[int, 
     p = p_value(values["p"], sign=True)
     names = " minus ".join(of.labels[k] for k in pair)
     lines.append(
-        f"{names}: {points(values['difference'])} points {interval}, p {p} ({values['test']}); exploratory"
+        f"{names}: {points(values['difference'])} points {interval}, p {p} ({values['test']});"
+        f" detectable with 80 % power: {fixed(100 * values['mde'], 1)} points; exploratory"
     )
     return lines
 
