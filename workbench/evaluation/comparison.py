@@ -17,6 +17,7 @@ from workbench.evaluation import comparability
 from workbench.evaluation.bootstrap import Drawing, Floats, Ints, Mask
 from workbench.evaluation.metrics import SPREAD, chance_of, is_random, measured_columns, resampled, spread
 from workbench.evaluation.paired import AlignedPredictions, align
+from workbench.evaluation.plans import count_looks
 from workbench.evaluation.reading import ModelPredictions, predictions_of
 from workbench.evaluation.slices import Slices
 from workbench.items.items import Items
@@ -42,6 +43,8 @@ class Comparison(AlignedPredictions):
         The items that every model predicted and whose answer is known, in the order given.
     warnings : list of str
         What must not be compared, and why: whole sentences.
+    plans : tuple of str
+        When the items were planned, and how often results of them were looked at.
     correct : array of bool (m, n)
         Of replicates: whether what most of them predict is right.
     rank : array of float (m, n)
@@ -61,6 +64,7 @@ class Comparison(AlignedPredictions):
         self.items = items
         self._slices = Slices(items, annotations, models, rows)
         self.warnings: list[str] = []
+        self.plans: tuple[str, ...] = ()
         self.correct: Mask = np.stack([model.truths("correct")[r] for model, r in self._each()])
         self._several: Mask = self._n_seeds > 1
         self.rank: Floats = np.stack([model.floats("rank")[r] for model, r in self._each()])
@@ -111,6 +115,7 @@ class Comparison(AlignedPredictions):
             raise DataError(problem, remedy="compare predictions of the same data set and split")
         part = items if common.all() else items.where(common)
         comparison = cls(part, models, rows[:, common], annotations, drawing)
+        comparison.plans = count_looks("compare", lambda _: models)
         variants = set(items.frame["variant"])
         comparison.warnings = comparability.list_warnings(
             comparison.labels, models, rows, comparison.log_prob, variants
@@ -371,7 +376,7 @@ class Comparison(AlignedPredictions):
         """Return the models, the pairs, the slices and the warnings as text, for a terminal."""
         counts = [f"{k:,} {what}{'' if k == 1 else 's'}" for k, what in ((self.m, "model"), (self.n, "item"))]
         head = f"{' on '.join(counts)}; {100 * self.drawing.level:g} % intervals"
-        parts = [head, self._models_text()]
+        parts = ["\n".join([head, *self.plans]), self._models_text()]
         if self.m > 1:
             pairs = self.pairs()
             tests = " or ".join(dict.fromkeys(pairs["test"]))

@@ -15,6 +15,7 @@ from workbench.evaluation.bootstrap import Drawing
 from workbench.evaluation.comparability import list_training
 from workbench.evaluation.metrics import list_unpredictable, note, shown_measures, spread_columns, typed
 from workbench.evaluation.paper import layout_of
+from workbench.evaluation.plans import count_looks
 from workbench.evaluation.reading import VARIANT, tell_apart
 from workbench.evaluation.run_measures import MEASURED, SETS, Group, MeasuredRun, RunMeasures
 from workbench.items.language import ENGLISH
@@ -158,6 +159,13 @@ def leaderboard(
         table.attrs["note"] += f" Below the minimum detectable effect (80 % power): {'; '.join(below)}."
     if len(table) > len(measured):
         table.attrs["note"] += f" {_REPORTED}"
+    looks = count_looks(
+        "leaderboard",
+        lambda planned: (
+            run.predictions() for group in groups.values() for run in group if planned & {*run.datasets}
+        ),
+    )
+    table.attrs["note"] = " ".join([table.attrs["note"], *looks])
     pairs = zip(table["distinction"], table["source"], strict=True)
     apart = [text if isinstance(text, str) and text else source for text, source in pairs]
     table["distinction"] = pd.Series(apart, index=table.index, dtype="str")

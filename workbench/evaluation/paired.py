@@ -73,17 +73,40 @@ def minimum_detectable_effect(
     difference is (2 p - 1) m / n. The normal approximation (Miettinen 1968; Connor 1987),
     (z_a + z_b) sqrt(m) / n, is a little less, as the exact test is conservative.
     """
-    from scipy.special import bdtr, bdtrik, betaincinv  # type: ignore[import-untyped]  # noqa: PLC0415 - slow
+    from scipy.special import betaincinv  # type: ignore[import-untyped]  # noqa: PLC0415 - slow
 
     m, n = np.broadcast_arrays(np.rint(np.atleast_1d(np.asarray(discordant, float))), np.asarray(n, float))
-    alpha, effect = 1 - level, np.full(m.shape, np.nan)
-    possible = (m > 0) & (2.0 ** (1 - m) <= alpha)
-    m, n = m[possible], n[possible]
-    fewer = np.floor(bdtrik(alpha / 2, m, 0.5)) + 1  # of the other side; from above, whatever was rounded
-    for _ in range(2):
-        fewer -= 2 * bdtr(fewer, m.astype(np.int64), 0.5) > alpha
-    effect[possible] = (2 * betaincinv(m - fewer, fewer + 1, power) - 1) * m / n
+    critical, effect = _critical_counts(m, 1 - level), np.full(m.shape, np.nan)
+    possible = critical <= m
+    m, n, critical = m[possible], n[possible], critical[possible]
+    effect[possible] = (2 * betaincinv(critical, m - critical + 1, power) - 1) * m / n
     return effect
+
+
+def mcnemar_power(effect: float, discordant: float, n: int, *, level: float = 0.95) -> float:
+    """Return the probability that McNemar's exact test finds a difference in accuracy, `effect`.
+
+    The other parameters are those of :func:`minimum_detectable_effect`, which is the inverse.
+    """
+    from scipy.special import betainc  # noqa: PLC0415 - slow
+
+    m = np.rint(np.atleast_1d(float(discordant)))
+    [critical] = _critical_counts(m, 1 - level)
+    if critical > m[0]:
+        return 0.0
+    return float(betainc(critical, m[0] - critical + 1, min(1.0, (1 + abs(effect) * n / m[0]) / 2)))
+
+
+def _critical_counts(m: Floats, alpha: float) -> Floats:
+    """Return how many of m discordant items (k,) must be on one side for p <= alpha; m + 1: none."""
+    from scipy.special import bdtr, bdtrik  # noqa: PLC0415 - slow
+
+    fewer = np.full(m.shape, -1.0)  # items of the other side
+    possible = (m > 0) & (2.0 ** (1 - m) <= alpha)
+    fewer[possible] = np.floor(bdtrik(alpha / 2, m[possible], 0.5)) + 1  # from above, whatever was rounded
+    for _ in range(2):
+        fewer -= possible & (2 * bdtr(fewer, m.astype(np.int64), 0.5) > alpha)
+    return np.asarray(m - fewer, dtype=np.float64)
 
 
 def describe_mde(difference: float, mde: float) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from workbench.evaluation import bootstrap
 from workbench.evaluation.bootstrap import Drawing
 from workbench.evaluation.comparability import list_warnings, other_event
 from workbench.evaluation.paired import AlignedPredictions, align, describe_mde
+from workbench.evaluation.plans import count_looks
 from workbench.evaluation.reading import ModelPredictions, predictions_of
 from workbench.render.numbers import fixed, p_value, percent, points
 from workbench.render.results import Table, TableColumn, TableLayout
@@ -206,8 +207,9 @@ def significance(
     >>> test.n == len(items), 0 <= test.p_value <= 1
     (True, True)
     """
-    drawing = Drawing(level, resamples, seed).checked()
-    return compare_pair(_single(a, "a"), _single(b, "b"), drawing)
+    sides = _single(a, "a"), _single(b, "b")
+    result = compare_pair(*sides, Drawing(level, resamples, seed).checked())
+    return replace(result, notes=(*result.notes, *count_looks("significance", lambda _: sides)))
 
 
 def _single(runs: Any, name: str) -> ModelPredictions:
