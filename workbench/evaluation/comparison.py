@@ -227,6 +227,10 @@ class Comparison(AlignedPredictions):
                 Mean ln p of `a` minus that of `b` on the items where both are known; NaN where there is
                 none, the interval also where an answer has probability 0.
         """
+        return self._pair_tests.copy()
+
+    @cached_property
+    def _pair_tests(self) -> pd.DataFrame:
         a, b = self._pairs
         correct = self.correct.astype(np.float32)
         both = np.rint(correct @ correct.T).astype(np.int64)
@@ -253,6 +257,27 @@ class Comparison(AlignedPredictions):
                 "log_prob_difference_high": high,
             }
         )
+
+    def differences(self, baseline: int) -> pd.DataFrame:
+        """Compare every other model with one, `baseline` (its index).
+
+        Returns
+        -------
+        DataFrame
+            The rows of `pairs` that the baseline is in, in the order of the other models and turned so that
+            these are `a` and the baseline is `b`: `difference` is the model's accuracy minus the baseline's,
+            `n_only_a` counts improvements, `n_only_b` regressions. `p_holm` and `p_fdr_bh` are corrected for
+            the number of these rows.
+        """
+        pairs = self._pair_tests
+        names = ("difference", "log_prob_difference")
+        swapped = {"a": "b", "label_a": "label_b", "n_only_a": "n_only_b"}
+        swapped |= {f"{name}_low": f"{name}_high" for name in names}
+        turned = pairs[pairs["a"] == baseline].rename(columns=swapped | {b: a for a, b in swapped.items()})
+        columns = [name for name in turned if str(name).startswith(names)]
+        turned = turned.assign(**{str(name): -turned[name] for name in columns})
+        table = pd.concat([pairs[pairs["b"] == baseline], turned], ignore_index=True).sort_values("a")
+        return table.assign(p_holm=holm(table["p"]), p_fdr_bh=benjamini_hochberg(table["p"]))
 
     def cell(self, a: int, b: int, outcome: str = "only first") -> Mask:
         """Return the items (n,) of one of the four cells of two models, see `OUTCOMES`."""

@@ -293,18 +293,18 @@ def count_looks(function: str, models: Callable[[set[str]], Iterable[ModelPredic
     tuple of str
         A line a plan. A damaged plan, or one that cannot be written, is left out with a warning.
     """
-    found: list[tuple[Path, Plan]] = []
+    valid: list[tuple[Path, Plan]] = []
     for file in _files():
         try:
-            found.append((file, _read(file)))
+            valid.append((file, _read(file)))
         except DataError as error:
             warnings.warn(f"a plan is left out: {error}", stacklevel=3)
-    if not found:
+    if not valid:
         return ()
-    shown = list(models({name for _, plan in found for name in plan.dataset.split("+")}))
+    predictions = list(models({name for _, plan in valid for name in plan.dataset.split("+")}))
     lines = []
-    for file, planned in found:
-        results = dict(filter(None, (_result(model, planned) for model in shown)))
+    for file, planned in valid:
+        results = dict(filter(None, (_result(model, planned) for model in predictions)))
         try:
             lines += [_looked(file, planned, function, results).line] if results else []
         except DataError as error:

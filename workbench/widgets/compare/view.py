@@ -164,6 +164,30 @@ def pair_cells(comparison: Comparison) -> list[list[dict[str, Any] | None]]:
     return cells
 
 
+def baseline_rows(comparison: Comparison, baseline: int | None) -> dict[str, Any] | None:
+    """Return the other models as differences from one: a row each, and what the numbers are; None for none.
+
+    A row has the place ``k`` of the model, the texts of its ``difference``, ``p`` and ``mde``, the numbers of
+    ``improvements`` (only it right) and ``regressions`` (only the baseline right), and ``sure``: whether p is
+    below .05 after Holm's correction.
+    """
+    if baseline is None:
+        return None
+    table = comparison.differences(baseline)
+    rows = [
+        {
+            "k": row["a"], "difference": _difference(row), "p": _p_text(row["p_holm"]), "mde": _mde(row),
+            "sure": bool(row["p_holm"] < _LEVEL), "less": row["difference"] < 0,
+            "improvements": row["n_only_a"], "regressions": row["n_only_b"],
+            "about": f"{row['test']}: p {_p_text(row['p'], missing='not known')}, corrected"
+            f" for {len(table)} tests {_p_text(row['p_holm'])} (Holm), {_p_text(row['p_fdr_bh'])} (false"
+            " discovery rate)",
+        }
+        for row in table.to_dict("records")
+    ]  # fmt: skip
+    return {"k": baseline, "rows": rows}
+
+
 def _p_text(p: float, *, missing: str = DASH) -> str:
     return missing if pd.isna(p) else p_value(p)
 
