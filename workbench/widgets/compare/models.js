@@ -116,7 +116,7 @@ function matrix(c) {
   function tell() {
     const two = over ?? s.cell;
     const base = s.baseline && s.models[s.baseline.k].key;
-    told.textContent = base ? `Model minus ${base}, points; bold: p < .05 (Holm); MDE: detectable with 80 % power. Improvements: the model right, ${base} wrong; regressions: the other way round.` : !s.pairs ? "Computing the differences …" : two ? say(two[0], two[1], (model) => model.key) : s.models.length < 2 ? "One model: there is nothing to compare it with." : "Row minus column, points; bold: p < .05 (Holm). A click on a cell lists: row right, column wrong.";
+    told.textContent = base ? `Model minus ${base}, points; bold: p < .05 (Holm). Improvements: only the model is right; regressions: only ${base} is.` : !s.pairs ? "Computing the differences …" : two ? say(two[0], two[1], (model) => model.key) : s.models.length < 2 ? "One model: there is nothing to compare it with." : "Row minus column, points; bold: p < .05 (Holm). A click on a cell lists: row right, column wrong.";
   }
   function rove() {
     if (roving) roving.tabIndex = -1;
@@ -166,8 +166,8 @@ function differences(c) {
   const { s } = c;
   const HEADS = [
     ["Model"], ["Difference", "accuracy of the model minus that of the baseline, in percentage points, with the interval of the paired bootstrap"],
+    ["Regressions", "items that the baseline has right and the model wrong"], ["Improvements", "items that the model has right and the baseline wrong"],
     ["p (Holm)", "corrected for the number of models"], ["MDE", "minimum detectable effect: the least true difference, in points, that this test, not corrected, finds with a power of 80 %"],
-    ["Improvements", "items that the model has right and the baseline wrong"], ["Regressions", "items that the baseline has right and the model wrong"],
   ];
   const body = h("tbody");
   const table = h("table", {}, h("thead", {}, h("tr", {}, ...HEADS.map(([text, title]) => h("th", { scope: "col", title }, text)))), body);
@@ -184,8 +184,8 @@ function differences(c) {
       }, number(counts[word])));
     };
     return h("tr", {}, h("th", { scope: "row" }, h("span", {}, chip(m), named(m))),
-      h("td", { class: `${sure ? "wc-sure" : ""}${less ? " wc-less" : ""}`, title: about }, difference), h("td", { title: about }, p), h("td", { title: mde[1] }, mde[0]),
-      button("only first", "improvements", [m, base]), button("only second", "regressions", [base, m]));
+      h("td", { class: `${sure ? "wc-sure" : ""}${less ? " wc-less" : ""}`, title: about }, difference),
+      button("only second", "regressions", [base, m]), button("only first", "improvements", [m, base]), h("td", { title: about }, p), h("td", { title: mde[1] }, mde[0]));
   }
   function draw() {
     node.hidden = !s.baseline;

@@ -206,7 +206,7 @@ def _mde(row: Mapping[Any, Any]) -> tuple[str, str]:
     """Return the minimum detectable effect in points, and what follows where the difference is below."""
     below = describe_mde(row["difference"], row["mde"])
     text = DASH if pd.isna(row["mde"]) else fixed(100 * row["mde"], 1)
-    return (f"{text}, not reached" if below else text), below
+    return (f"below {text}" if below else text), below
 
 
 # -- the items that are listed
