@@ -85,6 +85,7 @@ def test_exactly_the_right_items_by_mouse_by_key_and_from_python(shown, notebook
     orders(page, items, right, frames)
     keys(page, notebook, items, right)
     typed_filters(page, notebook, items, right)
+    baseline(page, notebook, items, right)
     help_and_copies(page, notebook)
     brushing(page, notebook, items, frames)
     passage(page, notebook, items, right, frames)
@@ -200,6 +201,41 @@ def typed_filters(page, notebook, items, right):
     line.press("Escape")
     wait_count(page, total, total)
     assert page.locator(".wb-alarm").is_hidden()
+
+
+def baseline(page, notebook, items, right):
+    ids, total, selected = items.frame["item_id"], len(items), "widget.selection.frame.item_id.tolist()"
+    page.get_by_label("Baseline").select_option("model 3")
+    table = page.get_by_role("table", name="Differences in accuracy from D, model 3")
+    table.wait_for()
+    assert page.get_by_role("grid", name="Differences in accuracy").is_hidden()
+    names = table.locator("tbody .wc-rest").all_inner_texts()
+    assert [f"model {name[-1]}" for name in names] == ["model 0", "model 1", "model 2"]
+    flips = {"improvements": right["model 1"] & ~right["model 3"]}
+    flips["regressions"] = right["model 3"] & ~right["model 1"]
+    for word, wanted in flips.items():
+        button = table.get_by_role("button", name=f"{wanted.sum()} {word} of B, model 1")
+        button.click()
+        wait_count(page, wanted.sum(), total)
+        assert listed(page) == ids[wanted].tolist() == told(notebook, selected)
+        assert button.get_attribute("aria-pressed") == "true"
+    where = "not `model 1: correct` and `model 3: correct`"
+    assert page.locator(".wb-line").input_value() == where
+    code = told(notebook, "widget.code")
+    assert f'where="{where}"' in code
+    assert 'baseline="model 3"' in code
+    button.press("Enter")  # once more: all items
+    wait_count(page, total, total)
+    assert button.evaluate("(node) => node === document.activeElement")
+    button.click()
+    wait_count(page, wanted.sum(), total)
+    assert page.evaluate(CLIPS) == []
+    assert page.evaluate(CONTRAST.replace(".wb-browser *", ".wc-compare *")) == []
+    notebook.screenshot("compare-baseline", ".wc-body")
+    page.locator(".wc-clear").click()
+    page.get_by_label("Baseline").select_option("")
+    page.wait_for_selector("[data-pair=DA]")
+    wait_count(page, total, total)
 
 
 def help_and_copies(page, notebook):

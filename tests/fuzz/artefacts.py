@@ -47,6 +47,7 @@ from workbench.datasets.books import Book
 from workbench.evaluation.interchange.export import export_results
 from workbench.evaluation.interchange.import_results import import_results
 from workbench.evaluation.leaderboard import leaderboard
+from workbench.evaluation.plans import plan, plans
 from workbench.items import notes
 from workbench.items.items import Items
 from workbench.items.schema import objects
@@ -408,6 +409,20 @@ ARTEFACTS |= {
 # What the workbench writes with checksums: it is read as it was, or refused
 
 
+def plan_in(_folder):
+    frame = made(20, seed=1)
+    plan(items_of(frame), hypothesis="It works.", effect=0.2, discordant=0.5)
+    wb.evaluate(frame, resamples=2)
+
+
+def plans_of(_folder):
+    return plans().frame.to_json(orient="records", lines=True)
+
+
+def same_or_none(value, valid):
+    assert value in {valid, plans().frame[:0].to_json(orient="records", lines=True)}, "other content"
+
+
 def numbers(frame):
     """Return predictions as text: equal only if every number is."""
     return frame.drop(columns="run").to_json(orient="records", double_precision=15)
@@ -525,6 +540,7 @@ ARTEFACTS |= {
     "unfinished candidates": Artefact(interrupted, resumed),
     "shelf": Artefact(shelf_in, shelf_of),
     "manifest": Artefact(manifest_in, Manifest.load),
+    "plan": Artefact(plan_in, plans_of, same_or_none, is_home=True),
     "checkpoints": Artefact(checkpoints_in, checkpoints_of, same_or_absent),
 }
 

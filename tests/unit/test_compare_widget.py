@@ -65,7 +65,7 @@ def test_the_state_builds_the_view_again(widget):
     where = "target_class = PN and not `model 0: correct` and `model 1: rank` <= 50 and answer contains e"
     widget.state = {
         "where": where, "sort": "difference", "pair": ["model 3", "model 0"], "hidden": ["model 1"],
-        "query": "a", "column": "direct_speech", "attention": "model 1",
+        "query": "a", "column": "direct_speech", "attention": "model 1", "baseline": "model 2",
     }  # fmt: skip
     text = ITEMS.frame["answer"].str.contains("e", case=False).to_numpy()
     named = (TABLE["target_class"] == "PN").to_numpy(dtype=bool, na_value=False)
@@ -128,7 +128,10 @@ def test_the_page_is_told_what_the_comparison_says(widget):
         ahead, behind = whole["pairs"][row["a"]][row["b"]], whole["pairs"][row["b"]][row["a"]]
         assert (ahead["text"], behind["text"]) == (points(row["difference"]), points(-row["difference"]))
         assert ahead["told"].startswith(f": {row['n_only_a']:,} items; the other way: {row['n_only_b']:,}.")
-        assert ahead["told"].endswith(f" p {p_value(row['p'])}, Holm {p_value(row['p_holm'])}")
+        below = "below " * (abs(row["difference"]) < row["mde"])
+        tested = f" p {p_value(row['p'])}, Holm {p_value(row['p_holm'])}; MDE {below}{100 * row['mde']:.1f}"
+        assert ahead["told"].endswith(tested)
+        assert bool(ahead["mde"][1]) == bool(below)
         assert ahead["sure"] == behind["sure"] == (row["p_holm"] < 0.05)
     assert view["n"] == view["slices"]["n"] == len(ITEMS)
     assert view["state"]["column"] == widget.column == "target_class"
@@ -312,6 +315,42 @@ def test_a_scatter_has_points_or_counts(widget, monkeypatch, most):
         assert ((x == i) & (y == j)).sum() == count
     widget.state = {"pair": ["model 2", "model 0"]}
     assert ask(widget, type="scatter")[0]["n"] == 0, "scores are not probabilities"
+
+
+def test_models_are_differences_from_a_baseline(widget):
+    (view,) = ask(widget, type="query", state={"baseline": "model 1"})
+    assert view["baseline"] is None, "nothing is resampled yet"
+    (whole,) = ask(widget, type="measure")
+    table = widget.comparison.differences(1)
+    assert whole["baseline"]["k"] == 1
+    for row, wanted in zip(whole["baseline"]["rows"], table.to_dict("records"), strict=True):
+        k = wanted["a"]
+        assert (row["k"], row["p"], row["sure"]) == (k, p_value(wanted["p_holm"]), wanted["p_holm"] < 0.05)
+        assert row["difference"] == whole["pairs"][k][1]["difference"]
+        assert row["mde"] == whole["pairs"][k][1]["mde"]
+        for outcome, name in (("only first", "improvements"), ("only second", "regressions")):
+            (view,) = ask(widget, type="query", outcome=[LABELS[k], "model 1", outcome])
+            assert (view["n"], view["selected"]["two"]) == (row[name], [k, 1])
+            assert view["state"]["where"] == cell(LABELS[k], "model 1", outcome)
+            assert view["baseline"] == whole["baseline"]
+    text = Page(widget.saved.html()).text
+    for part in (whole["baseline"]["rows"][0]["difference"], "from the baseline model 1", "Regressions"):
+        assert part in text
+    document = Page(widget.to_html(limit=0)).text
+    assert "Differences from model 1" in document
+    assert "Row minus column" not in document
+    (view,) = ask(widget, type="query", state={"baseline": "", "where": ""})
+    assert view["baseline"] is None
+    assert "baseline" not in widget.saved.html()
+
+
+def test_the_page_says_that_the_items_were_planned():
+    planned = wb.plan(ITEMS, hypothesis="It reads <b>.")
+    made = listening(compare(ITEMS, FRAMES[:2], TABLE, resamples=9))
+    (whole, _) = ask(made, type="open")
+    assert whole["plans"] == [planned.line.replace("look 0", "look 1")]
+    for html in (made.saved.html(), made.to_html(limit=0)):
+        assert "look 1: It reads &lt;b&gt;." in html
 
 
 def test_words_are_enough_to_compare():
@@ -604,6 +643,8 @@ def made_run(model, unit):
         ({"column": "colour"}, "no column 'colour'"),
         ({"hidden": "model 0"}, "expected a list of models"),
         ({"attention": "gpt"}, "no model 'gpt'"),
+        ({"baseline": "gpt"}, "no model 'gpt'"),
+        ({"baseline": 1}, "no model 1"),
         ({"where": "colour = red"}, "colour"),
         ({"query": "\ud800"}, "half a surrogate pair"),
         ({"current": "sample/none"}, "not among those shown"),

@@ -316,7 +316,8 @@ def test_pairs_are_those_of_statsmodels_and_of_a_slow_loop():
         assert row.log_prob_difference == pytest.approx(apart.mean())
         bounds = [np.quantile(slow, q, method=m) for q, m in ((0.025, "lower"), (0.975, "higher"))]
         assert (row.log_prob_difference_low, row.log_prob_difference_high) == pytest.approx(bounds)
-    np.testing.assert_allclose(pairs["p_holm"], multipletests(pairs["p"], method="holm")[1], rtol=1e-12)
+    for column, method in (("p_holm", "holm"), ("p_fdr_bh", "fdr_bh")):
+        np.testing.assert_allclose(pairs[column], multipletests(pairs["p"], method=method)[1], rtol=1e-12)
     assert set(pairs["test"]) == {"exact McNemar test"}
 
 
@@ -343,12 +344,39 @@ def test_a_pair_has_one_interval_and_p_in_every_view(kind):
             result.pair(0, 1, np.ones(result.n, bool)),
             board.loc[f"model {k}"],
         ):
-            names = ("difference", "difference_low", "difference_high", "p")
+            names = ("difference", "difference_low", "difference_high", "p", "mde")
             shown = [np.nan if pd.isna(view[name]) else view[name] for name in names]
-            expected = [wanted.difference, *wanted.interval, wanted.p_value]
+            expected = [wanted.difference, *wanted.interval, wanted.p_value, wanted.mde]
             np.testing.assert_allclose(np.array(shown, dtype=float), expected, atol=1e-12)
         assert row["test"] == wanted.test
         assert np.isnan(wanted.p_value) == (k == 1)
+
+
+@pytest.mark.parametrize("baseline", [0, 1, 3])
+def test_differences_from_a_baseline_are_those_of_pairs_with_it(baseline):
+    result = compared(several(4, n=90))
+    table, pairs = result.differences(baseline), result.pairs()
+    assert table["a"].tolist() == [k for k in range(4) if k != baseline]
+    assert set(table["b"]) == {baseline}
+    right, base = result.correct, result.correct[baseline]
+    for row in table.to_dict("records"):
+        k = row["a"]
+        assert row["label_a"] == result.labels[k]
+        assert (row["n_only_a"], row["n_only_b"]) == ((right[k] & ~base).sum(), (base & ~right[k]).sum())
+        assert row["difference"] == pytest.approx(right[k].mean() - base.mean())
+        assert row["difference_low"] < row["difference"] < row["difference_high"]
+        log_prob = (result.log_prob[k] - result.log_prob[baseline]).mean()
+        assert row["log_prob_difference"] == pytest.approx(log_prob)
+        assert row["log_prob_difference_low"] < log_prob < row["log_prob_difference_high"]
+        [pair] = pairs[(pairs["a"] == min(k, baseline)) & (pairs["b"] == max(k, baseline))].to_dict("records")
+        assert [row[name] for name in ("p", "mde", "test")] == [pair[name] for name in ("p", "mde", "test")]
+        if k < baseline:
+            assert {name: row[name] for name in pair if name not in {"p_holm", "p_fdr_bh"}} == {
+                name: value for name, value in pair.items() if name not in {"p_holm", "p_fdr_bh"}
+            }
+    for column, method in (("p_holm", "holm"), ("p_fdr_bh", "fdr_bh")):
+        np.testing.assert_allclose(table[column], multipletests(table["p"], method=method)[1], rtol=1e-12)
+    assert compared(several(1)).differences(0).empty
 
 
 def test_log_probabilities_are_compared_where_both_are_known():

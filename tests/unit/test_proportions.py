@@ -1,4 +1,4 @@
-"""Wilson's interval, McNemar's test and Holm's correction, against statsmodels and scipy."""
+"""Wilson's interval, McNemar's test and corrections for many tests, against statsmodels and scipy."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from statsmodels.stats.contingency_tables import mcnemar as statsmodels_mcnemar
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.proportion import proportion_confint
 
-from workbench.analysis.proportions import holm, mcnemar, wilson
+from workbench.analysis.proportions import benjamini_hochberg, holm, mcnemar, wilson
 
 COUNTS = st.integers(0, 400)
 
@@ -38,7 +38,8 @@ def test_mcnemar_is_that_of_statsmodels_and_scipy(pairs):
 @pytest.mark.slow
 @settings(max_examples=10)  # statsmodels collects garbage in each
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=8), st.integers(0, 2))
-def test_holm_is_that_of_statsmodels(values, missing):
-    corrected = holm([np.nan] * missing + values)
-    assert corrected[missing:] == pytest.approx(multipletests(values, method="holm")[1])
-    assert np.isnan(corrected[:missing]).all()
+def test_corrections_are_those_of_statsmodels(values, missing):
+    for correct, method in ((holm, "holm"), (benjamini_hochberg, "fdr_bh")):
+        corrected = correct([np.nan] * missing + values)
+        assert corrected[missing:] == pytest.approx(multipletests(values, method=method)[1])
+        assert np.isnan(corrected[:missing]).all()

@@ -108,7 +108,7 @@ def test_signatures_are_cut_into_what_they_share_and_the_rest():
     assert split_signatures([None]) == ("", [""])
 
 
-def test_results_show_five_to_nine_columns_in_percent():
+def test_results_show_five_to_eleven_columns_in_percent():
     a, b = made(80), made(80, model="other, capitalised", seed=1, variant="capitalised")
     table = evaluate([run(a, "a"), run(b, "b")], **QUICK)
     assert headings(table.to_html()) == [
@@ -120,9 +120,9 @@ def test_results_show_five_to_nine_columns_in_percent():
     twice = evaluate([run(a, "first"), run(a, "second")], **QUICK)
     assert "made (first)" in Page(twice.to_html()).text
     board = leaderboard([a, b.assign(variant="plain")], **QUICK)
-    assert headings(board.to_html())[:9] == [
+    assert headings(board.to_html())[:11] == [
         "Place", "Model", "n", "Accuracy (%)", "Perplexity (per target word)", "Median rank", "Bits per word",
-        "Difference from the best (points)", "p (Holm)",
+        "Difference from the best (points)", "MDE (points)", "p (Holm)", "p (FDR)",
     ]  # fmt: skip
 
 
@@ -139,11 +139,11 @@ def test_a_signature_names_what_was_measured():
 def test_a_paired_comparison_is_a_table_and_a_row():
     a, b = made(80), made(80, model="other", seed=1)
     result = significance(a, b, **QUICK)
-    assert headings(result._repr_html_())[1:] == ["made", "other", "Difference", "p"]
+    assert headings(result._repr_html_())[1:] == ["made", "other", "Difference", "p", "MDE (points)"]
     assert result.frame["difference"].item() == result.difference
     assert (result.frame["interval_low"].item(), result.frame["interval_high"].item()) == result.interval
     assert result.to_csv().startswith("a,b,n,")
-    assert r"{15em}rrr@{\enspace}lr}" in result.to_latex()
+    assert r"{15em}rrr@{\enspace}lrr}" in result.to_latex()
     assert "points" in result.to_markdown()
     assert "ln p" not in significance(a, scores(b), **QUICK).to_html()
 

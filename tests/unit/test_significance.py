@@ -1,11 +1,16 @@
+from math import comb
+
 import numpy as np
 import pandas as pd
 import pytest
 from html_page import Page
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 from made_predictions import made, run, scores, unknown_answers
 from scipy import stats
 from statsmodels.stats.contingency_tables import mcnemar as statsmodels_mcnemar
 
+from workbench.evaluation.paired import minimum_detectable_effect
 from workbench.evaluation.significance import significance
 from workbench.render.numbers import MINUS, percent
 from workbench.storage.errors import DataError
@@ -114,7 +119,7 @@ def test_what_makes_a_comparison_doubtful_is_said():
     assert other_words.p_value == significance(a, made(oov=0.25, seed=1, model="b"), **QUICK).p_value
     assert other_words.log_prob_p_value is None
     assert "novels were resampled" in " ".join(significance(*pair(books=5), **QUICK).notes)
-    assert not any("differ" in note for note in significance(*pair(), **QUICK).notes)
+    assert not any("different " in note for note in significance(*pair(), **QUICK).notes)
 
 
 def test_log_probabilities_are_compared_only_where_both_have_them():
@@ -173,3 +178,67 @@ def test_a_comparison_is_shown_as_text_and_html():
 def test_what_cannot_be_compared_is_said(a, b, message):
     with pytest.raises(DataError, match=message):
         significance(a, b)
+
+
+def exact_power(m, probability, alpha):
+    """Return how probable it is that McNemar's exact test of m discordant items finds the better side."""
+    total = 0.0
+    for k in range(m // 2 + 1, m + 1):
+        p_value = 2 * sum(comb(m, j) for j in range(k, m + 1)) / 2**m
+        if p_value <= alpha:
+            total += comb(m, k) * probability**k * (1 - probability) ** (m - k)
+    return total
+
+
+@settings(max_examples=40)
+@given(st.integers(0, 90), st.integers(0, 300), st.sampled_from([0.9, 0.95, 0.99]), st.floats(0.5, 0.95))
+@example(487, 4382, 0.95, 0.8)
+@example(5, 0, 0.95, 0.8)
+@example(6, 0, 0.95, 0.8)
+def test_the_exact_test_has_the_power_asked_for_at_the_minimum_detectable_effect(m, others, level, power):
+    [effect] = minimum_detectable_effect(m, m + others, level=level, power=power)
+    if exact_power(m, 1.0, 1 - level) == 0:  # not even if all are on one side
+        assert np.isnan(effect)
+    else:
+        assert exact_power(m, (1 + effect * (m + others) / m) / 2, 1 - level) == pytest.approx(
+            power, abs=1e-9
+        )
+
+
+def test_the_minimum_detectable_effect_of_common_test_sets():
+    effects = 100 * minimum_detectable_effect([487, 156], [4869, 520])
+    normal = 280.16 * np.sqrt([0.1 / 4869, 0.3 / 520])  # Connor 1987, without its last term
+    np.testing.assert_allclose(normal, [1.27, 6.73], atol=0.01)
+    assert ((effects > normal) & (effects < 1.02 * normal)).all()
+
+
+def test_a_comparison_says_what_it_could_find():
+    a, b = pair()
+    found, alone = significance(a, b), significance(a[:8], b[:8], **QUICK)
+    [wanted] = minimum_detectable_effect(found.n_only_a + found.n_only_b, 400)
+    assert found.mde == wanted > 0.05
+    below = [note for note in found.notes if "below the minimum detectable effect" in note]
+    assert len(below) == (abs(found.difference) < found.mde)
+    assert f"minimum detectable effect {100 * found.mde:.1f} points)" in str(found)
+    assert np.isnan(alone.mde)
+    assert "too few discordant items" in " ".join(alone.notes)
+    assert "minimum" not in str(alone)
+    assert np.isnan(significance(a, b.assign(variant="capitalised"), **QUICK).mde)
+    assert significance(a, b, level=0.99, **QUICK).mde > found.mde
+    equal = significance(a, made(400, seed=2, right=0.4, model="other"), **QUICK)
+    assert "a true difference of its size is missed in more than 20 %" in " ".join(equal.notes)
+
+
+@pytest.mark.parametrize("books", [5, 40])
+def test_the_minimum_detectable_effect_by_novel_is_of_the_standard_error_of_novels(books):
+    a, b = pair(books=books)
+    found = significance(a, b)
+    steps = a["correct"].astype(int) - b["correct"].astype(int)
+    squares = 0.0  # of the sums of novels around what their sizes let expect
+    for book in sorted(set(a["book_id"])):
+        inside = steps[a["book_id"] == book]
+        squares += (inside.sum() - steps.mean() * len(inside)) ** 2
+    if books == 5:  # 2 of 32 choices of signs are as extreme as the most extreme one
+        assert np.isnan(found.mde)
+    else:
+        assert found.mde == pytest.approx(2.8016 * np.sqrt(squares) / 400, rel=0.1)

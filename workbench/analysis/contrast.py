@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from workbench.analysis.proportions import Floats, holm
+from workbench.analysis.proportions import Floats, benjamini_hochberg, holm
 from workbench.render.labels import label
 from workbench.render.results import Table, TableColumn, TableLayout
 from workbench.storage.errors import DataError
@@ -179,8 +179,8 @@ def _table(rows: list[dict[str, Any]], names: tuple[str, str], correction: str) 
 
 
 def _corrected(p: Floats, correction: str) -> Floats:
-    if correction == "holm":  # statsmodels takes 0.7 s to import
-        return holm(p)
+    if quick := {"holm": holm, "fdr_bh": benjamini_hochberg}.get(correction):
+        return quick(p)  # statsmodels takes 0.7 s to import
     from statsmodels.stats.multitest import (  # type: ignore[import-untyped]  # noqa: PLC0415 - slow
         multipletests,
     )

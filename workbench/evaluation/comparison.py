@@ -12,16 +12,17 @@ import pandas as pd
 import pyarrow as pa
 
 from workbench.analysis.binning import Bin, Binning
-from workbench.analysis.proportions import holm, wilson
+from workbench.analysis.proportions import benjamini_hochberg, holm, wilson
 from workbench.evaluation import comparability
 from workbench.evaluation.bootstrap import Drawing, Floats, Ints, Mask
 from workbench.evaluation.metrics import SPREAD, chance_of, is_random, measured_columns, resampled, spread
 from workbench.evaluation.paired import AlignedPredictions, align
+from workbench.evaluation.plans import count_looks
 from workbench.evaluation.reading import ModelPredictions, predictions_of
 from workbench.evaluation.slices import Slices
 from workbench.items.items import Items
 from workbench.render.labels import column_label
-from workbench.render.numbers import p_value, percent, points, quantity, rank_text, span
+from workbench.render.numbers import fixed, p_value, percent, points, quantity, rank_text, span
 from workbench.render.tables import text_table
 from workbench.runs.measures import SHOWN
 from workbench.runs.predictions import mid_ranks
@@ -42,6 +43,8 @@ class Comparison(AlignedPredictions):
         The items that every model predicted and whose answer is known, in the order given.
     warnings : list of str
         What must not be compared, and why: whole sentences.
+    plans : tuple of str
+        When the items were planned, and how often results of them were looked at.
     correct : array of bool (m, n)
         Of replicates: whether what most of them predict is right.
     rank : array of float (m, n)
@@ -61,6 +64,7 @@ class Comparison(AlignedPredictions):
         self.items = items
         self._slices = Slices(items, annotations, models, rows)
         self.warnings: list[str] = []
+        self.plans: tuple[str, ...] = ()
         self.correct: Mask = np.stack([model.truths("correct")[r] for model, r in self._each()])
         self._several: Mask = self._n_seeds > 1
         self.rank: Floats = np.stack([model.floats("rank")[r] for model, r in self._each()])
@@ -111,6 +115,7 @@ class Comparison(AlignedPredictions):
             raise DataError(problem, remedy="compare predictions of the same data set and split")
         part = items if common.all() else items.where(common)
         comparison = cls(part, models, rows[:, common], annotations, drawing)
+        comparison.plans = count_looks("compare", lambda _: models)
         variants = set(items.frame["variant"])
         comparison.warnings = comparability.list_warnings(
             comparison.labels, models, rows, comparison.log_prob, variants
@@ -209,15 +214,23 @@ class Comparison(AlignedPredictions):
             `n_only_a`, `n_only_b`, `difference`, `difference_low`, `difference_high`
                 Items that only one got right; accuracy of `a` minus that of `b`, and the percentile
                 interval of the paired bootstrap, of whole novels where every item names its novel.
-            `p`, `p_holm`, `test`
+            `mde`
+                Minimum detectable effect: the least true difference that this one test, not corrected, finds
+                with a power of 80 %; NaN where none of its outcomes could be significant.
+            `p`, `p_holm`, `p_fdr_bh`, `test`
                 Of the test that :func:`workbench.evaluation.significance.significance` makes, which is exact:
                 McNemar's, or a sign-flip test by novel where every item names its novel, or by item where a
-                side is the mean of replicates; corrected for the number of pairs (Holm 1979). NaN where the
-                models read different variants of the text or predict different units: not the same task.
+                side is the mean of replicates; corrected for the number of pairs (Holm 1979; false discovery
+                rate, Benjamini and Hochberg 1995). NaN where the models read different variants of the text
+                or predict different units: not the same task.
             `log_prob_difference`, `log_prob_difference_low`, `log_prob_difference_high`
                 Mean ln p of `a` minus that of `b` on the items where both are known; NaN where there is
                 none, the interval also where an answer has probability 0.
         """
+        return self._pair_tests.copy()
+
+    @cached_property
+    def _pair_tests(self) -> pd.DataFrame:
         a, b = self._pairs
         correct = self.correct.astype(np.float32)
         both = np.rint(correct @ correct.T).astype(np.int64)
@@ -234,14 +247,37 @@ class Comparison(AlignedPredictions):
                 "difference": tests.difference,
                 "difference_low": tests.low,
                 "difference_high": tests.high,
+                "mde": tests.mde,
                 "test": pd.Series(tests.test, dtype="str"),
                 "p": tests.p,
                 "p_holm": holm(tests.p),
+                "p_fdr_bh": benjamini_hochberg(tests.p),
                 "log_prob_difference": log_prob,
                 "log_prob_difference_low": low,
                 "log_prob_difference_high": high,
             }
         )
+
+    def differences(self, baseline: int) -> pd.DataFrame:
+        """Compare every other model with one, `baseline` (its index).
+
+        Returns
+        -------
+        DataFrame
+            The rows of `pairs` that the baseline is in, in the order of the other models and turned so that
+            these are `a` and the baseline is `b`: `difference` is the model's accuracy minus the baseline's,
+            `n_only_a` counts improvements, `n_only_b` regressions. `p_holm` and `p_fdr_bh` are corrected for
+            the number of these rows.
+        """
+        pairs = self._pair_tests
+        names = ("difference", "log_prob_difference")
+        swapped = {"a": "b", "label_a": "label_b", "n_only_a": "n_only_b"}
+        swapped |= {f"{name}_low": f"{name}_high" for name in names}
+        turned = pairs[pairs["a"] == baseline].rename(columns=swapped | {b: a for a, b in swapped.items()})
+        columns = [name for name in turned if str(name).startswith(names)]
+        turned = turned.assign(**{str(name): -turned[name] for name in columns})
+        table = pd.concat([pairs[pairs["b"] == baseline], turned], ignore_index=True).sort_values("a")
+        return table.assign(p_holm=holm(table["p"]), p_fdr_bh=benjamini_hochberg(table["p"]))
 
     def cell(self, a: int, b: int, outcome: str = "only first") -> Mask:
         """Return the items (n,) of one of the four cells of two models, see `OUTCOMES`."""
@@ -266,12 +302,14 @@ class Comparison(AlignedPredictions):
         -------
         dict
             ``n``; ``difference`` of the accuracies, with ``difference_low`` and ``difference_high``, and
-            ``p`` of the ``test``, as `pairs` has them, not corrected. NaN where there are no items.
+            ``p`` of the ``test``, not corrected, and ``mde``, as `pairs` has them. NaN where there are no
+            items.
         """
         n = self.n if mask is None else int(mask.sum())
         test = self.tests(np.array([[a], [b]]), mask if n else None)
         values = {"difference": test.difference, "difference_low": test.low, "difference_high": test.high}
-        numbers = {name: float(value[0]) if n else np.nan for name, value in {**values, "p": test.p}.items()}
+        values |= {"p": test.p, "mde": test.mde}
+        numbers = {name: float(value[0]) if n else np.nan for name, value in values.items()}
         return {"n": n, "test": test.test[0], **numbers}
 
     @property
@@ -363,12 +401,13 @@ class Comparison(AlignedPredictions):
         """Return the models, the pairs, the slices and the warnings as text, for a terminal."""
         counts = [f"{k:,} {what}{'' if k == 1 else 's'}" for k, what in ((self.m, "model"), (self.n, "item"))]
         head = f"{' on '.join(counts)}; {100 * self.drawing.level:g} % intervals"
-        parts = [head, self._models_text()]
+        parts = ["\n".join([head, *self.plans]), self._models_text()]
         if self.m > 1:
             pairs = self.pairs()
             tests = " or ".join(dict.fromkeys(pairs["test"]))
             text = _pairs_text(pairs)
-            parts.append(f"Pairs, the difference in percentage points, p of the {tests}:\n{text}")
+            about = "MDE: detectable with 80 % power at this level"
+            parts.append(f"Pairs, the difference in percentage points, p of the {tests} ({about}):\n{text}")
         for column in self.columns if self.m <= _MOST else ():
             rows = [
                 [part["bin"].iloc[0], f"{part['n'].iloc[0]:,}", *map(_percent, part["accuracy"])]
@@ -395,13 +434,14 @@ class Comparison(AlignedPredictions):
 
 
 def _pairs_text(pairs: pd.DataFrame) -> str:
-    columns = ["pair", "difference", "only one right", "p", "p (Holm)"]
+    columns = ["pair", "difference", "MDE", "only one right", "p", "p (Holm)", "p (BH)"]
     rows = [
         [
             f"{row['label_a']} - {row['label_b']}",
             _with_span(row, "difference", points),
+            fixed(100 * row["mde"], 1),
             f"{row['n_only_a']:,} / {row['n_only_b']:,}",
-            *(p_value(row[name]) for name in ("p", "p_holm")),
+            *(p_value(row[name]) for name in ("p", "p_holm", "p_fdr_bh")),
         ]
         for row in pairs.to_dict("records")
     ]

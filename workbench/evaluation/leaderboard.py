@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from workbench.analysis.proportions import holm
+from workbench.analysis.proportions import benjamini_hochberg, holm
 from workbench.datasets import published as papers
 from workbench.evaluation.bootstrap import Drawing
 from workbench.evaluation.comparability import list_training
 from workbench.evaluation.metrics import list_unpredictable, note, shown_measures, spread_columns, typed
 from workbench.evaluation.paper import layout_of
+from workbench.evaluation.plans import count_looks
 from workbench.evaluation.reading import VARIANT, protocol_of, tell_apart
 from workbench.evaluation.run_measures import MEASURED, SETS, Group, MeasuredRun, RunMeasures
 from workbench.items.language import ENGLISH
@@ -26,17 +27,23 @@ _REPORTED = (
     "Published rows are as printed in their sources: on all items, without intervals or tests, and under the "
     "evaluation rules of the source."
 )
-_AGAINST = ("difference", "difference_low", "difference_high", "n_paired", "p", "p_holm")
+_AGAINST = ("difference", "difference_low", "difference_high", "mde", "n_paired", "p", "p_holm", "p_fdr_bh")
 _SHOWN = (
     with_interval(
         "difference", "points", heading="Difference from the best",
         tooltip="Accuracy minus that of the best model, on the items that both predicted; in brackets the"
         " interval of the paired bootstrap.",
     ),
+    TableColumn("mde", "unsigned points"),
     TableColumn(
         "p_holm", "p",
         tooltip="Paired test against the best model: McNemar's exact test, or a sign-flip test by novel;"
         " corrected for the number of tests (Holm 1979).",
+    ),
+    TableColumn(
+        "p_fdr_bh", "p", heading="p (FDR)",
+        tooltip="The same p corrected for the false discovery rate (Benjamini and Hochberg 1995): of tests"
+        " with values up to 0.05, 5 % or fewer are expected to be false.",
     ),
 )  # fmt: skip
 _SCORE_COLUMNS = (
@@ -107,10 +114,13 @@ def leaderboard(
         `difference`, `difference_low`, `difference_high`, `n_paired`
             Accuracy minus that of the best on most items, with the interval of the paired bootstrap, on the
             `n_paired` items that both predicted.
-        `p`, `p_holm`
+        `mde`
+            Minimum detectable effect: the least true difference that this one test, not corrected, finds
+            with a power of 80 %.
+        `p`, `p_holm`, `p_fdr_bh`
             Of the paired test of :func:`workbench.evaluation.significance.significance` against the
-            best; corrected within the group (Holm 1979). They are only a guide, as the best was chosen
-            by the same data.
+            best; corrected within the group (Holm 1979; false discovery rate, Benjamini and Hochberg 1995).
+            They are only a guide, as the best was chosen by the same data.
         `published`, `source`
             Whether the row is a published result, and the paper and table that it is from.
 
@@ -153,8 +163,17 @@ def leaderboard(
     pooled = [f"Of several languages together, so rank by variant: {'; '.join(several)}."] if several else []
     warnings = [*list_training(read), *list_unpredictable(measured, names), *pooled]
     table.attrs |= {"note": note(measured, datasets, drawing), "warnings": warnings}
+    if below := [_name(row) for row in rows if abs(row.get("difference", np.nan)) < row.get("mde", np.nan)]:
+        table.attrs["note"] += f" Below the minimum detectable effect (80 % power): {'; '.join(below)}."
     if len(table) > len(measured):
         table.attrs["note"] += f" {_REPORTED}"
+    looks = count_looks(
+        "leaderboard",
+        lambda planned: (
+            run.predictions() for group in groups.values() for run in group if planned & {*run.datasets}
+        ),
+    )
+    table.attrs["note"] = " ".join([table.attrs["note"], *looks])
     pairs = zip(table["distinction"], table["source"], strict=True)
     apart = [text if isinstance(text, str) and text else source for text, source in pairs]
     table["distinction"] = pd.Series(apart, index=table.index, dtype="str")
@@ -184,8 +203,9 @@ def _ranked(group: list[MeasuredRun], measures: RunMeasures) -> list[dict[str, A
     names, traits = [row["model"] for row in rows], [row["traits"] for row in rows]
     for row, distinction in zip(rows, tell_apart(names, traits), strict=True):
         row["distinction"] = distinction
-    for row, corrected in zip(rows, holm([row.get("p", np.nan) for row in rows]), strict=True):
-        row["p_holm"] = corrected
+    p = [row.get("p", np.nan) for row in rows]
+    for row, by_holm, by_fdr in zip(rows, holm(p), benjamini_hochberg(p), strict=True):
+        row |= {"p_holm": by_holm, "p_fdr_bh": by_fdr}
     return rows
 
 

@@ -15,6 +15,7 @@ from workbench.datasets.published import released_size
 from workbench.evaluation import bootstrap
 from workbench.evaluation.bootstrap import Drawing, Floats, Mask, Units
 from workbench.evaluation.comparability import list_training, unpredictable
+from workbench.evaluation.plans import count_looks
 from workbench.evaluation.reading import (
     BY_SEED,
     VARIANT,
@@ -168,7 +169,8 @@ def evaluate(
     columns += [*MEASURES, "chance", "subset", *spread_columns(rows)]
     table = typed(pd.DataFrame(rows, columns=columns))
     warnings = [*list_training(counts), *list_unpredictable(table, names)]
-    table.attrs |= {"note": note(table, datasets, drawing), "warnings": warnings}
+    notes = [note(table, datasets, drawing), *count_looks("evaluate", lambda _: models)]
+    table.attrs |= {"note": " ".join(notes), "warnings": warnings}
     repeated = any(apart) and table.duplicated(["model", *names]).any()
     model = TableColumn("model", detail="distinction" if repeated else "")
     groups = (_group_column(table[name]) for name in names if name != "model")

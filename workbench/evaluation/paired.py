@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from functools import cached_property
+from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,9 +18,12 @@ from workbench.analysis.proportions import mcnemar
 from workbench.evaluation import bootstrap, comparability
 from workbench.evaluation.bootstrap import Drawing, Floats, Ints, Mask, Units
 from workbench.evaluation.reading import ModelPredictions, coalesced, labels, protocol_of
+from workbench.render.numbers import fixed
 from workbench.storage.errors import DataError
 
 MCNEMAR = "exact McNemar test"
+POWER = 0.8
+"""Probability with which a test finds a difference of the minimum detectable effect (Cohen 1988)."""
 
 
 class AccuracyTests(NamedTuple):
@@ -27,7 +31,9 @@ class AccuracyTests(NamedTuple):
 
     `only_a` and `only_b` count the items that one of the two got right (of replicates: with more of its
     seeds), `difference` is the accuracy of the first minus that of the second, `low` and `high` its
-    percentile interval, `p` two-sided, and `test` the name of the test; each has k values.
+    percentile interval, `p` two-sided, `test` the name of the test, and `mde` the minimum detectable effect:
+    the least true difference that the test finds with a power of 80 % at the level of the interval (one test,
+    not corrected). Each has k values.
     """
 
     only_a: Ints
@@ -37,6 +43,80 @@ class AccuracyTests(NamedTuple):
     high: Floats
     p: Floats
     test: list[str]
+    mde: Floats
+
+
+def minimum_detectable_effect(
+    discordant: npt.ArrayLike, n: npt.ArrayLike, *, level: float = 0.95, power: float = POWER
+) -> Floats:
+    """Return the least difference in accuracy that McNemar's exact test finds with a given power.
+
+    Parameters
+    ----------
+    discordant, n : int or array of int
+        Items that only one of two models gets right (rounded), and all items that both predicted.
+    level : float, default 0.95
+        1 - the level of significance, which is two-sided.
+    power : float, default 0.8
+        Probability of a significant difference in the right direction.
+
+    Returns
+    -------
+    array of float, one or more dimensions
+        Between 0 and 1. NaN where so few items are discordant that none of their splits is significant.
+
+    Notes
+    -----
+    As the test itself does, this takes the number of discordant items m as it is. The test is significant
+    from c items of one side on; of m items, c or more fall to one side with probability `power` where each
+    does with p = I^-1(c, m - c + 1; power), the inverse of the regularised incomplete beta function, so the
+    difference is (2 p - 1) m / n. The normal approximation (Miettinen 1968; Connor 1987),
+    (z_a + z_b) sqrt(m) / n, is a little less, as the exact test is conservative.
+    """
+    from scipy.special import betaincinv  # type: ignore[import-untyped]  # noqa: PLC0415 - slow
+
+    m, n = np.broadcast_arrays(np.rint(np.atleast_1d(np.asarray(discordant, float))), np.asarray(n, float))
+    critical, effect = _critical_counts(m, 1 - level), np.full(m.shape, np.nan)
+    possible = critical <= m
+    m, n, critical = m[possible], n[possible], critical[possible]
+    effect[possible] = (2 * betaincinv(critical, m - critical + 1, power) - 1) * m / n
+    return effect
+
+
+def mcnemar_power(effect: float, discordant: float, n: int, *, level: float = 0.95) -> float:
+    """Return the probability that McNemar's exact test finds a difference in accuracy, `effect`.
+
+    The other parameters are those of :func:`minimum_detectable_effect`, which is the inverse.
+    """
+    from scipy.special import betainc  # noqa: PLC0415 - slow
+
+    m = np.rint(np.atleast_1d(float(discordant)))
+    [critical] = _critical_counts(m, 1 - level)
+    if critical > m[0]:
+        return 0.0
+    return float(betainc(critical, m[0] - critical + 1, min(1.0, (1 + abs(effect) * n / m[0]) / 2)))
+
+
+def _critical_counts(m: Floats, alpha: float) -> Floats:
+    """Return how many of m discordant items (k,) must be on one side for p <= alpha; m + 1: none."""
+    from scipy.special import bdtr, bdtrik  # noqa: PLC0415 - slow
+
+    fewer = np.full(m.shape, -1.0)  # items of the other side
+    possible = (m > 0) & (2.0 ** (1 - m) <= alpha)
+    fewer[possible] = np.floor(bdtrik(alpha / 2, m[possible], 0.5)) + 1  # from above, whatever was rounded
+    for _ in range(2):
+        fewer -= possible & (2 * bdtr(fewer, m.astype(np.int64), 0.5) > alpha)
+    return np.asarray(m - fewer, dtype=np.float64)
+
+
+def describe_mde(difference: float, mde: float) -> str:
+    """Say what a difference below the minimum detectable effect means; "" where it is not below."""
+    if not abs(difference) < mde:
+        return ""
+    return (
+        f"The difference is below the minimum detectable effect of {fixed(100 * mde, 1)} points: a true"
+        f" difference of its size is missed in more than {100 * (1 - POWER):.0f} % of such comparisons."
+    )
 
 
 def accuracy_tests(
@@ -61,6 +141,10 @@ def accuracy_tests(
     Of single runs whose items are resampled, p is of the exact McNemar test, and a bootstrap replicate is
     three counts (only one right, only the other, neither), drawn from the multinomial distribution. Otherwise
     p is of the exact sign-flip test of units, and whole units are drawn.
+
+    The minimum detectable effect is that of McNemar's test, else (z_a + z_b) times the bootstrap's standard
+    error (Bloom 1995), which has in it how much alike the items of one novel are; with few novels it is too
+    small, as the interval is. It is NaN where no outcome of the test could be significant.
     """
     n, scales = steps.shape[1], np.broadcast_to(np.asarray(scale), len(steps))
     only_a, only_b = (steps > 0).sum(axis=1), (steps < 0).sum(axis=1)
@@ -78,7 +162,13 @@ def accuracy_tests(
         shares = flipped / scales[~counted][:, None]
         replicates[:, ~counted], _ = bootstrap.resample(shares, shares[:0], units, *drawing[1:])
     low, high = bootstrap.intervals(replicates, drawing.level, units.number)
-    return AccuracyTests(only_a, only_b, steps.sum(axis=1) / (n * scales), low, high, p, tests.tolist())
+    mde = minimum_detectable_effect(only_a + only_b, n, level=drawing.level)
+    if not counted.all():
+        z, errors = NormalDist().inv_cdf, replicates[:, ~counted].std(axis=0)
+        possible = (errors > 0) & (2.0 ** (1 - units.number) <= 1 - drawing.level)
+        mde[~counted] = np.where(possible, (z((1 + drawing.level) / 2) + z(POWER)) * errors, np.nan)
+    differences = steps.sum(axis=1) / (n * scales)
+    return AccuracyTests(only_a, only_b, differences, low, high, p, tests.tolist(), mde)
 
 
 class AlignedPredictions:
@@ -182,7 +272,8 @@ class AlignedPredictions:
     def tests(self, pairs: Ints, mask: Mask | None = None) -> AccuracyTests:
         """Test pairs of models (2, k) on all items, or those of `mask` (n,), one or more.
 
-        p is NaN where two models read different variants of the text or predict different units.
+        p and the minimum detectable effect are NaN where two models read different variants of the text or
+        predict different units.
         """
         order = self._order if mask is None else self._order[mask[self._order]]
         scale = np.lcm(*self._n_seeds[pairs])
@@ -191,7 +282,8 @@ class AlignedPredictions:
         tests = accuracy_tests(steps, self.units.subset(order), self.drawing, scale)
         sets = {k: self.value_sets(k) for k in np.unique(pairs).tolist()}
         other_task = [comparability.other_task(sets[a], sets[b]) for a, b in pairs.T.tolist()]
-        return tests._replace(p=np.where(other_task, np.nan, tests.p))
+        p, mde = (np.where(other_task, np.nan, values) for values in (tests.p, tests.mde))
+        return tests._replace(p=p, mde=mde)
 
     def log_prob_difference(self, a: int, b: int) -> Floats:
         """Return ln p of one model minus that of another (n,); two answers of probability 0 do not differ."""

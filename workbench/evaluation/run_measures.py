@@ -292,7 +292,7 @@ def _compared_alone(run: MeasuredRun, best: MeasuredRun, drawing: Drawing) -> di
     if not ids[0].isin(ids[1]).any():
         return {}
     result = compare_pair(*sides, drawing)
-    return _tested(result.difference, *result.interval, result.n, result.p_value)
+    return _tested(result.n, (result.difference, *result.interval, result.p_value, result.mde))
 
 
 def _compared_at_once(
@@ -306,22 +306,20 @@ def _compared_at_once(
     steps = np.stack([_right(run) for run in runs]).astype(np.int8) - _right(best)
     tests = accuracy_tests(steps, units, drawing)
     of_best = _value_sets(best)
-    for run, difference, low, high, p in zip(
-        runs, tests.difference, tests.low, tests.high, tests.p, strict=True
-    ):
-        p_value = np.nan if other_task(_value_sets(run), of_best) else p
-        yield _tested(difference, low, high, best.row["n"], p_value)
+    numbers = (tests.difference, tests.low, tests.high, tests.p, tests.mde)
+    for run, *values in zip(runs, *numbers, strict=True):
+        if other_task(_value_sets(run), of_best):
+            values[3:] = np.nan, np.nan
+        yield _tested(best.row["n"], values)
 
 
 def _value_sets(run: MeasuredRun) -> dict[str, set[Any]]:
     return {name: set(values) for name, values in run.row["outcomes"]["values"].items()}
 
 
-def _tested(difference: float, low: float, high: float, n: int, p: float) -> dict[str, Any]:
-    return {
-        "difference": float(difference), "difference_low": float(low), "difference_high": float(high),
-        "n_paired": n, "p": float(p),
-    }  # fmt: skip
+def _tested(n: int, values: Sequence[float]) -> dict[str, Any]:
+    names = ("difference", "difference_low", "difference_high", "p", "mde")
+    return {"n_paired": n, **{name: float(value) for name, value in zip(names, values, strict=True)}}
 
 
 def keep_measures(run: store.Run) -> None:

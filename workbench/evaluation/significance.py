@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,9 +13,10 @@ import pyarrow.compute as pc
 from workbench.evaluation import bootstrap
 from workbench.evaluation.bootstrap import Drawing
 from workbench.evaluation.comparability import list_warnings, other_event
-from workbench.evaluation.paired import AlignedPredictions, align
+from workbench.evaluation.paired import AlignedPredictions, align, describe_mde
+from workbench.evaluation.plans import count_looks
 from workbench.evaluation.reading import ModelPredictions, predictions_of
-from workbench.render.numbers import p_value, percent, points
+from workbench.render.numbers import fixed, p_value, percent, points
 from workbench.render.results import Table, TableColumn, TableLayout
 from workbench.storage.errors import DataError
 from workbench.storage.spreadsheet import Formulas, write_csv
@@ -46,6 +47,10 @@ class Significance:
     test : str
         The exact McNemar test where items are resampled; where novels are, the exact sign-flip test by novel.
         Of replicates the exact sign-flip test of the means over seeds, by item or novel.
+    mde : float
+        Minimum detectable effect: the least true difference that the test finds with a power of 80 % at the
+        level of the interval (see :func:`workbench.evaluation.paired.accuracy_tests`); NaN where no outcome
+        could be significant.
     n_only_a, n_only_b : int
         Items that only one of the two got right; of replicates, that it got right with more of its seeds.
     resampled_by : {"item", "novel"}
@@ -74,6 +79,7 @@ class Significance:
     interval: Interval
     p_value: float
     test: str
+    mde: float
     n_only_a: int
     n_only_b: int
     resampled_by: str
@@ -91,10 +97,11 @@ class Significance:
         low, high = self.interval
         span = f", {100 * self.level:g} % interval {points(low)} to {points(high)}"
         p = "no p: not the same task" if np.isnan(self.p_value) else f"p {p_value(self.p_value, sign=True)}"
+        mde = "" if np.isnan(self.mde) else f"; minimum detectable effect {fixed(100 * self.mde, 1)} points"
         return (
             f"{self.a} is right on {percent(self.accuracy_a)} and {self.b} on {percent(self.accuracy_b)} of"
             f" {self.n:,} items: a difference of {points(self.difference)} points"
-            f"{'' if np.isnan(low) else span} ({p}, {self.test})."
+            f"{'' if np.isnan(low) else span} ({p}, {self.test}{mde})."
         )
 
     @property
@@ -109,18 +116,18 @@ class Significance:
     @property
     def table(self) -> Table:
         """The comparison as a table: accuracies, items that one of the two got right, log-probabilities."""
-        names = ("quantity", "kind", "a", "b", "difference", "low", "high", "p", "p_kind")
+        names = ("quantity", "kind", "a", "b", "difference", "low", "high", "p", "p_kind", "mde")
         right = ("right where the other is wrong", "count", self.n_only_a, self.n_only_b)
         accuracies = (self.accuracy_a, self.accuracy_b)
         rows: list[tuple[Any, ...]] = [
-            ("accuracy", "share", *accuracies, self.difference, *self.interval, self.p_value, "p"),
-            (*right, self.n_only_a - self.n_only_b, None, None, None, "p"),
+            ("accuracy", "share", *accuracies, self.difference, *self.interval, self.p_value, "p", self.mde),
+            (*right, self.n_only_a - self.n_only_b, None, None, None, "p", None),
         ]
         if self.log_prob_difference is not None:
             bounds = self.log_prob_interval or (None, None)
             log_probs = ("mean ln p per target word (nats)", "nats", None, None, self.log_prob_difference)
             p_kind = "p, bound" if self.log_prob_p_is_bound else "p"
-            rows.append((*log_probs, *bounds, self.log_prob_p_value, p_kind))
+            rows.append((*log_probs, *bounds, self.log_prob_p_value, p_kind, None))
         kinds = {"share": "percentage points", "count": "whole difference", "nats": "signed"}
         columns = (
             TableColumn("quantity"),
@@ -132,6 +139,7 @@ class Significance:
             ),
             TableColumn("difference", ("kind", kinds), ("low", "high"), tooltip="First minus second model."),
             TableColumn("p", ("p_kind", _P_KINDS), tooltip=f"Of the difference in accuracy: {self.test}."),
+            TableColumn("mde", "unsigned points"),
         )
         frame = pd.DataFrame(rows, columns=list(names))
         frame.attrs["note"] = (
@@ -190,7 +198,8 @@ def significance(
 
     References
     ----------
-    McNemar 1947; Efron and Tibshirani 1993 (percentile interval); Fisher 1935, section 21 (sign flips).
+    McNemar 1947; Efron and Tibshirani 1993 (percentile interval); Fisher 1935, section 21 (sign flips);
+    Connor 1987 and Bloom 1995 (minimum detectable effect).
 
     Examples
     --------
@@ -198,8 +207,9 @@ def significance(
     >>> test.n == len(items), 0 <= test.p_value <= 1
     (True, True)
     """
-    drawing = Drawing(level, resamples, seed).checked()
-    return compare_pair(_single(a, "a"), _single(b, "b"), drawing)
+    sides = _single(a, "a"), _single(b, "b")
+    result = compare_pair(*sides, Drawing(level, resamples, seed).checked())
+    return replace(result, notes=(*result.notes, *count_looks("significance", lambda _: sides)))
 
 
 def _single(runs: Any, name: str) -> ModelPredictions:
@@ -244,6 +254,10 @@ def compare_pair(a: ModelPredictions, b: ModelPredictions, drawing: Drawing) -> 
         notes.append(f"Log-probabilities are compared on {int(known.sum()):,} items.")
     if np.isnan(test.p[0]):
         notes.append("There is no p: they do not do the same task.")
+    elif np.isnan(test.mde[0]):
+        notes.append("There are too few discordant items or novels for any outcome to be significant.")
+    if below := describe_mde(test.difference[0], test.mde[0]):
+        notes.append(below)
     if other_event(paired.value_sets(0), paired.value_sets(1)):
         p_log_prob, is_bound = None, False
     accuracies = paired.shares.mean(axis=1)
@@ -257,6 +271,7 @@ def compare_pair(a: ModelPredictions, b: ModelPredictions, drawing: Drawing) -> 
         interval=(float(test.low[0]), float(test.high[0])),
         p_value=float(test.p[0]),
         test=test.test[0],
+        mde=float(test.mde[0]),
         n_only_a=int(test.only_a[0]),
         n_only_b=int(test.only_b[0]),
         resampled_by=units.by,

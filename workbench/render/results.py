@@ -44,6 +44,7 @@ _WRITERS: Mapping[str, Callable[[Any], str]] = {
     "percent": percent,  # 0.123 as 12.3 %
     "percentage": lambda number: f"{fixed(number, 1)} %",  # 12.3 as 12.3 %
     "points": points,  # 0.012 as +1.2; the heading names the unit
+    "unsigned points": lambda share: fixed(100 * share, 1),  # 0.012 as 1.2; the heading names the unit
     "percentage points": lambda share: f"{points(share)} points",  # 0.012 as +1.2 points
     "quantity": quantity,  # 12.34
     "seconds": partial(quantity, digits=2),  # 0.12
@@ -66,7 +67,7 @@ _BOUNDS: Mapping[
 }
 _TEXT = ("text", "column")
 _SETS = {"dataset", "split", "variant"}
-_UNITS = {"share": "%", "points": "points"}
+_UNITS = {"share": "%", "points": "points", "unsigned points": "points"}
 
 
 class TableColumn(NamedTuple):

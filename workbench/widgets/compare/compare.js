@@ -143,7 +143,7 @@ function answersPane(c) {
 
 function render({ model, el }) {
   const s = {
-    state: { where: "", query: "", hidden: [] }, models: [], measures: [], pairs: null, warnings: [], total: 0, note: "", words: [], cell: null, selected: null, shown: [], counts: {},
+    state: { where: "", query: "", hidden: [] }, models: [], measures: [], pairs: null, warnings: [], total: 0, baseline: null, note: "", words: [], cell: null, selected: null, shown: [], counts: {},
     facets: {}, version: -1, n: 0, index: -1, rows: new Map(), asked: null, passage: null, asks: false, code: "",
   };
   const c = { s, uid: `wc${Math.random().toString(36).slice(2, 9)}` };
@@ -158,6 +158,7 @@ function render({ model, el }) {
     return [chip(a), ` ${words[0]} `, chip(b), ` ${words[1]}`];
   });
   const note = h("span", { class: "wc-note", role: "status", hidden: true });
+  const planned = h("span", { class: "wc-planned", hidden: true });
   const clear = h("button", { class: "wb-button wc-clear", type: "button", disabled: true, onclick: () => { search.value = ""; c.change({ query: "", where: "", pair: null }); } }, "Clear");
   const keys = keysHelp();
   const copying = copier(el, "Copy this view", () => s.code, "Copy the line of Python that shows this view again");
@@ -166,7 +167,7 @@ function render({ model, el }) {
   const { node: alarm, complain } = alarmOf();
   const parts = { said, table: modelTable(c), matrix: matrix(c), selected: selection(c), slices: slices(c), items: markedList(c), passage: answersPane(c) };
   const root = h("div", { class: "wc-compare", tabindex: -1, onkeydown: (e) => onKey(e) },
-    h("div", { class: "wc-body" }, h("div", { class: "wc-head" }, said.node, note, clear, keys.node), h("div", { class: "wb-typed" }, h("label", {}, "Filter ", line), copying, choices), strip, warned, alarm,
+    h("div", { class: "wc-body" }, h("div", { class: "wc-head" }, said.node, planned, note, clear, keys.node), h("div", { class: "wb-typed" }, h("label", {}, "Filter ", line), copying, choices), strip, warned, alarm,
       h("div", { class: "wc-top" }, parts.table.node, parts.matrix.node), parts.selected.node, parts.slices.node,
       h("div", { class: "wc-main" }, parts.items.node, parts.passage.node)));
   root.style.setProperty("--wc-height", `${model.get("height")}px`);
@@ -226,6 +227,8 @@ function render({ model, el }) {
       parts.matrix.build();
       parts.items.build();
       drawWarnings();
+      planned.hidden = !m.plans.length;
+      planned.textContent = planned.title = calm(m.plans.join(" "));
       tell(m.note);
       draw();
     },

@@ -51,7 +51,8 @@ class Compare(ListWidget):
         `workbench.widgets.compare.selection.SORTS`; ``current`` the id of the item that is shown; ``column``
         that of the chart. ``pair``: two models whose numbers are shown where no cell is chosen, and whose
         log-probabilities ``difference`` subtracts; by default the two best. ``hidden``: models that are left
-        out below the table; ``attention``: the model whose attention is shown.
+        out below the table; ``attention``: the model whose attention is shown. ``baseline``: a model; the
+        others are shown as differences from it, with their improvements and regressions.
     selection : Items
         The items that are listed, in their order.
     """
@@ -123,7 +124,7 @@ class Compare(ListWidget):
         return comparison_page(
             self.comparison, listing.rows, limit=limit, filters=[text for text, _ in listing.words()],
             sort=self.state["sort"], pair=listing.two(), outcome=cell[2] if cell else "any",
-            column=self.column, shown=listing.shown(), facts=self._facts,
+            column=self.column, shown=listing.shown(), facts=self._facts, baseline=listing.baseline(),
         )  # fmt: skip
 
     def _static(self, most: int) -> str:  # noqa: ARG002 - it holds no passages
@@ -131,8 +132,12 @@ class Compare(ListWidget):
             overview, listing = self._overview(), self._listing
             words = "; ".join(text for text, _ in listing.words())
             counts = f"{len(listing.rows):,} of {self.comparison.n:,} items"
+            differences = self._baseline()
         return models_table(
-            overview["models"], ": ".join(filter(None, [counts, words])), overview["warnings"]
+            overview["models"],
+            ": ".join(filter(None, [counts, words])),
+            [*self.comparison.plans, *overview["warnings"]],
+            differences,
         )
 
     def _facts(self, row: int) -> list[tuple[str, str]]:
@@ -150,7 +155,7 @@ class Compare(ListWidget):
         """Resample, and begin to annotate: the page asks for it once the reader sees the rest."""
         if self._cells is None:
             self._models, self._cells = view.model_rows(self.comparison), view.pair_cells(self.comparison)
-        self.send(self._overview() | {"selected": self._selected()})
+        self.send(self._overview() | {"selected": self._selected(), "baseline": self._baseline()})
         if self._remake is not None:
             self._annotating.start()
             self._tell()
@@ -190,7 +195,7 @@ class Compare(ListWidget):
             "type": "whole", "warnings": list(self.comparison.warnings), "total": self.comparison.n,
             "measures": view.measure_heads(), "pairs": self._cells,
             "models": self._models or view.model_rows(self.comparison, quick=True),
-            "note": self._note, "asks": self._asked is not None,
+            "note": self._note, "asks": self._asked is not None, "plans": list(self.comparison.plans),
         }  # fmt: skip
 
     def _view(self) -> dict[str, Any]:
@@ -202,9 +207,13 @@ class Compare(ListWidget):
         return super()._view() | {
             "shown": listing.shown(), "subtracted": two, "counts": listing.counts(),
             "cell": cell, "cell_text": listing.cell_text,
-            "selected": self._selected(), "slices": self._slices(),
+            "selected": self._selected(), "slices": self._slices(), "baseline": self._baseline(),
             "columns": [[name, label(name, unit=True)] for name in columns], "facets": {column: choice},
         }  # fmt: skip
+
+    def _baseline(self) -> dict[str, Any] | None:
+        """Return the differences from the baseline; None without one, and before the resampling."""
+        return view.baseline_rows(self.comparison, self._listing.baseline()) if self._cells else None
 
     def _selected(self) -> dict[str, Any]:
         listing, two = self._listing, self._listing.two()
@@ -337,6 +346,7 @@ def compare(
     pair: Sequence[str] | None = None,
     hidden: Sequence[str] = (),
     attention: str = "",
+    baseline: str = "",
     ask: Ask | None = None,
     level: float = 0.95,
     resamples: int = 2000,
@@ -360,7 +370,7 @@ def compare(
         One row an item, as ``wb.annotate(items)`` gives it: its columns become slices, as those of one's own
         (``items.extra``) do in any case. ``"auto"``, the
         default, annotates the items while the widget is already there; None leaves that out.
-    where, query, field, regex, sort, current, column, pair, hidden, attention
+    where, query, field, regex, sort, current, column, pair, hidden, attention, baseline
         What is chosen at the start, as in ``Compare.state``: ``wb.compare(items, runs, **view.state)`` is the
         same view again; ``view.code`` is that line, and "Copy this view" puts it on the clipboard. Where
         these name a column of annotations that are not given, the items are annotated first.
@@ -414,6 +424,7 @@ def compare(
     state = {
         "where": where, "query": query, "field": field, "regex": regex, "sort": sort, "current": current,
         "column": column, "pair": pair, "hidden": hidden, "attention": attention,
+        "baseline": baseline,
     }  # fmt: skip
     remake = make if auto and table is None else None
     return Compare(

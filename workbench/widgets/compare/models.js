@@ -75,7 +75,9 @@ function matrix(c) {
   const table = h("table", { role: "grid", "aria-label": "Differences in accuracy, row minus column", onkeydown: (e) => onKey(e) });
   const told = h("div", { class: "wc-told" });
   const scroll = h("div", { class: "wc-scroll" }, table);
-  const node = h("div", { class: "wc-matrix" }, scroll, told);
+  const select = h("select", { "aria-label": "Baseline", onchange: () => c.change({ baseline: select.value }) });
+  const against = differences(c);
+  const node = h("div", { class: "wc-matrix" }, h("label", { class: "wc-baseline" }, "Baseline ", select), scroll, against.node, told);
   let cells = [];
   let at = [0, 1];
   let over = null;
@@ -85,6 +87,8 @@ function matrix(c) {
   const say = (a, b, name) => `${name(s.models[a])} right, ${name(s.models[b])} wrong${s.pairs[a][b].told}`;
   const full = (model) => `${model.key} (${model.label})`;
   function build() {
+    select.replaceChildren(h("option", { value: "" }, "none: every pair of models"), ...s.models.map((m) => h("option", { value: m.label }, calm(`${m.key} ${m.label}`))));
+    select.parentElement.hidden = s.models.length < 2;
     scroll.hidden = s.models.length < 2 || !s.pairs;
     if (!s.pairs) return;
     cells = s.models.map(() => []);
@@ -111,7 +115,8 @@ function matrix(c) {
   }
   function tell() {
     const two = over ?? s.cell;
-    told.textContent = !s.pairs ? "Computing the differences …" : two ? say(two[0], two[1], (model) => model.key) : s.models.length < 2 ? "One model: there is nothing to compare it with." : "Row minus column, points; bold: p < .05 (Holm). A click on a cell lists: row right, column wrong.";
+    const base = s.baseline && s.models[s.baseline.k].key;
+    told.textContent = base ? `Model minus ${base}, points; bold: p < .05 (Holm). Improvements: only the model is right; regressions: only ${base} is.` : !s.pairs ? "Computing the differences …" : two ? say(two[0], two[1], (model) => model.key) : s.models.length < 2 ? "One model: there is nothing to compare it with." : "Row minus column, points; bold: p < .05 (Holm). A click on a cell lists: row right, column wrong.";
   }
   function rove() {
     if (roving) roving.tabIndex = -1;
@@ -141,6 +146,9 @@ function matrix(c) {
   }
   function draw() {
     const two = s.cell;
+    select.value = s.state.baseline;
+    scroll.hidden = s.models.length < 2 || !s.pairs || Boolean(s.baseline);
+    against.draw();
     const now = two ? cells[two[0]]?.[two[1]] : null;
     for (const [cell, on] of [[chosen, false], [now, true]]) {
       cell?.classList.toggle("wc-on", on);
@@ -151,6 +159,44 @@ function matrix(c) {
     tell();
   }
   return { node, build, draw };
+}
+
+/** The models as their differences from the baseline; a button lists the items that only one of the two has right. */
+function differences(c) {
+  const { s } = c;
+  const HEADS = [
+    ["Model"], ["Difference", "accuracy of the model minus that of the baseline, in percentage points, with the interval of the paired bootstrap"],
+    ["Regressions", "items that the baseline has right and the model wrong"], ["Improvements", "items that the model has right and the baseline wrong"],
+    ["p (Holm)", "corrected for the number of models"], ["MDE", "minimum detectable effect: the least true difference, in points, that this test, not corrected, finds with a power of 80 %"],
+  ];
+  const body = h("tbody");
+  const table = h("table", {}, h("thead", {}, h("tr", {}, ...HEADS.map(([text, title]) => h("th", { scope: "col", title }, text)))), body);
+  const node = h("div", { class: "wc-scroll wc-differences", hidden: true }, table);
+
+  function row({ k, difference, p, mde, sure, less, about, ...counts }, base) {
+    const m = s.models[k];
+    const button = (outcome, word, [right, wrong]) => {
+      const on = String(s.cell) === String([k, s.baseline.k, outcome]);
+      return h("td", {}, h("button", {
+        type: "button", class: "wc-cell-button", "aria-pressed": String(on), "data-flips": `${m.key} ${word}`,
+        "aria-label": `${number(counts[word])} ${word} of ${m.key}, ${m.label}`, title: `${right.label} right, ${wrong.label} wrong`,
+        onclick: () => c.change({}, { outcome: on ? null : [m.label, base.label, outcome] }),
+      }, number(counts[word])));
+    };
+    return h("tr", {}, h("th", { scope: "row" }, h("span", {}, chip(m), named(m))),
+      h("td", { class: `${sure ? "wc-sure" : ""}${less ? " wc-less" : ""}`, title: about }, difference),
+      button("only second", "regressions", [base, m]), button("only first", "improvements", [m, base]), h("td", { title: about }, p), h("td", { title: mde[1] }, mde[0]));
+  }
+  function draw() {
+    node.hidden = !s.baseline;
+    if (!s.baseline) return;
+    const base = s.models[s.baseline.k];
+    const focus = node.contains(document.activeElement) ? document.activeElement.dataset.flips : null;
+    table.setAttribute("aria-label", calm(`Differences in accuracy from ${base.key}, ${base.label}`));
+    body.replaceChildren(...s.baseline.rows.map((each) => row(each, base)));
+    if (focus) node.querySelector(`[data-flips="${focus}"]`)?.focus({ preventScroll: true });
+  }
+  return { node, draw };
 }
 
 /** Two models on all items and on those that are listed: numbers, and the four cells of right and wrong. */
@@ -173,10 +219,11 @@ function selection(c) {
     const head = (title, ...content) => h("th", { scope: "col", title }, ...content);
     heads.replaceChildren(h("td"), head(null, "items"), ...(two ? [a, b] : [a]).map((model) => head(model.label, chip(model))),
       ...(two ? [head("difference of the accuracies in percentage points, with the interval of the paired bootstrap", `${a.key} ${MINUS} ${b.key}, points`),
-        head("not corrected for the number of pairs", "p"), head(null, h("span", { class: "wc-unseen" }, "remark"))] : []));
+        head("not corrected for the number of pairs", "p"),
+        head("minimum detectable effect: the least true difference that this test, not corrected, finds with a power of 80 %", "MDE, points"), head(null, h("span", { class: "wc-unseen" }, "remark"))] : []));
     fill(body, ...rows.map(({ name, n, shares, difference, remark }) => h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, number(n)),
       ...shares.map(([share, interval]) => h("td", { title: interval }, share)),
-      ...(difference ? [h("td", {}, difference[0]), h("td", { title: difference[2] }, difference[1]),
+      ...(difference ? [h("td", {}, difference[0]), h("td", { title: difference[2] }, difference[1]), h("td", { title: difference[3][1] }, difference[3][0]),
         h("td", { class: "wc-mark-exploratory" }, remark && h("em", { title: REMARKS[remark] }, remark))].filter(isNode) : []))));
     cells.hidden = !two;
     if (!two) return;

@@ -24,7 +24,14 @@ from workbench.render.numbers import (
     with_minus,
 )
 from workbench.runs.measures import SHOWN, Measure
-from workbench.widgets.compare.view import DASH, measure_heading, model_answers, share_text, split_labels
+from workbench.widgets.compare.view import (
+    DASH,
+    baseline_rows,
+    measure_heading,
+    model_answers,
+    share_text,
+    split_labels,
+)
 from workbench.widgets.shared.widget import render
 
 _SLICES = (
@@ -59,6 +66,7 @@ def comparison_page(
     outcome: str = "any",
     column: str = "",
     shown: Sequence[int] | None = None,
+    baseline: int | None = None,
     facts: Callable[[int], Sequence[tuple[str, str]]] | None = None,
 ) -> str:
     """Return a comparison as a document that needs nothing else.
@@ -83,6 +91,8 @@ def comparison_page(
         The column whose slices come first.
     shown : sequence of int, optional
         Models whose predictions are listed; all by default.
+    baseline : int, optional
+        A model of which the others are shown as differences, instead of all pairs.
     facts : callable, optional
         Returns what an item is annotated with, by its place: names and values.
 
@@ -102,13 +112,14 @@ def comparison_page(
     return render(
         "compare/page.html",
         summary=_summary(comparison),
-        warnings=comparison.warnings,
+        warnings=[*comparison.plans, *comparison.warnings],
         measures=[column_label(each.name).label.lower() for each in SHOWN],
         models=_models(table, comparison.n),
         intervals=" and ".join(dict.fromkeys(table["interval"].tolist())),
         heads=[(name, str(k + 1) if comparison.m > _WIDE else _cut(name, *names[k]))
                for k, name in enumerate(comparison.labels)],
-        matrix=_matrix(comparison, pairs, cell) if pairs else [],
+        matrix=_matrix(comparison, pairs, cell) if pairs and baseline is None else [],
+        differences=_differences(comparison, baseline),
         tests=" or ".join(dict.fromkeys(row["test"] for row in pairs)),
         level=_LEVEL,
         slices=[_slices(comparison, name) for name in columns],
@@ -120,10 +131,31 @@ def comparison_page(
     )  # fmt: skip
 
 
-def models_table(models: Sequence[Mapping[str, Any]], summary: str, warnings: Sequence[str]) -> str:
-    """Return a table of rows of :func:`~workbench.widgets.compare.view.model_rows` as an HTML fragment."""
+def models_table(
+    models: Sequence[Mapping[str, Any]],
+    summary: str,
+    warnings: Sequence[str],
+    baseline: Mapping[str, Any] | None = None,
+) -> str:
+    """Return the rows of `model_rows`, and those of `baseline_rows` where there are some, as HTML tables."""
     heads = ["Model", *map(measure_heading, SHOWN)]
-    return render("compare/static.html", summary=summary, heads=heads, models=models, warnings=warnings)
+    labels = [model["label"] for model in models]
+    return render(
+        "compare/static.html", summary=summary, heads=heads, models=models, warnings=warnings,
+        differences=_named_rows(baseline, labels),
+    )  # fmt: skip
+
+
+def _differences(of: Comparison, baseline: int | None) -> dict[str, Any] | None:
+    return _named_rows(baseline_rows(of, baseline), of.labels)
+
+
+def _named_rows(baseline: Mapping[str, Any] | None, labels: Sequence[str]) -> dict[str, Any] | None:
+    """Return the rows of `baseline_rows` with the labels of the models in place of their indices."""
+    if baseline is None:
+        return None
+    rows = [{**row, "label": labels[row["k"]]} for row in baseline["rows"]]
+    return {"label": labels[baseline["k"]], "rows": rows}
 
 
 def _summary(of: Comparison) -> str:
@@ -177,6 +209,7 @@ def _cell(
         f"{row[f'label_{a}']} minus {row[f'label_{b}']}: {points(difference)} points {interval}".rstrip(),
         f"{row[f'n_only_{a}']:,} items only the first got right", f"{row[f'n_only_{b}']:,} only the second",
         f"p = {p_value(row['p'])}, corrected {p_value(row['p_holm'])} ({row['test']})",
+        f"detectable with 80 % power: {fixed(100 * row['mde'], 1)} points",
     ]  # fmt: skip
     if not pd.isna(row["log_prob_difference"]):
         title.append(f"mean ln p {fixed(sign * row['log_prob_difference'], 3, sign=True)}")
@@ -223,7 +256,8 @@ def _numbers(of: Comparison, rows: Rows, shown: Sequence[int], pair: tuple[int, 
     p = p_value(values["p"], sign=True)
     names = " minus ".join(of.labels[k] for k in pair)
     lines.append(
-        f"{names}: {points(values['difference'])} points {interval}, p {p} ({values['test']}); exploratory"
+        f"{names}: {points(values['difference'])} points {interval}, p {p} ({values['test']});"
+        f" detectable with 80 % power: {fixed(100 * values['mde'], 1)} points; exploratory"
     )
     return lines
 

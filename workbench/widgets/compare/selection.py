@@ -16,7 +16,14 @@ from workbench.items.query import Query, all_of
 from workbench.storage.errors import DataError
 from workbench.widgets.shared.listing import STATE, Listing, clauses, replaced
 
-STATE_OF_COMPARE: dict[str, Any] = {**STATE, "column": "", "pair": None, "hidden": [], "attention": ""}
+STATE_OF_COMPARE: dict[str, Any] = {
+    **STATE,
+    "column": "",
+    "pair": None,
+    "hidden": [],
+    "attention": "",
+    "baseline": "",
+}
 """The state in which all items are listed; see :class:`workbench.widgets.compare.compare.Compare`."""
 
 SORTS = ("", "disagreement", "difference", "all wrong", "only one right", "all right")
@@ -39,7 +46,8 @@ class ComparedItems(Listing):
     """The items of a comparison (m models, n items) under a state.
 
     Beside the parts of a list's state it has the ``column`` of the chart; a ``pair`` of models whose numbers
-    are shown; models that are ``hidden``; and the model whose ``attention`` is shown. Two clauses such as
+    are shown; models that are ``hidden``; the model whose ``attention`` is shown; and the ``baseline``, a
+    model of which the others are shown as differences, or "". Two clauses such as
     `` `A: correct` and not `B: correct` `` choose a cell of two models.
     """
 
@@ -71,7 +79,7 @@ class ComparedItems(Listing):
         return checked | {
             "column": self._column(parts["column"]), "pair": self._pair(parts["pair"]),
             "hidden": [label for label in self.comparison.labels if label in hidden],
-            "attention": self._model(parts["attention"]) if parts["attention"] else "",
+            **{name: self._model(parts[name]) if parts[name] else "" for name in ("attention", "baseline")},
         }  # fmt: skip
 
     def fitting(self, state: Mapping[str, Any]) -> dict[str, Any]:
@@ -163,6 +171,11 @@ class ComparedItems(Listing):
         """Return the places of the models that are not hidden; of all where all are."""
         labels, hidden = self.comparison.labels, (state or self.state)["hidden"]
         return [k for k, label in enumerate(labels) if label not in hidden] or list(range(len(labels)))
+
+    def baseline(self) -> int | None:
+        """Return the place of the baseline; None where none is chosen."""
+        label = self.state["baseline"]
+        return self.comparison.labels.index(label) if label else None
 
     def two(self) -> tuple[int, int] | None:
         """Return the two models whose numbers are shown: those of the cell, or the pair, or the best."""

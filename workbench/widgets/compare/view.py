@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from workbench.analysis.binning import Mask
 from workbench.analysis.proportions import wilson
 from workbench.evaluation.comparison import OUTCOMES, Comparison
+from workbench.evaluation.paired import describe_mde
 from workbench.items import text as wt
 from workbench.items.items import Item
 from workbench.render.labels import column_label
@@ -155,11 +156,36 @@ def pair_cells(comparison: Comparison) -> list[list[dict[str, Any] | None]]:
                 "text": points(difference), "size": _length(abs(difference), most), "less": difference < 0,
                 "sure": bool(row["p_holm"] < _LEVEL),
                 "difference": _difference(row, sign), "p": _p_text(row["p"]), "test": row["test"],
+                "mde": _mde(row),
                 "told": f": {row[f'n_only_{a}']:,} items; the other way: {row[f'n_only_{b}']:,}. Difference"
                 f" {points(difference)} points{_bounds(row, sign, share_text)}; {row['test']} p {p},"
-                f" Holm {holm}",
+                f" Holm {holm}; MDE {_mde(row)[0]}",
             }  # fmt: skip
     return cells
+
+
+def baseline_rows(comparison: Comparison, baseline: int | None) -> dict[str, Any] | None:
+    """Return the other models as differences from one: a row each, and what the numbers are; None for none.
+
+    A row has the place ``k`` of the model, the texts of its ``difference``, ``p`` and ``mde``, the numbers of
+    ``improvements`` (only it right) and ``regressions`` (only the baseline right), and ``sure``: whether p is
+    below .05 after Holm's correction.
+    """
+    if baseline is None:
+        return None
+    table = comparison.differences(baseline)
+    rows = [
+        {
+            "k": row["a"], "difference": _difference(row), "p": _p_text(row["p_holm"]), "mde": _mde(row),
+            "sure": bool(row["p_holm"] < _LEVEL), "less": row["difference"] < 0,
+            "improvements": row["n_only_a"], "regressions": row["n_only_b"],
+            "about": f"{row['test']}: p {_p_text(row['p'], missing='not known')}, corrected"
+            f" for {len(table)} tests {_p_text(row['p_holm'])} (Holm), {_p_text(row['p_fdr_bh'])} (false"
+            " discovery rate)",
+        }
+        for row in table.to_dict("records")
+    ]  # fmt: skip
+    return {"k": baseline, "rows": rows}
 
 
 def _p_text(p: float, *, missing: str = DASH) -> str:
@@ -174,6 +200,13 @@ def _bounds(row: Mapping[Any, Any], sign: int, write: Callable[[float], str]) ->
 def _difference(row: Mapping[Any, Any], sign: int = 1) -> str:
     value = row["difference"]
     return DASH if pd.isna(value) else points(sign * value) + _bounds(row, sign, points)
+
+
+def _mde(row: Mapping[Any, Any]) -> tuple[str, str]:
+    """Return the minimum detectable effect in points, and what follows where the difference is below."""
+    below = describe_mde(row["difference"], row["mde"])
+    text = DASH if pd.isna(row["mde"]) else fixed(100 * row["mde"], 1)
+    return (f"below {text}" if below else text), below
 
 
 # -- the items that are listed
@@ -202,15 +235,16 @@ def selected_numbers(
     shares, all_shares = comparison.shares[:, mask], comparison.shares
     accuracies = _shares(shares, n, level)
     is_all = n == comparison.n
-    differences: list[tuple[str, str, str]] = []
+    differences: list[tuple[str, str, str, tuple[str, str]]] = []
     if two is not None:
         known = cells[two[0]][two[1]] if cells else None
-        differences = [(known["difference"], known["p"], known["test"]) if known else (_WAIT, _WAIT, "")] * 2
+        names = ("difference", "p", "test", "mde")
+        differences = [tuple(known[name] for name in names) if known else (_WAIT, _WAIT, "", (_WAIT, ""))] * 2
         if not is_all:
             pair = comparison.pair(*two, mask)
             if in_cell:
-                pair |= {"p": np.nan, "difference_low": np.nan}
-            differences[1] = _difference(pair), _p_text(pair["p"]), pair["test"]
+                pair |= {"p": np.nan, "difference_low": np.nan, "mde": np.nan}
+            differences[1] = _difference(pair), _p_text(pair["p"]), pair["test"], _mde(pair)
     remark = "" if is_all else "by outcome" if in_cell else "exploratory"
     parts = (
         ("all", comparison.n, _shares(all_shares, comparison.n, level), ""),
