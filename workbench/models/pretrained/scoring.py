@@ -103,11 +103,11 @@ class Subwords:
         marks = {self.prefix, *(marked[:1] if self.adds_bos else ())} - {None}
         self._marks = tuple(tokenizer.decode([mark]) for mark in sorted(marks))
 
-    def whole_words(self) -> list[str]:
-        """Return the words of letters that are one sub-token with a space before them."""
+    def whole_words(self) -> dict[str, int]:
+        """Return the words of letters that are one sub-token with a space before them, with the sub-token."""
         surfaces = islice(_surfaces(self.tokenizer), len(self.ends))
         texts = [(surface or b"").decode(errors="replace") for surface in surfaces]
-        return [text[1:] for text in texts if text[:1] == " " and text[1:].isalpha()]
+        return {text[1:]: index for index, text in enumerate(texts) if text[:1] == " " and text[1:].isalpha()}
 
     def encode(self, texts: Sequence[str], *, special: bool = True) -> list[Ids]:
         """Return the sub-tokens of texts; `special` adds what the tokenizer puts around a text."""

@@ -16,7 +16,9 @@ from workbench.items.query import Query, all_of
 from workbench.storage.errors import DataError
 from workbench.widgets.shared.listing import STATE, Listing, clauses, replaced
 
-STATE_OF_COMPARE: dict[str, Any] = {**STATE, "column": "", "pair": None, "hidden": [], "attention": ""}
+STATE_OF_COMPARE: dict[str, Any] = {
+    **STATE, "column": "", "pair": None, "hidden": [], "attention": "", "shade": "",
+}  # fmt: skip
 """The state in which all items are listed; see :class:`workbench.widgets.compare.compare.Compare`."""
 
 SORTS = ("", "disagreement", "difference", "all wrong", "only one right", "all right")
@@ -39,7 +41,8 @@ class ComparedItems(Listing):
     """The items of a comparison (m models, n items) under a state.
 
     Beside the parts of a list's state it has the ``column`` of the chart; a ``pair`` of models whose numbers
-    are shown; models that are ``hidden``; and the model whose ``attention`` is shown. Two clauses such as
+    are shown; models that are ``hidden``; the model whose ``attention`` is shown; and the ``shade`` of the
+    passage. Two clauses such as
     `` `A: correct` and not `B: correct` `` choose a cell of two models.
     """
 
@@ -72,6 +75,7 @@ class ComparedItems(Listing):
             "column": self._column(parts["column"]), "pair": self._pair(parts["pair"]),
             "hidden": [label for label in self.comparison.labels if label in hidden],
             "attention": self._model(parts["attention"]) if parts["attention"] else "",
+            "shade": str(parts["shade"] or ""),
         }  # fmt: skip
 
     def fitting(self, state: Mapping[str, Any]) -> dict[str, Any]:
