@@ -145,8 +145,18 @@ def test_readable_in_both_themes_and_at_700_pixels(attention, notebook):
     page = attention(
         "look",
         f"models = [Windows(), Windows('a name ' * 9, {heads})]\ncbt = wb.load('sample', variant='cbt')\n"
-        "view = wb.attention(models, cbt, reveal=True)\nview",
+        "import pandas as pd\n"
+        "parts = pd.DataFrame([(i.item_id, a, b, 9, k % 5 - 1.5) for i in cbt for k, (a, b) in"
+        " enumerate(i.sentences[:-1])], columns=['item_id', 'start', 'end', 'distance', 'influence'])\n"
+        "view = wb.attention(models, cbt, reveal=True, influence=parts)\nview",
     )
+    assert page.locator(".wt-influence .wb-against").count() > 3
+    assert (
+        python(notebook, "view._influence(cbt[0], view.weights, '')['tau']")
+        in page.locator(".wt-tau").inner_text()
+    )
+    page.locator(".wt-influence .wb-weighed").first.hover()
+    assert "influence" in page.locator(".wb-tip").inner_text()
     notebook.look("attention-", ".wt-attention")
     page.locator(".wt-passage").focus()
     page.keyboard.press("m")

@@ -426,6 +426,68 @@ def test_readable_in_both_themes_and_at_700_pixels(show, notebook):
     assert page.evaluate(CLIPPED) == []
 
 
+def test_shades_are_read_by_key_and_under_the_pointer(show, notebook):
+    page = show(
+        "shades",
+        f"{IMPORT}\nfrom workbench.models import NGram",
+        "ngram = NGram.fit(wb.books('sample', 'train'), order=2, progress=False)\n"
+        "cached = ngram.cached(0.3)\n"
+        "few = wb.load('sample', variant='capitalised')[:3]\nparts = wb.influence(cached, few, 'word')\n"
+        "parts['influence'] = [k % 7 / 2 - 1 for k in range(len(parts))]\n"
+        "words = wb.surprisal(cached, few, against=ngram, top_k=5)\n"
+        "names = {'cached': words.drop(columns='difference'), 'cached less plain': words}",
+        "shaded = wb.browse(few, influence=parts, surprisal=names)\nshaded",
+    )
+
+    def look(name):
+        for theme in THEMES:
+            notebook.theme(theme)
+            assert page.evaluate(CONTRAST) == []
+            notebook.screenshot(f"browser-shades-{theme.split()[-1].lower()}{name}", ".wb-browser")
+
+    page.wait_for_selector(".wb-browser[data-waits=''] .wb-list")
+    assert page.locator(".wb-passage .wb-weighed").count() == 0, "they are shown with the target"
+    page.locator(".wb-list").focus()
+    page.keyboard.press(" ")
+    page.wait_for_selector(".wb-passage .wb-weighed >> nth=30")
+    values = notebook.evaluate("print(parts.influence[parts.item_id == few[0].item_id].tolist())")
+    n_below = sum(float(value) < 0 for value in values.strip("[]").split(", "))
+    assert n_below > 0
+    assert page.locator(".wb-passage :is(.wb-context, .wb-query) .wb-against").count() == n_below
+    assert "against the answer" in page.locator(".wb-shades").inner_text()
+    tip = page.locator(".wb-tip")
+    assert tip.is_hidden()
+    page.locator(".wb-weighed[tabindex='0']").focus()
+    page.keyboard.press("ArrowRight")
+    first, second = notebook.evaluate("print(*parts.influence[:2])").split()
+    assert f"influence {float(second):+.2f} nats".replace("-", "\u2212") in tip.inner_text()
+    assert "words before the answer" in tip.inner_text()
+    focused = page.evaluate("document.activeElement.getAttribute('aria-describedby')")
+    assert focused == tip.get_attribute("id")
+    page.keyboard.press("ArrowLeft")
+    assert f"influence {float(first):+.2f} nats".replace("-", "\u2212") in tip.inner_text()
+    look("-influence")
+    page.keyboard.press("Escape")
+    assert tip.is_hidden()
+    page.locator(".wb-look").select_option("ssurprisal: cached")
+    page.wait_for_selector(".wb-shades:has-text('bits')")
+    page.locator(".wb-context .wb-weighed").nth(12).hover()
+    best = notebook.evaluate("print(words.top_words[12][0])")
+    assert f"\n{best} " in tip.inner_text()
+    look("-surprisal")
+    page.locator(".wb-look").select_option("sdifference in surprisal: cached less plain")
+    page.wait_for_selector(".wb-shades:has-text('second')")
+    page.locator(".wb-context .wb-weighed").nth(12).hover()
+    assert "second model: " in tip.inner_text()
+    assert page.evaluate(CLIPPED) == []
+    look("-difference")
+    assert notebook.evaluate("print(shaded.state['shade'])") == "difference in surprisal: cached less plain"
+    notebook.narrow(".wb-browser", 950)
+    page.locator(".wb-context .wb-weighed").nth(3).hover()
+    look("-700")
+    assert page.evaluate(CLIPPED) == []
+
+
 def test_roles_and_focus(show):
     page = show("roles", IMPORT, SAMPLE, SHOW)
     tree = page.locator(".wb-browser").aria_snapshot()

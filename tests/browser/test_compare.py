@@ -20,7 +20,11 @@ READ = (
     "frames = predictions.from_table(pq.read_table('models.parquet'))\n"
     "table = pd.read_parquet('annotations.parquet')"
 )
-SHOW = "widget = compare(items, frames, table, resamples=200)\nwidget"
+SHOW = (
+    "parts = pd.DataFrame([(i.item_id, a, b, 9, 0.5 - k) for i in items for k, (a, b) in"
+    " enumerate(i.sentences[:-1])], columns=['item_id', 'start', 'end', 'distance', 'influence'])\n"
+    "widget = compare(items, frames, table, resamples=200, influence=parts, shade='')\nwidget"
+)
 LABELS = [f"model {k}" for k in range(4)]
 HOSTILE = [
     "<img src=x onerror='window.hacked=1'>", "'\"</style><script>window.hacked=1</script>",
@@ -312,8 +316,15 @@ def passage(page, notebook, items, right, frames):
     words = card.locator("li bdi").all_inner_texts()
     assert words == list(frames[1]["top_words"][place])
     assert "scores, not probabilities" in page.locator(".wc-card").nth(2).inner_text()
-    page.locator(".wb-look").select_option("model 1")
-    page.wait_for_selector(".wb-weighed >> nth=20")
+    page.locator(".wb-look").select_option("amodel 1")
+    page.wait_for_selector(".wc-text .wb-weighed >> nth=20")
+    page.locator(".wb-look").select_option("sinfluence")
+    page.wait_for_selector(".wb-shades:has-text('against the answer')")
+    assert page.locator(".wc-text .wb-against").count() > 0
+    page.locator(".wc-text .wb-weighed").first.hover()
+    assert "9 words before the answer" in page.locator(".wb-tip").inner_text()
+    assert told(notebook, "widget.state['shade']") == "influence"
+    notebook.screenshot("compare-influence", ".wc-body")
 
 
 def from_python(page, notebook, items):
@@ -385,7 +396,7 @@ def test_twenty_models_hostile_text_both_themes_and_700_pixels(shown, notebook):
     page.locator(".wc-group").first.click()
     page.wait_for_selector(".wb-choice >> nth=1")
     assert page.evaluate(LAYOUT) == before, "the layout jumps"
-    page.locator(".wb-look").select_option(names[1])
+    page.locator(".wb-look").select_option(f"a{names[1]}")
     for theme in THEMES:
         dark = theme.endswith("Dark")
         notebook.theme(theme)

@@ -17,6 +17,7 @@ from workbench.models import RandomWord
 from workbench.models.base import Predictor, pad
 from workbench.models.passage import ReadContext
 from workbench.models.rows import Ranked
+from workbench.probing.influence import influence
 from workbench.render.numbers import probability
 from workbench.storage.errors import DataError
 from workbench.widgets.ask.ask import EXAMPLE, Ask, ask, models_by_name
@@ -461,3 +462,34 @@ def test_the_static_twin_before_a_question_and_before_an_answer():
     slow.gate.set()
     assert "has not answered" not in Page(widget.wait(PATIENCE).saved.html()).text
     widget.close()
+
+
+def test_the_passage_is_shaded_by_influence_after_the_answer(made):
+    text = "Nobody trusted the keeper . The boat sank . The first man was the ___"
+    models = [Counting("fair"), Scoring()]
+    widget, sent = made(models)
+    widget.influence = "sentence"
+    widget.state = widget.state._replace(text=text, word="keeper")
+    widget.wait(PATIENCE)
+    views = [one["view"] for one in of(sent, "answer") if one["place"] == 0]
+    assert [view["final"] for view in views] == [False, True], "the words come first"
+    assert views[0]["influence"] == {}
+    p = views[1]["influence"]["A"]
+    [item] = widget.items
+    expected = influence(models[0], widget.items)
+    shown = [shade for side in p["shades"]["pieces"] for shade in side if shade]
+    top = expected["influence"].abs().max()
+    np.testing.assert_allclose([share for share, _ in shown], expected["influence"] / top, atol=1e-4)
+    assert "keeper" not in "".join(piece[0] for piece in p["query"] if "b" not in piece[1])
+    [other] = [one["view"] for one in of(sent, "answer") if one["place"] == 1 and one["view"]["influence"]]
+    assert "has no log-probabilities" in other["influence"]["A"]
+    assert f"“{item.readable([])[0].partition(' The')[0]}”: influence " in widget.to_html()
+    sent.clear()
+    widget.influence = "word"
+    widget.wait(PATIENCE)
+    last = [one["view"] for one in of(sent, "answer") if one["place"] == 0][-1]
+    n_words = len(influence(models[0], widget.items, "word"))
+    shades = last["influence"]["A"]["shades"]["pieces"]
+    assert sum(shade is not None for side in shades for shade in side) == n_words
+    with pytest.raises(DataError, match="influence is 'line'"):
+        ask(models, text, influence="line")

@@ -430,12 +430,14 @@ def test_browse_shows_the_column_with_the_target():
     widget = listening(wb.browse(ITEMS, predictions=frames))
     (message,) = ask(widget, type="open")
     p = message["passage"]
-    assert (p["attention"], p["weights"]) == (["model 0", "model 2"], None)
+    assert (p["attention"], p["shades"]) == (["model 0", "model 2"], None)
     widget.attention = "model 2"
     p = widget.sent[-1]["passage"]
     row = frames[frames["model"] == "model 2"]["attention"].iloc[0]
-    assert sum(weight or 0 for side in p["weights"] for weight in side) == pytest.approx(sum(row))
-    assert [len(side) for side in p["weights"]] == [len(p["context"]), len(p["query"])]
+    shares = [shade[0] for side in p["shades"]["pieces"] for shade in side if shade]
+    n_before = tokens(ITEMS[0]).target
+    assert sum(shares) == pytest.approx(sum(row[:n_before]) / max(row[:n_before]), abs=0.01)
+    assert [len(side) for side in p["shades"]["pieces"]] == [len(p["context"]), len(p["query"])]
     widget.attention = "model 1"
-    assert widget.sent[-1]["passage"]["weights"] is None
+    assert widget.sent[-1]["passage"]["shades"] is None
     widget.close()

@@ -205,9 +205,10 @@ def test_a_passage_with_what_each_model_expected(widget):
     told = widget.sent[-1]["passage"]
     assert [text for text, kinds in told["context"] + told["query"] if "b" in kinds] == [item.answer]
     assert told["attention"] == ["model 1"]
-    weights = [weight for part in told["weights"] for weight in part if weight is not None]
-    assert max(weights) == pytest.approx(max(FRAMES[1]["attention"].iloc[place]), rel=0.5)
     cut = tokens(item)
+    outside = [w for at, w in enumerate(FRAMES[1]["attention"].iloc[place]) if not cut.target <= at < cut.end]
+    assert told["shades"]["top"] == pytest.approx(max(outside))
+    assert max(shade[0] for part in told["shades"]["pieces"] for shade in part if shade) == 1
     context = {w.casefold() for at, w in enumerate(cut.words) if not cut.target <= at < cut.end}
     chances = [f["top_log_probs"].iloc[place] for k, f in enumerate(FRAMES) if k != 2]
     scale = np.exp(max(map(max, chances)))

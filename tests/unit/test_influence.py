@@ -1,5 +1,8 @@
 """Influence of the parts of a passage, beside a plain loop over its changed forms."""
 
+import itertools
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import workbench as wb
-from workbench.items.changes import with_answer, without
+from workbench.items.changes import masked, with_answer, without
 from workbench.items.items import Items, items_from_text
 from workbench.models import RandomWord
-from workbench.probing.influence import parts_of
+from workbench.models.attention import Attention
+from workbench.probing.influence import influence_by_distance, parts_of, rank_correlation
 from workbench.storage.errors import DataError
 
 pytest.importorskip("transformers")
@@ -162,9 +166,194 @@ def test_wrong_arguments_are_refused(items, sample_ngram):
         ({"items": items[:0]}, "there are no items"),
         ({"items": items_from_text("A ___ .", answers=[None])}, "has no answer"),
         ({"by": "line"}, "by is 'line'"),
+        ({"how": "left out"}, "how is 'left out'"),
+        ({"how": "masked", "mask": "two words"}, "mask is 'two words'"),
         ({"against": 3}, "against is 3"),
         ({"against": " "}, "against is ' '"),
     ]
     for options, message in wrong:
         with pytest.raises(DataError, match=message):
             wb.influence(**{"model": sample_ngram, "items": items[:1], **options})
+
+
+WORD_CORE = r"\w(?:\S*\w)?"
+
+
+@given(TEXTS, TEXTS, st.booleans(), st.sampled_from(["sentence", "word", "mention"]))
+def test_what_is_masked_is_each_word_of_the_part_and_nothing_else(before, after, tokenised, by):
+    text = f"{before} ___ {after}".replace("( ___", "(___")
+    [item] = items_from_text(text, answers=["dog"], candidates=[["dog", "cat"]], tokenised=tokenised)
+    for start, end in parts_of(item, by):
+        changed = masked(item, (start, end), "_")
+        Items.from_records([changed])  # checks all spans
+        longer = len(changed.text) - len(item.text)
+        assert (changed.text[:start], changed.text[end + longer :]) == (item.text[:start], item.text[end:])
+        words, new = item.text[start:end].split(), changed.text[start : end + longer].split()
+        if any(map(str.isalnum, "".join(words))):
+            assert len(new) == len(words), "distances stay"
+            for word, other in zip(words, new, strict=True):
+                inside = re.search(WORD_CORE, word)
+                assert other == (word.replace(inside[0], "_") if inside else word)
+        else:
+            assert new == ["_"]
+        assert (changed.text[slice(*changed.answer_span)], changed.right) == ("dog", item.right)
+        assert len(changed.sentences) == len(item.sentences)
+
+
+def test_masked_words_are_unknown_to_an_n_gram_model_and_underscores_to_a_causal_one(
+    items, sample_ngram, folders
+):
+    plain = Plain(folders("bytes"), 256)
+    models = {
+        sample_ngram.cached(0.2): (lambda form, m: m.log_prob(Items.from_records([form]))[0], "□"),
+        causal(folders("bytes")): (
+            lambda form, _m: sum(plain.says(form.text[: form.answer_span[0]], form.answer)[:2]),
+            "_",
+        ),
+    }
+    for model, (log_prob, mask) in models.items():
+        assert model.mask == mask
+        assert model.vocabulary is None or mask not in model.vocabulary
+        for by, n in (("sentence", 2), ("word", 1)):
+            frame = wb.influence(model, items[:n], by, against="man", how="masked")
+            expected = [
+                (log_prob(item, model) - log_prob(form, model),
+                 log_prob(with_answer(item, "man"), model) - log_prob(with_answer(form, "man"), model))
+                for item in items[:n]
+                for form in (masked(item, span, mask) for span in parts_of(item, by))
+            ]  # fmt: skip
+            change, other = np.array(expected).T
+            np.testing.assert_allclose(frame["influence"], change, atol=2e-4)
+            np.testing.assert_allclose(frame["contrast"], change - other, atol=4e-4)
+    chosen = wb.influence(sample_ngram, items[:1], "word", how="masked", mask="the")
+    assert chosen["influence"].tolist() != wb.influence(sample_ngram, items[:1], "word", how="masked")[
+        "influence"
+    ].tolist()  # fmt: skip
+
+
+def test_the_change_of_rank(items, sample_ngram, folders):
+    words = [*sample_ngram.vocabulary[:300], *items.frame["answer"][:2].str.lower()]
+    causal_model = causal(folders("bytes"), vocabulary=dict.fromkeys(words, 1), case="as-is", budget=None)
+    for model in (sample_ngram.cached(0.2), causal_model):
+        frame = wb.influence(model, items[:2], ranks=True)
+        pairs = [(item, without(item, span)) for item in items[:2] for span in parts_of(item, "sentence")]
+        ranks = [[model.predict(Items.from_records([form]), 1)["rank"][0] for form in pair] for pair in pairs]
+        expected = pd.array([pd.NA if pd.isna(a) or pd.isna(b) else b - a for a, b in ranks], dtype="Int64")
+        pd.testing.assert_series_equal(
+            frame["rank_change"], pd.Series(expected), check_names=False, check_dtype=True
+        )
+        assert frame["rank_change"].notna().any()
+        assert frame["rank"].dtype == "Int64"
+    bound = causal(folders("bytes"), vocabulary=dict.fromkeys(words, 1), case="as-is", budget=0)
+    is_bound = bound.predict(items[:2], 1)["rank_is_bound"]
+    assert is_bound.any()
+    frame = wb.influence(bound, items[:2], ranks=True)
+    unknown = frame["item_id"].isin(items.frame["item_id"][:2][is_bound.to_numpy()])
+    assert frame.loc[unknown, "rank_change"].isna().all()
+
+
+def made_parts(n_items=12, seed=3):
+    """Return parts with any influences, of which the distances of an item are all different."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for item in range(n_items):
+        distances = rng.choice(np.arange(1, 40), size=rng.integers(2, 9), replace=False)
+        rows += [
+            (f"item {item}", 10 * k, 10 * k + 8, int(d), rng.normal())
+            for k, d in enumerate(sorted(distances.tolist(), reverse=True))
+        ]
+    return pd.DataFrame(rows, columns=["item_id", "start", "end", "distance", "influence"])
+
+
+def test_the_mean_by_distance_and_its_interval():
+    parts = made_parts()
+    parts.loc[3, "influence"], parts.loc[5, "influence"] = np.nan, -np.inf
+    edges = (1, 4, 16, 32)
+    curve = influence_by_distance({"a": parts}, edges=edges, level=0.9, resamples=400, seed=7)
+    assert curve.attrs["n_missing"] == 2
+    counted = parts[np.isfinite(parts["influence"])]
+    n_rows = 0
+    for low, high in zip(edges, (*edges[1:], 10**9), strict=True):
+        rows = counted[(counted["distance"] >= low) & (counted["distance"] < high)]
+        got = curve[(curve["first"] >= low) & (curve["first"] < high)].iloc[0]
+        n_rows += 1
+        assert got["distance"] == pytest.approx(rows["distance"].mean())
+        assert (got["first"], got["last"]) == (rows["distance"].min(), rows["distance"].max())
+        assert got["influence"] == pytest.approx(rows["influence"].mean())
+        assert (got["n_parts"], got["n"]) == (len(rows), rows["item_id"].nunique())
+        # the same draws, one item at a time
+        ids, rng, means = rows["item_id"].unique(), np.random.default_rng(7), []
+        by_item = {i: rows.loc[rows["item_id"] == i, "influence"].tolist() for i in ids}
+        for _ in range(400):
+            drawn = rng.integers(0, len(ids), size=len(ids), dtype=np.int32)
+            means.append(np.mean([x for k in drawn for x in by_item[ids[k]]]))
+        means = np.sort(means)
+        last = len(means) - 1
+        ends = means[int(np.floor(last * 0.05))], means[int(np.ceil(last * 0.95))]
+        np.testing.assert_allclose((got["low"], got["high"]), ends, rtol=1e-5)
+    assert len(curve) == n_rows
+
+
+def test_the_curve_is_drawn_from_one_row_a_bin():
+    parts = {"one": made_parts(), "other": made_parts(seed=5)}
+    spec = wb.charts.influence_curve(parts).to_dict()
+    [data] = [rows for rows in spec["datasets"].values() if "influence" in rows[0]]
+    expected = influence_by_distance(parts)
+    np.testing.assert_allclose([row["influence"] for row in data], expected["influence"])
+    assert {row["model"] for row in data} == {"one", "other"}
+    bigger = wb.charts.influence_curve(pd.concat([made_parts(seed=n).assign(
+        item_id=lambda frame, n=n: frame["item_id"] + str(n)) for n in range(30)])).to_dict()  # fmt: skip
+    [data] = [rows for rows in bigger["datasets"].values() if "influence" in rows[0]]
+    assert len(data) <= 13
+    for wrong, message in (
+        (parts["one"].drop(columns="distance"), "have no column 'distance'"),
+        ({"a": 3}, "'a' is a int"),
+        (parts["one"].assign(influence=np.nan), "no part has a finite influence"),
+    ):
+        with pytest.raises(DataError, match=message):
+            wb.charts.influence_curve(wrong)
+    with pytest.raises(DataError, match="have no column 'contrast'"):
+        wb.charts.influence_curve(parts, "contrast")
+    with pytest.raises(DataError, match="expected ascending numbers"):
+        wb.charts.influence_curve(parts, edges=(4, 2))
+
+
+def plain_tau(values, others):
+    """Return Kendall's tau-b by its definition, pair by pair."""
+    pairs = list(itertools.combinations(range(len(values)), 2))
+    signs = [(np.sign(values[a] - values[b]), np.sign(others[a] - others[b])) for a, b in pairs]
+    product, first, second = (
+        sum(x * y for x, y in signs), sum(x != 0 for x, _ in signs), sum(y != 0 for _, y in signs)
+    )  # fmt: skip
+    return product / np.sqrt(first * second) if first and second else np.nan
+
+
+@given(st.lists(st.tuples(st.integers(-3, 3), st.integers(-3, 3)), max_size=9))
+def test_kendalls_tau(pairs):
+    values, others = [a for a, _ in pairs], [b for _, b in pairs]
+    np.testing.assert_allclose(rank_correlation(values, others), plain_tau(values, others), atol=1e-9)
+
+
+def test_the_correlation_of_attention_and_influence():
+    parts, rng, looks, taus = made_parts(), np.random.default_rng(1), [], []
+    parts = pd.concat([parts, parts[:1].assign(item_id="one part")], ignore_index=True)
+    for item_id, rows in parts.groupby("item_id", sort=False):
+        spans = tuple((10 * k + half, 10 * k + half + 4) for k in range(len(rows)) for half in (0, 6))
+        weights = rng.dirichlet(np.ones(len(spans)), size=2)
+        looks.append(
+            Attention(item_id, "m", ("layer 1, head 1", "layer 1, head 2"), spans, weights, None, "")
+        )
+        # the second span of a part has two of its four characters in it
+        for_part = weights[1].reshape(-1, 2) @ [1, 0.5]
+        values = rows["influence"].tolist()
+        taus.append([plain_tau(values, for_part), plain_tau(values, -rows["distance"].to_numpy())])
+    frame = wb.attention_correlation(parts, looks, row="layer 1, head 2")
+    assert frame["variable"].tolist() == ["attention", "nearness"]
+    np.testing.assert_allclose(frame["correlation"], np.nanmean(taus, axis=0))
+    assert (frame["low"] < frame["correlation"]).all()
+    assert (frame["correlation"] < frame["high"]).all()
+    assert frame[["n", "n_missing"]].to_numpy().tolist() == [[12, 1]] * 2
+    with pytest.raises(DataError, match="no parts of 'one part'"):
+        wb.attention_correlation(parts[:-1], looks)
+    with pytest.raises(DataError, match="no item has a correlation"):
+        wb.attention_correlation(parts[-1:], looks[-1:])

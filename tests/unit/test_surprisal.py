@@ -1,5 +1,7 @@
 """Surprisal of every word, beside a plain calculation of one word at a time."""
 
+import itertools
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -74,6 +76,52 @@ def test_an_n_gram_model_is_asked_once_a_word(items, sample_ngram):
 @pytest.fixture(scope="module")
 def sample_ngram():
     return wb.models.NGram.fit(wb.books("sample", "train"), order=3, progress=False)
+
+
+def test_best_words_and_the_difference_of_two_n_gram_models(items, sample_ngram):
+    items, cached = items[:2], sample_ngram.cached(0.3)
+    frame = wb.surprisal(cached, items, against=sample_ngram, top_k=3)
+    for name, model in (("", cached), ("_against", sample_ngram)):
+        alone = wb.surprisal(model, items)
+        np.testing.assert_allclose(frame[f"surprisal{name}"], alone["surprisal"])
+        rows = frame.groupby("item_id", sort=False).tail(1)
+        best = model.predict(items, 3)  # the passages end with their answers
+        assert rows[f"top_words{name}"].tolist() == best["top_words"].tolist()
+        for values, expected in zip(rows[f"top_log_probs{name}"], best["top_log_probs"], strict=True):
+            np.testing.assert_allclose(values, expected)
+    np.testing.assert_allclose(frame["difference"], frame["surprisal"] - frame["surprisal_against"])
+    assert (frame["difference"] != 0).any()
+    for wrong in (-1, True, 2.5):
+        with pytest.raises(DataError, match="top_k is"):
+            wb.surprisal(cached, items, top_k=wrong)
+
+
+def test_the_best_words_of_a_causal_model_are_those_of_one_sub_token(folders):
+    plain, model = Plain(folders("gpt2")), causal(folders("gpt2"))
+    frame = wb.surprisal(model, ITEMS, top_k=4)
+    pd.testing.assert_frame_equal(frame[[*wb.surprisal(model, ITEMS[:1])]], wb.surprisal(model, ITEMS))
+    singles = model._scorer.subwords.whole_words()
+    assert all(plain.tokenizer.decode([index]) == f" {word}" for word, index in singles.items())
+    n_checked = 0
+    for item in ITEMS:
+        rows = frame[frame["item_id"] == item.item_id].to_dict("records")
+        assert rows[0]["top_words"] == rows[0]["top_log_probs"] == []
+        for before, row in itertools.pairwise(rows):
+            if before["end"] == row["start"] and item.text[row["start"]].isalnum():
+                assert row["top_words"] == []  # joined to the word before
+                continue
+            ids = plain.tokenizer(item.text[: before["end"]])["input_ids"]
+            with torch.inference_mode():
+                log_probs = plain.logits(ids, 1)[0]
+            end = float(log_probs[plain.over].logsumexp(0))
+            expected = sorted(
+                ((float(log_probs[i]) - end, word) for word, i in singles.items()), reverse=True
+            )
+            np.testing.assert_allclose(row["top_log_probs"], [value for value, _ in expected[:4]], atol=2e-4)
+            assert row["top_words"] == [word for _, word in expected[:4]]
+            assert sum(np.exp(value) for value, _ in expected) <= 1 + 1e-6
+            n_checked += 1
+    assert n_checked > 30
 
 
 def test_scores_that_are_no_log_probabilities_are_refused(items, sample_ngram):

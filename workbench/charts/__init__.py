@@ -10,6 +10,7 @@ import workbench.storage.iri_syntax  # noqa: F401 - before Altair is imported
 from workbench.charts.attention import attention_map
 from workbench.charts.construction import funnel
 from workbench.charts.expected import expected
+from workbench.charts.influence import influence_curve
 from workbench.charts.models import context, context_needed, ranks, training_curves, tuning, windows
 from workbench.charts.predictions import accuracy, scatter, waterfall
 from workbench.charts.saving import save
@@ -40,6 +41,7 @@ __all__ = [
     "figure_2",
     "funnel",
     "in_context",
+    "influence_curve",
     "lengths",
     "mention_distance",
     "offline",

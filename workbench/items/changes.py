@@ -13,6 +13,7 @@ from workbench.items import text as wt
 from workbench.items.items import Item, Items, Span
 
 _WORD = re.compile(r"\S+")
+_LETTERS = re.compile(r"[^\W_](?:\S*[^\W_])?")  # of a word, without the punctuation before and after
 
 
 def word_spans(item: Item) -> list[Span]:
@@ -58,15 +59,32 @@ def without(item: Item, span: Span) -> Item:
             end += len(text[end:]) - len(text[end:].lstrip())
         else:
             start = len(text[:start].rstrip())
+    return _replaced(item, (start, end), "")
+
+
+def masked(item: Item, span: Span, word: str) -> Item:
+    """Return an item with a neutral word in place of each word in a part of its text before the blank.
+
+    A word is replaced from its first letter or digit to its last, so that punctuation stays; a part that has
+    neither letters nor digits is replaced as a whole.
+    """
+    text = item.text[slice(*span)]
+    changed = _LETTERS.sub(lambda _match: word, text)
+    return _replaced(item, span, changed if _LETTERS.search(text) else word)
+
+
+def _replaced(item: Item, span: Span, new: str) -> Item:
+    """Return an item with other text in a span before its blank."""
+    (start, end), text = span, item.text
 
     def moved(other: Span) -> Span:
-        first, last = (min(edge, start) if edge <= end else edge - end + start for edge in other)
+        first, last = (min(edge, start) if edge < end else edge - end + start + len(new) for edge in other)
         return first, last
 
     context = [moved(sentence) for sentence in item.sentences[:-1]]
     return replace(
         item,
-        text=text[:start] + text[end:],
+        text=text[:start] + new + text[end:],
         answer_span=moved(item.answer_span),
         sentences=(
             *(sentence for sentence in context if sentence[0] < sentence[1]),

@@ -8,9 +8,9 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from itertools import chain
+from itertools import chain, pairwise
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +33,25 @@ from workbench.texts.overlap import passages_in_training
 FILE = "predictor.json"
 remote_code: ContextVar[bool] = ContextVar("remote_code", default=False)
 """Whether code that comes with the models that are being loaded may run: an argument of `Predictor.load`."""
+
+
+class PassageLogProbs(NamedTuple):
+    """Natural log-probabilities of the words of a passage (:func:`workbench.items.changes.word_spans`).
+
+    Attributes
+    ----------
+    log_probs : array (words, 2)
+        That of each word given the words before it, its end included; and that of the end alone, which is 0
+        where words are not made of sub-tokens. NaN where the model has none.
+    top_words : list of list of str (words,)
+        The most probable words in the place of each; empty where none were asked for.
+    top_log_probs : list of list of float (words,)
+        Theirs.
+    """
+
+    log_probs: Floats
+    top_words: list[list[str]]
+    top_log_probs: list[list[float]]
 
 
 class Predictor(ABC):
@@ -63,6 +82,8 @@ class Predictor(ABC):
         Precision of its weights, which errors name; None if it has no weights or does not say.
     unknown : {"none", "unk", "shared"}
         How an answer outside the vocabulary is scored (:data:`workbench.runs.predictions.UNKNOWN`).
+    mask : str
+        A neutral word, which stands for words that are masked: one that no vocabulary has.
     attention : bool
         Whether predictions have the column ``attention``: where it looked, one weight a token.
     budget : int or None
@@ -87,6 +108,7 @@ class Predictor(ABC):
     device: str = "cpu"
     dtype: str | None = None
     unknown: str = "none"
+    mask: str = "□"
     attention: bool = False
     budget: int | None = 0
 
@@ -145,23 +167,25 @@ class Predictor(ABC):
         scores = self.score(items, [[a] if isinstance(a, str) else [] for a in answers])
         return np.asarray(scores[:, 0] if scores.shape[1] else np.full(len(items), np.nan), dtype=float)
 
-    def passage_log_probs(self, items: Items) -> list[Floats]:
-        """Return the natural log-probability of every word of each passage, given the words before it.
+    def passage_log_probs(self, items: Items, *, top_k: int = 0) -> list[PassageLogProbs]:
+        """Return the natural log-probability of every word of each passage, and the best words in its place.
 
-        By default the model is asked once a word, by `log_prob`, with what stands before the word alone.
-
-        Returns
-        -------
-        list of array (words, 2)
-            For the words of each item (:func:`workbench.items.changes.word_spans`): that of the word, its end
-            included, and that of the end alone, which is 0 where words are not made of sub-tokens. NaN where
-            the model has none.
+        By default the model is asked once a word, by `log_prob` and `predict`, with what stands before the
+        word alone.
         """
         words = [word_spans(item) for item in items]
-        asked = [up_to(item, word) for item, row in zip(items, words, strict=True) for word in row]
-        values = self.log_prob(numbered(asked)) if asked else np.zeros(0)
+        asked = numbered(up_to(item, word) for item, row in zip(items, words, strict=True) for word in row)
+        values = self.log_prob(asked)
         pairs = np.stack([values, np.where(np.isnan(values), np.nan, 0.0)], axis=1)
-        return np.split(pairs, np.cumsum([len(row) for row in words])[:-1])
+        top: list[list[Any]] = [[[] for _ in values]] * 2
+        if top_k:
+            best = self.predict(asked, top_k)
+            top = [best[name].tolist() for name in ("top_words", "top_log_probs")]
+        ends = np.cumsum([0, *map(len, words)])
+        return [
+            PassageLogProbs(pairs[start:end], top[0][start:end], top[1][start:end])
+            for start, end in pairwise(ends.tolist())
+        ]
 
     def distribution(self, items: Items, *, chunk: int = 256) -> Iterator[Floats]:
         """Yield natural log-probabilities of the whole vocabulary, (up to `chunk`, vocabulary) at a time.

@@ -66,7 +66,7 @@ class Boosted(Predictor):
             raise DataError(f"alpha is {alpha!r}, expected a number")
         self.base, self.k, self.alpha = base, int(k), float(alpha)
         self.name = f"{base.name}, boosted by {alpha:g} over {k} words"
-        self.device, self.dtype = base.device, base.dtype
+        self.device, self.dtype, self.mask = base.device, base.dtype, base.mask
         family = type(base)
         ranks = family.distribution is not Predictor.distribution
         if family.next_words is not Predictor.next_words:

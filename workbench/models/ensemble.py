@@ -69,7 +69,7 @@ class Ensemble(Predictor):
         names = list(dict.fromkeys(model.name for model in self.models))
         self.name = f"ensemble of {f'{len(self.models)} x ' if len(names) == 1 else ''}{'; '.join(names)}"
         self.systems = _shared_systems(self.models)  # type: ignore[misc] # of this ensemble
-        self.device = self.models[0].device
+        self.device, self.mask = self.models[0].device, self.models[0].mask
 
     @property
     def config(self) -> dict[str, Any]:

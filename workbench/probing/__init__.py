@@ -12,7 +12,7 @@ from workbench.storage.errors import DataError
 
 def check_probable(model: Predictor, items: Items, use: str) -> None:
     """Raise DataError if a model has no log-probabilities, which have a `use` here, or there are no items."""
-    if model.score_type != "log_prob":
+    if getattr(model, "score_type", "score") != "log_prob":  # a model of one's own may not say
         raise DataError(
             f"{model.name} has no log-probabilities, {use}",
             remedy="take an n-gram model, a neural language model or a CausalLM",

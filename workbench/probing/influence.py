@@ -1,23 +1,40 @@
-"""Influence of the parts of a passage on the answer: each left out in turn."""
+"""Influence of the parts of a passage on the answer: each omitted or masked in turn.
+
+And what such influences are summed up by: their mean by distance, and their correlation with attention.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, get_args
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from workbench.analysis.mentions import mentions
-from workbench.items.changes import numbered, with_answer, without, word_spans
+from workbench.evaluation.bootstrap import Drawing, Floats, Units, intervals, resample
+from workbench.items.changes import masked, numbered, with_answer, without, word_spans
 from workbench.items.items import Item, Items, Span
+from workbench.models.attention import Attention
 from workbench.models.base import Predictor
 from workbench.models.passage import one_of
 from workbench.probing import check_probable
 from workbench.storage.errors import DataError
 
 Part = Literal["sentence", "word", "mention"]
+How = Literal["omitted", "masked"]
 
-COLUMNS = ("item_id", "part", "start", "end", "text", "distance", "influence", "against", "contrast")
+COLUMNS = (
+    "item_id", "part", "start", "end", "text", "distance", "influence", "against", "contrast", "rank",
+    "rank_change",
+)  # fmt: skip
+VALUES = ("influence", "contrast", "rank_change")
+"""The columns that say how much a part changes."""
+
+DISTANCES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
+"""Least distances of the bins in which influences are averaged: each third is twice the first."""
+
 _ITEMS = 64  # asked at a time
 
 
@@ -26,11 +43,15 @@ def influence(
     items: Items,
     by: Part = "sentence",
     against: str | pd.Series[Any] | None = None,
+    how: How = "omitted",
+    *,
+    mask: str | None = None,
+    ranks: bool = False,
 ) -> pd.DataFrame:
     """Return how much each part of a passage before its blank changes the log-probability of the answer.
 
-    Each part is left out in turn. The influence of a part is ln p(answer | whole passage) - ln p(answer |
-    passage without the part): above 0 where the part speaks for the answer.
+    Each part is omitted or masked in turn. The influence of a part is ln p(answer | whole passage) - ln
+    p(answer | passage without the part): above 0 where the part speaks for the answer.
 
     Parameters
     ----------
@@ -45,24 +66,40 @@ def influence(
         Another word, for the influence on ln p(answer) - ln p(other word): why this word and not that one. A
         word for all items; ``"prediction"`` for each item's most probable word that is not the answer; or a
         Series of words by ``item_id``, without a contrast where it has none.
+    how : {"omitted", "masked"}
+        Whether a part is removed, with the white space that is left over, or each of its words replaced by a
+        neutral one: from its first letter or digit to its last, so that punctuation, and the distances of all
+        other words, stay. A part without letters and digits is replaced as a whole.
+    mask : str, optional
+        The neutral word. By default ``model.mask``: ``_`` for a causal model, which has no mask among its
+        sub-tokens (the mark of an end would tell it that another text begins); ``□`` for an n-gram or a
+        neural model, an unknown word that no vocabulary has.
+    ranks : bool, default False
+        Whether the ranks of the answer are compared, too, by ``model.ranking_words``. Ranks cost more than
+        log-probabilities, as all words are compared.
 
     Returns
     -------
     DataFrame
         One row a part, in the order of the text: ``item_id``; number of the ``part``, from 0; ``start`` and
         ``end`` in ``item.text``; ``text``; ``distance``, the number of words from the end of the part to the
-        answer, 1 for the word before it; ``influence`` in nats; and with `against`, the other word (column
-        ``against``) and ``contrast``, the influence on the difference, in nats.
+        answer, 1 for the word before it; ``influence`` in nats; with `against`, the other word (column
+        ``against``) and ``contrast``, the influence on the difference, in nats; and with `ranks`, the
+        ``rank`` of the answer after the whole passage and ``rank_change``, its rank without the part less
+        that: above 0 where the part speaks for the answer. Null where there is no rank, or a rank is only a
+        lower bound (`budget` of a causal model).
 
     Raises
     ------
     DataError
-        If the model has no log-probabilities, an item has no answer, or an argument is not valid.
+        If the model has no log-probabilities (a masked language model has pseudo-log-likelihoods), or no
+        ranks where they are wanted, an item has no answer, or an argument is not valid.
 
     Notes
     -----
-    A part of a few words leaves a text that nobody would write, which is unlikely for that reason too; a
-    sentence that is left out leaves a text that reads well more often.
+    Without a few words a text is one that nobody would write, which is unlikely for that reason too; without
+    a sentence it reads well more often. A masked text has the length of the whole one, but no model was
+    trained on it. A conclusion that both support is safer.
 
     Log-probabilities are those of `model.log_prob`: of the answer and the end of the word, whatever follows.
     The model is asked about a passage and all its changed forms together. A causal model (of a kind whose
@@ -78,17 +115,24 @@ def influence(
     (3, True)
     """
     one_of("by", by, get_args(Part))
+    one_of("how", how, get_args(How))
+    if mask is not None and (not isinstance(mask, str) or len(mask.split()) != 1):
+        raise DataError(f"mask is {mask!r:.60}, expected one word")
     check_probable(model, items, "whose changes are the influence")
     if (bare := items.frame["answer"].isna()).any():
         raise DataError(
             f"{items.frame['item_id'][bare].iloc[0]} has no answer", remedy="pass items with answers"
         )
     others = _others(model, items, against)
+    word = None if how == "omitted" else mask or model.mask
     rows: list[tuple[Any, ...]] = []
     for start in range(0, len(items), _ITEMS):
-        rows += _rows(model, items[start : start + _ITEMS], by, others[start : start + _ITEMS])
-    frame = pd.DataFrame(rows, columns=list(COLUMNS)).astype({"influence": float, "contrast": float})
-    return frame if against is not None else frame.drop(columns=["against", "contrast"])
+        batch = slice(start, start + _ITEMS)
+        rows += _rows(model, items[batch], by, others[batch], word, ranks=ranks)
+    types: Any = {"influence": float, "contrast": float, "rank": "Int64", "rank_change": "Int64"}
+    frame = pd.DataFrame(rows, columns=list(COLUMNS)).astype(types)
+    unused = ["against", "contrast"] * (against is None) + ["rank", "rank_change"] * (not ranks)
+    return frame.drop(columns=unused)
 
 
 def parts_of(item: Item, by: Part) -> list[Span]:
@@ -99,29 +143,48 @@ def parts_of(item: Item, by: Part) -> list[Span]:
     return [span for span in spans if span[1] <= item.answer_span[0] and span[0] < span[1]]
 
 
-def _rows(model: Predictor, items: Items, by: Part, others: list[str | None]) -> list[tuple[Any, ...]]:
-    """Return the rows of some items, whose changed forms are asked about in one call."""
-    spans_of, forms = [parts_of(item, by) for item in items], []
-    for item, spans, other in zip(items, spans_of, others, strict=True):
-        for changed in [
-            item,
-            *(without(item, span) for span in reversed(spans)),
-        ]:  # the longest beginning first
-            forms += [changed] if other is None else [changed, with_answer(changed, other)]
-    values = iter(model.log_prob(numbered(forms)).tolist())
+def _rows(
+    model: Predictor, items: Items, by: Part, others: list[str | None], mask: str | None, *, ranks: bool
+) -> list[tuple[Any, ...]]:
+    """Return the rows of a batch of items, whose changed forms are asked about in one call."""
+    spans_of = [parts_of(item, by) for item in items]
+    forms = [
+        [item, *(without(item, x) if mask is None else masked(item, x, mask) for x in reversed(spans))]
+        for item, spans in zip(items, spans_of, strict=True)
+    ]  # the longest beginning first
+    answers = [
+        [(form, form if other is None else with_answer(form, other)) for form in row]
+        for row, other in zip(forms, others, strict=True)
+    ]
+    n_words = [1 if other is None else 2 for other in others]
+    asked = [form for row, n in zip(answers, n_words, strict=True) for pair in row for form in pair[:n]]
+    values = iter(model.log_prob(numbered(asked)).tolist())
+    ranked = iter(_ranks(model, [form for row in forms for form in row]) if ranks else ())
     rows: list[tuple[Any, ...]] = []
-    for item, spans, other in zip(items, spans_of, others, strict=True):
-        n_words = 1 if other is None else 2
-        log_probs = np.array([[next(values) for _ in range(n_words)] for _ in range(len(spans) + 1)])
+    for item, spans, other, n in zip(items, spans_of, others, n_words, strict=True):
+        log_probs = np.array([[next(values) for _ in range(n)] for _ in range(len(spans) + 1)])
         with np.errstate(invalid="ignore"):  # of two that are impossible
             change = (log_probs[:1] - log_probs[1:])[::-1]
-            contrast = change[:, 0] - change[:, -1] if n_words > 1 else np.full(len(spans), np.nan)
+            contrast = change[:, 0] - change[:, -1] if n > 1 else np.full(len(spans), np.nan)
+        rank = [next(ranked) for _ in range(len(spans) + 1)] if ranks else [pd.NA] * (len(spans) + 1)
+        rank_change = [each - rank[0] for each in reversed(rank[1:])]
         starts = np.array([first for first, _ in word_spans(item) if first < item.answer_span[0]])
         for number, (start, end) in enumerate(spans):
             distance = 1 + int((starts >= end).sum())
             about = (item.item_id, number, start, end, item.text[start:end], distance)
-            rows.append((*about, change[number, 0], other, contrast[number]))
+            rows.append((*about, change[number, 0], other, contrast[number], rank[0], rank_change[number]))
     return rows
+
+
+def _ranks(model: Predictor, forms: list[Item]) -> list[Any]:
+    """Return the rank of the answer of each item, null where there is none or only a lower bound."""
+    frame = model.ranking_words.predict(numbered(forms), 1)
+    rank = frame["rank"].astype("Int64")
+    if rank.isna().all():
+        raise DataError(f"{model.name} has no ranks", remedy="leave out ranks=True")
+    if "rank_is_bound" in frame:
+        rank = rank.mask(frame["rank_is_bound"].fillna(value=False).astype(bool))
+    return rank.tolist()
 
 
 def _others(model: Predictor, items: Items, against: str | pd.Series[Any] | None) -> list[str | None]:
@@ -148,3 +211,192 @@ def _others(model: Predictor, items: Items, against: str | pd.Series[Any] | None
     return [
         word if isinstance(word, str) and word.strip() and word != answer else None for word, answer in pairs
     ]
+
+
+def influence_by_distance(
+    parts: Any,
+    value: str = "influence",
+    *,
+    edges: Sequence[int] = DISTANCES,
+    level: float = 0.95,
+    resamples: int = 2000,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """Return the mean influence of parts by their distance from the answer, with bootstrap intervals.
+
+    Parameters
+    ----------
+    parts : DataFrame or mapping of str to DataFrame
+        What :func:`influence` returned, for one or several models by name.
+    value : {"influence", "contrast", "rank_change"}
+        The column that is averaged.
+    edges : sequence of int
+        Least distance of each bin, ascending; the last bin has no end.
+    level, resamples, seed
+        Confidence level, bootstrap replicates, and their seed. Whole items are resampled, as the parts of an
+        item are not independent.
+
+    Returns
+    -------
+    DataFrame
+        One row a model and bin that has parts: ``model``; ``distance``, the mean in the bin; ``first`` and
+        ``last``, the least and the greatest distance there; the mean of the column, by its name; ``low`` and
+        ``high``, NaN for a single item; ``n_parts``; ``n``, the items that have any. Parts whose value is
+        missing or infinite are not counted; their number is in ``.attrs["n_missing"]``.
+
+    Raises
+    ------
+    DataError
+        If a frame has no such column, or nothing can be averaged.
+
+    Examples
+    --------
+    >>> from workbench.probing.influence import influence_by_distance
+    >>> curve = influence_by_distance(wb.influence(ngram.cached(), items[:20], by="word"))
+    >>> curve["n"].max()
+    20
+    """
+    how = Drawing(level, resamples, seed).checked()
+    starts = np.asarray(edges)
+    if starts.ndim != 1 or not len(starts) or not (np.diff(starts) > 0).all():
+        raise DataError(f"the edges are {edges!r:.80}, expected ascending numbers")
+    rows: list[tuple[Any, ...]] = []
+    n_missing = 0
+    for model, frame in by_name(parts, value).items():
+        is_finite = np.isfinite(frame[value].to_numpy(dtype=float, na_value=np.nan))
+        n_missing += int((~is_finite).sum())
+        counted = frame[is_finite & (frame["distance"] >= starts[0]).to_numpy()]
+        bins = np.searchsorted(starts, counted["distance"], side="right")
+        for _, rows_of_bin in counted.groupby(bins):
+            distance, values = rows_of_bin["distance"], rows_of_bin[value].to_numpy(dtype=float)
+            mean, low, high, n = _mean_by_item(values, rows_of_bin["item_id"], how)
+            rows.append((model, distance.mean(), distance.min(), distance.max(), mean, low, high,
+                         len(values), n))  # fmt: skip
+    if not rows:
+        raise DataError(f"no part has a finite {value}", remedy="pass what wb.influence returned")
+    columns = ["model", "distance", "first", "last", value, "low", "high", "n_parts", "n"]
+    table = pd.DataFrame(rows, columns=columns)
+    table.attrs["n_missing"] = n_missing
+    return table
+
+
+def _mean_by_item(values: Floats, items: pd.Series[Any], how: Drawing) -> tuple[float, float, float, int]:
+    """Return the mean of values (n,), its interval where whole items are resampled, and their number."""
+    codes, ids = pd.factorize(items)
+    units = Units(codes.astype(np.int64), len(ids), "item")
+    means, _ = resample(values[None], np.empty((0, len(values))), units, how.resamples, how.seed)
+    low, high = intervals(means, how.level, len(ids))
+    return float(values.mean()), float(low[0]), float(high[0]), len(ids)
+
+
+def by_name(parts: Any, *columns: str) -> dict[str, pd.DataFrame]:
+    """Return frames of parts by name, ``"influence"`` for a single one; DataError for anything else."""
+    frames = dict(parts) if isinstance(parts, Mapping) else {"influence": parts}
+    for name, frame in frames.items():
+        if not isinstance(frame, pd.DataFrame):
+            raise DataError(
+                f"{name!r:.60} is a {type(frame).__name__}, expected a frame",
+                remedy="make it with wb.influence(model, items)",
+            )
+        required = ("item_id", "start", "end", "distance", "influence", *columns)
+        if missing := [column for column in required if column not in frame]:
+            raise DataError(
+                f"the influences {name!r:.60} have no column {missing[0]!r:.60}",
+                remedy="make them with wb.influence(model, items, against=..., ranks=True)",
+            )
+    return {str(name): frame for name, frame in frames.items()}
+
+
+def attention_to_parts(attention: Attention, parts: pd.DataFrame, row: str = "") -> Floats:
+    """Return the attention to each part of one item, (parts,): that of the spans in it, by their overlap."""
+    spans = np.array(attention.spans, dtype=float).reshape(-1, 2)
+    start, end = (parts[name].to_numpy(dtype=float)[:, None] for name in ("start", "end"))
+    overlap = np.minimum(end, spans[:, 1]) - np.maximum(start, spans[:, 0])
+    shares = overlap.clip(0) / np.maximum(spans[:, 1] - spans[:, 0], 1)
+    return np.asarray(shares @ attention.of(row), dtype=float)
+
+
+def rank_correlation(values: npt.ArrayLike, others: npt.ArrayLike) -> float:
+    """Return Kendall's tau-b of two rows of values; NaN for fewer than two, or where all are the same."""
+    from scipy.stats import kendalltau  # type: ignore[import-untyped]  # noqa: PLC0415 - slow to import
+
+    pairs = np.stack([np.asarray(values, dtype=float), np.asarray(others, dtype=float)])
+    pairs = pairs[:, np.isfinite(pairs).all(axis=0)]
+    if pairs.shape[1] < 2 or (np.ptp(pairs, axis=1) == 0).any():  # noqa: PLR2004 - a pair
+        return float("nan")
+    return float(kendalltau(*pairs).statistic)
+
+
+def attention_correlation(
+    parts: pd.DataFrame,
+    attention: Sequence[Attention],
+    *,
+    row: str = "",
+    value: str = "influence",
+    level: float = 0.95,
+    resamples: int = 2000,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """Return how far attention and influence order the parts of a passage alike.
+
+    Of each item, Kendall's tau-b over its parts is computed, as Jain and Wallace (2019, section 4.1) do for
+    words that are left out; the mean over the items is returned. Beside it stands the tau of influence and
+    nearness to the answer: attention that tells no more than that has no greater tau.
+
+    Parameters
+    ----------
+    parts : DataFrame
+        What :func:`influence` returned.
+    attention : sequence of Attention
+        ``model.attend(items)``, of the same items.
+    row : str, optional
+        Hop, layer or head, as for :meth:`workbench.models.attention.Attention.of`; all together by default.
+    value : {"influence", "contrast", "rank_change"}
+    level, resamples, seed
+        Confidence level, bootstrap replicates over items, and their seed.
+
+    Returns
+    -------
+    DataFrame
+        Two rows, ``variable`` "attention" and "nearness": ``correlation``, ``low`` and ``high``; ``n``, the
+        items counted; ``n_missing``, those without a tau, as they have one part, or equal values for all.
+
+    Raises
+    ------
+    DataError
+        If an item of the attention has no parts, or no item has a tau.
+
+    References
+    ----------
+    Jain and Wallace 2019, "Attention is not Explanation".
+
+    Examples
+    --------
+    >>> from workbench.models import MemoryNetwork
+    >>> model = MemoryNetwork.fit(wb.books("sample", "train"), width=16, tokens=2000, progress=False)
+    >>> parts = wb.influence(model, items[:4], by="word")
+    >>> wb.attention_correlation(parts, model.attend(items[:4]))["variable"].tolist()
+    ['attention', 'nearness']
+    """
+    how = Drawing(level, resamples, seed).checked()
+    [frame] = by_name(parts, value).values()
+    groups = dict(list(frame.groupby("item_id", sort=False)))
+    taus = []
+    for each in attention:
+        if each.item_id not in groups:
+            raise DataError(
+                f"there are no parts of {each.item_id!r:.60}", remedy="pass influences of the same items"
+            )
+        of_item = groups[each.item_id]
+        values = of_item[value].to_numpy(dtype=float, na_value=np.nan)
+        weights = attention_to_parts(each, of_item, row)
+        taus.append([rank_correlation(values, x) for x in (weights, -of_item["distance"])])
+    rows: list[tuple[Any, ...]] = []
+    for variable, values in zip(("attention", "nearness"), np.array(taus).reshape(-1, 2).T, strict=True):
+        counted = values[~np.isnan(values)]
+        if not len(counted):
+            raise DataError(f"no item has a correlation of {value} and {variable}",
+                            remedy="pass items of two parts or more")  # fmt: skip
+        mean, low, high, n = _mean_by_item(counted, pd.Series(range(len(counted))), how)
+        rows.append((variable, mean, low, high, n, len(values) - n))
+    return pd.DataFrame(rows, columns=["variable", "correlation", "low", "high", "n", "n_missing"])

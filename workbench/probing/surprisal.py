@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 
@@ -9,12 +11,17 @@ from workbench.items.changes import word_spans
 from workbench.items.items import Items
 from workbench.models.base import Predictor
 from workbench.probing import check_probable
+from workbench.storage.errors import DataError
 
 COLUMNS = ("item_id", "position", "start", "end", "word", "surprisal", "word_end")
+_VALUES = ["surprisal", "word_end"]
+_TOP = ["top_words", "top_log_probs"]
 _ITEMS = 256  # asked at a time
 
 
-def surprisal(model: Predictor, items: Items) -> pd.DataFrame:
+def surprisal(
+    model: Predictor, items: Items, *, against: Predictor | None = None, top_k: int = 0
+) -> pd.DataFrame:
     """Return the surprisal in bits of every word of each passage, its answer in place.
 
     The surprisal of a word is -log2 p(word | all words before it in the passage). Words are what white space
@@ -36,6 +43,13 @@ def surprisal(model: Predictor, items: Items) -> pd.DataFrame:
     model : Predictor
         A model of log-probabilities.
     items : Items (n,)
+    against : Predictor, optional
+        Another model, whose surprisal is subtracted.
+    top_k : int, default 0
+        Number of best words in the place of each word. Those of a causal model come from the same pass: words
+        of letters that are one sub-token with a space before it, by its probability after a word that is
+        over, the word's own end not counted. A longer word is never among them. The first word of a passage,
+        and one that is joined to the word before it, have none. Other models rank their vocabulary.
 
     Returns
     -------
@@ -43,12 +57,16 @@ def surprisal(model: Predictor, items: Items) -> pd.DataFrame:
         One row a word: ``item_id``; ``position`` of the word, from 0; ``start`` and ``end`` in ``item.text``;
         ``word``; ``surprisal`` and ``word_end``, part of it, in bits. NaN where the model has no
         log-probability: an unknown word of some models, a word that has no sub-token of its own (its bits are
-        counted with the word before), the first word where a tokenizer has no mark of the beginning.
+        counted with the word before), the first word where a tokenizer has no mark of the beginning. With
+        `top_k`, ``top_words`` and ``top_log_probs`` (natural logarithms). With `against`, these columns of
+        the other model, called ``surprisal_against`` and so on, and ``difference``, the surprisal less the
+        other model's: above 0 where the other one finds the word more probable.
 
     Raises
     ------
     DataError
-        If the model has scores that are not log-probabilities, a prompt, or there are no items.
+        If a model has scores that are not log-probabilities, a prompt, or no vocabulary where best words are
+        wanted, or there are no items.
 
     References
     ----------
@@ -60,12 +78,27 @@ def surprisal(model: Predictor, items: Items) -> pd.DataFrame:
     >>> bool((words["surprisal"] >= 0).all()), words["item_id"].nunique()
     (True, 2)
     """
+    if isinstance(top_k, bool) or not isinstance(top_k, int) or top_k < 0:
+        raise DataError(f"top_k is {top_k!r:.60}, expected a number of words, 0 or more")
+    frame = _surprisal(model, items, top_k)
+    if against is not None:
+        other = _surprisal(against, items, top_k)[[*_VALUES, *_TOP][: None if top_k else len(_VALUES)]]
+        frame = frame.join(other.add_suffix("_against"))
+        frame["difference"] = frame["surprisal"] - frame["surprisal_against"]
+    return frame
+
+
+def _surprisal(model: Predictor, items: Items, top_k: int) -> pd.DataFrame:
+    """Return the columns of one model."""
     check_probable(model, items, "which surprisal is made of")
-    rows = []
+    rows: list[tuple[Any, ...]] = []
     for start in range(0, len(items), _ITEMS):
         batch = items[start : start + _ITEMS]
-        for item, values in zip(batch, model.passage_log_probs(batch), strict=True):
-            bits = values / -np.log(2) + 0.0  # no -0
-            for position, (word, numbers) in enumerate(zip(word_spans(item), bits.tolist(), strict=True)):
-                rows.append((item.item_id, position, *word, item.text[slice(*word)], *numbers))
-    return pd.DataFrame(rows, columns=list(COLUMNS))
+        for item, values in zip(batch, model.passage_log_probs(batch, top_k=top_k), strict=True):
+            bits = values.log_probs / -np.log(2) + 0.0  # no -0
+            best = zip(values.top_words, values.top_log_probs, strict=True)
+            words = zip(word_spans(item), bits.tolist(), best, strict=True)
+            for position, (span, numbers, top) in enumerate(words):
+                rows.append((item.item_id, position, *span, item.text[slice(*span)], *numbers, *top))
+    frame = pd.DataFrame(rows, columns=[*COLUMNS, *_TOP])
+    return frame if top_k else frame.drop(columns=_TOP)

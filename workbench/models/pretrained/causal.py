@@ -27,7 +27,7 @@ from workbench.items.items import Items
 from workbench.items.schema import Item, objects
 from workbench.items.tokens import tokens
 from workbench.models.attention import Attention
-from workbench.models.base import pad
+from workbench.models.base import PassageLogProbs, pad
 from workbench.models.passage import one_of
 from workbench.models.pretrained.loading import PretrainedModel, Text, describe_parameters
 from workbench.models.pretrained.passages import passage_log_probs
@@ -260,11 +260,10 @@ class CausalLM(PretrainedModel):
             scores[has] = self._scorer.score_variants(pairs, step=update_with_estimate(bar))
         return word_log_probs(scores)
 
-    def passage_log_probs(self, items: Items) -> list[Floats]:
-        """Return the log-probability of every word of each passage, in one pass over the passage.
+    def passage_log_probs(self, items: Items, *, top_k: int = 0) -> list[PassageLogProbs]:
+        """Return log-probabilities of every word of each passage, in one pass over it.
 
-        See :func:`workbench.models.pretrained.passages.passage_log_probs`. DataError for a model with a
-        prompt.
+        See :func:`workbench.models.pretrained.passages.passage_log_probs`. DataError for a prompt.
         """
         if self.prompt is not None:
             problem = f"{self.name} has a prompt, and the words of the passage alone are asked about"
@@ -279,7 +278,8 @@ class CausalLM(PretrainedModel):
             return not_a_number(np.nan, ids[row], model=self.name, dtype=self.dtype, what=number)
 
         with progress_bar(2 * len(pairs), label=self.name, unit="texts", shown=self.progress) as bar:
-            return passage_log_probs(self._scorer, pairs, fail=fail, step=update_with_estimate(bar))
+            step = update_with_estimate(bar)
+            return passage_log_probs(self._scorer, pairs, top_k=top_k, fail=fail, step=step)
 
     def next_words(self, items: Items, *, chunk: int = 256) -> Iterator[Floats]:
         """Yield log-probabilities of words that are one sub-token (`ranking_words`), without their ends."""

@@ -227,6 +227,7 @@ class PretrainedModel(Predictor):
     """
 
     fitted_on = "a folder or name of pretrained weights"
+    mask = "_"
     options: ClassVar[tuple[str, ...]] = ()
 
     def __init__(

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from workbench.items.schema import Span
+from workbench.models.base import PassageLogProbs
 from workbench.models.pretrained.loading import Ids, padded
 from workbench.models.pretrained.scoring import CausalScorer
 from workbench.runs.predictions import Floats
@@ -23,10 +24,11 @@ def passage_log_probs(
     scorer: CausalScorer,
     passages: Sequence[tuple[str, Sequence[Span]]],
     *,
+    top_k: int = 0,
     fail: Callable[[int], DataError],
     step: Callable[[int], object] = lambda _n: None,
-) -> list[Floats]:
-    """Return natural log-probabilities of the words of texts, and of their ends.
+) -> list[PassageLogProbs]:
+    """Return natural log-probabilities of the words of texts and of their ends, and the best words.
 
     The sub-tokens are those of the whole text. One that reaches over several words belongs to the first of
     them, white space alone to the next word. A word is over if the next sub-token says so (`Subwords` of
@@ -37,11 +39,18 @@ def passage_log_probs(
 
     A text that is longer than the model sees is read in windows, of which each word sees half at least.
 
+    The best words come from the same pass. They are words of letters that are one sub-token with a space
+    before it (:meth:`Subwords.whole_words`); a longer word is never among them. Their log-probability is that
+    of the sub-token, given that the word before is over, without the end of the word, which would take a
+    pass for each. So a word that is one sub-token is no more probable than it would be among the best.
+
     Parameters
     ----------
     scorer : CausalScorer
     passages : sequence of (str, sequence of (int, int)) (n,)
         Texts, and where the words of each stand, in order: all of the text but white space.
+    top_k : int, default 0
+        Number of best words in the place of each.
     fail : callable
         Returns the error of a passage of which a log-probability is not a number.
     step : callable, optional
@@ -49,11 +58,12 @@ def passage_log_probs(
 
     Returns
     -------
-    list of array (words, 2)
-        As `Predictor.passage_log_probs` has them; the end is 0 where a word is joined to the next. NaN for a
-        word without a sub-token of its own, and for the first one if the tokenizer has no mark.
+    list of PassageLogProbs (n,)
+        The end is 0 where a word is joined to the next. NaN for a word without a sub-token of its own, and
+        for the first one if the tokenizer has no mark. The first word, and one that is joined to the word
+        before it, have no best words.
     """
-    results = [np.zeros((0, 2))] * len(passages)
+    results = [PassageLogProbs(np.zeros((0, 2)), [], [])] * len(passages)
     numbers = [number for number, (_, spans) in enumerate(passages) if spans]
     words = [passages[number][1] for number in numbers]
     texts = [passages[number][0][: spans[-1][1]] for number, spans in zip(numbers, words, strict=True)]
@@ -67,7 +77,11 @@ def passage_log_probs(
         firsts = [spans[owner[last[0]]][1] for spans, owner, last in zip(words, owners, lasts, strict=True)]
         pairs = subwords.pairs([("", text[:end]) for text, end in zip(texts, firsts, strict=True)])
         rows, begins = [*rows, *(head + tail for head, tail in pairs)], [*begins, *[0] * n]
-    values = _next_and_end(scorer, rows, begins, fail=lambda row: fail(numbers[row % n]), step=step)
+    names, singles = zip(*subwords.whole_words().items(), strict=True) if top_k else ((), ())
+    top_k = min(top_k, len(names))
+    values = _next_and_end(
+        scorer, rows, begins, singles, top_k, fail=lambda row: fail(numbers[row % n]), step=step
+    )
     for index, (owner, last) in enumerate(zip(owners, lasts, strict=True)):
         begin, who = begins[index], owner[last]
         sums = np.zeros(len(words[index]))
@@ -76,10 +90,18 @@ def passage_log_probs(
         end = values[index][last, 1]
         if has_mark:
             end[0] = values[n + index][-1, 1]
-        end[:-1][~subwords.ends[np.array(rows[index])[last[:-1] + 1]]] = 0.0  # joined to the next word
-        result = np.full((len(words[index]), 2), np.nan)
-        result[who] = np.stack([sums[who] + end - np.append(0.0, end[:-1]), end], axis=1)
-        results[numbers[index]] = result
+        is_over = subwords.ends[np.array(rows[index])[last[:-1] + 1]]
+        end[:-1][~is_over] = 0.0  # joined to the next word
+        log_probs = np.full((len(words[index]), 2), np.nan)
+        log_probs[who] = np.stack([sums[who] + end - np.append(0.0, end[:-1]), end], axis=1)
+        top_words: list[list[str]] = [[] for _ in words[index]]
+        top_log_probs: list[list[float]] = [[] for _ in words[index]]
+        if top_k:
+            for after, word in zip(np.flatnonzero(is_over), who[1:][is_over], strict=True):
+                best = values[index][last[after], 2:]
+                top_words[word] = [names[number] for number in best[top_k:].astype(int)]
+                top_log_probs[word] = (best[:top_k] - values[index][last[after], 1]).tolist()
+        results[numbers[index]] = PassageLogProbs(log_probs, top_words, top_log_probs)
     return results
 
 
@@ -107,14 +129,21 @@ def _next_and_end(
     scorer: CausalScorer,
     rows: Sequence[Ids],
     begins: Sequence[int],
+    words: Sequence[int],
+    top_k: int,
     *,
     fail: Callable[[int], DataError],
     step: Callable[[int], object],
 ) -> list[Floats]:
-    """Return log-probabilities after each sub-token from a place on: of the next one, and of a word's end."""
+    """Return log-probabilities after each sub-token from a place on, (sub-tokens, 2 + 2 top_k) a row.
+
+    They are those of the next sub-token, of a word's end, and of the best of some sub-tokens (`words`); then
+    the numbers of these.
+    """
     import torch  # noqa: PLC0415 - heavy
 
-    values = [np.full((len(ids), 2), np.nan) for ids in rows]
+    singles = scorer.tensor(words)
+    values = [np.full((len(ids), 2 + 2 * top_k), np.nan) for ids in rows]
     n_asked, length = max(_LOGITS // len(scorer.subwords.ends), 1), scorer.length
     blocks: list[tuple[int, int, range]] = []  # a row, the first sub-token that is seen, the positions asked
     for row, (ids, start) in enumerate(zip(rows, begins, strict=True)):
@@ -131,8 +160,12 @@ def _next_and_end(
         logits = scorer.checkpoint.logits(ids, asked_of, use_cache=False)[0]
         norm, end = scorer.end_log_probs(logits)
         targets = scorer.tensor([rows[row][position] for row, position in following])
-        value = logits.gather(1, targets[:, None])[:, 0].double() - norm.double()
-        return np.asarray(torch.stack([value, end.double()], dim=1).cpu().numpy(), dtype=float)
+        value = logits.gather(1, targets[:, None]).double() - norm.double()[:, None]
+        columns = [value, end.double()[:, None]]
+        if top_k:
+            best, index = logits[:, singles].topk(top_k)
+            columns += [best.double() - norm.double()[:, None], index.double()]
+        return np.asarray(torch.cat(columns, dim=1).cpu().numpy(), dtype=float)
 
     lengths, positions = [asked.stop - first for _, first, asked in blocks], [len(x) for _, _, x in blocks]
     for batch, result in scorer.batcher.run(lengths, work, positions=positions):

@@ -71,11 +71,11 @@ class Subwords:
         if beginning == "mark" and self.prefix is None:
             raise DataError("the tokenizer has no mark of the beginning", remedy='use beginning="tokenizer"')
 
-    def whole_words(self) -> list[str]:
-        """Return the words of letters that are one sub-token with a space before them."""
+    def whole_words(self) -> dict[str, int]:
+        """Return the words of letters that are one sub-token with a space before them, with the sub-token."""
         surfaces = islice(_surfaces(self.tokenizer), len(self.ends))
         texts = [(surface or b"").decode(errors="replace") for surface in surfaces]
-        return [text[1:] for text in texts if text[:1] == " " and text[1:].isalpha()]
+        return {text[1:]: index for index, text in enumerate(texts) if text[:1] == " " and text[1:].isalpha()}
 
     def encode(self, texts: Sequence[str], *, special: bool = True) -> list[Ids]:
         """Return the sub-tokens of texts; `special` adds what stands around a text (`beginning`)."""

@@ -99,6 +99,11 @@ function render({ model, el }) {
     if (soon !== null) go();
     send({ type: "keep" });
   } }, "Keep");
+  const parts = h("select", { class: "wa-parts", "aria-label": "Influence of", title: "Shade the passage by the influence of its parts on the word: each is left out in turn", onchange: () => {
+    model.set("influence", parts.value);
+    model.save_changes();
+  } }, ...[["", "nothing"], ["sentence", "sentences"], ["word", "words"], ["mention", "mentions"]].map(([value, label]) => h("option", { value }, label)));
+  parts.value = model.get("influence");
   const status = h("span", { class: "wa-status", role: "status", "aria-live": "polite" });
   const changed = h("span", { class: "wa-changed", role: "status", "aria-live": "polite" });
   const read = h("div", { class: "wa-read", role: "group", "aria-label": "What the models get" });
@@ -117,12 +122,13 @@ function render({ model, el }) {
   const aside = h("div", { class: "wa-history", role: "region", "aria-label": "History" }, h("div", { class: "wa-title" }, "History"), list);
   const root = h("div", { class: "wa-ask", onkeydown: onKey },
     h("div", { class: "wa-top" }, h("div", { class: "wa-texts" }, text, other), read,
-      h("div", { class: "wa-bar" }, h("label", {}, "word", word), h("label", {}, "candidates", choices), rest, pairs, keep, changed, status)),
+      h("div", { class: "wa-bar" }, h("label", {}, "word", word), h("label", {}, "candidates", choices), rest, pairs, keep, h("label", {}, "influence of", parts), changed, status)),
     alarm, h("div", { class: "wa-main" }, results, aside));
   const height = model.get("height"); // none: as high as the answers
   if (height) root.style.setProperty("--wa-height", `${height}px`);
   root.style.setProperty("--wa-rows", topK);
   el.append(root);
+  const noted = pieceNotes(root, results);
   const kernel = lineTo(model, root, complain);
 
   function press(on) {
@@ -209,7 +215,15 @@ function render({ model, el }) {
         h("div", { class: "wa-note" }, side.cells.find((cell) => cell.note)?.note ?? ""),
         h("div", { class: "wa-two wa-reads" }, ...side.cells.map((cell) => h("div", { title: cell.reads ?? "" }, cell.reads ?? ""))),
         h("div", { class: "wa-two" }, ...side.cells.map(bars)),
-      ]).filter(Boolean));
+      ]).filter(Boolean),
+      ...Object.entries(view.influence).flatMap(([side, p]) => influenced(p, pair && side, view.sides.find((each) => each.side === side).word)));
+  }
+  /** A passage shaded by the influence of its parts, or why it is not. */
+  function influenced(p, side, word) {
+    if (typeof p === "string") return [h("div", { class: "wa-error" }, p)];
+    if (!p.shades) return [h("div", { class: "wb-hint" }, "no such part stands before the word")];
+    const words = (place) => passagePieces(place ? p.query : p.context, shadesOf(p, place, true), true, () => h("span", { class: "wa-target" }, word ?? "▁▁▁"));
+    return [h("div", { class: "wa-influence", dir: "auto", role: "group", "aria-label": "Influence" }, side && letter(side), ...words(0), " ", ...words(1)), shadesLegend(p.shades)];
   }
   function drawAll() {
     const values = s.views.flatMap((view) => (view?.sides ?? []).flatMap((side) => [side.passage, side.sentence]))
@@ -219,6 +233,7 @@ function render({ model, el }) {
       h("span", {}, "▸ target"));
     s.cards.forEach((card, i) => drawCard(card, s.views[i]));
     rest.hidden = !s.rest || !values.length;
+    noted();
   }
   function drawMarks() {
     const asked = s.state && s.number >= 0 && missing.length > 0;
@@ -232,7 +247,7 @@ function render({ model, el }) {
       const thinks = asked && computing[i];
       card.node.classList.toggle("wa-stale", Boolean(asked && missing[i]));
       card.node.classList.toggle("wa-thinks", Boolean(thinks && slow));
-      const work = missing[i] ? "thinking" : "exact rank: computing";
+      const work = missing[i] ? "thinking" : parts.value ? "influence: computing" : "exact rank: computing";
       card.mark.textContent = thinks && slow ? `${work}, ${waited.toFixed(waited < 10 ? 1 : 0)} s` : card.view && !missing[i] ? seconds(card.view.seconds) : card.mark.textContent;
       if (!asked && !card.view) card.mark.textContent = "";
     });
@@ -332,6 +347,8 @@ function render({ model, el }) {
     heard[message.type]?.(message);
   };
   model.on("msg:custom", listen);
+  const chosen = () => { parts.value = model.get("influence"); };
+  model.on("change:influence", chosen);
   press(model.get("pairs"));
   drawHistory();
   send({ type: "open" });
@@ -339,6 +356,7 @@ function render({ model, el }) {
     kernel.end();
     clearTimeout(soon);
     clearInterval(tick);
+    model.off("change:influence", chosen);
     model.off("msg:custom", listen);
   };
 }

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, get_args
 
 import pandas as pd
 import traitlets
 
 from workbench.items import text as wt
 from workbench.items.schema import Item
+from workbench.models.passage import one_of
+from workbench.probing.influence import Part
 from workbench.storage.errors import DataError
 from workbench.widgets.ask.asking import SETTLED, AskedQuestion, Asking
 from workbench.widgets.ask.questions import TypedQuestion, typed_question
@@ -33,6 +35,7 @@ EXAMPLE = TypedQuestion(
 )
 """What the button of an empty widget fills in: two sentences, the target named in the first."""
 
+_PARTS = ("", *get_args(Part))
 _FRAME = 1_500  # bytes around what a notebook keeps of this widget
 
 
@@ -53,15 +56,19 @@ class Ask(Widget):
         The second passage of a minimal pair; differences are marked.
     pairs : bool
         Whether it is asked too.
+    influence : {"", "sentence", "word", "mention"}
+        The parts whose influence on the word shades the passage in each answer; none by default. It is
+        computed after the answer, as :func:`wb.influence` does.
     """
 
-    _esm = read_assets("shared/page.js", "ask/ask.js")
+    _esm = read_assets("shared/page.js", "shared/passage.js", "ask/ask.js")
     _css = read_assets("ask/ask.css")
     text = traitlets.Unicode("").tag(sync=True)
     other = traitlets.Unicode("").tag(sync=True)
     word = traitlets.Unicode("").tag(sync=True)
     candidates = traitlets.Unicode("").tag(sync=True)
     pairs = traitlets.Bool(default_value=False).tag(sync=True)
+    influence = traitlets.Enum(_PARTS, "").tag(sync=True)
     top_k = traitlets.Int(10, min=1, max=100).tag(sync=True)
     height = traitlets.Int(None, min=480, allow_none=True).tag(sync=True)
 
@@ -73,7 +80,9 @@ class Ask(Widget):
         self._asker = ""  # the page whose message is being answered
         self._quiet = False
         self._asking = Asking(models, top_k=self.top_k, seed=seed, settle=settle, tell=self._tell)
+        self._asking.by = self.influence
         self.observe(self._ask, TypedQuestion._fields)
+        self.observe(self._ask_parts, "influence")
         if self.text.strip():
             self._ask()
 
@@ -295,6 +304,12 @@ class Ask(Widget):
             self._asking.ask(self.state)
         return changed
 
+    def _ask_parts(self, _change: Any) -> None:
+        """Ask the question anew, for the influence of other parts."""
+        self._asking.by = self.influence
+        if self.text.strip():
+            self._asking.ask(self.state, anew=True)
+
     def _tell(self, kind: str, record: AskedQuestion, place: int) -> None:
         """Pass on to the page what happens, from whatever thread; one call at a time."""
         asking = self._asking
@@ -328,6 +343,7 @@ def ask(
     other: str | None = None,
     candidates: str | Sequence[str] | None = None,
     pairs: bool | None = None,
+    influence: str = "",
     top_k: int = 10,
     seed: int = 0,
     height: int | None = None,
@@ -348,6 +364,8 @@ def ask(
         in another one later.
     word, other, candidates, pairs
         As in :class:`Ask`; candidates may be a sequence, and `other` is asked by default if it is given.
+    influence : {"", "sentence", "word", "mention"}
+        As in :class:`Ask`.
     top_k : int, default 10
         Words that are shown.
     seed : int, default 0
@@ -385,9 +403,10 @@ def ask(
     changes: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     changes["pairs"] = bool(other) if pairs is None else pairs
     by_name = models_by_name(models)
+    one_of("influence", influence, _PARTS)
     if not isinstance(text, str):
         _checked_item(text)
-    widget = Ask(by_name, seed=seed, top_k=top_k, height=height)
+    widget = Ask(by_name, seed=seed, top_k=top_k, height=height, influence=influence)
     try:
         if history is not None:
             widget.load_history(history)

@@ -22,6 +22,7 @@ from workbench.items.items import Items
 from workbench.items.schema import Item, objects
 from workbench.models.base import Predictor
 from workbench.models.passage import ReadContext, distinct, is_word, passages
+from workbench.probing.influence import influence
 from workbench.runs.predictions import check_log_probs, typed_predictions
 from workbench.storage.errors import DataError, writing
 from workbench.storage.files import write_atomic
@@ -33,6 +34,7 @@ from workbench.widgets.ask.questions import (
     read_history,
     read_question,
 )
+from workbench.widgets.shared.shading import Shading, shadings
 
 COLUMNS = (
     "prediction", "correct", "rank", "n_tied", "rank_is_bound", "n_choices", "known", "log_prob",
@@ -54,13 +56,14 @@ class Answer(NamedTuple):
     """What one model says to a question, after so many seconds: `COLUMNS` or ``{"error": str}`` by `Key`.
 
     One that is not `final` is followed by another one; its ranks may be lower bounds. `context` is what the
-    model reads.
+    model reads; `influence` has by side the influence of the parts of the passage, or why there is none.
     """
 
     seconds: float
     replies: Mapping[Key, Mapping[str, Any]]
     final: bool = True
     context: ReadContext | None = None
+    influence: Mapping[str, Shading | str] | None = None
 
     @property
     def complete(self) -> bool:
@@ -72,7 +75,31 @@ Replies = dict[str, dict[str, Any]]
 """What a model says, by the id of the item."""
 
 
-def answers(model: Any, question: Question, *, top_k: int, seed: int) -> Iterator[Answer]:
+def answers(
+    model: Any, question: Question, *, top_k: int, seed: int, by: Callable[[], str] = str
+) -> Iterator[Answer]:
+    """Yield a model's answer in steps: without a search for exact ranks, with it, with influence (`by`)."""
+    for answer in _answers(model, question, top_k, seed):
+        parts = by() if answer.final else ""
+        yield answer._replace(final=answer.final and not parts)
+        if parts:
+            yield answer._replace(influence=_influence(model, question, parts))
+
+
+def _influence(model: Any, question: Question, by: str) -> dict[str, Shading | str]:
+    """Return the influence of the parts of each passage, or a text that says why there is none."""
+    by_side: dict[str, Shading | str] = {}
+    for side, item in question.passages.items():
+        items = Items.from_records([item])
+        try:
+            parts = influence(model, items, by)  # type: ignore[arg-type]  # checked there
+            by_side[side] = shadings(items, influence=parts)["influence"]
+        except BaseException as error:  # noqa: BLE001 - whatever a model does, the answer stays
+            by_side[side] = error_text(error)
+    return by_side
+
+
+def _answers(model: Any, question: Question, top_k: int, seed: int) -> Iterator[Answer]:
     """Yield a model's answer; where it has to search for exact ranks, one without that search first."""
     start = time.perf_counter()
     context = _context(model)
@@ -242,6 +269,7 @@ class Asking:
         self.sources: dict[str, Item] = {}  # items that were put in, by their typed text
         self.current = AskedQuestion(read_question(TypedQuestion()))
         self.history: list[AskedQuestion] = []
+        self.by = ""  # the parts whose influence is computed after the answer; "" for none
         self.closed = False
         self._number = 0
         self._timer: threading.Timer | None = None
@@ -433,7 +461,7 @@ class Asking:
     def _start(self) -> None:
         me = weakref.ref(self)
         for place, (label, model) in enumerate(self.models.items()):
-            ask = partial(answers, model, top_k=self.top_k, seed=self.seed)
+            ask = partial(answers, model, top_k=self.top_k, seed=self.seed, by=partial(_parts, me))
             work = (me, place, self._inboxes[place], ask)
             thread = threading.Thread(target=_work, args=work, name=f"ask {label}", daemon=True)
             self._threads.append(thread)
@@ -461,6 +489,11 @@ def _finite(value: Any) -> Any:
     if isinstance(value, list):
         return [_finite(each) for each in value]
     return str(value) if isinstance(value, float) and not np.isfinite(value) else value
+
+
+def _parts(asking: weakref.ref[Asking]) -> str:
+    owner = asking()
+    return "" if owner is None else owner.by
 
 
 def _work(

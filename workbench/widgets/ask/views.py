@@ -16,6 +16,7 @@ from workbench.render.numbers import fixed, probability, rank_text
 from workbench.widgets.ask.asking import Answer, AskedQuestion, Asking
 from workbench.widgets.ask.questions import VERSIONS, Question
 from workbench.widgets.shared.passages import score_bars, score_text, snippet, words_around
+from workbench.widgets.shared.shading import shaded_passage
 from workbench.widgets.shared.widget import render
 
 _HEADS = {"passage": "whole passage", "sentence": "target sentence alone"}
@@ -34,7 +35,8 @@ def answer_view(question: Question, answer: Answer, top_k: int) -> dict[str, Any
 
     It has ``seconds`` and whether it is ``final``; ``error`` where all went wrong alike, else the ``heads``
     of the versions and ``sides``: of each its letter and one cell a version with the ``gain`` between them;
-    and the ``differences`` of two sides by version. A cell has an ``error``, or ``bars`` [word, value, label,
+    the ``differences`` of two sides by version, and the ``influence`` by side: a shaded passage, or why there
+    is none. A cell has an ``error``, or ``bars`` [word, value, label,
     in passage, is the word], ``kind`` of the values and ``note`` on them, ``reads`` (what the model reads of
     the passage), ``p`` of the target with its ``unit``, ``rank`` and ``ln``. Values of kind ``p`` are
     probabilities, the others shares of the longest bar.
@@ -55,8 +57,13 @@ def answer_view(question: Question, answer: Answer, top_k: int) -> dict[str, Any
         sides.append({"side": side, "word": item.answer, "single": len(item.sentences) == 1,
                       **cells, "gain": gain})  # fmt: skip
     heads = {version: _head(answer.context, question, version) for version in VERSIONS}
+    shaded = {
+        side: shading if isinstance(shading, str) else shaded_passage(question.passages[side], {}, shading)
+        for side, shading in (answer.influence or {}).items()
+    }
     view: dict[str, Any] = {
         "seconds": answer.seconds, "final": answer.final, "heads": heads, "sides": sides, "differences": None,
+        "influence": shaded,
     }  # fmt: skip
     if len(sides) > 1:
         view["differences"] = {

@@ -38,6 +38,7 @@ function render({ model, el }) {
   root.style.setProperty("--wt-height", `${model.get("height")}px`);
   root.style.setProperty("--wt-deepest", `${DEEPEST}%`);
   el.append(root);
+  const noted = pieceNotes(root, view);
   const kernel = lineTo(model, root, complain);
   const { ask, answered, busy } = kernel;
 
@@ -130,14 +131,25 @@ function render({ model, el }) {
     const right = s.shown ? p.answer : null;
     const scroll = view.dataset.id === p.id ? view.scrollTop : 0;
     view.dataset.id = p.id;
-    fill(view,
-      h("div", { class: "wt-meta" }, h("b", {}, p.id), ...p.kind.map((kind) => h("bdi", {}, kind))),
+    const texts = [
       p.context.length > 0 && h("div", { class: "wb-context", dir: "auto" }, ...words(p.context, 0)),
       h("div", { class: "wb-target" }, h("div", { class: "wb-query", dir: "auto" }, ...words(p.query, p.context.length)),
         p.candidates && h("ul", { class: "wb-candidates", "aria-label": "Candidates" }, ...p.candidates.map((word) => h("li", {
           class: [word === right && "wb-right", s.shown && word === p.prediction && "wt-chosen"].filter(Boolean).join(" "),
-        }, word)))));
+        }, word)))),
+    ];
+    fill(view,
+      h("div", { class: "wt-meta" }, h("b", {}, p.id), ...p.kind.map((kind) => h("bdi", {}, kind))),
+      ...(p.influence ? [h("div", { class: "wt-two" }, h("div", {}, h("div", { class: "wt-head" }, "attention"), ...texts.filter(isNode)), influenced(p))] : texts));
+    noted();
     view.scrollTop = scroll;
+  }
+  /** The passage once more, shaded by influence. */
+  function influenced({ influence, answer }) {
+    const blank = () => h("b", { class: "wt-answer" }, s.shown ? answer ?? "?" : "_____");
+    const words = (side) => passagePieces(side ? influence.query : influence.context, shadesOf(influence, side, true), s.shown, blank);
+    return h("div", { class: "wt-influence", role: "group", "aria-label": "Influence" }, h("div", { class: "wt-head" }, "influence"),
+      h("div", { class: "wb-context", dir: "auto" }, ...words(0)), h("div", { class: "wb-query", dir: "auto" }, ...words(1)), shadesLegend(influence.shades));
   }
   function drawSide() {
     const p = s.passage;
@@ -156,6 +168,8 @@ function render({ model, el }) {
         h("div", { class: "wt-scale", title: "A word in several parts has the sum of their weights" }, h("span", {}, "0"), ramp, h("span", {}, short(p.most))),
         p.asked && h("div", { class: "wt-key" }, h("span", { class: "wt-w wt-begin wt-end", title: "The part of the text that the model asked with: the window around the blank, or the place that predicts it" }, "query")),
         s.shown && h("div", { class: "wt-key" }, h("span", { class: "wt-m" }, "answer"), h("span", { class: "wt-p" }, "prediction"))),
+      p.influence && h("div", { class: "wt-facts wt-tau", title: "Kendall's tau-b of the attention to the parts and their influence: 1 where they are in the same order, -1 in the opposite one" },
+        "τ of attention and influence ", h("b", {}, p.influence.tau), ` (${number(p.influence.n)} parts)`),
       s.shown ? h("div", { class: "wt-facts" }, h("div", {}, "answer ", h("b", {}, h("bdi", {}, p.answer ?? "?"))),
         h("div", {}, "prediction ", h("b", {}, h("bdi", {}, p.prediction || DASH)), verdict && ` (${verdict})`))
         : h("div", { class: "wt-facts wb-hint" }, "Answer and prediction are hidden (space shows them)."),

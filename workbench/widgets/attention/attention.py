@@ -19,9 +19,12 @@ from workbench.items.items import Item, Items
 from workbench.items.pieces import weighted_pieces
 from workbench.items.tokens import tokens
 from workbench.models.attention import ALL, Attention
+from workbench.probing.influence import attention_to_parts, rank_correlation
+from workbench.render.numbers import fixed
 from workbench.runs.predictions import not_a_number
 from workbench.storage.errors import DataError
 from workbench.widgets.shared.passages import BLANK_MARK, check_items
+from workbench.widgets.shared.shading import LEVELS, shaded_passage, shadings, static_shades
 from workbench.widgets.shared.widget import HEAD, Widget, closed_on_error, read_assets, render
 
 Attend = Callable[[Items], list[Attention]]
@@ -29,7 +32,6 @@ Scale = Literal["linear", "square root"]
 
 _MOST = 12  # parts that are listed
 _KEPT = 32  # items whose weights are kept
-_LEVELS = 20  # shades of the static page
 
 
 class AttentionView(Widget):
@@ -50,7 +52,7 @@ class AttentionView(Widget):
         ``linear``, or ``square root``, which shows small weights more clearly.
     """
 
-    _esm = read_assets("shared/page.js", "attention/attention.js")
+    _esm = read_assets("shared/page.js", "shared/passage.js", "attention/attention.js")
     _css = read_assets("attention/attention.css")
     current_id = traitlets.Unicode("").tag(sync=True)
     model = traitlets.Unicode("").tag(sync=True)
@@ -60,9 +62,12 @@ class AttentionView(Widget):
     height = traitlets.Int(560, min=240).tag(sync=True)
 
     @closed_on_error
-    def __init__(self, sources: Mapping[str, Attend], items: Items, **options: Any) -> None:
+    def __init__(
+        self, sources: Mapping[str, Attend], items: Items, *, influence: Any = None, **options: Any
+    ) -> None:
         super().__init__(**options)
         self._sources, self._items = dict(sources), items
+        self._shadings = shadings(items, influence=influence)
         self._place = {item_id: place for place, item_id in enumerate(items.frame["item_id"])}
         self._kept = lru_cache(maxsize=_KEPT)(self._attend)
         self._setting = False
@@ -139,7 +144,7 @@ class AttentionView(Widget):
         power = 0.5 if self.scale == "square root" else 1.0
         for side in ("context", "query"):
             shaded = [
-                (text, "b" in kinds, "w" in kinds, round(_LEVELS * ((weight or 0.0) / top) ** power))
+                (text, "b" in kinds, "w" in kinds, round(LEVELS * ((weight or 0.0) / top) ** power))
                 for text, kinds, weight in view[side]
             ]
             view[side] = [
@@ -147,9 +152,11 @@ class AttentionView(Widget):
                 for marks, alike in groupby(shaded, key=itemgetter(1, 2, 3))
             ]
         which = ", ".join(filter(None, [self.model, self.row]))
+        influence = self._influence(item, self.weights, self.row)
         return render(
             "attention/static.html", n=len(self._items), place=self._place[self.current_id] + 1, p=view,
-            which=which, levels=range(1, _LEVELS + 1), scale=self.scale,
+            which=which, levels=range(1, LEVELS + 1), scale=self.scale,
+            influence=influence and static_shades(influence),
         )  # fmt: skip
 
     # -- what the page asks
@@ -218,12 +225,27 @@ class AttentionView(Widget):
             raise
         self._send_view()
 
+    def _influence(self, item: Item, shown: Attention, row: str) -> dict[str, Any] | None:
+        """Return the passage shaded by influence, with the correlation of that and of the attention.
+
+        Of several influences it is that of the model, or else the first. None where the item has none.
+        """
+        shading = self._shadings.get(f"influence: {shown.model}", next(iter(self._shadings.values()), None))
+        spans = shading.spans.get(item.item_id) if shading else None
+        if not spans:
+            return None
+        edges = pd.DataFrame([each.span for each in spans], columns=["start", "end"])
+        tau = rank_correlation(attention_to_parts(shown, edges, row), [each.value for each in spans])
+        text = fixed(tau, 2, sign=True)
+        return shaded_passage(item, {"m": mentions(item)}, shading) | {"tau": text, "n": len(spans)}
+
     def _send_view(self, lane: str | None = None) -> None:
         item_id, model, row = self._applied
         view: dict[str, Any] | None = None
         item = self.current
         if item is not None:
-            view = attention_view(item, self._kept(item_id, model), row)
+            shown = self._kept(item_id, model)
+            view = attention_view(item, shown, row) | {"influence": self._influence(item, shown, row)}
         self.send(
             {
                 "type": "view", "lane": lane, "n": len(self._items), "index": self._place.get(item_id, -1),
@@ -363,6 +385,7 @@ def attention(
     row: str = "",
     reveal: bool = False,
     scale: Scale = "linear",
+    influence: Any = None,
     height: int = 560,
 ) -> AttentionView:
     """Show what models looked at in items, drawn on the passage.
@@ -382,6 +405,10 @@ def attention(
         The item to begin with.
     model, row, reveal, scale
         As in :class:`AttentionView`.
+    influence : DataFrame or mapping of str to DataFrame, optional
+        What ``wb.influence`` returned, for one model, or for several by the names that they have here. The
+        passage stands there twice, shaded by attention and by influence, with Kendall's tau-b of the two over
+        the parts (:func:`wb.attention_correlation` has its mean over items).
     height : int, default 560
         Height of the widget in px.
 
@@ -408,5 +435,5 @@ def attention(
     item_id = current.item_id if isinstance(current, Item) else current
     return AttentionView(
         sources_of(models, items), items, current_id=item_id, model=model, row=row, reveal=reveal,
-        scale=scale, height=height,
+        scale=scale, influence=influence, height=height,
     )  # fmt: skip

@@ -39,6 +39,7 @@ function render({ model, el }) {
     h("div", { class: "wb-top" }, search, field, regex, h("span", { class: "wb-sorting" }, sort, way), count, reset, reveal, table, c.helper),
     bar, h("div", { class: "wb-typed" }, line, copyView, c.download, choices), alarm, progress, h("div", { class: "wb-main" }, items.node, view), panels.node);
   root.style.setProperty("--wb-height", `${model.get("height")}px`);
+  const noted = pieceNotes(root, view);
   const outer = charts ? h("div", { class: "we-explore" }, charts.node, root) : root;
   el.append(outer);
   Object.assign(c, {
@@ -111,8 +112,7 @@ function render({ model, el }) {
       class: "wb-blank", type: "button", "aria-label": s.shown ? `Target: ${p.answer ?? "unknown"}` : "Hidden target; press space to show it",
       title: "space shows or hides the target", onclick: () => flip(),
     }, s.shown ? p.answer ?? "?" : "\u00a0");
-    const most = s.shown ? strongest(p) : 0; // attention is shown with the target
-    const words = (pieces, weights) => passagePieces(pieces, weights, most, s.shown, (_text, kinds) => {
+    const words = (pieces, side) => passagePieces(pieces, shadesOf(p, side, s.shown), s.shown, (_text, kinds) => { // shades are shown with the target
       const node = blank();
       if (kinds.includes("s")) node.classList.add("wb-s");
       return node;
@@ -129,23 +129,25 @@ function render({ model, el }) {
       h("div", { class: "wb-meta" }, h("span", { class: "wb-place" }, `${number(s.index + 1)} of ${number(s.n)}`), copy(p.id, "id"), p.source && copy(p.source, "source"),
         ...p.kind.map((kind) => h("span", { class: "wb-kind" }, kind)),
         h("span", { class: "wb-acts" }, copier(root, "Copy text", readable, "Copy the readable text; a hidden target stays a blank"), askAbout(c, p))),
-      p.context.length > 0 && h("div", { class: "wb-context", dir: "auto" }, ...words(p.context, p.weights?.[0])),
-      h("div", { class: "wb-target" }, h("div", { class: "wb-query", dir: "auto" }, ...words(p.query, p.weights?.[1])),
+      p.context.length > 0 && h("div", { class: "wb-context", dir: "auto" }, ...words(p.context, 0)),
+      h("div", { class: "wb-target" }, h("div", { class: "wb-query", dir: "auto" }, ...words(p.query, 1)),
         p.candidates && h("div", { class: "wb-candidates" }, h("span", { class: "wb-hint", id: `${uid}-cand` }, "Candidates"), h("ul", { "aria-labelledby": `${uid}-cand` },
           ...p.candidates.map((word) => h("li", { class: word === right ? "wb-right" : "" }, word))))),
+      s.shown && p.shades && shadesLegend(p.shades),
       h("div", { class: "wb-marks" },
         h("button", { class: "wb-button", type: "button", "data-opens": "t", onclick: () => panels.tags() }, "Tags (t)"), ...tags,
         h("button", { class: "wb-button", type: "button", "data-opens": "n", onclick: () => panels.note() }, "Note (n)"), p.note && h("span", { class: "wb-note", dir: "auto" }, p.note)),
       ...extras(p));
+    noted();
   }
   function extras(p) {
-    if (!p.columns.length && !p.predictions.length) return [];
+    if (!p.columns.length && !p.predictions.length && !p.shadings.length) return [];
     if (!s.shown) return [h("div", { class: "wb-hint" }, "Show the target (space) to see what is known about it.")];
     const cells = (row, tag) => h("tr", {}, ...row.map((cell) => h(tag, { scope: tag === "th" ? "col" : null }, cell)));
     return [
       ...(p.predictions.length ? [h("table", { class: "wb-table", "aria-label": "Predictions" },
         cells(["model", "prediction", "outcome", "rank", "ln p"], "th"), ...p.predictions.map((row) => cells(row, "td")))] : []),
-      ...(p.attention.length ? [h("label", { class: "wb-hint" }, "Attention of ", attentionChoice(c, p))] : []),
+      ...(p.attention.length || p.shadings.length ? [h("label", { class: "wb-hint" }, "Shade by ", shadesChoice(c, p))] : []),
       ...(p.columns.length ? [h("dl", { class: "wb-columns" }, ...p.columns.flatMap(([name, value]) => [h("dt", { title: name }, s.names[name] ?? name), h("dd", { dir: "auto" }, value)]))] : []),
     ];
   }

@@ -37,13 +37,20 @@ from workbench.widgets.shared.passages import (
     check_items,
     marks,
     outcomes,
-    passage_parts,
     prediction_cells,
     predictions_table,
     snippet,
     token_weights,
 )
 from workbench.widgets.shared.search import item_hits
+from workbench.widgets.shared.shading import (
+    LEVELS,
+    attention_shading,
+    checked_shade,
+    shaded_passage,
+    shadings,
+    static_shades,
+)
 from workbench.widgets.shared.widget import HEAD, closed_on_error, read_assets, render
 
 _TABLE_ROWS = 5  # of a static page, in place of one passage
@@ -52,7 +59,7 @@ SCRIPTS = (
     "browser/listing.js",
 )  # fmt: skip
 _AUTOMATIC = f'annotations="{AUTO}"'
-_VIEW: dict[str, Any] = {"table": False, "reveal": False, "attention": ""}
+_VIEW: dict[str, Any] = {"table": False, "reveal": False, "attention": "", "shade": ""}
 _FILTERS = ("query", "field", "regex", "where", "sort")
 
 STATE_OF_BROWSER: dict[str, Any] = {**STATE, **_VIEW}
@@ -70,7 +77,7 @@ class Browser(ListWidget):
         ``query`` the text that is searched, in a ``field``, as a regular expression if ``regex``; ``sort``
         the column; ``current`` the id of the item that is shown; ``table`` whether the list is a table, or
         its columns; ``reveal`` whether targets are shown from the start; ``attention`` the model whose
-        attention is shown.
+        attention is shown; ``shade`` the influence or surprisal that the passage is shaded by, by its name.
     filters : dict
         The parts ``query``, ``field``, ``regex``, ``where`` and ``sort`` of the state. What is set may also
         have ``facets``, choices by column.
@@ -103,9 +110,12 @@ class Browser(ListWidget):
         predictions: Any,
         state: Mapping[str, Any],
         ask: Any = None,
+        influence: Any = None,
+        surprisal: Any = None,
         **options: Any,
     ) -> None:
         super().__init__(**options)
+        self._shadings = shadings(items, influence=influence, surprisal=surprisal)
         self._items, self._frame, self._asked = items, items.frame, ask
         table_of_models = predictions_table(predictions, items)
         self._predictions = prediction_cells(table_of_models)
@@ -121,6 +131,11 @@ class Browser(ListWidget):
             self._arguments.append(_AUTOMATIC if isinstance(annotations, str) else "annotations")
         if predictions is not None:
             self._arguments.append("predictions=predictions")
+        self._arguments += [
+            f"{name}={name}"
+            for name, value in (("influence", influence), ("surprisal", surprisal))
+            if value is not None
+        ]
         self._annotating = Annotating(items, arrived=self._arrived, changed=self._send_progress)
         automatic = isinstance(annotations, str)
         if automatic and annotations != AUTO:
@@ -131,12 +146,12 @@ class Browser(ListWidget):
         waits = automatic and features is None
         self._load(features)
         try:
-            self.state = dict(state)
+            self.state = {"shade": self._empty()["shade"], **state}
         except DataError:
             if not waits:
                 raise
             listed_columns(state.get("table", False))
-            self._waiting = state
+            self._waiting = {"shade": self._empty()["shade"], **state}
             self.state = {}
         self.observe(self._follow_state, "state")
         if waits:
@@ -149,6 +164,7 @@ class Browser(ListWidget):
         view = {name: parts.pop(name, default) for name, default in _VIEW.items()}
         view["table"] = self._checked_table(view["table"])
         view["reveal"], view["attention"] = bool(view["reveal"]), str(view["attention"] or "")
+        view["shade"] = checked_shade(view["shade"], self._shadings)
         return self._listing.apply(parts) | view
 
     def _with_facets(self, facets: Any, where: str) -> str:
@@ -336,7 +352,7 @@ class Browser(ListWidget):
         return {name: self._listing.describe(name) for name in self._listing.facets}
 
     def _empty(self) -> dict[str, Any]:
-        return STATE_OF_BROWSER
+        return STATE_OF_BROWSER | {"shade": next(iter(self._shadings), "")}
 
     def _row(self, row: int) -> dict[str, Any]:
         item = self._items[row]
@@ -377,7 +393,9 @@ class Browser(ListWidget):
             "tags": list(note.tags), "note": note.note,
             "columns": [[str(name), cell_text(value)] for name, value in self._columns.iloc[row].items()],
             "predictions": self._predictions.get(item.item_id, []),
-            "attention": list(weights), **passage_parts(item, spans, weights.get(self.attention)),
+            "attention": list(weights), "shadings": list(self._shadings),
+            **shaded_passage(item, spans, self._shadings.get(self.state["shade"]) or
+                             attention_shading(item, weights.get(self.attention))),
         }  # fmt: skip
 
     def _spans(self, name: str, row: int, find: Callable[[Item], list[Span]]) -> list[Span]:
@@ -431,7 +449,10 @@ def static_page(
     order = f"sorted by {label(state['sort'].removeprefix('-'))}" if state.get("sort") else ""
     order += ", descending" if order and state["sort"].startswith("-") else ""
     summary = "; ".join(filter(None, [counts, search, state.get("where"), order]))
-    return render("browser/static.html", summary=summary, passages=passages, table=table)
+    return render(
+        "browser/static.html", summary=summary, passages=[static_shades(each) for each in passages],
+        table=table, levels=range(1, LEVELS + 1),
+    )  # fmt: skip
 
 
 def listed_columns(names: Any) -> list[str]:
@@ -463,6 +484,9 @@ def browse(
     ask: Any = None,
     reveal: bool = False,
     attention: str = "",
+    influence: Any = None,
+    surprisal: Any = None,
+    shade: str | None = None,
     height: int = 620,
 ) -> Browser:
     """Browse items in JupyterLab: search, filter, sort, read, tag.
@@ -502,6 +526,13 @@ def browse(
         Show the targets from the start.
     attention : str
         Model whose attention is shown in the passage, where the predictions have it.
+    influence, surprisal : DataFrame or mapping of str to DataFrame, optional
+        What ``wb.influence`` and ``wb.surprisal`` returned, for one or several models by name. The passage is
+        shaded by them once its target is shown; a tooltip (the pointer, or Tab and the arrow keys) has the
+        value, the distance or the best words. Of a frame with a ``difference`` that is shown.
+    shade : str, optional
+        What shades the passage: ``"influence"``, ``"surprisal"`` or ``"difference in surprisal"``, followed
+        by ``": "`` and the name where there are names; the first by default, ``""`` for nothing.
     height : int
         Height of the widget in px.
 
@@ -527,7 +558,9 @@ def browse(
     state = {
         "query": query, "field": field, "regex": regex, "facets": facets, "where": where, "sort": sort,
         "current": current, "table": table, "reveal": reveal, "attention": attention,
+        **({} if shade is None else {"shade": shade}),
     }  # fmt: skip
     return Browser(
-        items, annotations=annotations, predictions=predictions, state=state, ask=ask, height=height
-    )
+        items, annotations=annotations, predictions=predictions, state=state, ask=ask, influence=influence,
+        surprisal=surprisal, height=height,
+    )  # fmt: skip

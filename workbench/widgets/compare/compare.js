@@ -121,20 +121,21 @@ function answersPane(c) {
       node.replaceChildren(h("div", { class: "wb-empty" }, "No item selected."));
       return;
     }
-    const most = strongest(p);
-    const pieces = (part, weights) => passagePieces(part, weights, most, true, (text) => h("b", { class: "wc-target", title: "the target" }, text || (p.answer ?? "?")));
+    const pieces = (side) => passagePieces(side ? p.query : p.context, shadesOf(p, side, true), true, (text) => h("b", { class: "wc-target", title: "the target" }, text || (p.answer ?? "?")));
     const letter = (name) => `${s.models.find((m) => m.label === name).key} ${name}`;
     const focused = document.activeElement?.matches(".wb-look") && node.contains(document.activeElement);
     const scroll = node.dataset.id === p.id ? node.scrollTop : 0;
     node.dataset.id = p.id;
     fill(node,
       h("div", { class: "wb-meta" }, h("b", {}, p.id), ...p.kind.map((kind) => h("bdi", {}, kind)), h("span", {}, `${p.models.filter((m) => m.correct).length} of ${p.models.length} right`),
-        p.attention.length > 0 && h("label", {}, "attention of ", attentionChoice(c, p, letter)), askAbout(c, p)),
-      h("p", { class: "wc-text", dir: "auto" }, ...pieces(p.context, p.weights?.[0]), p.context.length > 0 && " ", h("span", { class: "wc-query" }, ...pieces(p.query, p.weights?.[1]))),
+        (p.attention.length > 0 || p.shadings.length > 0) && h("label", {}, "shade by ", shadesChoice(c, p, letter)), askAbout(c, p)),
+      h("p", { class: "wc-text", dir: "auto" }, ...pieces(0), p.context.length > 0 && " ", h("span", { class: "wc-query" }, ...pieces(1))),
+      p.shades && shadesLegend(p.shades),
       p.candidates && h("div", { class: "wc-facts" }, "Candidates: ", h("bdi", {}, p.candidates.join(", "))),
       p.models.some((m) => m.words.length) && h("div", { class: "wc-legend" }, h("i", { class: "wc-inside" }), "in the passage", h("i", { class: "wc-outside" }), "not in it", h("i", { class: "wc-answer" }), "the answer", p.scale && h("span", {}, `scale of probabilities: ${p.scale}`)),
       h("div", { class: "wc-cards" }, ...p.models.map(card)),
       p.facts.length > 0 && h("dl", { class: "wc-facts" }, ...p.facts.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value || DASH)))));
+    c.noted();
     node.scrollTop = scroll;
     if (focused) node.querySelector(".wb-look")?.focus({ preventScroll: true });
   }
@@ -172,6 +173,7 @@ function render({ model, el }) {
       h("div", { class: "wc-main" }, parts.items.node, parts.passage.node)));
   root.style.setProperty("--wc-height", `${model.get("height")}px`);
   el.append(root);
+  Object.assign(c, { noted: pieceNotes(parts.passage.node.closest(".wc-body"), parts.passage.node) });
   Object.assign(c, { root, complain, view: parts.passage.node, drawPassage: parts.passage.draw, redraw: draw });
 
   function open(on) {

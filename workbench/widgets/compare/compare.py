@@ -22,8 +22,9 @@ from workbench.widgets.compare.page import comparison_page, models_table
 from workbench.widgets.compare.selection import STATE_OF_COMPARE, ComparedItems
 from workbench.widgets.shared.annotating import AUTO, Annotating, annotations_at_hand
 from workbench.widgets.shared.list_widget import ListWidget, state_part
-from workbench.widgets.shared.passages import align_to_items, cell_text, check_items, passage_parts
+from workbench.widgets.shared.passages import align_to_items, cell_text, check_items
 from workbench.widgets.shared.search import item_hits
+from workbench.widgets.shared.shading import attention_shading, checked_shade, shaded_passage, shadings
 from workbench.widgets.shared.widget import closed_on_error, read_assets
 
 if TYPE_CHECKING:
@@ -51,8 +52,9 @@ class Compare(ListWidget):
         `workbench.widgets.compare.selection.SORTS`; ``current`` the id of the item that is shown; ``column``
         that of the chart. ``pair``: two models whose numbers are shown where no cell is chosen, and whose
         log-probabilities ``difference`` subtracts; by default the two best. ``hidden``: models that are left
-        out below the table; ``attention``: the model whose attention is shown. ``baseline``: a model; the
-        others are shown as differences from it, with their improvements and regressions.
+        out below the table; ``attention``: the model whose attention is shown; ``shade``: the influence or
+        surprisal that the passage is shaded by, by its name. ``baseline``: a model; the others are shown as
+        differences from it, with their improvements and regressions.
     selection : Items
         The items that are listed, in their order.
     """
@@ -73,14 +75,22 @@ class Compare(ListWidget):
         state: Mapping[str, Any],
         by_name: bool = True,
         ask: Ask | None = None,
+        influence: Any = None,
+        surprisal: Any = None,
         **options: Any,
     ) -> None:
         super().__init__(**options)
+        self._shadings = shadings(comparison.items, influence=influence, surprisal=surprisal)
         self._remake, self._note, self._asked = remake, "", ask
         self._arguments = ["items", "runs", *["annotations"] * by_name]
+        self._arguments += [
+            f"{name}={name}"
+            for name, value in (("influence", influence), ("surprisal", surprisal))
+            if value is not None
+        ]
         self._annotating = Annotating(comparison.items, arrived=self._arrived, changed=self._changed)
         self._load(comparison, annotations)
-        self.state = dict(state)
+        self.state = {"shade": self._empty()["shade"], **state}
         self.observe(self._follow_state, "state")
 
     def _load(self, comparison: Comparison, annotations: Items | pd.DataFrame | None) -> None:
@@ -100,7 +110,12 @@ class Compare(ListWidget):
         return self._listing.comparison
 
     def _empty(self) -> dict[str, Any]:
-        return STATE_OF_COMPARE | {"column": self._listing.first_column}
+        shade = next(iter(self._shadings), "")
+        return STATE_OF_COMPARE | {"column": self._listing.first_column, "shade": shade}
+
+    def _applied(self, state: Mapping[str, Any]) -> dict[str, Any]:
+        checked_shade(state.get("shade"), self._shadings)
+        return super()._applied(state)
 
     def to_frame(self) -> pd.DataFrame:
         """Return the items of the list, in its order, one row each.
@@ -243,12 +258,14 @@ class Compare(ListWidget):
         n, top, labels = len(tokens(item).words), self.comparison.top(row), self.comparison.labels
         weights = {labels[k]: top[k]["attention"] for k in order}
         weights = {name: each for name, each in weights.items() if each is not None and len(each) == n}
+        looks = attention_shading(item, weights.get(self.state["attention"]))
         marks = {"m": mentions(item), "h": item_hits(item, self.state)}
         kind = [item.variant, item.word_class if item.word_class != item.variant else None, item.book_id]
         return {
             "id": item.item_id, "kind": [k for k in kind if k], "answer": item.answer,
             "candidates": item.candidates, "facts": self._facts(row), "attention": [*weights],
-            **passage_parts(item, marks, weights.get(self.state["attention"])),
+            "shadings": list(self._shadings),
+            **shaded_passage(item, marks, self._shadings.get(self.state["shade"]) or looks),
             **view.model_answers(self.comparison, row, order, item, limit=_WORDS),
         }  # fmt: skip
 
@@ -347,6 +364,9 @@ def compare(
     hidden: Sequence[str] = (),
     attention: str = "",
     baseline: str = "",
+    influence: Any = None,
+    surprisal: Any = None,
+    shade: str | None = None,
     ask: Ask | None = None,
     level: float = 0.95,
     resamples: int = 2000,
@@ -374,6 +394,8 @@ def compare(
         What is chosen at the start, as in ``Compare.state``: ``wb.compare(items, runs, **view.state)`` is the
         same view again; ``view.code`` is that line, and "Copy this view" puts it on the clipboard. Where
         these name a column of annotations that are not given, the items are annotated first.
+    influence, surprisal, shade
+        What shades the passage, as in :func:`wb.browse`.
     ask : Ask, optional
         A widget of ``wb.ask``: the button "Ask about this" puts the item that is shown into it.
     level, resamples, seed
@@ -425,8 +447,10 @@ def compare(
         "where": where, "query": query, "field": field, "regex": regex, "sort": sort, "current": current,
         "column": column, "pair": pair, "hidden": hidden, "attention": attention,
         "baseline": baseline,
+        **({} if shade is None else {"shade": shade}),
     }  # fmt: skip
     remake = make if auto and table is None else None
     return Compare(
-        made, annotations=table, remake=remake, state=state, by_name=by_name, ask=ask, height=height
-    )
+        made, annotations=table, remake=remake, state=state, by_name=by_name, ask=ask, influence=influence,
+        surprisal=surprisal, height=height,
+    )  # fmt: skip

@@ -17,13 +17,8 @@ from workbench.storage.errors import DataError
 from workbench.widgets.shared.listing import STATE, Listing, clauses, replaced
 
 STATE_OF_COMPARE: dict[str, Any] = {
-    **STATE,
-    "column": "",
-    "pair": None,
-    "hidden": [],
-    "attention": "",
-    "baseline": "",
-}
+    **STATE, "column": "", "pair": None, "hidden": [], "attention": "", "baseline": "", "shade": "",
+}  # fmt: skip
 """The state in which all items are listed; see :class:`workbench.widgets.compare.compare.Compare`."""
 
 SORTS = ("", "disagreement", "difference", "all wrong", "only one right", "all right")
@@ -46,8 +41,8 @@ class ComparedItems(Listing):
     """The items of a comparison (m models, n items) under a state.
 
     Beside the parts of a list's state it has the ``column`` of the chart; a ``pair`` of models whose numbers
-    are shown; models that are ``hidden``; the model whose ``attention`` is shown; and the ``baseline``, a
-    model of which the others are shown as differences, or "". Two clauses such as
+    are shown; models that are ``hidden``; the model whose ``attention`` is shown; the ``baseline``, a model
+    of which the others are shown as differences, or ""; and the ``shade`` of the passage. Two clauses such as
     `` `A: correct` and not `B: correct` `` choose a cell of two models.
     """
 
@@ -80,6 +75,7 @@ class ComparedItems(Listing):
             "column": self._column(parts["column"]), "pair": self._pair(parts["pair"]),
             "hidden": [label for label in self.comparison.labels if label in hidden],
             **{name: self._model(parts[name]) if parts[name] else "" for name in ("attention", "baseline")},
+            "shade": str(parts["shade"] or ""),
         }  # fmt: skip
 
     def fitting(self, state: Mapping[str, Any]) -> dict[str, Any]:

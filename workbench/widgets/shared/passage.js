@@ -1,28 +1,95 @@
 /* The parts of a passage that all lists show. */
 
-/** Pieces of a passage: marked, tinted by the attention (`weights`, the strongest `most`), and the target as `blank(kinds)` draws it. */
-function passagePieces(pieces, weights, most, shown, blank) {
+/** Pieces of a passage: marked, shaded (`shades`, a pair of share and note a piece; null for none), and the target as `blank(kinds)` draws it. */
+function passagePieces(pieces, shades, shown, blank) {
   return pieces.map(([text, kinds], i) => {
-    const weight = most > 0 ? weights?.[i] ?? null : null;
-    // underlined mentions would give a hidden target away; speech is not tinted beside attention
-    const marks = [...kinds].filter((kind) => (kind !== "m" || shown) && (kind !== "s" || !most));
-    if (!kinds.includes("b") && !marks.length && weight === null) return text;
+    const shade = shades?.[i] ?? null;
+    // underlined mentions would give a hidden target away; speech is not tinted beside shades
+    const marks = [...kinds].filter((kind) => (kind !== "m" || shown) && (kind !== "s" || !shades));
+    if (!kinds.includes("b") && !marks.length && !shade) return text;
     const node = kinds.includes("b") ? blank(text, kinds) : h("span", { class: marks.map((kind) => `wb-${kind}`).join(" ") }, text);
-    if (weight !== null && node.tagName !== "BUTTON") {
+    if (shade) {
+      const [share, note] = shade;
       node.classList.add("wb-weighed");
-      node.title = `attention ${Number(weight.toPrecision(2))}`;
-      node.style.setProperty("--wb-weight", `${Math.round((60 * weight) / most)}%`);
+      node.classList.toggle("wb-against", share < 0);
+      node.style.setProperty("--wb-weight", `${Math.round(60 * Math.abs(share))}%`);
+      node.note = note.map(calm);
+      if (node.tagName !== "BUTTON") node.tabIndex = -1;
     }
     return node;
   });
 }
-const strongest = (p) => (p.weights ? Math.max(1e-12, ...p.weights.flat()) : 0);
+/** The pieces' shades of one side of a passage (0: the context, 1: the target sentence), where they are to be seen. */
+const shadesOf = (p, side, shown) => (shown && p.shades ? p.shades.pieces[side] : null);
 
-/** The choice of the model whose attention tints the passage. */
-function attentionChoice(c, p, label = (name) => name) {
-  const select = h("select", { class: "wb-look", "aria-label": "Attention of", onchange: () => c.change({ attention: select.value }) },
-    h("option", { value: "" }, "no model"), ...p.attention.map((name) => h("option", { value: name }, calm(label(name)))));
-  select.value = p.attention.includes(c.s.state.attention) ? c.s.state.attention : "";
+/** What shades mean: their ends, and what the signs say. Hatching and a dotted line tell values below 0 without colours. */
+function shadesLegend({ label, unit, signs, ends }) {
+  const swatch = (kind, text) => [h("span", { class: `wb-weighed wb-swatch ${kind}`, style: "--wb-weight: 60%", "aria-hidden": "true" }), text];
+  const [low, high] = ends.map((end) => (unit ? `${end} ${unit}` : end));
+  return h("div", { class: "wb-shades wb-hint" }, h("span", {}, label), ...(signs ? [
+    h("span", {}, ...swatch("", `up to ${high}: ${signs[0]}`)), h("span", {}, ...swatch("wb-against", `down to ${low}: ${signs[1]}`)),
+  ] : [h("span", {}, ...swatch("", `up to ${high}`))]));
+}
+
+/** Show the notes of shaded pieces in `view`, under the pointer and under the focus, which the arrow keys move; `root` holds the tooltip. */
+function pieceNotes(root, view) {
+  const tip = h("div", { class: "wb-tip", role: "tooltip", id: `wb-tip-${Math.random().toString(36).slice(2, 9)}`, hidden: true });
+  root.append(tip);
+  const all = () => [...view.querySelectorAll(".wb-weighed")].filter((node) => node.note);
+  const hide = () => { tip.hidden = true; };
+  function show(node) {
+    fill(tip, ...node.note.map((line) => h("div", { dir: "auto" }, line)));
+    tip.hidden = false;
+    const outer = root.getBoundingClientRect();
+    const box = node.getClientRects()[0];
+    if (!box) return;
+    const left = Math.max(4, Math.min(box.left - outer.left, outer.width - tip.offsetWidth - 6));
+    const below = box.bottom - outer.top + 4;
+    tip.style.left = `${left}px`;
+    tip.style.top = `${below + tip.offsetHeight < outer.height ? below : Math.max(2, box.top - outer.top - tip.offsetHeight - 4)}px`;
+  }
+  const piece = (e) => { const node = e.target.closest?.(".wb-weighed"); return node?.note && view.contains(node) ? node : null; };
+  view.addEventListener("mouseover", (e) => { const node = piece(e); if (node) show(node); else hide(); });
+  view.addEventListener("mouseleave", hide);
+  view.addEventListener("scroll", hide);
+  view.addEventListener("focusout", hide);
+  view.addEventListener("focusin", (e) => {
+    const node = piece(e);
+    if (!node) return;
+    for (const other of all()) if (other.tagName !== "BUTTON") other.tabIndex = -1;
+    node.tabIndex = 0;
+    node.setAttribute("aria-describedby", tip.id);
+    show(node);
+  });
+  view.addEventListener("keydown", (e) => {
+    const node = piece(e);
+    if (!node) return;
+    const nodes = all();
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[e.key];
+    if (e.key === "Escape" && !tip.hidden) hide();
+    else if (step) nodes[Math.min(Math.max(nodes.indexOf(node) + step, 0), nodes.length - 1)].focus();
+    else return;
+    e.preventDefault();
+    e.stopPropagation();
+  });
+  /** One piece can be reached by the Tab key: to be called once a passage is drawn. */
+  return () => {
+    hide();
+    const [first] = all();
+    if (first) first.tabIndex = 0;
+  };
+}
+
+/** The choice of what shades the passage: the attention of a model, or one of `p.shadings`. */
+function shadesChoice(c, p, label = (name) => name) {
+  const select = h("select", { class: "wb-look", "aria-label": "Shade by", onchange: () => {
+    const [kind, name] = [select.value.slice(0, 1), select.value.slice(1)];
+    c.change({ attention: kind === "a" ? name : "", shade: kind === "s" ? name : "" });
+  } },
+  h("option", { value: "" }, "nothing"), ...p.shadings.map((name) => h("option", { value: `s${name}` }, calm(name))),
+  ...p.attention.map((name) => h("option", { value: `a${name}` }, `attention of ${calm(label(name))}`)));
+  const { attention, shade } = c.s.state;
+  select.value = shade ? `s${shade}` : p.attention.includes(attention) ? `a${attention}` : "";
   return select;
 }
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from workbench.items.items import Item, Items, Span, in_item_order
-from workbench.items.pieces import weighted_pieces
 from workbench.items.tokens import tokens
 from workbench.render.numbers import with_minus
 from workbench.runs.predictions import typed_predictions
@@ -45,26 +44,6 @@ def snippet(item: Item, hit: Span | None) -> tuple[str, str, str]:
     first = max(0, start - _BEFORE_HIT)
     before = f"{'…' if first else ''}{text[first:start]}"
     return _one_line(before), _one_line(text[start:end]), _one_line(text[end : end + _SNIPPET])
-
-
-def passage_parts(
-    item: Item, spans: Mapping[str, Sequence[Span]], weights: Sequence[float] | None
-) -> dict[str, Any]:
-    """Return a passage as pages draw it: ``context`` and ``query`` in pieces of text and letters of `spans`.
-
-    ``weights`` is the attention to each piece, where `weights` has a number for each token of the item; else
-    None.
-    """
-    cut = tokens(item).spans if weights is not None else ()
-    if weights is None or len(weights) != len(cut):  # of other tokens: they fit nowhere
-        cut, weights = (), ()
-    values = np.nan_to_num(np.asarray(weights, dtype=float), posinf=0.0).clip(0).tolist()
-    parts = weighted_pieces(item, spans, cut, values)
-    context, query = ([piece[:2] for piece in part] for part in parts)
-    return {
-        "context": context, "query": query,
-        "weights": [[piece[2] for piece in part] for part in parts] if cut else None,
-    }  # fmt: skip
 
 
 def words_around(item: Item) -> set[str]:

@@ -1,0 +1,225 @@
+"""What a passage is shaded by: attention, influence or surprisal, as values of spans with notes on them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from workbench.items.items import Item, Items, Span
+from workbench.items.pieces import weighted_pieces
+from workbench.items.tokens import tokens
+from workbench.probing.influence import by_name
+from workbench.render.numbers import fixed, probability
+from workbench.storage.errors import DataError
+
+_WORDS = 5  # best words in a note
+LEVELS = 20  # shades of a static page
+
+
+class ShadedSpan(NamedTuple):
+    """A span of the released text, its value, and the lines of its tooltip."""
+
+    span: Span
+    value: float
+    note: Sequence[str]
+
+
+class Shading(NamedTuple):
+    """Values of spans of passages.
+
+    Attributes
+    ----------
+    label, unit : str
+        What the values are, and their unit.
+    spans : mapping of str to sequence of ShadedSpan
+        By item id; the spans of an item do not overlap.
+    signs : (str, str) or None
+        What values above and below 0 mean; None where there are none below.
+    """
+
+    label: str
+    unit: str
+    spans: Mapping[str, Sequence[ShadedSpan]]
+    signs: tuple[str, str] | None = None
+
+
+def shaded_passage(
+    item: Item, marks: Mapping[str, Sequence[Span]], shading: Shading | None
+) -> dict[str, Any]:
+    """Return a passage as pages draw it.
+
+    It has ``context`` and ``query`` in pieces of text and letters of `marks`; and where the shading has spans
+    in the item ``shades``: for the pieces of each the value and the lines of the tooltip, None outside of all
+    spans; what the values are (``label``, ``unit``, ``signs``), and the greatest without its sign (``top``).
+    """
+    shaded = shading.spans.get(item.item_id, ()) if shading else ()
+    numbers = range(1, len(shaded) + 1)  # weights that say of which span a piece is
+    sides = weighted_pieces(item, marks, [each.span for each in shaded], list(numbers))
+    context, query = ([piece[:2] for piece in side] for side in sides)
+    view: dict[str, Any] = {"context": context, "query": query, "shades": None}
+    if shading and shaded:
+        finite = [abs(each.value) for each in shaded if math.isfinite(each.value)]
+        top = max(finite, default=0.0)
+        pieces = [
+            [None if number is None else _shade(shaded[round(number) - 1], top) for *_, number in side]
+            for side in sides
+        ]
+        view["shades"] = {
+            "pieces": pieces, "top": top, "label": shading.label, "unit": shading.unit,
+            "signs": shading.signs, "ends": [_signed(-top) if shading.signs else "0", _signed(top)],
+        }  # fmt: skip
+    return view
+
+
+def _shade(shaded: ShadedSpan, top: float) -> tuple[float, Sequence[str]]:
+    """Return the value as a share of the greatest, from -1 to 1, and the lines of the tooltip."""
+    share = max(-1.0, min(1.0, shaded.value / top)) if top and not math.isnan(shaded.value) else 0.0
+    return round(share, 4), shaded.note
+
+
+def static_shades(view: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a passage as a static page shades it: for each piece the class of its shade and its tooltip."""
+    shades = view["shades"]
+    pieces = shades["pieces"] if shades else ([None] * len(view["context"]), [None] * len(view["query"]))
+    named = [
+        [("", "") if each is None else (_level(each[0]), "; ".join(each[1])) for each in side]
+        for side in pieces
+    ]
+    return {**view, "levels": named}
+
+
+def _level(share: float) -> str:
+    level = round(LEVELS * abs(share))
+    return f"{'d' if share < 0 else 'a'}{level}" if level else ""
+
+
+def attention_shading(item: Item, weights: Sequence[float] | None) -> Shading | None:
+    """Return the attention to the tokens of an item; None where the weights are not of its tokens."""
+    spans = tokens(item).spans
+    if weights is None or len(weights) != len(spans):
+        return None
+    values = np.nan_to_num(np.asarray(weights, dtype=float), posinf=0.0).clip(0).tolist()
+    pairs = [(span, value) for span, value in zip(spans, values, strict=True) if span[0] < span[1]]
+    rows = [
+        ShadedSpan(span, value, [f"attention {value:.2g}"])
+        for span, value in pairs
+        if span != item.answer_span
+    ]
+    return Shading("attention", "", {item.item_id: rows})
+
+
+def shadings(items: Items, *, influence: Any = None, surprisal: Any = None) -> dict[str, Shading]:
+    """Return what passages can be shaded by, by name.
+
+    Parameters
+    ----------
+    items : Items
+    influence : DataFrame or mapping of str to DataFrame, optional
+        What `wb.influence` returned, for one or several models by name.
+    surprisal : DataFrame or mapping of str to DataFrame, optional
+        What `wb.surprisal` returned; the difference where a frame has one.
+
+    Raises
+    ------
+    DataError
+        If a frame lacks a column, is of other texts, or its spans overlap.
+    """
+    texts = dict(zip(items.frame["item_id"], items.frame["text"], strict=True))
+    made: dict[str, Shading] = {}
+    if influence is not None:
+        frames, several = by_name(influence), isinstance(influence, Mapping)
+        for name, frame in frames.items():
+            label = f"influence: {name}" if several else "influence"
+            spans = _spans(frame, texts, label, "influence", _influence_note)
+            made[label] = Shading(label, "nats", spans, ("for the answer", "against the answer"))
+    if surprisal is not None:
+        several = isinstance(surprisal, Mapping)
+        for name, frame in surprisal.items() if several else [("", surprisal)]:
+            if not isinstance(frame, pd.DataFrame) or not {"item_id", "start", "end", "surprisal"} <= {
+                *frame
+            }:
+                raise DataError(
+                    f"the surprisal {name!r:.60} is not a frame with item_id, start, end and surprisal",
+                    remedy="make it with wb.surprisal(model, items)",
+                )
+            value = "difference" if "difference" in frame else "surprisal"
+            label = "difference in surprisal" if value == "difference" else value
+            label += f": {name}" if several else ""
+            signs = ("more surprising for the first model", "more surprising for the second")
+            spans = _spans(frame, texts, label, value, _surprisal_note)
+            made[label] = Shading(label, "bits", spans, signs if value == "difference" else None)
+    return made
+
+
+def checked_shade(name: Any, known: Mapping[str, Shading]) -> str:
+    """Return the name of a shading, "" for none; DataError if there is no such one."""
+    if name and name not in known:
+        raise DataError(
+            f"there is no {name!r:.80} to shade by",
+            remedy=f"one is {next(iter(known))!r:.80}" if known else "pass influence= or surprisal=",
+        )
+    return str(name or "")
+
+
+def _spans(
+    frame: pd.DataFrame, texts: Mapping[str, str], label: str, value: str, note: Any
+) -> dict[str, list[ShadedSpan]]:
+    """Return the shaded spans of each item; DataError if they are not of its text, or overlap."""
+    spans: dict[str, list[ShadedSpan]] = {}
+    written = "text" if "text" in frame else "word" if "word" in frame else None
+    for row in frame[frame["item_id"].isin(texts.keys())].to_dict("records"):
+        text, start, end = texts[row["item_id"]], int(row["start"]), int(row["end"])
+        if not 0 <= start < end <= len(text) or (written and text[start:end] != row[written]):
+            raise DataError(
+                f"the {label} of {row['item_id']!r:.60} is of another text",
+                remedy="compute it for these very items: spans of another variant lie elsewhere",
+            )
+        number = float("nan") if pd.isna(row[value]) else float(row[value])
+        spans.setdefault(str(row["item_id"]), []).append(ShadedSpan((start, end), number, note(row, number)))
+    for item_id, row_spans in spans.items():
+        row_spans.sort(key=lambda each: each.span)
+        if any(a.span[1] > b.span[0] for a, b in pairwise(row_spans)):
+            raise DataError(
+                f"the {label} of {item_id!r:.60} has parts that overlap",
+                remedy="pass the rows of one call, or several calls by name",
+            )
+    return spans
+
+
+def _influence_note(row: Mapping[Any, Any], value: float) -> list[str]:
+    distance = int(row["distance"])
+    note = [
+        f"influence {_signed(value)} nats",
+        f"{distance:,} {'word' if distance == 1 else 'words'} before the answer",
+    ]
+    if isinstance(row.get("against"), str):
+        note.append(f"against “{row['against']}”: {_signed(row['contrast'])} nats")
+    if "rank" in row and not pd.isna(row["rank_change"]):
+        note.append(f"rank {row['rank']:,}, without this part {row['rank'] + row['rank_change']:,}")
+    return note
+
+
+def _surprisal_note(row: Mapping[Any, Any], value: float) -> list[str]:
+    if "difference" not in row:
+        return [f"surprisal {fixed(value, 1)} bits", *_best_words(row, "")]
+    first, second = (fixed(row[f"surprisal{name}"], 1) for name in ("", "_against"))
+    note = [f"difference {_signed(value)} bits: {first} less {second}"]
+    return [*note, *_best_words(row, "", "first model: "), *_best_words(row, "_against", "second model: ")]
+
+
+def _best_words(row: Mapping[Any, Any], suffix: str, lead: str = "") -> list[str]:
+    """Return a line with the best words and their probabilities; none where there are none."""
+    words, values = row.get(f"top_words{suffix}"), row.get(f"top_log_probs{suffix}")
+    if words is None or values is None or not len(words):
+        return []
+    pairs = list(zip(words, values, strict=True))[:_WORDS]
+    return [lead + " · ".join(f"{word} {probability(math.exp(min(value, 0.0)))}" for word, value in pairs)]
+
+
+def _signed(value: float) -> str:
+    return fixed(value, 2, sign=True)
