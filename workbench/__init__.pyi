@@ -6,6 +6,8 @@ from . import people as people
 from . import runs as runs
 from .analysis.annotations import annotate as annotate
 from .analysis.contrast import contrast as contrast
+from .analysis.names import names as names
+from .analysis.renaming import rename as rename
 from .analysis.statistics import statistics as statistics
 from .charts.saving import save as save
 from .charts.targets import figure_2 as figure_2
