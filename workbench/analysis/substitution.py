@@ -1,8 +1,9 @@
-"""Items with other names in place of theirs, to tell what a model reads from what it remembers."""
+"""Items with other names or another answer in place of theirs, to tell reading from remembering."""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -11,7 +12,9 @@ import numpy as np
 import pandas as pd
 
 from workbench.analysis import names as analysis_names
-from workbench.analysis.lemmas import default
+from workbench.analysis.annotations import annotate
+from workbench.analysis.lemmas import POSSESSIVE, Reading, default, fold_case
+from workbench.analysis.mentions import mentions
 from workbench.analysis.names import (
     GENDERS,
     KINDS,
@@ -22,19 +25,21 @@ from workbench.analysis.names import (
     families,
     is_listed,
     name_spans,
+    occurrences,
     passage_names,
     relatives,
     words_of,
 )
 from workbench.items.ablation import SUBSTITUTIONS, check_whole
 from workbench.items.changes import replaced
-from workbench.items.items import Item, Items, Span
+from workbench.items.items import Item, Items, Span, in_item_order
 from workbench.items.schema import content_digest
 from workbench.storage.errors import DataError
 
 NEAREST = 20
 """Names of the nearest frequency, among which the replacement of a name is drawn."""
 _RARE = 2  # passages: words that so few have may be no names
+_ENDINGS = ("s", "ed", "ing", "ly", "er", "est")
 _SUFFIXES = ("y", "ie", "ey")
 
 
@@ -98,6 +103,113 @@ def rename(
     return Items.from_records(records, attrs=items.attrs, problems=items.problems)
 
 
+def swap_mentions(
+    items: Items,
+    names: pd.DataFrame | None = None,
+    annotations: pd.DataFrame | None = None,
+    *,
+    seed: int = 0,
+) -> Items:
+    """Return items whose answer and its mentions are another word of the same class and frequency.
+
+    A prediction that follows the mention is the new word; one that does not is the old word, or another one:
+    :func:`workbench.memorization` counts them. Nothing else in the passage changes.
+
+    Parameters
+    ----------
+    items : Items (n,)
+        Whole items in English. Their answers are the words to choose from, so swap the mentions of a whole
+        data set before a sample of it is drawn.
+    names : DataFrame, optional
+        Names to choose from, as :func:`workbench.names` lists them; those of the items by default.
+    annotations : DataFrame, optional
+        Of :func:`workbench.annotate`, which is called by default.
+    seed : int, default 0
+        Decides which of the `NEAREST` words in frequency is taken, for each item by itself.
+
+    Returns
+    -------
+    Items (m,)
+        The items whose answer is one word that stands in the passage before the blank, in one form, and has a
+        word to be replaced by. Ids stay; the variant ends in ``(mentions swapped)``; ``meta`` has
+        ``mentions_swapped`` (old and new form of each word) and ``original_answer``. Candidates follow.
+
+    Raises
+    ------
+    DataError
+        If items are ablated or renamed already, in another language than English, or an argument is not
+        valid.
+
+    Notes
+    -----
+    A name becomes a name of the same kind and gender, as in :func:`rename`. Another word becomes the answer
+    of another item with the same tag, the same ending (-s, -ed, -ing, -ly, -er, -est) and the same kind of
+    first letter (vowel or not, for *a* and *an*), near in the number of passages that have it. The passage
+    contains no form of it.
+
+    Examples
+    --------
+    >>> swapped = wb.swap_mentions(items, annotations=annotations)
+    >>> all(item.answer in item.text[: item.answer_span[0]] for item in swapped)
+    True
+    """
+    check_whole(items)
+    if annotations is None:
+        annotations = annotate(items, progress=False)
+    spans_of = name_spans(items, annotations)
+    table = analysis_names.names(items, annotations) if names is None else checked_names(names)
+    tags = in_item_order(annotations, items.frame["item_id"])
+    if "target_pos" not in tags:
+        raise DataError("the annotations have no column target_pos", remedy="pass wb.annotate(items)")
+    pools = NamePool(table), AnswerPool(items, tags["target_pos"])
+    swapped = (
+        _swapped(item, spans, tag, pools, seed)
+        for item, spans, tag in zip(items, spans_of, tags["target_pos"], strict=True)
+    )
+    return Items.from_records(filter(None, swapped), attrs=items.attrs, problems=items.problems)
+
+
+class AnswerPool:
+    """Answers of items that are not names: by tag, ending and kind of first letter, with their frequency.
+
+    Parameters
+    ----------
+    items : Items (n,)
+    tags : Series (n,)
+        UPOS tag of each answer.
+    """
+
+    def __init__(self, items: Items, tags: pd.Series[Any]) -> None:
+        self.n_items = Counter(word for item in items for word in words_of(item.text))
+        self._groups: dict[tuple[str, str, bool], list[str]] = {}
+        for answer, tag in zip(items.frame["answer"].tolist(), tags.tolist(), strict=True):
+            if isinstance(answer, str) and isinstance(tag, str) and answer.isalpha() and tag != "PROPN":
+                group = self._groups.setdefault(_pattern(answer, tag), [])
+                if (word := fold_case(answer)) not in group:
+                    group.append(word)
+
+    def drawn(self, answer: str, tag: str, rng: np.random.Generator) -> list[str]:
+        """Return the nearest words in frequency in random order, then the further ones, nearest first."""
+        group = self._groups.get(_pattern(answer, tag), [])
+        counts = [self.n_items[word] for word in group]
+        return [group[k] for k in _nearest_first(counts, self.n_items[fold_case(answer)], rng)]
+
+
+def _pattern(answer: str, tag: str) -> tuple[str, str, bool]:
+    word = fold_case(answer)
+    ending = next((each for each in _ENDINGS if word.endswith(each)), "")
+    return tag, ending, word[0] in "aeiou"
+
+
+def _nearest_first(counts: Sequence[int], count: int, rng: np.random.Generator) -> list[int]:
+    """Return the order of words: the `NEAREST` in log frequency at random, the further ones nearest first."""
+    order = rng.permutation(len(counts))
+    distance = np.abs(np.log(np.array(counts, dtype=float)) - math.log(count))[order]
+    order = order[np.argsort(distance, kind="stable")]
+    rng.shuffle(order[:NEAREST])
+    return list(map(int, order))
+
+
 class NamePool:
     """Names to replace with: by kind and gender, the nearest in frequency first.
 
@@ -117,20 +229,16 @@ class NamePool:
             )
         ]
         self.names = {each.name: each for each in names}
-        self._groups: dict[tuple[str, str | None], list[tuple[float, str]]] = {}
+        self._groups: dict[tuple[str, str | None], list[tuple[int, str]]] = {}
         for name, kind, gender, n in names:
             if (n > _RARE or is_listed(name)) and name.isalpha() and not default().is_ordinary(name):
-                self._groups.setdefault((kind, gender), []).append((math.log(n), name))
+                self._groups.setdefault((kind, gender), []).append((n, name))
 
     def drawn(self, of: Name, rng: np.random.Generator) -> list[str]:
         """Return the nearest names in frequency in random order, then the further ones, nearest first."""
         group = self._groups.get((of.kind, of.gender), [])
-        order = rng.permutation(len(group))
-        distance = np.abs(np.array([value for value, _ in group]) - math.log(of.n_items))[order]
-        order = order[np.argsort(distance, kind="stable")]
-        first = order[:NEAREST].copy()
-        rng.shuffle(first)
-        return [group[k][1] for k in (*first, *order[NEAREST:]) if group[k][1] != of.name]
+        order = _nearest_first([n for n, _ in group], of.n_items, rng)
+        return [group[k][1] for k in order if group[k][1] != of.name]
 
     def drawn_forms(
         self, names: Sequence[str], roles: Sequence[int], gender: str | None, rng: np.random.Generator
@@ -142,14 +250,11 @@ class NamePool:
             if gender in {None, family.split()[0]} and all(forms[role] for role in roles)
         }
         options = [forms for forms in groups.values() if not any(map(default().is_ordinary, forms))]
-        order = rng.permutation(len(options))
-        distance = [abs(self._log_count(options[k]) - self._log_count(names)) for k in order]
-        nearest = order[np.argsort(distance, kind="stable")]
-        rng.shuffle(nearest[:NEAREST])
-        return [options[k] for k in nearest]
+        counts = [self._count(forms) for forms in options]
+        return [options[k] for k in _nearest_first(counts, self._count(names), rng)]
 
-    def _log_count(self, names: Sequence[str]) -> float:
-        return math.log(1 + sum(self.names[name].n_items for name in names if name in self.names))
+    def _count(self, names: Sequence[str]) -> int:
+        return 1 + sum(self.names[name].n_items for name in names if name in self.names)
 
 
 def checked_names(table: pd.DataFrame) -> pd.DataFrame:
@@ -173,21 +278,26 @@ def checked_names(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def replacements(
-    item: Item, spans: Sequence[Span], pool: NamePool, seed: int
+    item: Item, spans: Sequence[Span], pool: NamePool, seed: int, only: str | None = None
 ) -> tuple[dict[str, str], dict[str, list[Occurrence]]]:
-    """Return the new name of each name of a passage that has one, and all names with their occurrences."""
+    """Return the new name of each name of a passage that has one, and all names with their occurrences.
+
+    `only` is the one name to replace, with the forms of it.
+    """
     by_name = {
         name: places for name, places in passage_names(item, spans).items() if _has_plain_case(item, places)
     }
     taken = words_of(" ".join([item.text, *(item.candidates or ())]))
     taken.update(*map(_related, sorted(taken)))
-    rng = np.random.default_rng(int(content_digest(item.item_id, seed), 16))
+    rng = _rng(item, seed)
     rows = {name: pool.names[name] for name in by_name if name in pool.names}
     if len(rows) < len(by_name):
         evidence = evidence_of(item, spans)
         rows = {name: rows.get(name) or described(name, evidence[name]) for name in by_name}
     new: dict[str, str] = {}
     for group, roles, gender in groups_of_forms(rows):
+        if only is not None and only not in group:
+            continue
         if len(group) > 1:
             options = pool.drawn_forms(group, roles, gender, rng)
         else:
@@ -258,6 +368,35 @@ def _renamed(item: Item, spans: Sequence[Span], pool: NamePool, seed: int) -> It
     new, by_name = replacements(item, spans, pool, seed)
     places = [(place, word) for name, word in new.items() for place in by_name[name]]
     return substituted(item, places, SUBSTITUTIONS[0], n_renamed=len(new))
+
+
+def _swapped(
+    item: Item, spans: Sequence[Span], tag: Any, pools: tuple[NamePool, AnswerPool], seed: int
+) -> Item | None:
+    """Return an item with another answer, None where it has no mention in the form of the answer alone."""
+    if item.answer is None or not item.answer.isalpha() or not isinstance(tag, str):
+        return None
+    word, start = fold_case(item.answer), item.answer_span[0]
+    forms = {POSSESSIVE.sub("", fold_case(item.text[a:b])) for a, b in mentions(item)}
+    if forms != {word} or all(a >= start for a, _ in mentions(item)):
+        return None
+    new, by_name = replacements(item, spans, pools[0], seed, only=word)
+    if word not in by_name:
+        places = [place for place in occurrences(item, spans) if place.name == word]
+        known = frozenset[Reading]().union(*map(default().readings, words_of(item.text)))
+        options = pools[1].drawn(item.answer, tag, _rng(item, seed)) if tag != "PROPN" else []
+        other = next((each for each in options if known.isdisjoint(default().readings(each))), None)
+        if other is None or not _has_plain_case(item, places):
+            return None
+        new, by_name = {word: other}, {word: places}
+    if word not in new:
+        return None
+    changes = [(place, other) for name, other in new.items() for place in by_name[name]]
+    return substituted(item, changes, SUBSTITUTIONS[1])
+
+
+def _rng(item: Item, seed: int) -> np.random.Generator:
+    return np.random.default_rng(int(content_digest(item.item_id, seed), 16))
 
 
 def _has_plain_case(item: Item, places: Sequence[Occurrence]) -> bool:

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 import workbench as wb
 from workbench.analysis.names import FAMILIES, Name, families, name_spans, passage_names
-from workbench.analysis.renaming import NamePool, in_case_of
+from workbench.analysis.proportions import wilson
+from workbench.analysis.substitution import NamePool, in_case_of
 from workbench.items.changes import replaced
 from workbench.items.items import Items
 from workbench.storage.errors import DataError
@@ -175,9 +176,9 @@ def test_renaming_is_one_to_one_and_the_inverse_gives_the_text_back(item, seed):
         assert new == in_case_of(old, new.lower())
 
 
-def check_inverse(item, changed):
+def check_inverse(item, changed, kind="renamed"):
     """Check by a plain loop that only names differ, and that each span begins and ends at the same word."""
-    forms = changed.meta["renamed"]
+    forms = changed.meta[kind]
     back = {new: old for old, new in forms.items()}
     assert len(back) == len(forms)
     text, place = "", 0
@@ -301,3 +302,81 @@ def test_an_occurrence_is_a_whole_word_of_the_passage(sample):
             for place in places:
                 assert item.text[place.start : place.end].lower() == name
                 assert not item.text[place.start - 1 : place.start].isalpha()
+
+
+def tags_of(items, pos):
+    """Return annotations without names in which each target has the tag of its answer."""
+    table = tagged(items, *POOL["name"], "sheila")
+    return table.assign(target_pos=[pos.get(item.answer, "NOUN") for item in items])
+
+
+SWAPPED = (
+    "the dog barked . DOG ! nobody fed the dog 's {dog}",
+    "a cat sat . a {cat}",
+    "dogs ran . the dog saw {dog}",  # another form of it
+    "the hen saw the {fox} .",  # no mention
+    "an ant sat , the {ant}",  # no other answer begins so
+    "the trees fell on {trees}",
+    "he ran and {ran}",
+    "Sheila saw {Sheila}",
+    "the hens saw two cats , {hens}",
+)
+
+
+def test_mentions_are_swapped_for_an_answer_of_the_class():
+    items = clozes(*SWAPPED)
+    table = tags_of(items, {"ran": "VERB", "Sheila": "PROPN"})
+    swapped = {item.item_id: item for item in wb.swap_mentions(items, POOL, table)}
+    assert set(swapped) == {f"x/dev/{k}" for k in (0, 1, 5, 7, 8)}
+    new = swapped["x/dev/0"].answer
+    assert new in {"cat", "fox"}
+    assert swapped["x/dev/0"].text == f"the {new} barked . {new.upper()} ! nobody fed the {new} 's {new}"
+    assert swapped["x/dev/0"].meta["mentions_swapped"] == {"dog": new, "DOG": new.upper()}
+    assert swapped["x/dev/1"].answer in {"dog", "fox"}
+    assert swapped["x/dev/5"].answer == "hens"  # the one in -s
+    assert swapped["x/dev/7"].answer in {"Martha", "Olga", "Bettina"}
+    assert swapped["x/dev/8"].answer == "trees"
+    assert all(item.variant == "plain (mentions swapped)" for item in swapped.values())
+    assert all(item.meta["original_answer"] == items[key].answer for key, item in swapped.items())
+
+
+def test_a_swapped_answer_is_not_in_the_passage_and_the_rest_stays(sample):
+    items, annotations = sample
+    swapped = wb.swap_mentions(items, annotations=annotations)
+    assert len(swapped) > 5
+    for item in swapped:
+        before = items[item.item_id]
+        check_inverse(before, Items.from_records([item])[0], "mentions_swapped")
+        words = set(re.findall(r"\w+", before.text.lower()))
+        assert words.isdisjoint(word.lower() for word in item.meta["mentions_swapped"].values())
+        mention = re.search(rf"\b{re.escape(item.answer)}\b", item.text, re.IGNORECASE)
+        assert mention.start() < item.answer_span[0]
+    assert wb.swap_mentions(items, annotations=annotations).frame.equals(swapped.frame)
+    with pytest.raises(DataError, match="target_pos"):
+        wb.swap_mentions(items, POOL, annotations.drop(columns="target_pos"))
+
+
+def test_predictions_follow_stay_or_are_others():
+    items = clozes(*(f"Sheila saw {word} , {{Sheila}}" for word in ("it", "me", "us", "him")))
+    changed = renamed(items, "sheila")
+    new = changed.frame["answer"].tolist()
+    run = wb.models.MaximumFrequency("context").predict(changed)
+    run = run.assign(prediction=[new[0].lower(), new[1], "SHEILA", None])
+    run["correct"] = [True, True, False, False]
+    before = wb.models.MaximumFrequency("context").predict(items).assign(correct=[True, False, True, True])
+    [row] = wb.memorization(run, changed).to_dict("records")
+    assert (row["n"], row["substitute"], row["original"], row["other"]) == (4, 0.5, 0.25, 0.25)
+    assert row["memorization_ratio"] == pytest.approx(1 / 3)
+    low, high = wilson(1, 3)
+    assert (row["memorization_ratio_low"], row["memorization_ratio_high"]) == (low[0], high[0])
+    [row] = wb.memorization([run], changed, originals=[before]).to_dict("records")
+    assert [row[name] for name in ("n", "substitute", "original", "other")] == [3, 1 / 3, 1 / 3, 1 / 3]
+    assert "Predictions where the answer was replaced" in wb.memorization(run, changed).to_html()
+    for runs, others, said in (
+        (run, items, "no item has an answer"),
+        (run.assign(item_id=list("abcd")), changed, "no prediction"),
+    ):
+        with pytest.raises(DataError, match=said):
+            wb.memorization(runs, others)
+    with pytest.raises(DataError, match="1 runs and 2"):
+        wb.memorization(run, changed, originals=[before, before.assign(model="b")])
