@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 import workbench as wb
 from workbench.items.changes import shortened
 from workbench.items.items import Items, items_from_text
-from workbench.models import MaximumFrequency, NGram
+from workbench.models import MaximumFrequency, NGram, boosting
 from workbench.models.base import Predictor
+from workbench.models.tuning import MEASURES, measured
 from workbench.storage.errors import DataError
 
 pytest.importorskip("transformers")
@@ -72,6 +73,60 @@ def test_n_gram_models(items, sample_ngram, alpha, tmp_path):
     if not alpha:
         np.testing.assert_allclose(np.ptp(rows - whole, axis=1), 0, atol=1e-9)  # but for unknown words
     assert len(wb.surprisal(model, items[:1])) == len(items[0].text.split())
+
+
+class Counted(Predictor):
+    """A model that counts the items it is asked about."""
+
+    score_type, version = "log_prob", 1
+
+    def __init__(self, base):
+        self.base, self.name, self.vocabulary, self.asked = base, base.name, base.vocabulary, 0
+
+    config = property(lambda self: self.base.config)
+
+    def form(self, word):
+        return self.base.form(word)
+
+    def distribution(self, items, *, chunk=256):
+        self.asked += len(items)
+        return self.base.distribution(items, chunk=chunk)
+
+    def score(self, items, words):
+        self.asked += len(items)
+        return self.base.score(items, words)
+
+
+@pytest.mark.filterwarnings("ignore:the best (k|alpha)")
+@pytest.mark.parametrize("by", ["accuracy", "perplexity"])
+def test_tuning_tries_all_settings_on_few_passes(items, sample_ngram, by, monkeypatch):
+    monkeypatch.setattr(boosting, "_CHUNK", 5)
+    base, items = Counted(sample_ngram.cached(0.2)), items[:12]
+    windows, alphas = (5, 2), (0.0, 0.4, 0.8, 50.0)
+    model = base.boosted().tuned(items, windows=windows, alphas=alphas, by=by)
+    assert base.asked == len(items) * (1 + len(windows))
+    trials = model.trials.set_index(["k", "alpha"])
+    scores = {}
+    for k in windows:
+        for alpha in alphas:
+            expected = measured(base.boosted(k, alpha).predict(items, 1))
+            np.testing.assert_allclose(trials.loc[(k, alpha), list(MEASURES)].astype(float), expected)
+            scores[k, alpha] = expected[1] if by == "accuracy" else -expected[2]
+    best = max(sorted(scores), key=scores.get)
+    assert (model.k, model.alpha) == best
+    assert trials["chosen"].sum() == 1
+    assert wb.charts.tuning(model.trials).to_dict()["hconcat"]
+
+
+@pytest.mark.filterwarnings("ignore:the best (k|alpha)")
+def test_tuning_on_candidates_reads_each_passage_once(sample_ngram):
+    questions = wb.load("sample", variant="cbt")[:4]
+    base = Counted(sample_ngram.cached(0.2))
+    model = base.boosted().tuned(questions, windows=(2, 5), alphas=(0, 0.5, 1, 90))
+    expected = [
+        base.boosted(k, a).predict(questions, 1)["p_correct"].mean() for k in (2, 5) for a in (0, 0.5, 1, 90)
+    ]
+    np.testing.assert_allclose(model.trials["accuracy"], expected)
 
 
 @pytest.fixture(scope="module")

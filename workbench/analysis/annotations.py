@@ -356,7 +356,7 @@ _INTERJECTIONS = frozenset(
     """ah aha alas bye damn dammit goodbye goodnight hello hey hi ho howdy huh indeed nay nope no o oh okay ok
     ow please right shh shit sorry sure thanks ugh uh um well whoa why wow yeah yep yes""".split()  # noqa: SIM905
 )
-_ADDRESSES = frozenset(
+ADDRESSES = frozenset(
     """aunt auntie babe baby boss boy boyo boys bro brother buddy captain chief child children colonel comrade
     comrades dad daddy darling daughter dear dearest doc doctor dude father fellas fellow fellows folks friend
     friends general gentleman gentlemen girl girls governor grandfather grandma grandmother grandpa granny
@@ -366,6 +366,7 @@ _ADDRESSES = frozenset(
     papa partner pet princess prince professor pumpkin queen reverend sergeant sir sire sis sister sisters son
     stranger sugar sweetheart sweetie sweet uncle""".split()  # noqa: SIM905
 )
+"""Terms of address."""
 _BEFORE = frozenset(  # what stands between the comma and the one who is addressed
     "dear dearest fellow good little my old our poor sweet young your".split()  # noqa: SIM905
 )
@@ -461,7 +462,7 @@ def vocative(cut: Tokens, tags: Sequence[str], within: Span) -> bool:
     low = [fold_case(word) for word in cut.words[within[0] : within[1]]]
     first = last = cut.head - within[0]
     kinds = tags[within[0] : within[1]]
-    if kinds[first] != "PROPN" and (low[first] not in _ADDRESSES or kinds[first] in {"VERB", "AUX"}):
+    if kinds[first] != "PROPN" and (low[first] not in ADDRESSES or kinds[first] in {"VERB", "AUX"}):
         return False
     while last + 1 < len(low) and kinds[last + 1] == "PROPN":
         last += 1
@@ -486,10 +487,7 @@ def _listed(low: Sequence[str], kinds: Sequence[str], comma: int, after: int) ->
     if kinds[comma - 1] == "PROPN":
         return comma > 1 and low[comma - 2] not in _QUOTES
     return (
-        kinds[comma - 1] == "NOUN"
-        and comma > 1
-        and low[comma - 2] in _OWNERS
-        and low[comma - 1] in _ADDRESSES
+        kinds[comma - 1] == "NOUN" and comma > 1 and low[comma - 2] in _OWNERS and low[comma - 1] in ADDRESSES
     )
 
 

@@ -143,6 +143,12 @@ class Lemmas:
         low = fold_case(form)
         return low in self.words or low in self._kinds
 
+    def is_ordinary(self, form: str) -> bool:
+        """Tell if a form is attested as another word than a name."""
+        low = fold_case(form)
+        kinds = self._kinds.get(low)
+        return low in self.words if kinds is None else not set("Po").issuperset(kinds)
+
     def _readings(self, form: str) -> frozenset[Reading]:
         """Return all readings of a form; a possessive, a final period and the case make no difference.
 

@@ -17,7 +17,8 @@ from workbench.items.items import Item, Span
 from workbench.items.language import ENGLISH, language
 from workbench.items.tokens import Tokens, tokens
 
-_JOINED = re.compile(r"([^\W\d_]{4,})(?:and|but)")
+JOINED = re.compile(r"([^\W\d_]{4,})(?:and|but)")
+"""A word that a conjunction is joined to."""
 _HYPHEN = re.compile(r"[-‐‑–—]+")  # noqa: RUF001 - dashes are meant
 
 
@@ -64,7 +65,7 @@ def _held(word: str) -> frozenset[Reading]:
     parts = _HYPHEN.split(word)
     if len(parts) > 1:
         forms = forms.union(*(readings(part) for part in parts if len(part) > 1))
-    elif (joined := _JOINED.fullmatch(fold_case(word))) and not default().knows(word):
+    elif (joined := JOINED.fullmatch(fold_case(word))) and not default().knows(word):
         forms |= readings(joined[1])
     return forms
 

@@ -463,13 +463,13 @@ def _score_curve(scores: pd.DataFrame, name: str) -> Any:
 
 
 def tuning(trials: pd.DataFrame) -> alt.HConcatChart:
-    """Draw accuracy and perplexity on each set against the weight of a cache.
+    """Draw accuracy and perplexity on each set against the weight of a cache, or the alpha of boosting.
 
     Parameters
     ----------
     trials : DataFrame
-        The ``.trials`` of a tuned model, with the columns weight, set, accuracy (fraction), perplexity and
-        chosen. Of other parameters (flatness) the chosen value is drawn.
+        The ``.trials`` of a tuned model, with the columns weight (or alpha), set, accuracy (fraction),
+        perplexity and chosen. Of other parameters (flatness, k) the chosen value is drawn.
 
     Returns
     -------
@@ -489,23 +489,24 @@ def tuning(trials: pd.DataFrame) -> alt.HConcatChart:
     >>> cached = ngram.cached().tuned(wb.load("sample", "dev").sample(20), weights=(0, 0.1, 0.2, 0.4, 0.8))
     >>> chart = wb.charts.tuning(cached.trials)
     """
-    needed = {"weight", "set", "accuracy", "perplexity", "chosen"}
+    parameter = "alpha" if "alpha" in trials else "weight"
+    needed = {parameter, "set", "accuracy", "perplexity", "chosen"}
     if missing := sorted(needed - set(trials.columns)):
         raise DataError(
             f"the trials have no column {', '.join(missing)}", remedy="pass .trials of a tuned model"
         )
     best = trials[trials["chosen"]].iloc[0]
     data = trials
-    if "flatness" in data:
-        data = data[data["flatness"] == best["flatness"]]
+    for other in {"flatness", "k"} & set(data):
+        data = data[data[other] == best[other]]
     data = data[sorted(needed - {"chosen"})].assign(set=data["set"].replace(_NAMES))
-    panels = [_trial_panel(data, "accuracy", float(best["weight"]))]
+    panels = [_trial_panel(data, "accuracy", parameter, float(best[parameter]))]
     if data["perplexity"].notna().any():
-        panels.append(_trial_panel(data, "perplexity", float(best["weight"])))
+        panels.append(_trial_panel(data, "perplexity", parameter, float(best[parameter])))
     return theme.panel_row(panels)
 
 
-def _trial_panel(data: pd.DataFrame, measure: str, weight: float) -> alt.LayerChart:
+def _trial_panel(data: pd.DataFrame, measure: str, parameter: str, value: float) -> alt.LayerChart:
     """Return the lines of a measure, one a set, with the chosen weight marked."""
     names, share = data["set"].unique().tolist(), measure == "accuracy"
     top = max(1.08 * float(data[measure].max()), 0.01)
@@ -515,17 +516,23 @@ def _trial_panel(data: pd.DataFrame, measure: str, weight: float) -> alt.LayerCh
     y = y.axis(format=unit)
     colour = alt.Color("set:N", title=None).scale(theme.colours(names))
     colour = colour.legend(orient="bottom", symbolType="stroke")
-    tooltip: list[Any] = ["set:N", alt.Tooltip("weight:Q", title="weight of the cache")]
+    is_weight = parameter == "weight"
+    title, top_value = (
+        "weight of the cache" if is_weight else "alpha",
+        1.0 if is_weight else data[parameter].max(),
+    )
+    tooltip: list[Any] = ["set:N", alt.Tooltip(f"{parameter}:Q", title=title)]
     tooltip.append(alt.Tooltip(f"{measure}:Q", format=".1%" if share else ",.0f"))
-    x = alt.X("weight:Q", title="weight of the cache").scale(domain=[0, 1]).axis(format="~g")
+    x = alt.X(f"{parameter}:Q", title=title).axis(format="~g")
+    x = x.scale(domain=[min(0.0, float(data[parameter].min())), float(top_value)])
     lines = (
         alt.Chart(data[np.isfinite(data[measure])])
         .mark_line(strokeWidth=2, point={"size": 45, "filled": True})
         .encode(x=x, y=y, color=colour, tooltip=tooltip)
     )
-    mark = pd.DataFrame({"weight": [weight], "label": [f"chosen: {weight:g}"]})
+    mark = pd.DataFrame({parameter: [value], "label": [f"chosen: {value:g}"]})
     rule = alt.Chart(mark).mark_rule(color=theme.INK, strokeDash=[4, 3]).encode(x=x)
-    left = weight > _RIGHT
+    left = value > _RIGHT * top_value
     text = rule.mark_text(color=theme.INK, align="right" if left else "left", dx=-5 if left else 5, dy=-6)
     text = text.encode(text="label:N", y=alt.value(0))
     return alt.LayerChart(layer=[lines, rule, text], width=300, height=240)

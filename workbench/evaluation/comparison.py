@@ -375,7 +375,8 @@ class Comparison(AlignedPredictions):
         """Return the predictions of each model (m) for an item.
 
         Keys are `label`, `words` and `log_probs` (of the best words, or their scores), `score_type`,
-        `answer_log_prob`, `rank`, `rank_label` (its text), `correct`, `prediction`, and `attention` (one
+        `answer` (of the items that the model read), `answer_log_prob`, `rank`, `rank_label` (its text),
+        `correct`, `prediction`, and `attention` (one
         weight a token of the item, or None).
         """
         return [self._answer_of(k, place) for k in range(self.m)]
@@ -392,6 +393,7 @@ class Comparison(AlignedPredictions):
             "answer_log_prob": None if np.isnan(log_prob) else float(log_prob),
             "rank": None if np.isnan(rank) else int(rank),
             "rank_label": self.rank_label(k, place),
+            "answer": model.cell("answer", row) or self.answers[place],
             "correct": bool(self.correct[k, place]),
             "prediction": model.cell("prediction", row),
             "attention": model.cell("attention", row),

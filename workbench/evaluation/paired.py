@@ -18,6 +18,7 @@ from workbench.analysis.proportions import mcnemar
 from workbench.evaluation import bootstrap, comparability
 from workbench.evaluation.bootstrap import Drawing, Floats, Ints, Mask, Units
 from workbench.evaluation.reading import ModelPredictions, coalesced, labels, protocol_of
+from workbench.items.ablation import SUBSTITUTIONS, split_variant
 from workbench.render.numbers import fixed
 from workbench.storage.errors import DataError
 
@@ -204,7 +205,8 @@ class AlignedPredictions:
     Raises
     ------
     DataError
-        If two have different answers to one item.
+        If two have different answers to one item, unless one of the items has other words in place of some
+        (:data:`workbench.items.ablation.SUBSTITUTIONS`).
     """
 
     def __init__(
@@ -237,6 +239,8 @@ class AlignedPredictions:
 
     def _known_answers(self, known: pa.Array) -> list[str]:
         for label, (model, rows) in zip(self.labels, self._each(), strict=True):
+            if any(split_variant(str(name))[1] in SUBSTITUTIONS for name in model.values("variant", rows)):
+                continue  # they are other words on purpose
             answers = model.strings("answer", rows)
             differ = pc.fill_null(pc.not_equal(answers, known), fill_value=False)
             for k in np.flatnonzero(differ.to_numpy(zero_copy_only=False)).tolist():

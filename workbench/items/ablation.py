@@ -16,6 +16,9 @@ from workbench.storage.errors import DataError
 INPUTS = ("query only", "passage only")
 """What a model sees of ablated items; their variant ends in it: ``NE (query only)``."""
 
+SUBSTITUTIONS = ("renamed", "mentions swapped")
+"""How items with other words in place of their own are made; their variant ends in it."""
+
 
 def query_only(items: Items, *, candidates_as_context: bool = False, seed: int = 0) -> Items:
     """Return items whose text is the query alone: the context is removed.
@@ -112,7 +115,7 @@ def passage_only(items: Items) -> Items:
 
 
 def split_variant(variant: str) -> tuple[str, str]:
-    """Return the variant of the whole items, and which of `INPUTS` a model saw of them; empty for all.
+    """Return the variant of the whole items, and which of `INPUTS` or `SUBSTITUTIONS` they are; else empty.
 
     Examples
     --------
@@ -120,7 +123,7 @@ def split_variant(variant: str) -> tuple[str, str]:
     >>> split_variant("NE (query only)"), split_variant("plain")
     (('NE', 'query only'), ('plain', ''))
     """
-    for name in INPUTS:
+    for name in (*INPUTS, *SUBSTITUTIONS):
         if variant.endswith(end := f" ({name})"):
             return variant.removesuffix(end), name
     return variant, ""
@@ -131,10 +134,15 @@ def whole_variant(variants: pd.Series[Any]) -> pd.Series[Any]:
     return variants.map({name: split_variant(name)[0] for name in variants.dropna().unique()})
 
 
-def _ablated(items: Items, name: str, change: Callable[[Item], Item]) -> Items:
+def check_whole(items: Items) -> None:
+    """Raise DataError if items are ablated, or have other words in place of some."""
     for variant in items.frame["variant"].unique():
         if split_variant(variant)[1]:
             raise DataError(f"these items are ablated already: {variant!r}", remedy="pass the whole items")
+
+
+def _ablated(items: Items, name: str, change: Callable[[Item], Item]) -> Items:
+    check_whole(items)
     records = (replace(change(item), variant=f"{item.variant} ({name})") for item in items)
     return Items.from_records(records, attrs=items.attrs, problems=items.problems)
 

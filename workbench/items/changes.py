@@ -1,13 +1,15 @@
-"""Items that are changed to be asked about: their text up to a word, without a part, from a word on.
+"""Items that are changed to be asked about: their text up to a word, without a part, with other words.
 
-What is changed is the text before the blank; all spans follow, so that each result is a valid item.
+All spans follow what is changed, so that each result is a valid item.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import accumulate
 
 from workbench.items import text as wt
 from workbench.items.items import Item, Items, Span
@@ -106,16 +108,33 @@ def shortened(item: Item, k: int) -> Item:
     )
 
 
-def with_answer(item: Item, word: str) -> Item:
-    """Return an item with another word as its answer, in its place; it has no candidates."""
-    start, end = item.answer_span
-    longer = len(word) - (end - start)
-    first, last = item.sentences[-1]
+def replaced(item: Item, changes: Sequence[tuple[Span, str]]) -> Item:
+    """Return an item with other text in place of spans, in order and apart; its answer and all spans follow.
+
+    A span lies within a sentence, and within the answer or outside of it. The candidates stay.
+    """
+    starts, ends = ([span[side] for span, _ in changes] for side in (0, 1))
+    growth = [len(new) - (end - start) for (start, end), new in changes]
+    shifts = [0, *accumulate(growth)]
+    pieces, done = [], 0
+    for (start, end), new in changes:
+        pieces += [item.text[done:start], new]
+        done = end
+
+    def moved(span: Span) -> Span:
+        first, last = span
+        return first + shifts[bisect_left(starts, first)], last + shifts[bisect_right(ends, last)]
+
+    text, (start, end) = "".join([*pieces, item.text[done:]]), moved(item.answer_span)
     return replace(
         item,
-        text=item.text[:start] + word + item.text[end:],
-        answer=word,
-        answer_span=(start, start + len(word)),
-        sentences=(*item.sentences[:-1], (first, last + longer)),
-        candidates=None,
+        text=text,
+        answer=None if item.answer is None else text[start:end],
+        answer_span=(start, end),
+        sentences=tuple(map(moved, item.sentences)),
     )
+
+
+def with_answer(item: Item, word: str) -> Item:
+    """Return an item with another word as its answer, in its place; it has no candidates."""
+    return replace(replaced(item, [(item.answer_span, word)]), answer=word, candidates=None)

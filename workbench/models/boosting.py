@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from workbench.items.changes import shortened
 from workbench.items.items import Items
 from workbench.models.base import Predictor
 from workbench.models.passage import ReadContext
+from workbench.models.tuning import MEASURES, chosen, measured, tuning_sets
 from workbench.runs.predictions import Floats
 from workbench.storage.errors import DataError
+
+WINDOWS = (3, 5, 10, 20)
+"""Numbers of words of the short context that `Boosted.tuned` compares."""
+ALPHAS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0)
+"""Values of alpha that `Boosted.tuned` compares; with 0 the model is its own."""
+
+_CHUNK = 256  # items whose log-probabilities are in memory while they are tuned on
 
 
 class Boosted(Predictor):
@@ -73,6 +83,7 @@ class Boosted(Predictor):
             ranks = base.vocabulary is None and base.ranking_words.vocabulary is not None
         self.vocabulary = base.ranking_words.vocabulary if ranks else None
         self.score_type = "log_prob" if ranks else "score"
+        self._passes: dict[tuple[Any, ...], Any] | None = None  # of the base, where they are used again
 
     @property
     def config(self) -> dict[str, Any]:
@@ -92,6 +103,61 @@ class Boosted(Predictor):
     def form(self, word: str) -> str:
         """Return a word as the model's vocabulary has it."""
         return self.base.form(word)
+
+    def tuned(
+        self,
+        *sets: Items,
+        windows: Sequence[int] = WINDOWS,
+        alphas: Sequence[float] = ALPHAS,
+        by: str = "accuracy",
+    ) -> Boosted:
+        """Return the model with the `k` and `alpha` that are best on one half of development data.
+
+        The base model reads each passage whole once, and its last words once for each `k`, whatever the
+        number of alphas. Report the chosen model on the other half.
+
+        Parameters
+        ----------
+        *sets : Items
+            One set or several, never those that are reported on; the mean over the sets decides.
+        windows : sequence of int
+            Values of `k` to compare.
+        alphas : sequence of float
+            Values of `alpha` to compare; of equally good ones the smallest is taken. A warning says where the
+            best is at an edge of what was tried.
+        by : {"accuracy", "perplexity"}
+            Highest expected accuracy, or lowest perplexity of the answers (geometric mean of the sets').
+
+        Returns
+        -------
+        Boosted
+            Its ``.trials`` is a DataFrame, one row a setting and set: k, alpha, set (data set and split), n,
+            accuracy (expected, a fraction), perplexity, median_rank, chosen. :func:`workbench.charts.tuning`
+            draws it.
+
+        Examples
+        --------
+        >>> tuned = ngram.cached(0.2).boosted().tuned(items[:12], windows=(3, 5), alphas=(0, 0.5, 1))
+        >>> int(tuned.trials["chosen"].sum()), len(tuned.trials)
+        (1, 6)
+        """
+        settings = [Boosted(self.base, k, alpha) for k in sorted(windows) for alpha in sorted(alphas)]
+        rows = []
+        for name, items in tuning_sets(sets).items():
+            frames: list[list[pd.DataFrame]] = [[] for _ in settings]
+            for start in range(0, len(items), _CHUNK):
+                passes: dict[tuple[Any, ...], Any] = {}
+                for model, parts in zip(settings, frames, strict=True):
+                    model._passes = passes  # noqa: SLF001 - of this class
+                    parts.append(model.predict(items[start : start + _CHUNK], 1))
+            for model, parts in zip(settings, frames, strict=True):
+                rows.append((model.k, model.alpha, name, *measured(pd.concat(parts))))
+        trials = pd.DataFrame(rows, columns=["k", "alpha", "set", *MEASURES])
+        trials = chosen(trials, {"k": windows, "alpha": alphas}, by)
+        k, alpha = trials.loc[trials["chosen"], ["k", "alpha"]].iloc[0]
+        best = Boosted(self.base, int(k), float(alpha))
+        best.trials = trials
+        return best
 
     def choices(self, items: Items) -> list[list[str]] | None:
         """Return the words that the model chooses from."""
@@ -120,7 +186,8 @@ class Boosted(Predictor):
 
     def score(self, items: Items, words: Sequence[Sequence[str]]) -> Floats:
         """Return the weighted sum of the model's scores of words, less the norm over the vocabulary."""
-        scores = self._weighted(self.base.score(items, words), self.base.score(self._short(items), words))
+        key = ("score", *map(tuple, words))
+        scores = self._weighted(*self._both(key, items, lambda each: self.base.score(each, words)))
         if self.vocabulary is None or not len(items):
             return scores
         norms = np.concatenate([_norm(values) for values in self._sums(items, 256)])
@@ -131,9 +198,20 @@ class Boosted(Predictor):
 
     def _sums(self, items: Items, chunk: int) -> Iterator[Floats]:
         """Yield the weighted sums of both contexts' log-probabilities, before the norm."""
-        both = [self.base.next_words(each, chunk=chunk) for each in (items, self._short(items))]
-        for full, short in zip(*both, strict=True):
-            yield self._weighted(full, short)
+        for start in range(0, len(items), chunk):
+            batch = items[start : start + chunk]
+            ask = partial(self.base.next_words, chunk=chunk)
+            yield self._weighted(*self._both(("next",), batch, lambda each, ask=ask: next(ask(each))))
+
+    def _both(self, key: tuple[Any, ...], items: Items, ask: Callable[[Items], Floats]) -> list[Floats]:
+        """Return what the base says after the whole and the short texts, from `_passes` if it was asked."""
+        passes = {} if self._passes is None else self._passes
+        key = (*key, *items.frame["item_id"])
+        if (key, None) not in passes:
+            passes[key, None] = ask(items)
+        if (key, self.k) not in passes:
+            passes[key, self.k] = ask(self._short(items))
+        return [passes[key, None], passes[key, self.k]]
 
     def _weighted(self, full: Any, short: Any) -> Floats:
         with np.errstate(invalid="ignore"):  # what is impossible after the whole text stays so

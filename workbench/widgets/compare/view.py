@@ -361,7 +361,7 @@ def model_answers(
     Of each model there are ``words``, up to a `limit`: the word, the length of its bar, whether it is in the
     passage, whether it is the answer, and the number; ``last`` has that of an answer that is not among them.
     """
-    around, top, answer = words_around(item), comparison.top(place), comparison.answers[place] or ""
+    around, top = words_around(item), comparison.top(place)
     chances = [
         exp(min(value, 0.0))
         for k in models
@@ -371,14 +371,13 @@ def model_answers(
     ]
     scale = max(chances, default=0.0)
     return {
-        "models": [{"k": k, **_answer(top[k], answer, around, scale, limit)} for k in models],
+        "models": [{"k": k, **_answer(top[k], around, scale, limit)} for k in models],
         "scale": f"0{DASH}{probability(scale)}" if scale else "",
     }
 
 
-def _answer(
-    top: Mapping[str, Any], answer: str, around: set[str], scale: float, limit: int | None
-) -> dict[str, Any]:
+def _answer(top: Mapping[str, Any], around: set[str], scale: float, limit: int | None) -> dict[str, Any]:
+    answer = top["answer"] or ""
     words, values = list(top["words"] or [])[:limit], (top["log_probs"] or [])[:limit]
     is_probability = top["score_type"] == "log_prob"
     bars = [_probability_bar(value, scale) for value in values] if is_probability else score_bars(values)

@@ -1,0 +1,382 @@
+"""Names of passages, and passages with other names: what changes, and that nothing else does."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from clozes import LETTERS, cloze, clozes, passages
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import workbench as wb
+from workbench.analysis.names import FAMILIES, Name, families, name_spans, passage_names
+from workbench.analysis.proportions import wilson
+from workbench.analysis.substitution import NamePool, in_case_of
+from workbench.items.changes import replaced
+from workbench.items.items import Items
+from workbench.storage.errors import DataError
+
+POOL = pd.DataFrame(
+    [
+        *((name, "first name", "feminine", 9) for name in ("martha", "olga", "bettina")),
+        *((name, "first name", "masculine", 9) for name in ("boris", "sergei", "igor")),
+        *((name, "first name", None, 9) for name in ("zanthe", "quorra", "ulmo")),
+        *((name, "surname", None, 9) for name in ("miller", "jones")),
+        *((name, "place", None, 9) for name in ("paris", "oslo")),
+    ],
+    columns=["name", "kind", "gender", "n_items"],
+)
+
+
+def tagged(items, *proper):
+    """Return annotations in which the words `proper` are names, wherever they stand as a whole token."""
+    spans = [
+        [match.span() for match in re.finditer(r"[\w]+", item.text) if match[0].lower() in proper]
+        for item in items
+    ]
+    return pd.DataFrame({"item_id": items.frame["item_id"], "names": pd.Series(spans, dtype=object)})
+
+
+def renamed(items, *proper, seed=0, pool=POOL):
+    return wb.rename(items, pool, tagged(items, *proper), seed=seed)
+
+
+def test_all_forms_of_a_name_become_the_same_forms_of_one_other():
+    text = "SHEILA sat . `` Sheila 's hat ! '' Boris said , sheila . The Smiths saw Mr. Smith and {Sheila}"
+    items = clozes(text)
+    [item] = renamed(items, "sheila", "boris", "smith")
+    words = item.meta["renamed"]
+    new = words["sheila"]
+    assert new in {"martha", "olga", "bettina"}
+    assert words["Boris"] in {"Sergei", "Igor"}
+    assert words["Smith"] in {"Miller", "Jones"}
+    assert (words["SHEILA"], words["Sheila"]) == (new.upper(), new.capitalize())
+    assert item.answer == new.capitalize()
+    assert item.meta["n_renamed"] == 3
+    assert (item.meta["answer_renamed"], item.meta["original_answer"]) == (True, "Sheila")
+    assert item.variant == "plain (renamed)"
+    expected = text.replace("{", "").replace("}", "")
+    for old, word in words.items():
+        expected = re.sub(rf"\b{old}(?=s?\b)", word, expected)
+    assert item.text == expected
+
+
+def test_possessives_plurals_and_joined_words_of_running_text_follow():
+    item = cloze("The Smiths met Sheila's dog, sheilaand Mr. Smith, near {Sheila}.", tokenised=False)
+    [changed] = renamed(Items.from_records([item]), "smiths", "sheila", "smith")
+    new, surname = changed.meta["renamed"]["Sheila"], changed.meta["renamed"]["Smith"]
+    assert changed.text == f"The {surname}s met {new}'s dog, {new.lower()}and Mr. {surname}, near {new}."
+
+
+def test_nicknames_become_forms_of_one_name():
+    [item] = renamed(clozes("Thomas came . tom , Tommy and JAX ; jaxie saw {Tom}"), "thomas", "tom", "tommy",
+                     "jax", "jaxie")  # fmt: skip
+    new = {old.lower(): word.lower() for old, word in item.meta["renamed"].items()}
+    rows = [row.strip().split("/") for text in FAMILIES.values() for row in text.split(",")]
+    assert [new["thomas"], new["tom"], new["tommy"]] in rows
+    assert [new["jax"], new["jaxie"]] in [row[1:] for row in rows]
+    assert item.answer == new["tom"].capitalize()
+    assert len(set(new.values())) == 5
+
+
+def test_a_name_that_is_another_word_of_the_passage_stays():
+    items = clozes(
+        "Mark met Sheila . a mark was on {Mark}", "Will said , will you , {Sheila}", "The Nile , {Nile}"
+    )
+    for item, answer in zip(items, ("Mark", "Sheila", "Nile"), strict=True):
+        spans = [[m.span() for m in re.finditer("Mark|Will|Sheila|Nile", item.text)]]
+        table = pd.DataFrame({"item_id": [item.item_id], "names": spans})
+        [changed] = wb.rename(Items.from_records([item]), POOL, table)
+        assert {"Mark", "Will", "Nile"}.isdisjoint(changed.meta["renamed"])
+        assert (changed.answer == answer) == (answer != "Sheila")
+    [changed] = renamed(clozes("Mark met Sheila , {Mark}"), "mark", "sheila")
+    assert set(changed.meta["renamed"]) == {"Mark", "Sheila"}
+
+
+def test_new_names_are_of_the_kind_and_not_in_the_passage():
+    pool = POOL[POOL["name"].isin(["martha", "olga", "paris", "oslo"])]
+    [item] = renamed(clozes("martha saw sheila in london , {paris}"), "martha", "sheila", "london", "paris",
+                     pool=pool)  # fmt: skip
+    assert sorted(item.meta["renamed"].values()) == ["olga", "oslo"]  # no other is free
+
+
+def test_candidates_follow_and_stay_different():
+    item = cloze("Sheila saw Boris . XY saw {Boris} .", candidates=("Boris", "Sheila", "Olga", "dog"),
+                 variant="NE", word_class="NE")  # fmt: skip
+    [changed] = renamed(Items.from_records([item]), "sheila", "boris")
+    words = changed.meta["renamed"]
+    assert changed.candidates == (words["Boris"], words["Sheila"], "Olga", "dog")
+    assert words["Sheila"] != "Olga"  # a candidate
+    assert changed.answer == words["Boris"]
+
+
+def test_frequency_gender_and_kind_of_names_follow_from_the_passages():
+    texts = [
+        "Mrs. Smith came . Zanthe sat down , her hat on her head , and she smiled , {Zanthe}",
+        "Zanthe sat in Quorra . she ran , {hat}",
+        "he met Ulmo Smith in Quorra , {hat}",
+        "Tom sat in London , {Tom}",
+    ]
+    items = clozes(*texts)
+    table = wb.names(items, tagged(items, "smith", "zanthe", "quorra", "ulmo", "tom", "london"))
+    rows = {row.name: (row.kind, row.gender, row.n_items) for row in table.itertuples(index=False)}
+    assert all(pd.isna(rows[name][1]) for name in ("smith", "quorra", "london"))
+    assert rows["zanthe"] == ("first name", "feminine", 2)
+    assert rows["smith"][::2] == ("surname", 2)
+    assert rows["quorra"][::2] == ("place", 2)
+    assert rows["london"][::2] == ("place", 1)
+    assert rows["tom"] == ("first name", "masculine", 1)
+    assert rows["ulmo"][0] == "first name"
+    assert table["n_items"].is_monotonic_decreasing
+
+
+def test_a_new_name_is_near_in_frequency():
+    table = pd.DataFrame(
+        {"name": [f"x{chr(97 + k // 26)}{chr(97 + k % 26)}" for k in range(200)], "kind": "surname",
+         "gender": None, "n_items": range(200, 0, -1)}
+    )  # fmt: skip
+    rng = np.random.default_rng(0)
+    n = table.set_index("name")["n_items"]
+    drawn = NamePool(table).drawn(Name("other", "surname", None, 100), rng)
+    gaps = (np.log(n[drawn]) - np.log(100)).abs().to_numpy()
+    plain = sorted(abs(np.log(k) - np.log(100)) for k in n if k > 2)
+    np.testing.assert_allclose(sorted(gaps[:20]), plain[:20])
+    np.testing.assert_allclose(gaps[20:], plain[20:])
+
+
+NAMES = ("Sheila", "SHEILA", "sheila", "Boris", "boris", "Smith", "Tom", "Tommy", "thomas", "Paris", "Xyzzy")
+
+
+@st.composite
+def passages_with_names(draw):
+    item = draw(passages(known=True))
+    words = item.text.split(" ")
+    for place in draw(st.lists(st.integers(0, len(words) - 1), max_size=8)):
+        if item.text.startswith(words[place]) or words[place] not in item.text[slice(*item.answer_span)]:
+            words[place] = draw(st.sampled_from(NAMES))
+    text = " ".join(word for word in words if word)
+    answer = draw(st.sampled_from([*NAMES, "hat"]))
+    return cloze(
+        f"{text} {{{answer}}}", candidates=draw(st.sampled_from([None, (answer, "Olga", "hat", "Tom")]))
+    )
+
+
+@given(passages_with_names(), st.integers(0, 3))
+@settings(max_examples=25, deadline=None)
+def test_renaming_is_one_to_one_and_the_inverse_gives_the_text_back(item, seed):
+    items = Items.from_records([item])
+    proper = {name.lower() for name in NAMES}
+    [changed] = renamed(items, *proper, seed=seed)  # from_records has checked all spans and the candidates
+    check_inverse(item, changed)
+    assert changed == renamed(items, *proper, seed=seed)[0]
+    tokens = set(re.findall(r"\w+", item.text.lower()))
+    assert tokens.isdisjoint(word.lower() for word in changed.meta["renamed"].values())
+    for old, new in changed.meta["renamed"].items():
+        assert new == in_case_of(old, new.lower())
+
+
+def check_inverse(item, changed, kind="renamed"):
+    """Check by a plain loop that only names differ, and that each span begins and ends at the same word."""
+    forms = changed.meta[kind]
+    back = {new: old for old, new in forms.items()}
+    assert len(back) == len(forms)
+    text, place = "", 0
+    edges = {}  # of the new text
+    words = re.compile("|".join(sorted(map(re.escape, back), key=len, reverse=True)) or r"(?!)")
+    while place <= len(changed.text):
+        edges.setdefault(len(text), place)
+        match = words.match(changed.text, place) if not changed.text[place - 1 : place].isalpha() else None
+        if match:
+            text, place = text + back[match[0]], match.end()
+        else:
+            text, place = text + changed.text[place : place + 1], place + 1
+    assert text == item.text
+    for old, new in zip(
+        [*item.sentences, item.answer_span], [*changed.sentences, changed.answer_span], strict=True
+    ):
+        assert new == (edges[old[0]], edges[old[1]])
+    for name in ("item_id", "dataset", "split", "word_class", "tokenised", "book_id"):
+        assert getattr(changed, name) == getattr(item, name)
+    answer = changed.text[slice(*changed.answer_span)]
+    assert changed.answer == answer
+    assert (changed.candidates is None) == (item.candidates is None)
+    if item.candidates:
+        assert len(set(changed.candidates)) == len(set(item.candidates))
+        assert changed.candidates[item.candidates.index(item.answer)] == answer
+
+
+@pytest.fixture(scope="module")
+def sample():
+    """Give passages and questions of the sample, with their annotations."""
+    items = Items.concat(
+        [wb.load("sample", "dev").sample(30), wb.load("sample", "dev", variant="cbt").sample(10)]
+    )
+    return items, wb.annotate(items, progress=False)
+
+
+def test_the_sample_is_renamed_and_back(sample):
+    items, annotations = sample
+    changed = wb.rename(items, annotations=annotations)
+    assert changed.extra["n_renamed"].mean() > 0.5
+    for item, new in zip(items, changed, strict=True):
+        check_inverse(item, new)
+    again = wb.rename(items, wb.names(items, annotations), annotations)
+    assert again.frame.equals(changed.frame)
+    other = wb.rename(items, annotations=annotations, seed=1)
+    assert not other.frame["text"].equals(changed.frame["text"])
+    part = wb.rename(items[5:9], wb.names(items, annotations), annotations)
+    assert part.frame.equals(changed[5:9].frame)  # an item does not depend on the others
+    with pytest.raises(DataError, match="ablated already"):
+        wb.rename(changed)
+
+
+def test_runs_of_renamed_items_are_paired_with_those_of_the_whole():
+    texts = [f"Sheila saw a {word} . the {word} saw {{Sheila}}" for word in ("dog", "cat", "hen", "fox")]
+    items = clozes(*texts)
+    changed = renamed(items, "sheila")
+    model = wb.models.MaximumFrequency("context")
+    runs = [model.predict(each) for each in (items, changed)]
+    runs[1].loc[0, "correct"] = not runs[0].loc[0, "correct"]
+    test = wb.significance(*runs)
+    right = [run["correct"].to_numpy(dtype=bool) for run in runs]
+    assert test.difference == pytest.approx(right[0].mean() - right[1].mean())
+    assert (test.n, test.n_only_a + test.n_only_b) == (4, 1)
+    assert test.b.endswith("(renamed)")
+    assert not np.isnan(test.p_value)
+    notes = " ".join(test.notes)
+    assert "different forms of the same items" in notes
+    assert "not the same task" not in notes
+    widget = wb.compare(items, runs)
+    answers = [each["answer"] for each in widget.comparison.top(1)]
+    widget.close()
+    assert answers == [items[1].answer, changed[1].answer]
+    with pytest.raises(DataError, match="has the answer"):
+        wb.significance(runs[0], runs[1].assign(variant="plain", model="other"))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.tuples(LETTERS, st.one_of(st.none(), LETTERS)), min_size=1, max_size=6), st.booleans())
+def test_other_text_moves_all_spans(words, known):
+    text = " ".join(word for word, _ in words)
+    item = cloze(f"{text} {{dog}} b ." if known else f"{text} {{}} b .")
+    places = [match.span() for match in re.finditer(r"\S+", text)]
+    changes = [(span, new) for span, (_, new) in zip(places, words, strict=True) if new is not None]
+    changed = replaced(item, changes)
+    Items.from_records([changed])
+    expected = " ".join(word if new is None else new for word, new in words)
+    assert changed.text == expected + item.text[len(text) :]
+    assert changed.right == item.right
+    for old, new in zip(item.context, changed.context, strict=True):
+        assert len(old.split()) == len(new.split())
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"kind": "river"}, "'river'"), ({"gender": "x"}, "'x'"), ({"n_items": 0}, "n_items"),
+        ({"name": "Bob"}, "'Bob'"), ({"name": None}, "None"), ({"n_items": "x"}, "'x'"),
+    ],
+)  # fmt: skip
+def test_tables_of_names_are_checked(change, said, items):
+    table = POOL.assign(**change)
+    with pytest.raises(DataError, match=re.escape(said)):
+        wb.rename(items, table, tagged(items, "sheila"))
+    with pytest.raises(DataError, match="columns"):
+        wb.rename(items, POOL[["name"]], tagged(items, "sheila"))
+    with pytest.raises(DataError, match="no spans of names"):
+        wb.names(items, pd.DataFrame({"item_id": items.frame["item_id"]}))
+
+
+def test_the_listed_forms_are_names_of_one_role_each():
+    for family, forms in families().items():
+        assert len(forms) == 3, family
+        assert sum(map(bool, forms)) > 1
+        assert all(form.isalpha() or not form for form in forms), family
+
+
+def test_an_occurrence_is_a_whole_word_of_the_passage(sample):
+    items, annotations = sample
+    for item, spans in zip(items, name_spans(items, annotations), strict=True):
+        for name, places in passage_names(item, spans).items():
+            for place in places:
+                assert item.text[place.start : place.end].lower() == name
+                assert not item.text[place.start - 1 : place.start].isalpha()
+
+
+def tags_of(items, pos):
+    """Return annotations without names in which each target has the tag of its answer."""
+    table = tagged(items, *POOL["name"], "sheila")
+    return table.assign(target_pos=[pos.get(item.answer, "NOUN") for item in items])
+
+
+SWAPPED = (
+    "the dog barked . DOG ! nobody fed the dog 's {dog}",
+    "a cat sat . a {cat}",
+    "dogs ran . the dog saw {dog}",  # another form of it
+    "the hen saw the {fox} .",  # no mention
+    "an ant sat , the {ant}",  # no other answer begins so
+    "the trees fell on {trees}",
+    "he ran and {ran}",
+    "Sheila saw {Sheila}",
+    "the hens saw two cats , {hens}",
+)
+
+
+def test_mentions_are_swapped_for_an_answer_of_the_class():
+    items = clozes(*SWAPPED)
+    table = tags_of(items, {"ran": "VERB", "Sheila": "PROPN"})
+    swapped = {item.item_id: item for item in wb.swap_mentions(items, POOL, table)}
+    assert set(swapped) == {f"x/dev/{k}" for k in (0, 1, 5, 7, 8)}
+    new = swapped["x/dev/0"].answer
+    assert new in {"cat", "fox"}
+    assert swapped["x/dev/0"].text == f"the {new} barked . {new.upper()} ! nobody fed the {new} 's {new}"
+    assert swapped["x/dev/0"].meta["mentions_swapped"] == {"dog": new, "DOG": new.upper()}
+    assert swapped["x/dev/1"].answer in {"dog", "fox"}
+    assert swapped["x/dev/5"].answer == "hens"  # the one in -s
+    assert swapped["x/dev/7"].answer in {"Martha", "Olga", "Bettina"}
+    assert swapped["x/dev/8"].answer == "trees"
+    assert all(item.variant == "plain (mentions swapped)" for item in swapped.values())
+    assert all(item.meta["original_answer"] == items[key].answer for key, item in swapped.items())
+
+
+def test_a_swapped_answer_is_not_in_the_passage_and_the_rest_stays(sample):
+    items, annotations = sample
+    swapped = wb.swap_mentions(items, annotations=annotations)
+    assert len(swapped) > 5
+    for item in swapped:
+        before = items[item.item_id]
+        check_inverse(before, Items.from_records([item])[0], "mentions_swapped")
+        words = set(re.findall(r"\w+", before.text.lower()))
+        assert words.isdisjoint(word.lower() for word in item.meta["mentions_swapped"].values())
+        mention = re.search(rf"\b{re.escape(item.answer)}\b", item.text, re.IGNORECASE)
+        assert mention.start() < item.answer_span[0]
+    assert wb.swap_mentions(items, annotations=annotations).frame.equals(swapped.frame)
+    with pytest.raises(DataError, match="target_pos"):
+        wb.swap_mentions(items, POOL, annotations.drop(columns="target_pos"))
+
+
+def test_predictions_follow_stay_or_are_others():
+    items = clozes(*(f"Sheila saw {word} , {{Sheila}}" for word in ("it", "me", "us", "him")))
+    changed = renamed(items, "sheila")
+    new = changed.frame["answer"].tolist()
+    run = wb.models.MaximumFrequency("context").predict(changed)
+    run = run.assign(prediction=[new[0].lower(), new[1], "SHEILA", None])
+    run["correct"] = [True, True, False, False]
+    before = wb.models.MaximumFrequency("context").predict(items).assign(correct=[True, False, True, True])
+    [row] = wb.memorization(run, changed).to_dict("records")
+    assert (row["n"], row["substitute"], row["original"], row["other"]) == (4, 0.5, 0.25, 0.25)
+    assert row["memorization_ratio"] == pytest.approx(1 / 3)
+    low, high = wilson(1, 3)
+    assert (row["memorization_ratio_low"], row["memorization_ratio_high"]) == (low[0], high[0])
+    [row] = wb.memorization([run], changed, originals=[before]).to_dict("records")
+    assert [row[name] for name in ("n", "substitute", "original", "other")] == [3, 1 / 3, 1 / 3, 1 / 3]
+    assert "Predictions where the answer was replaced" in wb.memorization(run, changed).to_html()
+    for runs, others, said in (
+        (run, items, "no item has an answer"),
+        (run.assign(item_id=list("abcd")), changed, "no prediction"),
+    ):
+        with pytest.raises(DataError, match=said):
+            wb.memorization(runs, others)
+    with pytest.raises(DataError, match="1 runs and 2"):
+        wb.memorization(run, changed, originals=[before, before.assign(model="b")])

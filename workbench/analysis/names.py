@@ -1,0 +1,381 @@
+"""The names of passages: which words are names of people or places, of which kind, gender and frequency.
+
+All of it follows from the passages themselves and from short lists in this module: the annotations say which
+tokens are proper nouns, the words beside them and the pronouns of their sentences say of what.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import NamedTuple
+
+import pandas as pd
+
+from workbench.analysis.annotations import ADDRESSES, TITLES, annotate
+from workbench.analysis.lemmas import POSSESSIVE, default, fold_case
+from workbench.analysis.mentions import JOINED
+from workbench.items.items import Item, Items, Span, in_item_order
+from workbench.items.tokens import Tokens, tokens
+from workbench.storage.errors import DataError
+
+KINDS = ("first name", "surname", "place")
+GENDERS = ("feminine", "masculine")
+
+FAMILIES = {
+    "masculine": """
+    alexander/alex/-, albert/al/bertie, andrew/drew/andy, anthony/tony/-, archibald/-/archie,
+    arthur/art/artie, benjamin/ben/benny, bradley/brad/-, charles/chuck/charlie, christopher/chris/-,
+    clifford/cliff/-, daniel/dan/danny, david/dave/davey, dominic/dom/-, donald/don/donny,
+    douglas/doug/dougie, edward/ed/eddie, eugene/gene/-, francis/frank/frankie, frederick/fred/freddie,
+    gabriel/gabe/-, george/-/georgie, gregory/greg/-, harold/hal/harry, henry/hank/-, jacob/jake/-,
+    james/jim/jimmy, jeffrey/jeff/-, john/-/johnny, jonathan/jon/-, joseph/joe/joey, joshua/josh/-,
+    kenneth/ken/kenny, lawrence/larry/-, leonard/len/lenny, louis/lou/louie, matthew/matt/matty,
+    michael/mike/mikey, mitchell/mitch/-, nathaniel/nate/-, nicholas/nick/nicky, oliver/-/ollie,
+    patrick/pat/paddy, peter/pete/petey, philip/phil/-, raymond/ray/-, richard/rick/ricky,
+    robert/rob/robbie, robert/bob/bobby, ronald/ron/ronnie, samuel/sam/sammy, stephen/steve/stevie,
+    theodore/theo/teddy, thomas/tom/tommy, timothy/tim/timmy, victor/vic/-, vincent/vince/vinnie,
+    walter/walt/-, william/will/willie, william/bill/billy, zachary/zach/-, -/jack/jackie""",
+    "feminine": """
+    abigail/abby/-, alexandra/alex/-, amanda/mandy/-, andrea/-/andie, angela/angie/-, anne/-/annie,
+    barbara/barb/-, beatrice/bea/-, catherine/cat/cathy, charlotte/-/lottie, christine/chris/chrissy,
+    cynthia/cindy/-, deborah/deb/debbie, dorothy/dot/dottie, eleanor/ellie/-, elizabeth/liz/lizzie,
+    elizabeth/beth/betty, emily/em/emmy, florence/flo/-, frances/fran/-, georgina/-/georgie,
+    gwendolyn/gwen/-, isabella/bella/-, jacqueline/jackie/-, jane/-/janie, jennifer/jen/jenny,
+    jessica/jess/jessie, joanna/jo/-, josephine/-/josie, judith/jude/judy, katherine/kate/katie,
+    kimberly/kim/-, laura/-/laurie, lillian/lil/lily, louise/lou/-, margaret/meg/maggie,
+    margaret/peg/peggy, martha/-/marty, mary/moll/molly, matilda/-/tilly, melissa/-/missy, natalie/nat/-,
+    pamela/pam/-, patricia/pat/patty, penelope/-/penny, rebecca/becca/becky, rosemary/-/rosie,
+    samantha/sam/-, sarah/-/sally, sophia/-/sophie, stephanie/steph/-, susan/sue/susie, theresa/tess/tessa,
+    valerie/val/-, vanessa/-/nessa, veronica/-/ronnie, victoria/-/vicky, virginia/-/ginny""",
+}  # fmt: skip
+"""First names with their short forms and diminutives (``-``: none), by gender."""
+
+_FIRST_NAMES = {
+    "masculine": """
+    aaron adam adrian aidan alan alfred arnold austin barry bernard blake brandon brendan brett brian bruce
+    bryan caleb cameron carl carlos chad chase clark cody cole colin connor craig curtis damien damon dean
+    dennis derek dexter diego drake dylan edgar edmund edwin eli elijah eliot elliott eric ethan evan felix
+    finn garrett gary gavin gerald glenn gordon graham grant harvey hector herbert howard hugh hugo hunter
+    ian isaac ivan jamal jared jason jasper javier jeremy jerome jerry jesse juan julian justin keith kevin
+    kyle lance leo leon liam lloyd logan lucas luis luke malcolm marco marcus mark martin marvin mason max
+    maxwell miguel miles neil nathan noah norman oscar owen pablo paul pedro percy philippe quentin ralph
+    randall randy reginald roger roland roy rupert russell ryan scott sean sebastian seth shane simon
+    spencer stanley stuart todd travis trent trevor tristan troy tyler wade warren wayne wesley wyatt
+    xavier ned ted nigel gilbert ernest stefan frodo rufus silas tobias toby""",
+    "feminine": """
+    ada adele agnes alice alicia alison allison amelia amy ana anastasia annabel anna annette april ariel
+    ashley audrey ava bailey bianca bonnie bridget brianna brooke camilla carla carmen carol caroline
+    carrie cassandra cassie cecilia celeste celia chelsea cheryl chloe claire clara claudia colleen cora
+    coraline cordelia crystal daisy dana daphne dawn delia denise diana diane edith eileen elaine elena
+    elise eliza ella ellen eloise elsa elsie emma erica erin esther ethel eva eve evelyn evie faith fay
+    felicia felicity fiona gabriella gail georgia gertrude gina gloria grace greta hannah harriet hazel
+    heather heidi helen helena holly hope ida ingrid irene iris isabel isabelle ivy jade jane janet janice
+    jasmine jean jill joan jocelyn jodie josie joyce juanita julia juliana julie juliet june karen kathleen
+    kayla kelly kendra kristen lara lauren leah lena leslie lila linda lisa lois lola loretta lorraine
+    lucia lucille lucy lydia lynn mabel madeline marcia maria marian marie marilyn marissa marjorie marlene
+    martina maureen maxine may megan melanie melinda mercedes mia michelle mildred millie minnie miranda
+    miriam monica muriel myra myrtle nadia nancy naomi natasha nell nellie nicole nina nora norma olive
+    olivia opal ophelia paige paula pauline pearl phoebe phyllis polly rachel regina rita rosa rosalie
+    rosalind rose roxanne ruby ruth sabrina sadie sandra sara selena serena shannon sheila shelley shirley
+    sierra sonia stella summer sylvia tabitha tamara tanya tara thelma tina tracy ursula vera violet viola
+    vivian wanda wendy wilma winifred yolanda yvette yvonne zoe""",
+}  # fmt: skip
+_PLACES = frozenset(
+    """
+    africa alabama alaska america amsterdam antarctica arizona asia atlanta australia austria baltimore
+    barcelona beijing belfast belgium berlin bombay boston brazil britain brooklyn brussels cairo
+    california cambridge canada chicago chile china cleveland colorado cuba dallas delhi denver detroit
+    dublin edinburgh egypt england europe finland florence florida france germany glasgow greece hawaii
+    holland houston hungary idaho illinois india indiana iran iraq ireland israel istanbul italy jamaica
+    japan jerusalem kansas kentucky kenya korea lisbon liverpool london louisiana madrid maine manchester
+    manhattan maryland massachusetts melbourne memphis mexico miami michigan minnesota mississippi missouri
+    montana montreal moscow munich naples nebraska nevada norway ohio oklahoma oregon oxford paris
+    pennsylvania peru philadelphia phoenix pittsburgh poland portland portugal prague queens rome russia
+    sacramento scotland seattle shanghai siberia sicily singapore spain stockholm sweden switzerland sydney
+    syria tennessee texas tokyo toronto turkey utah venice vermont vienna vietnam wales washington
+    wisconsin wyoming yorkshire zurich""".split()  # noqa: SIM905
+)
+_OTHER = frozenset(
+    """
+    monday tuesday wednesday thursday friday saturday sunday january february march april may june july
+    august september october november december christmas easter halloween thanksgiving god gods lord jesus
+    christ satan devil allah zeus heaven hell bible hashem internet facebook google tv ok okay los las san
+    santa saint st el la de du von van der al new old north south east west upper lower great mount lake
+    river street avenue road bridge castle city county hall house hotel university college school church
+    earth mars sun moon english french german spanish italian russian american chinese japanese british
+    irish scottish greek roman indian jewish christian catholic muslim african european latin king's mom
+    mum momma dad daddy mommy mama papa grandma grandpa granny auntie sis bro nana nanny sir ma'am chief
+    boss detective agent private corporal commander ensign admiral pope bishop reverend sister brother
+    mother senator mayor sheriff deputy united states kingdom tis twas c'mon""".split()  # noqa: SIM905
+)
+"""Proper nouns that name neither a person nor a place by one word."""
+_ARTICLES = frozenset({"a", "an", "the"})
+_TITLES_OF = {
+    "masculine": "mr mr. sir lord king prince duke count father uncle brother master monsieur",
+    "feminine": "mrs mrs. ms ms. miss lady queen princess duchess countess aunt sister madame madam",
+}
+_GENDER_OF_TITLE = {title: gender for gender, text in _TITLES_OF.items() for title in text.split()}
+_BEFORE_SURNAMES = frozenset(
+    """mr mr. mrs mrs. ms ms. miss dr dr. doctor professor prof. officer detective inspector captain capt.
+    colonel col. major lieutenant lt. sergeant sgt. general gen. senator judge agent president""".split()  # noqa: SIM905
+)
+_BEFORE_PLACES = frozenset(
+    "in near at across outside into around throughout".split()  # noqa: SIM905
+)
+_PRONOUNS = {
+    **dict.fromkeys(("he", "him", "his", "himself"), "masculine"),
+    **dict.fromkeys(("she", "her", "hers", "herself"), "feminine"),
+}
+_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")  # noqa: RUF001 - typographic apostrophes are meant
+_CERTAIN = 3  # pronouns of a gender, and how many times those of the other
+
+
+class Occurrence(NamedTuple):
+    """A word of letters in a passage: of a token, or of what a hyphen or a dash joins in it."""
+
+    name: str
+    """The word in lower case, without a possessive ending."""
+    start: int
+    end: int
+    token: int
+    """Index of its token."""
+    is_name: bool
+    """Whether its token is a proper noun."""
+
+
+class Name(NamedTuple):
+    """A name, a row of the table of :func:`names`."""
+
+    name: str
+    kind: str
+    gender: str | None
+    n_items: int
+
+
+class Evidence:
+    """Counts that tell the kind and the gender of a name."""
+
+    def __init__(self) -> None:
+        self.n_items = self.n = self.surname = self.place = 0
+        self.titles: Counter[str] = Counter()
+        self.pronouns: Counter[str] = Counter()
+
+    def kind(self, name: str) -> str:
+        """Return the kind: listed, or the one that the words before the name tell; else a first name."""
+        if name in _PLACES:
+            return "place"
+        if is_listed(name):
+            return "first name"
+        if 2 * self.place > self.n > 1:
+            return "place"
+        return "surname" if 2 * self.surname > self.n else "first name"
+
+    def gender(self, name: str) -> str | None:
+        """Return the gender: listed, by title, or by the pronouns of the sentences; None where not known."""
+        if len(genders := _listed().get(name, frozenset())) == 1:
+            return next(iter(genders))
+        for counts, least in ((self.titles, 1), (self.pronouns, _CERTAIN)):
+            first, second = sorted(GENDERS, key=lambda gender: -counts[gender])
+            if counts[first] >= least and counts[first] >= _CERTAIN * counts[second]:
+                return first
+        return None
+
+
+def names(items: Items, annotations: pd.DataFrame | None = None) -> pd.DataFrame:
+    """Return the names of people and places in passages, with their kind, gender and frequency.
+
+    A name is a proper noun by the annotations wherever it stands in a passage. Left out are names with an
+    article, words that join names of several (``New York``), titles, days, peoples and the like, and words
+    that are ordinary ones elsewhere in the same passage.
+
+    Parameters
+    ----------
+    items : Items (n,)
+        In English.
+    annotations : DataFrame, optional
+        Of :func:`workbench.annotate` (its column ``names``), which is called by default.
+
+    Returns
+    -------
+    DataFrame
+        The most frequent first: ``name`` (in lower case); ``kind`` ("first name", "surname" or "place");
+        ``gender`` ("feminine", "masculine", or missing where it is not known, and of surnames and places);
+        ``n_items``, the number of passages with the name. First names and places that are listed in
+        :mod:`workbench.analysis.names` have the kind and gender listed; those of others follow from titles,
+        prepositions and pronouns in all passages together.
+
+    Raises
+    ------
+    DataError
+        If items are in another language than English, or the annotations have no names.
+
+    Examples
+    --------
+    >>> table = wb.names(items, annotations)
+    >>> set(table["kind"]) <= {"first name", "surname", "place"}, bool(table["name"].is_unique)
+    (True, True)
+    """
+    counts: dict[str, Evidence] = defaultdict(Evidence)
+    for item, spans in zip(items, name_spans(items, annotations), strict=True):
+        for name, evidence in evidence_of(item, spans).items():
+            total = counts[name]
+            total.n_items += 1
+            total.n, total.surname, total.place = (
+                total.n + evidence.n, total.surname + evidence.surname, total.place + evidence.place
+            )  # fmt: skip
+            total.titles += evidence.titles
+            total.pronouns += evidence.pronouns
+    rows = [described(name, evidence) for name, evidence in counts.items()]
+    rows.sort(key=lambda row: (-row.n_items, row.name))
+    frame = pd.DataFrame(rows, columns=list(Name._fields))
+    return frame.astype({"name": "str", "kind": "str", "gender": "str", "n_items": int})
+
+
+def described(name: str, evidence: Evidence) -> Name:
+    """Return a name with its kind and gender by the evidence."""
+    kind = evidence.kind(name)
+    return Name(name, kind, evidence.gender(name) if kind == "first name" else None, evidence.n_items)
+
+
+def name_spans(items: Items, annotations: pd.DataFrame | None) -> list[list[Span]]:
+    """Return the spans of the proper nouns of each item, by annotations; those are made where None."""
+    table = annotate(items, progress=False) if annotations is None else annotations
+    columns = in_item_order(table, items.frame["item_id"])
+    if "names" not in columns or not columns["names"].map(lambda value: isinstance(value, list)).all():
+        raise DataError(
+            "the annotations have no spans of names for every item",
+            remedy="pass wb.annotate(items), or leave annotations out",
+        )
+    return [[(int(start), int(end)) for start, end in spans] for spans in columns["names"]]
+
+
+def occurrences(item: Item, spans: Sequence[Span], cut: Tokens | None = None) -> Iterator[Occurrence]:
+    """Yield the words of a passage in order, with their tokens; `spans` are those of proper nouns."""
+    proper = set(spans)
+    for index, (start, end) in enumerate((cut or tokens(item)).spans):
+        for match in _WORD.finditer(item.text, start, end):
+            name = POSSESSIVE.sub("", fold_case(match[0]))
+            first = match.start()
+            yield Occurrence(name, first, first + len(name), index, (start, end) in proper)
+
+
+def words_of(text: str) -> set[str]:
+    """Return the words of letters of a text as `occurrences` names them."""
+    return {POSSESSIVE.sub("", word) for word in _WORD.findall(fold_case(text))}
+
+
+def passage_names(
+    item: Item, spans: Sequence[Span], cut: Tokens | None = None
+) -> dict[str, list[Occurrence]]:
+    """Return the names of one passage, each with all its occurrences; see :func:`names` for what counts.
+
+    A word that is also attested as another word than a name must be a proper noun wherever it stands; a
+    name that is not, in most places: there the annotations are taken to err.
+    """
+    cut = cut or tokens(item)
+    words = list(occurrences(item, spans, cut))
+    by_name: dict[str, list[Occurrence]] = defaultdict(list)
+    for word in words:
+        by_name[word.name].append(word)
+    alone = {word.token for word in words if _is_excluded(word.name) and word.is_name}
+    low = list(map(fold_case, cut.words))
+    result = {name: places for name, places in by_name.items() if _is_renamable(name, places, low, alone)}
+    for word in words:
+        joined, plural = JOINED.fullmatch(word.name), word.name.removesuffix("s")
+        stem = joined[1] if joined else plural if word.token and low[word.token - 1] == "the" else word.name
+        if stem != word.name and stem in result:  # Shaneand, the Smiths
+            result[stem].append(word._replace(name=stem, end=word.start + len(stem)))
+            result.pop(word.name, None)
+    return result
+
+
+def evidence_of(item: Item, spans: Sequence[Span]) -> dict[str, Evidence]:
+    """Return the evidence about each name of one passage."""
+    cut = tokens(item)
+    low = [fold_case(word) for word in cut.words]
+    proper = set(spans)
+    is_name = [span in proper for span in cut.spans]
+    result: dict[str, Evidence] = {}
+    for name, places in passage_names(item, spans, cut).items():
+        evidence = result[name] = Evidence()
+        evidence.n_items, evidence.n = 1, len(places)
+        for index in {place.token for place in places}:
+            before = low[index - 1] if index else ""
+            if before in _GENDER_OF_TITLE:
+                evidence.titles[_GENDER_OF_TITLE[before]] += 1
+            follows_name = index > 0 and is_name[index - 1] and before not in TITLES
+            evidence.surname += before in _BEFORE_SURNAMES | {"the"} or follows_name
+            evidence.place += before in _BEFORE_PLACES
+            sentence = bisect_right(cut.sentences, index)
+            first = cut.sentences[sentence - 1] if sentence else 0
+            last = cut.sentences[sentence] if sentence < len(cut.sentences) else len(low)
+            evidence.pronouns.update(_PRONOUNS[word] for word in low[first:last] if word in _PRONOUNS)
+    return result
+
+
+@cache
+def relatives() -> dict[str, list[tuple[str, int]]]:
+    """Return for each listed first name its families (formal name and gender as text) and its role in each.
+
+    The roles are 0 (formal), 1 (short) and 2 (diminutive).
+    """
+    roles: dict[str, list[tuple[str, int]]] = defaultdict(list)
+    for family, forms in families().items():
+        for role, form in enumerate(forms):
+            if form:
+                roles[form].append((family, role))
+    return dict(roles)
+
+
+@cache
+def families() -> dict[str, tuple[str, ...]]:
+    """Return the forms of first names by role, empty where there is none, by gender and forms as text."""
+    return {
+        f"{gender} {row.strip()}": tuple(form.strip("-") for form in row.strip().split("/"))
+        for gender, text in FAMILIES.items()
+        for row in text.split(",")
+    }
+
+
+@cache
+def _listed() -> dict[str, frozenset[str]]:
+    """Return the genders of listed first names."""
+    genders: dict[str, set[str]] = defaultdict(set)
+    for gender, text in _FIRST_NAMES.items():
+        for name in text.split():
+            genders[name].add(gender)
+    for family, forms in families().items():
+        for form in filter(None, forms):
+            genders[form].add(family.split()[0])
+    return {name: frozenset(each) for name, each in genders.items()}
+
+
+def is_listed(name: str) -> bool:
+    """Tell if this is one of the listed first names and places."""
+    return name in _PLACES or name in _listed()
+
+
+def _is_excluded(name: str) -> bool:
+    return (name in _OTHER and name not in _listed()) or len(name) < 2  # noqa: PLR2004 - an initial
+
+
+def _is_renamable(name: str, places: Sequence[Occurrence], low: Sequence[str], alone: set[int]) -> bool:
+    n_names = sum(place.is_name for place in places)
+    if not n_names or _is_excluded(name) or {name, f"{name}."} & TITLES:
+        return False
+    if name in ADDRESSES and not is_listed(name):
+        return False
+    is_ordinary = default().is_ordinary(name)
+    if n_names < len(places) and (is_ordinary or 2 * n_names <= len(places)):
+        return False
+    for place in places:
+        before, after = (low[k] if 0 <= k < len(low) else "" for k in (place.token - 1, place.token + 1))
+        if not is_listed(name) and before in _ARTICLES:
+            return False
+        if {place.token - 1, place.token + 1} & alone and TITLES.isdisjoint({before, after}):
+            return False
+    return True

@@ -1,0 +1,425 @@
+"""Items with other names or another answer in place of theirs, to tell reading from remembering."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from workbench.analysis import names as analysis_names
+from workbench.analysis.annotations import annotate
+from workbench.analysis.lemmas import POSSESSIVE, Reading, default, fold_case
+from workbench.analysis.mentions import mentions
+from workbench.analysis.names import (
+    GENDERS,
+    KINDS,
+    Name,
+    Occurrence,
+    described,
+    evidence_of,
+    families,
+    is_listed,
+    name_spans,
+    occurrences,
+    passage_names,
+    relatives,
+    words_of,
+)
+from workbench.items.ablation import SUBSTITUTIONS, check_whole
+from workbench.items.changes import replaced
+from workbench.items.items import Item, Items, Span, in_item_order
+from workbench.items.schema import content_digest
+from workbench.storage.errors import DataError
+
+NEAREST = 20
+"""Names of the nearest frequency, among which the replacement of a name is drawn."""
+_RARE = 2  # passages: words that so few have may be no names
+_ENDINGS = ("s", "ed", "ing", "ly", "er", "est")
+_SUFFIXES = ("y", "ie", "ey")
+
+
+def rename(
+    items: Items,
+    names: pd.DataFrame | None = None,
+    annotations: pd.DataFrame | None = None,
+    *,
+    seed: int = 0,
+) -> Items:
+    """Return items whose names of people and places are replaced by others of the same kind and frequency.
+
+    A model that reads the passage predicts the new name as well as the old one; one that remembers the text
+    does not. The difference in accuracy on the same items is the paired drop: :func:`workbench.significance`
+    of the runs on both.
+
+    Parameters
+    ----------
+    items : Items (n,)
+        Whole items in English.
+    names : DataFrame, optional
+        The names to replace with, as :func:`workbench.names` lists them. Those of the items by default; those
+        of a whole data set offer more names to a part of it.
+    annotations : DataFrame, optional
+        Of :func:`workbench.annotate`, which is called by default.
+    seed : int, default 0
+        Decides which of the `NEAREST` names in frequency replaces a name, for each item by itself.
+
+    Returns
+    -------
+    Items (n,)
+        With the same ids; the variant ends in ``(renamed)``, and results add it to the names of models. In
+        ``meta`` there are ``renamed`` (old and new form of each word), ``n_renamed`` (names),
+        ``answer_renamed`` and ``original_answer``. An item without a name to replace keeps its text.
+
+    Raises
+    ------
+    DataError
+        If items are ablated or renamed already, in another language than English, or an argument is not
+        valid.
+
+    Notes
+    -----
+    Within a passage the replacement is one-to-one: a name becomes the same name everywhere, in lower case,
+    capitals or with a capital, with a possessive ending, in the plural (the Smiths) and where a release has
+    joined a conjunction to it. Forms of one name (Tom and Tommy; listed in
+    :data:`workbench.analysis.names.FAMILIES`, or with -y, -ie, -ey) become the same forms of another. No new
+    name stands in the passage, is related to one there, or is an ordinary word of English. Candidates follow.
+
+    Examples
+    --------
+    >>> renamed = wb.rename(items, annotations=annotations)
+    >>> renamed.frame["variant"].iloc[0], list(renamed.frame["item_id"]) == list(items.frame["item_id"])
+    ('plain (renamed)', True)
+    """
+    check_whole(items)
+    spans_of = name_spans(items, annotations)
+    table = analysis_names.names(items, annotations) if names is None else checked_names(names)
+    pool = NamePool(table)
+    records = [_renamed(item, spans, pool, seed) for item, spans in zip(items, spans_of, strict=True)]
+    return Items.from_records(records, attrs=items.attrs, problems=items.problems)
+
+
+def swap_mentions(
+    items: Items,
+    names: pd.DataFrame | None = None,
+    annotations: pd.DataFrame | None = None,
+    *,
+    seed: int = 0,
+) -> Items:
+    """Return items whose answer and its mentions are another word of the same class and frequency.
+
+    A prediction that follows the mention is the new word; one that does not is the old word, or another one:
+    :func:`workbench.memorization` counts them. Nothing else in the passage changes.
+
+    Parameters
+    ----------
+    items : Items (n,)
+        Whole items in English. Their answers are the words to choose from, so swap the mentions of a whole
+        data set before a sample of it is drawn.
+    names : DataFrame, optional
+        Names to choose from, as :func:`workbench.names` lists them; those of the items by default.
+    annotations : DataFrame, optional
+        Of :func:`workbench.annotate`, which is called by default.
+    seed : int, default 0
+        Decides which of the `NEAREST` words in frequency is taken, for each item by itself.
+
+    Returns
+    -------
+    Items (m,)
+        The items whose answer is one word that stands in the passage before the blank, in one form, and has a
+        word to be replaced by. Ids stay; the variant ends in ``(mentions swapped)``; ``meta`` has
+        ``mentions_swapped`` (old and new form of each word) and ``original_answer``. Candidates follow.
+
+    Raises
+    ------
+    DataError
+        If items are ablated or renamed already, in another language than English, or an argument is not
+        valid.
+
+    Notes
+    -----
+    A name becomes a name of the same kind and gender, as in :func:`rename`. Another word becomes the answer
+    of another item with the same tag, the same ending (-s, -ed, -ing, -ly, -er, -est) and the same kind of
+    first letter (vowel or not, for *a* and *an*), near in the number of passages that have it. The passage
+    contains no form of it.
+
+    Examples
+    --------
+    >>> swapped = wb.swap_mentions(items, annotations=annotations)
+    >>> all(item.answer in item.text[: item.answer_span[0]] for item in swapped)
+    True
+    """
+    check_whole(items)
+    if annotations is None:
+        annotations = annotate(items, progress=False)
+    spans_of = name_spans(items, annotations)
+    table = analysis_names.names(items, annotations) if names is None else checked_names(names)
+    tags = in_item_order(annotations, items.frame["item_id"])
+    if "target_pos" not in tags:
+        raise DataError("the annotations have no column target_pos", remedy="pass wb.annotate(items)")
+    pools = NamePool(table), AnswerPool(items, tags["target_pos"])
+    swapped = (
+        _swapped(item, spans, tag, pools, seed)
+        for item, spans, tag in zip(items, spans_of, tags["target_pos"], strict=True)
+    )
+    return Items.from_records(filter(None, swapped), attrs=items.attrs, problems=items.problems)
+
+
+class AnswerPool:
+    """Answers of items that are not names: by tag, ending and kind of first letter, with their frequency.
+
+    Parameters
+    ----------
+    items : Items (n,)
+    tags : Series (n,)
+        UPOS tag of each answer.
+    """
+
+    def __init__(self, items: Items, tags: pd.Series[Any]) -> None:
+        self.n_items = Counter(word for item in items for word in words_of(item.text))
+        self._groups: dict[tuple[str, str, bool], list[str]] = {}
+        for answer, tag in zip(items.frame["answer"].tolist(), tags.tolist(), strict=True):
+            if isinstance(answer, str) and isinstance(tag, str) and answer.isalpha() and tag != "PROPN":
+                group = self._groups.setdefault(_pattern(answer, tag), [])
+                if (word := fold_case(answer)) not in group:
+                    group.append(word)
+
+    def drawn(self, answer: str, tag: str, rng: np.random.Generator) -> list[str]:
+        """Return the nearest words in frequency in random order, then the further ones, nearest first."""
+        group = self._groups.get(_pattern(answer, tag), [])
+        counts = [self.n_items[word] for word in group]
+        return [group[k] for k in _nearest_first(counts, self.n_items[fold_case(answer)], rng)]
+
+
+def _pattern(answer: str, tag: str) -> tuple[str, str, bool]:
+    word = fold_case(answer)
+    ending = next((each for each in _ENDINGS if word.endswith(each)), "")
+    return tag, ending, word[0] in "aeiou"
+
+
+def _nearest_first(counts: Sequence[int], count: int, rng: np.random.Generator) -> list[int]:
+    """Return the order of words: the `NEAREST` in log frequency at random, the further ones nearest first."""
+    order = rng.permutation(len(counts))
+    distance = np.abs(np.log(np.array(counts, dtype=float)) - math.log(count))[order]
+    order = order[np.argsort(distance, kind="stable")]
+    rng.shuffle(order[:NEAREST])
+    return list(map(int, order))
+
+
+class NamePool:
+    """Names to replace with: by kind and gender, the nearest in frequency first.
+
+    They are in three passages or listed, and not ordinary words.
+
+    Parameters
+    ----------
+    table : DataFrame
+        As :func:`workbench.names` returns it.
+    """
+
+    def __init__(self, table: pd.DataFrame) -> None:
+        names = [
+            Name(name, kind, gender if isinstance(gender, str) else None, int(n))
+            for name, kind, gender, n in zip(
+                *(table[column].tolist() for column in Name._fields), strict=True
+            )
+        ]
+        self.names = {each.name: each for each in names}
+        self._groups: dict[tuple[str, str | None], list[tuple[int, str]]] = {}
+        for name, kind, gender, n in names:
+            if (n > _RARE or is_listed(name)) and name.isalpha() and not default().is_ordinary(name):
+                self._groups.setdefault((kind, gender), []).append((n, name))
+
+    def drawn(self, of: Name, rng: np.random.Generator) -> list[str]:
+        """Return the nearest names in frequency in random order, then the further ones, nearest first."""
+        group = self._groups.get((of.kind, of.gender), [])
+        order = _nearest_first([n for n, _ in group], of.n_items, rng)
+        return [group[k][1] for k in order if group[k][1] != of.name]
+
+    def drawn_forms(
+        self, names: Sequence[str], roles: Sequence[int], gender: str | None, rng: np.random.Generator
+    ) -> list[tuple[str, ...]]:
+        """Return forms of other first names in the roles of names of one family, in the order of `drawn`."""
+        groups = {
+            family: tuple(forms[role] for role in roles)
+            for family, forms in families().items()
+            if gender in {None, family.split()[0]} and all(forms[role] for role in roles)
+        }
+        options = [forms for forms in groups.values() if not any(map(default().is_ordinary, forms))]
+        counts = [self._count(forms) for forms in options]
+        return [options[k] for k in _nearest_first(counts, self._count(names), rng)]
+
+    def _count(self, names: Sequence[str]) -> int:
+        return 1 + sum(self.names[name].n_items for name in names if name in self.names)
+
+
+def checked_names(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table of names, DataError if it is not as :func:`workbench.names` makes it."""
+    remedy = "pass wb.names(items), or rows of it"
+    if not isinstance(table, pd.DataFrame) or not set(Name._fields) <= set(table.columns):
+        raise DataError(
+            f"expected a table of names with the columns {', '.join(Name._fields)}", remedy=remedy
+        )
+    for column, known in (("kind", KINDS), ("gender", GENDERS)):
+        if strange := set(table[column].dropna()) - set(known):
+            problem = f"the {column} of a name is {min(map(str, strange))!r:.60}"
+            raise DataError(f"{problem}, expected one of {', '.join(known)}", remedy=remedy)
+    is_count = pd.to_numeric(table["n_items"], errors="coerce").ge(1)
+    is_name = table["name"].map(lambda name: isinstance(name, str) and name == name.lower().strip() != "")
+    if not (is_count & is_name).all():
+        row = table[~(is_count & is_name)].iloc[0]
+        problem = f"the names have a row {row['name']!r:.60} with n_items {row['n_items']!r:.60}"
+        raise DataError(f"{problem}, expected a word in lower case and a number from 1", remedy=remedy)
+    return table.drop_duplicates("name")
+
+
+def replacements(
+    item: Item, spans: Sequence[Span], pool: NamePool, seed: int, only: str | None = None
+) -> tuple[dict[str, str], dict[str, list[Occurrence]]]:
+    """Return the new name of each name of a passage that has one, and all names with their occurrences.
+
+    `only` is the one name to replace, with the forms of it.
+    """
+    by_name = {
+        name: places for name, places in passage_names(item, spans).items() if _has_plain_case(item, places)
+    }
+    taken = words_of(" ".join([item.text, *(item.candidates or ())]))
+    taken.update(*map(_related, sorted(taken)))
+    rng = _rng(item, seed)
+    rows = {name: pool.names[name] for name in by_name if name in pool.names}
+    if len(rows) < len(by_name):
+        evidence = evidence_of(item, spans)
+        rows = {name: rows.get(name) or described(name, evidence[name]) for name in by_name}
+    new: dict[str, str] = {}
+    for group, roles, gender in groups_of_forms(rows):
+        if only is not None and only not in group:
+            continue
+        if len(group) > 1:
+            options = pool.drawn_forms(group, roles, gender, rng)
+        else:
+            options = [(name,) for name in pool.drawn(rows[group[0]], rng)]
+        if (forms := next(filter(taken.isdisjoint, options), None)) is not None:
+            new |= dict(zip(group, forms, strict=True))
+            taken.update(*map(_related, forms))
+    return new, by_name
+
+
+def groups_of_forms(
+    names: Mapping[str, Name],
+) -> list[tuple[list[str], list[int], str | None]]:
+    """Group first names of a passage that are forms of one name, each with its role; others stand alone."""
+    groups: list[tuple[list[str], list[int], str | None]] = []
+    grouped: set[str] = set()
+    for family, forms in families().items():
+        roles = [role for role, form in enumerate(forms) if form in names and form not in grouped]
+        if len(roles) > 1:
+            groups.append(([forms[role] for role in roles], roles, family.split()[0]))
+            grouped.update(groups[-1][0])
+    first_names = [name for name, row in names.items() if row.kind == "first name" and name not in grouped]
+    for name in first_names:
+        for diminutive in first_names:
+            if is_diminutive(diminutive, name) and not grouped & {name, diminutive}:
+                groups.append(([name, diminutive], [1, 2], names[name].gender or names[diminutive].gender))
+                grouped |= {name, diminutive}
+    return groups + [([name], [0], each.gender) for name, each in names.items() if name not in grouped]
+
+
+def is_diminutive(name: str, short: str) -> bool:
+    """Tell if a name is another one with -y, -ie or -ey: Tommy of Tom."""
+    stems = {name.removesuffix(suffix) for suffix in _SUFFIXES if name.endswith(suffix)}
+    return bool(stems & {short, short + short[-1], short.removesuffix("e")})
+
+
+def in_case_of(form: str, word: str) -> str:
+    """Return a word in lower case with the capitals of a form: none, all, or the first."""
+    if form.islower():
+        return word
+    return word.upper() if form.isupper() and len(form) > 1 else word.capitalize()
+
+
+def substituted(item: Item, places: Sequence[tuple[Occurrence, str]], name: str, **meta: Any) -> Item:
+    """Return an item with other words in place of occurrences of its own.
+
+    The variant ends in `name`. Candidates that are one of the forms follow, with a possessive ending or not.
+    """
+    forms: dict[str, str] = {}
+    changes = []
+    for place, word in sorted(places, key=lambda pair: pair[0].start):
+        form = item.text[place.start : place.end]
+        forms[form] = in_case_of(form, word)
+        changes.append(((place.start, place.end), forms[form]))
+    changed = replaced(item, changes)
+    candidates = item.candidates
+    if candidates is not None:
+        candidates = tuple(_candidate(word, forms, item, changed) for word in candidates)
+    about = {
+        **item.meta, name.replace(" ", "_"): forms, **meta,
+        "answer_renamed": changed.answer != item.answer, "original_answer": item.answer,
+    }  # fmt: skip
+    variant = f"{item.variant} ({name})"
+    return replace(changed, candidates=candidates, variant=variant, meta=about)
+
+
+def _renamed(item: Item, spans: Sequence[Span], pool: NamePool, seed: int) -> Item:
+    new, by_name = replacements(item, spans, pool, seed)
+    places = [(place, word) for name, word in new.items() for place in by_name[name]]
+    return substituted(item, places, SUBSTITUTIONS[0], n_renamed=len(new))
+
+
+def _swapped(
+    item: Item, spans: Sequence[Span], tag: Any, pools: tuple[NamePool, AnswerPool], seed: int
+) -> Item | None:
+    """Return an item with another answer, None where it has no mention in the form of the answer alone."""
+    if item.answer is None or not item.answer.isalpha() or not isinstance(tag, str):
+        return None
+    word, start = fold_case(item.answer), item.answer_span[0]
+    forms = {POSSESSIVE.sub("", fold_case(item.text[a:b])) for a, b in mentions(item)}
+    if forms != {word} or all(a >= start for a, _ in mentions(item)):
+        return None
+    new, by_name = replacements(item, spans, pools[0], seed, only=word)
+    if word not in by_name:
+        places = [place for place in occurrences(item, spans) if place.name == word]
+        known = frozenset[Reading]().union(*map(default().readings, words_of(item.text)))
+        options = pools[1].drawn(item.answer, tag, _rng(item, seed)) if tag != "PROPN" else []
+        other = next((each for each in options if known.isdisjoint(default().readings(each))), None)
+        if other is None or not _has_plain_case(item, places):
+            return None
+        new, by_name = {word: other}, {word: places}
+    if word not in new:
+        return None
+    changes = [(place, other) for name, other in new.items() for place in by_name[name]]
+    return substituted(item, changes, SUBSTITUTIONS[1])
+
+
+def _rng(item: Item, seed: int) -> np.random.Generator:
+    return np.random.default_rng(int(content_digest(item.item_id, seed), 16))
+
+
+def _has_plain_case(item: Item, places: Sequence[Occurrence]) -> bool:
+    """Tell if different forms of a name have different capitals; McDonald and Mcdonald would become one."""
+    forms = {item.text[place.start : place.end] for place in places}
+    return len({in_case_of(form, "ab") for form in forms}) == len(forms)
+
+
+def _candidate(word: str, forms: Mapping[str, str], item: Item, changed: Item) -> str:
+    if word == item.answer and changed.answer is not None:
+        return changed.answer
+    if word in forms:
+        return forms[word]
+    low = {form.lower(): new for form, new in forms.items()}
+    new = low.get(word.lower())
+    return word if new is None else in_case_of(word, new.lower())
+
+
+def _related(word: str) -> set[str]:
+    """Return a word and all that count as forms of the same name."""
+    related = {word}.union(*(families()[family] for family, _ in relatives().get(word, ()))) - {""}
+    for suffix in _SUFFIXES:
+        related |= {word + suffix, word + word[-1] + suffix, word.removesuffix("e") + suffix}
+        if (stem := word.removesuffix(suffix)) != word and stem:
+            related |= {stem, f"{stem}e", stem[:-1]}
+    return related
