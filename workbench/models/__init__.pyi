@@ -24,6 +24,7 @@ from .ngram.model import CachedNGram as CachedNGram
 from .ngram.model import NGram as NGram
 from .pretrained.causal import CausalLM as CausalLM
 from .pretrained.masked import MaskedLM as MaskedLM
+from .pretrained.server import ServerModel as ServerModel
 from .readers.attention_sum import AttentionSum as AttentionSum
 from .readers.attentive import AttentiveReader as AttentiveReader
 from .readers.embedding import EmbeddingReader as EmbeddingReader

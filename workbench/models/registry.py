@@ -59,6 +59,7 @@ BUILT_IN = {
     "window-memory": "workbench.models.readers.memory:WindowMemory",
     "causal-lm": "workbench.models.pretrained.causal:CausalLM",
     "masked-lm": "workbench.models.pretrained.masked:MaskedLM",
+    "server": "workbench.models.pretrained.server:ServerModel",
 }
 """The models of this package: name, and ``module:class``."""
 

@@ -1,0 +1,368 @@
+"""A client of servers with OpenAI's completions API, and what their responses say of each sub-token.
+
+vLLM and the server of llama-cpp-python return the log-probabilities of the prompt for ``echo`` with
+``logprobs``, the first with its mark of the beginning, the second without. llama.cpp's own server refuses
+``echo``, and returns those of what it writes, in another form. Offsets (``text_offset``) count the mark in
+one and not in the other, and drift after a character of several sub-tokens, so sub-tokens are found in the
+text by their letters.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import math
+import os
+import re
+import socket
+import time
+from collections.abc import Sequence
+from http import HTTPStatus
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+import requests
+from requests.utils import get_environ_proxies
+
+from workbench.items.schema import Span
+from workbench.storage.errors import DataError, reading
+
+MAX_BYTES = 1 << 26
+"""Bytes of a response at most."""
+PAUSE = 0.5
+"""Seconds before the second try; each further pause is twice as long, up to `LONGEST_PAUSE`."""
+LONGEST_PAUSE = 60.0
+
+_TEMPORARY = {408, 425, 429, *range(500, 600)}
+_CHUNK = 1 << 16
+_ROUNDING = 1e-4  # nats by which a sum of single-precision logarithms may be above 0
+_PARTIAL = re.compile("(\ufffd+)")
+_BYTES_PER_CHARACTER = 4
+_SHOWN = 200  # letters of a server's own message
+
+
+class Echo(NamedTuple):
+    """The `n` sub-tokens of a text as a server read it."""
+
+    tokens: list[str]
+    spans: list[Span]  # where each is in the text; white space before it belongs to it
+    log_probs: list[float]  # natural log-probability given all before; NaN for the first
+    best: list[float]  # log-probability of the most probable sub-token there; NaN for the first
+    bos: str  # one of `workbench.runs.predictions.BOS`
+
+    def boundary(self, offset: int) -> int | None:
+        """Return the first sub-token from an offset on; None where one is on both sides of it."""
+        index = next((i for i, (_, end) in enumerate(self.spans) if end > offset), len(self.spans))
+        return index if index == len(self.spans) or self.spans[index][0] >= offset else None
+
+
+class _Attempt(NamedTuple):
+    """The body of a response, or why there is none."""
+
+    body: bytes
+    problem: str = ""
+    temporary: bool = False
+    pause: float = 0.0  # seconds that the server asks for
+
+
+class CompletionClient:
+    """Send requests to a completion server, within bounds of time, size and place.
+
+    Redirects are not followed. The key is read from the environment for each request, and never stored.
+
+    Parameters
+    ----------
+    url : str
+        Address of the server, with or without ``/v1`` at its end.
+    key_variable : str, optional
+        Environment variable that holds the key of the server.
+    remote : bool, default False
+        Whether texts may be sent to an address that is neither this machine nor in a private network.
+    timeout : float
+        Seconds for one response.
+    retries : int
+        Number of further tries after a refused connection, no response, or a temporary error of the server.
+
+    Raises
+    ------
+    DataError
+        If the address is none of http(s), holds a name or key, or is not local without `remote`.
+    """
+
+    def __init__(
+        self, url: str, *, key_variable: str | None, remote: bool, timeout: float, retries: int
+    ) -> None:
+        self.address = _address(url)
+        if not remote:
+            _check_local(self.address)
+        self.key_variable, self.timeout, self.retries = key_variable, timeout, retries
+        self._session = requests.Session()
+        self._session.trust_env = False  # neither a proxy nor the password of a .netrc for a local server
+        if remote:
+            self._session.proxies.update(get_environ_proxies(self.address))
+            self._session.verify = os.environ.get("REQUESTS_CA_BUNDLE") or True
+        self._key()
+
+    def models(self) -> list[str]:
+        """Return the ids of the models that the server lists."""
+        body = self._request("GET", "models", None)
+        with reading(f"{self.address}/models", "this list of models", remedy="pass model="):
+            return [str(model["id"]) for model in json.loads(body)["data"]]
+
+    def complete(self, **parameters: Any) -> bytes:
+        """Return the response to a request for a completion."""
+        return self._request("POST", "completions", {"temperature": 0, "seed": 0, **parameters})
+
+    def _request(self, method: str, path: str, parameters: dict[str, Any] | None) -> bytes:
+        address, attempt = f"{self.address}/{path}", _Attempt(b"")
+        for number in range(self.retries + 1):
+            if number:
+                time.sleep(min(max(PAUSE * 2 ** (number - 1), attempt.pause), LONGEST_PAUSE))
+            attempt = self._attempt(method, address, parameters)
+            if not attempt.problem:
+                return attempt.body
+            if not attempt.temporary:
+                break
+        times = f" ({number + 1} tries)" if number else ""
+        raise DataError(
+            f"{address}: {self._without_key(attempt.problem)}{times}",
+            remedy="check that the server runs, and what its log says; what was scored is stored, and the "
+            "next run goes on from there",
+        )
+
+    def _attempt(self, method: str, address: str, parameters: dict[str, Any] | None) -> _Attempt:
+        """Send one request. An error of ``requests`` holds the key in its request, so it ends here."""
+        deadline, key = time.monotonic() + self.timeout, self._key()
+        headers = {"Accept-Encoding": "identity"} | ({"Authorization": f"Bearer {key}"} if key else {})
+        try:
+            with self._session.request(
+                method, address, json=parameters, headers=headers, timeout=self.timeout, stream=True,
+                allow_redirects=False,
+            ) as response:  # fmt: skip
+                return _read(response, deadline, self.timeout)
+        except requests.Timeout:
+            return _Attempt(b"", f"no response within {self.timeout:g} seconds", temporary=True)
+        except Exception as error:  # noqa: BLE001 - of requests, urllib3 and http.client
+            temporary = not isinstance(error, ValueError)  # an address that leads nowhere
+            return _Attempt(b"", f"no connection ({_innermost(error)})", temporary=temporary)
+
+    def _key(self) -> str:
+        """Return the server's key, or ""; DataError, without it, if no header can hold it."""
+        if self.key_variable is None:
+            return ""
+        key = os.environ.get(self.key_variable, "")
+        if not key or not key.isascii() or not key.isprintable() or " " in key:
+            problem = f"expected the server's key in the environment variable {self.key_variable}"
+            problem += ", which holds other characters" if key else ", which is not set"
+            raise DataError(problem, remedy=f"set {self.key_variable}, or leave out key_variable=")
+        return key
+
+    def _without_key(self, text: str) -> str:
+        key = self._key()
+        return text.replace(key, "***") if key else text
+
+
+def _read(response: requests.Response, deadline: float, timeout: float) -> _Attempt:
+    """Return what a response holds, within the bounds of size and time."""
+    code = response.status_code
+    if code // 100 == HTTPStatus.MULTIPLE_CHOICES // 100:
+        host = urlsplit(response.headers.get("Location", "")).hostname
+        return _Attempt(b"", f"it redirects to {host or 'another address'}, which is not followed")
+    blocks, size = [], 0
+    while block := response.raw.read1(_CHUNK):
+        blocks.append(block)
+        size += len(block)
+        if size > MAX_BYTES:
+            return _Attempt(b"", f"expected a response of at most {MAX_BYTES:,} bytes, got more")
+        if time.monotonic() > deadline:
+            return _Attempt(b"", f"no whole response within {timeout:g} seconds", temporary=True)
+    body = b"".join(blocks)
+    expected = response.headers.get("Content-Length", "")
+    if expected.isdecimal() and size < int(expected):
+        return _Attempt(b"", f"expected {expected} bytes, got {size:,}", temporary=True)
+    if code == HTTPStatus.OK:
+        return _Attempt(body)
+    message = " ".join(body[: 4 * _SHOWN].decode(errors="replace").split())[:_SHOWN]
+    pause = response.headers.get("Retry-After", "")
+    temporary = code in _TEMPORARY and "support" not in message.lower()  # "echo is not supported" stays so
+    return _Attempt(b"", f"it answers {code}: {message}", temporary, float(pause) if pause.isdecimal() else 0)
+
+
+def _innermost(error: BaseException) -> str:
+    """Return the innermost reason: what requests and urllib3 wrap around it says less."""
+    while isinstance(inner := getattr(error, "reason", None) or error.__context__, BaseException):
+        error = inner
+    return getattr(error, "strerror", None) or type(error).__name__
+
+
+def _address(url: str) -> str:
+    """Return the address of the API, which ends with ``/v1``; DataError, without a password, for others."""
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except (ValueError, AttributeError, TypeError):
+        parts, host, port = urlsplit(""), None, None
+    if parts.username is not None or parts.password is not None:
+        problem = "expected the address of a server, got one with a name or password in it"
+        raise DataError(problem, remedy="put the key into an environment variable, and pass key_variable=")
+    if parts.scheme not in {"http", "https"} or not host or parts.query or parts.fragment:
+        problem = "expected the http or https address of a server"
+        raise DataError(problem, remedy='pass one such as "http://localhost:8000"')
+    host = f"[{host}]" if ":" in host else host
+    path = parts.path.rstrip("/")
+    path = path if path.endswith("/v1") else f"{path}/v1"
+    return f"{parts.scheme}://{host}{'' if port is None else f':{port}'}{path}"
+
+
+def _check_local(address: str) -> None:
+    """Raise DataError if a server is neither on this machine nor in a private network."""
+    host = urlsplit(address).hostname or ""
+    try:
+        numbers = {str(info[4][0]) for info in socket.getaddrinfo(host, None)}
+    except (OSError, UnicodeError):
+        problem = f"the name of the server {address} is not known here"
+        raise DataError(problem, remedy="check the address") from None
+    if public := sorted(number for number in numbers if not is_local(number)):
+        raise DataError(
+            f"expected a server on this machine or in a private network, got {address} ({public[0]})",
+            remedy="pass remote=True if the texts of the items may be sent there",
+        )
+
+
+def is_local(number: str) -> bool:
+    """Tell whether an IP address is of this machine or a private network."""
+    address = ipaddress.ip_address(number.partition("%")[0])
+    address = getattr(address, "ipv4_mapped", None) or address
+    return address.is_loopback or address.is_private or address.is_link_local
+
+
+def read_echo(body: bytes, text: str, address: str) -> Echo:
+    """Return the sub-tokens of a text from a server's response to ``echo`` and ``logprobs``.
+
+    A sub-token that the server wrote after the text is left out, as is a mark of the beginning.
+
+    Raises
+    ------
+    DataError
+        If the response has another form, is not of this text, or holds a number that is no log-probability.
+    """
+    remedy = "take a server that returns the log-probabilities of the prompt: vLLM, or llama-cpp-python's"
+    with reading(address, "this response", remedy=remedy):
+        choice, usage = _choice(body)
+        table = choice.get("logprobs")
+        if not isinstance(table, dict) or not table.get("token_logprobs"):
+            got = "those of what it writes alone" if isinstance(table, dict) and table else "none"
+            problem = f"expected the log-probabilities of the prompt (echo, logprobs), got {got}"
+            raise DataError(problem, file=address, remedy=remedy)
+        echoed = choice.get("text")
+        if isinstance(echoed, str) and not echoed.startswith(text):
+            problem = f"expected the text that was sent, {text[:40]!r}, got {echoed[:40]!r}"
+            raise DataError(problem, file=address, remedy=remedy)
+        tokens, log_probs, tops = (list(table[name]) for name in ("tokens", "token_logprobs", "top_logprobs"))
+        if not len(tokens) == len(log_probs) == len(tops):
+            lengths = f"{len(tokens)}, {len(log_probs)} and {len(tops)}"
+            raise ValueError(f"expected as many tokens as log-probabilities and best ones, got {lengths}")
+        first, end, spans = _find_spans(tokens, text, usage)
+        bos = _beginning(end, usage, marked=bool(first))
+        if first == 0 and log_probs[0] is not None and bos == "none":
+            problem = f"expected no log-probability of the first token of all, got {log_probs[0]}"
+            raise DataError(problem, file=address, remedy=remedy)
+        has_value = [index > 0 or log_probs[0] is not None for index in range(first, end)]
+        pairs = zip(has_value, log_probs[first:end], tops[first:end], strict=True)
+        values = [(_log_prob(p), max(map(_log_prob, top.values()))) if has else None for has, p, top in pairs]
+        log_prob, best = zip(*(value or (math.nan, math.nan) for value in values), strict=True)
+        return Echo(tokens[first:end], spans, list(log_prob), list(best), bos)
+
+
+def read_written(body: bytes, address: str) -> list[str]:
+    """Return the sub-tokens that a server wrote; DataError where the response does not list them."""
+    remedy = "take a server that returns log-probabilities (logprobs) of completions"
+    with reading(address, "this response", remedy=remedy):
+        choice, _ = _choice(body)
+        table = choice.get("logprobs") or {}
+        rows = table.get("content")
+        tokens = table.get("tokens") if rows is None else [row["token"] for row in rows]
+        if not isinstance(tokens, list) or not all(isinstance(token, str) for token in tokens):
+            raise DataError(
+                "expected the tokens that it writes (logprobs), got none", file=address, remedy=remedy
+            )
+        return tokens
+
+
+def align(tokens: Sequence[str], text: str) -> list[Span] | None:
+    """Return where the sub-tokens of a text are in it; None if they are not those of the text.
+
+    A sub-token that is a part of a character is empty or holds U+FFFD. It stands for characters beyond
+    ASCII, as many as there are up to the next sub-token. White space that is missing before a sub-token
+    belongs to it, and the white space that some tokenizers put before a text belongs to none.
+    """
+    spans: list[Span] = []
+    position = 0
+    waiting = 0  # sub-tokens at the end of `spans` of which a part of a character is not found yet
+    for index, token in enumerate(tokens):
+        start = position
+        for piece in _PARTIAL.split(token if index or text[:1].isspace() else token.lstrip()):
+            if not piece or piece[0] == "\ufffd":
+                continue
+            while not text.startswith(piece, position):
+                if position >= len(text) or (text[position].isascii() and not text[position].isspace()):
+                    return None
+                position += 1
+            if waiting:
+                passed = text[start:position]
+                start += len(passed.rstrip())
+                spans[-waiting:] = [(begin, start) for begin, _ in spans[-waiting:]]
+                waiting = 0
+            position += len(piece)
+        spans.append((start, position))
+        waiting += 1 if waiting or not token or token.endswith("\ufffd") else 0
+    if waiting and all(not letter.isascii() for letter in text[position:]):
+        spans[-waiting:] = [(begin, len(text)) for begin, _ in spans[-waiting:]]
+        position = len(text)
+    return spans if position == len(text) else None
+
+
+def _find_spans(tokens: Sequence[str], text: str, usage: Any) -> tuple[int, int, list[Span]]:
+    """Return where the sub-tokens of a text begin and end among those of a response, and their spans.
+
+    Before them may be a mark of the beginning, after them one that the server wrote.
+    """
+    if not all(isinstance(token, str) for token in tokens):
+        raise ValueError("expected tokens that are text")
+    if len(tokens) > _BYTES_PER_CHARACTER * len(text) + 2:
+        raise ValueError(f"expected at most four tokens a character, got {len(tokens)} of {len(text)}")
+    written = usage.get("completion_tokens")
+    for n_written in sorted((1, 0), key=lambda n: n != written):
+        end = len(tokens) - n_written
+        for first in (0, 1):
+            if first < end and (spans := align(tokens[first:end], text)) is not None:
+                return first, end, spans
+    shown = "".join(tokens)[:40]
+    raise ValueError(f"expected the {len(text)} letters of {text[:40]!r} in tokens, got {shown!r}")
+
+
+def _beginning(n: int, usage: Any, *, marked: bool) -> str:
+    """Return whether a mark of the beginning stands before `n` sub-tokens; ValueError for a wrong count."""
+    counted = usage.get("prompt_tokens")
+    if marked or counted is None:
+        return "added" if marked else "unknown"
+    if counted not in {n, n + 1}:
+        raise ValueError(f"expected the log-probabilities of {counted} tokens of the prompt, got {n}")
+    return "none" if counted == n else "added"
+
+
+def _choice(body: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the completion of a response, and the numbers of its sub-tokens."""
+    response = json.loads(body)
+    [choice] = response["choices"]
+    usage = response.get("usage") or {}
+    if not isinstance(choice, dict) or not isinstance(usage, dict):
+        raise TypeError("expected objects")
+    return choice, usage
+
+
+def _log_prob(value: Any) -> float:
+    """Return a number of a response as a log-probability; ValueError if it is none."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not -math.inf < value <= _ROUNDING:
+        raise ValueError(f"expected a finite log-probability, 0 or less, got {value!r}"[:_SHOWN])
+    return min(float(value), 0.0)

@@ -1,0 +1,428 @@
+"""Causal language models on a completion server, which is tested with a known text before use."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from itertools import accumulate, takewhile
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, NoReturn, get_args
+from urllib.parse import urlsplit
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pyarrow as pa
+
+from workbench.items.items import Items
+from workbench.items.schema import Item
+from workbench.models.base import Predictor, pad
+from workbench.models.passage import ReadContext, one_of
+from workbench.models.pretrained.completions import CompletionClient, Echo, read_echo, read_written
+from workbench.models.pretrained.loading import Text
+from workbench.models.pretrained.prompts import Prompt, SplitText, split_text
+from workbench.models.pretrained.scoring import Continuation, ends_word
+from workbench.models.rows import from_scores
+from workbench.runs.predictions import Floats, frame_of_answers, nullable
+from workbench.storage import cache
+from workbench.storage.errors import DataError
+from workbench.storage.progress import progress_bar, update_with_estimate
+
+LIKELY = " ".join(["Monday Tuesday Wednesday Thursday Friday Saturday Sunday"] * 2)
+"""The known text; `SHUFFLED` has its words in another order."""
+SHUFFLED = (
+    "Tuesday Sunday Monday Friday Thursday Monday Saturday Wednesday Sunday Thursday Tuesday Wednesday "
+    "Friday Saturday"
+)
+MARGIN = 0.5
+"""Nats a word by which the known text must be more probable than its words in another order."""
+
+_CACHE = "server"
+_REMEDY = (
+    "take another server or model, or other settings: that of llama-cpp-python needs --logits_all true, "
+    "and for a model without a mark of the beginning --kv_overrides tokenizer.ggml.add_bos_token=bool:true"
+)
+_SLICE = 32  # requests that are stored together, so what a killed process loses
+_LONGEST_WORD = 12  # sub-tokens that the server writes
+_ANSWERS = pa.schema([("log_prob", pa.float64()), ("greedy", pa.bool_()), ("tokens", pa.list_(pa.string()))])
+_KNOWN = pa.schema([("log_prob", pa.float64())])
+
+
+class _Answer(NamedTuple):
+    """What the server says of a text that follows a context, or what it writes after one."""
+
+    log_prob: float  # of all sub-tokens of the text; NaN where it writes
+    greedy: bool  # whether each of them is the most probable one
+    tokens: list[str]  # the sub-tokens of the text, or those that it writes
+
+
+_NONE = _Answer(math.nan, greedy=False, tokens=[])
+
+
+class ServerModel(Predictor):
+    """Predict a word by a causal language model on a server with OpenAI's completions API.
+
+    Such servers are vLLM and that of llama-cpp-python; see docs/models.md. A server is refused, with the
+    reason, unless it returns the log-probabilities of a known text as a language model has them.
+
+    Parameters
+    ----------
+    url : str
+        Address of the server, such as ``"http://localhost:8000"``.
+    model : str, optional
+        Name of the model on the server; by default the one that it lists.
+    text : {"as-is", "detokenised"}
+        Whether texts of Treebank tokens are sent as they are, or as a book would print them.
+    candidates : {"sentence", "rest"}
+        What is scored of an item with candidates, as in :class:`workbench.models.CausalLM`.
+    prompt : Prompt, optional
+        What stands before the passage.
+    greedy_only : bool, default False
+        For servers that return no log-probabilities of the prompt (llama.cpp's own, Ollama): an answer is
+        correct if the server writes it. There are no log-probabilities then, and no items with candidates.
+    key_variable : str, optional
+        Name of the environment variable that holds the server's key. The key itself is never stored.
+    remote : bool, default False
+        Whether the texts of items may be sent to a server that is neither on this machine nor in a private
+        network.
+    timeout : float, default 600
+        Seconds for one response.
+    retries : int, default 6
+        Further tries after a refused connection, no response, or a temporary error of the server (408, 425,
+        429, 5xx), with pauses of 0.5 to 60 seconds.
+    concurrency : int, default 1
+        Requests at once.
+    tolerance : float, default 0.02
+        Nats by which log-probabilities of one text may differ between two requests.
+    name : str, optional
+        Name in tables.
+    progress : bool, default True
+
+    Attributes
+    ----------
+    model : str
+        Name of the model on the server.
+
+    Raises
+    ------
+    DataError
+        If the address is not local, there is no such server or model, or it fails the test; the message says
+        what was expected and what the server returned.
+
+    Notes
+    -----
+    The answer follows its context in one text, which the server echoes; white space before the word belongs
+    to it, as in lm-evaluation-harness. ``log_prob_uncorrected`` is the sum over the sub-tokens of the answer,
+    and ``greedy_correct`` says whether each was the most probable one. ``log_prob`` is null in predictions:
+    that the word is over is a sum over the whole vocabulary, which servers do not return. Scores of
+    candidates, and `log_prob` of this class, leave the end of the word out too.
+
+    Responses are stored in ``cache/server`` in slices of 32, so that a run that was interrupted goes on.
+
+    Examples
+    --------
+    >>> from workbench.models import ServerModel
+    >>> ServerModel("http://192.0.2.1:8000?key=1")
+    Traceback (most recent call last):
+    ...
+    workbench.storage.errors.DataError: expected the http or https address of a server -- pass one such as ...
+    """
+
+    fitted_on = "a server of pretrained weights"
+
+    def __init__(
+        self,
+        url: str,
+        model: str | None = None,
+        *,
+        text: Text = "as-is",
+        candidates: Literal["sentence", "rest"] = "sentence",
+        prompt: Prompt | None = None,
+        greedy_only: bool = False,
+        key_variable: str | None = None,
+        remote: bool = False,
+        timeout: float = 600,
+        retries: int = 6,
+        concurrency: int = 1,
+        tolerance: float = 0.02,
+        name: str | None = None,
+        progress: bool = True,
+    ) -> None:
+        one_of("text", text, get_args(Text))
+        one_of("candidates", candidates, ("sentence", "rest"))
+        for label, value, least in (
+            ("timeout", timeout, 1e-3), ("retries", retries, 0), ("concurrency", concurrency, 1),
+            ("tolerance", tolerance, 0),
+        ):  # fmt: skip
+            if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value < math.inf:
+                raise DataError(f"{label} is {value!r}, expected a number, {least:g} or more")
+        self._client = CompletionClient(
+            url, key_variable=key_variable, remote=remote, timeout=timeout, retries=int(retries)
+        )
+        self.text, self.candidates, self.prompt, self.greedy_only = (
+            text,
+            candidates,
+            prompt,
+            bool(greedy_only),
+        )
+        self.concurrency, self.tolerance, self.progress = int(concurrency), float(tolerance), progress
+        self.model = self._choose_model() if model is None else model
+        self.name = name or Path(self.model).name
+        self.device = urlsplit(self._client.address).netloc
+        self.score_type = "score" if self.greedy_only else "log_prob"
+        self._bos, self._digest = self._test()
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The model's name, the digest of the known text's log-probabilities, and how it is used."""
+        options = ("model", "text", "candidates", "greedy_only", "tolerance")
+        return {name: getattr(self, name) for name in options} | {
+            "known_text": self._digest,
+            "prompt": None if self.prompt is None else json.loads(self.prompt.to_json()),
+        }
+
+    @property
+    def context(self) -> ReadContext:
+        """All before the blank."""
+        return ReadContext("before", scores_rest=True)
+
+    @property
+    def training(self) -> dict[str, Any]:
+        """The name of the model: what it was trained on is not known."""
+        return {"pretrained": self.model}
+
+    def score(self, items: Items, words: Sequence[Sequence[str]]) -> Floats:
+        """Return the log-probability of each word with the rest of the sentence, or of the rest after it.
+
+        Where nothing follows the blank, it is that of the sub-tokens of the word.
+        """
+        texts = [[self._split(item, word) for word in row] for item, row in zip(items, words, strict=True)]
+        pairs = [[self._continuation(text) for text in row] for row in texts]
+        answers = self._ask([pair for row in pairs for pair in row])
+        return pad([[answers[pair].log_prob for pair in row] for row in pairs])
+
+    def log_prob(self, items: Items) -> Floats:
+        """Return the log-probability of the sub-tokens of each answer; NaN without an answer."""
+        return np.array([answer.log_prob for answer in self._score_answers(items)], dtype=float)
+
+    def _predict(self, items: Items, top_k: int, seed: int) -> pd.DataFrame:
+        columns, words, has = (
+            self._columns(items),
+            self._offered(items),
+            items.frame["answer"].notna().to_numpy(),
+        )
+        greedy = None
+        if not self.greedy_only:
+            answers = self._score_answers(items)
+            greedy = np.array([answer.greedy for answer in answers], dtype=bool)
+            columns["log_prob_uncorrected"] = [answer.log_prob for answer in answers]
+            columns["greedy_correct"] = nullable(greedy, has)
+        if words is not None:
+            return from_scores(
+                items, self.score(items, words), words, model=self.name, score_type=self.score_type,
+                seed=seed, top_k=top_k, **columns,
+            )  # fmt: skip
+        return self._write(items, greedy, columns)
+
+    def _write(
+        self, items: Items, greedy: npt.NDArray[np.bool_] | None, columns: dict[str, Any]
+    ) -> pd.DataFrame:
+        """Return the rows of what the model writes, as :class:`workbench.models.CausalLM` has them.
+
+        `greedy` tells which answers it writes, where that is known already.
+        """
+        texts, has = [self._split(item) for item in items], items.frame["answer"].notna().to_numpy()
+        asked = [row for row in range(len(items)) if greedy is None or not greedy[row]]
+        written = self._ask([(texts[row].context, "") for row in asked])
+        tokens = {row: written[texts[row].context, ""].tokens for row in asked}
+        if greedy is None:
+            greedy = np.array([_begins_with(tokens[row], texts[row].word) for row in asked], dtype=bool)
+            columns["greedy_correct"] = nullable(greedy, has)
+        predictions = []
+        for row, (answer, right) in enumerate(zip(items.frame["answer"], greedy, strict=True)):
+            word = "" if right else _first_word(tokens[row])
+            predictions.append(answer if right else None if word in {answer, ""} else word)
+        required = {
+            "model": self.name, "score_type": self.score_type, "log_prob": np.nan,
+            "correct": nullable(greedy, has), "p_correct": np.where(has, greedy.astype(float), np.nan),
+        }  # fmt: skip
+        return frame_of_answers(items.frame, predictions, required, columns)
+
+    def _columns(self, items: Items) -> dict[str, Any]:
+        columns = {**super()._columns(items), "bos": self._bos}
+        if self.prompt is not None:
+            columns["prompt"] = [
+                self.prompt.to_json(item if self.prompt.per_item else None) for item in items
+            ]
+        return columns
+
+    def _split(self, item: Item, word: str | None = None) -> SplitText:
+        """Return the text of an item around a word, as it is sent."""
+        split = split_text if self.prompt is None else self.prompt.split
+        text = split(item, word, detokenise=self.text == "detokenised")
+        if not text.context:
+            problem = f"expected text before the blank of {item.item_id}, got none"
+            raise DataError(
+                problem, remedy="servers give the first sub-token no probability: leave the item out"
+            )
+        return text
+
+    def _continuation(self, text: SplitText) -> Continuation:
+        """Return what is scored of a text with a candidate, and what stands before that."""
+        if self.candidates == "rest" and text.after:
+            return text.before + text.word, text.after
+        return text.before, text.word + text.after
+
+    def _score_answers(self, items: Items) -> list[_Answer]:
+        """Return what the server says of each answer; NaN and not greedy where there is none."""
+        texts = [self._split(item) for item in items]
+        answers = self._ask([(text.before, text.word) for text in texts if text.word])
+        return [answers.get((text.before, text.word), _NONE) for text in texts]
+
+    def _ask(self, pairs: Sequence[Continuation]) -> dict[Continuation, _Answer]:
+        """Return the answers to requests: texts after contexts, or an empty text where the server writes.
+
+        They are stored in slices, and those that are stored already are not sent again.
+        """
+        if self.greedy_only and any(after for _, after in pairs):
+            problem = (
+                f"expected a server that returns log-probabilities, got {self.name} with greedy_only=True"
+            )
+            raise DataError(problem, remedy="use it on items without candidates, or another server")
+        requests, identity = list(dict.fromkeys(pairs)), json.dumps(self.config, sort_keys=True)
+        store, answers = cache.Cache(_CACHE, _ANSWERS), dict[Continuation, _Answer]()
+        with progress_bar(len(requests), label=self.name, unit="requests", shown=self.progress) as bar:
+            update = update_with_estimate(bar)
+            for start in range(0, len(requests), _SLICE):
+                batch = requests[start : start + _SLICE]
+                key = cache.digest(identity, *(text for pair in batch for text in pair))
+                table = store.get(key)
+                if table is None or len(table) != len(batch):
+                    with ThreadPoolExecutor(self.concurrency) as threads:
+                        rows = list(threads.map(self._answer, batch))
+                    with suppress(DataError):  # they are here, whatever can be stored
+                        store.put(key, pa.Table.from_pylist([row._asdict() for row in rows], _ANSWERS))
+                else:
+                    rows = [_Answer(**row) for row in table.to_pylist()]
+                answers.update(zip(batch, rows, strict=True))
+                update(len(batch))
+        store.trim()
+        return answers
+
+    def _answer(self, pair: Continuation) -> _Answer:
+        """Return what the server says of a text after a context, or writes after one."""
+        before, after = pair
+        if not after:
+            return _Answer(math.nan, greedy=False, tokens=self._written(before))
+        echo, context = self._echo(before + after), before.rstrip()
+        start = echo.boundary(len(context))
+        if start is None:  # as in lm-evaluation-harness, after as many sub-tokens as the context alone has
+            start = len(self._echo(context).tokens)
+        log_probs = echo.log_probs[start:]
+        if not log_probs or math.isnan(log_probs[0]):
+            problem = f"expected a sub-token of {after[:40]!r} after {context[-40:]!r}, got none"
+            raise DataError(problem, file=self._client.address, remedy="leave out the item with this text")
+        greedy = all(value >= best for value, best in zip(log_probs, echo.best[start:], strict=True))
+        return _Answer(sum(log_probs), greedy, echo.tokens[start:])
+
+    def _echo(self, text: str) -> Echo:
+        body = self._client.complete(model=self.model, prompt=text, max_tokens=1, logprobs=1, echo=True)
+        return read_echo(body, text, self._client.address)
+
+    def _written(self, text: str) -> list[str]:
+        body = self._client.complete(model=self.model, prompt=text, max_tokens=_LONGEST_WORD, logprobs=1)
+        return read_written(body, self._client.address)
+
+    def _choose_model(self) -> str:
+        names = self._client.models()
+        if len(names) != 1:
+            problem = f"expected one model at {self._client.address}, got {', '.join(names[:10]) or 'none'}"
+            raise DataError(problem, remedy="name one with model=")
+        return names[0]
+
+    def _test(self) -> tuple[str, str]:
+        """Test the server with the known text; return what texts begin with, and a digest of its numbers."""
+        head = LIKELY[: len(LIKELY) // 2]
+        if self.greedy_only:
+            first, second = self._written(head), self._written(head)
+            if not first or first != second:
+                self._refuse(
+                    "the same words twice for the same text", f"{''.join(first)!r}, then {''.join(second)!r}"
+                )
+            return "unknown", cache.digest("written", self.model, *first)
+        echo = self._echo(LIKELY)
+        self._compare("the same text twice", echo, self._echo(LIKELY))
+        self._compare("a text and its first half", echo, self._echo(head))
+        likely, shuffled = (np.nansum(each.log_probs) for each in (echo, self._echo(SHUFFLED)))
+        if not likely - shuffled > MARGIN * len(LIKELY.split()):
+            self._refuse(
+                f"the week twice to be more probable than the same words shuffled, by {MARGIN} nats a word",
+                f"{likely:.2f} nats against {shuffled:.2f}, as at chance or one sub-token out of place",
+            )
+        written = self._written(head)
+        if written:
+            self._check_written(head, written[0])
+        return echo.bos, self._known_digest(echo)
+
+    def _check_written(self, text: str, token: str) -> None:
+        """Refuse a server that writes another sub-token than the one that it calls the most probable."""
+        echo = self._echo(text + token)
+        start = echo.boundary(len(text))
+        if start is not None and echo.tokens[start:] == [token]:
+            value, best = echo.log_probs[-1], echo.best[-1]
+            if value < best - self.tolerance:
+                self._refuse(
+                    f"it to write the most probable sub-token, of {best:.2f} nats",
+                    f"{token!r}, of {value:.2f} nats",
+                )
+
+    def _compare(self, what: str, echo: Echo, other: Echo) -> None:
+        """Refuse a server that gives the sub-tokens that two texts begin with different log-probabilities."""
+        n = min(len(echo.tokens), len(other.tokens))
+        if echo.tokens[:n] != other.tokens[:n]:
+            self._refuse(f"the same sub-tokens for {what}", f"{echo.tokens[:n]} and {other.tokens[:n]}")
+        difference = float(np.nanmax(np.abs(np.subtract(echo.log_probs[:n], other.log_probs[:n]))))
+        if difference > self.tolerance:
+            self._refuse(
+                f"the same log-probabilities for {what}, within {self.tolerance:g} nats (tolerance=)",
+                f"{difference:.3f} nats between them",
+            )
+
+    def _refuse(self, expected: str, got: str) -> NoReturn:
+        raise DataError(
+            f"the server fails the test with a known text: expected {expected}, got {got}",
+            file=self._client.address, remedy=_REMEDY,
+        )  # fmt: skip
+
+    def _known_digest(self, echo: Echo) -> str:
+        """Return a digest of log-probabilities of the known text: those of last time, within `tolerance`."""
+        key = cache.digest(self.model, *echo.tokens)
+        values, store = np.array(echo.log_probs[1:]), cache.Cache(_CACHE, _KNOWN)
+        table = store.get(key)
+        stored = values + np.inf if table is None else table["log_prob"].to_numpy()
+        if len(stored) == len(values) and np.abs(stored - values).max() <= self.tolerance:
+            values = stored
+        else:
+            with suppress(DataError):
+                store.put(key, pa.table({"log_prob": values}))
+        return cache.digest(key, *map(repr, values.tolist()))
+
+    def _save(self, folder: Path) -> None:
+        del folder
+        raise DataError(
+            "a model on a server has no files to save", remedy="name the address of the server again"
+        )
+
+
+def _begins_with(tokens: Sequence[str], word: str) -> bool:
+    """Return whether a word is what the first of some sub-tokens are, without the white space before it."""
+    return bool(word) and any(text.strip() == word for text in accumulate(tokens))
+
+
+def _first_word(tokens: Sequence[str]) -> str:
+    """Return the first of written sub-tokens, and those after it up to one with which no word goes on."""
+    inner = takewhile(lambda token: token[:1] == "\ufffd" or not ends_word(token.encode()), tokens[1:])
+    return "".join([*tokens[:1], *inner]).strip()
