@@ -259,7 +259,11 @@ def waterfall(result: ProtocolRuns) -> alt.LayerChart:
     top = min(1.0, 1.45 * max(float(data["edge"].max()), 0.01))
     axis = alt.Axis(labelExpr="split(datum.label, '\\n')", labelLimit=0)
     base = alt.Chart(data).encode(y=alt.Y("label:N", title=None, sort=data["label"].tolist(), axis=axis))
-    x = {"title": label("accuracy"), "scale": alt.Scale(domain=[0, top]), "axis": alt.Axis(format="%")}
+    x: dict[str, Any] = {
+        "title": label("accuracy"),
+        "scale": alt.Scale(domain=[0, top]),
+        "axis": alt.Axis(format="%"),
+    }
     bars = base.mark_bar(size=16).encode(
         x=alt.X("start:Q", **x), x2="end:Q",
         color=alt.Color("kind:N", title=None, scale=scale, legend=alt.Legend(orient="bottom")),
