@@ -77,6 +77,15 @@ def test_results_of_different_protocols_are_never_ranked_together():
     assert all(f"plain, {name}" in html for name in PROTOCOLS)
 
 
+@pytest.mark.parametrize(
+    "prompt", ["Q:", "[1]", '{"shots": Infinity, "template": 1}', "[" * 9999, "null", "3"]
+)
+def test_a_prompt_of_another_program_is_a_protocol_of_its_own(prompt):
+    names = ours([made(30, seed=1, prompt=prompt), made(30, seed=2, model="b")], **QUICK)["protocol"]
+    assert len(set(names)) == 2
+    assert "whole words" in set(names)
+
+
 def test_a_run_stands_among_the_published_results_of_its_protocol():
     last = made(60, start="lambada/test", variant="openai", unit="last-token", model="mine")
     table = leaderboard([last], **QUICK)

@@ -257,7 +257,8 @@ def waterfall(result: ProtocolRuns) -> alt.LayerChart:
     colours = dict(zip(_KINDS, (grey, green, orange), strict=True))
     scale = alt.Scale(domain=domain, range=[colours[name] for name in domain])
     top = min(1.0, 1.45 * max(float(data["edge"].max()), 0.01))
-    axis = alt.Axis(labelExpr="split(datum.label, '\\n')", labelLimit=0)
+    longest = max(len(line) for text in data["label"] for line in text.split("\n"))
+    axis = alt.Axis(labelExpr="split(datum.label, '\\n')", labelLimit=0, minExtent=7 * longest)
     base = alt.Chart(data).encode(y=alt.Y("label:N", title=None, sort=data["label"].tolist(), axis=axis))
     x: dict[str, Any] = {
         "title": label("accuracy"),

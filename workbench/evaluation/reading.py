@@ -359,6 +359,7 @@ _SPELT: dict[str, dict[Any, str]] = {
     },
     "detokenised": {True: "detokenised", False: "text as released"},
 }
+_NO_PROMPT = (ValueError, TypeError, KeyError, OverflowError, RecursionError)
 _UNUSUAL = ("text", "omitted", "unknown")  # beginnings of texts that are no habit of a tokenizer
 
 
@@ -381,7 +382,7 @@ def _prompt(text: str) -> str:
     try:
         prompt = json.loads(text)
         template, shots, seed = str(prompt["template"]), int(prompt["shots"]), prompt.get("seed")
-    except (ValueError, TypeError, KeyError):
+    except _NO_PROMPT:
         return _short(text, 60)
     drawn = f" drawn by seed {seed}" if shots and seed is not None else ""
     words = [f"{shots} {'example' if shots == 1 else 'examples'}{drawn}, template {_short(template, 40)!r}"]
@@ -409,7 +410,7 @@ def protocol_of(row: Mapping[str, Any]) -> str:
     try:
         prompt = json.loads(str(values["prompt"]))
         shots, template = int(prompt["shots"]), str(prompt["template"])
-    except (ValueError, TypeError, KeyError):
+    except _NO_PROMPT:
         words += [_short(str(values["prompt"]), 60)] if isinstance(values["prompt"], str) else []
     else:
         words += [f"{shots} {'example' if shots == 1 else 'examples'}"] if shots else []
