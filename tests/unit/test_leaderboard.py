@@ -264,6 +264,18 @@ def test_a_cache_that_is_damaged_or_cannot_be_written_changes_no_number(no_data,
         pd.testing.assert_frame_equal(ours(**QUICK), direct, check_exact=True)
 
 
+def test_a_difference_below_the_minimum_detectable_effect_is_named():
+    frames = [
+        made(120, seed=k, right=right, model=f"m{k}", oov=0) for k, right in enumerate((0.8, 0.75, 0.1))
+    ]
+    table = ours(frames, **QUICK)
+    low, high = (table[table["model"] == name].iloc[0] for name in ("m2", "m1"))
+    assert abs(low["difference"]) > low["mde"] > 0
+    assert abs(high["difference"]) < high["mde"]
+    assert table.attrs["note"].endswith("Below the minimum detectable effect (80 % power): m1.")
+    assert table[table["place"] == 1]["mde"].isna().all()
+
+
 TEST = [
     made(120, seed=1, right=0.05, model="low", run="r1", start="lambada/test"),
     made(120, seed=2, right=0.9, model="high", run="r2", start="lambada/test", variant="openai"),

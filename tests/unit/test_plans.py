@@ -72,6 +72,7 @@ def test_each_look_at_new_results_counts_once(planned):
     compared = Comparison.of(ITEMS, [FIRST, made(40, seed=3, model="third")], **QUICK)
     assert compared.plans == (line.format(4),)
     assert line.format(4) in str(compared)
+    assert line.format(4) in wb.hardest([FIRST, SECOND], ITEMS).warnings
     again = wb.plan(ITEMS, hypothesis="The first is better.", effect=0.1, discordant=0.3)
     assert [(look.function, look.models) for look in again.looks] == [
         ("evaluate", ("made",)), ("significance", ("second",)), ("leaderboard", ("second",)),

@@ -35,7 +35,7 @@ _DAY = 86_400  # seconds
 
 
 def data_home() -> Path:
-    """Return the folder that holds ``raw/``, ``cache/``, ``runs/`` and ``notes/``.
+    """Return the folder that holds ``raw/``, ``cache/``, ``runs/``, ``notes/`` and ``plans/``.
 
     ``$WORKBENCH_HOME`` where it is set; else ``data/`` of the checkout that this
     package runs from; else ``data/`` of the working directory. DataError if the
