@@ -275,6 +275,7 @@ def test_readable_in_both_themes_and_at_700_pixels(asked, notebook):
     fair.locator(".wa-influence .wb-weighed >> nth=20").wait_for()
     wait_for(page, "answered")
     assert python(notebook, "asker.influence") == "word"
+    assert page.locator(".wa-changed").inner_text() == ""
     assert "has no log-probabilities" in page.locator(".wa-error").last.inner_text()
     fair.locator(".wa-influence .wb-weighed").nth(4).hover()
     assert "words before the answer" in page.locator(".wb-tip").inner_text()

@@ -473,7 +473,7 @@ def test_shades_are_read_by_key_and_under_the_pointer(show, notebook):
     page.wait_for_selector(".wb-shades:has-text('bits')")
     page.locator(".wb-context .wb-weighed").nth(12).hover()
     best = notebook.evaluate("print(words.top_words[12][0])")
-    assert f"\n{best} " in tip.inner_text()
+    assert f"\n{best}\u00a0" in tip.inner_text()
     look("-surprisal")
     page.locator(".wb-look").select_option("sdifference in surprisal: cached less plain")
     page.wait_for_selector(".wb-shades:has-text('second')")

@@ -100,6 +100,7 @@ function render({ model, el }) {
     send({ type: "keep" });
   } }, "Keep");
   const parts = h("select", { class: "wa-parts", "aria-label": "Influence of", title: "Shade the passage by the influence of its parts on the word: each is left out in turn", onchange: () => {
+    s.back = true; // the question is asked anew by the kernel, and not by another view
     model.set("influence", parts.value);
     model.save_changes();
   } }, ...[["", "nothing"], ["sentence", "sentences"], ["word", "words"], ["mention", "mentions"]].map(([value, label]) => h("option", { value }, label)));

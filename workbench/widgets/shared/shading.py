@@ -71,7 +71,8 @@ def shaded_passage(
         ]
         view["shades"] = {
             "pieces": pieces, "top": top, "label": shading.label, "unit": shading.unit,
-            "signs": shading.signs, "ends": [_signed(-top) if shading.signs else "0", _signed(top)],
+            "signs": shading.signs,
+            "ends": [_signed(-top), _signed(top)] if shading.signs else ["0", fixed(top, 2)],
         }  # fmt: skip
     return view
 
@@ -218,7 +219,8 @@ def _best_words(row: Mapping[Any, Any], suffix: str, lead: str = "") -> list[str
     if words is None or values is None or not len(words):
         return []
     pairs = list(zip(words, values, strict=True))[:_WORDS]
-    return [lead + " · ".join(f"{word} {probability(math.exp(min(value, 0.0)))}" for word, value in pairs)]
+    texts = [f"{word} {probability(math.exp(min(value, 0.0)))}" for word, value in pairs]
+    return [lead + " · ".join(text.replace(" ", "\N{NO-BREAK SPACE}") for text in texts)]
 
 
 def _signed(value: float) -> str:
