@@ -39,6 +39,7 @@ from .models.device_memory import free as free
 from .models.ensemble import ensemble as ensemble
 from .models.exclusion import exclude_cooccurring as exclude_cooccurring
 from .models.pretrained.known import pretrained as pretrained
+from .probing.context_curve import context_curve as context_curve
 from .probing.influence import influence as influence
 from .probing.surprisal import surprisal as surprisal
 from .runs.cached import cache as cache

@@ -10,7 +10,15 @@ import workbench.storage.iri_syntax  # noqa: F401 - before Altair is imported
 from workbench.charts.attention import attention_map
 from workbench.charts.construction import funnel
 from workbench.charts.expected import expected
-from workbench.charts.models import context, context_needed, ranks, training_curves, tuning, windows
+from workbench.charts.models import (
+    context,
+    context_curve,
+    context_needed,
+    ranks,
+    training_curves,
+    tuning,
+    windows,
+)
 from workbench.charts.predictions import accuracy, scatter
 from workbench.charts.saving import save
 from workbench.charts.targets import (
@@ -34,6 +42,7 @@ __all__ = [
     "accuracy",
     "attention_map",
     "context",
+    "context_curve",
     "context_needed",
     "direct_speech",
     "expected",
