@@ -109,8 +109,8 @@ def test_judgments_of_a_game_are_read(items):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"reads": (-1,)}, "from 0"), ({"reads": (0,), "unit": "words"}, "from 1"), ({"reads": (1.5,)}, "1.5"),
-        ({"reads": ()}, "nothing to measure"), ({"unit": "letters"}, "letters"),
+        ({"reads": (-1,)}, "from 0"), ({"reads": (0,), "unit": "words"}, "from 1"),
+        ({"reads": (1.5,)}, "1.5"), ({"reads": ()}, "nothing to measure"), ({"unit": "letters"}, "letters"),
         ({"judgments": pd.DataFrame({"condition": []})}, "no column"),
         ({"judgments": pd.DataFrame(), "unit": "words"}, "people read sentences"),
     ],
