@@ -279,6 +279,7 @@ def context_curve(data: pd.DataFrame) -> alt.LayerChart:
     )
     base = alt.Chart(data[list(_CONTEXT_CURVE)].drop(columns="unit")).encode(
         x=alt.X("reads:O", title=title).scale(domain=steps).axis(labelAngle=0),
+        xOffset=alt.XOffset("model:N").scale(domain=names, padding=4),  # bars side by side
         color=model_colour(names),
         tooltip=[
             "model:N",
