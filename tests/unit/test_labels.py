@@ -1,11 +1,11 @@
 import pytest
 
-from workbench.analysis import annotations, contrast, statistics
+from workbench.analysis import annotations, contrast, names, statistics
 from workbench.construction import duplicates, manifest, novel_checks, shelf
-from workbench.evaluation import leaderboard, metrics
+from workbench.evaluation import leaderboard, memorization, metrics
 from workbench.items.schema import COLUMNS
 from workbench.people import cost, reports
-from workbench.probing import influence, protocols, surprisal
+from workbench.probing import context_curve, influence, protocols, surprisal
 from workbench.render.labels import column_label, label, tooltip
 from workbench.runs import predictions, store
 from workbench.widgets.compare import page
@@ -36,6 +36,9 @@ SHOWN = {
     "surprisal": surprisal.COLUMNS,
     "influence": influence.COLUMNS,
     "protocols": (*protocols.WATERFALL, *protocols.FACTORS),
+    "names": names.Name._fields,
+    "memorization": (*memorization.OUTCOMES, "memorization_ratio"),
+    "context curve": context_curve.COLUMNS,
 }
 
 

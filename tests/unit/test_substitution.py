@@ -25,7 +25,7 @@ POOL = pd.DataFrame(
         *((name, "surname", None, 9) for name in ("miller", "jones")),
         *((name, "place", None, 9) for name in ("paris", "oslo")),
     ],
-    columns=["name", "kind", "gender", "n_items"],
+    columns=["name", "category", "gender", "n_items"],
 )
 
 
@@ -120,7 +120,7 @@ def test_frequency_gender_and_kind_of_names_follow_from_the_passages():
     ]
     items = clozes(*texts)
     table = wb.names(items, tagged(items, "smith", "zanthe", "quorra", "ulmo", "tom", "london"))
-    rows = {row.name: (row.kind, row.gender, row.n_items) for row in table.itertuples(index=False)}
+    rows = {row.name: (row.category, row.gender, row.n_items) for row in table.itertuples(index=False)}
     assert all(pd.isna(rows[name][1]) for name in ("smith", "quorra", "london"))
     assert rows["zanthe"] == ("first name", "feminine", 2)
     assert rows["smith"][::2] == ("surname", 2)
@@ -133,7 +133,7 @@ def test_frequency_gender_and_kind_of_names_follow_from_the_passages():
 
 def test_a_new_name_is_near_in_frequency():
     table = pd.DataFrame(
-        {"name": [f"x{chr(97 + k // 26)}{chr(97 + k % 26)}" for k in range(200)], "kind": "surname",
+        {"name": [f"x{chr(97 + k // 26)}{chr(97 + k % 26)}" for k in range(200)], "category": "surname",
          "gender": None, "n_items": range(200, 0, -1)}
     )  # fmt: skip
     rng = np.random.default_rng(0)
@@ -274,7 +274,7 @@ def test_other_text_moves_all_spans(words, known):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"kind": "river"}, "'river'"), ({"gender": "x"}, "'x'"), ({"n_items": 0}, "n_items"),
+        ({"category": "river"}, "'river'"), ({"gender": "x"}, "'x'"), ({"n_items": 0}, "n_items"),
         ({"name": "Bob"}, "'Bob'"), ({"name": None}, "None"), ({"n_items": "x"}, "'x'"),
     ],
 )  # fmt: skip
@@ -371,6 +371,9 @@ def test_predictions_follow_stay_or_are_others():
     assert (row["memorization_ratio_low"], row["memorization_ratio_high"]) == (low[0], high[0])
     [row] = wb.memorization([run], changed, originals=[before]).to_dict("records")
     assert [row[name] for name in ("n", "substitute", "original", "other")] == [3, 1 / 3, 1 / 3, 1 / 3]
+    [row] = wb.memorization(run, changed, originals=before.assign(correct=False)).to_dict("records")
+    assert row["n"] == 0
+    assert np.isnan([row["substitute"], row["memorization_ratio"], row["other_low"]]).all()
     assert "Predictions where the answer was replaced" in wb.memorization(run, changed).to_html()
     for runs, others, said in (
         (run, items, "no item has an answer"),

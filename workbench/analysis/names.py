@@ -22,7 +22,7 @@ from workbench.items.items import Item, Items, Span, in_item_order
 from workbench.items.tokens import Tokens, tokens
 from workbench.storage.errors import DataError
 
-KINDS = ("first name", "surname", "place")
+CATEGORIES = ("first name", "surname", "place")
 GENDERS = ("feminine", "masculine")
 
 FAMILIES = {
@@ -151,7 +151,7 @@ class Name(NamedTuple):
     """A name, a row of the table of :func:`names`."""
 
     name: str
-    kind: str
+    category: str
     gender: str | None
     n_items: int
 
@@ -160,17 +160,17 @@ class Evidence:
     """Counts that tell the kind and the gender of a name."""
 
     def __init__(self) -> None:
-        self.n_items = self.n = self.surname = self.place = 0
+        self.n_items = self.n = self.surname = self.locative = 0
         self.titles: Counter[str] = Counter()
         self.pronouns: Counter[str] = Counter()
 
-    def kind(self, name: str) -> str:
-        """Return the kind: listed, or the one that the words before the name tell; else a first name."""
+    def category(self, name: str) -> str:
+        """Return the category: listed, or the one that the words before the name tell; else a first name."""
         if name in _PLACES:
             return "place"
         if is_listed(name):
             return "first name"
-        if 2 * self.place > self.n > 1:
+        if 2 * self.locative > self.n > 1:
             return "place"
         return "surname" if 2 * self.surname > self.n else "first name"
 
@@ -202,11 +202,11 @@ def names(items: Items, annotations: pd.DataFrame | None = None) -> pd.DataFrame
     Returns
     -------
     DataFrame
-        The most frequent first: ``name`` (in lower case); ``kind`` ("first name", "surname" or "place");
+        The most frequent first: ``name`` (in lower case); ``category`` ("first name", "surname" or "place");
         ``gender`` ("feminine", "masculine", or missing where it is not known, and of surnames and places);
         ``n_items``, the number of passages with the name. First names and places that are listed in
-        :mod:`workbench.analysis.names` have the kind and gender listed; those of others follow from titles,
-        prepositions and pronouns in all passages together.
+        :mod:`workbench.analysis.names` have those listed; the others', by titles, prepositions and
+        pronouns in all passages together.
 
     Raises
     ------
@@ -216,7 +216,7 @@ def names(items: Items, annotations: pd.DataFrame | None = None) -> pd.DataFrame
     Examples
     --------
     >>> table = wb.names(items, annotations)
-    >>> set(table["kind"]) <= {"first name", "surname", "place"}, bool(table["name"].is_unique)
+    >>> set(table["category"]) <= {"first name", "surname", "place"}, bool(table["name"].is_unique)
     (True, True)
     """
     counts: dict[str, Evidence] = defaultdict(Evidence)
@@ -224,21 +224,21 @@ def names(items: Items, annotations: pd.DataFrame | None = None) -> pd.DataFrame
         for name, evidence in evidence_of(item, spans).items():
             total = counts[name]
             total.n_items += 1
-            total.n, total.surname, total.place = (
-                total.n + evidence.n, total.surname + evidence.surname, total.place + evidence.place
+            total.n, total.surname, total.locative = (
+                total.n + evidence.n, total.surname + evidence.surname, total.locative + evidence.locative
             )  # fmt: skip
             total.titles += evidence.titles
             total.pronouns += evidence.pronouns
     rows = [described(name, evidence) for name, evidence in counts.items()]
     rows.sort(key=lambda row: (-row.n_items, row.name))
     frame = pd.DataFrame(rows, columns=list(Name._fields))
-    return frame.astype({"name": "str", "kind": "str", "gender": "str", "n_items": int})
+    return frame.astype({"name": "str", "category": "str", "gender": "str", "n_items": int})
 
 
 def described(name: str, evidence: Evidence) -> Name:
     """Return a name with its kind and gender by the evidence."""
-    kind = evidence.kind(name)
-    return Name(name, kind, evidence.gender(name) if kind == "first name" else None, evidence.n_items)
+    category = evidence.category(name)
+    return Name(name, category, evidence.gender(name) if category == "first name" else None, evidence.n_items)
 
 
 def name_spans(items: Items, annotations: pd.DataFrame | None) -> list[list[Span]]:
@@ -283,7 +283,7 @@ def passage_names(
         by_name[word.name].append(word)
     alone = {word.token for word in words if _is_excluded(word.name) and word.is_name}
     low = list(map(fold_case, cut.words))
-    result = {name: places for name, places in by_name.items() if _is_renamable(name, places, low, alone)}
+    result = {name: group for name, group in by_name.items() if _is_renamable(name, group, low, alone)}
     for word in words:
         joined, plural = JOINED.fullmatch(word.name), word.name.removesuffix("s")
         stem = joined[1] if joined else plural if word.token and low[word.token - 1] == "the" else word.name
@@ -300,16 +300,16 @@ def evidence_of(item: Item, spans: Sequence[Span]) -> dict[str, Evidence]:
     proper = set(spans)
     is_name = [span in proper for span in cut.spans]
     result: dict[str, Evidence] = {}
-    for name, places in passage_names(item, spans, cut).items():
+    for name, group in passage_names(item, spans, cut).items():
         evidence = result[name] = Evidence()
-        evidence.n_items, evidence.n = 1, len(places)
-        for index in {place.token for place in places}:
+        evidence.n_items, evidence.n = 1, len(group)
+        for index in {word.token for word in group}:
             before = low[index - 1] if index else ""
             if before in _GENDER_OF_TITLE:
                 evidence.titles[_GENDER_OF_TITLE[before]] += 1
             follows_name = index > 0 and is_name[index - 1] and before not in TITLES
             evidence.surname += before in _BEFORE_SURNAMES | {"the"} or follows_name
-            evidence.place += before in _BEFORE_PLACES
+            evidence.locative += before in _BEFORE_PLACES
             sentence = bisect_right(cut.sentences, index)
             first = cut.sentences[sentence - 1] if sentence else 0
             last = cut.sentences[sentence] if sentence < len(cut.sentences) else len(low)
@@ -363,19 +363,19 @@ def _is_excluded(name: str) -> bool:
     return (name in _OTHER and name not in _listed()) or len(name) < 2  # noqa: PLR2004 - an initial
 
 
-def _is_renamable(name: str, places: Sequence[Occurrence], low: Sequence[str], alone: set[int]) -> bool:
-    n_names = sum(place.is_name for place in places)
+def _is_renamable(name: str, group: Sequence[Occurrence], low: Sequence[str], alone: set[int]) -> bool:
+    n_names = sum(word.is_name for word in group)
     if not n_names or _is_excluded(name) or {name, f"{name}."} & TITLES:
         return False
     if name in ADDRESSES and not is_listed(name):
         return False
     is_ordinary = default().is_ordinary(name)
-    if n_names < len(places) and (is_ordinary or 2 * n_names <= len(places)):
+    if n_names < len(group) and (is_ordinary or 2 * n_names <= len(group)):
         return False
-    for place in places:
-        before, after = (low[k] if 0 <= k < len(low) else "" for k in (place.token - 1, place.token + 1))
+    for word in group:
+        before, after = (low[k] if 0 <= k < len(low) else "" for k in (word.token - 1, word.token + 1))
         if not is_listed(name) and before in _ARTICLES:
             return False
-        if {place.token - 1, place.token + 1} & alone and TITLES.isdisjoint({before, after}):
+        if {word.token - 1, word.token + 1} & alone and TITLES.isdisjoint({before, after}):
             return False
     return True

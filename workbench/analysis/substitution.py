@@ -16,8 +16,8 @@ from workbench.analysis.annotations import annotate
 from workbench.analysis.lemmas import POSSESSIVE, Reading, default, fold_case
 from workbench.analysis.mentions import mentions
 from workbench.analysis.names import (
+    CATEGORIES,
     GENDERS,
-    KINDS,
     Name,
     Occurrence,
     described,
@@ -223,20 +223,20 @@ class NamePool:
 
     def __init__(self, table: pd.DataFrame) -> None:
         names = [
-            Name(name, kind, gender if isinstance(gender, str) else None, int(n))
-            for name, kind, gender, n in zip(
+            Name(name, category, gender if isinstance(gender, str) else None, int(n))
+            for name, category, gender, n in zip(
                 *(table[column].tolist() for column in Name._fields), strict=True
             )
         ]
         self.names = {each.name: each for each in names}
         self._groups: dict[tuple[str, str | None], list[tuple[int, str]]] = {}
-        for name, kind, gender, n in names:
+        for name, category, gender, n in names:
             if (n > _RARE or is_listed(name)) and name.isalpha() and not default().is_ordinary(name):
-                self._groups.setdefault((kind, gender), []).append((n, name))
+                self._groups.setdefault((category, gender), []).append((n, name))
 
     def drawn(self, of: Name, rng: np.random.Generator) -> list[str]:
         """Return the nearest names in frequency in random order, then the further ones, nearest first."""
-        group = self._groups.get((of.kind, of.gender), [])
+        group = self._groups.get((of.category, of.gender), [])
         order = _nearest_first([n for n, _ in group], of.n_items, rng)
         return [group[k][1] for k in order if group[k][1] != of.name]
 
@@ -264,10 +264,10 @@ def checked_names(table: pd.DataFrame) -> pd.DataFrame:
         raise DataError(
             f"expected a table of names with the columns {', '.join(Name._fields)}", remedy=remedy
         )
-    for column, known in (("kind", KINDS), ("gender", GENDERS)):
-        if strange := set(table[column].dropna()) - set(known):
+    for column, allowed in (("category", CATEGORIES), ("gender", GENDERS)):
+        if strange := set(table[column].dropna()) - set(allowed):
             problem = f"the {column} of a name is {min(map(str, strange))!r:.60}"
-            raise DataError(f"{problem}, expected one of {', '.join(known)}", remedy=remedy)
+            raise DataError(f"{problem}, expected one of {', '.join(allowed)}", remedy=remedy)
     is_count = pd.to_numeric(table["n_items"], errors="coerce").ge(1)
     is_name = table["name"].map(lambda name: isinstance(name, str) and name == name.lower().strip() != "")
     if not (is_count & is_name).all():
@@ -285,7 +285,7 @@ def replacements(
     `only` is the one name to replace, with the forms of it.
     """
     by_name = {
-        name: places for name, places in passage_names(item, spans).items() if _has_plain_case(item, places)
+        name: group for name, group in passage_names(item, spans).items() if _has_plain_case(item, group)
     }
     taken = words_of(" ".join([item.text, *(item.candidates or ())]))
     taken.update(*map(_related, sorted(taken)))
@@ -319,7 +319,9 @@ def groups_of_forms(
         if len(roles) > 1:
             groups.append(([forms[role] for role in roles], roles, family.split()[0]))
             grouped.update(groups[-1][0])
-    first_names = [name for name, row in names.items() if row.kind == "first name" and name not in grouped]
+    first_names = [
+        name for name, row in names.items() if row.category == "first name" and name not in grouped
+    ]
     for name in first_names:
         for diminutive in first_names:
             if is_diminutive(diminutive, name) and not grouped & {name, diminutive}:
@@ -341,18 +343,18 @@ def in_case_of(form: str, word: str) -> str:
     return word.upper() if form.isupper() and len(form) > 1 else word.capitalize()
 
 
-def substituted(item: Item, places: Sequence[tuple[Occurrence, str]], name: str, **meta: Any) -> Item:
+def substituted(item: Item, changes: Sequence[tuple[Occurrence, str]], name: str, **meta: Any) -> Item:
     """Return an item with other words in place of occurrences of its own.
 
     The variant ends in `name`. Candidates that are one of the forms follow, with a possessive ending or not.
     """
     forms: dict[str, str] = {}
-    changes = []
-    for place, word in sorted(places, key=lambda pair: pair[0].start):
-        form = item.text[place.start : place.end]
+    spans = []
+    for occurrence, word in sorted(changes, key=lambda pair: pair[0].start):
+        form = item.text[occurrence.start : occurrence.end]
         forms[form] = in_case_of(form, word)
-        changes.append(((place.start, place.end), forms[form]))
-    changed = replaced(item, changes)
+        spans.append(((occurrence.start, occurrence.end), forms[form]))
+    changed = replaced(item, spans)
     candidates = item.candidates
     if candidates is not None:
         candidates = tuple(_candidate(word, forms, item, changed) for word in candidates)
@@ -366,8 +368,8 @@ def substituted(item: Item, places: Sequence[tuple[Occurrence, str]], name: str,
 
 def _renamed(item: Item, spans: Sequence[Span], pool: NamePool, seed: int) -> Item:
     new, by_name = replacements(item, spans, pool, seed)
-    places = [(place, word) for name, word in new.items() for place in by_name[name]]
-    return substituted(item, places, SUBSTITUTIONS[0], n_renamed=len(new))
+    changes = [(each, word) for name, word in new.items() for each in by_name[name]]
+    return substituted(item, changes, SUBSTITUTIONS[0], n_renamed=len(new))
 
 
 def _swapped(
@@ -382,16 +384,16 @@ def _swapped(
         return None
     new, by_name = replacements(item, spans, pools[0], seed, only=word)
     if word not in by_name:
-        places = [place for place in occurrences(item, spans) if place.name == word]
-        known = frozenset[Reading]().union(*map(default().readings, words_of(item.text)))
+        group = [each for each in occurrences(item, spans) if each.name == word]
+        readings = frozenset[Reading]().union(*map(default().readings, words_of(item.text)))
         options = pools[1].drawn(item.answer, tag, _rng(item, seed)) if tag != "PROPN" else []
-        other = next((each for each in options if known.isdisjoint(default().readings(each))), None)
-        if other is None or not _has_plain_case(item, places):
+        other = next((each for each in options if readings.isdisjoint(default().readings(each))), None)
+        if other is None or not _has_plain_case(item, group):
             return None
-        new, by_name = {word: other}, {word: places}
+        new, by_name = {word: other}, {word: group}
     if word not in new:
         return None
-    changes = [(place, other) for name, other in new.items() for place in by_name[name]]
+    changes = [(each, other) for name, other in new.items() for each in by_name[name]]
     return substituted(item, changes, SUBSTITUTIONS[1])
 
 
@@ -399,9 +401,9 @@ def _rng(item: Item, seed: int) -> np.random.Generator:
     return np.random.default_rng(int(content_digest(item.item_id, seed), 16))
 
 
-def _has_plain_case(item: Item, places: Sequence[Occurrence]) -> bool:
+def _has_plain_case(item: Item, group: Sequence[Occurrence]) -> bool:
     """Tell if different forms of a name have different capitals; McDonald and Mcdonald would become one."""
-    forms = {item.text[place.start : place.end] for place in places}
+    forms = {item.text[each.start : each.end] for each in group}
     return len({in_case_of(form, "ab") for form in forms}) == len(forms)
 
 

@@ -11,7 +11,15 @@ from workbench.charts.attention import attention_map
 from workbench.charts.construction import funnel
 from workbench.charts.expected import expected
 from workbench.charts.influence import influence_curve
-from workbench.charts.models import context, context_needed, ranks, training_curves, tuning, windows
+from workbench.charts.models import (
+    context,
+    context_curve,
+    context_needed,
+    ranks,
+    training_curves,
+    tuning,
+    windows,
+)
 from workbench.charts.predictions import accuracy, scatter, waterfall
 from workbench.charts.saving import save
 from workbench.charts.targets import (
@@ -35,6 +43,7 @@ __all__ = [
     "accuracy",
     "attention_map",
     "context",
+    "context_curve",
     "context_needed",
     "direct_speech",
     "expected",

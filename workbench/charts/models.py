@@ -30,6 +30,7 @@ _POINTS = 150  # of a training's curve; more are averaged
 _SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross")
 _RIGHT = 0.7  # weights of a cache above have their label on the left
 _SMALL = 0.05  # accuracies below need a decimal
+_CONTEXT_CURVE = ("model", "unit", "reads", "accuracy", "low", "high", "n")
 _UNFOLDING = ("n_context_sentences", "n", "n_guessed", "share", "low", "high")
 _SIDE_BY_SIDE = 0.09  # sentences between the bars of two curves
 _TICKS = (1, 10, 100, 1000, 10_000, 100_000)
@@ -239,6 +240,58 @@ def context(runs: Mapping[str, Mapping[Reads, Any]]) -> alt.HConcatChart:
         layers = theme.curve_layers(base, "accuracy", axis)
         panels.append(alt.layer(*layers, title=panel_head(str(name), part), width=_WIDTH, height=240))
     return theme.panel_row(panels)
+
+
+def context_curve(data: pd.DataFrame) -> alt.LayerChart:
+    """Draw accuracy by how much of the context is read, one line a model or for people.
+
+    Parameters
+    ----------
+    data : DataFrame
+        As :func:`workbench.context_curve` returns it; several may be joined if their unit is the same.
+
+    Returns
+    -------
+    alt.LayerChart
+        Bars are Wilson's intervals (95 %).
+
+    Raises
+    ------
+    DataError
+        If a column is missing, there is no row, or units differ.
+
+    Examples
+    --------
+    >>> chart = wb.charts.context_curve(wb.context_curve(ngram.cached(0.2), items, reads=(0, None)))
+    """
+    if missing := [name for name in _CONTEXT_CURVE if name not in data.columns]:
+        raise DataError(
+            f"the curve has no column {missing[0]!r}", remedy="pass what wb.context_curve returns"
+        )
+    if len(units := data["unit"].unique()) != 1:
+        raise DataError(f"expected a curve in one unit, got {len(units)}", remedy="draw each unit by itself")
+    names, steps = data["model"].unique().tolist(), data["reads"].unique().tolist()
+    numbers = [step for step in steps if step != "all"]
+    steps = sorted(numbers, key=lambda step: int(step.replace(",", ""))) + ["all"] * ("all" in steps)
+    unit = data["unit"].iloc[0]
+    title = {"sentences": "sentences of context read", "words": "words read before the target"}.get(
+        unit, unit
+    )
+    base = alt.Chart(data[list(_CONTEXT_CURVE)].drop(columns="unit")).encode(
+        x=alt.X("reads:O", title=title).scale(domain=steps).axis(labelAngle=0),
+        xOffset=alt.XOffset("model:N").scale(domain=names, padding=4),  # bars side by side
+        color=model_colour(names),
+        tooltip=[
+            "model:N",
+            alt.Tooltip("reads:O", title=title),
+            *theme.share_tooltips("accuracy", "low", "high"),
+            alt.Tooltip("n:Q", title="items", format=","),
+        ],
+    )
+    layers = theme.curve_layers(base, "accuracy", theme.share_axis(data, "accuracy"))
+    sizes = " or ".join(f"{n:,}" for n in sorted(data["n"].unique().tolist()))
+    head = theme.chart_title("Accuracy by the context that is read", [f"n = {sizes}; bars: 95 % (Wilson)"])
+    return theme.themed(alt.LayerChart(layer=layers, title=head, width=_WIDTH + 120, height=260))
 
 
 def accuracy_by_window(runs: Mapping[int | str, Any]) -> pd.DataFrame:

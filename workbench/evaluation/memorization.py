@@ -44,7 +44,7 @@ def memorization(runs: Any, items: Items, *, originals: Any = None, level: float
     Table
         One row a model: ``model``; ``n``, the number of items; ``substitute``, ``original`` and ``other``,
         shares of the items for which that is predicted, case apart; and ``memorization_ratio``, original /
-        (original + substitute), NaN where neither is predicted. Each has an interval (``_low``, ``_high``).
+        (original + substitute). NaN: there are no such items. Each has an interval (``_low``, ``_high``).
 
     Raises
     ------
@@ -77,14 +77,14 @@ def memorization(runs: Any, items: Items, *, originals: Any = None, level: float
     for k, model in enumerate(models):
         words = model.frame.set_index("item_id")["prediction"].str.casefold()
         words = words[words.index.isin(old.index)]
-        if before is not None:
-            right = before[k].frame.set_index("item_id")["correct"]
-            words = words[right.reindex(words.index).fillna(value=False).to_numpy(dtype=bool)]
         if not len(words):
             raise DataError(
                 f"{model.model} has no prediction of an item whose answer was replaced",
                 remedy="pass predictions of these items",
             )
+        if before is not None:
+            right = before[k].frame.set_index("item_id")["correct"]
+            words = words[right.reindex(words.index).fillna(value=False).to_numpy(dtype=bool)]
         follows = (words == new[words.index]).to_numpy(dtype=bool, na_value=False)
         stays = (words == old[words.index]).to_numpy(dtype=bool, na_value=False)
         counts = (follows.sum(), stays.sum(), (~follows & ~stays).sum())

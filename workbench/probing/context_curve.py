@@ -1,0 +1,127 @@
+"""Accuracy by how much of the context is read: of models, and of people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, get_args
+
+import numpy as np
+import pandas as pd
+
+from workbench.analysis.proportions import wilson
+from workbench.items.changes import shortened
+from workbench.items.items import Items
+from workbench.models.base import Predictor
+from workbench.models.passage import one_of
+from workbench.people import reports
+from workbench.people.unfolding import with_context_sentences
+from workbench.storage.errors import DataError
+
+Unit = Literal["sentences", "words"]
+
+COLUMNS = ("model", "unit", "reads", "accuracy", "low", "high", "n")
+SENTENCES = (0, 1, 2, 3, 4, None)
+WORDS = (1, 2, 5, 10, 20, 50, None)
+
+
+def context_curve(
+    models: Predictor | Sequence[Predictor] | Mapping[str, Predictor],
+    items: Items,
+    reads: Sequence[int | None] | None = None,
+    *,
+    unit: Unit = "sentences",
+    judgments: pd.DataFrame | None = None,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """Return the accuracy of models, and of people, by how much of the context is read.
+
+    Parameters
+    ----------
+    models : Predictor, or several
+        As a mapping, by the names that the result has.
+    items : Items (n,)
+        Items with answers.
+    reads : sequence of int or None, optional
+        How much is read, `SENTENCES` or `WORDS` by default: so many sentences of context before the target
+        sentence (0: that alone), or so many words before the blank; None is all. An item that has fewer is
+        read whole, so that all accuracies are of the same items.
+    unit : {"sentences", "words"}
+    judgments : DataFrame, optional
+        People's answers, of a game or campaign (:meth:`workbench.people.Campaign.judgments`). Those about the
+        target sentence alone and the whole passage are a line, ``people``. Where the context unfolds sentence
+        by sentence, ``people, unfolding`` is the share who have guessed the word with at most so many.
+    seed : int, default 0
+        Decides among equal scores.
+
+    Returns
+    -------
+    DataFrame
+        One row a model and length, aggregates only: ``model``; ``unit``; ``reads``, text, "all" for None;
+        ``accuracy``, expected, a fraction; ``low`` and ``high``, Wilson's interval (95 %); and ``n``, the
+        number of items or of judgments. :func:`workbench.charts.context_curve` draws it.
+
+    Raises
+    ------
+    DataError
+        If there are no items with answers, a length is not valid, or judgments are of words.
+
+    Examples
+    --------
+    >>> curve = wb.context_curve([ngram, ngram.cached(0.2)], items, reads=(0, 2, None))
+    >>> curve["reads"].tolist()
+    ['0', '2', 'all', '0', '2', 'all']
+    """
+    one_of("unit", unit, get_args(Unit))
+    lengths = tuple(reads) if reads is not None else {"sentences": SENTENCES, "words": WORDS}[unit]
+    least = 0 if unit == "sentences" else 1
+    for k in lengths:
+        if k is not None and (isinstance(k, bool) or not isinstance(k, int | np.integer) or k < least):
+            raise DataError(f"reads has {k!r:.60}, expected numbers of {unit} from {least}, or None for all")
+    if not lengths or not items.frame["answer"].notna().any():
+        raise DataError("there is nothing to measure", remedy="pass items with answers, and lengths to read")
+    if judgments is not None and unit != "sentences":
+        raise DataError("people read sentences of context", remedy='leave judgments out, or unit="words"')
+    if not isinstance(models, Mapping):
+        several = [models] if isinstance(models, Predictor) else list(models)
+        models = {model.name: model for model in several}
+    rows: list[tuple[Any, ...]] = []
+    read = [(_label(k), _reading(items, k, unit)) for k in lengths]
+    for name, model in models.items():
+        for label, changed in read:
+            right = model.predict(changed, 1, seed=seed)["p_correct"].dropna()
+            rows.append((name, unit, label, float(right.mean()), len(right)))
+    rows += _people(judgments) if judgments is not None else []
+    frame = pd.DataFrame(rows, columns=["model", "unit", "reads", "accuracy", "n"])
+    low, high = wilson((frame["accuracy"] * frame["n"]).to_numpy(), frame["n"].to_numpy())
+    return frame.assign(low=low, high=high)[list(COLUMNS)]
+
+
+def _reading(items: Items, k: int | None, unit: Unit) -> Items:
+    """Return items with so much of their contexts."""
+    if k is None:
+        return items
+    if unit == "sentences":
+        return with_context_sentences(items, int(k))
+    return Items.from_records([shortened(item, int(k)) for item in items], attrs=items.attrs)
+
+
+def _people(judgments: pd.DataFrame) -> list[tuple[Any, ...]]:
+    """Return rows of people's judgments, by what they saw."""
+    if missing := sorted({"condition", "prediction_correct", "last_answer"} - set(judgments.columns)):
+        raise DataError(
+            f"the judgments have no column {missing[0]!r}", remedy="pass what Campaign.judgments() returns"
+        )
+    done = reports.last_words(judgments)
+    rows: list[tuple[Any, ...]] = []
+    for condition, label in (("sentence", "0"), ("passage", "all")):
+        right = done["prediction_correct"][done["condition"] == condition].astype(float)
+        if len(right):
+            rows.append(("people", "sentences", label, float(right.mean()), len(right)))
+    for each in reports.unfolding(judgments).itertuples(index=False):
+        label = _label(int(each.n_context_sentences))
+        rows.append(("people, unfolding", "sentences", label, float(each.share), int(each.n)))
+    return rows
+
+
+def _label(k: int | None) -> str:
+    return "all" if k is None else f"{k:,}"
