@@ -1,6 +1,7 @@
 """Everything that the workbench reads: how files are written and read, and what damage may change."""
 
 import io
+import json
 import os
 import re
 import shutil
@@ -15,6 +16,7 @@ from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import builders as b
+import completion_server
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -55,6 +57,7 @@ from workbench.models.base import Predictor
 from workbench.models.baselines.chance import RandomWord
 from workbench.models.pretrained import gguf
 from workbench.models.pretrained.causal import CausalLM
+from workbench.models.pretrained.completions import read_echo
 from workbench.models.pretrained.masked import MaskedLM
 from workbench.models.pretrained.vocabulary import read_vocabulary
 from workbench.models.readers.encoding import Questions
@@ -520,11 +523,29 @@ def checkpoints_of(folder):
     return [None if state is None else str(vars(state)) for state in states]
 
 
-for name in BUILT_IN:
+def log_probs_of_tokens(echo, valid):
+    """Log-probabilities may be others, of the same sub-tokens."""
+    assert (echo.tokens, echo.spans) == (valid.tokens, valid.spans)
+    assert all(-np.inf < value <= 0 for value in echo.log_probs[1:] + echo.best[1:])
+
+
+def damage_response(folder, draw):
+    damages = saved_models.flipped, saved_models.digit, saved_models.truncated, saved_models.nested
+    draw.choice(damages)(folder / "response.json", draw)
+
+
+for name in [name for name in BUILT_IN if name not in saved_models.UNSAVED]:
     ARTEFACTS[f"model {name}"] = Artefact(
         lambda folder, name=name: saved_models.made(name, tiny).save(folder / "model"), model_of
     )
+RESPONSE = completion_server.week({"prompt": "It was Monday Tuesday", "echo": True})
 ARTEFACTS |= {
+    "response of a server": Artefact(
+        writes({"response.json": json.dumps(RESPONSE)}),
+        lambda folder: read_echo((folder / "response.json").read_bytes(), "It was Monday Tuesday", "here"),
+        log_probs_of_tokens,
+        damage=damage_response,
+    ),
     "corpus": Artefact(
         lambda folder: shutil.copytree(corpus().folder, folder / "corpus"),
         lambda folder: arrays(Corpus(folder / "corpus")),

@@ -3,6 +3,7 @@
 import os
 import shutil
 
+import completion_server
 import torch
 
 from workbench.items.items import items_from_text
@@ -28,6 +29,8 @@ NETWORKS = {
     "sup-cbow": {"dimensions": 4, "hidden": 4}, "query-lstm": {"width": 4, "layers": 1},
 }  # fmt: skip
 BELOW = {"reversed", "generating", "positional", "next-word", "word-two-on"}
+UNSAVED = {"server"}
+"""Families that have no files."""
 PRETRAINED = {"causal-lm": "bytes", "masked-lm": "bert"}
 
 
@@ -64,6 +67,7 @@ def made(name, folders):
         "boosted": lambda: kind(
             NGram.fit(LINES, order=3, memory="60M", progress=False, after=False), k=1, alpha=0.3
         ),
+        "server": lambda: kind(completion_server.week_server(), progress=False),
         "exclude-cooccurring": lambda: kind(made("word-distance", folders)),
     }
     return special.get(name, kind)()

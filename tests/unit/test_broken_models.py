@@ -25,7 +25,7 @@ from workbench.widgets.ask.questions import TypedQuestion, read_question
 
 NO_WEIGHTS = {
     "random-word", "maximum-frequency", "sliding-window", "word-distance", "ngram", "cached-ngram",
-    "simple-4-gram", *saved_models.BELOW, "boosted", "exclude-cooccurring",
+    "simple-4-gram", *saved_models.BELOW, *saved_models.UNSAVED, "boosted", "exclude-cooccurring",
 }  # fmt: skip
 OPEN = Items(ITEMS.frame.assign(candidates=None))
 FIRST = ITEMS.frame["item_id"][0]

@@ -4,6 +4,7 @@ import doctest
 import inspect
 import re
 
+import completion_server
 import pytest
 import tiny_models
 
@@ -77,7 +78,7 @@ def test_each_parameter_is_described_and_there_is_an_example(name):
 
 @pytest.fixture(scope="module")
 def names(tmp_path_factory):
-    """Give what all examples use: what the package's docstring makes, and two tiny pretrained models."""
+    """Give what all examples use: what the package's docstring makes, two tiny models, and a server."""
     with pytest.MonkeyPatch.context() as patch:
         folder = tmp_path_factory.mktemp("home")
         patch.setenv("WORKBENCH_HOME", str(folder))
@@ -85,6 +86,7 @@ def names(tmp_path_factory):
         shared = {
             "gpt2": tiny_models.tiny_gpt2(folder / "gpt2"),
             "bert": tiny_models.tiny_bert(folder / "bert"),
+            "server": completion_server.week_server(),
         }
         failures(wb, "workbench", shared)
         yield shared

@@ -49,6 +49,7 @@ class Echo(NamedTuple):
     log_probs: list[float]  # natural log-probability given all before; NaN for the first
     best: list[float]  # log-probability of the most probable sub-token there; NaN for the first
     bos: str  # one of `workbench.runs.predictions.BOS`
+    hidden: int | None  # sub-tokens that the server counts and does not list: 0, or 1 for the mark
 
     def boundary(self, offset: int) -> int | None:
         """Return the first sub-token from an offset on; None where one is on both sides of it."""
@@ -236,10 +237,11 @@ def is_local(number: str) -> bool:
     return address.is_loopback or address.is_private or address.is_link_local
 
 
-def read_echo(body: bytes, text: str, address: str) -> Echo:
+def read_echo(body: bytes, text: str, address: str, hidden: int | None = None) -> Echo:
     """Return the sub-tokens of a text from a server's response to ``echo`` and ``logprobs``.
 
-    A sub-token that the server wrote after the text is left out, as is a mark of the beginning.
+    A sub-token that the server wrote after the text is left out, as is a mark of the beginning. Where the
+    text ends with a part of a character, `hidden` of an earlier response tells them apart.
 
     Raises
     ------
@@ -262,16 +264,21 @@ def read_echo(body: bytes, text: str, address: str) -> Echo:
         if not len(tokens) == len(log_probs) == len(tops):
             lengths = f"{len(tokens)}, {len(log_probs)} and {len(tops)}"
             raise ValueError(f"expected as many tokens as log-probabilities and best ones, got {lengths}")
-        first, end, spans = _find_spans(tokens, text, usage)
-        bos = _beginning(end, usage, marked=bool(first))
-        if first == 0 and log_probs[0] is not None and bos == "none":
+        counted = usage.get("prompt_tokens")
+        ends = [len(tokens) - 1, len(tokens)] if hidden is None or counted is None else [counted - hidden]
+        first, end, spans = _find_spans(tokens, text, ends)
+        hidden = None if counted is None else counted - end
+        if hidden not in {None, 0, 1 - first}:
+            raise ValueError(f"expected the log-probabilities of {counted} tokens of the prompt, got {end}")
+        bos = "added" if first or hidden else "unknown" if hidden is None else "none"
+        if bos == "none" and log_probs[0] is not None:
             problem = f"expected no log-probability of the first token of all, got {log_probs[0]}"
             raise DataError(problem, file=address, remedy=remedy)
         has_value = [index > 0 or log_probs[0] is not None for index in range(first, end)]
         pairs = zip(has_value, log_probs[first:end], tops[first:end], strict=True)
         values = [(_log_prob(p), max(map(_log_prob, top.values()))) if has else None for has, p, top in pairs]
         log_prob, best = zip(*(value or (math.nan, math.nan) for value in values), strict=True)
-        return Echo(tokens[first:end], spans, list(log_prob), list(best), bos)
+        return Echo(tokens[first:end], spans, list(log_prob), list(best), bos, hidden)
 
 
 def read_written(body: bytes, address: str) -> list[str]:
@@ -322,33 +329,25 @@ def align(tokens: Sequence[str], text: str) -> list[Span] | None:
     return spans if position == len(text) else None
 
 
-def _find_spans(tokens: Sequence[str], text: str, usage: Any) -> tuple[int, int, list[Span]]:
+def _find_spans(tokens: Sequence[str], text: str, ends: Sequence[int]) -> tuple[int, int, list[Span]]:
     """Return where the sub-tokens of a text begin and end among those of a response, and their spans.
 
-    Before them may be a mark of the beginning, after them one that the server wrote.
+    Before them may be a mark of the beginning. They end at one of `ends`, as the server may write another.
     """
-    if not all(isinstance(token, str) for token in tokens):
+    if not tokens or not all(isinstance(token, str) for token in tokens):
         raise ValueError("expected tokens that are text")
     if len(tokens) > _BYTES_PER_CHARACTER * len(text) + 2:
         raise ValueError(f"expected at most four tokens a character, got {len(tokens)} of {len(text)}")
-    written = usage.get("completion_tokens")
-    for n_written in sorted((1, 0), key=lambda n: n != written):
-        end = len(tokens) - n_written
-        for first in (0, 1):
-            if first < end and (spans := align(tokens[first:end], text)) is not None:
-                return first, end, spans
-    shown = "".join(tokens)[:40]
-    raise ValueError(f"expected the {len(text)} letters of {text[:40]!r} in tokens, got {shown!r}")
-
-
-def _beginning(n: int, usage: Any, *, marked: bool) -> str:
-    """Return whether a mark of the beginning stands before `n` sub-tokens; ValueError for a wrong count."""
-    counted = usage.get("prompt_tokens")
-    if marked or counted is None:
-        return "added" if marked else "unknown"
-    if counted not in {n, n + 1}:
-        raise ValueError(f"expected the log-probabilities of {counted} tokens of the prompt, got {n}")
-    return "none" if counted == n else "added"
+    marked_first = not tokens[0] and text[:1].isascii()
+    matches = []
+    for end in ends:
+        firsts = [first for first in ((1, 0) if marked_first else (0, 1)) if first < end <= len(tokens)]
+        pairs = [(first, align(tokens[first:end], text)) for first in firsts]
+        matches += [(first, end, spans) for first, spans in pairs if spans is not None][:1]
+    if len(matches) != 1:
+        shown = "".join(tokens)[:40]
+        raise ValueError(f"expected the {len(text)} letters of {text[:40]!r} in tokens, got {shown!r}")
+    return matches[0]
 
 
 def _choice(body: bytes) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -1,0 +1,574 @@
+"""Models on a completion server: numbers beside `CausalLM`, and servers that do not behave."""
+
+import contextlib
+import json
+import math
+import pickle
+import socket
+import time
+from itertools import accumulate, pairwise
+
+import completion_server as servers
+import numpy as np
+import pandas as pd
+import pytest
+from hostile_server import HostileServer
+from hypothesis import given
+from hypothesis import strategies as st
+
+import workbench as wb
+from workbench.items.items import Items, items_from_frame, items_from_text
+from workbench.models import CausalLM, ServerModel
+from workbench.models.pretrained import completions
+from workbench.models.pretrained.completions import align, is_local, read_echo, read_written
+from workbench.models.pretrained.prompts import Prompt
+from workbench.models.pretrained.server import LIKELY
+from workbench.storage.errors import DataError
+
+WEEK = items_from_text(
+    ["Friday Saturday Sunday Monday ___", "“Oh — naïve!” — Monday Tuesday Wednesday ___", "It was a ___ day"],
+    answers=["Tuesday", "Friday", "naïve"],
+)  # fmt: skip
+SECRET = "sk-not-to-be-seen"  # noqa: S105 - of no server
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch):
+    """Use a home of its own, and wait for no server."""
+    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(completions, "PAUSE", 0.0)
+
+
+@pytest.fixture(scope="module")
+def taught(folders, tmp_path_factory):
+    """Give the folders of two tiny models that know the known text, without and with a mark."""
+    return {
+        kind: servers.taught(folders(kind), tmp_path_factory.mktemp(kind) / "taught")
+        for kind in ("bytes", "llama")
+    }
+
+
+def model(url, name=None, **options):
+    return ServerModel(url, name, **{"progress": False, "retries": 2, **options})
+
+
+def refused(reason, *arguments, **options):
+    """Return the error of a model that is refused."""
+    with pytest.raises(DataError, match=reason) as caught:
+        model(*arguments, **options)
+    return caught.value
+
+
+@contextlib.contextmanager
+def week(spoil=lambda response, _request: response, **options):
+    """Serve the model of the week, with what `spoil` makes of its responses."""
+    with servers.served(lambda request: spoil(servers.week(request), request), **options) as served:
+        yield served
+
+
+def questions():
+    rows = [
+        ("Monday Tuesday ___ Thursday , he said.", ("Wednesday", "Friday", "naïve")),
+        ("It was Saturday and ___", ("Sunday", "“Oh”")),
+    ]
+    frame = pd.DataFrame([(f"q{n}", text, words[0], words) for n, (text, words) in enumerate(rows)])
+    frame.columns = ["item_id", "text", "answer", "candidates"]
+    return items_from_frame(frame, candidates="candidates", item_id="item_id")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "style",
+    [("bytes", True, "replace"), ("llama", True, "replace"), ("llama", False, "ignore")],
+)
+def test_numbers_are_those_of_the_same_weights_here(taught, style):
+    kind, mark, errors = style
+    here = CausalLM(taught[kind], device="cpu", progress=False)
+    tiny = servers.TinyCompletions(taught[kind], mark=mark, errors=errors)
+    items = Items.concat([WEEK, questions()])
+    prompt = Prompt("Sunday Monday {text}")
+    with servers.served(tiny.complete) as (url, _):
+        there = model(url)
+        frame, expected = there.predict(items), here.predict(items)
+        np.testing.assert_allclose(there.log_prob(items), expected["log_prob_uncorrected"], atol=1e-4)
+        rest = model(url, candidates="rest").predict(questions())
+        prompted = model(url, prompt=prompt).predict(WEEK[:1])
+    whole = ~expected["prediction"].str.contains("\ufffd", na=False)  # parts of characters differ
+    pd.testing.assert_series_equal(frame["prediction"][whole], expected["prediction"][whole])
+    assert whole.sum() >= len(items) - 1
+    for name in ("correct", "greedy_correct", "bos"):
+        pd.testing.assert_series_equal(frame[name], expected[name])
+    assert frame["correct"].any()
+    np.testing.assert_allclose(frame["log_prob_uncorrected"], expected["log_prob_uncorrected"], atol=1e-4)
+    assert frame["log_prob"].isna().all()
+    scores = [row for row in frame["candidate_scores"] if row is not None]
+    words = [text.word for text in map(here._split, questions())]
+    ends = here.predict(questions())  # of the second question, where the word ends the text, without its end
+    np.testing.assert_allclose(scores[0], ends["candidate_scores"][0], atol=1e-4)
+    assert scores[1][0] == pytest.approx(ends["log_prob_uncorrected"][1], abs=1e-4)
+    assert words == ["Wednesday", "Sunday"]
+    other = CausalLM(taught[kind], device="cpu", progress=False, candidates="rest").predict(questions())
+    np.testing.assert_allclose(rest["candidate_scores"][0], other["candidate_scores"][0], atol=1e-4)
+    other = CausalLM(taught[kind], device="cpu", progress=False, prompt=prompt).predict(WEEK[:1])
+    np.testing.assert_allclose(prompted["log_prob_uncorrected"], other["log_prob_uncorrected"], atol=1e-4)
+    assert prompted["prompt"].tolist() == other["prompt"].tolist()
+
+
+@pytest.mark.slow
+def test_log_probabilities_that_are_one_place_out_are_refused(taught):
+    tiny = servers.TinyCompletions(taught["bytes"], shift=True)
+    with servers.served(tiny.complete) as (url, _):
+        refused("one sub-token out of place .*add_bos_token", url)
+
+
+def of_table(change):
+    """Return what spoils the table of log-probabilities of responses that echo."""
+
+    def spoil(response, request):
+        if request.get("echo"):
+            change(response["choices"][0]["logprobs"])
+        return response
+
+    return spoil
+
+
+def set_last(name, value):
+    return of_table(lambda table: table[name].__setitem__(-2, value))
+
+
+def later(table):
+    """Let each log-probability depend on how much text follows."""
+    n = len(table["tokens"])
+    table["token_logprobs"] = [value and value - 0.1 * n for value in table["token_logprobs"]]
+
+
+def content_alone(response, _request):
+    """Give the log-probabilities of what is written alone, as llama.cpp's own server does."""
+    table = response["choices"][0]["logprobs"]
+    pairs = zip(table["tokens"][-1:], table["token_logprobs"][-1:], strict=True)
+    response["choices"][0]["logprobs"] = {"content": [{"token": a, "logprob": b} for a, b in pairs]}
+    return response
+
+
+def noisy():
+    """Give each response another log-probability."""
+    draw = iter(range(1000))
+    return of_table(lambda table: table["token_logprobs"].__setitem__(3, -0.5 - 0.1 * next(draw)))
+
+
+def writes_another(response, request):
+    """Write another word than the most probable one."""
+    if not request.get("echo"):
+        response["choices"][0]["logprobs"]["tokens"] = [" or"]
+        response["choices"][0]["text"] = " or"
+    return response
+
+
+def other_text(response, _request):
+    response["choices"][0]["text"] = response["choices"][0]["text"].replace("Once", "Twice")
+    return response
+
+
+def no_logprobs(response, _request):
+    response["choices"][0]["logprobs"] = None
+    return response
+
+
+JSON = json.dumps(servers.week({"prompt": LIKELY, "echo": True})).encode()
+REFUSED = {
+    "no log-probabilities": (no_logprobs, "expected the log-probabilities of the prompt .*, got none"),
+    "those of what it writes": (content_alone, "got those of what it writes alone"),
+    "chance": (of_table(lambda t: servers.uniform({"choices": [{"logprobs": t}]})), "as at chance"),
+    "one too few": (of_table(lambda t: t["token_logprobs"].pop()), "expected as many tokens as"),
+    "a token too few": (of_table(lambda t: [t[name].pop(3) for name in t]), "expected the .* letters of"),
+    "wrong count": (lambda r, _: r | {"usage": {"prompt_tokens": 99}}, "of 99 tokens of the prompt, got 21"),
+    "NaN": (set_last("token_logprobs", math.nan), "expected a finite log-probability, 0 or less, got nan"),
+    "null": (set_last("token_logprobs", None), "got None"),
+    "infinite": (set_last("token_logprobs", -math.inf), "got -inf"),
+    "huge": (set_last("token_logprobs", -(10**400)), "cannot be read"),
+    "positive": (set_last("token_logprobs", 0.5), "0 or less, got 0.5"),
+    "text": (set_last("token_logprobs", "-1"), "got '-1'"),
+    "no best": (set_last("top_logprobs", None), "cannot be read"),
+    "the first has one": (of_table(lambda t: t["token_logprobs"].__setitem__(0, -2.0)), "the first token"),
+    "another text": (other_text, "expected the text that was sent, 'Once .*', got 'Twice"),
+    "another token": (set_last("tokens", " Moon"), "expected the .* letters of 'Once"),
+    "noise": (noisy(), "the same log-probabilities for the same text twice, within 0.02 nats"),
+    "sees what follows": (of_table(later), "for a text and its beginning"),
+    "does not write the best": (writes_another, "expected it to write the most probable sub-token"),
+    "no choices": (lambda r, _: r | {"choices": []}, "cannot be read"),
+    "no object": (lambda *_: [1], "cannot be read"),
+    "truncated": (lambda *_: (200, {}, JSON[:-9]), "cannot be read"),
+    "nested": (lambda *_: (200, {}, b"[" * 10**5), "cannot be read"),
+    "no text": (lambda *_: (200, {}, b"\xff\xfe"), "cannot be read"),
+    "packed": (lambda *_: (200, {"Content-Encoding": "gzip"}, b"\x1f\x8b" + JSON), "cannot be read"),
+    "broken off": (lambda *_: (200, {"Content-Length": "9999"}, JSON), r"\(3 tries\)"),
+    "500 always": (lambda *_: (500, {}, b"out of memory"), r"it answers 500: out of memory \(3 tries\)"),
+    "no echo": (lambda *_: (500, {}, b"Only no echo is supported"), "500: Only no echo is supported --"),
+    "404": (lambda *_: (404, {}, b"no such model"), "it answers 404: no such model --"),
+    "redirect": (lambda *_: (307, {"Location": "http://me:pw@example.com/?key=1"}, b""), "to example.com,"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_server_that_does_not_behave_is_refused_with_the_reason(name):
+    spoil, reason = REFUSED[name]
+    with week(spoil) as (url, requests):
+        caught = refused(reason, url)
+        assert url in str(caught)
+        assert caught.remedy
+        assert not {"pw", "key=1"} & set(str(caught).split())
+    assert len(requests) == (3 if "3 tries" in reason else len(requests))
+
+
+def test_a_response_has_a_bound(monkeypatch):
+    monkeypatch.setattr(completions, "MAX_BYTES", 10**6)
+    with week(lambda *_: (200, {}, b" " * 2 * 10**6)) as (url, _):
+        refused("at most 1,000,000 bytes", url)
+
+
+def test_a_response_that_never_ends_is_not_waited_for():
+    def drip(_request):
+        yield b"HTTP/1.1 200 OK\r\n\r\n"
+        while True:
+            yield b" "
+            time.sleep(0.01)
+
+    with (
+        HostileServer(drip) as server,
+        pytest.raises(DataError, match=r"no (whole )?response within 0.3 seconds \(2 tries\)"),
+    ):
+        model(server.address, "tiny", timeout=0.3, retries=1)
+    assert len(server.requests) == 2
+
+
+def test_a_silent_server_and_no_server_are_named():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        refused("no response within 0.05 seconds", f"http://127.0.0.1:{port}", timeout=0.05)
+    refused(r"no connection \(Connection refused\) \(3 tries\)", f"http://127.0.0.1:{port}")
+
+
+@pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503, 504])
+def test_a_temporary_error_is_tried_again_after_growing_pauses(status, monkeypatch):
+    monkeypatch.setattr(completions, "PAUSE", 0.5)
+    pauses, answers = [], iter([status] * 3)
+    monkeypatch.setattr(completions.time, "sleep", pauses.append)
+
+    def spoil(response, _request):
+        code = next(answers, None)
+        return response if code is None else (code, {"Retry-After": "1"}, b"busy")
+
+    with week(spoil) as (url, _):
+        assert model(url, retries=3).config == model(url).config
+    assert pauses == [1.0, 1.0, 2.0]
+
+
+def test_requests_at_once_change_nothing():
+    with week() as (url, _):
+        several, alone = model(url, concurrency=4), model(url)
+        items = wb.load("sample", "dev")[:6]
+        frame = several.predict(items)
+        wb.cache().free("server")
+        pd.testing.assert_frame_equal(frame, alone.predict(items))
+
+
+def test_a_run_that_was_interrupted_goes_on(monkeypatch):
+    monkeypatch.setattr("workbench.models.pretrained.server._SLICE", 4)
+    items, alive = wb.load("sample", "dev")[:20], [True]
+
+    def spoil(response, request):
+        alive[0] &= items[13].text[:200] not in request["prompt"]
+        return response if alive[0] else (503, {}, b"dead")
+
+    with week(spoil) as (url, requests):
+        dying = model(url)
+        with pytest.raises(DataError, match=r"answers 503: dead .* what was scored is stored"):
+            wb.predict(items, dying)
+        assert not len(wb.runs())
+    with week() as (url, requests):  # at another port
+        again = model(url)
+        tests = len(requests)
+        run = wb.predict(items, again)
+        sent = [request["prompt"] for request in requests[tests:]]
+        assert not any(item.text[:200] in text for item in items[:12] for text in sent if "echo" in text)
+        echoed = [request["prompt"] for request in requests[tests:] if request.get("echo")]
+        assert len(echoed) == 8
+        assert wb.predict(items, again).run == run.run
+    wb.cache().free("server")
+    with week() as (url, _):
+        pd.testing.assert_frame_equal(
+            model(url).predict(items), run.predictions.assign(run="")[list(run.predictions)]
+        )
+
+
+def test_another_model_at_the_same_address_is_another_run():
+    change = [0.0]
+
+    def spoil(response, _request):
+        table = response["choices"][0]["logprobs"]
+        if len(table["tokens"]) > 5:
+            table["token_logprobs"][5] -= change[0]
+        return response
+
+    with week(spoil) as (url, _):
+        first = model(url)
+        change[0] = 0.01  # less than the tolerance
+        assert model(url).config == first.config
+        change[0] = 0.03
+        assert model(url).config != first.config
+        change[0] = 0.0
+        assert model(url).config == first.config
+
+
+def test_the_key_is_sent_and_stands_nowhere_else(monkeypatch, tmp_path):
+    monkeypatch.setenv("A_KEY", SECRET)
+
+    with week() as (url, requests):
+        mine = model(url, key_variable="A_KEY")
+        assert {request["headers"]["Authorization"] for request in requests} == {f"Bearer {SECRET}"}
+        run = wb.predict(WEEK, mine)
+        assert model(url).config == mine.config
+    with servers.served(lambda request: (401, {}, request["headers"]["Authorization"].encode())) as (url, _):
+        caught = refused(r"answers 401: Bearer \*\*\*", url, key_variable="A_KEY")
+    with pytest.raises(DataError, match="Connection refused") as gone:
+        mine.predict(wb.load("sample", "dev")[:1])
+    seen = [repr(vars(mine)), json.dumps(run.info), str(caught), str(gone.value)]
+    seen += [repr(error.__context__) + repr(error.__cause__) for error in (caught, gone.value)]
+    assert SECRET.encode() not in pickle.dumps(mine)
+    assert not any(SECRET in text for text in seen)
+    files = [path for path in (tmp_path / "home").rglob("*") if path.is_file()]
+    assert files
+    assert not any(SECRET.encode() in path.read_bytes() for path in files)
+
+
+@pytest.mark.parametrize("key", [None, "", "two words", "line\nbreak", "ключ"])
+def test_a_key_that_no_header_can_hold_is_not_shown(key, monkeypatch):
+    monkeypatch.delenv("A_KEY", raising=False)
+    if key is not None:
+        monkeypatch.setenv("A_KEY", key)
+    caught = refused("A_KEY, which", "http://127.0.0.1:9", key_variable="A_KEY")
+    assert not key or key not in str(caught)
+
+
+def test_no_proxy_sees_what_a_local_server_is_sent(monkeypatch):
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    monkeypatch.setenv("NO_PROXY", "")
+    with week() as (url, _):
+        model(url)
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["ftp://localhost", "file:///etc/passwd", "localhost:8000", "http://", "http://[", "http://h:x", "",
+     "http://localhost?key=1", "http://localhost#x", None, 8000],
+)  # fmt: skip
+def test_an_address_that_is_none_is_refused(url):
+    refused("expected the http or https address", url)
+
+
+def test_a_password_in_an_address_is_refused_and_not_shown():
+    caught = refused("with a name or password", f"http://me:{SECRET}@localhost:8000")
+    assert SECRET not in str(caught)
+
+
+@pytest.mark.parametrize(
+    "url", ["http://8.8.8.8", "http://[2001:4860:4860::8888]:80", "http://[::ffff:8.8.8.8]"]
+)
+def test_a_server_elsewhere_needs_a_word(url, monkeypatch):
+    caught = refused("this machine or in a private network", url)
+    assert "remote=True" in caught.remedy
+    asked = []
+    monkeypatch.setattr(
+        completions.CompletionClient,
+        "_attempt",
+        lambda *a: asked.append(a) or completions._Attempt(b"", "no"),
+    )
+    refused("no", url, remote=True)
+    assert asked
+
+
+def test_addresses_of_this_machine_and_of_private_networks():
+    local = [
+        "127.0.0.1",
+        "127.9.9.9",
+        "::1",
+        "10.0.0.1",
+        "192.168.1.9",
+        "172.16.0.1",
+        "fe80::1%eth0",
+        "fd00::1",
+    ]
+    other = ["8.8.8.8", "172.32.0.1", "2001:4860:4860::8888", "::ffff:8.8.8.8", "100.128.0.1"]
+    assert [is_local(number) for number in local + other] == [True] * len(local) + [False] * len(other)
+    refused("not known here", "http://no-such-host.invalid")
+
+
+def test_the_model_is_named_where_a_server_has_several():
+    with week(models=("a", "b")) as (url, requests):
+        refused("expected one model at .*, got a, b", url)
+        assert model(url, "folder/b").name == "b"
+        assert {request["model"] for request in requests} == {"folder/b"}
+
+
+@pytest.mark.parametrize(
+    "options", [{"timeout": 0}, {"retries": -1}, {"concurrency": 0}, {"tolerance": math.nan}]
+)
+def test_options_are_numbers_in_their_range(options):
+    refused("expected a number", "http://127.0.0.1:9", **options)
+
+
+def test_a_server_without_prompt_log_probs_can_be_used_for_what_it_writes():
+    with week(content_alone) as (url, _):
+        greedy = model(url, greedy_only=True)
+        frame = wb.predict(WEEK[:2], greedy).predictions
+        with pytest.raises(DataError, match="expected a server that returns log-probabilities"):
+            greedy.predict(questions())
+        refused("expected the log-probabilities", url)
+    with week() as (url, _):
+        full = model(url).predict(WEEK[:2])
+    for name in ("prediction", "correct", "greedy_correct"):
+        assert frame[name].tolist() == full[name].tolist()
+    assert frame["correct"].tolist() == [True, False]
+    assert frame["prediction"].tolist() == ["Tuesday", "Thursday"]
+    assert frame[["log_prob", "log_prob_uncorrected", "rank"]].isna().all(axis=None)
+    with week(lambda r, _: content_alone(r, _) and no_logprobs(r, _)) as (url, _):
+        refused("expected the tokens that it writes", url, greedy_only=True)
+
+
+def test_an_item_without_a_context_is_named():
+    items = items_from_text(["___ day"], answers=["One"])
+    with week() as (url, _), pytest.raises(DataError, match=r"text before the blank of .*, got none"):
+        model(url).predict(items)
+
+
+def test_influence_and_surprisal_ask_the_server():
+    with week() as (url, _):
+        asked = model(url)
+        items = WEEK[:1]
+        parts = wb.influence(asked, items, by="word")
+        whole = asked.log_prob(items)[0]
+        without = asked.log_prob(items_from_text(["Friday Saturday Sunday ___"], answers=["Tuesday"]))[0]
+        assert parts["influence"].iloc[-1] == pytest.approx(whole - without)
+
+
+# Sub-tokens and their places
+
+
+def cut(text, cuts):
+    """Return a text cut at bytes, each part decoded alone."""
+    data = text.encode()
+    ends = sorted({place % (len(data) + 1) for place in cuts} | {0, len(data)})
+    return [data[a:b] for a, b in pairwise(ends)]
+
+
+TEXTS = st.text(st.sampled_from("ab .,“”—éж日 \n"), min_size=1, max_size=30)
+
+
+@given(TEXTS, st.lists(st.integers(0, 200), max_size=40), st.sampled_from(["replace", "ignore"]))
+def test_sub_tokens_are_found_wherever_a_text_is_cut(text, cuts, errors):
+    parts = cut(text, cuts)
+    whole = all(part.decode(errors="replace").count("\ufffd") == 0 for part in parts)
+    spans = align([part.decode(errors=errors) for part in parts], text)
+    if whole:
+        ends = list(accumulate(len(part.decode()) for part in parts))
+        assert [end for _, end in spans] == ends
+        assert [start for start, _ in spans] == [0, *ends[:-1]]
+    elif spans is not None:
+        flat = [place for span in spans for place in span]
+        assert all(start <= end for start, end in spans)
+        assert 0 <= min(flat) <= max(flat) == len(text)
+        clean = [(part.decode(), span) for part, span in zip(parts, spans, strict=True) if _clean(part)]
+        assert all(text[slice(*span)].strip().endswith(word.strip()) for word, span in clean)
+
+
+def _clean(part):
+    with contextlib.suppress(UnicodeDecodeError):
+        return bool(part.decode().strip())
+    return False
+
+
+@pytest.mark.parametrize(
+    ("tokens", "text", "spans"),
+    [
+        (["a", " b"], "a b", [(0, 1), (1, 3)]),
+        (["a", "b"], "a b", [(0, 1), (1, 3)]),  # the white space is lost
+        ([" a", " b"], "a b", [(0, 1), (1, 3)]),  # and put before a text
+        ([" \ufffd", "\ufffd", "I"], " “I", [(0, 2), (1, 2), (2, 3)]),
+        ([" ", "", "I"], " “I", [(0, 1), (1, 2), (2, 3)]),
+        (["a", "\ufffd", "\ufffd"], "a”", [(0, 1), (1, 2), (1, 2)]),
+        (["a", "c"], "a b", None),
+        (["a"], "a b", None),
+        (["a", "b"], "axb", None),
+        ([], "", []),
+    ],
+)
+def test_where_sub_tokens_are(tokens, text, spans):
+    assert align(tokens, text) == spans
+
+
+def test_a_sub_token_on_both_sides_of_the_boundary_is_counted_as_in_the_harness():
+    """The context alone has as many sub-tokens as stand before the answer, though they are others."""
+
+    def complete(request):
+        if request["prompt"] in {"a-b", "a-"} and request.get("echo"):
+            tokens = {"a-b": ["a", "-b", " c"], "a-": ["a-", " c"]}[request["prompt"]]
+            values = [None, -2.0, -0.1][: len(tokens)]
+            table = {"tokens": tokens, "token_logprobs": values}
+            table["top_logprobs"] = [value and {"x": value} for value in values]
+            return {"choices": [{"text": f"{request['prompt']} c", "logprobs": table}]}
+        return servers.week(request)
+
+    items = items_from_text(["a-___"], answers=["b"])
+    with servers.served(complete) as (url, _):
+        assert model(url).log_prob(items).tolist() == [-2.0]
+
+
+@pytest.mark.parametrize("listed", [0, 1])
+def test_a_text_that_ends_with_a_part_of_a_character_has_all_its_sub_tokens(listed):
+    """Whether the last one was written by the server is known from a text that ends with a letter."""
+
+    def response(tokens):
+        values = [None, *(-1.0 - index for index in range(len(tokens) - 1 + listed))]
+        table = {"tokens": tokens + [" and"] * listed, "token_logprobs": values}
+        table["top_logprobs"] = [value and {"x": value} for value in values]
+        usage = {"prompt_tokens": len(tokens), "completion_tokens": 1}
+        return json.dumps({"choices": [{"logprobs": table}], "usage": usage}).encode()
+
+    tokens, text = ["He", " said", " \ufffd", "\ufffd"], "He said ”"
+    hidden = read_echo(response(["He", " said"]), "He said", "here").hidden
+    assert read_echo(response(tokens), text, "here", hidden).tokens == tokens
+    if not listed:  # else the word that follows shows where the text ends
+        with pytest.raises(DataError, match="cannot be read"):
+            read_echo(response(tokens), text, "here")
+
+
+ECHO = servers.week({"prompt": "Monday Tuesday “Oh” Friday", "echo": True})
+VALUES = st.one_of(
+    st.none(), st.booleans(), st.integers(-(10**30), 10**30), st.floats(), st.text(max_size=5),
+    st.lists(st.floats(), max_size=3), st.dictionaries(st.text(max_size=3), st.floats(), max_size=3),
+)  # fmt: skip
+PATHS = [
+    ("choices",), ("usage",), ("choices", 0), ("choices", 0, "text"), ("choices", 0, "logprobs"),
+    ("usage", "prompt_tokens"), ("usage", "completion_tokens"),
+    *(("choices", 0, "logprobs", name) for name in ("tokens", "token_logprobs", "top_logprobs")),
+    *(("choices", 0, "logprobs", name, 2) for name in ("tokens", "token_logprobs", "top_logprobs")),
+]  # fmt: skip
+
+
+@given(st.lists(st.tuples(st.sampled_from(PATHS), VALUES), min_size=1, max_size=3))
+def test_a_changed_response_is_log_probabilities_or_one_error(changes):
+    response, text = json.loads(json.dumps(ECHO)), "Monday Tuesday “Oh” Friday"
+    for path, value in changes:
+        with contextlib.suppress(KeyError, IndexError, TypeError, AttributeError):
+            inner = response
+            for step in path[:-1]:
+                inner = inner[step]
+            inner[path[-1]] = value
+    body = json.dumps(response).encode()
+    with contextlib.suppress(DataError):
+        echo = read_echo(body, text, "here")
+        assert len(echo.tokens) == len(echo.spans) == len(echo.log_probs) == len(echo.best)
+        assert all(-math.inf < value <= 0 for value in echo.log_probs[1:] + echo.best[1:])
+        assert echo.spans[-1][1] == len(text)
+    with contextlib.suppress(DataError):
+        assert all(isinstance(token, str) for token in read_written(body, "here"))
