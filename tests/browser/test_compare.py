@@ -390,6 +390,7 @@ def test_twenty_models_hostile_text_both_themes_and_700_pixels(shown, notebook):
     assert page.evaluate("window.hacked") is None
     assert page.locator(".wc-cell").count() == 380
 
+    page.locator("[data-pair=TA]").scroll_into_view_if_needed()  # else the click scrolls the notebook
     before = page.evaluate(LAYOUT)
     page.locator("[data-pair=TA]").click()
     page.wait_for_selector(".wb-choice")
