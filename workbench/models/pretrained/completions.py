@@ -199,20 +199,20 @@ def _innermost(error: BaseException) -> str:
 def _address(url: str) -> str:
     """Return the address of the API, which ends with ``/v1``; DataError, without a password, for others."""
     try:
-        parts = urlsplit(url)
-        host, port = parts.hostname, parts.port
+        parsed = urlsplit(url)
+        host, port = parsed.hostname, parsed.port
     except (ValueError, AttributeError, TypeError):
-        parts, host, port = urlsplit(""), None, None
-    if parts.username is not None or parts.password is not None:
+        parsed, host, port = urlsplit(""), None, None
+    if parsed.username is not None or parsed.password is not None:
         problem = "expected the address of a server, got one with a name or password in it"
         raise DataError(problem, remedy="put the key into an environment variable, and pass key_variable=")
-    if parts.scheme not in {"http", "https"} or not host or parts.query or parts.fragment:
+    if parsed.scheme not in {"http", "https"} or not host or parsed.query or parsed.fragment:
         problem = "expected the http or https address of a server"
         raise DataError(problem, remedy='pass one such as "http://localhost:8000"')
     host = f"[{host}]" if ":" in host else host
-    path = parts.path.rstrip("/")
+    path = parsed.path.rstrip("/")
     path = path if path.endswith("/v1") else f"{path}/v1"
-    return f"{parts.scheme}://{host}{'' if port is None else f':{port}'}{path}"
+    return f"{parsed.scheme}://{host}{'' if port is None else f':{port}'}{path}"
 
 
 def _check_local(address: str) -> None:
@@ -345,8 +345,8 @@ def _find_spans(tokens: Sequence[str], text: str, ends: Sequence[int]) -> tuple[
         pairs = [(first, align(tokens[first:end], text)) for first in firsts]
         matches += [(first, end, spans) for first, spans in pairs if spans is not None][:1]
     if len(matches) != 1:
-        shown = "".join(tokens)[:40]
-        raise ValueError(f"expected the {len(text)} letters of {text[:40]!r} in tokens, got {shown!r}")
+        joined = "".join(tokens)[:40]
+        raise ValueError(f"expected the {len(text)} letters of {text[:40]!r} in tokens, got {joined!r}")
     return matches[0]
 
 
