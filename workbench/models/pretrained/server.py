@@ -24,8 +24,7 @@ from workbench.models.passage import ReadContext, one_of
 from workbench.models.pretrained.completions import CompletionClient, Echo, read_echo, read_written
 from workbench.models.pretrained.loading import Text
 from workbench.models.pretrained.prompts import Prompt, SplitText, split_text
-from workbench.models.pretrained.scoring import Continuation
-from workbench.models.pretrained.subwords import ends_word
+from workbench.models.pretrained.subwords import Continuation, ends_word
 from workbench.models.rows import from_scores
 from workbench.runs.predictions import Floats, frame_of_answers, nullable
 from workbench.storage import cache
