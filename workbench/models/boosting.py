@@ -137,7 +137,7 @@ class Boosted(Predictor):
 
         Examples
         --------
-        >>> tuned = ngram.cached(0.2).boosted().tuned(items[:12], windows=(3, 5), alphas=(0, 0.5, 1))
+        >>> tuned = ngram.cached(0.2).boosted().tuned(items[:12], windows=(1, 100), alphas=(0, 0.5, 8))
         >>> int(tuned.trials["chosen"].sum()), len(tuned.trials)
         (1, 6)
         """
@@ -153,7 +153,9 @@ class Boosted(Predictor):
             for model, parts in zip(settings, frames, strict=True):
                 rows.append((model.k, model.alpha, name, *measured(pd.concat(parts))))
         trials = pd.DataFrame(rows, columns=["k", "alpha", "set", *MEASURES])
-        trials = chosen(trials, {"k": windows, "alpha": alphas}, by)
+        # no window is shorter than one word, so that one is not at an edge
+        grids = {"k": windows if min(windows, default=1) > 1 else (0, *windows), "alpha": alphas}
+        trials = chosen(trials, grids, by)
         k, alpha = trials.loc[trials["chosen"], ["k", "alpha"]].iloc[0]
         best = Boosted(self.base, int(k), float(alpha))
         best.trials = trials
