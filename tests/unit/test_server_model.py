@@ -20,7 +20,7 @@ import workbench as wb
 from workbench.items.items import Items, items_from_frame, items_from_text
 from workbench.models import CausalLM, ServerModel
 from workbench.models.pretrained import completions
-from workbench.models.pretrained.completions import align, is_local, read_echo, read_written
+from workbench.models.pretrained.completions import is_local, locate_tokens, read_echo, read_written
 from workbench.models.pretrained.prompts import Prompt
 from workbench.models.pretrained.server import LIKELY
 from workbench.storage.errors import DataError
@@ -468,7 +468,7 @@ TEXTS = st.text(st.sampled_from("ab .,“”—éж日 \n"), min_size=1, max_siz
 def test_sub_tokens_are_found_wherever_a_text_is_cut(text, cuts, errors):
     parts = cut(text, cuts)
     whole = all(part.decode(errors="replace").count("\ufffd") == 0 for part in parts)
-    spans = align([part.decode(errors=errors) for part in parts], text)
+    spans = locate_tokens([part.decode(errors=errors) for part in parts], text)
     if whole:
         ends = list(accumulate(len(part.decode()) for part in parts))
         assert [end for _, end in spans] == ends
@@ -503,7 +503,7 @@ def _clean(part):
     ],
 )
 def test_where_sub_tokens_are(tokens, text, spans):
-    assert align(tokens, text) == spans
+    assert locate_tokens(tokens, text) == spans
 
 
 def test_a_sub_token_on_both_sides_of_the_boundary_is_counted_as_in_the_harness():

@@ -253,7 +253,7 @@ def name_spans(items: Items, annotations: pd.DataFrame | None) -> list[list[Span
     return [[(int(start), int(end)) for start, end in spans] for spans in columns["names"]]
 
 
-def occurrences(item: Item, spans: Sequence[Span], cut: Tokens | None = None) -> Iterator[Occurrence]:
+def name_occurrences(item: Item, spans: Sequence[Span], cut: Tokens | None = None) -> Iterator[Occurrence]:
     """Yield the words of a passage in order, with their tokens; `spans` are those of proper nouns."""
     proper = set(spans)
     for index, (start, end) in enumerate((cut or tokens(item)).spans):
@@ -263,8 +263,8 @@ def occurrences(item: Item, spans: Sequence[Span], cut: Tokens | None = None) ->
             yield Occurrence(name, first, first + len(name), index, (start, end) in proper)
 
 
-def words_of(text: str) -> set[str]:
-    """Return the words of letters of a text as `occurrences` names them."""
+def letter_words(text: str) -> set[str]:
+    """Return the words of letters of a text as `name_occurrences` names them."""
     return {POSSESSIVE.sub("", word) for word in _WORD.findall(fold_case(text))}
 
 
@@ -277,7 +277,7 @@ def passage_names(
     name that is not, in most places: there the annotations are taken to err.
     """
     cut = cut or tokens(item)
-    words = list(occurrences(item, spans, cut))
+    words = list(name_occurrences(item, spans, cut))
     by_name: dict[str, list[Occurrence]] = defaultdict(list)
     for word in words:
         by_name[word.name].append(word)

@@ -24,14 +24,14 @@ from workbench.analysis.names import (
     evidence_of,
     families,
     is_listed,
+    letter_words,
+    name_occurrences,
     name_spans,
-    occurrences,
     passage_names,
     relatives,
-    words_of,
 )
 from workbench.items.ablation import SUBSTITUTIONS, check_whole
-from workbench.items.changes import replaced
+from workbench.items.changes import with_replacements
 from workbench.items.items import Item, Items, Span, in_item_order
 from workbench.items.schema import content_digest
 from workbench.storage.errors import DataError
@@ -180,7 +180,7 @@ class AnswerPool:
     """
 
     def __init__(self, items: Items, tags: pd.Series[Any]) -> None:
-        self.n_items = Counter(word for item in items for word in words_of(item.text))
+        self.n_items = Counter(word for item in items for word in letter_words(item.text))
         self._groups: dict[tuple[str, str, bool], list[str]] = {}
         for answer, tag in zip(items.frame["answer"].tolist(), tags.tolist(), strict=True):
             if isinstance(answer, str) and isinstance(tag, str) and answer.isalpha() and tag != "PROPN":
@@ -287,7 +287,7 @@ def replacements(
     by_name = {
         name: group for name, group in passage_names(item, spans).items() if _has_plain_case(item, group)
     }
-    taken = words_of(" ".join([item.text, *(item.candidates or ())]))
+    taken = letter_words(" ".join([item.text, *(item.candidates or ())]))
     taken.update(*map(_related, sorted(taken)))
     rng = _rng(item, seed)
     rows = {name: pool.names[name] for name in by_name if name in pool.names}
@@ -354,7 +354,7 @@ def substituted(item: Item, changes: Sequence[tuple[Occurrence, str]], name: str
         form = item.text[occurrence.start : occurrence.end]
         forms[form] = in_case_of(form, word)
         spans.append(((occurrence.start, occurrence.end), forms[form]))
-    changed = replaced(item, spans)
+    changed = with_replacements(item, spans)
     candidates = item.candidates
     if candidates is not None:
         candidates = tuple(_candidate(word, forms, item, changed) for word in candidates)
@@ -384,8 +384,8 @@ def _swapped(
         return None
     new, by_name = replacements(item, spans, pools[0], seed, only=word)
     if word not in by_name:
-        group = [each for each in occurrences(item, spans) if each.name == word]
-        readings = frozenset[Reading]().union(*map(default().readings, words_of(item.text)))
+        group = [each for each in name_occurrences(item, spans) if each.name == word]
+        readings = frozenset[Reading]().union(*map(default().readings, letter_words(item.text)))
         options = pools[1].drawn(item.answer, tag, _rng(item, seed)) if tag != "PROPN" else []
         other = next((each for each in options if readings.isdisjoint(default().readings(each))), None)
         if other is None or not _has_plain_case(item, group):

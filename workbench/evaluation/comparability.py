@@ -224,8 +224,8 @@ def _variants(each: Each, variants: set[str] | None) -> Iterator[str]:
         )
     read = {label: ", ".join(sorted(variants)) for label, variants in sets.items()}
     variant, shown = next(iter(read.values())), ", ".join(sorted(variants or ()))
-    whole = {label: {split_variant(str(name))[0] for name in each} for label, each in sets.items()}
-    if len(set(read.values())) > 1 and len({frozenset(each) for each in whole.values()}) == 1:
+    unchanged = {label: {split_variant(str(name))[0] for name in each} for label, each in sets.items()}
+    if len(set(read.values())) > 1 and len({frozenset(each) for each in unchanged.values()}) == 1:
         yield f"The models read different forms of the same items: {_listed(read)}."
     elif len(set(read.values())) > 1:
         yield (

@@ -61,7 +61,21 @@ def without(item: Item, span: Span) -> Item:
             end += len(text[end:]) - len(text[end:].lstrip())
         else:
             start = len(text[:start].rstrip())
-    return _replaced(item, (start, end), "")
+
+    def moved(other: Span) -> Span:
+        first, last = (min(edge, start) if edge < end else edge - end + start for edge in other)
+        return first, last
+
+    context = [moved(sentence) for sentence in item.sentences[:-1]]
+    return replace(
+        item,
+        text=text[:start] + text[end:],
+        answer_span=moved(item.answer_span),
+        sentences=(
+            *(sentence for sentence in context if sentence[0] < sentence[1]),
+            moved(item.sentences[-1]),
+        ),
+    )
 
 
 def masked(item: Item, span: Span, word: str) -> Item:
@@ -72,27 +86,7 @@ def masked(item: Item, span: Span, word: str) -> Item:
     """
     text = item.text[slice(*span)]
     changed = _LETTERS.sub(lambda _match: word, text)
-    return _replaced(item, span, changed if _LETTERS.search(text) else word)
-
-
-def _replaced(item: Item, span: Span, new: str) -> Item:
-    """Return an item with other text in a span before its blank."""
-    (start, end), text = span, item.text
-
-    def moved(other: Span) -> Span:
-        first, last = (min(edge, start) if edge < end else edge - end + start + len(new) for edge in other)
-        return first, last
-
-    context = [moved(sentence) for sentence in item.sentences[:-1]]
-    return replace(
-        item,
-        text=text[:start] + new + text[end:],
-        answer_span=moved(item.answer_span),
-        sentences=(
-            *(sentence for sentence in context if sentence[0] < sentence[1]),
-            moved(item.sentences[-1]),
-        ),
-    )
+    return with_replacements(item, [(span, changed if _LETTERS.search(text) else word)])
 
 
 def shortened(item: Item, k: int) -> Item:
@@ -108,7 +102,7 @@ def shortened(item: Item, k: int) -> Item:
     )
 
 
-def replaced(item: Item, changes: Sequence[tuple[Span, str]]) -> Item:
+def with_replacements(item: Item, changes: Sequence[tuple[Span, str]]) -> Item:
     """Return an item with other text in place of spans, in order and apart; its answer and all spans follow.
 
     A span lies within a sentence, and within the answer or outside of it. The candidates stay.
@@ -137,4 +131,4 @@ def replaced(item: Item, changes: Sequence[tuple[Span, str]]) -> Item:
 
 def with_answer(item: Item, word: str) -> Item:
     """Return an item with another word as its answer, in its place; it has no candidates."""
-    return replace(replaced(item, [(item.answer_span, word)]), answer=word, candidates=None)
+    return replace(with_replacements(item, [(item.answer_span, word)]), answer=word, candidates=None)

@@ -296,7 +296,7 @@ def read_written(body: bytes, address: str) -> list[str]:
         return tokens
 
 
-def align(tokens: Sequence[str], text: str) -> list[Span] | None:
+def locate_tokens(tokens: Sequence[str], text: str) -> list[Span] | None:
     """Return where the sub-tokens of a text are in it; None if they are not those of the text.
 
     A sub-token that is a part of a character is empty or holds U+FFFD. It stands for characters beyond
@@ -342,7 +342,7 @@ def _find_spans(tokens: Sequence[str], text: str, ends: Sequence[int]) -> tuple[
     matches = []
     for end in ends:
         firsts = [first for first in ((1, 0) if marked_first else (0, 1)) if first < end <= len(tokens)]
-        pairs = [(first, align(tokens[first:end], text)) for first in firsts]
+        pairs = [(first, locate_tokens(tokens[first:end], text)) for first in firsts]
         matches += [(first, end, spans) for first, spans in pairs if spans is not None][:1]
     if len(matches) != 1:
         joined = "".join(tokens)[:40]
