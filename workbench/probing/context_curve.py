@@ -117,9 +117,10 @@ def _people(judgments: pd.DataFrame) -> list[tuple[Any, ...]]:
         right = done["prediction_correct"][done["condition"] == condition].astype(float)
         if len(right):
             rows.append(("people", "sentences", label, float(right.mean()), len(right)))
-    for each in reports.unfolding(judgments).itertuples(index=False):
-        label = _label(int(each.n_context_sentences))
-        rows.append(("people, unfolding", "sentences", label, float(each.share), int(each.n)))
+    unfolding = reports.unfolding(judgments)
+    columns = (unfolding[name].tolist() for name in ("n_context_sentences", "share", "n"))
+    for n_sentences, share, n in zip(*columns, strict=True):
+        rows.append(("people, unfolding", "sentences", _label(n_sentences), share, n))
     return rows
 
 
