@@ -42,7 +42,7 @@ from .models.device_memory import free as free
 from .models.ensemble import ensemble as ensemble
 from .models.exclusion import exclude_cooccurring as exclude_cooccurring
 from .models.pretrained.known import pretrained as pretrained
-from .probing.context_curve import context_curve as context_curve
+from .probing.context_accuracy import context_accuracy as context_accuracy
 from .probing.influence import attention_correlation as attention_correlation
 from .probing.influence import influence as influence
 from .probing.protocols import ScoringProtocol as ScoringProtocol

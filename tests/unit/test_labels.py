@@ -5,7 +5,7 @@ from workbench.construction import duplicates, manifest, novel_checks, shelf
 from workbench.evaluation import leaderboard, memorization, metrics
 from workbench.items.schema import COLUMNS
 from workbench.people import cost, reports
-from workbench.probing import context_curve, influence, protocols, surprisal
+from workbench.probing import context_accuracy, influence, protocols, surprisal
 from workbench.render.labels import column_label, label, tooltip
 from workbench.runs import predictions, store
 from workbench.widgets.compare import page
@@ -38,7 +38,7 @@ SHOWN = {
     "protocols": (*protocols.WATERFALL, *protocols.FACTORS),
     "names": names.Name._fields,
     "memorization": (*memorization.OUTCOMES, "memorization_ratio"),
-    "context curve": context_curve.COLUMNS,
+    "context curve": context_accuracy.COLUMNS,
 }
 
 

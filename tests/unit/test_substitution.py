@@ -13,7 +13,7 @@ import workbench as wb
 from workbench.analysis.names import FAMILIES, Name, families, name_spans, passage_names
 from workbench.analysis.proportions import wilson
 from workbench.analysis.substitution import NamePool, in_case_of
-from workbench.items.changes import replaced
+from workbench.items.changes import with_replacements
 from workbench.items.items import Items
 from workbench.storage.errors import DataError
 
@@ -152,9 +152,12 @@ NAMES = ("Sheila", "SHEILA", "sheila", "Boris", "boris", "Smith", "Tom", "Tommy"
 def passages_with_names(draw):
     item = draw(passages(known=True))
     words = item.text.split(" ")
-    for place in draw(st.lists(st.integers(0, len(words) - 1), max_size=8)):
-        if item.text.startswith(words[place]) or words[place] not in item.text[slice(*item.answer_span)]:
-            words[place] = draw(st.sampled_from(NAMES))
+    for occurrence in draw(st.lists(st.integers(0, len(words) - 1), max_size=8)):
+        if (
+            item.text.startswith(words[occurrence])
+            or words[occurrence] not in item.text[slice(*item.answer_span)]
+        ):
+            words[occurrence] = draw(st.sampled_from(NAMES))
     text = " ".join(word for word in words if word)
     answer = draw(st.sampled_from([*NAMES, "hat"]))
     return cloze(
@@ -176,21 +179,25 @@ def test_renaming_is_one_to_one_and_the_inverse_gives_the_text_back(item, seed):
         assert new == in_case_of(old, new.lower())
 
 
-def check_inverse(item, changed, kind="renamed"):
+def check_inverse(item, changed, field="renamed"):
     """Check by a plain loop that only names differ, and that each span begins and ends at the same word."""
-    forms = changed.meta[kind]
+    forms = changed.meta[field]
     back = {new: old for old, new in forms.items()}
     assert len(back) == len(forms)
-    text, place = "", 0
+    text, occurrence = "", 0
     edges = {}  # of the new text
     words = re.compile("|".join(sorted(map(re.escape, back), key=len, reverse=True)) or r"(?!)")
-    while place <= len(changed.text):
-        edges.setdefault(len(text), place)
-        match = words.match(changed.text, place) if not changed.text[place - 1 : place].isalpha() else None
+    while occurrence <= len(changed.text):
+        edges.setdefault(len(text), occurrence)
+        match = (
+            words.match(changed.text, occurrence)
+            if not changed.text[occurrence - 1 : occurrence].isalpha()
+            else None
+        )
         if match:
-            text, place = text + back[match[0]], match.end()
+            text, occurrence = text + back[match[0]], match.end()
         else:
-            text, place = text + changed.text[place : place + 1], place + 1
+            text, occurrence = text + changed.text[occurrence : occurrence + 1], occurrence + 1
     assert text == item.text
     for old, new in zip(
         [*item.sentences, item.answer_span], [*changed.sentences, changed.answer_span], strict=True
@@ -257,12 +264,12 @@ def test_runs_of_renamed_items_are_paired_with_those_of_the_whole():
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.tuples(LETTERS, st.one_of(st.none(), LETTERS)), min_size=1, max_size=6), st.booleans())
-def test_other_text_moves_all_spans(words, known):
+def test_other_text_moves_all_spans(words, answered):
     text = " ".join(word for word, _ in words)
-    item = cloze(f"{text} {{dog}} b ." if known else f"{text} {{}} b .")
-    places = [match.span() for match in re.finditer(r"\S+", text)]
-    changes = [(span, new) for span, (_, new) in zip(places, words, strict=True) if new is not None]
-    changed = replaced(item, changes)
+    item = cloze(f"{text} {{dog}} b ." if answered else f"{text} {{}} b .")
+    occurrences = [match.span() for match in re.finditer(r"\S+", text)]
+    changes = [(span, new) for span, (_, new) in zip(occurrences, words, strict=True) if new is not None]
+    changed = with_replacements(item, changes)
     Items.from_records([changed])
     expected = " ".join(word if new is None else new for word, new in words)
     assert changed.text == expected + item.text[len(text) :]
@@ -298,10 +305,10 @@ def test_the_listed_forms_are_names_of_one_role_each():
 def test_an_occurrence_is_a_whole_word_of_the_passage(sample):
     items, annotations = sample
     for item, spans in zip(items, name_spans(items, annotations), strict=True):
-        for name, places in passage_names(item, spans).items():
-            for place in places:
-                assert item.text[place.start : place.end].lower() == name
-                assert not item.text[place.start - 1 : place.start].isalpha()
+        for name, occurrences in passage_names(item, spans).items():
+            for occurrence in occurrences:
+                assert item.text[occurrence.start : occurrence.end].lower() == name
+                assert not item.text[occurrence.start - 1 : occurrence.start].isalpha()
 
 
 def tags_of(items, pos):

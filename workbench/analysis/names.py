@@ -253,10 +253,12 @@ def name_spans(items: Items, annotations: pd.DataFrame | None) -> list[list[Span
     return [[(int(start), int(end)) for start, end in spans] for spans in columns["names"]]
 
 
-def name_occurrences(item: Item, spans: Sequence[Span], cut: Tokens | None = None) -> Iterator[Occurrence]:
+def name_occurrences(
+    item: Item, spans: Sequence[Span], passage: Tokens | None = None
+) -> Iterator[Occurrence]:
     """Yield the words of a passage in order, with their tokens; `spans` are those of proper nouns."""
     proper = set(spans)
-    for index, (start, end) in enumerate((cut or tokens(item)).spans):
+    for index, (start, end) in enumerate((passage or tokens(item)).spans):
         for match in _WORD.finditer(item.text, start, end):
             name = POSSESSIVE.sub("", fold_case(match[0]))
             first = match.start()
@@ -269,20 +271,20 @@ def letter_words(text: str) -> set[str]:
 
 
 def passage_names(
-    item: Item, spans: Sequence[Span], cut: Tokens | None = None
+    item: Item, spans: Sequence[Span], passage: Tokens | None = None
 ) -> dict[str, list[Occurrence]]:
     """Return the names of one passage, each with all its occurrences; see :func:`names` for what counts.
 
     A word that is also attested as another word than a name must be a proper noun wherever it stands; a
     name that is not, in most places: there the annotations are taken to err.
     """
-    cut = cut or tokens(item)
-    words = list(name_occurrences(item, spans, cut))
+    passage = passage or tokens(item)
+    words = list(name_occurrences(item, spans, passage))
     by_name: dict[str, list[Occurrence]] = defaultdict(list)
     for word in words:
         by_name[word.name].append(word)
     alone = {word.token for word in words if _is_excluded(word.name) and word.is_name}
-    low = list(map(fold_case, cut.words))
+    low = list(map(fold_case, passage.words))
     result = {name: group for name, group in by_name.items() if _is_renamable(name, group, low, alone)}
     for word in words:
         joined, plural = JOINED.fullmatch(word.name), word.name.removesuffix("s")
@@ -295,12 +297,12 @@ def passage_names(
 
 def evidence_of(item: Item, spans: Sequence[Span]) -> dict[str, Evidence]:
     """Return the evidence about each name of one passage."""
-    cut = tokens(item)
-    low = [fold_case(word) for word in cut.words]
+    passage = tokens(item)
+    low = [fold_case(word) for word in passage.words]
     proper = set(spans)
-    is_name = [span in proper for span in cut.spans]
+    is_name = [span in proper for span in passage.spans]
     result: dict[str, Evidence] = {}
-    for name, group in passage_names(item, spans, cut).items():
+    for name, group in passage_names(item, spans, passage).items():
         evidence = result[name] = Evidence()
         evidence.n_items, evidence.n = 1, len(group)
         for index in {word.token for word in group}:
@@ -310,9 +312,9 @@ def evidence_of(item: Item, spans: Sequence[Span]) -> dict[str, Evidence]:
             follows_name = index > 0 and is_name[index - 1] and before not in TITLES
             evidence.surname += before in _BEFORE_SURNAMES | {"the"} or follows_name
             evidence.locative += before in _BEFORE_PLACES
-            sentence = bisect_right(cut.sentences, index)
-            first = cut.sentences[sentence - 1] if sentence else 0
-            last = cut.sentences[sentence] if sentence < len(cut.sentences) else len(low)
+            sentence = bisect_right(passage.sentences, index)
+            first = passage.sentences[sentence - 1] if sentence else 0
+            last = passage.sentences[sentence] if sentence < len(passage.sentences) else len(low)
             evidence.pronouns.update(_PRONOUNS[word] for word in low[first:last] if word in _PRONOUNS)
     return result
 

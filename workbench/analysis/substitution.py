@@ -234,11 +234,11 @@ class NamePool:
             if (n > _RARE or is_listed(name)) and name.isalpha() and not default().is_ordinary(name):
                 self._groups.setdefault((category, gender), []).append((n, name))
 
-    def drawn(self, of: Name, rng: np.random.Generator) -> list[str]:
+    def drawn(self, name: Name, rng: np.random.Generator) -> list[str]:
         """Return the nearest names in frequency in random order, then the further ones, nearest first."""
-        group = self._groups.get((of.category, of.gender), [])
-        order = _nearest_first([n for n, _ in group], of.n_items, rng)
-        return [group[k][1] for k in order if group[k][1] != of.name]
+        group = self._groups.get((name.category, name.gender), [])
+        order = _nearest_first([n for n, _ in group], name.n_items, rng)
+        return [group[k][1] for k in order if group[k][1] != name.name]
 
     def drawn_forms(
         self, names: Sequence[str], roles: Sequence[int], gender: str | None, rng: np.random.Generator

@@ -248,7 +248,7 @@ def context_curve(data: pd.DataFrame) -> alt.LayerChart:
     Parameters
     ----------
     data : DataFrame
-        As :func:`workbench.context_curve` returns it; several may be joined if their unit is the same.
+        As :func:`workbench.context_accuracy` returns it; several may be joined if their unit is the same.
 
     Returns
     -------
@@ -262,11 +262,11 @@ def context_curve(data: pd.DataFrame) -> alt.LayerChart:
 
     Examples
     --------
-    >>> chart = wb.charts.context_curve(wb.context_curve(ngram.cached(0.2), items, reads=(0, None)))
+    >>> chart = wb.charts.context_curve(wb.context_accuracy(ngram.cached(0.2), items, reads=(0, None)))
     """
     if missing := [name for name in _CONTEXT_CURVE if name not in data.columns]:
         raise DataError(
-            f"the curve has no column {missing[0]!r}", remedy="pass what wb.context_curve returns"
+            f"the curve has no column {missing[0]!r}", remedy="pass what wb.context_accuracy returns"
         )
     if len(units := data["unit"].unique()) != 1:
         raise DataError(f"expected a curve in one unit, got {len(units)}", remedy="draw each unit by itself")

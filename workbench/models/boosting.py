@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +67,7 @@ class Boosted(Predictor):
 
     version = 1
     fitted_on = "a model"
+    trials: pd.DataFrame
 
     def __init__(self, base: Predictor, k: int = 10, alpha: float = 0.5) -> None:
         if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
@@ -202,8 +202,10 @@ class Boosted(Predictor):
         """Yield the weighted sums of both contexts' log-probabilities, before the norm."""
         for start in range(0, len(items), chunk):
             batch = items[start : start + chunk]
-            ask = partial(self.base.next_words, chunk=chunk)
-            yield self._weighted(*self._both(("next",), batch, lambda each, ask=ask: next(ask(each))))
+            yield self._weighted(*self._both(("next",), batch, self._next_words))
+
+    def _next_words(self, items: Items) -> Floats:
+        return next(iter(self.base.next_words(items, chunk=len(items))))
 
     def _both(self, key: tuple[Any, ...], items: Items, ask: Callable[[Items], Floats]) -> list[Floats]:
         """Return what the base says after the whole and the short texts, from `_passes` if it was asked."""

@@ -24,7 +24,7 @@ SENTENCES = (0, 1, 2, 3, 4, None)
 WORDS = (1, 2, 5, 10, 20, 50, None)
 
 
-def context_curve(
+def context_accuracy(
     models: Predictor | Sequence[Predictor] | Mapping[str, Predictor],
     items: Items,
     reads: Sequence[int | None] | None = None,
@@ -67,7 +67,7 @@ def context_curve(
 
     Examples
     --------
-    >>> curve = wb.context_curve([ngram, ngram.cached(0.2)], items, reads=(0, 2, None))
+    >>> curve = wb.context_accuracy([ngram, ngram.cached(0.2)], items, reads=(0, 2, None))
     >>> curve["reads"].tolist()
     ['0', '2', 'all', '0', '2', 'all']
     """
@@ -117,9 +117,10 @@ def _people(judgments: pd.DataFrame) -> list[tuple[Any, ...]]:
         right = done["prediction_correct"][done["condition"] == condition].astype(float)
         if len(right):
             rows.append(("people", "sentences", label, float(right.mean()), len(right)))
-    for each in reports.unfolding(judgments).itertuples(index=False):
-        label = _label(int(each.n_context_sentences))
-        rows.append(("people, unfolding", "sentences", label, float(each.share), int(each.n)))
+    unfolding = reports.unfolding(judgments)
+    columns = (unfolding[name].tolist() for name in ("n_context_sentences", "share", "n"))
+    for n_sentences, share, n in zip(*columns, strict=True):
+        rows.append(("people, unfolding", "sentences", _label(n_sentences), share, n))
     return rows
 
 

@@ -37,7 +37,7 @@ def test_models_read_so_much_and_no_more(passages, unit):
             return super().predict(items, top_k, seed=seed)
 
     reads = (0, 1, 2, None) if unit == "sentences" else (1, 3, None)
-    curve = wb.context_curve({"m": Watched("context", query=True)}, items, reads, unit=unit)
+    curve = wb.context_accuracy({"m": Watched("context", query=True)}, items, reads, unit=unit)
     assert curve["reads"].tolist() == [str(k) if k is not None else "all" for k in reads]
     for k, words in zip(reads, seen, strict=True):
         for row, item in zip(words, items, strict=True):
@@ -55,7 +55,7 @@ def test_models_read_so_much_and_no_more(passages, unit):
 
 def test_accuracies_have_wilson_intervals_and_the_chart_holds_aggregates(items):
     model = reader()
-    curve = wb.context_curve([model], items, (0, None))
+    curve = wb.context_accuracy([model], items, (0, None))
     assert (curve["n"] == len(items)).all()
     for row in curve.itertuples():
         low, high = proportion_confint(row.accuracy * row.n, row.n, method="wilson")
@@ -85,7 +85,7 @@ def test_people_stand_beside_models(items):
         judged("unfolding", [0, 2, 2, 3], [True, True, True, False]),
         judged("passage", 4, [True]).assign(last_answer=False),
     ])  # fmt: skip
-    curve = wb.context_curve(reader(), items, (None,), judgments=judgments)
+    curve = wb.context_accuracy(reader(), items, (None,), judgments=judgments)
     people = curve[curve["model"] == "people"].set_index("reads")
     assert people["accuracy"].to_dict() == {"0": 0.25, "all": pytest.approx(2 / 3)}
     assert people["n"].to_dict() == {"0": 4, "all": 3}
@@ -100,7 +100,7 @@ def test_people_stand_beside_models(items):
 def test_judgments_of_a_game_are_read(items):
     game = wb.guess(items[:2], protocol="unfolding", name="me")
     try:
-        curve = wb.context_curve(reader(), items[:2], (0,), judgments=game.judgments())
+        curve = wb.context_accuracy(reader(), items[:2], (0,), judgments=game.judgments())
     finally:
         game.close()
     assert len(set(curve["model"])) == 1  # nobody has guessed
@@ -117,11 +117,11 @@ def test_judgments_of_a_game_are_read(items):
 )  # fmt: skip
 def test_bad_input_is_named(items, options, said):
     with pytest.raises(DataError, match=said):
-        wb.context_curve(reader(), items, **options)
+        wb.context_accuracy(reader(), items, **options)
 
 
 def test_charts_want_one_unit_and_all_columns(items):
-    curve = wb.context_curve(reader(), items[:3], (None,))
+    curve = wb.context_accuracy(reader(), items[:3], (None,))
     both = pd.concat([curve, curve.assign(unit="words")])
     for data, said in ((both, "one unit"), (curve.drop(columns="n"), "'n'"), (curve[:0], "one unit")):
         with pytest.raises(DataError, match=said):
