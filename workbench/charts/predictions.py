@@ -260,7 +260,11 @@ def waterfall(result: ProtocolRuns) -> alt.LayerChart:
     longest = max(len(line) for text in data["label"] for line in text.split("\n"))
     axis = alt.Axis(labelExpr="split(datum.label, '\\n')", labelLimit=0, minExtent=7 * longest)
     base = alt.Chart(data).encode(y=alt.Y("label:N", title=None, sort=data["label"].tolist(), axis=axis))
-    x = {"title": label("accuracy"), "scale": alt.Scale(domain=[0, top]), "axis": alt.Axis(format="%")}
+    x: dict[str, Any] = {
+        "title": label("accuracy"),
+        "scale": alt.Scale(domain=[0, top]),
+        "axis": alt.Axis(format="%"),
+    }
     bars = base.mark_bar(size=16).encode(
         x=alt.X("start:Q", **x), x2="end:Q",
         color=alt.Color("kind:N", title=None, scale=scale, legend=alt.Legend(orient="bottom")),
