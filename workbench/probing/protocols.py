@@ -178,7 +178,7 @@ class ProtocolRuns:
             tests = made.tests(pairs)
             mean, *bounds = made.log_prob_intervals(pairs)
             for number, (before, after) in enumerate(ends):
-                row = _changed(self.path[before], self.path[after])
+                row: dict[str, Any] = {**_changed(self.path[before], self.path[after])}
                 if number == last:
                     row = {"factor": "total", "before": _described(self.path[0])}
                     row |= {"after": _described(self.path[-1])}
@@ -347,7 +347,8 @@ def protocols(
     if protocols is not None and factors:
         raise DataError("both protocols and factors are named", remedy="name either")
     if protocols is not None:
-        wanted, path, skipped = list(dict.fromkeys(protocols)), _path(protocols, check), {}
+        wanted, path = list(dict.fromkeys(protocols)), _path(protocols, check)
+        skipped: dict[ScoringProtocol, str] = {}
         for protocol in wanted:
             check(protocol)
     else:
@@ -423,7 +424,8 @@ def _product(
     path = [current]
     for name in factors:
         for value in values[name]:
-            changed = replace(current, **{name: value})
+            change: dict[str, Any] = {name: value}
+            changed = replace(current, **change)
             if changed not in path and not reasons[changed]:
                 path.append(current := changed)
     wanted = [protocol for protocol in every if not reasons[protocol]]

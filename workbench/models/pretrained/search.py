@@ -460,8 +460,8 @@ def write_words(
             with sharing_words(share=False):
                 shared.clear()  # of other texts
                 shared[key] = write_words(scorer, queries, step=step)
-        words, scores = shared[key]
-        return [list(ids) for ids in words], scores.copy()
+        written, scores = shared[key]
+        return [list(ids) for ids in written], scores.copy()
     words: list[Ids] = [query.path for query in queries]
     scores = no_scores(len(queries))
     for batch, contexts in _contexts(scorer, queries, 1, scores):
