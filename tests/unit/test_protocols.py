@@ -193,6 +193,9 @@ def test_a_step_has_the_interval_of_the_paired_test_and_the_items_that_it_turned
     view = result.compare(3)
     assert set(view.selection.frame["item_id"]) == set(result.flips(3)["item_id"])
     view.close()
+    view = result.compare()
+    assert len(view.comparison.labels) == len(result.path) == len(set(view.comparison.labels))
+    view.close()
     assert "from one protocol to the other" in result._repr_html_()
     for step in (4, -1, True, "1"):
         with pytest.raises(DataError, match="there is no step"):

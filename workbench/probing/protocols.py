@@ -232,22 +232,23 @@ class ProtocolRuns:
         columns |= {"answer": [made.answers[row] for row in rows], **words}
         return pd.DataFrame({**columns, "change": np.where(right[1][rows], "gained", "lost")})
 
-    def compare(self, step: int = 0, **options: Any) -> Any:
-        """Open `wb.compare` on the items that a step of the waterfall turned.
+    def compare(self, step: int | None = None, **options: Any) -> Any:
+        """Open `wb.compare` on the protocols of the waterfall: a click on two of them lists what turned.
 
         Parameters
         ----------
-        step : int
-            As for `flips`.
+        step : int, optional
+            As for `flips`: the two protocols of this step, and the items of which one of them has the right
+            answer.
         **options
-            As of :func:`workbench.compare`; the filter ``where`` lists the items of which one of the two
-            protocols has the right answer.
+            As of :func:`workbench.compare`.
         """
-        chosen = [self.path[end] for end in self._ends(step)]
-        runs = [self.runs[protocol] for protocol in chosen]
         if not OPEN_COMPARISON:
             raise DataError("there is nothing to open a comparison with", remedy="use wb.protocols")
-        return OPEN_COMPARISON[0](self.items, runs, **{"where": "disagreement > 0"} | options)
+        if step is not None:
+            options = {"where": "disagreement > 0"} | options
+        chosen = self.path if step is None else [self.path[end] for end in self._ends(step)]
+        return OPEN_COMPARISON[0](self.items, [self.runs[protocol] for protocol in chosen], **options)
 
     def _ends(self, step: int) -> tuple[int, int]:
         last = len(self.path) - 1
