@@ -104,15 +104,31 @@ def no_data(tmp_path, monkeypatch) -> Path:
     return home
 
 
-@pytest.fixture(scope="session")
-def smollm() -> str:
-    """Give the short name of the language model that the set-up installs.
+def _link(source, target):
+    try:
+        os.link(source, target)
+    except OSError:  # on another disk
+        shutil.copy2(source, target)
 
-    What the set-up converted is linked into the tests' cache, where the disk allows it.
+
+@pytest.fixture(scope="session")
+def link_converted():
+    """Give a function that puts the language model, as the set-up converted it, into a home of tests.
+
+    To convert it anew takes half a minute of processor time.
     """
     made = Path(__file__).parents[1] / "data" / "cache" / "gguf"
-    target = Path(os.environ["WORKBENCH_HOME"], "cache", "gguf")
-    for folder in made.glob("[!.]*") if made.is_dir() else ():
-        with suppress(OSError):
-            shutil.copytree(folder, target / folder.name, copy_function=os.link)
+
+    def link(home):
+        for folder in made.glob("[!.]*") if made.is_dir() else ():
+            with suppress(FileExistsError):
+                shutil.copytree(folder, Path(home, "cache", "gguf", folder.name), copy_function=_link)
+
+    return link
+
+
+@pytest.fixture(scope="session")
+def smollm(link_converted) -> str:
+    """Give the short name of the language model that the set-up installs, and has converted."""
+    link_converted(os.environ["WORKBENCH_HOME"])
     return "smollm2-135m"

@@ -46,8 +46,10 @@ FORGET = "import ipywidgets\nipywidgets.Widget.close_all()\nget_ipython().run_li
 
 
 @pytest.fixture(scope="session")
-def lab(tmp_path_factory):
-    with _lab.lab(tmp_path_factory.mktemp("lab")) as running:
+def lab(tmp_path_factory, link_converted):
+    base = tmp_path_factory.mktemp("lab")
+    link_converted(base / "home")
+    with _lab.lab(base) as running:
         yield running
 
 

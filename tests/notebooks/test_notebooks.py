@@ -26,10 +26,12 @@ IN_BROWSER = "00_tour"
 
 
 @pytest.fixture(scope="module")
-def manager(tmp_path_factory):
+def manager(tmp_path_factory, link_converted):
     """Give the manager of the shared kernel."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("WORKBENCH_HOME", str(tmp_path_factory.mktemp("home")))
+        home = tmp_path_factory.mktemp("home")
+        link_converted(home)
+        patch.setenv("WORKBENCH_HOME", str(home))
         # a blocking manager would wait for ever for the output of a kernel that died
         manager = AsyncKernelManager(kernel_name="python3")
         yield manager

@@ -131,13 +131,14 @@ def of_the_user(folder):
 
 
 @pytest.fixture(scope="module")
-def places(tmp_path_factory):
-    """Give the data, a home without anything in it but what pages make, and the user's files."""
+def places(tmp_path_factory, link_converted):
+    """Give the data, a home with the converted language model alone, and the user's files."""
     data, home, user = (tmp_path_factory.mktemp(name) for name in ("data", "home", "user"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("WORKBENCH_HOME", str(home))
         b.write(data, released())
         of_the_user(user)
+        link_converted(home)
         return data, home, user
 
 

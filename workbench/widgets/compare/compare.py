@@ -401,7 +401,7 @@ def compare(
     level, resamples, seed
         Confidence level of the intervals, number of bootstrap replicates, and the bootstrap's seed.
     height : int, default 860
-        Height of the widget in px; below 700 px width it takes 340 more.
+        Height of the widget in px; below 700 px width it takes 394 more.
 
     Returns
     -------
