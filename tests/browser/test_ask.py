@@ -325,6 +325,11 @@ def test_every_model_is_in_view_and_its_bars_are_long_enough(asked, notebook):
     for place in range(3):
         page.locator(".wa-ask").nth(place).locator(".wa-button", has_text="Try an example").click()
     page.wait_for_function("document.querySelectorAll('.wa-ask[data-state=answered]').length === 3")
+    boosting = [page.locator(".wa-boosting").nth(place) for place in range(2)]  # of scores alone; of both
+    assert [each.locator("input:disabled").count() for each in boosting] == [2, 0]
+    titles = [each.get_attribute("title") for each in boosting]
+    assert titles[0] == "No model here can be boosted: none has probabilities"
+    assert titles[1] == "Counts the last k words less (coherence boosting, Malkin et al. 2022)"
     for width in (1900, 1400, 1000):
         page.set_viewport_size({"width": width, "height": 1000})
         notebook.still()
