@@ -244,7 +244,7 @@ def test_pairs_errors_history_and_python(asked, notebook):
     assert second.is_hidden()
     assert page.locator(".wa-text").first.input_value() == f"{TEXT} keeper"
     wait_for_python(page, notebook)
-    assert python(notebook, "asker.state") == [f"{TEXT} keeper", "", "", "", False]
+    assert python(notebook, "asker.state") == [f"{TEXT} keeper", "", "", "", False, 0.0, 10]
 
     notebook.evaluate("asker.text = 'A storm. The ___ was a rock'")
     wait_for_python(page, notebook)
@@ -270,6 +270,25 @@ def test_readable_in_both_themes_and_at_700_pixels(asked, notebook):
     wait_for(page, "answered")
     page.wait_for_selector(".wa-past")
     notebook.look("ask-", ".wa-ask")
+    before = shown(page, "fast")
+    slider = page.get_by_role("slider", name="Boosting")
+    slider.focus()
+    for _ in range(3):
+        slider.press("ArrowRight")
+    page.wait_for_selector(".wa-note:has-text('boosted by 0.75 over 10 words')")
+    wait_for(page, "answered")
+    assert page.locator(".wa-alpha-shown").inner_text() == "0.75"
+    assert shown(page, "fast") != before
+    assert page.locator(".wa-note:has-text('not boosted: no log-probabilities')").count() == 1
+    page.locator(".wa-k").fill("3")
+    page.wait_for_selector(".wa-note:has-text('boosted by 0.75 over 3 words')")
+    wait_for(page, "answered")
+    assert python(notebook, "[asker.alpha, asker.k]") == [0.75, 3]
+    notebook.look("ask-boosted-", ".wa-ask")
+    slider.press("Home")
+    page.wait_for_function("() => !document.querySelector('.wa-ask').innerText.includes('boosted')")
+    wait_for(page, "answered")
+    assert shown(page, "fast") == before
     page.locator(".wa-parts").select_option("word")
     fair = card(page, "fast")
     fair.locator(".wa-influence .wb-weighed >> nth=20").wait_for()
@@ -306,6 +325,11 @@ def test_every_model_is_in_view_and_its_bars_are_long_enough(asked, notebook):
     for place in range(3):
         page.locator(".wa-ask").nth(place).locator(".wa-button", has_text="Try an example").click()
     page.wait_for_function("document.querySelectorAll('.wa-ask[data-state=answered]').length === 3")
+    boosting = [page.locator(".wa-boosting").nth(place) for place in range(2)]  # of scores alone; of both
+    assert [each.locator("input:disabled").count() for each in boosting] == [2, 0]
+    titles = [each.get_attribute("title") for each in boosting]
+    assert titles[0] == "No model here can be boosted: none has probabilities"
+    assert titles[1] == "Counts the last k words less (coherence boosting, Malkin et al. 2022)"
     for width in (1900, 1400, 1000):
         page.set_viewport_size({"width": width, "height": 1000})
         notebook.still()

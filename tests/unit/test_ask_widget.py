@@ -11,6 +11,7 @@ import pytest
 from ask_models import Counting, Failing, Gated, Scoring
 from html_page import Page
 from patience import PATIENCE
+from traitlets import TraitError
 
 from workbench.items.items import Items, items_from_text
 from workbench.models import RandomWord
@@ -21,6 +22,7 @@ from workbench.probing.influence import influence
 from workbench.render.numbers import probability
 from workbench.storage.errors import DataError
 from workbench.widgets.ask.ask import EXAMPLE, Ask, ask, models_by_name
+from workbench.widgets.ask.questions import TypedQuestion
 from workbench.widgets.ask.views import answer_view, preview
 from workbench.widgets.shared.widget import MAXIMUM
 
@@ -59,7 +61,7 @@ def hear(widget, kind, **message):
 
 
 def state(**options):
-    return {"text": "", "other": "", "word": "", "candidates": "", "pairs": False} | options
+    return TypedQuestion()._asdict() | options
 
 
 def test_an_edit_is_read_and_answered(made):
@@ -93,7 +95,7 @@ def test_an_edit_is_read_and_answered(made):
     assert gain > 0
     assert side["gain"] == {"nats": f"+{gain:.2f} nats", "factor": f"× {np.exp(gain):.2f}"}  # noqa: RUF001
     assert of(sent, "history")[-1]["rows"][0] | {"time": ""} == {
-        "number": 1, "time": "", "word": "keeper", "pairs": False, "candidates": 0,
+        "number": 1, "time": "", "word": "keeper", "pairs": False, "candidates": 0, "alpha": 0.0, "k": 10,
         "text": "But the first man out of the storm was the ▁▁▁",
     }  # fmt: skip
 
@@ -163,7 +165,7 @@ def test_an_item_is_asked_as_it_is_and_can_be_edited():
         row[["rank", "log_prob", "prediction"]].tolist()
         == wanted[["rank", "log_prob", "prediction"]].tolist()
     )
-    assert widget.state == ("the keeper and the man . the ___", "", "boat", "boat|rock", False)
+    assert widget.state == ("the keeper and the man . the ___", "", "boat", "boat|rock", False, 0.0, 10)
     assert widget.put(odd) is widget
     assert widget.problem == ""  # though the text holds what marks a blank elsewhere
     asked = widget.wait(PATIENCE).items[1]
@@ -493,3 +495,64 @@ def test_the_passage_is_shaded_by_influence_after_the_answer(made):
     assert sum(shade is not None for side in shades for shade in side) == n_words
     with pytest.raises(DataError, match="influence is 'line'"):
         ask(models, text, influence="line")
+
+
+def test_a_question_is_answered_by_the_boosted_model_and_says_so(made):
+    model = Counting("fair")
+    widget, sent = made([model, Scoring()], TEXT, alpha=0.5, k=3)
+    widget.wait(PATIENCE)
+    views = {answer["place"]: answer["view"] for answer in of(sent, "answer")}
+    rows = widget.to_frame().query("version == 'passage'").set_index("model")
+    boosted, own = (each.predict(widget.items).iloc[0] for each in (model.boosted(3, 0.5), model))
+    fair = rows.loc["fair"]
+    assert fair["top_words"] == list(boosted["top_words"])
+    np.testing.assert_array_equal(fair["top_log_probs"], boosted["top_log_probs"])
+    assert (fair["log_prob"], fair["rank"]) == (boosted["log_prob"], boosted["rank"])
+    assert fair["log_prob"] != own["log_prob"]
+    assert (fair["alpha"], fair["k"]) == (0.5, 3)
+    assert (rows.loc["scoring", "alpha"], rows.loc["scoring", "k"]) == (0.0, pd.NA)
+    notes = [views[place]["sides"][0]["passage"]["note"] for place in (0, 1)]
+    assert notes[0].endswith("; probabilities; boosted by 0.5 over 3 words")
+    assert notes[1].endswith("; not boosted: no log-probabilities")
+    assert (of(sent, "asked")[-1]["boosts"], of(sent, "history")[-1]["rows"][0]["alpha"]) == (True, 0.5)
+    for page in (widget.to_html(), widget.saved.html()):
+        assert "boosted by 0.5 over 3 words" in page
+        assert "not boosted: no log-probabilities" in page
+    assert widget.history[["alpha", "k"]].to_numpy().tolist() == [[0.5, 3]]
+
+    sent.clear()
+    widget.alpha = 0.0
+    widget.wait(PATIENCE)
+    np.testing.assert_array_equal(widget.results()["top_log_probs"][0], own["top_log_probs"])
+    assert widget.results()["k"].isna().all()
+    assert "boosted" not in json.dumps(of(sent, "answer"))
+    widget.k = 5  # of a model that is its own it changes nothing
+    assert len(widget.wait(PATIENCE).history) == 2
+    only, told = made(Scoring(), TEXT)
+    hear(only, "open")
+    assert of(told, "asked")[-1]["boosts"] is False
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [({"alpha": -0.5}, "alpha is -0.5, expected a number from 0 to 100"),
+     ({"alpha": float("nan")}, "alpha is nan"),
+     ({"alpha": "1"}, "alpha is '1'"), ({"k": 0}, "k is 0, expected a number of words"),
+     ({"k": 2.5}, "k is 2.5"), ({"k": 10**6}, "from 1 to 100,000")],
+)  # fmt: skip
+def test_what_nothing_can_be_boosted_by_is_refused(options, problem, made):
+    with pytest.raises(DataError, match=problem):
+        ask(Counting(), TEXT, **options)
+    widget, _ = made(Counting(), TEXT)
+    [(name, value)] = options.items()
+    with pytest.raises(TraitError):
+        setattr(widget, name, value)
+    assert (widget.alpha, widget.k) == (0.0, 10)
+
+
+def test_a_model_that_fails_to_be_boosted_says_why(made):
+    model = Counting()
+    model.boosted = lambda *_: 1 / 0
+    widget, sent = made(model, TEXT, alpha=1.0)
+    widget.wait(PATIENCE)
+    assert of(sent, "answer")[-1]["view"]["error"] == "ZeroDivisionError: division by zero"

@@ -388,7 +388,9 @@ def saved(tmp_path, *states):
 
 STATES = (
     TypedQuestion(TEXT),
-    TypedQuestion("A storm. The ___ was late.", "A rock. The ___ was late.", "boat", "boat|rock", pairs=True),
+    TypedQuestion(
+        "A storm. The ___ was late.", "A rock. The ___ was late.", "boat", "boat|rock", pairs=True, alpha=0.5
+    ),
 )
 
 
@@ -449,6 +451,9 @@ QUESTION = {"time": "2026-01-01T12:00:00+00:00", "text": TEXT, "other": "", "wor
         (broken({}), "cannot be read"),
         (broken(QUESTION | {"pairs": 1}), "pairs is 1"),
         (broken(QUESTION | {"text": ["a"]}), "text is"),
+        (broken(QUESTION | {"alpha": "1"}), "alpha is '1'"),
+        (broken(QUESTION | {"alpha": -1.0}), "alpha is -1.0, expected a number from 0 to 100"),
+        (broken(QUESTION | {"k": 0}), "k is 0"),
         (broken(QUESTION | {"text": "\ud800 a"}), "half a surrogate"),
         (broken(QUESTION | {"time": "yesterday"}), "cannot be read"),
         (broken(QUESTION | {"time": "0001-01-01T00:00:00+14:00"}), "cannot be read"),

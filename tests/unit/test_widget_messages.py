@@ -70,7 +70,7 @@ WIDGETS = {
 
 TRAITS = {
     "browse": ["height"], "explore": ["height"],
-    "ask": ["text", "other", "word", "candidates", "pairs", "top_k"],
+    "ask": ["text", "other", "word", "candidates", "pairs", "alpha", "k", "top_k"],
     "compare": ["height"],
     "attention": ["current_id", "model", "row", "reveal", "scale", "height"],
     "groom": ["current_id", "height"],

@@ -11,7 +11,7 @@ const STEPS = [1, 1.5, 2, 3, 4, 5, 6, 8, 10];
 function caption(state) {
   const short = (t) => (t.length > CAPTION ? `${t.slice(0, CAPTION / 3)} … ${t.slice((-2 * CAPTION) / 3)}` : t);
   const texts = [state.text, ...(state.pairs ? [state.other] : [])].map((t) => `“${short(t.trim())}”`).join(" and ");
-  return `Answer to ${texts}${state.word ? `, word “${state.word}”` : ""}${state.candidates ? `, candidates ${short(state.candidates)}` : ""}`;
+  return `Answer to ${texts}${state.word ? `, word “${state.word}”` : ""}${state.candidates ? `, candidates ${short(state.candidates)}` : ""}${state.alpha ? `, boosting α ${state.alpha}, k ${state.k}` : ""}`;
 }
 
 /** The end of a scale: the next round number. */
@@ -28,6 +28,7 @@ function render({ model, el }) {
   let missing = []; // which models have not answered the current question
   let computing = []; // which of them will answer it, or answer again
   const s = { number: -1, opened: false, cards: [], views: [], top: 1, history: [], state: null, since: 0, example: "", elsewhere: "" };
+  Object.assign(s, { alpha: model.get("alpha"), k: model.get("k") });
   const topK = model.get("top_k");
 
   // ---- talking to the kernel: one question under way at a time, the newest waits
@@ -44,6 +45,7 @@ function render({ model, el }) {
   const edited = () => soon !== null || kernel.busy("ask"); // the boxes are the reader's
   const boxes = () => ({
     text: text.value, other: other.value, word: word.value, candidates: choices.value, pairs: pairs.getAttribute("aria-pressed") === "true",
+    alpha: s.alpha, k: s.k,
   });
   function go(settled = false) {
     clearTimeout(soon);
@@ -105,6 +107,21 @@ function render({ model, el }) {
     model.save_changes();
   } }, ...[["", "nothing"], ["sentence", "sentences"], ["word", "words"], ["mention", "mentions"]].map(([value, label]) => h("option", { value }, label)));
   parts.value = model.get("influence");
+  const alpha = h("input", { type: "range", class: "wa-alpha", min: 0, max: 2, step: 0.25, "aria-label": "Boosting α", oninput: () => boost({ alpha: Number(alpha.value) }) });
+  const alphaShown = h("output", { class: "wa-alpha-shown" });
+  const k = h("input", { type: "number", class: "wa-k", min: 1, max: 100000, step: 1, "aria-label": "k, the last words that count less", oninput: () => { if (k.value && k.checkValidity()) boost({ k: Number(k.value) }); }, onchange: () => drawBoosting() });
+  function boost(change) {
+    Object.assign(s, change);
+    alphaShown.textContent = s.alpha;
+    typed();
+  }
+  function drawBoosting(able = !alpha.disabled) {
+    alpha.value = s.alpha; // the nearest step; the words say the value
+    alphaShown.textContent = s.alpha;
+    k.value = s.k;
+    alpha.disabled = k.disabled = !able;
+    alpha.parentNode.title = able ? "Counts the last k words less (coherence boosting, Malkin et al. 2022)" : "No model here can be boosted: none has probabilities";
+  }
   const status = h("span", { class: "wa-status", role: "status", "aria-live": "polite" });
   const changed = h("span", { class: "wa-changed", role: "status", "aria-live": "polite" });
   const read = h("div", { class: "wa-read", role: "group", "aria-label": "What the models get" });
@@ -123,7 +140,7 @@ function render({ model, el }) {
   const aside = h("div", { class: "wa-history", role: "region", "aria-label": "History" }, h("div", { class: "wa-title" }, "History"), list);
   const root = h("div", { class: "wa-ask", onkeydown: onKey },
     h("div", { class: "wa-top" }, h("div", { class: "wa-texts" }, text, other), read,
-      h("div", { class: "wa-bar" }, h("label", {}, "word", word), h("label", {}, "candidates", choices), rest, pairs, keep, h("label", {}, "influence of", parts), changed, status)),
+      h("div", { class: "wa-bar" }, h("label", {}, "word", word), h("label", {}, "candidates", choices), rest, pairs, keep, h("label", {}, "influence of", parts), h("span", { class: "wa-boosting" }, "boosting α", alpha, alphaShown, "k", k, "words"), changed, status)),
     alarm, h("div", { class: "wa-main" }, results, aside));
   const height = model.get("height"); // none: as high as the answers
   if (height) root.style.setProperty("--wa-height", `${height}px`);
@@ -277,7 +294,7 @@ function render({ model, el }) {
     };
     list.replaceChildren(...s.history.map((row) => h("li", {}, h("button", {
       class: "wa-past", type: "button", "data-number": row.number, title: "Back to this passage", onclick: goes("back", row),
-    }, h("span", { class: "wa-past-head" }, h("b", {}, row.word || "no word"), h("span", {}, row.pairs ? "pair " : "", row.candidates ? `${row.candidates} candidates ` : "", row.time)), h("span", { class: "wa-past-text" }, row.text)),
+    }, h("span", { class: "wa-past-head" }, h("b", {}, row.word || "no word"), h("span", {}, row.pairs ? "pair " : "", row.candidates ? `${row.candidates} candidates ` : "", row.alpha ? `α ${row.alpha}, k ${row.k} ` : "", row.time)), h("span", { class: "wa-past-text" }, row.text)),
     h("button", { class: "wa-again", type: "button", title: "Ask the models again, whatever they have answered", "aria-label": `Ask question ${row.number} again`, onclick: goes("again", row) }, "↻"))).reverse());
     if (!s.history.length) list.replaceChildren(h("li", { class: "wb-hint" }, "A passage is kept here once all models have answered and you pause."));
     if (atTop) list.scrollTop = 0;
@@ -305,6 +322,8 @@ function render({ model, el }) {
           if (box.value !== value) box.value = value;
         }
         press(m.state.pairs);
+        Object.assign(s, { alpha: m.state.alpha, k: m.state.k });
+        drawBoosting(m.boosts);
       }
       s.opened = true;
       word.placeholder = m.read.length && m.read[0].word === null ? "none" : "the last word";
@@ -351,6 +370,7 @@ function render({ model, el }) {
   const chosen = () => { parts.value = model.get("influence"); };
   model.on("change:influence", chosen);
   press(model.get("pairs"));
+  drawBoosting();
   drawHistory();
   send({ type: "open" });
   return () => {

@@ -15,7 +15,7 @@ from workbench.models.passage import one_of
 from workbench.probing.influence import Part
 from workbench.storage.errors import DataError
 from workbench.widgets.ask.asking import SETTLED, AskedQuestion, Asking
-from workbench.widgets.ask.questions import TypedQuestion, typed_question
+from workbench.widgets.ask.questions import TypedQuestion, boosting_problem, typed_question
 from workbench.widgets.ask.views import answer_view, has_rest, history_page, history_row, past_table, preview
 from workbench.widgets.shared.widget import (
     HEAD,
@@ -56,6 +56,10 @@ class Ask(Widget):
         The second passage of a minimal pair; differences are marked.
     pairs : bool
         Whether it is asked too.
+    alpha, k : float, int
+        The models are boosted by `alpha` over the last `k` words (:class:`workbench.models.Boosted`): those
+        words count less. With alpha 0, the default, each model is its own; so is one without
+        log-probabilities, and it says so.
     influence : {"", "sentence", "word", "mention"}
         The parts whose influence on the word shades the passage in each answer; none by default. It is
         computed after the answer, as :func:`wb.influence` does.
@@ -68,6 +72,8 @@ class Ask(Widget):
     word = traitlets.Unicode("").tag(sync=True)
     candidates = traitlets.Unicode("").tag(sync=True)
     pairs = traitlets.Bool(default_value=False).tag(sync=True)
+    alpha = traitlets.Float(TypedQuestion().alpha).tag(sync=True)
+    k = traitlets.Int(TypedQuestion().k).tag(sync=True)
     influence = traitlets.Enum(_PARTS, "").tag(sync=True)
     top_k = traitlets.Int(10, min=1, max=100).tag(sync=True)
     height = traitlets.Int(None, min=480, allow_none=True).tag(sync=True)
@@ -92,6 +98,13 @@ class Ask(Widget):
         if not wt.is_encodable(proposal["value"]):
             raise RefusedValueError("the text holds half a surrogate pair, which no file can hold")
         return str(proposal["value"])
+
+    @traitlets.validate("alpha", "k")
+    def _boosting(self, proposal: Mapping[str, Any]) -> Any:
+        """Refuse what no model can be boosted by."""
+        if problem := boosting_problem(**{"alpha": 0.0, "k": 1, proposal["trait"].name: proposal["value"]}):
+            raise RefusedValueError(problem)
+        return proposal["value"]
 
     # -- what Python sees
 
@@ -185,7 +198,7 @@ class Ask(Widget):
         """
         state = typed_question(_checked_item(item))
         self._asking.sources[state.text] = item
-        self.state = state._replace(**changes)
+        self.state = state._replace(**{"alpha": self.alpha, "k": self.k} | changes)
         return self
 
     def wait(self, timeout: float | None = None) -> Self:
@@ -214,7 +227,8 @@ class Ask(Widget):
         """Return the answers of the history, one row a question, model, side and version.
 
         ``version`` is ``passage`` or ``sentence``, ``side`` is A, or B for the second passage of a
-        minimal pair; ``log_prob`` is natural. A model's ``error`` stands in its row.
+        minimal pair; ``log_prob`` is natural. A model that was not boosted has ``alpha`` 0 and no ``k``. A
+        model's ``error`` stands in its row.
         """
         return self._asking.frame(self._asking.history)
 
@@ -330,6 +344,7 @@ class Ask(Widget):
                     "read": preview(question), "problems": dict(question.problems),
                     "answers": [views.get(place) for place in range(len(asking.labels))],
                     "since": max(0.0, record.age), "example": EXAMPLE.text,
+                    "boosts": asking.boosts,
                     "rest": any(map(has_rest, question.passages.values())),
                 }
             )  # fmt: skip
@@ -343,6 +358,8 @@ def ask(
     other: str | None = None,
     candidates: str | Sequence[str] | None = None,
     pairs: bool | None = None,
+    alpha: float = 0.0,
+    k: int = 10,
     influence: str = "",
     top_k: int = 10,
     seed: int = 0,
@@ -364,7 +381,7 @@ def ask(
         in another one later.
     word, other, candidates, pairs
         As in :class:`Ask`; candidates may be a sequence, and `other` is asked by default if it is given.
-    influence : {"", "sentence", "word", "mention"}
+    alpha, k, influence
         As in :class:`Ask`.
     top_k : int, default 10
         Words that are shown.
@@ -383,8 +400,8 @@ def ask(
     Raises
     ------
     DataError
-        If there is no model, or something that is none, a text holds half a surrogate pair, or the history
-        cannot be read. A passage that cannot be read raises nothing:
+        If there is no model, or something that is none, a text holds half a surrogate pair, `alpha` or
+        `k` is out of range, or the history cannot be read. A passage that cannot be read raises nothing:
         what is wrong shows in the widget and in ``.problem``.
 
     Examples
@@ -401,7 +418,9 @@ def ask(
         raise DataError(f"the candidates are {candidates!r:.80}, expected words") from None
     options = {"word": word, "other": other, "candidates": choices}
     changes: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
-    changes["pairs"] = bool(other) if pairs is None else pairs
+    changes |= {"pairs": bool(other) if pairs is None else pairs, "alpha": alpha, "k": k}
+    if problem := boosting_problem(alpha, k):
+        raise DataError(problem)
     by_name = models_by_name(models)
     one_of("influence", influence, _PARTS)
     if not isinstance(text, str):

@@ -49,6 +49,7 @@ _LAST = ("error", "seconds")
 _TYPES = {
     "correct": "boolean", "rank": "Int64", "n_tied": "Int64", "rank_is_bound": "boolean",
     "n_choices": "Int64", "known": "boolean", "log_prob": "float64", "vocabulary_size": "Int64",
+    "alpha": "float64", "k": "Int64",
 }  # fmt: skip
 
 
@@ -56,7 +57,8 @@ class Answer(NamedTuple):
     """What one model says to a question, after so many seconds: `COLUMNS` or ``{"error": str}`` by `Key`.
 
     One that is not `final` is followed by another one; its ranks may be lower bounds. `context` is what the
-    model reads; `influence` has by side the influence of the parts of the passage, or why there is none.
+    model reads; `influence` has by side the influence of the parts of the passage, or why there is none. The
+    model was boosted by `alpha`: 0 where that was asked of a model without log-probabilities.
     """
 
     seconds: float
@@ -64,6 +66,7 @@ class Answer(NamedTuple):
     final: bool = True
     context: ReadContext | None = None
     influence: Mapping[str, Shading | str] | None = None
+    alpha: float = 0.0
 
     @property
     def complete(self) -> bool:
@@ -78,12 +81,30 @@ Replies = dict[str, dict[str, Any]]
 def answers(
     model: Any, question: Question, *, top_k: int, seed: int, by: Callable[[], str] = str
 ) -> Iterator[Answer]:
-    """Yield a model's answer in steps: without a search for exact ranks, with it, with influence (`by`)."""
+    """Yield a model's answer in steps: without a search for exact ranks, with it, with influence (`by`).
+
+    Where the question has an `alpha`, all this is of the boosted model, if it has log-probabilities.
+    """
+    alpha = question.state.alpha if can_be_boosted(model) else 0.0
+    try:
+        model = model.boosted(question.state.k, alpha) if alpha else model
+    except BaseException as error:  # noqa: BLE001 - whatever a model does, the others go on
+        yield Answer(0.0, {key: {"error": error_text(error)} for key in question.versions})
+        return
     for answer in _answers(model, question, top_k, seed):
         parts = by() if answer.final else ""
-        yield answer._replace(final=answer.final and not parts)
+        answer = answer._replace(final=answer.final and not parts, alpha=alpha)  # noqa: PLW2901
+        yield answer
         if parts:
-            yield answer._replace(influence=_influence(model, question, parts))
+            yield answer._replace(final=True, influence=_influence(model, question, parts))
+
+
+def can_be_boosted(model: Any) -> bool:
+    """Return whether a model has log-probabilities."""
+    try:
+        return isinstance(model, Predictor) and model.score_type == "log_prob"
+    except Exception:  # noqa: BLE001 - a model of one's own
+        return False
 
 
 def _influence(model: Any, question: Question, by: str) -> dict[str, Shading | str]:
@@ -262,6 +283,7 @@ class Asking:
     ) -> None:
         self.models: dict[str, Any] = dict(models)
         self.labels = list(self.models)
+        self.boosts = any(map(can_be_boosted, self.models.values()))
         self.top_k, self.seed, self.settle = top_k, seed, settle
         self.tell = tell
         self.lock = threading.RLock()
@@ -413,7 +435,8 @@ class Asking:
         names = ("question", "time", *TypedQuestion._fields, "predictions")
         cells = {name: objects([row[place] for row in rows]) for place, name in enumerate(names)}
         texts = dict.fromkeys(("text", "other", "word", "candidates"), "str")
-        return pd.DataFrame(cells).astype({"question": "int64", "pairs": "bool", **texts})
+        types = {"question": "int64", "pairs": "bool", "alpha": "float64", "k": "int64"}
+        return pd.DataFrame(cells).astype(types | texts)
 
     def _best(self, record: AskedQuestion) -> dict[str, str | None]:
         return {
@@ -427,7 +450,8 @@ class Asking:
         with self.lock:
             rows = self._rows(records)
         first = ("question", "model", "side", "version", "item_id", "text", "word")
-        cells = {name: objects([row.get(name) for row in rows]) for name in (*first, *COLUMNS, *_LAST)}
+        names = (*first, "alpha", "k", *COLUMNS, *_LAST)
+        cells = {name: objects([row.get(name) for row in rows]) for name in names}
         texts = (*first[1:], "prediction", "score_type", "error")
         types = {"question": "int64", "seconds": "float64"} | _TYPES | dict.fromkeys(texts, "str")
         return pd.DataFrame(cells).astype(types)
@@ -439,7 +463,8 @@ class Asking:
                 "question": number, "model": self.labels[place], "side": side, "version": version,
                 "item_id": record.question.versions[side, version].item_id,
                 "text": record.question.versions[side, version].text,
-                "word": record.question.versions[side, version].answer, "seconds": answer.seconds, **reply,
+                "word": record.question.versions[side, version].answer, "alpha": answer.alpha,
+                "k": record.question.state.k if answer.alpha else None, "seconds": answer.seconds, **reply,
             }
             for number, record in enumerate(records, 1)
             for place, answer in sorted(record.answers.items())

@@ -31,6 +31,7 @@ FORMAT = "workbench ask history 1"
 """What a file of questions begins with."""
 
 _WORD = re.compile(r"\w+(?:['’-]\w+)*|[^\w\s]")  # noqa: RUF001 - both apostrophes
+_HIGHEST = 100  # alpha: so much more overflows nothing
 _MANY = 1500  # words between which differences are looked for
 
 
@@ -42,14 +43,26 @@ class TypedQuestion(NamedTuple):
     word: str = ""
     candidates: str = ""
     pairs: bool = False
+    alpha: float = 0.0
+    k: int = 10
 
     @property
     def key(self) -> TypedQuestion:
-        """What tells questions apart: a second passage that is not asked does not count."""
-        return self if self.pairs else self._replace(other="")
+        """What tells questions apart: a second passage that is not asked does not count, nor an idle `k`."""
+        key = self if self.pairs else self._replace(other="")
+        return key if key.alpha else key._replace(k=_EMPTY.k)
 
 
 _EMPTY = TypedQuestion()
+
+
+def boosting_problem(alpha: Any, k: Any) -> str:
+    """Say why nothing can be boosted by these; empty where all is well."""
+    if isinstance(alpha, bool) or not isinstance(alpha, int | float) or not 0 <= alpha <= _HIGHEST:
+        return f"alpha is {alpha!r:.80}, expected a number from 0 to {_HIGHEST}"
+    if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= LONGEST:
+        return f"k is {k!r:.80}, expected a number of words from 1 to {LONGEST:,}"
+    return ""
 
 
 @dataclass(frozen=True)
@@ -234,10 +247,13 @@ def read_history(path: Path | str) -> list[Question]:
 
 def _typed(entry: Mapping[str, Any]) -> tuple[TypedQuestion, datetime]:
     """Return a question of a file, and when it was asked; TypeError or ValueError where it is none."""
+    entry = {"alpha": _EMPTY.alpha, "k": _EMPTY.k, **entry}  # older files have none
     state = TypedQuestion(**{name: entry[name] for name in TypedQuestion._fields})
     for name, value in state._asdict().items():
         if type(value) is not type(getattr(_EMPTY, name)):
             raise TypeError(f"{name} is {value!r:.80}")
         if isinstance(value, str) and not is_encodable(value):
             raise ValueError(f"{name} holds half a surrogate pair")
+    if problem := boosting_problem(state.alpha, state.k):
+        raise ValueError(problem)
     return state, datetime.fromisoformat(entry["time"]).astimezone()

@@ -50,6 +50,7 @@ def answer_view(question: Question, answer: Answer, top_k: int) -> dict[str, Any
         cells = {v: _cell(reply, item, inside, top_k) for v, reply in zip(VERSIONS, replies, strict=True)}
         for version, reply in zip(VERSIONS, replies, strict=True):
             if "error" not in reply:
+                cells[version]["note"] += _boosting(question, answer, "; ")
                 cells[version]["reads"] = _what_is_read(answer.context, question, side, version, reply)
                 if reply["rank_is_bound"] and not answer.final:
                     cells[version]["rank"] += "; exact rank: computing …"
@@ -71,6 +72,15 @@ def answer_view(question: Question, answer: Answer, top_k: int) -> dict[str, Any
             for version in VERSIONS
         }
     return view
+
+
+def _boosting(question: Question, answer: Answer, before: str = "") -> str:
+    """Say by what a model was boosted, or why not; nothing where that was not asked."""
+    if not question.state.alpha:
+        return ""
+    if not answer.alpha:
+        return f"{before}not boosted: no log-probabilities"
+    return f"{before}boosted by {answer.alpha:g} over {question.state.k:,} words"
 
 
 def _head(context: ReadContext | None, question: Question, version: str) -> str:
@@ -255,7 +265,8 @@ def history_row(number: int, record: AskedQuestion) -> dict[str, Any]:
     words = list(dict.fromkeys(i.answer for i in question.passages.values() if i.answer is not None))
     return {"number": number, "time": f"{question.asked:%H:%M:%S}", "word": " / ".join(words),
             "text": snippet(item, None)[0], "pairs": len(question.passages) > 1,
-            "candidates": len(item.candidates or ())}  # fmt: skip
+            "candidates": len(item.candidates or ()), "alpha": question.state.alpha,
+            "k": question.state.k}  # fmt: skip
 
 
 def history_page(asking: Asking, records: Sequence[AskedQuestion], *, words: int | None = None) -> str:
@@ -287,7 +298,7 @@ def _past(asking: Asking, number: int, record: AskedQuestion) -> dict[str, Any]:
     question = record.question
     answers = []
     for place, answer in sorted(record.answers.items()):
-        lines = []
+        lines, boosted = [], _boosting(question, answer)
         for side, item in question.passages.items():
             reply = answer.replies[side, "passage"]
             if "error" in reply:
@@ -296,7 +307,7 @@ def _past(asking: Asking, number: int, record: AskedQuestion) -> dict[str, Any]:
             kind, _, value = _values(reply, item.answer)
             texts = _headline(reply, item, kind, value)
             best = f"best “{reply['prediction']}”"
-            lines.append(", ".join(filter(None, (best, texts["rank"], texts["ln"]))))
+            lines.append(", ".join(filter(None, (best, texts["rank"], texts["ln"], boosted))))
         answers.append((asking.labels[place], " | ".join(lines)))
     words = dict.fromkeys(item.answer for item in question.passages.values() if item.answer is not None)
     return {
