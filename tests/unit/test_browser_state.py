@@ -561,7 +561,7 @@ def shown(item, **values):
     context, query = pieces(item, {})
     return {
         "id": item.item_id, "source": None, "kind": ["plain"], "context": context, "query": query,
-        "answer": item.answer, "candidates": None, "tags": [], "note": "",
+        "answer": item.answer, "candidates": None, "tags": [], "note": "", "shades": None,
     } | values  # fmt: skip
 
 

@@ -112,7 +112,7 @@ def test_compare_prints_models_and_pairs_and_writes_a_page(two_runs, released, t
     lines = {line.split("  ")[0]: line for line in output.splitlines()}
     assert "50.0 [" in lines["half right"]
     assert "+50.0 [" in lines["half right - never right"]
-    assert lines["half right - never right"].split()[-5:] == ["4", "/", "0", "0.13", "0.13"]
+    assert lines["half right - never right"].split()[-6:] == ["4", "/", "0", "0.13", "0.13", "0.13"]
     assert f"written to {out}" in output
     page = out.read_text(encoding="utf-8")
     assert page.count("<article>") == 3

@@ -47,6 +47,7 @@ display: none }}
 
 _WIDGETS = Path(__file__).parents[1]
 _COMMENT = re.compile(r"//.*|/\*((?!\*/).)*\*/")
+_AROUND = re.compile(r"\s*([{};])\s*|(?<=[,:])\s+")  # of a style sheet
 
 
 def read_assets(*names: str) -> str:
@@ -54,11 +55,12 @@ def read_assets(*names: str) -> str:
 
     A widget's script is loaded from a text, so it cannot import files beside it: joined files share one
     scope, and the last one exports ``render``. Each notebook keeps them, so indentation, empty lines and
-    lines that are a comment are left out.
+    lines that are a comment are left out, and of styles the white space around braces and semicolons.
     """
     texts = ((_WIDGETS / name).read_text(encoding="utf-8") for name in names)
     lines = (line.strip() for text in texts for line in text.split("\n"))
-    return "\n".join(line for line in lines if line and not _COMMENT.fullmatch(line))
+    joined = "\n".join(line for line in lines if line and not _COMMENT.fullmatch(line))
+    return _AROUND.sub(r"\1", joined) if names[-1].endswith(".css") else joined
 
 
 @cache
