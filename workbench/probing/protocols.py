@@ -63,6 +63,11 @@ class ScoringProtocol:
         Number of examples before the passage.
     template : str
         Template of the prompt; ``{text}`` is the passage up to the answer.
+
+    Examples
+    --------
+    >>> wb.ScoringProtocol("openai", "last-token").changes(wb.ScoringProtocol("openai"))
+    ['unit']
     """
 
     text: str = "plain"

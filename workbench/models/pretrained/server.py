@@ -127,7 +127,7 @@ class ServerModel(Predictor):
     --------
     >>> from workbench.models import ServerModel
     >>> model = ServerModel(server, progress=False)  # the address of a server
-    >>> model.predict(items[:2])["log_prob_uncorrected"].max() < 0
+    >>> bool(model.predict(items[:2])["log_prob_uncorrected"].max() < 0)
     True
     """
 
