@@ -111,6 +111,19 @@ def _attention_map(text):
     return charts.attention_map(item, model.attend([item])[0])
 
 
+def _influence_curve(text):
+    parts = pd.DataFrame({"item_id": [text, text, "b"], "part": [0, 1, 0], "start": [0, 5, 0],
+                          "end": [4, 9, 3], "text": text, "distance": [9, 1, 4], "influence": [0.5, -0.1, 0.2]})  # fmt: skip
+    return charts.influence_curve({text: parts})
+
+
+def _protocols(text):
+    model = wb.models.RandomWord("passage")
+    model.name = text
+    variants = [wb.load("sample", "test", variant=name)[:4] for name in ("plain", "capitalised")]
+    return wb.protocols(model, variants, text=["plain", "capitalised"], resamples=20)
+
+
 CHARTS = {
     "accuracy": _accuracy,
     "attention_map": _attention_map,
@@ -123,6 +136,8 @@ CHARTS = {
     "direct_speech": lambda text: charts.direct_speech(_sets(text), title=text, select=True),
     "expected": _expected,
     "figure_2": _figure_2,
+    "influence_curve": _influence_curve,
+    "waterfall": lambda text: charts.waterfall(_protocols(text)),
     "in_context": lambda text: charts.in_context(_sets(text), title=text, select=True),
     "lengths": lambda text: charts.lengths(_sets(text), title=text, select=True),
     "mention_distance": lambda text: charts.mention_distance(_sets(text), title=text),
@@ -256,6 +271,8 @@ PAGES = {
     "Item": lambda text: _items(text)[0],
     "Items": _items,
     "Manifest": lambda text: Manifest(steps=[Step(text, 9, 4, {text: 3, f"{text} 2": 2}, unit=text)]),
+    "Plan": lambda text: wb.plan(_items(text), hypothesis=text or "a", models=text or "a"),
+    "ProtocolRuns": _protocols,
     "ResultsTable": lambda text: table("lambada", made(9, start="lambada/test", model=text), resamples=9),
     "Significance": lambda text: significance(predicted(text), predicted(text, seed=1), resamples=9),
     "Table": _result_table,

@@ -232,6 +232,7 @@ def waterfall(result: ProtocolRuns) -> alt.LayerChart:
     """
     table = result.waterfall
     frame = table[table["factor"] != "total"].drop(columns=["perplexity_ratio"])
+    frame = frame.astype({f"difference_{end}": "float64" for end in ("low", "high")})  # NaN where not known
     accuracy = frame["accuracy"].to_numpy(dtype=float)
     rows = [
         {"label": f"first\n{frame['after'].iloc[0]}", "start": 0.0, "end": accuracy[0], "kind": _KINDS[0]}
