@@ -112,8 +112,9 @@ def _attention_map(text):
 
 
 def _influence_curve(text):
-    parts = pd.DataFrame({"item_id": [text, text, "b"], "part": [0, 1, 0], "start": [0, 5, 0],
-                          "end": [4, 9, 3], "text": text, "distance": [9, 1, 4], "influence": [0.5, -0.1, 0.2]})  # fmt: skip
+    rows = [(text, 0, 0, 4, text, 9, 0.5), (text, 1, 5, 9, text, 1, -0.1), ("b", 0, 0, 3, text, 4, 0.2)]
+    columns = ["item_id", "part", "start", "end", "text", "distance", "influence"]
+    parts = pd.DataFrame(rows, columns=columns)
     return charts.influence_curve({text: parts})
 
 
