@@ -95,10 +95,7 @@ def rename(
     >>> renamed.frame["variant"].iloc[0], list(renamed.frame["item_id"]) == list(items.frame["item_id"])
     ('plain (renamed)', True)
     """
-    check_whole(items)
-    spans_of = name_spans(items, annotations)
-    table = analysis_names.names(items, annotations) if names is None else checked_names(names)
-    pool = NamePool(table)
+    _, spans_of, pool = _replacement_names(items, names, annotations)
     records = [_renamed(item, spans, pool, seed) for item, spans in zip(items, spans_of, strict=True)]
     return Items.from_records(records, attrs=items.attrs, problems=items.problems)
 
@@ -153,20 +150,28 @@ def swap_mentions(
     >>> all(item.answer in item.text[: item.answer_span[0]] for item in swapped)
     True
     """
-    check_whole(items)
-    if annotations is None:
-        annotations = annotate(items, progress=False)
-    spans_of = name_spans(items, annotations)
-    table = analysis_names.names(items, annotations) if names is None else checked_names(names)
+    annotations, spans_of, pool = _replacement_names(items, names, annotations)
     tags = in_item_order(annotations, items.frame["item_id"])
     if "target_pos" not in tags:
         raise DataError("the annotations have no column target_pos", remedy="pass wb.annotate(items)")
-    pools = NamePool(table), AnswerPool(items, tags["target_pos"])
+    pools = pool, AnswerPool(items, tags["target_pos"])
     swapped = (
         _swapped(item, spans, tag, pools, seed)
         for item, spans, tag in zip(items, spans_of, tags["target_pos"], strict=True)
     )
     return Items.from_records(filter(None, swapped), attrs=items.attrs, problems=items.problems)
+
+
+def _replacement_names(
+    items: Items, names: pd.DataFrame | None, annotations: pd.DataFrame | None
+) -> tuple[pd.DataFrame, list[list[Span]], NamePool]:
+    """Return the annotations, the spans of proper nouns of each item, and the names to replace with."""
+    check_whole(items)
+    if annotations is None:
+        annotations = annotate(items, progress=False)
+    spans_of = name_spans(items, annotations)
+    table = analysis_names.names(items, annotations) if names is None else checked_names(names)
+    return annotations, spans_of, NamePool(table)
 
 
 class AnswerPool:

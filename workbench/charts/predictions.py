@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import altair as alt
 import numpy as np
@@ -15,10 +15,12 @@ from workbench.charts.models import counts, model_colour, panel_head
 from workbench.evaluation.reading import ModelPredictions, joined, labels, predictions_of
 from workbench.evaluation.slices import bins_of
 from workbench.items.items import Items
-from workbench.probing.protocols import ProtocolRuns
 from workbench.render.labels import label
 from workbench.render.numbers import percent, points, span
 from workbench.storage.errors import DataError
+
+if TYPE_CHECKING:
+    from workbench.probing.protocols import ProtocolRuns
 
 _MOST = 2000  # items that are points of their own
 _CELLS = 36  # bins each way where there are more
