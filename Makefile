@@ -5,8 +5,6 @@ ARGS ?=
 SETUP = @$(PYTHON) tools/setup.py
 BIN = .venv/bin
 
-export PORT IP
-
 .DEFAULT_GOAL := help
 .PHONY: help setup lab check test reproduce fuzz bench tagger tagger-scores lint lock
 
@@ -18,7 +16,7 @@ setup:  ## make the environment in .venv, with what tests need, and KenLM's prog
 
 lab:  ## start JupyterLab on the tour (PORT=8888, IP=localhost)
 	$(SETUP)
-	@exec $(BIN)/python tools/lab.py
+	@exec $(BIN)/workbench lab --port $(or $(PORT),8888) --ip $(or $(IP),localhost)
 
 check: lint  ## style, types and the quick tests, in about a minute
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder \

@@ -43,7 +43,7 @@ GIGABYTES = {False: 7.4, True: 7.8}  # of disk, without and with `dev`
 @contextmanager
 def only_one() -> Iterator[None]:
     """Let one set-up at a time work in this checkout; the others wait."""
-    TOOLS.mkdir(exist_ok=True)
+    TOOLS.mkdir(parents=True, exist_ok=True)
     with (TOOLS / "setup.lock").open("w", encoding="utf-8") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

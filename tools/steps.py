@@ -1,4 +1,8 @@
-"""What the set-up's scripts share: folders, steps with their times, programs, system packages."""
+"""What the set-up's scripts share: folders, steps with their times, programs, system packages.
+
+They also come with an installed package, whose ``workbench setup`` builds KenLM's programs by them; it names
+the folder for these in ``WORKBENCH_TOOLS``.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-TOOLS = ROOT / ".tools"
+TOOLS = Path(os.environ.get("WORKBENCH_TOOLS") or ROOT / ".tools")
 VENV = ROOT / ".venv"
 APT_FAILED = TOOLS / "apt-failed"
 
@@ -54,6 +58,11 @@ def step(what: str) -> Iterator[None]:
         if ticking.is_alive():
             ticking.join()
     say(f"{what}: {time.monotonic() - start:.0f} s")
+
+
+def name_of(file: Path) -> str:
+    """Return a file's name as seen from the repository; its path where it lies elsewhere."""
+    return str(file.relative_to(ROOT) if ROOT in file.parents else file)
 
 
 def settings() -> dict[str, str]:
@@ -121,7 +130,7 @@ def apt_install(*packages: str) -> bool:
     if not can_apt():
         return False
     if APT_FAILED.exists() and names in APT_FAILED.read_text(encoding="utf-8").splitlines():
-        say(f"apt-get could not install {names} before; remove {APT_FAILED.relative_to(ROOT)} to try again")
+        say(f"apt-get could not install {names} before; remove {name_of(APT_FAILED)} to try again")
         return False
     env = dict(os.environ, DEBIAN_FRONTEND="noninteractive")
     log = TOOLS / "apt.log"
@@ -131,7 +140,7 @@ def apt_install(*packages: str) -> bool:
         run([*apt, "update"], log=log, env=env)
         done = run([*apt, "install", "-y", "--no-install-recommends", *packages], log=log, env=env)
     if not done:
-        say(f"apt-get could not install {names}, see {log.relative_to(ROOT)}")
+        say(f"apt-get could not install {names}, see {name_of(log)}")
         with APT_FAILED.open("a", encoding="utf-8") as file:
             file.write(names + "\n")
     return done
