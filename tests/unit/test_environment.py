@@ -73,9 +73,9 @@ def test_conda_environment_has_a_python_of_the_project_and_the_project_itself(co
     assert "-e ." in conda["dependencies"][-1]["pip"]
 
 
-def test_project_runs_on_python_3_11_and_3_12_only():
+def test_project_runs_on_python_3_11_to_3_13_only():
     bounds = SpecifierSet(PROJECT["requires-python"])
-    assert [minor for minor in range(20) if Version(f"3.{minor}") in bounds] == [11, 12]
+    assert [minor for minor in range(20) if Version(f"3.{minor}") in bounds] == [11, 12, 13]
 
 
 @pytest.mark.parametrize("requirement", DIRECT, ids=lambda requirement: requirement.name)
@@ -133,5 +133,8 @@ def test_the_wheel_has_all_data_that_the_package_asks_for():
         asked |= set(re.findall(r'resource\("([^"]+)"', path.read_text(encoding="utf-8")))
     targets = TARGETS["wheel"]["force-include"]
     assert asked
-    assert {f"workbench/_data/{name}" for name in asked} <= set(targets.values())
+    shipped = {Path(target).relative_to("workbench/_data").parts[0] for target in targets.values()}
+    assert asked <= shipped
+    assert {"notebooks", "requirements.lock", "models.lock", "tools"} <= shipped
+    assert all(target.startswith("workbench/_data/") for target in targets.values())
     assert all((ROOT / source).exists() for source in targets)

@@ -46,7 +46,7 @@ def left(folder):
 
 
 def program(folder, script="#!/bin/sh\n", mode=0o755):
-    folder.mkdir()
+    folder.mkdir(parents=True)
     (folder / "lmplz").write_text(script)
     (folder / "lmplz").chmod(mode)
     return folder / "lmplz"
@@ -202,7 +202,7 @@ def test_files_that_may_not_grow(tmp_path, model):
 def small_disk(tmp_path):
     """Give a file system of 64 kB."""
     folder = tmp_path / "small"
-    folder.mkdir()
+    folder.mkdir(parents=True)
     options = ["-t", "tmpfs", "-o", "size=64k", "tmpfs", folder]
     try:
         mounted = subprocess.run(["mount", *options], capture_output=True, check=False).returncode == 0

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-NAMES = ("steps", "kenlm_build", "setup", "lab", "check_notebooks")
+NAMES = ("steps", "kenlm_build", "setup", "check_notebooks")
 
 
 @pytest.fixture
@@ -271,13 +271,6 @@ def test_missing_chromium_is_one_line_and_the_set_up_goes_on(tools, monkeypatch,
     monkeypatch.setattr(_lab, "CHROMIUM", None)
     with pytest.raises(RuntimeError, match="no Chromium on the PATH"), _lab.chromium():
         pass
-
-
-def test_lab_is_told_of_root_only_as_root_and_of_no_browser_without_one(tools):
-    plain = tools.lab.command(root=False, browser=True, port="9000", ip="localhost")
-    assert "--ServerApp.port=9000" in plain
-    bare = tools.lab.command(root=True, browser=False, port="9000", ip="localhost")
-    assert set(bare) - set(plain) == {"--allow-root", "--no-browser"}
 
 
 def test_notebooks_with_outputs_are_refused(tools, tmp_path, capsys):
