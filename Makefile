@@ -1,8 +1,9 @@
 # Each target sets up all it needs by itself; a set-up that is current takes no time.
-# Variables: PYTHON starts the set-up, PORT and IP are for lab, ARGS goes to pytest, reproduce, bench and lock.
+# Variables: PYTHON starts the set-up, CPU=1 leaves out the libraries for GPUs (CPU=0: not any more), PORT and IP
+# are for lab, ARGS goes to pytest, reproduce, bench and lock.
 PYTHON ?= python3
 ARGS ?=
-SETUP = @$(PYTHON) tools/setup.py
+SETUP = @$(PYTHON) tools/setup.py $(if $(CPU),$(if $(filter 0,$(CPU)),--gpu,--cpu))
 BIN = .venv/bin
 
 .DEFAULT_GOAL := help

@@ -38,8 +38,11 @@ def _clear() -> str:
 
 
 @contextmanager
-def step(what: str) -> Iterator[None]:
-    """Say how long something took, in one line; on a terminal the seconds are shown while it is done."""
+def step(what: str, *, own_lines: bool = False) -> Iterator[None]:
+    """Say how long something took, in one line; on a terminal the seconds are shown while it is done.
+
+    With `own_lines` they are not, as what is done shows its own progress.
+    """
     start, ended = time.monotonic(), threading.Event()
 
     def show() -> None:
@@ -47,7 +50,7 @@ def step(what: str) -> Iterator[None]:
             print(f"{_clear()}setup: {what} ... {time.monotonic() - start:.0f} s", end="", flush=True)
 
     ticking = threading.Thread(target=show, daemon=True)
-    if sys.stdout.isatty():
+    if sys.stdout.isatty() and not own_lines:
         ticking.start()
     else:
         say(f"{what} ...")
@@ -110,6 +113,23 @@ def run(command: Sequence[object], *, log: Path | None = None, env: dict[str, st
     except OSError as problem:
         say(str(problem))
         return False
+
+
+def run_shown(command: Sequence[object], *, env: dict[str, str]) -> bool:
+    """Run uv in the repository with its own progress bars, and return whether it succeeded.
+
+    Where its output is not a terminal it has no bars but lines, with the size of each large download; those
+    that list every package are left out.
+    """
+    if sys.stderr.isatty():
+        return run(command, env=env)
+    with subprocess.Popen(
+        [str(part) for part in command], cwd=ROOT, env=env, stderr=subprocess.PIPE, text=True
+    ) as process:
+        for line in process.stderr or ():
+            if not line.startswith((" + ", " - ", " ~ ")):
+                print(f"setup:   {line.strip()}", flush=True)
+    return process.returncode == 0
 
 
 def can_apt() -> bool:
