@@ -38,7 +38,7 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stab
 LATEX = ("texlive-latex-base", "texlive-latex-recommended")
 OLDEST = (3, 8)
 MINUTES = "2 to 7"  # on two cores: 1.7 of work, and the download
-GIGABYTES = {"lab": 7.4, "dev": 7.8, "lab cpu": 2.4, "dev cpu": 2.8}  # of disk
+GIGABYTES = {"lab": 7.4, "dev": 7.8, "lab cpu": 3.1, "dev cpu": 3.5}  # of disk
 GPU_PACKAGES = re.compile(r"(nvidia|cuda)-|triton$")
 
 

@@ -251,7 +251,7 @@ def test_torch_for_processors_is_installed_where_it_is_asked_for_and_stays(tools
     tools.setup.set_up(dev=False, cpu=True)
     torch = "pip install torch-cpu"
     assert made == around("venv --quiet", "pip sync lab-cpu", "pip compile", torch)
-    assert "2.4 GB" in capsys.readouterr().out
+    assert "3.1 GB" in capsys.readouterr().out
     made.clear()
     tools.setup.set_up(dev=False)
     tools.setup.set_up(dev=False, cpu=True)
