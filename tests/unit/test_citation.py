@@ -31,7 +31,7 @@ def test_the_citation_is_of_this_version():
     assert CITATION["title"] == PROJECT["name"]
     assert CITATION["version"] == PROJECT["version"] == wb.__version__
     assert CITATION["license"] == PROJECT["license"]
-    assert CITATION["abstract"] == PROJECT["description"]
+    assert CITATION["abstract"].rstrip(".") == PROJECT["description"]
 
 
 @pytest.mark.parametrize("name", ["lambada", "cbt", "cnnqa"])

