@@ -13,6 +13,7 @@ from workbench.storage.progress import say
 
 _TOUR = "00_tour.ipynb"
 _FOLDER = "workbench-notebooks"
+_MODEL = "smollm2-135m"
 
 
 def copy_notebooks(folder: Path) -> list[Path]:
@@ -70,6 +71,8 @@ def start_lab(
         for file in copy_notebooks(root):
             say(f"{file.name} stays as it is in {root}; remove it to get the one of this version")
         say(f"notebooks are in {root}")
+    for line in missing_parts():
+        say(line)
     if Path("/.dockerenv").exists() and ip == "localhost":
         say("in a container; to reach it from outside, listen on 0.0.0.0 (--ip, in a checkout make lab IP=)")
     line = lab_command(
@@ -81,6 +84,19 @@ def start_lab(
         os.execv(line[0], line)  # noqa: S606 - no shell on purpose
     except OSError as error:
         raise DataError(f"JupyterLab cannot be started ({reason(error)})") from error
+
+
+def missing_parts() -> list[str]:
+    """Return a line for each optional part that the tour uses and that is not installed, with the remedy."""
+    from workbench.models.ngram.kenlm import find_program  # noqa: PLC0415 - with what they import
+    from workbench.models.pretrained.known import missing_package  # noqa: PLC0415
+
+    lines = [f"the language model of the tour is missing: {line}" for line in missing_package(_MODEL)]
+    try:
+        find_program("lmplz")
+    except DataError:
+        lines.append("the programs that estimate n-gram models are missing: `workbench setup` builds them")
+    return lines
 
 
 def lab_command(root: Path, tour: str, *, port: int, ip: str, superuser: bool, browser: bool) -> list[str]:

