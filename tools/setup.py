@@ -26,7 +26,7 @@ import kenlm_build
 from steps import ROOT, TOOLS, VENV, SetupError, apt_install, output, run, run_shown, say, settings, step
 
 UV_VERSION = "0.13.8"
-PYTHONS = ("3.11", "3.12", "3.13")
+PYTHONS = ("3.11", "3.12")
 PROJECT = "lambada-workbench"
 STAMP = VENV / "workbench-stamp"
 LOCK_FILE = ROOT / "requirements.lock"
