@@ -145,10 +145,10 @@ def _data_sets() -> str:
     from workbench.datasets import available
 
     table = available()
-    found = table[table["found"]]
+    present = table[table["found"]]
     return ", ".join(
         f"{name} ({', '.join(dict.fromkeys(rows['split']))})"
-        for name, rows in found.groupby("dataset", sort=False)
+        for name, rows in present.groupby("dataset", sort=False)
     )
 
 

@@ -9,8 +9,10 @@ import re
 import subprocess
 import sys
 import sysconfig
+import time
 import venv
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -134,7 +136,12 @@ def test_the_lab_opens_the_tour_from_an_empty_folder(installed):
 
         def get(path):
             address = f"http://localhost:{found[1]}/{path}?token={found[2]}"
-            answer = requests.get(address, timeout=600)
+            while True:
+                with suppress(requests.ConnectionError):  # it prints its address before it listens
+                    answer = requests.get(address, timeout=600)
+                    break
+                assert process.poll() is None
+                time.sleep(0.1)
             answer.raise_for_status()
             return answer
 

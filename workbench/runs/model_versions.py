@@ -46,6 +46,6 @@ def is_outdated(info: Mapping[str, Any]) -> bool:
 
 def outdated_warning(names: Sequence[str]) -> str:
     """Return the warning that names outdated runs, the first five of them."""
-    more = f" and {len(names) - _LONGEST:,} more" if len(names) > _LONGEST else ""
-    runs = ", ".join(names[:_LONGEST]) + more
+    rest = f" and {len(names) - _LONGEST:,} more" if len(names) > _LONGEST else ""
+    runs = ", ".join(names[:_LONGEST]) + rest
     return f"made by earlier versions of their models, whose results have changed; predict again: {runs}"
