@@ -71,8 +71,8 @@ def start_lab(
         for file in copy_notebooks(root):
             say(f"{file.name} stays as it is in {root}; remove it to get the one of this version")
         say(f"notebooks are in {root}")
-    for line in missing_parts():
-        say(line)
+    for message in missing_parts():
+        say(message)
     if Path("/.dockerenv").exists() and ip == "localhost":
         say("in a container; to reach it from outside, listen on 0.0.0.0 (--ip, in a checkout make lab IP=)")
     line = lab_command(
