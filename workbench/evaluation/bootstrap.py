@@ -113,7 +113,11 @@ def resample(means: Floats, medians: Floats, of: Units, resamples: int, seed: in
     """
     none, infinite = np.isnan(means), np.isneginf(means)
     # rows often lack the same values
-    masks, which = np.unique(np.vstack([~none, ~np.isnan(medians)]), axis=0, return_inverse=True)
+    unique: dict[bytes, Mask] = {}
+    keys = [mask.tobytes() for mask in np.vstack([~none, ~np.isnan(medians)])]
+    for key in keys:
+        unique.setdefault(key, np.frombuffer(key, dtype=bool))
+    masks, which = list(unique.values()), np.array([[*unique].index(key) for key in keys], dtype=np.int64)
     middles = [_Median(row, of) for row in medians]
     holed = np.flatnonzero(infinite.any(axis=1))
     rows = [*np.where(none | infinite, 0.0, means), *masks, *infinite[holed]]

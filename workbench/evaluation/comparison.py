@@ -171,7 +171,7 @@ class Comparison(AlignedPredictions):
                 **{name: [values.get(name, np.nan) for values in spreads] for name in SPREAD[1:-1]},
                 "spread": [
                     values.get("spread", "")
-                    or (chance_of(model.frame.iloc[rows]) if is_random(model.frame) else "")
+                    or (chance_of(model.evaluated.iloc[rows]) if is_random(model.evaluated) else "")
                     for values, (model, rows) in zip(spreads, self._each(), strict=True)
                 ],
             }

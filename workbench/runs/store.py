@@ -30,6 +30,7 @@ import pyarrow.parquet as pq
 from workbench.items.items import Items
 from workbench.render.results import Table, TableColumn, TableLayout
 from workbench.runs import predictions
+from workbench.runs.run_table import AGAIN, TABLE, RunTable, write_table
 from workbench.storage import cache
 from workbench.storage.cache import folder_size, remove
 from workbench.storage.errors import DataError, reading
@@ -46,7 +47,7 @@ from workbench.storage.files import (
 from workbench.storage.parquet import read_parquet
 from workbench.storage.provenance import commit
 
-INFO, TABLE, COLUMNS = "run.json", "predictions.parquet", "columns.parquet"
+INFO, COLUMNS = "run.json", "columns.parquet"
 WHEN_STORED: list[Callable[[Run], None]] = []
 """What is called with each run that is stored, or found to be: to keep its measures."""
 
@@ -55,7 +56,6 @@ _PACKAGES = (
     "transformers",
 )  # fmt: skip
 _SHIPPED = 500_000  # bytes of a run that may come with the workbench
-_AGAIN = "remove the folder and predict again"
 _LISTED = {
     **dict.fromkeys(("run", "model", "dataset", "split", "variant"), "str"),
     "n": "Int64", "accuracy": "float64", "finished": "str", "seconds": "float64", "device": "str",
@@ -66,7 +66,7 @@ _WRITTEN = {name: _LISTED[name] for name in ("model", "dataset", "split", "varia
 _WRITTEN |= {"sha256": "str"}
 _LONGEST, _MOST_TEXTS, _MOST_COLUMNS = 100, 200, 100  # letters, different texts, and columns of one's own
 _RESERVED = ("run", "model", "dataset", "split", "variant", "n", "accuracy", "items", "key", "finished",
-             "sha256", "git", "python", "packages")  # fmt: skip
+             "sha256", "file_sha256", "git", "python", "packages")  # fmt: skip
 _NAMED = "* exclude (filename) replace (parse_filename(parse_dirpath(filename)) as run)"  # as its folder is
 
 
@@ -92,7 +92,12 @@ class Run:
     @property
     def table(self) -> pa.Table:
         """The predictions as an Arrow table, which takes less memory, read anew each time."""
-        return _table(self.folder, self.info)
+        return self.stored.columns()
+
+    @property
+    def stored(self) -> RunTable:
+        """The predictions on disk, of which single columns and rows are read."""
+        return RunTable(self.folder, self.info)
 
     @property
     def item_columns(self) -> pd.DataFrame:
@@ -397,7 +402,7 @@ def query(sql: str) -> pd.DataFrame:
             frame: pd.DataFrame | None = None if answer is None else answer.df()
         except duckdb.Error as error:
             for info in infos:
-                _table(home / info["run"], info)  # a damaged one says so
+                RunTable(home / info["run"], info).columns()  # a damaged one says so
             raise DataError(f"DuckDB says: {error}", remedy="the views are predictions and runs") from None
     if frame is None:
         raise DataError("the query returns nothing", remedy="begin with select")
@@ -419,7 +424,7 @@ def _infos() -> list[dict[str, Any]]:
 def _info(folder: Path) -> dict[str, Any]:
     """Return the description of the run in a folder, whose name is that of the run; DataError if damaged."""
     file = folder / INFO
-    with reading(file, "the description of this run", remedy=_AGAIN):
+    with reading(file, "the description of this run", remedy=AGAIN):
         with open_regular(file) as content:
             info: dict[str, Any] = json.load(content)
         json.dumps([folder.name, info], ensure_ascii=False).encode()  # half a surrogate pair is no text
@@ -428,23 +433,6 @@ def _info(folder: Path) -> dict[str, Any]:
             if not (_fits(info.get(name), kind) or (info.get(name) is None and name == "accuracy")):
                 raise ValueError(f"its {name} is {info.get(name)!r:.40}")
         return info | {"run": folder.name}
-
-
-def _table(folder: Path, info: Mapping[str, Any]) -> pa.Table:
-    file = folder / TABLE
-    if not folder.is_dir():
-        problem = f"the run {folder.name!r} was deleted"
-        raise DataError(problem, remedy="predict again, or leave it out")
-    with reading(file, "the predictions", remedy=_AGAIN):
-        table = predictions.cast(read_parquet(file, what="the predictions", remedy=_AGAIN))
-    if cache.content(table) != info.get("sha256"):
-        raise DataError("the predictions are not those that were written", file=file, remedy=_AGAIN)
-    table, config = predictions.completed(table), info.get("config")
-    if isinstance(config, dict) and config.get("text") == "detokenised":  # an earlier version had no column
-        index = table.column_names.index("detokenised")
-        column = table["detokenised"].fill_null(True)  # noqa: FBT003 - the value
-        table = table.set_column(index, "detokenised", column)
-    return table
 
 
 def _store(name: str, frame: pd.DataFrame, items: Items, info: dict[str, Any]) -> Run:
@@ -466,19 +454,17 @@ def _write(target: Path, frame: pd.DataFrame, items: Items, info: dict[str, Any]
     name = target.name
     table = predictions.to_table(frame.assign(run=name))
     sets = items.frame[["dataset", "split", "variant"]].drop_duplicates()
-    info = {
+    about = {
         "run": name,
         **{column: "+".join(sets[column].unique().tolist()) for column in ("dataset", "split", "variant")},
         "n": len(frame),
         "accuracy": float(frame["correct"].mean()) if frame["correct"].notna().any() else None,
         **info,
         "finished": datetime.now(UTC).isoformat(timespec="milliseconds"),
-        "sha256": cache.content(table),
-        **_made_with(),
     }
     with atomic_folder(target) as folder:
-        pq.write_table(table, folder / TABLE, compression="zstd")
-        (folder / INFO).write_text(json.dumps(info, indent=1, ensure_ascii=False), encoding="utf-8")
+        about |= write_table(table, folder) | _made_with()
+        (folder / INFO).write_text(json.dumps(about, indent=1, ensure_ascii=False), encoding="utf-8")
         _write_columns(folder, items)
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
+import mmap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -18,6 +20,7 @@ _ROWS = 1 << 16
 _FIXED = 1 << 24  # most bytes of a column of a fixed width that are decoded at a time
 _REFERENCE = 8  # bytes that a value takes at least, once Python has it
 _FOOTER, _HEADER = 1 << 22, 1 << 20  # most bytes of the description of all columns, and of a page
+_SHORT = 1 << 10  # bytes that hold the description of most pages
 
 
 def read_parquet(
@@ -50,6 +53,47 @@ def read_parquet(
         return pa.Table.from_batches(list(_batches(file, data, columns, _ROWS, limit, at_once=True)))
 
 
+class MappedParquet:
+    """A Parquet file that is mapped into memory: what is not asked for is not read from the disk.
+
+    For files that are written once and then only read: where another process shortens the file, reading it
+    ends this process. Bounds and errors are those of `read_parquet`.
+
+    Parameters
+    ----------
+    file : path
+    what, remedy : str
+        What the file is and what to do, for the DataError if it cannot be read.
+
+    Attributes
+    ----------
+    names : list of str
+        Its columns.
+    """
+
+    def __init__(
+        self, file: Path | str, *, what: str = "this Parquet file", remedy: str | None = None
+    ) -> None:
+        self.file, self._what, self._remedy = file, what, remedy
+        with reading(file, what, remedy=remedy), files.open_regular(file) as opened:
+            self._data = memoryview(mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ))
+            self._footer = _footer(self._data)
+            self._ends = np.cumsum([group[3] for group in self._footer[4]])
+            self.names = pq.read_schema(pa.BufferReader(pa.py_buffer(self._data))).names
+
+    def table(self, columns: Sequence[str] | None = None, *, group: int | None = None) -> pa.Table:
+        """Return some columns, in the order of the file; of one row group where its number is passed."""
+        options = {"at_once": True, "footer": self._footer, "group": group}
+        with reading(self.file, self._what, remedy=self._remedy):
+            batches = _batches(self.file, self._data, columns, _ROWS, files.MAX_IN_MEMORY, **options)
+            return pa.Table.from_batches(list(batches))
+
+    def group_of(self, row: int) -> tuple[int, int]:
+        """Return the number of the row group that holds a row, and the row's place in it."""
+        group = int(np.searchsorted(self._ends, row, side="right"))
+        return group, row - (int(self._ends[group - 1]) if group else 0)
+
+
 def iter_parquet(
     file: Path | str,
     columns: Sequence[str] | None = None,
@@ -65,16 +109,29 @@ def iter_parquet(
 
 
 def _batches(
-    file: Path | str, data: bytes, columns: Sequence[str] | None, rows: int, limit: int, *, at_once: bool
+    file: Path | str,
+    data: bytes | memoryview,
+    columns: Sequence[str] | None,
+    rows: int,
+    limit: int,
+    *,
+    at_once: bool,
+    footer: dict[int, Any] | None = None,
+    group: int | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield at least one batch; what is larger than the limit, at once or by batch, raises an error."""
-    sizes = _page_sizes(memoryview(data), columns)
+    """Yield at least one batch; what is larger than the limit, at once or by batch, raises an error.
+
+    `group` is the number of a row group, all by default.
+    """
+    footer = _footer(memoryview(data)) if footer is None else footer
+    sizes = _page_sizes(memoryview(data), footer, columns, group)
     if (sum(sizes) if at_once else max(sizes, default=0)) > limit:
         raise files.too_large(file, limit)
-    metadata = pq.read_metadata(pa.BufferReader(data))
+    content = pa.py_buffer(data)
+    metadata = pq.read_metadata(pa.BufferReader(content))
     leaves = [metadata.schema.column(i) for i in range(metadata.num_columns)]
     table = pq.ParquetFile(
-        pa.BufferReader(data),
+        pa.BufferReader(content),
         metadata=metadata,
         read_dictionary=[leaf.path for leaf in leaves],  # it may hold a long text once that is meant often
         arrow_extensions_enabled=False,
@@ -87,8 +144,9 @@ def _batches(
     yield pa.RecordBatch.from_pylist([], schema)
     rows = min([rows, *(max(1, _FIXED // leaf.length) for leaf in leaves if leaf.length > 0)])
     size = 0
-    for group in range(metadata.num_row_groups):  # Arrow does not join dictionaries of groups inside lists
-        for batch in table.iter_batches(rows, [group], names, use_threads=False):
+    groups = range(metadata.num_row_groups) if group is None else [group]
+    for number in groups:  # Arrow does not join dictionaries of groups inside lists
+        for batch in table.iter_batches(rows, [number], names, use_threads=False):
             batch.validate(full=True)
             size = _size(batch) + (size if at_once else 0)
             if size > limit:
@@ -96,24 +154,36 @@ def _batches(
             yield batch.cast(schema)
 
 
-def _page_sizes(data: memoryview, columns: Sequence[str] | None) -> list[int]:
-    """Return the bytes that each page of some columns takes at least, once it is read.
-
-    Arrow ends the process where the description of a column is missing, and a page of a few bytes may hold
-    billions of values; so what Arrow will read is looked up before.
-    """
+def _footer(data: memoryview) -> dict[int, Any]:
+    """Return the description of a file and its columns, by the numbers of the fields."""
     end = len(data) - 8
     length = int.from_bytes(data[-8:-4], "little")
     if bytes(data[-4:]) != b"PAR1" or length > end:
         raise ValueError("not a valid Parquet file")
     if length > _FOOTER:
         raise ValueError(f"its columns are described in {length:,} bytes, expected at most {_FOOTER:,}")
+    return _Thrift(data[end - length : end]).struct()
+
+
+def _page_sizes(
+    data: memoryview, footer: dict[int, Any], columns: Sequence[str] | None, group: int | None
+) -> list[int]:
+    """Return the bytes that each page of some columns takes at least, once it is read.
+
+    Arrow ends the process where the description of a column is missing, and a page of a few bytes may hold
+    billions of values; so what Arrow will read is looked up before.
+    """
     sizes = []
-    for chunk in (chunk[3] for group in _Thrift(data[end - length : end]).struct()[4] for chunk in group[1]):
+    groups = footer[4] if group is None else [footer[4][group]]
+    for chunk in (chunk[3] for group in groups for chunk in group[1]):
         place, values = min(chunk[9], chunk.get(11) or chunk[9]), 0
         while values < chunk[5] and (columns is None or str(chunk[3][0], "utf-8") in columns):
-            thrift = _Thrift(data[place : place + _HEADER])
-            header = thrift.struct()
+            try:
+                thrift = _Thrift(data[place : place + _SHORT])
+                header = thrift.struct()
+            except IndexError:  # a header with long values in its statistics
+                thrift = _Thrift(data[place : place + _HEADER])
+                header = thrift.struct()
             place += thrift.tell() + max(header[3], 0)
             count = header.get(5, header.get(8, {1: 0}))[1]
             values += count
