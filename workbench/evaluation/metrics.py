@@ -172,8 +172,8 @@ def evaluate(
                 rows.append(head | group | {"chance": chance_of(part) if random else "", "subset": subset})
                 yield part
 
-    for row, measured in zip(rows, measure_all(parts(), drawing), strict=True):
-        row |= measured
+    measured_rows = measure_all(parts(), drawing)
+    rows = [row | measured for row, measured in zip(rows, measured_rows, strict=True)]
     heads = ("model", "run", *(["distinction"] if any(apart) else []))
     columns = [name for name in heads if name not in names] + names
     columns += [*MEASURES, "chance", "subset", *spread_columns(rows)]
@@ -343,8 +343,8 @@ class _Quantities:
 
     Attributes
     ----------
-    values : dict of str to array (n,)
-        The quantities that have a value for some item.
+    quantities : dict of str to array (n,)
+        Those that have a value for some item.
     units : Units
         Units of the n items.
     several : bool
@@ -353,7 +353,7 @@ class _Quantities:
         The columns that need no resampling.
     """
 
-    values: dict[str, Floats]
+    quantities: dict[str, Floats]
     units: Units
     several: bool
     row: dict[str, Any]
@@ -390,7 +390,7 @@ class _Quantities:
 
     def measured(self, replicates: Mapping[str, Floats], drawing: Drawing) -> dict[str, Any]:
         """Return all columns; `replicates` (resamples, 1) of the quantities are those of `resampled`."""
-        values = {name: column[None] for name, column in self.values.items()}
+        values = {name: column[None] for name, column in self.quantities.items()}
         several = np.array([self.several])
         columns = measured_columns(values, replicates, self.units, drawing, several=several)
         known = {name: column.item() for name, column in columns.items() if not pd.isna(column[0])}
@@ -423,9 +423,10 @@ def _measured(models: Sequence[_Quantities], drawing: Drawing) -> list[dict[str,
     for places in alike.values():
         first = models[places[0]]
         missing = np.full(first.row["n"], np.nan)
-        names = dict.fromkeys(name for place in places for name in models[place].values)
+        names = dict.fromkeys(name for place in places for name in models[place].quantities)
         values = {
-            name: np.stack([models[place].values.get(name, missing) for place in places]) for name in names
+            name: np.stack([models[place].quantities.get(name, missing) for place in places])
+            for name in names
         }
         several = np.array([models[place].several for place in places])
         replicates = resampled(values, first.units, drawing, several=several)
@@ -475,7 +476,10 @@ def signature_text(frame: pd.DataFrame, of: Units, drawing: Drawing) -> str:
     version:0.1.0``: data set, split and variant (several with +), items, those of the columns `VARIANT` that
     have a value (of a prompt a digest), intervals, and this package.
     """
-    place = ("+".join(sorted(set(map(str, frame[name].dropna().unique())))) for name in ("dataset", "split", "variant"))
+    place = (
+        "+".join(sorted(set(map(str, frame[name].dropna().unique()))))
+        for name in ("dataset", "split", "variant")
+    )
     values = [one_value(frame[name]) for name in VARIANT]
     parts = {"n": len(frame)} | dict(zip(_PARTS, values, strict=True))
     if parts["prompt"] is not None:

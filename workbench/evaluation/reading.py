@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from workbench.items.ablation import split_variant
 from workbench.items.items import COLUMNS, Items, in_item_order
-from workbench.runs.predictions import COLUMNS as COLUMNS_OF_RUNS
+from workbench.runs.item_columns import item_columns
 from workbench.runs.predictions import (
     CHECKED,
     OPTIONAL,
@@ -30,6 +30,7 @@ from workbench.runs.predictions import (
     from_table,
     typed_predictions,
 )
+from workbench.runs.predictions import COLUMNS as COLUMNS_OF_RUNS
 from workbench.runs.run_table import LONG, RunTable
 from workbench.storage.errors import DataError
 from workbench.storage.files import data_home
@@ -81,10 +82,8 @@ class ModelPredictions:
     @cached_property
     def item_columns(self) -> pd.DataFrame:
         """The items' own columns as the run was stored with, indexed by ``item_id``; none without a run."""
-        from workbench.runs import store  # noqa: PLC0415 - imported by the runs' users only
-
         name = str(self.info.get("run", self.run))
-        return store.item_columns(self.folder or data_home() / "runs" / (Path(name).name or "."))
+        return item_columns(self.folder or data_home() / "runs" / (Path(name).name or "."))
 
     @cached_property
     def frame(self) -> pd.DataFrame:

@@ -34,6 +34,7 @@ from workbench.evaluation.reading import (
 from workbench.evaluation.significance import compare_pair
 from workbench.items.language import language
 from workbench.runs import store
+from workbench.runs.item_columns import COLUMNS, item_columns
 from workbench.runs.measures import MEASURES
 from workbench.storage.cache import Cache, digest
 from workbench.storage.errors import DataError, reading
@@ -129,9 +130,9 @@ class RunMeasures:
         """Measure a stored run, without its long columns; if it is known, no predictions are read."""
         folder = data_home() / "runs" / name
         files = [store.INFO, store.TABLE]
-        if not set(NEEDED).issuperset(self.names) and (folder / store.COLUMNS).exists():
-            files.append(store.COLUMNS)
-            self.columns.update(map(str, store.item_columns(folder)))
+        if not set(NEEDED).issuperset(self.names) and (folder / COLUMNS).exists():
+            files.append(COLUMNS)
+            self.columns.update(map(str, item_columns(folder)))
         digests = []
         for file in files:
             with reading(folder / file, "this run"):
