@@ -449,13 +449,22 @@ def is_random(frame: pd.DataFrame) -> bool:
     all of them. Means over seeds are of no one draw.
     """
     known = frame["known"].fillna(value=False).to_numpy(dtype=bool)
-    p = floats(frame["p_correct"])[known]
-    return BY_SEED not in frame and len(p) > 0 and bool((p > 0).all() and (p < 1).any())
+    return BY_SEED not in frame and are_draws(floats(frame["p_correct"])[known])
+
+
+def are_draws(p: Floats) -> bool:
+    """Tell whether probabilities of being right (n,), of answers that can be predicted, are of a draw."""
+    return len(p) > 0 and bool((p > 0).all() and (p < 1).any())
 
 
 def chance_of(frame: pd.DataFrame) -> str:
     """Say what a random baseline is expected to get right of all items (n,): its accuracy is of one draw."""
-    return f"{percent(float(frame['p_correct'].mean()))} expected"
+    return chance_text(float(frame["p_correct"].mean()))
+
+
+def chance_text(p: float) -> str:
+    """Say what a random baseline is expected to get right, a share."""
+    return f"{percent(p)} expected"
 
 
 def subset_of(frame: pd.DataFrame) -> str:

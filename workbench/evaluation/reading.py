@@ -135,11 +135,14 @@ class ModelPredictions:
 
     def strings(self, name: str, rows: Rows) -> pa.Array:
         """Return the text in some rows of a column of `table`."""
-        return self.table[name].take(pa.array(rows)).combine_chunks()
+        return self.table[name].take(pa.array(rows)).cast(pa.string()).combine_chunks()
 
     def values(self, name: str, rows: Rows) -> set[Any]:
         """Return the different values in some rows of a column of `table`, null left out."""
-        return set(pc.unique(self.table[name].take(pa.array(rows))).to_pylist()) - {None}
+        column = self.table[name]
+        if len(rows) < len(column):  # rows are of different items: else these are all
+            column = column.take(pa.array(rows))
+        return set(pc.unique(column).to_pylist()) - {None}
 
     def value_sets(self, rows: Rows) -> dict[str, set[Any]]:
         """Return the different values in some rows of the variant and of each column of `VARIANT`."""
@@ -253,7 +256,7 @@ def _completed(frame: pd.DataFrame, items: Items | None) -> pd.DataFrame:
 
 def _split_run(stored: RunTable, run: str, info: Mapping[str, Any]) -> Iterator[ModelPredictions]:
     """Give the models of a stored run apart; the folder's name is that of the run."""
-    table = stored.columns(_READ)
+    table = stored.columns(_READ, encoded=True)
     _check_table(table)
     models = pc.unique(table["model"]).to_pylist()
     whole = stored.columns() if len(models) > 1 else None  # the rows of one model are not those of the file

@@ -262,10 +262,13 @@ def to_table(frame: pd.DataFrame) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=SCHEMA)
 
 
-def cast(table: pa.Table, names: Sequence[str] = COLUMNS) -> pa.Table:
-    """Return columns of an Arrow table with the types of `SCHEMA`; it may lack columns of `OPTIONAL`."""
+def cast(table: pa.Table, names: Sequence[str] = COLUMNS, encoded: Sequence[str] = ()) -> pa.Table:
+    """Return columns of an Arrow table with the types of `SCHEMA`, or dictionaries where `encoded`.
+
+    It may lack columns of `OPTIONAL`.
+    """
     held = [
-        field
+        field.with_type(pa.dictionary(pa.int32(), field.type)) if field.name in encoded else field
         for field in SCHEMA
         if field.name in names and (field.name in table.column_names or field.name not in OPTIONAL)
     ]
@@ -283,8 +286,10 @@ def completed(table: pa.Table, names: Sequence[str] = COLUMNS) -> pa.Table:
 def from_table(table: pa.Table) -> pd.DataFrame:
     """Return an Arrow table of predictions as a frame, with the types that `check_predictions` gives.
 
-    It may have some of the columns of `SCHEMA` only.
+    It may have some of the columns of `SCHEMA` only, and dictionaries.
     """
+    held = [name for name in COLUMNS if name in table.column_names]
+    table = cast(table.select(held), held)
     fields = [field for field in SCHEMA if field.name in table.column_names]
     plain = [field.name for field in fields if field.type in _KINDS]
     frame: pd.DataFrame = table.select(plain).to_pandas(types_mapper=_EXTENSIONS.get)

@@ -25,8 +25,14 @@ TABLE = "predictions.parquet"
 LONG = ("top_words", "top_log_probs", "candidate_scores", "attention")
 """Columns of lists, which are read row by row."""
 
+ENCODED = (
+    "dataset", "split", "variant", "word_class", "book_id", "model", "system", "run", "score_type", "unit",
+    "filter", "unknown", "case", "prompt", "bos",
+)  # fmt: skip
+"""Columns of text with few values."""
+
 AGAIN = "remove the folder and predict again"
-_GROUP = 16_384  # rows of a row group: a single row of the long columns is read in a few milliseconds
+_GROUP = 8_192  # rows of a row group: a single row of the long columns is read in a few milliseconds
 _WHAT = "the predictions"
 
 
@@ -72,10 +78,13 @@ class RunTable:
             raise DataError(f"{_WHAT} are not those that were written", file=file, remedy=AGAIN)
         return MappedParquet(file, what=_WHAT, remedy=AGAIN)
 
-    def columns(self, names: Sequence[str] | None = None) -> pa.Table:
-        """Return columns of `SCHEMA` (all by default), in its order; null where an old run has none."""
+    def columns(self, names: Sequence[str] | None = None, *, encoded: bool = False) -> pa.Table:
+        """Return columns of `SCHEMA` (all by default), in its order; null where an old run has none.
+
+        The columns `ENCODED` are dictionaries where that is asked for.
+        """
         with reading(self.folder / TABLE, _WHAT, remedy=AGAIN):
-            return self._typed(names, None)
+            return self._typed(names, ENCODED if encoded else ())
 
     def row(self, row: int, names: Sequence[str]) -> dict[str, Any]:
         """Return some cells of a row; the row group that was read last is kept."""
@@ -83,17 +92,21 @@ class RunTable:
         key = group, tuple(names)
         with self._lock:
             if self._last is None or self._last[0] != key:
-                with reading(self.folder / TABLE, _WHAT, remedy=AGAIN):
-                    self._last = key, self._typed(names, group)
+                stored = [name for name in names if name in self._file.names]
+                self._last = key, self._file.table(stored, group=group, encoded=stored)
             table = self._last[1]
-        return {name: table[name][place].as_py() for name in names}
+        with reading(self.folder / TABLE, _WHAT, remedy=AGAIN):
+            return {
+                name: table[name][place].as_py() if name in table.column_names else None for name in names
+            }
 
-    def _typed(self, names: Sequence[str] | None, group: int | None) -> pa.Table:
-        """Read columns with the types of `SCHEMA`."""
+    def _typed(self, names: Sequence[str] | None, encoded: Sequence[str]) -> pa.Table:
+        """Read columns with the types of `SCHEMA`, or dictionaries of these."""
         wanted = predictions.COLUMNS if names is None else names
         stored = self._file.names
-        table = self._file.table([name for name in wanted if name in stored], group=group)
-        table = predictions.completed(predictions.cast(table, wanted), wanted)
+        known = [name for name in wanted if name in stored]
+        table = self._file.table(known, encoded=encoded)
+        table = predictions.completed(predictions.cast(table, wanted, encoded), wanted)
         config = self.info.get("config")
         if "detokenised" in wanted and isinstance(config, dict) and config.get("text") == "detokenised":
             index = table.column_names.index("detokenised")  # an earlier version had no column

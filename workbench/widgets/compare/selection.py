@@ -60,6 +60,10 @@ class ComparedItems(Listing):
         """The columns of items, annotations and models."""
         return self.comparison.frame
 
+    def _table_of(self, columns: Collection[str]) -> pd.DataFrame:
+        known = set(columns) <= set(self.comparison.frame_columns)
+        return self.comparison.frame_of(columns) if known else self.table
+
     # -- the state
 
     def checked(self, state: Mapping[str, Any]) -> dict[str, Any]:
@@ -80,7 +84,7 @@ class ComparedItems(Listing):
 
     def fitting(self, state: Mapping[str, Any]) -> dict[str, Any]:
         """Return a state without what needs columns that are no longer there."""
-        known = set(self.table)
+        known = set(self.comparison.frame_columns)
         parts = [clause for clause in clauses(state["where"]) if set(clause.columns) <= known]
         column = state["column"] if state["column"] in self.comparison.columns else ""
         return dict(state) | {"where": str(all_of(parts)) if parts else "", "column": column}

@@ -93,7 +93,7 @@ class Listing:
     def _start(self, items: Items) -> None:
         """List all of the items."""
         self.items = items
-        self._places = {item_id: row for row, item_id in enumerate(items.frame["item_id"])}
+        self._places = {item_id: row for row, item_id in enumerate(items.frame["item_id"].tolist())}
         self._masks: dict[str, Mask] = {}
         self.state, self.version = dict(STATE), 0
         self.rows, self._index = np.arange(len(items)), np.arange(len(items))
@@ -191,8 +191,13 @@ class Listing:
         if text not in self._masks:
             if len(self._masks) > _LIMIT:
                 self._masks = {}
-            self._masks[text] = clause.mask(self.table)
+            self._masks[text] = clause.mask(self._table_of(clause.columns))
         return self._masks[text]
+
+    def _table_of(self, columns: Collection[str]) -> pd.DataFrame:
+        """Return the table with these columns at least, as far as they are there."""
+        del columns
+        return self.table
 
     def _order(self, state: Mapping[str, Any]) -> NDArray[np.intp]:
         """Return all rows in the order of a state; missing values come last."""
