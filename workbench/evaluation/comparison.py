@@ -340,9 +340,8 @@ class Comparison(AlignedPredictions):
     @cached_property
     def _columns(self) -> dict[str, Callable[[], Any]]:
         """What makes the columns of `frame`."""
-        makers: dict[str, Callable[[], Any]] = {
-            "item_id": lambda: self.items.frame["item_id"].to_numpy(), "answer": lambda: self.answers
-        }  # fmt: skip
+        item_ids = partial(self.items.frame["item_id"].to_numpy)
+        makers: dict[str, Callable[[], Any]] = {"item_id": item_ids, "answer": partial(list, self.answers)}
         for k, model in enumerate(self.labels):
             makers |= {
                 f"{model}: prediction": partial(self._words, k),
