@@ -259,14 +259,15 @@ def _split_run(stored: RunTable, run: str, info: Mapping[str, Any]) -> Iterator[
     table = stored.columns(_READ, encoded=True)
     _check_table(table)
     models = pc.unique(table["model"]).to_pylist()
-    whole = stored.columns() if len(models) > 1 else None  # the rows of one model are not those of the file
+    is_single = len(models) == 1
+    table = table if is_single else stored.columns()  # the rows of one model are not those of the file
     for model in models:
-        part = table if whole is None else whole.filter(pc.equal(whole["model"], model))
+        part = table if is_single else table.filter(pc.equal(table["model"], model))
         if pc.count_distinct(part["item_id"]).as_py() < len(part):
             _check_single(model, part["item_id"].to_pandas())
         name = _named(model, pc.unique(part["variant"]).to_pylist())
         data = _shared(part.combine_chunks(), (model, run))
-        yield ModelPredictions(name, run, data, info, stored.folder, stored if whole is None else None)
+        yield ModelPredictions(name, run, data, info, stored.folder, stored if is_single else None)
 
 
 def _check_table(table: pa.Table) -> None:

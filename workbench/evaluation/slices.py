@@ -52,6 +52,8 @@ class Slices:
             self._makers |= {name: partial(table.__getitem__, name) for name in names}
         extra_columns = items.extra.set_axis(frame["item_id"])
         for columns in (extra_columns, *(model.item_columns for model in models)):
+            if columns.empty:
+                continue
             extra: Any = columns.reindex(frame["item_id"]).reset_index(drop=True)
             for column in extra.columns:
                 self._makers.setdefault(str(column), partial(extra.__getitem__, column))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections import UserDict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -37,6 +39,27 @@ _WORDS = {
 Rows = NDArray[np.int64]
 
 
+class _Facets(UserDict[str, Binning]):
+    """The columns that items are chosen by; one is cut into bins when it is first used."""
+
+    def __init__(self, comparison: Comparison) -> None:
+        super().__init__({f"{name}: log_prob": Binning(f"{name}: log_prob", "numbers", [])
+                          for name in comparison.labels})  # fmt: skip
+        self._comparison = comparison
+
+    def __getitem__(self, name: str) -> Binning:
+        return self._comparison.binning(name) if name in self._comparison.columns else self.data[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._comparison.columns or name in self.data
+
+    def __iter__(self) -> Iterator[str]:
+        return chain(self._comparison.columns, self.data)
+
+    def __len__(self) -> int:
+        return len(self._comparison.columns) + len(self.data)
+
+
 class ComparedItems(Listing):
     """The items of a comparison (m models, n items) under a state.
 
@@ -49,9 +72,7 @@ class ComparedItems(Listing):
     def __init__(self, comparison: Comparison) -> None:
         self.comparison = comparison
         self.sortable = [*SORTS]
-        self.facets = {name: comparison.binning(name) for name in comparison.columns}
-        scores = (f"{label}: log_prob" for label in comparison.labels)
-        self.facets |= {name: Binning(name, "numbers", []) for name in scores}
+        self.facets = _Facets(comparison)
         self._correct = {f"{label}: correct": k for k, label in enumerate(comparison.labels)}
         self._start(comparison.items)
 

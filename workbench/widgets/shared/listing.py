@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, MutableMapping, Sequence
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -83,7 +83,7 @@ class Listing:
         self.table = frame[["item_id", "answer", *ITEM_FACETS]].assign(**dict(columns))
         names = map(str, self.table)
         self.sortable = [name for name in names if not _kinds(self.table[name]) & {dict, *_MANY}]
-        self.facets: dict[str, Binning] = {}
+        self.facets: MutableMapping[str, Binning] = {}
         for name in (*ITEM_FACETS, *columns):
             made = facet(name, self.table[name])
             if made and not (name == "variant" and self.table[name].equals(frame["word_class"])):
