@@ -303,6 +303,33 @@ def resampled(
 
     Left out are those without an interval, and shares of which Wilson's is shown.
     """
+    return _resampled_all([(values, several)], units, drawing)[0]
+
+
+def _resampled_all(
+    models: Sequence[tuple[Mapping[str, Floats], Mask]], units: Units, drawing: Drawing
+) -> list[dict[str, Floats]]:
+    """Do what `resampled` does for each of several `values` and `several`; the units are drawn once."""
+    replicates: list[dict[str, Floats]] = [{} for _ in models]
+    statistics = [_resampled_statistics(values, units, several) for values, several in models]
+    places = [place for place, names in enumerate(statistics) if names]
+    rows = []
+    for place in places:
+        values, names = models[place][0], statistics[place]
+        stacked = np.concatenate([values[name] for name in names])
+        first = sum(len(values[name]) for name in names if names[name] == "mean")
+        rows.append((stacked[:first], stacked[first:]))
+    drawn = bootstrap.resample_all(rows, units, *drawing[1:]) if rows else []
+    for place, (means, medians) in zip(places, drawn, strict=True):
+        columns, values = iter([*means.T, *medians.T]), models[place][0]
+        replicates[place] = {
+            name: np.column_stack([next(columns) for _ in values[name]]) for name in statistics[place]
+        }
+    return replicates
+
+
+def _resampled_statistics(values: Mapping[str, Floats], units: Units, several: Mask) -> dict[str, str]:
+    """Return the statistic of each quantity that is resampled, means first."""
     chosen = {
         each.quantity: each.statistic
         for each in measures.MEASURES
@@ -310,14 +337,7 @@ def resampled(
         and (each.interval == "bootstrap" or
              (each.interval == "share" and is_resampled(values[each.quantity], units, several).any()))
     }  # fmt: skip
-    if not chosen:
-        return {}
-    names = sorted(chosen, key=lambda name: chosen[name] == "median")  # means first
-    rows = np.concatenate([values[name] for name in names])
-    first = sum(len(values[name]) for name in names if chosen[name] == "mean")
-    drawn = bootstrap.resample(rows[:first], rows[first:], units, *drawing[1:])
-    columns = iter([*drawn[0].T, *drawn[1].T])
-    return {name: np.column_stack([next(columns) for _ in values[name]]) for name in names}
+    return {name: chosen[name] for name in sorted(chosen, key=lambda name: chosen[name] == "median")}
 
 
 def is_resampled(shares: Floats, units: Units, several: Mask) -> Mask:
@@ -421,18 +441,14 @@ def _measured(models: Sequence[_Quantities], drawing: Drawing) -> list[dict[str,
         alike.setdefault((model.units.by, model.units.number, codes), []).append(place)
     rows: list[dict[str, Any]] = [{} for _ in models]
     for places in alike.values():
-        first = models[places[0]]
-        missing = np.full(first.row["n"], np.nan)
-        names = dict.fromkeys(name for place in places for name in models[place].quantities)
-        values = {
-            name: np.stack([models[place].quantities.get(name, missing) for place in places])
-            for name in names
-        }
-        several = np.array([models[place].several for place in places])
-        replicates = resampled(values, first.units, drawing, several=several)
-        for k, place in enumerate(places):
-            columns = {name: drawn[:, k : k + 1] for name, drawn in replicates.items()}
-            rows[place] = models[place].measured(columns, drawing)
+        quantities = [
+            ({name: column[None] for name, column in models[place].quantities.items()},
+             np.array([models[place].several]))
+            for place in places
+        ]  # fmt: skip
+        drawn = _resampled_all(quantities, models[places[0]].units, drawing)
+        for place, replicates in zip(places, drawn, strict=True):
+            rows[place] = models[place].measured(replicates, drawing)
     return rows
 
 

@@ -173,6 +173,17 @@ def accuracy_tests(
     return AccuracyTests(only_a, only_b, differences, low, high, p, tests.tolist(), mde)
 
 
+def _joined(blocks: Sequence[AccuracyTests]) -> AccuracyTests:
+    """Return the tests of all pairs."""
+
+    def column(name: str) -> Any:
+        return np.concatenate([getattr(block, name) for block in blocks])
+
+    names = [test for block in blocks for test in block.test]
+    numbers = [column(name) for name in ("only_a", "only_b", "difference", "low", "high", "p")]
+    return AccuracyTests(*numbers, names, column("mde"))
+
+
 class AlignedPredictions:
     """The predictions of several models (m) on items (n) that all of them predicted.
 
@@ -288,10 +299,7 @@ class AlignedPredictions:
             (a, b), scales = pairs[:, start : start + size], scale[start : start + size]
             steps = np.rint((shares[a] - shares[b]) * scales[:, None]).astype(np.int32)
             blocks.append(accuracy_tests(steps, units, self.drawing, scales))
-        tests = blocks[0]
-        if len(blocks) > 1:
-            columns = [np.concatenate([getattr(block, name) for block in blocks]) for name in tests._fields]
-            tests = AccuracyTests(*columns)._replace(test=[name for block in blocks for name in block.test])
+        tests = _joined(blocks)
         sets = {k: self.value_sets(k) for k in np.unique(pairs).tolist()}
         other_task = [comparability.other_task(sets[a], sets[b]) for a, b in pairs.T.tolist()]
         p, mde = (np.where(other_task, np.nan, values) for values in (tests.p, tests.mde))

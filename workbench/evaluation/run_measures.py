@@ -36,6 +36,7 @@ from workbench.items.language import language
 from workbench.runs import store
 from workbench.runs.item_columns import COLUMNS, item_columns
 from workbench.runs.measures import MEASURES
+from workbench.runs.run_table import TABLE
 from workbench.storage.cache import Cache, digest
 from workbench.storage.errors import DataError, reading
 from workbench.storage.files import data_home
@@ -129,7 +130,7 @@ class RunMeasures:
     def of_run(self, name: str) -> list[MeasuredRun]:
         """Measure a stored run, without its long columns; if it is known, no predictions are read."""
         folder = data_home() / "runs" / name
-        files = [store.INFO, store.TABLE]
+        files = [store.INFO, TABLE]
         if not set(NEEDED).issuperset(self.names) and (folder / COLUMNS).exists():
             files.append(COLUMNS)
             self.columns.update(map(str, item_columns(folder)))
