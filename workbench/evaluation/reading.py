@@ -215,8 +215,9 @@ def _read(source: Any, items: Items | None = None, *, pool: bool = False) -> lis
 
         source = find_run(source)
     info = {} if isinstance(source, pd.DataFrame) else getattr(source, "info", None) or {}
-    if isinstance(stored := getattr(source, "stored", None), RunTable):
-        return list(_split_run(stored, str(source.run), info))
+    is_stored = isinstance(getattr(source, "stored", None), RunTable)
+    if is_stored or isinstance(getattr(source, "table", None), pa.Table):
+        return list(_split_run(source, info))
     frame = source if isinstance(source, pd.DataFrame) else getattr(source, "predictions", None)
     if not isinstance(frame, pd.DataFrame):
         raise DataError(
@@ -254,20 +255,21 @@ def _completed(frame: pd.DataFrame, items: Items | None) -> pd.DataFrame:
     )
 
 
-def _split_run(stored: RunTable, run: str, info: Mapping[str, Any]) -> Iterator[ModelPredictions]:
-    """Give the models of a stored run apart; the folder's name is that of the run."""
-    table = stored.columns(_READ, encoded=True)
+def _split_run(source: Any, info: Mapping[str, Any]) -> Iterator[ModelPredictions]:
+    """Give the models of a run apart; the folder's name is that of the run."""
+    run, folder = str(source.run), getattr(source, "folder", None)
+    stored = getattr(source, "stored", None)
+    table = source.table if stored is None else stored.columns(_READ, encoded=True)
     _check_table(table)
     models = pc.unique(table["model"]).to_pylist()
-    is_single = len(models) == 1
-    table = table if is_single else stored.columns()  # the rows of one model are not those of the file
+    if stored is not None and len(models) > 1:  # the rows of one model are not those of the file
+        table, stored = stored.columns(), None
     for model in models:
-        part = table if is_single else table.filter(pc.equal(table["model"], model))
+        part = table if len(models) == 1 else table.filter(pc.equal(table["model"], model))
         if pc.count_distinct(part["item_id"]).as_py() < len(part):
             _check_single(model, part["item_id"].to_pandas())
         name = _named(model, pc.unique(part["variant"]).to_pylist())
-        data = _shared(part.combine_chunks(), (model, run))
-        yield ModelPredictions(name, run, data, info, stored.folder, stored if is_single else None)
+        yield ModelPredictions(name, run, _shared(part.combine_chunks(), (model, run)), info, folder, stored)
 
 
 def _check_table(table: pa.Table) -> None:

@@ -59,6 +59,9 @@ class RunTable:
         self._lock = Lock()
         self._last: tuple[tuple[int, tuple[str, ...]], pa.Table] | None = None  # row group and columns
 
+    def __reduce__(self) -> tuple[type[RunTable], tuple[Path, Mapping[str, Any]]]:
+        return RunTable, (self.folder, self.info)  # another process maps the file anew
+
     @cached_property
     def _file(self) -> MappedParquet:
         """The file, once it is compared with its checksum; DataError if it is not as it was written."""
