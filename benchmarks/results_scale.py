@@ -38,6 +38,7 @@ from comparing import runs as keep_runs
 
 import workbench as wb
 from workbench.runs import store
+from workbench.storage.files import data_home
 
 Numbers = dict[str, float]
 
@@ -73,7 +74,7 @@ def pandas(numbers: Numbers, names: list[str], folder: Path) -> None:  # noqa: A
     with timed(numbers, "all"):
         rows = []
         for name in names:
-            frame = pd.read_parquet(store.data_home() / "runs" / name / "predictions.parquet")
+            frame = pd.read_parquet(data_home() / "runs" / name / "predictions.parquet")
             perplexity = np.exp(-frame["log_prob"].mean())
             rows.append((name, frame["correct"].mean(), perplexity, frame["rank"].median()))
         pd.DataFrame(rows)
@@ -93,7 +94,7 @@ def compare(numbers: Numbers, names: list[str], folder: Path) -> None:
         if view._measuring is not None and view._measuring.is_alive():  # noqa: SLF001 - as above
             view._measuring.join()  # noqa: SLF001 - as above
     labels = view.comparison.labels
-    clicks = [
+    clicks: list[dict[str, Any]] = [
         {"type": "query", "outcome": [labels[-1], labels[0], "only first"], "lane": "a"},
         {"type": "query", "outcome": [labels[-1], labels[1], "only first"], "lane": "a"},
         {"type": "query", "outcome": None, "state": {"sort": "disagreement"}, "lane": "a"},
@@ -113,7 +114,7 @@ def listed(numbers: Numbers, names: list[str], folder: Path) -> None:  # noqa: A
     import_module("workbench.evaluation.leaderboard")
 
     with timed(numbers, "runs"):
-        wb.runs()
+        store.runs()
     wb.leaderboard(published=False)
     with timed(numbers, "leaderboard"):
         wb.leaderboard(published=False)
@@ -129,7 +130,7 @@ def clustered(numbers: Numbers, names: list[str], folder: Path) -> None:  # noqa
     model = NGram.fit("sample", order=3, progress=False)
     for workers in (1, 2):
         options: dict[str, Any] = {"n_workers": workers, "threads_per_worker": 1, "processes": True}
-        with LocalCluster(dashboard_address="127.0.0.1:0", **options) as made, Client(made) as client:
+        with LocalCluster(dashboard_address="127.0.0.1:0", **options) as made, Client(made) as client:  # type: ignore[no-untyped-call]
             store.predict(items[:300], model, client=client, seed=workers, chunk_size=100)  # it is loaded
             with timed(numbers, f"{workers}"):
                 store.predict(items, model, client=client, seed=workers)

@@ -180,8 +180,10 @@ def _joined(blocks: Sequence[AccuracyTests]) -> AccuracyTests:
         return np.concatenate([getattr(block, name) for block in blocks])
 
     names = [test for block in blocks for test in block.test]
-    numbers = [column(name) for name in ("only_a", "only_b", "difference", "low", "high", "p")]
-    return AccuracyTests(*numbers, names, column("mde"))
+    return AccuracyTests(
+        only_a=column("only_a"), only_b=column("only_b"), difference=column("difference"),
+        low=column("low"), high=column("high"), p=column("p"), test=names, mde=column("mde"),
+    )  # fmt: skip
 
 
 class AlignedPredictions:
