@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -35,6 +36,7 @@ _SCRIPTS = (
     "compare/scatter.js", "compare/slices.js", "compare/compare.js",
 )  # fmt: skip
 _WORDS = 10  # of a model, as bars
+_IN_BACKGROUND = 1_000_000  # predictions from which models are resampled while the page is answered
 _FROM_TOP = {"where", "query", "sort"}  # what brings the list back to its first item
 
 
@@ -82,6 +84,8 @@ class Compare(ListWidget):
         super().__init__(**options)
         self._shadings = shadings(comparison.items, influence=influence, surprisal=surprisal)
         self._remake, self._note, self._asked = remake, "", ask
+        self._measuring: Thread | None = None
+        self._closed = False
         self._arguments = ["items", "runs", *["annotations"] * by_name]
         self._arguments += [
             f"{name}={name}"
@@ -100,6 +104,7 @@ class Compare(ListWidget):
         self._annotations = align_to_items(annotations, ids, "annotations")
         self._cells: list[list[dict[str, Any] | None]] | None = None
         self._models: list[dict[str, Any]] = []
+        self._quick: list[dict[str, Any]] | None = None
         self._drawn: tuple[Any, dict[str, Any]] | None = None  # the chart, and what it is of
 
     # -- state, as Python sees it
@@ -125,9 +130,9 @@ class Compare(ListWidget):
         ``n_right`` and ``disagreement`` (from 0 to 1) over all models; annotations.
         """
         rows, made = self._listing.rows, self.comparison
-        names = made.frame.columns.tolist()
+        names = made.frame_columns
         names = names[: names.index("disagreement") + 1]  # then come columns of the items
-        frame = made.frame[names].iloc[rows].reset_index(drop=True)
+        frame = made.frame_of(names).iloc[rows].reset_index(drop=True)
         frame.insert(1, "passage", [made.items[int(row)].readable([])[0] for row in rows])
         extra = self._annotations.iloc[rows].reset_index(drop=True)
         return pd.concat([frame, extra.loc[:, ~extra.columns.isin(frame.columns)]], axis=1)
@@ -168,13 +173,33 @@ class Compare(ListWidget):
 
     def _on_measure(self, _message: Mapping[str, Any]) -> None:
         """Resample, and begin to annotate: the page asks for it once the reader sees the rest."""
-        if self._cells is None:
-            self._models, self._cells = view.model_rows(self.comparison), view.pair_cells(self.comparison)
-        self.send(self._overview() | {"selected": self._selected(), "baseline": self._baseline()})
+        if self._cells is None and self._measuring is None:
+            self._measuring = Thread(target=self._measure, name="measure", daemon=True)
+            if self.comparison.n * self.comparison.m > _IN_BACKGROUND:
+                self._measuring.start()
+            else:
+                self._measuring.run()
+        elif self._cells is not None:
+            self._send_measured()
         if self._remake is not None:
             self._annotating.start()
             self._tell()
         _ = self._listing.search  # so that the first one is as quick as the second
+
+    def _measure(self) -> None:
+        """Resample, without the lock where it takes long: the page is answered meanwhile."""
+        try:
+            models, cells = view.model_rows(self.comparison), view.pair_cells(self.comparison)
+        except MemoryError as error:
+            self.send({"type": "error", "lane": None, "message": f"The models were not resampled: {error}"})
+            return
+        with self._lock:
+            self._models, self._cells = models, cells
+            if not self._closed:
+                self._send_measured()
+
+    def _send_measured(self) -> None:
+        self.send(self._overview() | {"selected": self._selected(), "baseline": self._baseline()})
 
     def _on_query(self, message: Mapping[str, Any]) -> None:
         changes = dict(message.get("state") or {})
@@ -209,9 +234,16 @@ class Compare(ListWidget):
         return {
             "type": "whole", "warnings": list(self.comparison.warnings), "total": self.comparison.n,
             "measures": view.measure_heads(), "pairs": self._cells,
-            "models": self._models or view.model_rows(self.comparison, quick=True),
+            "models": self._models or self._points,
             "note": self._note, "asks": self._asked is not None, "plans": list(self.comparison.plans),
         }  # fmt: skip
+
+    @property
+    def _points(self) -> list[dict[str, Any]]:
+        """The rows of the models without what is resampled."""
+        if self._quick is None:
+            self._quick = view.model_rows(self.comparison, quick=True)
+        return self._quick
 
     def _view(self) -> dict[str, Any]:
         listing, column, columns = self._listing, self.column, self.comparison.columns
@@ -298,6 +330,7 @@ class Compare(ListWidget):
 
     def close(self) -> None:
         """Close the widget; annotations that are under way stop."""
+        self._closed = True
         if hasattr(self, "_annotating"):
             self._annotating.close()
         super().close()
@@ -436,7 +469,7 @@ def compare(
     by_name, made = table is not None, make(table)
     if auto and (table := annotations_at_hand(made.items)) is None:
         typed = parse(where).columns if where.strip() else ()
-        known = {"", *made.columns, *(made.frame.columns if typed else ())}
+        known = {"", *made.columns, *(made.frame_columns if typed else ())}
         if not {column, *typed} <= known:
             from workbench.analysis.annotations import annotate  # noqa: PLC0415 - heavy
 
