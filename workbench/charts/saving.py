@@ -33,7 +33,9 @@ _PAGE = """\
 <html lang="en"><head><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" \
 content="default-src 'none'; script-src 'sha256-%(digest)s'; style-src 'unsafe-inline'; img-src data: blob:; \
 base-uri 'none'; form-action 'none'"><title>Chart</title>
-<style>.vega-embed .marks { %(size)s }</style></head>
+<style>.vega-embed .marks { %(size)s }
+@media (prefers-reduced-motion: reduce) { .vega-embed * { animation: none !important; transition: none !important } }
+</style></head>
 <body><div id="chart"></div>
 <script type="application/json" id="spec">%(spec)s</script>
 <script>%(script)s</script></body></html>
