@@ -22,8 +22,9 @@ _RUN = """async ([index, options]) => {
     const { violations } = await axe.run(root, options);
     document.body.style.minHeight = "";
     if (root !== document) delete root.dataset.axe;
-    return violations.flatMap(({ id, nodes }) => nodes.map(({ target, html, any, all, none }) =>
-        `${id}: ${target.join(" ")}: ${[...any, ...all, ...none].map(({ message }) => message).join("; ")}: ${html}`));
+    const why = ({ any, all, none }) => [...any, ...all, ...none].map(({ message }) => message).join("; ");
+    return violations.flatMap(({ id, nodes }) =>
+        nodes.map((node) => `${id}: ${node.target.join(" ")}: ${why(node)}: ${node.html}`));
 }"""
 _CHANGE = "(theme) => window.jupyterapp.commands.execute('apputils:change-theme', { theme })"
 
