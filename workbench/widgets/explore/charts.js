@@ -10,7 +10,7 @@ function chartsOf(c) {
   const { s } = c;
   const said = chosenWords(c, HINT);
   const clear = h("button", { class: "wb-button", type: "button", onclick: () => c.clearAll() }, "Clear");
-  const tables = h("button", { class: "wb-button", type: "button", "aria-pressed": "false", title: "Show the charts as tables (t)", onclick: () => tabulate() }, "Tables");
+  const tables = h("button", { class: "wb-button", type: "button", "aria-pressed": "false", "aria-label": "Tables", title: "Show the charts as tables (t)", onclick: () => tabulate() }, "\u25a6");
   const legend = h("span", { class: "we-legend", "aria-hidden": "true" }, h("i", { class: "we-left" }), "chosen", h("i", { class: "we-all" }), "all");
   const grid = h("div", { class: "we-grid" });
   const more = h("div", { class: "we-more", hidden: true }); // charts of further columns
