@@ -2,7 +2,7 @@
 
 import _lab
 import pytest
-from accessible import violations
+from accessible import THEMES, violations
 from side_by_side import annotated
 
 import workbench as wb
@@ -80,29 +80,31 @@ def test_two_views_of_one_widget_follow_each_other(lab, notebook, total):
 def test_notebook_7_shows_live_views_and_saved_pages(lab, chromium, total):
     cells = READ, "browser = wb.browse(items, table)\nbrowser", "wb.charts.in_context(table)"
     address = f"{lab.url}/notebooks/{lab.write('seven.ipynb', *cells)}?token={lab.token}"
+    saved = ".wb-saved:has-text('passage matches “she”')"
     with _lab.guarded(chromium, lab) as page:
         page.goto(address)
-        page.locator(".jp-Notebook-ExecutionIndicator[data-status=idle]").wait_for()
-        page.get_by_role("menuitem", name="Run", exact=True).click()
-        page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
+        page.locator(".jp-Notebook .jp-CodeCell").first.wait_for()
+        notebook = _lab.Notebook(page, lab)
+        notebook.ready()
+        notebook.run_all()
         view = page.locator(f"{VIEWS}[data-live='true']")
-        view.wait_for()
         search(view, "she")
-        view.locator(f".wb-count:not(:text-is('{total} of {total}'))").wait_for()
+        page.locator(saved).wait_for(state="attached")
+        assert page.locator(".wb-saved").is_hidden()
+        assert listed(view) == f"{notebook.evaluate('print(len(browser.selection))')} of {total}"
         view.locator(".wb-row").nth(1).click()
         view.locator(".wb-place:has-text('2 of')").wait_for()
-        page.locator(".wb-saved:has-text('passage matches “she”')").wait_for(state="attached")
         page.locator(".vega-embed svg.marks").wait_for()
-        assert page.locator(".wb-saved").is_hidden()
         page.locator(".wb-chart-data summary").press("Enter")
         page.locator(".wb-chart-data table").wait_for()
-        assert violations(page, f"{VIEWS}, .wb-chart-data") == []
-        page.keyboard.press("Control+s")
-        page.locator(".jp-NotebookCheckpoint:has-text('Last Checkpoint')").wait_for()
+        for theme in THEMES:
+            assert violations(page, f"{VIEWS}, .wb-chart-data", theme) == []
+        page.evaluate("() => window.jupyterapp.shell.currentWidget.context.save()")
         end_session(page, lab, "seven.ipynb")
     with _lab.guarded(chromium, lab) as page:  # a new kernel, which knows no widget
         page.goto(address)
-        page.locator(".wb-saved:has-text('passage matches “she”')").wait_for()
+        page.locator(saved).wait_for()
         page.locator(".vega-embed svg.marks").wait_for()
         assert violations(page, ".wb-saved") == []
+        end_session(page, lab, "seven.ipynb")
     assert lab.foreign == []

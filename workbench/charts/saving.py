@@ -51,7 +51,9 @@ body { color: %(ink)s; color-scheme: %(scheme)s; font: 13px/1.5 system-ui, sans-
 _DRAW = f"""
 const spec = JSON.parse(document.getElementById("spec").textContent);
 document.body.style.background = spec.config.background;
-vegaEmbed("#chart", spec, {json.dumps(theme.EMBED | {"ast": True})}).catch(console.error);
+vegaEmbed("#chart", spec, {json.dumps(theme.EMBED | {"ast": True})})
+  .then(() => document.querySelector(".vega-embed summary").setAttribute("aria-label", "Save the chart"))
+  .catch(console.error);
 """  # expressions are interpreted (ast), as the policy lets no text become code
 _ROUNDS = 4  # larger text makes a chart wider, which makes its text smaller
 
