@@ -10,7 +10,7 @@ from html_page import Page
 
 from workbench import charts
 from workbench.charts import chart_tables
-from workbench.charts.chart_tables import chart_title, tables_html
+from workbench.charts.chart_tables import first_title, tables_html
 
 FRAME = pd.DataFrame({"group": ["a", "b"], "share": [0.25, None], "n": [1200, 3]})
 TIPS = [
@@ -48,7 +48,7 @@ def test_parts_inherit_data_and_each_data_set_has_one_table():
         ("Shares", "group"),
         ("Others", "group"),
     ]
-    assert chart_title(made.to_dict()) == "Shares"
+    assert first_title(made.to_dict()) == "Shares"
 
 
 def test_without_tooltips_a_table_has_the_axes():
@@ -66,7 +66,7 @@ def test_a_long_table_says_how_much_of_it_there_is(monkeypatch):
 def test_a_chart_without_numbers_has_no_table():
     assert tables_html(alt.Chart(FRAME).mark_bar().encode(x="count()").to_dict()) == ""
     assert tables_html(alt.Chart(FRAME.iloc[:0]).mark_bar().encode(x="n:Q", tooltip=TIPS).to_dict()) == ""
-    assert chart_title({}) == "Chart"
+    assert first_title({}) == "Chart"
 
 
 @pytest.mark.parametrize("name", CHARTS)

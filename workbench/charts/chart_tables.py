@@ -140,7 +140,7 @@ def _text(value: Any, notation: str) -> str:
     return text.replace("%", " %")
 
 
-def chart_title(spec: Mapping[str, Any]) -> str:
+def first_title(spec: Mapping[str, Any]) -> str:
     """Return the title of a chart or of its first panel that has one; "Chart" if none has."""
     return next((title for _, title, _ in _units(spec, "", "", {}) if title), "Chart")
 
@@ -148,7 +148,7 @@ def chart_title(spec: Mapping[str, Any]) -> str:
 def tables_html(spec: Mapping[str, Any]) -> str:
     """Return the tables of a chart as HTML that opens on a key or a click, everything escaped; "" if none."""
     tables = chart_tables(spec)
-    name = chart_title(spec)
+    name = first_title(spec)
     written = [
         html_table(
             table.headings,
@@ -177,7 +177,7 @@ def show_below(spec: Mapping[str, Any]) -> None:
     """
     from IPython.core.getipython import get_ipython  # noqa: PLC0415 - where a chart is shown, it is there
 
-    shell: Any = get_ipython()  # type: ignore[no-untyped-call]
+    shell: Any = get_ipython()
     if not hasattr(shell, "kernel") or threading.current_thread() is not threading.main_thread():
         return
     html = tables_html(spec)
@@ -192,7 +192,7 @@ def _publish() -> None:
     from IPython.core.getipython import get_ipython  # noqa: PLC0415 - a notebook is running
     from IPython.display import publish_display_data  # noqa: PLC0415
 
-    shell: Any = get_ipython()  # type: ignore[no-untyped-call]
+    shell: Any = get_ipython()
     shell.events.unregister("post_execute", _publish)
     html = "".join(_waiting)
     _waiting.clear()

@@ -18,7 +18,7 @@ from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import escape
 
 from workbench.charts import theme
-from workbench.charts.chart_tables import chart_title, tables_html
+from workbench.charts.chart_tables import first_title, tables_html
 from workbench.storage.errors import DataError
 from workbench.storage.files import write_atomic
 
@@ -177,7 +177,7 @@ def _page(spec: dict[str, Any], inches: float | None, *, dark: bool) -> bytes:
     ink, _ = theme.page_colours(dark=dark)
     values = {
         "digest": digest, "size": size, "spec": htmlsafe_json_dumps(spec), "script": script, "ink": ink,
-        "scheme": "dark" if dark else "light", "title": escape(chart_title(spec)),
+        "scheme": "dark" if dark else "light", "title": escape(first_title(spec)),
         "tables": tables_html(spec),
     }  # fmt: skip
     return (_PAGE % values).encode()

@@ -28,6 +28,8 @@ PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7
 differ by 7.5 or more (CIEDE2000). Those first stand out from white and from black by at least 3 to 1. From
 the ninth set on they recur."""
 
+SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross")
+
 FONT = "Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif"
 
 _INKED = ("color", "fill", "stroke", "value")
@@ -185,9 +187,20 @@ def interval_bars(base: alt.Chart, axis: dict[str, Any]) -> alt.Chart:
     return bars
 
 
+def point_shapes(names: Sequence[str], column: str) -> alt.Shape:
+    """Return the shapes of points by set or model, so that nobody needs the colours; one legend has both."""
+    scale = alt.Scale(domain=list(names), range=[SHAPES[place % len(SHAPES)] for place in range(len(names))])
+    return alt.Shape(f"{column}:N", title=None, scale=scale, legend=alt.Legend(orient="bottom", columns=3))
+
+
 def curve_layers(base: alt.Chart, column: str, axis: dict[str, Any]) -> list[Any]:
-    """Return lines with points through a column of shares, and their intervals."""
-    line = base.mark_line(strokeWidth=2, point={"size": 55, "filled": True})
+    """Return lines with points through a column of shares, and their intervals; a shape for each colour."""
+    line = base.mark_line(strokeWidth=2, point={"size": 60, "filled": True})
+    colour = base.encoding.color
+    if isinstance(colour, alt.Color):
+        line = line.encode(
+            shape=point_shapes(colour["scale"]["domain"], colour["shorthand"].removesuffix(":N"))
+        )
     return [interval_bars(base, axis), line.encode(y=alt.Y(f"{column}:Q", **axis))]
 
 

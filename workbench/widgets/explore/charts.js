@@ -1,6 +1,6 @@
 /* The charts above the list: bars of choices, histograms of numbers. The kernel counts; a click chooses. */
 
-const HINT = "Click a bar or drag over a range. Ctrl+click adds a bar; a second click, a double-click or Esc clears the chart; t shows tables.";
+const HINT = "Click a bar or drag over a range. Ctrl+click adds a bar; a second click, a double-click or Esc clears the chart.";
 
 const USUAL = 5; // charts, of which the first two share a column
 
@@ -10,7 +10,7 @@ function chartsOf(c) {
   const { s } = c;
   const said = chosenWords(c, HINT);
   const clear = h("button", { class: "wb-button", type: "button", onclick: () => c.clearAll() }, "Clear");
-  const tables = h("button", { class: "wb-button", type: "button", "aria-pressed": "false", "aria-label": "Tables", title: "Show the charts as tables (t)", onclick: () => tabulate() }, "\u25a6");
+  const tables = h("button", { class: "wb-button", type: "button", "aria-pressed": "false", title: "Show the charts as tables (t)", onclick: () => tabulate() }, "Tables");
   const legend = h("span", { class: "we-legend", "aria-hidden": "true" }, h("i", { class: "we-left" }), "chosen", h("i", { class: "we-all" }), "all");
   const grid = h("div", { class: "we-grid" });
   const more = h("div", { class: "we-more", hidden: true }); // charts of further columns
