@@ -1,6 +1,6 @@
 /* The charts above the list: bars of choices, histograms of numbers. The kernel counts; a click chooses. */
 
-const HINT = "Click a bar or drag over a range. Ctrl+click adds a bar; a second click, a double-click or Esc clears the chart.";
+const HINT = "Click a bar or drag over a range. Ctrl+click adds a bar; a second click or Esc clears the chart.";
 
 const USUAL = 5; // charts, of which the first two share a column
 
