@@ -30,7 +30,7 @@ function render({ model, el }) {
   const { node: alarm, complain } = alarmOf();
   const view = h("div", { class: "wt-passage", role: "region", tabindex: 0, "aria-label": "Passage" });
   const side = h("div", { class: "wt-side", role: "region", tabindex: 0, "aria-label": "Strongest parts" });
-  const root = h("div", { class: "wt-attention", onkeydown: (e) => onKey(e) },
+  const root = h("div", { class: "wt-attention", role: "region", "aria-label": "Attention", onkeydown: (e) => onKey(e) },
     h("div", { class: "wt-top" },
       h("span", { class: "wt-walk" }, button("‹", "Previous item (k)", () => go(s.index - 1)), place, count, button("›", "Next item (j)", () => go(s.index + 1))),
       models, groups, members, reveal, root_, figure),

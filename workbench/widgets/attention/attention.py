@@ -25,7 +25,7 @@ from workbench.runs.predictions import not_a_number
 from workbench.storage.errors import DataError
 from workbench.widgets.shared.passages import BLANK_MARK, check_items
 from workbench.widgets.shared.shading import LEVELS, shaded_passage, shadings, static_shades
-from workbench.widgets.shared.widget import HEAD, Widget, closed_on_error, read_assets, render
+from workbench.widgets.shared.widget import Widget, closed_on_error, read_assets, render, whole_page
 
 Attend = Callable[[Items], list[Attention]]
 Scale = Literal["linear", "square root"]
@@ -133,7 +133,7 @@ class AttentionView(Widget):
 
     def to_html(self) -> str:
         """Return a page of its own with the item that is shown; its answer opens on a click."""
-        return HEAD + self._static(1)
+        return whole_page("Attention", self._static(1))
 
     def _static(self, most: int) -> str:
         item = self.current

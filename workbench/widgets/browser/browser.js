@@ -16,7 +16,7 @@ function render({ model, el }) {
   const example = () => ("n_tokens" in s.names && "direct_speech" in s.names ? "Filter, such as: n_tokens > 60 and not direct_speech" : "Filter by a condition on columns");
   c.filters = filterBoxes(c, example, () => ({ query: c.filters.search.value, field: field.value, regex: on(regex) }));
   const { search, line, choices } = c.filters;
-  const count = h("span", { class: "wb-count", role: "status", "aria-live": "polite" }, "…");
+  const count = h("span", { class: "wb-count", ...(typeof chartsOf === "undefined" ? { role: "status", "aria-live": "polite" } : {}) }, "…"); // charts say it
   const reset = h("button", { class: "wb-button", type: "button", title: "Remove search and filters", onclick: () => c.clearAll() }, "Clear");
   const sort = h("select", { class: "wb-sort", "aria-label": "Sort by", title: "Sort by", onchange: () => c.change({ sort: sort.value }) });
   const way = h("button", { class: "wb-button", type: "button", onclick: () => c.change({ sort: descends() ? sort.value : `-${sort.value}` }) });
@@ -35,7 +35,7 @@ function render({ model, el }) {
   Object.assign(c, { bar, view, complain, picking: items.picking, left: () => { s.shown = s.state.reveal; } });
   const charts = typeof chartsOf === "undefined" ? null : chartsOf(c);
   const panels = panelsOf(c);
-  const root = h("div", { class: "wb-browser", onkeydown: (e) => onKey(e) },
+  const root = h("div", { class: "wb-browser", role: "region", "aria-label": "Passage browser", onkeydown: (e) => onKey(e) },
     h("div", { class: "wb-top" }, search, field, regex, h("span", { class: "wb-sorting" }, sort, way), count, reset, reveal, table, c.helper),
     bar, h("div", { class: "wb-typed" }, line, copyView, c.download, choices), alarm, progress, h("div", { class: "wb-main" }, items.node, view), panels.node);
   root.style.setProperty("--wb-height", `${model.get("height")}px`);

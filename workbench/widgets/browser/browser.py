@@ -51,7 +51,7 @@ from workbench.widgets.shared.shading import (
     shadings,
     static_shades,
 )
-from workbench.widgets.shared.widget import HEAD, closed_on_error, read_assets, render
+from workbench.widgets.shared.widget import closed_on_error, read_assets, render, whole_page
 
 _TABLE_ROWS = 5  # of a static page, in place of one passage
 SCRIPTS = (
@@ -272,7 +272,7 @@ class Browser(ListWidget):
 
     def to_html(self, *, limit: int = 200) -> str:
         """Return a page of its own with the first `limit` listed items; targets open on a click."""
-        return HEAD + self._page(self._listing.rows[:limit].tolist())
+        return whole_page("Passages", self._page(self._listing.rows[:limit].tolist()))
 
     def _static(self, most: int) -> str:
         rows = self._listing.rows[max(0, self._listing.index(self.current_id)) :]

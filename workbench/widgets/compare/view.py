@@ -33,7 +33,7 @@ from workbench.runs.measures import SHOWN, Measure
 from workbench.widgets.shared.passages import BLANK_MARK, score_bars, snippet, words_around
 from workbench.widgets.shared.search import item_hits
 
-PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#999999", "#F0E442")
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#707070", "#F0E442")
 """Colours of the models: those of the charts (Okabe and Ito's), without what draws charts."""
 
 DASH = "\N{EN DASH}"

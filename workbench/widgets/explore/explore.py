@@ -144,7 +144,10 @@ def static_bins(facet: Mapping[str, Any]) -> dict[str, Any]:
     if facet["null"]:
         _, name, total, left = facet["null"]
         note = f"{name}: {left:,} of {total:,}; {note}"
-    return {"kind": "bins", "bins": bins, "wide": _WIDE + 20, "high": _HIGH, "note": note}
+    counts = [(name, f"{left:,} of {total:,}") for _, name, total, left in rows]
+    return {
+        "kind": "bins", "bins": bins, "wide": _WIDE + 20, "high": _HIGH, "note": note, "counts": counts,
+    }  # fmt: skip
 
 
 def explore(
@@ -187,7 +190,7 @@ def explore(
     predictions, query, field, regex, facets, where, sort, current, table, ask, reveal, attention
         As for ``wb.browse``: ``wb.explore(items, annotations, **explorer.state)`` is the same view again.
     height : int
-        Height of the browser in px; the charts above it take 238 more (422 below 760 px width), and those
+        Height of the browser in px; the charts above it take 248 more (454 below 760 px width), and those
         of `columns` 198 a row.
 
     Returns
