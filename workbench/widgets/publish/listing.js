@@ -46,8 +46,14 @@ const publishedLists = (() => {
   function literalOf(value) {
     if (value === null) return "None";
     if (typeof value === "boolean") return value ? "True" : "False";
-    if (Array.isArray(value)) return `[${value.map(literalOf).join(", ")}]`;
+    if (Array.isArray(value)) return `[${value.map(quoted).join(", ")}]`;
     return JSON.stringify(value);
+  }
+  /** A text in a list as Python writes it. */
+  function quoted(text) {
+    const sign = text.includes("'") && !text.includes("\"") ? "\"" : "'";
+    const escaped = text.replaceAll("\\", "\\\\").replaceAll("\n", "\\n").replaceAll("\r", "\\r").replaceAll("\t", "\\t");
+    return sign + (sign === "'" ? escaped.replaceAll("'", "\\'") : escaped) + sign;
   }
 
   // ---- data as the page holds it
@@ -87,7 +93,7 @@ const publishedLists = (() => {
       for (let k = 0; k + 1 < edges.length; k += 1) {
         const [from, to] = [edges[k], edges[k + 1]];
         const hit = !kinds.includes("b") && hits.some(([a, b]) => a <= from && to <= b);
-        cut.push([text.slice(from - at, to - at), hit ? `${kinds}h` : kinds]);
+        cut.push([text.slice(from - at, to - at), hit ? [...kinds, "h"].sort().join("") : kinds]);
         cutShades.push(shades?.[i] ?? null);
       }
       at = end;

@@ -220,7 +220,7 @@ def _table_page(frame: pd.DataFrame, *, max_items: int, max_bytes: int) -> Page:
     while True:
         part = table.iloc[:held]
         columns = [
-            column_data(part, name, ranked=True) | {"label": label(name, unit=True), "tooltip": tooltip(name)}
+            column_data(part, name, ranked=True) | {"label": label(name), "tooltip": tooltip(name)}
             for name in part
         ]
         texts = [[cell_text(part[name].iloc[row]) for name in part] for row in range(held)]
@@ -230,7 +230,7 @@ def _table_page(frame: pd.DataFrame, *, max_items: int, max_bytes: int) -> Page:
         held = max(1, min(held - 1, int(held * 0.95 * max_bytes / len(data.encode()))))
     shown = f"{held:,} of {n:,} rows"
     shared = read_assets("shared/page.js", "publish/query.js", "publish/site.js", "publish/table.js")
-    layout = frame.to_html() if isinstance(frame, Table) else ""
+    layout = f"{frame.to_html()}<h2>All columns</h2>" if isinstance(frame, Table) else ""
     return Page(
         "table", content=layout, script=f"{shared}\npublishedTable.start();", data=data,
         notes=[f"{shown}; the others were left out."] if held < n else [],

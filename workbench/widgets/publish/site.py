@@ -184,10 +184,10 @@ def data_sets(pages: Sequence[Page]) -> list[dict[str, Any]]:
             dataset, split, variant = map(str, names)  # type: ignore[call-overload]
             items = Items(part.reset_index(drop=True), attrs=page.items.attrs)
             text = f"{len(items):,} of {split}, {variant}; digest {items_digest(items)}"
-            row = rows.setdefault((dataset, ""), {"name": dataset, "items": [], **terms(dataset)})
-            if text not in row["items"]:
-                row["items"].append(text)
-    return [row | {"items": "; ".join(row["items"])} for row in rows.values()]
+            row = rows.setdefault((dataset, ""), {"name": dataset, "holdings": [], **terms(dataset)})
+            if text not in row["holdings"]:
+                row["holdings"].append(text)
+    return [row | {"holdings": "; ".join(row["holdings"])} for row in rows.values()]
 
 
 def terms(dataset: str) -> dict[str, str]:
