@@ -61,7 +61,7 @@ class AttentionView(Widget):
     reveal = traitlets.Bool(default_value=False).tag(sync=True)
     scale = traitlets.Enum(["linear", "square root"], "linear").tag(sync=True)
     height = traitlets.Int(560, min=240).tag(sync=True)
-    _runs: Sequence[str] = ()  # that are stored
+    _runs: Sequence[Any] = ()  # that are stored
 
     @closed_on_error
     def __init__(
@@ -165,19 +165,28 @@ class AttentionView(Widget):
         """Return the view as the data of a page of its own: all items, with the weights of all rows."""
         frame = self._items.frame
         first = np.roll(np.arange(len(frame)), -self._place.get(self.current_id, 0))
-        state = {"current": "", "model": self.model, "row": self.row, "reveal": self.reveal, "scale": self.scale}
+        state = {
+            "current": "",
+            "model": self.model,
+            "row": self.row,
+            "reveal": self.reveal,
+            "scale": self.scale,
+        }
 
         def head(rows: Rows) -> dict[str, Any]:
             held = frame["item_id"].iloc[rows].tolist()
             current = self.current_id if self.current_id in held else ""
+            traits = {name: getattr(self, name) for name in ("height", "reveal", "scale")}
             return {
-                "models": list(self._sources), "empty": state | {"row": "", "reveal": False, "scale": "linear"},
+                "models": list(self._sources), "traits": traits | {"saved_key": "published"},
+                "empty": state | {"row": "", "reveal": False, "scale": "linear"},
                 "state": state | {"current": current, "row": self.row if current else ""},
-                "traits": {"height": self.height, "saved_key": "published", "reveal": self.reveal, "scale": self.scale},
             }  # fmt: skip
 
         code = f"wb.attention(models, items, model={self.model!r}, row={self.row!r})"
-        return PublishedView("PublishedAttention", self._items, first, head, self._published_item, self._runs, code)
+        return PublishedView(
+            "PublishedAttention", self._items, first, head, self._published_item, self._runs, code
+        )
 
     def _published_item(self, row: int) -> dict[str, Any]:
         """Return an item with the passage and, of each model, what each of its rows weighs."""

@@ -24,7 +24,7 @@ from workbench.widgets.compare.page import comparison_page, models_table
 from workbench.widgets.compare.selection import STATE_OF_COMPARE, ComparedItems
 from workbench.widgets.shared.annotating import AUTO, Annotating, annotations_at_hand
 from workbench.widgets.shared.list_widget import ListWidget, state_part
-from workbench.widgets.shared.passages import align_to_items, cell_text, check_items
+from workbench.widgets.shared.passages import align_to_items, cell_text, check_items, stored_runs
 from workbench.widgets.shared.published import Rows, passage_variants
 from workbench.widgets.shared.search import item_hits
 from workbench.widgets.shared.shading import attention_shading, checked_shade, shaded_passage, shadings
@@ -86,11 +86,13 @@ class Compare(ListWidget):
         ask: Ask | None = None,
         influence: Any = None,
         surprisal: Any = None,
+        runs: Sequence[Any] = (),
         **options: Any,
     ) -> None:
         super().__init__(**options)
         self._shadings = shadings(comparison.items, influence=influence, surprisal=surprisal)
         self._remake, self._note, self._asked = remake, "", ask
+        self._runs = runs
         self._arguments = ["items", "runs", *["annotations"] * by_name]
         self._arguments += [
             f"{name}={name}"
@@ -163,10 +165,6 @@ class Compare(ListWidget):
             [*self.comparison.plans, *overview["warnings"]],
             differences,
         )
-
-    @property
-    def _runs(self) -> list[str]:  # type: ignore[override]  # those of the comparison
-        return [model.run for model in self.comparison.models if model.run]
 
     def _published_head(self, rows: Rows, *, notes: bool) -> dict[str, Any]:
         made, listing, places = self.comparison, self._listing, range(self.comparison.m)
@@ -495,5 +493,5 @@ def compare(
     remake = make if auto and table is None else None
     return Compare(
         made, annotations=table, remake=remake, state=state, by_name=by_name, ask=ask, influence=influence,
-        surprisal=surprisal, height=height,
+        surprisal=surprisal, runs=stored_runs(runs), height=height,
     )  # fmt: skip

@@ -197,7 +197,8 @@ const publishedComparison = (() => {
       const { listing, data } = this;
       const { rows } = listing;
       const two = listing.two();
-      const isAll = rows.length === data.items.length;
+      const isAll = rows.length === data.n_compared;
+      const chosen = rows.length < data.items.length;
       const cell = listing.outcome();
       const listed = this.accuracies(rows);
       const places = two ?? [0];
@@ -210,7 +211,7 @@ const publishedComparison = (() => {
       }
       const part = (name, n, values, remark, i) => ({ name, n, shares: places.map((k) => values[k]), remark, difference: differences[i] });
       return {
-        two, whole: isAll, n: rows.length, rows: [part("all", data.n_compared, data.accuracies, "", 0), part("selected", rows.length, isAll ? data.accuracies : listed, isAll ? "" : cell ? "by outcome" : "exploratory", 1)],
+        two, whole: isAll, n: rows.length, rows: [part("all", data.n_compared, data.accuracies, "", 0), part("selected", rows.length, isAll ? data.accuracies : listed, chosen ? (cell ? "by outcome" : "exploratory") : "", 1)],
         accuracy: listed.map((pair) => (isAll || !rows.length ? null : pair)), cells: two && this.cellCounts(two),
       };
     }

@@ -25,6 +25,10 @@ from workbench.widgets.shared.widget import Widget, read_assets, render
 
 _HOSTS = ("publish/query.js", "publish/listing.js", "publish/comparison.js", "publish/attention.js")
 _VIEW = Markup('<div id="wp-chart"></div>')
+_KINDS = {
+    "Browser": "passages", "Explorer": "charts and passages", "Compare": "comparison of models",
+    "AttentionView": "attention",
+}  # fmt: skip
 _STATIC = 10  # passages, or words of a list, of a view that is published as a static page
 _DRAW = """
 const specs = JSON.parse(document.getElementById("wp-data").textContent);
@@ -70,7 +74,7 @@ class Page:
     has_state: bool = False
     items: Items | None = None
     n_items: int = 0
-    runs: Sequence[str] = field(default=())
+    runs: Sequence[Any] = field(default=())
     code: str = ""
 
     def html(self, heading: str, title: str, file: str, links: Sequence[tuple[str, str]]) -> str:
@@ -153,7 +157,7 @@ def _widget_page(widget: Widget, view: PublishedView, *, max_items: int, max_byt
     ids = np.zeros(n, dtype=bool)
     ids[rows] = True
     return Page(
-        type(widget).__name__.removesuffix("View").lower(), script=script, style=str(widget._css), data=data,  # noqa: SLF001
+        _KINDS.get(type(widget).__name__, "view"), script=script, style=str(widget._css), data=data,  # noqa: SLF001
         notes=notes, about=shown if notes else f"{n:,} item{'' if n == 1 else 's'}", has_state=True,
         items=view.items.where(ids), n_items=n, runs=view.runs, code=view.code,
     )  # fmt: skip
@@ -191,10 +195,14 @@ def _chart_page(chart: Any) -> Page:
 
     spec = chart.to_dict()
     specs = {name: theme.coloured(spec, dark=name == "dark") for name in ("light", "dark")}
-    draw = _DRAW % json.dumps(theme.EMBED | {"ast": True})  # expressions are interpreted: the policy allows no eval
+    draw = _DRAW % json.dumps(
+        theme.EMBED | {"ast": True}
+    )  # expressions are interpreted: the policy allows no eval
     script = str(vl_convert.javascript_bundle(draw, vl_version=theme.VERSION))
     tables = "".join(_data_tables(spec))
-    return Page("chart", content=str(_VIEW), after=tables, script=script, data=script_json(specs), about="chart")
+    return Page(
+        "chart", content=str(_VIEW), after=tables, script=script, data=script_json(specs), about="chart"
+    )
 
 
 def _data_tables(spec: Mapping[str, Any]) -> Iterator[str]:
@@ -214,7 +222,9 @@ def _table_page(frame: pd.DataFrame, *, max_items: int, max_bytes: int) -> Page:
     table = pd.DataFrame(frame).rename(columns=str)
     table = table.loc[:, ~table.columns.duplicated()]
     if not isinstance(table.index, pd.RangeIndex):
-        table = table.reset_index(names=[f"index {k}" if name is None else str(name) for k, name in enumerate(table.index.names)])
+        table = table.reset_index(
+            names=[f"index {k}" if name is None else str(name) for k, name in enumerate(table.index.names)]
+        )
     table = table.reset_index(drop=True)
     held = min(n, max_items)
     while True:

@@ -11,10 +11,10 @@ from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any
 
+from workbench.datasets import dataset_names
 from workbench.datasets.fetch import entry_of
 from workbench.evaluation.signature import signature
 from workbench.items.items import Items
-from workbench.render.numbers import size
 from workbench.runs.store import Run, items_digest
 from workbench.storage.errors import DataError
 from workbench.storage.files import atomic_folder, read_json
@@ -39,7 +39,7 @@ def publish(
     title: str = "Word prediction",
     runs: Sequence[Run | str] = (),
     max_items: int = 5_000,
-    max_megabytes: float = 60,
+    max_megabytes: float = 50,
     notes: bool = False,
 ) -> Path:
     """Write views as a static site that opens in a browser without Python, server or network.
@@ -54,8 +54,8 @@ def publish(
     folder : path
         The folder to write. One that this function wrote is replaced; any other is refused.
     views : mapping of str to view
-        By title: widgets (``wb.browse``, ``wb.explore``, ``wb.compare``, ``wb.attention``; others as the static
-        page that a notebook keeps), Altair charts, frames, and what Jupyter shows as HTML.
+        By title: widgets (``wb.browse``, ``wb.explore``, ``wb.compare``, ``wb.attention``; others as the
+        static page that a notebook keeps), Altair charts, frames, and what Jupyter shows as HTML.
     title : str
         Title of the site.
     runs : sequence of Run or str
@@ -63,7 +63,7 @@ def publish(
     max_items : int, default 5000
         Items of a view, or rows of a table, at most: those that the view lists come first. The page says how
         many were left out.
-    max_megabytes : float, default 60
+    max_megabytes : float, default 50
         Size of the site's data, which the views share; items that do not fit are left out.
     notes : bool, default False
         Whether your tags and notes are published.
@@ -98,14 +98,13 @@ def publish(
         room -= len(pages[name].data.encode())
     links = [(files[name], name) for name in views]
     listed = [
-        {"file": files[name], "title": name, "about": f"{page.kind}, {page.about}", "code": page.code}
+        {"file": files[name], "title": name, "about": f"{page.kind}, {page.about}", "code": _code(page)}
         for name, page in pages.items()
     ]
     sets = data_sets(list(pages.values()))
     licences = [f"{each['title']}: {each['notice']}" for each in sets if each["notice"]]
-    about = render(
-        "publish/about.html", sets=sets, runs=_signed(list(pages.values()), runs), views=listed, versions=_versions()
-    )  # fmt: skip
+    signed = _signed(list(pages.values()), runs)
+    about = render("publish/about.html", sets=sets, runs=signed, views=listed, versions=_versions())
     texts = {
         "index.html": Page("index", content=render("publish/index.html", views=listed), notes=licences),
         "about.html": Page("about", content=about),
@@ -152,7 +151,9 @@ def _check_replaceable(folder: Path) -> None:
     files = manifest.get("files") if isinstance(manifest, dict) else None
     if not isinstance(files, list) or manifest.get("format") != _FORMAT:
         raise DataError("this is not the list of a published site", file=folder / MANIFEST, remedy=remedy)
-    if others := sorted(path.name for path in folder.iterdir() if path.name not in files or not path.is_file()):
+    if others := sorted(
+        path.name for path in folder.iterdir() if path.name not in files or not path.is_file()
+    ):
         problem = f"the folder holds {others[0]!r:.80} beside a published site"
         raise DataError(problem, file=folder, remedy="move it away, or name a new folder")
 
@@ -183,7 +184,7 @@ def data_sets(pages: Sequence[Page]) -> list[dict[str, Any]]:
         for names, part in page.items.frame.groupby(["dataset", "split", "variant"], sort=False):
             dataset, split, variant = map(str, names)  # type: ignore[call-overload]
             items = Items(part.reset_index(drop=True), attrs=page.items.attrs)
-            text = f"{len(items):,} of {split}, {variant}; digest {items_digest(items)}"
+            text = f"{len(items):,} of the split {split}, variant {variant} (digest {items_digest(items)})"
             row = rows.setdefault((dataset, ""), {"name": dataset, "holdings": [], **terms(dataset)})
             if text not in row["holdings"]:
                 row["holdings"].append(text)
@@ -195,10 +196,14 @@ def terms(dataset: str) -> dict[str, str]:
     try:
         entry = entry_of(dataset)
     except DataError:
-        return {"title": dataset, "licence": "not known: the data are not of the registry", "citation": "", "notice": ""}
-    return {
-        "title": entry.title, "licence": entry.licence, "citation": entry.citation.strip(), "notice": entry.notice
-    }  # fmt: skip
+        return {
+            "title": dataset,
+            "licence": "not known: the data are not of the registry",
+            "citation": "",
+            "notice": "",
+        }
+    names = ("title", "licence", "citation", "notice")
+    return {name: getattr(entry, name).strip() for name in names}
 
 
 def _notices(page: Page) -> list[str]:
@@ -208,17 +213,42 @@ def _notices(page: Page) -> list[str]:
 
 def _signed(pages: Sequence[Page], runs: Sequence[Run | str]) -> list[dict[str, str]]:
     """Return the signatures of the runs, and the code that computes their measures again."""
-    names = dict.fromkeys([*(name for page in pages for name in page.runs), *(getattr(run, "run", run) for run in runs)])
+    named: dict[str, Any] = {}
+    for run in (*runs, *(run for page in pages for run in page.runs)):
+        named.setdefault(_run_name(run), run)
     rows = []
-    for name in map(str, names):
+    for name, run in named.items():
         try:
-            signed = signature(name)
+            signed = signature(run)
         except DataError as error:
-            rows.append({"name": name, "reason": f"It is not in the store: {error}"})
+            rows.append({"name": name, "reason": f"It has no signature: {error}"})
             continue
         reason = f"The code measures the stored predictions: {signed.reason}." if signed.reason else ""
         rows.append({"name": name, "signature": signed.signature, "code": signed.code, "reason": reason})
     return rows
+
+
+def _run_name(run: Run | str) -> str:
+    return run if isinstance(run, str) else run.run
+
+
+def _code(page: Page) -> str:
+    """Return Python that makes a view again: what it takes, as far as that has a name, and its line."""
+    if not page.code:
+        return ""
+    lines = ["import workbench as wb", ""]
+    if page.items is not None and len(page.items):
+        sets = page.items.frame[["dataset", "split", "variant"]].drop_duplicates().to_numpy().tolist()
+        if len(sets) == 1 and sets[0][0] in dataset_names():
+            dataset, split, variant = sets[0]
+            lines.append(
+                f"items = wb.load({dataset!r}, {split!r}, variant={variant!r})  # shown: {page.n_items:,}"
+            )
+    names = [_run_name(run) for run in page.runs]
+    takes = re.findall(r"\b(?:annotations|runs|predictions)\b", page.code.partition('"')[0])
+    lines += [f"{name} = {names!r}" for name in ("runs", "predictions") if name in takes and names]
+    lines += ["annotations = wb.annotate(items)"] * ("annotations" in takes)
+    return "\n".join([*lines, page.code])
 
 
 def _versions() -> list[tuple[str, str]]:
@@ -229,3 +259,24 @@ def _versions() -> list[tuple[str, str]]:
         versions = library_versions()
     made = [("commit", commit() or "not known"), ("made on", dt.datetime.now(dt.UTC).date().isoformat())]
     return [*versions.items(), *made]
+
+
+def standard_views(items: Items, runs: Sequence[Run], *, annotated: bool) -> dict[str, Any]:
+    """Return the views that the command line publishes: passages, charts, models and measures."""
+    from workbench.widgets.browser.browser import browse  # noqa: PLC0415 - slow to import
+    from workbench.widgets.compare.compare import compare  # noqa: PLC0415
+
+    annotations = None
+    views: dict[str, Any] = {}
+    if annotated:
+        from workbench.analysis.annotations import annotate  # noqa: PLC0415
+        from workbench.widgets.explore.explore import explore  # noqa: PLC0415
+
+        annotations = annotate(items)
+        views["Explore"] = explore(items, annotations)
+    views = {"Passages": browse(items, annotations, list(runs) or None), **views}
+    if runs:
+        from workbench.evaluation.metrics import evaluate  # noqa: PLC0415
+
+        views |= {"Models": compare(items, list(runs), annotations), "Measures": evaluate(list(runs))}
+    return views

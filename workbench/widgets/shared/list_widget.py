@@ -11,9 +11,9 @@ import traitlets
 
 from workbench.items.items import Item, Items
 from workbench.items.query import suggest, word_start
+from workbench.storage.errors import DataError
 from workbench.widgets.shared.listing import TAGS, Listing, clauses
 from workbench.widgets.shared.published import PublishedView, Rows, column_data, facet_data
-from workbench.storage.errors import DataError
 from workbench.widgets.shared.widget import Widget
 
 _FIRST_ROWS = 28
@@ -55,7 +55,7 @@ class ListWidget(Widget):
     _arguments: list[str]  # of that line, before the state
     _asked: Any = None  # the widget of ``wb.ask``
     _host: ClassVar[str]  # of a published page
-    _runs: Sequence[str] = ()  # that are stored
+    _runs: Sequence[Any] = ()  # that are stored
     _shadings: Mapping[str, Any]
     height: Any
     _lane: str | None = None  # of the request that is being answered
@@ -194,7 +194,11 @@ class ListWidget(Widget):
         state = {name: value for name, value in self.state.items() if name != "current"}
         filtered = [name for clause in clauses(str(state["where"])) for name in clause.columns]
         table_columns = state.get("table", False)
-        used = [*filtered, state["sort"].removeprefix("-"), *(table_columns if isinstance(table_columns, list) else ())]
+        used = [
+            *filtered,
+            state["sort"].removeprefix("-"),
+            *(table_columns if isinstance(table_columns, list) else ()),
+        ]
         if not notes and TAGS in used:
             raise DataError("the view uses the tags, which are not published", remedy="pass notes=True")
         table = listing.table.iloc[rows].reset_index(drop=True)

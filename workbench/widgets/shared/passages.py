@@ -164,11 +164,10 @@ def predictions_table(runs: Any, items: Items) -> pd.DataFrame | None:
     return pd.concat(tables, ignore_index=True)
 
 
-def stored_runs(runs: Any) -> list[str]:
-    """Return the names of the stored runs among runs, frames and names, one or several."""
+def stored_runs(runs: Any) -> list[Any]:
+    """Return the stored runs and names of runs among runs, frames and names, one or several."""
     each = runs if isinstance(runs, list | tuple) else [runs]
-    names = [run if isinstance(run, str) else getattr(run, "run", None) for run in each]
-    return [name for name in names if isinstance(name, str)]
+    return [run for run in each if isinstance(run, str) or isinstance(getattr(run, "run", None), str)]
 
 
 def prediction_cells(table: pd.DataFrame | None) -> dict[str, list[list[str]]]:

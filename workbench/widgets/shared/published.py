@@ -37,8 +37,8 @@ class PublishedView:
         Returns what does not belong to single items, for the rows that the page holds (in ascending order).
     item : callable
         Returns the item in a row.
-    runs : list of str
-        Names of the stored runs that the view shows.
+    runs : list of Run or str
+        The stored runs that the view shows, or their names.
     code : str
         Python that makes the view.
     """
@@ -48,7 +48,7 @@ class PublishedView:
     first: Rows
     head: Callable[[Rows], dict[str, Any]]
     item: Callable[[int], dict[str, Any]]
-    runs: Sequence[str]
+    runs: Sequence[Any]
     code: str
 
 
@@ -68,7 +68,9 @@ def column_data(table: pd.DataFrame, name: str, *, ranked: bool = False) -> dict
     elif cells.kind == "text":
         data = cells.data.to_pylist()
     elif cells.kind == "labels":
-        data = [[] if missing else [*map(str, cell)] for cell, missing in zip(column, cells.missing, strict=True)]
+        data = [
+            [] if missing else [*map(str, cell)] for cell, missing in zip(column, cells.missing, strict=True)
+        ]
     data = [None if missing else value for value, missing in zip(data, cells.missing, strict=True)]
     is_whole = pd.api.types.infer_dtype(column, skipna=True) == "integer"
     described = {"name": name, "kind": cells.kind, "data": data, "whole": is_whole}
@@ -102,7 +104,7 @@ def passage_variants(
     shadings: Mapping[str, Shading],
     weights: Mapping[str, Sequence[float]],
 ) -> dict[str, dict[str, Any]]:
-    """Return the passage in pieces: plain (""), by each shading (``s<name>``) and attention (``a<model>``)."""
+    """Return the passage in pieces: plain (""), by shading (``s<name>``), by attention (``a<model>``)."""
     variants = {"": shaded_passage(item, marks, None)}
     attention = {f"a{name}": attention_shading(item, values) for name, values in weights.items()}
     for name, shading in ({f"s{name}": each for name, each in shadings.items()} | attention).items():
