@@ -298,8 +298,16 @@ const publishedComparison = (() => {
       const order = [...first, ...shown.filter((k) => !first.includes(k))];
       return {
         id: item.id, kind: item.kind, answer: item.answer, candidates: item.candidates, facts: item.facts, attention: (item.attention ?? []).filter((label) => order.includes(listing.place(label))),
-        shadings: data.shadings, scale: item.scale, models: order.map((k) => item.models[k]), ...this.pieces(row),
+        shadings: data.shadings, ...this.answers(order.map((k) => item.models[k])), ...this.pieces(row),
       };
+    }
+    /** What some models expected, with bars on the scale of these. */
+    answers(models) {
+      const bars = models.flatMap(({ scores, words }) => (scores ? [] : words));
+      const longest = bars.reduce((a, b) => (a && a[1] >= b[1] ? a : b), null);
+      if (!longest?.[1]) return { models, scale: "" };
+      const scaled = (lines) => lines.map(([word, length, ...others]) => [word, Math.min(1, length / longest[1]), ...others]);
+      return { scale: `0${EN_DASH}${longest[4]}`, models: models.map((model) => (model.scores ? { ...model, last: scaled(model.last) } : { ...model, words: scaled(model.words), last: scaled(model.last) })) };
     }
   }
   return { ComparisonHost, wilson, mcnemar, fixed };

@@ -66,6 +66,9 @@ const publishedLists = (() => {
     }));
   }
 
+  /** A filter of a bin; infinite numbers are text in it. */
+  const queryFrom = (query, kind) => ({ ...query, operands: kind === "numbers" ? query.operands.map(number_) : query.operands, parts: query.parts.map((part) => queryFrom(part, kind)) });
+
   // ---- the text of an item
   const joinedText = (pieces) => pieces.map(([text]) => text).join("");
   /** An item's text as it is read, where its target sentence begins, and where the blank is. */
@@ -125,7 +128,7 @@ const publishedLists = (() => {
       this.data = data;
       this.n = data.items.length;
       this.table = columnsFrom(data.columns);
-      this.facets = new Map(data.facets.map((facet) => [facet.name, { ...facet, bins: facet.bins.map((bin) => ({ ...bin, low: number_(bin.low), high: number_(bin.high), query: language.parse(bin.query) })) }]));
+      this.facets = new Map(data.facets.map((facet) => [facet.name, { ...facet, bins: facet.bins.map((bin) => ({ ...bin, low: number_(bin.low), high: number_(bin.high), query: queryFrom(bin.query, facet.kind) })) }]));
       this.masks = new Map();
       this.texts = new Map();
       this.places = new Map(data.items.map(({ id }, row) => [id, row]));
@@ -306,7 +309,7 @@ const publishedLists = (() => {
         return facet.bins.filter((bin) => this.clause(bin.query).some((on, row) => on && mask[row])).map(({ key }) => key);
       }
       const listed = facet.bins.filter((bin) => bin.low !== null && spans.some(([low, high]) => low <= bin.high && bin.low <= high));
-      return [...listed.map(({ key }) => key), ...(present.length < parts.length ? [NULL] : [])];
+      return [...listed.map(({ key }) => key), ...(present.length < parts.length ? facet.bins.filter(({ key }) => key === NULL).map(({ key }) => key) : [])];
     }
     countBin(bin, mask) { return this.clause(bin.query).reduce((sum, on, row) => sum + (on && mask[row] ? 1 : 0), 0); }
     describe(name) {
@@ -348,7 +351,7 @@ const publishedLists = (() => {
       const { keys, excluded, span } = this.chosen(names[0]);
       const inner = excluded ? query.parts[0] : query;
       const texts = (each) => [...new Set(language.alternativesOf(each).map(language.text))].sort().join("\0");
-      const chosen = this.binsQuery(facet, keys.filter((key) => facet.bins.some((bin) => bin.key === key)));
+      const chosen = this.binsQuery(facet, keys);
       let text;
       if (facet.bins.some((bin) => bin.low !== null) && span && [span[0], null].includes(finite(span[0]))) text = spanText(...span, facet.unit);
       else if (chosen && texts(chosen) === texts(inner)) text = facet.bins.filter(({ key }) => keys.includes(key)).map(({ label }) => label).join(" or ");

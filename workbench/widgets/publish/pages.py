@@ -231,7 +231,7 @@ def _table_page(frame: pd.DataFrame, *, max_items: int, max_bytes: int) -> Page:
         part = table.iloc[:held]
         columns = [
             column_data(part, name, ranked=True) | {"label": label(name), "tooltip": tooltip(name)}
-            for name in part
+            for name in map(str, part)
         ]
         texts = [[cell_text(part[name].iloc[row]) for name in part] for row in range(held)]
         data = script_json({"columns": columns, "texts": texts})

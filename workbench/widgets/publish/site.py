@@ -88,7 +88,7 @@ def publish(
     """
     target = Path(folder)
     _check(views, max_items=max_items, max_megabytes=max_megabytes)
-    _check_replaceable(target)
+    check_replaceable(target)
     files = file_names(list(views))
     pages: dict[str, Page] = {}
     room = int(max_megabytes * _MEGABYTE)
@@ -140,7 +140,7 @@ def _check(views: Any, *, max_items: int, max_megabytes: float) -> None:
         )
 
 
-def _check_replaceable(folder: Path) -> None:
+def check_replaceable(folder: Path) -> None:
     """Raise DataError unless the folder is missing, empty, or a published site without other files."""
     if not folder.is_dir() or not any(folder.iterdir()):
         return
@@ -182,7 +182,7 @@ def data_sets(pages: Sequence[Page]) -> list[dict[str, Any]]:
         if page.items is None or not len(page.items):
             continue
         for names, part in page.items.frame.groupby(["dataset", "split", "variant"], sort=False):
-            dataset, split, variant = map(str, names)  # type: ignore[call-overload]
+            dataset, split, variant = map(str, names)
             items = Items(part.reset_index(drop=True), attrs=page.items.attrs)
             text = f"{len(items):,} of the split {split}, variant {variant} (digest {items_digest(items)})"
             row = rows.setdefault((dataset, ""), {"name": dataset, "holdings": [], **terms(dataset)})

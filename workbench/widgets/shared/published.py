@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from workbench.analysis.binning import Binning
 from workbench.items.items import Item, Items, Span
-from workbench.items.query import Cells
+from workbench.items.query import Cells, Query
 from workbench.render.labels import column_label
 from workbench.widgets.shared.shading import Shading, attention_shading, shaded_passage
 
@@ -85,10 +85,19 @@ def facet_data(binning: Binning) -> dict[str, Any]:
     return column_label(binning.name)._asdict() | {
         "name": binning.name, "kind": binning.kind, "integers": binning.integers,
         "bins": [
-            {"key": each.key, "label": each.label, "query": str(each.query), "low": _end(each.low),
+            {"key": each.key, "label": each.label, "query": _query_data(each.query), "low": _end(each.low),
              "high": _end(each.high)}
             for each in binning.bins
         ],
+    }  # fmt: skip
+
+
+def _query_data(query: Query) -> dict[str, Any]:
+    """Return a filter as its parts: what stands for infinite numbers could not be read as one."""
+    operands = [_end(value) if isinstance(value, float) else value for value in query.operands]
+    return {
+        "op": query.operator, "column": query.column, "operands": operands,
+        "parts": [_query_data(part) for part in query.parts],
     }  # fmt: skip
 
 
