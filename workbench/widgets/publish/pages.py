@@ -40,7 +40,7 @@ draw().then(() => { document.getElementById("wp-view").dataset.ready = "true"; }
 
 
 @dataclass(frozen=True)
-class Page:
+class PublishedPage:
     """A page of a view.
 
     Attributes
@@ -111,7 +111,7 @@ def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, set | frozenset) else str(value)
 
 
-def make_page(view: Any, name: str, *, max_items: int, max_bytes: int, notes: bool) -> Page:
+def make_page(view: Any, name: str, *, max_items: int, max_bytes: int, notes: bool) -> PublishedPage:
     """Return the page of a view.
 
     Raises
@@ -125,7 +125,7 @@ def make_page(view: Any, name: str, *, max_items: int, max_bytes: int, notes: bo
     if isinstance(view, Widget):
         note = "This view needs Python: the page shows it as a notebook keeps it."
         static = "\n".join([view.saved.render(_STATIC)])
-        return Page("static view", content=static, notes=[note], about="static")
+        return PublishedPage("static view", content=static, notes=[note], about="static")
     altair = sys.modules.get("altair")
     if altair is not None and isinstance(view, altair.TopLevelMixin):
         return _chart_page(view)
@@ -133,7 +133,7 @@ def make_page(view: Any, name: str, *, max_items: int, max_bytes: int, notes: bo
         return _table_page(view, max_items=max_items, max_bytes=max_bytes)
     html = getattr(view, "_repr_html_", None)
     if callable(html) and not isinstance(view, type) and isinstance(text := html(), str):
-        return Page("page", content=text, about=type(view).__name__)
+        return PublishedPage("page", content=text, about=type(view).__name__)
     raise DataError(
         f"the view {name!r:.80} is a {type(view).__name__}, expected a widget, a chart, or a table",
         remedy="such as wb.browse(items), wb.compare(items, runs), wb.evaluate(runs)",
@@ -143,7 +143,7 @@ def make_page(view: Any, name: str, *, max_items: int, max_bytes: int, notes: bo
 # -- widgets
 
 
-def _widget_page(widget: Widget, view: PublishedView, *, max_items: int, max_bytes: int) -> Page:
+def _widget_page(widget: Widget, view: PublishedView, *, max_items: int, max_bytes: int) -> PublishedPage:
     n = len(view.items)
     rows, texts = _fitting(view, max_items=max_items, max_bytes=max_bytes)
     head = view.head(np.asarray(rows, dtype=np.intp))
@@ -156,7 +156,7 @@ def _widget_page(widget: Widget, view: PublishedView, *, max_items: int, max_byt
     script = "\n".join([str(widget._esm), read_assets(*_HOSTS, "publish/site.js"), draws])  # noqa: SLF001 - anywidget's
     ids = np.zeros(n, dtype=bool)
     ids[rows] = True
-    return Page(
+    return PublishedPage(
         _KINDS.get(type(widget).__name__, "view"), script=script, style=str(widget._css), data=data,  # noqa: SLF001
         notes=notes, about=shown if notes else f"{n:,} item{'' if n == 1 else 's'}", has_state=True,
         items=view.items.where(ids), n_items=n, runs=view.runs, code=view.code,
@@ -188,7 +188,7 @@ def _fitting(view: PublishedView, *, max_items: int, max_bytes: int) -> tuple[li
 # -- charts
 
 
-def _chart_page(chart: Any) -> Page:
+def _chart_page(chart: Any) -> PublishedPage:
     import vl_convert  # noqa: PLC0415 - takes a while to import
 
     from workbench.charts import theme  # noqa: PLC0415 - Altair is slow to import
@@ -200,7 +200,7 @@ def _chart_page(chart: Any) -> Page:
     )  # expressions are interpreted: the policy allows no eval
     script = str(vl_convert.javascript_bundle(draw, vl_version=theme.VERSION))
     tables = "".join(_data_tables(spec))
-    return Page(
+    return PublishedPage(
         "chart", content=str(_VIEW), after=tables, script=script, data=script_json(specs), about="chart"
     )
 
@@ -217,7 +217,7 @@ def _data_tables(spec: Mapping[str, Any]) -> Iterator[str]:
 # -- tables
 
 
-def _table_page(frame: pd.DataFrame, *, max_items: int, max_bytes: int) -> Page:
+def _table_page(frame: pd.DataFrame, *, max_items: int, max_bytes: int) -> PublishedPage:
     n = len(frame)
     table = pd.DataFrame(frame).rename(columns=str)
     table = table.loc[:, ~table.columns.duplicated()]
@@ -241,7 +241,7 @@ def _table_page(frame: pd.DataFrame, *, max_items: int, max_bytes: int) -> Page:
     shown = f"{held:,} of {n:,} rows"
     shared = read_assets("shared/page.js", "publish/query.js", "publish/site.js", "publish/table.js")
     layout = f"{frame.to_html()}<h2>All columns</h2>" if isinstance(frame, Table) else ""
-    return Page(
+    return PublishedPage(
         "table", content=layout, script=f"{shared}\npublishedTable.start();", data=data,
         notes=[f"{shown}; the others were left out."] if held < n else [],
         about=shown if held < n else f"{n:,} row{'' if n == 1 else 's'}", has_state=True,

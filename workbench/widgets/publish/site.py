@@ -19,7 +19,7 @@ from workbench.runs.store import Run, items_digest
 from workbench.storage.errors import DataError
 from workbench.storage.files import atomic_folder, read_json
 from workbench.storage.provenance import commit, library_versions
-from workbench.widgets.publish.pages import Page, make_page
+from workbench.widgets.publish.pages import PublishedPage, make_page
 from workbench.widgets.shared.widget import render
 
 MANIFEST = "publish.json"
@@ -90,7 +90,7 @@ def publish(
     _check(views, max_items=max_items, max_megabytes=max_megabytes)
     check_replaceable(target)
     files = file_names(list(views))
-    pages: dict[str, Page] = {}
+    pages: dict[str, PublishedPage] = {}
     room = int(max_megabytes * _MEGABYTE)
     for number, (name, view) in enumerate(views.items()):
         share = room // (len(views) - number)
@@ -106,13 +106,15 @@ def publish(
     signed = _signed(list(pages.values()), runs)
     about = render("publish/about.html", sets=sets, runs=signed, views=listed, versions=_versions())
     texts = {
-        "index.html": Page("index", content=render("publish/index.html", views=listed), notes=licences),
-        "about.html": Page("about", content=about),
+        "index.html": PublishedPage(
+            "index", content=render("publish/index.html", views=listed), notes=licences
+        ),
+        "about.html": PublishedPage("about", content=about),
     }
     with atomic_folder(target, replace=True) as new:
         for name, page in pages.items():
             notices = [*page.notes, *_notices(page)]
-            shown = Page(**{**vars(page), "notes": notices})
+            shown = PublishedPage(**{**vars(page), "notes": notices})
             _write(new / files[name], shown.html(name, title, files[name], links))
         for file, page in texts.items():
             heading = title if file == "index.html" else "About"
@@ -175,7 +177,7 @@ def file_names(titles: Sequence[str]) -> dict[str, str]:
 # -- what stands behind the views
 
 
-def data_sets(pages: Sequence[Page]) -> list[dict[str, Any]]:
+def data_sets(pages: Sequence[PublishedPage]) -> list[dict[str, Any]]:
     """Return the data sets of the pages with their items, licence and citation, each once."""
     rows: dict[tuple[str, str], dict[str, Any]] = {}
     for page in pages:
@@ -206,12 +208,12 @@ def terms(dataset: str) -> dict[str, str]:
     return {name: getattr(entry, name).strip() for name in names}
 
 
-def _notices(page: Page) -> list[str]:
+def _notices(page: PublishedPage) -> list[str]:
     names = [] if page.items is None else page.items.frame["dataset"].unique().tolist()
     return [notice for name in names if (notice := terms(str(name))["notice"])]
 
 
-def _signed(pages: Sequence[Page], runs: Sequence[Run | str]) -> list[dict[str, str]]:
+def _signed(pages: Sequence[PublishedPage], runs: Sequence[Run | str]) -> list[dict[str, str]]:
     """Return the signatures of the runs, and the code that computes their measures again."""
     named: dict[str, Any] = {}
     for run in (*runs, *(run for page in pages for run in page.runs)):
@@ -232,7 +234,7 @@ def _run_name(run: Run | str) -> str:
     return run if isinstance(run, str) else run.run
 
 
-def _code(page: Page) -> str:
+def _code(page: PublishedPage) -> str:
     """Return Python that makes a view again: what it takes, as far as that has a name, and its line."""
     if not page.code:
         return ""
