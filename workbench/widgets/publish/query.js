@@ -302,7 +302,7 @@ const filterLanguage = (() => {
     return negative ? (x) => !test(x) : test;
   }
   /** An expression for a text as it is, in any case. */
-  const literal = (part, flags = "iu") => new RegExp(part.replace(/[\\^$.*+?()[\]{}|/\-]/g, (sign) => `\\${sign}`), flags);
+  const literal = (part, flags = "iu") => new RegExp(part.replace(/[\\^$.*+?()[\]{}|/]/g, (sign) => `\\${sign}`), flags);
 
   // ---- completions
   function wordStart(source, cursor) {
