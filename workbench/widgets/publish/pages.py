@@ -33,7 +33,9 @@ _STATIC = 10  # passages, or words of a list, of a view that is published as a s
 _DRAW = """
 const specs = JSON.parse(document.getElementById("wp-data").textContent);
 const dark = matchMedia("(prefers-color-scheme: dark)");
-const draw = () => vegaEmbed("#wp-chart", specs[dark.matches ? "dark" : "light"], %s).catch(console.error);
+const named = () => document.querySelector("#wp-chart summary")?.setAttribute("aria-label", "Save the chart");
+const drawn = (name) => vegaEmbed("#wp-chart", specs[name], %s).then(named).catch(console.error);
+const draw = () => drawn(dark.matches ? "dark" : "light");
 dark.addEventListener("change", draw);
 draw().then(() => { document.getElementById("wp-view").dataset.ready = "true"; });
 """
