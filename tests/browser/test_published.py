@@ -18,6 +18,7 @@ from looks import CONTRAST
 
 import workbench as wb
 from workbench.items.query import of_facets, parse, suggest
+from workbench.items.tokens import tokens
 from workbench.storage.errors import DataError
 from workbench.widgets.publish.pages import _plain, script_json
 from workbench.widgets.shared.published import column_data
@@ -276,8 +277,18 @@ SEARCHES = [
 ]  # fmt: skip
 
 
+def influences():
+    """Return the influence of some tokens of each item, for and against the answer."""
+    spans = [(item, start, end) for item in ITEMS for start, end in tokens(item).spans[:9:2] if start < end]
+    rows = [
+        (item.item_id, start, end, item.text[start:end], 9, (-1) ** k * k / 7)
+        for k, (item, start, end) in enumerate(spans)
+    ]
+    return pd.DataFrame(rows, columns=["item_id", "start", "end", "text", "distance", "influence"])
+
+
 def test_a_published_browser_answers_as_the_kernel_does(scripts):
-    widget = wb.browse(ITEMS, TABLE, FRAMES)
+    widget = wb.browse(ITEMS, TABLE, FRAMES, influence=influences())
     empty = widget._empty()
     sorts = [{"sort": sign + name, "table": True} for name in widget._listing.sortable for sign in ("", "-")]
     tables = [{"table": ["answer", "genre", "weight"], "reveal": reveal} for reveal in (True, False)]
@@ -287,7 +298,7 @@ def test_a_published_browser_answers_as_the_kernel_does(scripts):
         {"sort": "zz"},
         *tables,
         {"table": ["zz"]},
-        {"attention": "model 1", "query": "the"},
+        {"attention": "model 1", "query": "the", "shade": ""},
     ]
     messages = states(empty, *views) + chosen(widget._listing, list(widget._listing.facets), 1)
     assert compare_answers(scripts, widget, messages) > 70
