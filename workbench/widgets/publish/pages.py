@@ -84,7 +84,7 @@ class PublishedPage:
         digest = b64encode(sha256(self.script.encode()).digest()).decode() if self.script else ""
         return render(
             "publish/page.html", heading=heading, title=title, file=file, links=links, digest=digest,
-            style=_markup(self.style + read_assets("publish/publish.css")), notes=self.notes,
+            style=_markup(self.style + read_assets("publish/site.css")), notes=self.notes,
             content=_markup(self.content), after=_markup(self.after), has_state=self.has_state,
             script=_markup(self.script), data=[("wp-data", _markup(self.data))] if self.script else [],
         )  # fmt: skip
