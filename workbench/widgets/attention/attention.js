@@ -22,7 +22,7 @@ function render({ model, el }) {
     model.set("scale", model.get("scale") === "linear" ? "square root" : "linear");
     model.save_changes();
   });
-  const figure = h("select", { class: "wt-select", "aria-label": "Save a figure", title: "Save the passage as a figure", onchange: () => {
+  const figure = h("select", { class: "wt-select", "aria-label": "Save a figure", hidden: model.get("published") || null, title: "Save the passage as a figure", onchange: () => {
     const kind = figure.value.toLowerCase();
     figure.value = "";
     if (kind) ask("figure", { type: "figure", kind });

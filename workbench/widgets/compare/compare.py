@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from statistics import NormalDist
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 import traitlets
 
 from workbench.analysis.mentions import mentions
 from workbench.evaluation.comparison import Comparison
 from workbench.evaluation.interchange.sample_logs import import_logs
-from workbench.items.items import Items
+from workbench.items.items import Item, Items
 from workbench.items.query import parse
 from workbench.items.tokens import tokens
 from workbench.render.labels import label
@@ -23,7 +25,8 @@ from workbench.widgets.compare.page import comparison_page, models_table
 from workbench.widgets.compare.selection import STATE_OF_COMPARE, ComparedItems
 from workbench.widgets.shared.annotating import AUTO, Annotating, annotations_at_hand
 from workbench.widgets.shared.list_widget import ListWidget, state_part
-from workbench.widgets.shared.passages import align_to_items, cell_text, check_items
+from workbench.widgets.shared.passages import align_to_items, cell_text, check_items, stored_runs
+from workbench.widgets.shared.published import Rows, passage_variants
 from workbench.widgets.shared.search import item_hits
 from workbench.widgets.shared.shading import attention_shading, checked_shade, shaded_passage, shadings
 from workbench.widgets.shared.widget import closed_on_error, read_assets
@@ -38,6 +41,12 @@ _SCRIPTS = (
 _WORDS = 10  # of a model, as bars
 _IN_BACKGROUND = 1_000_000  # predictions from which models are resampled while the page is answered
 _FROM_TOP = {"where", "query", "sort"}  # what brings the list back to its first item
+
+
+def item_kind(item: Item) -> list[str]:
+    """Return the variant, the word class and the novel of an item, as far as they are known."""
+    names = [item.variant, item.word_class if item.word_class != item.variant else None, item.book_id]
+    return [name for name in names if name]
 
 
 class Compare(ListWidget):
@@ -63,7 +72,7 @@ class Compare(ListWidget):
 
     _esm = read_assets(*_SCRIPTS)
     _css = read_assets("shared/list.css", "compare/compare.css")
-    _verb = "compare"
+    _verb, _host = "compare", "publishedComparison.ComparisonHost"
     height = traitlets.Int(860, min=480).tag(sync=True)
     column = state_part("column", "The column of the chart.")
 
@@ -79,6 +88,7 @@ class Compare(ListWidget):
         ask: Ask | None = None,
         influence: Any = None,
         surprisal: Any = None,
+        runs: Sequence[Any] = (),
         **options: Any,
     ) -> None:
         super().__init__(**options)
@@ -86,6 +96,7 @@ class Compare(ListWidget):
         self._remake, self._note, self._asked = remake, "", ask
         self._measuring: Thread | None = None
         self._closed = False
+        self._runs = runs
         self._arguments = ["items", "runs", *["annotations"] * by_name]
         self._arguments += [
             f"{name}={name}"
@@ -159,6 +170,35 @@ class Compare(ListWidget):
             [*self.comparison.plans, *overview["warnings"]],
             differences,
         )
+
+    def _published_head(self, rows: Rows, *, notes: bool) -> dict[str, Any]:
+        made, listing, places = self.comparison, self._listing, range(self.comparison.m)
+        if self._cells is None:
+            self._models, self._cells = view.model_rows(self.comparison), view.pair_cells(self.comparison)
+        several = [k for k in places if not np.array_equal(made.shares[k], made.correct[k])]
+        return super()._published_head(rows, notes=notes) | {
+            "overview": self._overview() | {"note": "", "asks": False}, "n_compared": made.n,
+            "models": [{"label": name} for name in made.labels],
+            "accuracies": view.accuracy_texts(made.shares, made.n, made.drawing.level),
+            "z": NormalDist().inv_cdf((1 + made.drawing.level) / 2),
+            "shares": {k: made.shares[k, rows].tolist() for k in several},
+            "best": listing.best, "best_probable": listing.best_probable, "slices": made.columns,
+            "columns_to_slice": [[name, label(name, unit=True)] for name in made.columns],
+            "baselines": {made.labels[k]: view.baseline_rows(made, k) for k in places},
+        }  # fmt: skip
+
+    def _published_item(self, row: int, *, notes: bool) -> dict[str, Any]:  # noqa: ARG002 - there are none
+        made, item, places = self.comparison, self.comparison.items[row], range(self.comparison.m)
+        top, n = made.top(row), len(tokens(item).words)
+        weights = {made.labels[k]: top[k]["attention"] for k in places if top[k]["attention"] is not None}
+        weights = {name: each for name, each in weights.items() if len(each) == n}
+        return {
+            "id": item.item_id, "kind": item_kind(item), "answer": item.answer, "candidates": item.candidates,
+            "facts": self._facts(row), "attention": [*weights],
+            "marks": [mark[1:] for mark in view.item_row(made, row, places, item, STATE_OF_COMPARE)["marks"]],
+            "variants": passage_variants(item, {"m": mentions(item)}, self._shadings, weights),
+            **view.model_answers(made, row, places, item, limit=_WORDS),
+        }  # fmt: skip
 
     def _facts(self, row: int) -> list[tuple[str, str]]:
         """Return the annotations of the item in a row: labels and values."""
@@ -292,9 +332,8 @@ class Compare(ListWidget):
         weights = {name: each for name, each in weights.items() if each is not None and len(each) == n}
         looks = attention_shading(item, weights.get(self.state["attention"]))
         marks = {"m": mentions(item), "h": item_hits(item, self.state)}
-        kind = [item.variant, item.word_class if item.word_class != item.variant else None, item.book_id]
         return {
-            "id": item.item_id, "kind": [k for k in kind if k], "answer": item.answer,
+            "id": item.item_id, "kind": item_kind(item), "answer": item.answer,
             "candidates": item.candidates, "facts": self._facts(row), "attention": [*weights],
             "shadings": list(self._shadings),
             **shaded_passage(item, marks, self._shadings.get(self.state["shade"]) or looks),
@@ -485,5 +524,5 @@ def compare(
     remake = make if auto and table is None else None
     return Compare(
         made, annotations=table, remake=remake, state=state, by_name=by_name, ask=ask, influence=influence,
-        surprisal=surprisal, height=height,
+        surprisal=surprisal, runs=stored_runs(runs), height=height,
     )  # fmt: skip

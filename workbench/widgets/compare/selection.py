@@ -200,16 +200,16 @@ class ComparedItems(Listing):
 
     def two(self) -> tuple[int, int] | None:
         """Return the two models whose numbers are shown: those of the cell, or the pair, or the best."""
-        return self._cell(self.state) or self._chosen_pair(self.state) or self._best
+        return self._cell(self.state) or self._chosen_pair(self.state) or self.best
 
     def scattered(self) -> tuple[int, int] | None:
         """Return the models whose log-probabilities are drawn: as `two`, of those that have some."""
-        return self._cell(self.state) or self._chosen_pair(self.state) or self._best_probable
+        return self._cell(self.state) or self._chosen_pair(self.state) or self.best_probable
 
     def subtracted(self, state: Mapping[str, Any] | None = None) -> tuple[int, int] | None:
         """Return the models whose log-probabilities ``difference`` subtracts: the pair before the cell."""
         state = state or self.state
-        return self._chosen_pair(state) or self._cell(state) or self._best_probable
+        return self._chosen_pair(state) or self._cell(state) or self.best_probable
 
     def _cell(self, state: Mapping[str, Any]) -> tuple[int, int] | None:
         cell = self.outcome(state)
@@ -220,7 +220,7 @@ class ComparedItems(Listing):
         return (labels.index(pair[0]), labels.index(pair[1])) if pair else None
 
     @cached_property
-    def _best(self) -> tuple[int, int] | None:
+    def best(self) -> tuple[int, int] | None:
         """The places of the best model and the best other one of its protocol, else the best of all others.
 
         Of equal ones, those that were passed first.
@@ -228,10 +228,10 @@ class ComparedItems(Listing):
         return self._first_two(list(range(self.comparison.m)))
 
     @cached_property
-    def _best_probable(self) -> tuple[int, int] | None:
-        """As `_best`, among the models that have log-probabilities; where these are not two, of all."""
+    def best_probable(self) -> tuple[int, int] | None:
+        """As `best`, among the models that have log-probabilities; where these are not two, of all."""
         known = np.flatnonzero(~np.isnan(self.comparison.log_prob).all(axis=1)).tolist()
-        return self._first_two(known) or self._best
+        return self._first_two(known) or self.best
 
     def _first_two(self, models: list[int]) -> tuple[int, int] | None:
         accuracy = self.comparison.shares.mean(axis=1).round(12)  # sums of equal shares may differ

@@ -13,6 +13,7 @@ from workbench.storage.errors import DataError
 from workbench.widgets.browser.browser import SCRIPTS, Browser
 from workbench.widgets.shared.annotating import AUTO
 from workbench.widgets.shared.passages import check_items
+from workbench.widgets.shared.published import Rows
 from workbench.widgets.shared.widget import closed_on_error, read_assets, render
 
 PANELS = ("lemma_in_context", "in_context", "direct_speech", "target_class", "mention_distance", "n_tokens")
@@ -94,6 +95,9 @@ class Explorer(Browser):
         (value,) = values
         value = {"True": "yes", "False": "no"}.get(value, value)
         return f"The same wherever it is known: {value_label(name, value)}."
+
+    def _published_head(self, rows: Rows, *, notes: bool) -> dict[str, Any]:
+        return super()._published_head(rows, notes=notes) | {"charts": self._charts()}
 
     def _page(self, rows: Sequence[int], *, passages: int | None = None) -> str:
         return static_charts(self._view()) + super()._page(rows, passages=passages)
