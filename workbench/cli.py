@@ -111,6 +111,22 @@ def _parser() -> argparse.ArgumentParser:
     comparing.add_argument("--annotate", action="store_true", help="slice by all annotations (takes longer)")
     comparing.set_defaults(act=_compare)
 
+    _add_publishing(commands)
+    _add_training(commands)
+    _add_people(commands)
+
+    running = commands.add_parser("reproduce", help="run the notebooks on the data at hand")
+    running.add_argument("only", nargs="*", help="beginnings of names (all)")
+    running.add_argument("--notebooks", type=Path, help="their folder (those of the workbench)")
+    running.add_argument("--out", type=Path, help="where the pages go (runs/reproduce in the data folder)")
+    running.add_argument("--data", help="the notebooks' DATA: auto, sample, ...")
+    running.add_argument("--scale", choices=["smoke", "cpu", "gpu"], help="the notebooks' SCALE")
+    running.set_defaults(act=_reproduce)
+    return parser
+
+
+def _add_publishing(commands: Any) -> None:
+    """Add the command that writes a static site."""
     publishing = commands.add_parser(
         "publish", help="write views of items and runs as a static site: browser, comparison, table"
     )
@@ -126,18 +142,6 @@ def _parser() -> argparse.ArgumentParser:
     publishing.add_argument("--max-items", type=int, default=5000, help="items of a view, at most (5000)")
     publishing.add_argument("--max-megabytes", type=float, default=50, help="data of the site, at most (50)")
     publishing.set_defaults(act=_publish)
-
-    _add_training(commands)
-    _add_people(commands)
-
-    running = commands.add_parser("reproduce", help="run the notebooks on the data at hand")
-    running.add_argument("only", nargs="*", help="beginnings of names (all)")
-    running.add_argument("--notebooks", type=Path, help="their folder (those of the workbench)")
-    running.add_argument("--out", type=Path, help="where the pages go (runs/reproduce in the data folder)")
-    running.add_argument("--data", help="the notebooks' DATA: auto, sample, ...")
-    running.add_argument("--scale", choices=["smoke", "cpu", "gpu"], help="the notebooks' SCALE")
-    running.set_defaults(act=_reproduce)
-    return parser
 
 
 def _add_training(commands: Any) -> None:
