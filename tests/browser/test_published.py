@@ -12,7 +12,7 @@ import altair as alt
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from looks import CONTRAST
 
@@ -146,6 +146,7 @@ def in_python(text):
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(TEXTS, min_size=20, max_size=60))
+@example(["n = 9007199254740992", "n = 9007199254740994", "n = 1e16", "n = -9007199254740994"])
 def test_filters_mean_the_same_in_page_and_kernel(scripts, texts):
     columns = [column_data(CELLS, name) for name in CELLS]
     answers = scripts.evaluate(IN_PAGE, [json.loads(script_json(columns)), texts])

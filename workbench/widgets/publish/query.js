@@ -103,7 +103,7 @@ const filterLanguage = (() => {
     const [digits, exponent] = value.toExponential().split("e");
     const power = Number(exponent);
     if (power >= 16 || power < -4) return `${digits}e${power < 0 ? "-" : "+"}${String(Math.abs(power)).padStart(2, "0")}`;
-    const text = String(value);
+    const text = Number.isInteger(value) ? `${value}.0` : String(value); // above EXACT, so Python keeps the fraction
     return text.includes("e") ? value.toFixed(Math.max(0, -power) + digits.replace(/[-.]/g, "").length - 1) : text;
   }
   function write(value) {
