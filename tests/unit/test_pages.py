@@ -27,7 +27,7 @@ from workbench.models import NGram
 from workbench.widgets.guess.guess import Guess
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NOT_CODE = {  # blocks that show no code, by their beginning
     "release files": "a diagram",
