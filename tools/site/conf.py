@@ -31,18 +31,19 @@ exclude_patterns = ["_static"]
 templates_path: list[str] = []
 html_theme = "pydata_sphinx_theme"
 html_title = f"lambada-workbench {release}"
-html_static_path = ["_static"]
 html_css_files = ["style.css"]
+html_sidebars: dict[str, list[str]] = {name: [] for name in ("index", "getting_started", "results")}
 html_copy_source = False
 html_show_sourcelink = False
 html_theme_options: dict[str, Any] = {
     "logo": {"text": "lambada-workbench"},
     "navbar_align": "left",
+    "navbar_persistent": ["search-button"],
     "navbar_end": ["theme-switcher"],
     "header_links_before_dropdown": 8,
     "show_toc_level": 2,
     "navigation_depth": 2,
-    "secondary_sidebar_items": ["page-toc"],
+    "secondary_sidebar_items": {"**": ["page-toc"], "results": [], "index": []},
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
     "footer_start": ["copyright"],

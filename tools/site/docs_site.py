@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import hashlib
 import os
 import re
 import shutil
 import sys
 import time
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 import citation_page
@@ -99,8 +101,7 @@ def stage(source: Path, work: Path) -> None:
         if path.endswith((".md", ".ipynb")):
             text = with_staged_links(content.decode(), path)
             if staged.startswith(EXECUTED):
-                with contextlib.chdir(work):
-                    text = executed_pages.run_page(text, ROOT / path)
+                text = _executed(text, path, work)
             content = text.encode()
         pages[staged] = content
     pages |= {name: text.encode() for name, text in reference_pages.pages().items()}
@@ -110,6 +111,28 @@ def stage(source: Path, work: Path) -> None:
     for name in ("style.css",):
         pages[f"_static/{name}"] = (Path(__file__).parent / name).read_bytes()
     _write(source, pages)
+
+
+def _executed(text: str, path: str, work: Path) -> str:
+    """Return a page with what its blocks show; kept until the page or the code changes."""
+    stored = work.parent / "executed" / f"{hashlib.sha256(f'{_code_digest()} {text}'.encode()).hexdigest()}.md"
+    if not stored.exists():
+        with contextlib.chdir(work):
+            shown = executed_pages.run_page(text, ROOT / path)
+        stored.parent.mkdir(exist_ok=True)
+        stored.write_text(shown, encoding="utf-8")
+    return stored.read_text(encoding="utf-8")
+
+
+@cache
+def _code_digest() -> str:
+    """Return a hash of the package, of the data that ship with it, and of these scripts."""
+    digest = hashlib.sha256()
+    for folder in ("workbench", "data/sample", "data/published", "data/en_narrative", "tools/site"):
+        for path in sorted((ROOT / folder).rglob("*")):
+            if path.is_file() and "__pycache__" not in path.parts:
+                digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 def _write(folder: Path, files: dict[str, bytes]) -> None:
@@ -147,6 +170,7 @@ def build(folder: Path, *, builder: str = "html", fresh: bool = False) -> int:
     print(f"pages are staged, {time.perf_counter() - started:.0f} s", flush=True)
     target = folder if builder == "html" else folder.with_name(f"{folder.name}-{builder}")
     configuration = ["-c", str(Path(__file__).parent), "-d", str(doctrees), "-b", builder]
+    configuration += ["-D", f"html_static_path={source / '_static'}"]
     strict = ["-W", "--keep-going", "-n", "-q"]
     return build_main([*configuration, *strict, str(source), str(target)])
 

@@ -101,8 +101,8 @@ def pages() -> dict[str, str]:
         if names:
             rows = [f"   * - :doc:`{_short(name)} <{name}>`\n     - {_summary(public()[name])}" for name in names]
             lines += [_titled(title, "-"), _TABLE, *rows, ""]
-    hidden = [f"   {_short(name)} <{name}>" for names in groups.values() for name in names]
-    lines += [".. toctree::", "   :hidden:", "", *hidden, ""]
+            hidden = [f"   {_short(name)} <{name}>" for name in names]
+            lines += [".. toctree::", "   :hidden:", f"   :caption: {title}", "", *hidden, ""]
     return texts | {"api/index.rst": "\n".join(lines)}
 
 

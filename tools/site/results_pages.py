@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,21 @@ _PRETRAINED = """\
 SmolLM2-135M-Instruct comes with the workbench, as do its predictions; these tables are computed from them when this page is built.
 The command `workbench reproduce 12 --scale cpu` makes the predictions again.
 """
+
+
+_HEADING = "| system | paper | ours | measured | command |\n|---|---|---|---|---|"
+_COLUMNS = {  # of the papers' tables, as the dated pages call them
+    "accuracy_percent": "%",
+    "perplexity": "perplexity",
+    "median_rank": "median rank",
+    "percent_correct": "",
+    "named_entities": "NE",
+    "common_nouns": "CN",
+    "verbs": "V",
+    "prepositions": "P",
+    "validation": "validation",
+    "test": "test",
+}
 
 
 class ResultError(ValueError):
@@ -63,17 +78,20 @@ def find_cells(page: Path, row: str, columns: Sequence[str]) -> list[str]:
 
 
 def _papers_rows(source: str) -> dict[str, str]:
-    """Return what a paper prints, by system: its columns joined, fractions in percent."""
+    """Return what a paper prints, by system: each number with its column, fractions in percent."""
     from workbench.datasets.published import published_table  # noqa: PLC0415 - slow
 
-    table = published_table(source)
-    names = [name for name in table.columns if name not in {"set", "system", "note"}]
     printed: dict[str, list[str]] = {}
-    for record in table.to_dict("records"):
-        numbers = "; ".join(_as_percent(record[name]) for name in names if record[name])
+    for record in published_table(source).to_dict("records"):
+        cells = {_COLUMNS[name]: text for name, text in record.items() if name in _COLUMNS and text}
+        numbers = _joined(cells.keys(), map(_as_percent, cells.values()))
         prefix = f"{record['set']}: " if "set" in record else ""
         printed.setdefault(record["system"], []).append(f"{prefix}{numbers}")
-    return {system: " / ".join(texts) for system, texts in printed.items()}
+    return {system: "<br>".join(texts) for system, texts in printed.items()}
+
+
+def _joined(columns: Iterable[str], cells: Iterable[str]) -> str:
+    return "; ".join(f"{column} {cell}".strip() for column, cell in zip(columns, cells, strict=True) if cell)
 
 
 def _as_percent(text: str) -> str:
@@ -81,35 +99,23 @@ def _as_percent(text: str) -> str:
     return f"{float(text) * 100:.{len(text) - 4}f}" if re.fullmatch(r"[01]\.\d{3,}", text) else text
 
 
-def _measured(entry: dict[str, Any], table: dict[str, Any], folder: Path) -> tuple[str, str]:
-    """Return the numbers of one measurement, and its page and command."""
-    page, columns = (entry.get(name, table[name]) for name in ("page", "columns"))
+def _measured(entry: dict[str, Any], table: dict[str, Any], folder: Path) -> tuple[str, str, str]:
+    """Return the numbers of one measurement, a link to its page, and its command."""
+    page, columns, command = (entry.get(name, table[name]) for name in ("page", "columns", "command"))
     cells = find_cells(folder / f"{page}.md", entry["row"], columns)
-    named = len(columns) > 1
-    numbers = "; ".join(
-        f"{column} {cell}" if named else cell for column, cell in zip(columns, cells, strict=True) if cell
-    )
-    command = entry.get("command", table["command"])
-    return f"{numbers}", f"[{entry['row']}](experiments/{page}.md), `{command}`"
+    names = columns if len(columns) > 1 else [""]
+    return _joined(names, cells), f"[{entry['row']}](experiments/{page}.md)", f"`{command}`"
 
 
-def _rows(table: dict[str, Any], folder: Path) -> Iterator[tuple[str, str, str, str]]:
-    """Yield the rows of a table: system, paper, ours, where it was measured."""
+def _rows(table: dict[str, Any], folder: Path) -> Iterator[tuple[str, ...]]:
+    """Yield the rows of a table: system, paper, ours, where it was measured, and how."""
     papers = _papers_rows(table["source"])
     if unknown := table["rows"].keys() - papers.keys():
         raise ResultError(f"{table['source']} has no row {sorted(unknown)}")
     for system, printed in papers.items():
-        measured = [_measured(entry, table, folder) for entry in table["rows"].get(system, [])] or [("", "")]
-        for number, (numbers, origin) in enumerate(measured):
-            yield ("" if number else system, "" if number else printed, numbers, origin)
-
-
-def _papers_columns(source: str) -> str:
-    from workbench.datasets.published import published_table  # noqa: PLC0415 - slow
-
-    names = [name for name in published_table(source).columns if name not in {"set", "system", "note"}]
-    words = [name.replace("_percent", " %").replace("percent_", "percent ").replace("_", " ") for name in names]
-    return "; ".join(words)
+        measured = [_measured(entry, table, folder) for entry in table["rows"].get(system, [])] or [("", "", "")]
+        for number, cells in enumerate(measured):
+            yield ("" if number else system, "" if number else printed, *cells)
 
 
 def pages(root: Path) -> dict[str, str]:
@@ -118,8 +124,7 @@ def pages(root: Path) -> dict[str, str]:
     parts = [_INTRODUCTION]
     for table in listed:
         lines = [f"| {' | '.join(row)} |" for row in _rows(table, root / "docs" / "experiments")]
-        heading = f"| system | paper ({_papers_columns(table['source'])}) | ours | measured, and how |"
-        parts += [f"## {table['title']}\n", f"{table['note'].strip()}\n", heading, "|---|---|---|---|", *lines, ""]
+        parts += [f"## {table['title']}\n", f"{table['note'].strip()}\n", _HEADING, *lines, ""]
     parts += [_PRETRAINED, *_pretrained()]
     return {"results.md": "\n".join(parts)}
 
