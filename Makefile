@@ -1,5 +1,5 @@
 # Each target sets up all it needs by itself; a set-up that is current takes no time.
-# Variables: PYTHON starts the set-up, PORT and IP are for lab, ARGS goes to pytest, reproduce, bench and lock.
+# Variables: PYTHON starts the set-up, PORT and IP are for lab, ARGS goes to pytest, docs, reproduce, bench and lock.
 PYTHON ?= python3
 ARGS ?=
 SETUP = @$(PYTHON) tools/setup.py
@@ -8,7 +8,7 @@ BIN = .venv/bin
 export PORT IP
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab check test reproduce fuzz bench tagger tagger-scores lint lock
+.PHONY: help setup lab check test docs reproduce fuzz bench tagger tagger-scores lint lock
 
 help:  ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "make %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -27,6 +27,10 @@ check: lint  ## style, types and the quick tests, in about a minute
 test:  ## run all tests (ARGS="-m 'not slow'")
 	$(SETUP) --dev --browser --latex
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
+
+docs:  ## build the documentation site in build/docs (ARGS=--fresh: all anew; ARGS=--linkcheck: ask for external links)
+	$(SETUP) --dev
+	@$(BIN)/python tools/site/docs_site.py $(ARGS)
 
 reproduce:  ## compute the reported numbers again
 	$(SETUP)

@@ -70,11 +70,9 @@ def installed(wanted: str) -> str:
 
 
 def without_dev(lock: str, project: str) -> str:
-    """Return a lock without the packages that only the extra ``dev`` of a pyproject.toml asks for."""
-    block = re.search(r"^dev = \[\n(.*?)^\]", project, re.MULTILINE | re.DOTALL)
-    extra = {
-        _plain(name) for name in re.findall(r'^\s*"([\w.-]+)', block.group(1) if block else "", re.MULTILINE)
-    }
+    """Return a lock without the packages that only the extras ``dev`` and ``docs`` ask for."""
+    blocks = re.findall(r"^(?:dev|docs) = \[\n(.*?)^\]", project, re.MULTILINE | re.DOTALL)
+    extra = {_plain(name) for name in re.findall(r'^\s*"([\w.-]+)', "".join(blocks), re.MULTILINE)}
     parts = re.split(r"\n(?=[A-Za-z0-9])", lock.strip())
     askers: dict[str, set[str]] = {}
     for part in parts:
@@ -256,7 +254,7 @@ def check_python() -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """Do what the command line asks for; without options the usual set-up."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--dev", action="store_true", help="also what tests and benchmarks need")
+    parser.add_argument("--dev", action="store_true", help="also what tests, benchmarks and the documentation site need")
     parser.add_argument("--browser", action="store_true", help="also look for a Chromium for the tests")
     parser.add_argument("--latex", action="store_true", help="also look for LaTeX for the tests")
     parser.add_argument("--programs", action="store_true", help="only KenLM's programs, no environment")

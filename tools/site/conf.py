@@ -29,10 +29,14 @@ extensions = [
 root_doc = "index"
 exclude_patterns = ["_static"]
 templates_path: list[str] = []
+pages = Path(__file__).parents[2] / "docs"
+figure_pages = [path.relative_to(pages).with_suffix("").as_posix() for path in pages.glob("[gt]a*/*.md")]
+wide_pages: list[str] = ["index", "results", *figure_pages]  # without a list of their headings beside them
 html_theme = "pydata_sphinx_theme"
 html_title = f"lambada-workbench {release}"
 html_css_files = ["style.css"]
 html_sidebars: dict[str, list[str]] = {name: [] for name in ("index", "getting_started", "results")}
+html_context = {"default_mode": "auto"}
 html_copy_source = False
 html_show_sourcelink = False
 html_theme_options: dict[str, Any] = {
@@ -43,7 +47,7 @@ html_theme_options: dict[str, Any] = {
     "header_links_before_dropdown": 8,
     "show_toc_level": 2,
     "navigation_depth": 2,
-    "secondary_sidebar_items": {"**": ["page-toc"], "results": [], "index": []},
+    "secondary_sidebar_items": {"**": ["page-toc"]} | dict.fromkeys(wide_pages, []),
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
     "footer_start": ["copyright"],

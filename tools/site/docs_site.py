@@ -126,12 +126,13 @@ def _executed(text: str, path: str, work: Path) -> str:
 
 @cache
 def _code_digest() -> str:
-    """Return a hash of the package, of the data that ship with it, and of these scripts."""
+    """Return a hash of the package, of the data that ship with it, and of what runs the pages."""
+    folders = ("workbench", "data/sample", "data/published", "data/en_narrative")
+    files = [path for folder in folders for path in (ROOT / folder).rglob("*") if path.is_file()]
     digest = hashlib.sha256()
-    for folder in ("workbench", "data/sample", "data/published", "data/en_narrative", "tools/site"):
-        for path in sorted((ROOT / folder).rglob("*")):
-            if path.is_file() and "__pycache__" not in path.parts:
-                digest.update(path.read_bytes())
+    for path in [*sorted(files), Path(executed_pages.__file__), Path(example_files.__file__)]:
+        if "__pycache__" not in path.parts:
+            digest.update(path.read_bytes())
     return digest.hexdigest()
 
 

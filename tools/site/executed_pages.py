@@ -127,4 +127,5 @@ def chart_script() -> str:
 
     from workbench.charts import theme  # noqa: PLC0415 - slow
 
-    return str(vl_convert.javascript_bundle(_DRAW % json.dumps(theme.EMBED), vl_version=theme.VERSION))
+    script = vl_convert.javascript_bundle(_DRAW % json.dumps(theme.EMBED), vl_version=theme.VERSION)
+    return f"(() => {{\n{script}\n}})();\n"  # its names are short, and those of the theme's scripts too

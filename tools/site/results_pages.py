@@ -32,7 +32,7 @@ The command `workbench reproduce 12 --scale cpu` makes the predictions again.
 
 _HEADING = "| system | paper | ours | measured | command |\n|---|---|---|---|---|"
 _COLUMNS = {  # of the papers' tables, as the dated pages call them
-    "accuracy_percent": "%",
+    "accuracy_percent": "accuracy %",
     "perplexity": "perplexity",
     "median_rank": "median rank",
     "percent_correct": "",
