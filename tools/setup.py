@@ -254,7 +254,9 @@ def check_python() -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """Do what the command line asks for; without options the usual set-up."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--dev", action="store_true", help="also what tests, benchmarks and the documentation site need")
+    parser.add_argument(
+        "--dev", action="store_true", help="also what tests, benchmarks and the documentation site need"
+    )
     parser.add_argument("--browser", action="store_true", help="also look for a Chromium for the tests")
     parser.add_argument("--latex", action="store_true", help="also look for LaTeX for the tests")
     parser.add_argument("--programs", action="store_true", help="only KenLM's programs, no environment")

@@ -235,7 +235,10 @@ def test_the_lab_has_no_packages_of_tests_and_all_that_the_others_need(tools):
     names = {text: set(re.findall(r"^([\w.-]+)==", text, re.MULTILINE)) for text in (lock, lab)}
     assert names[lab] < names[lock]
     assert {"torch", "jupyterlab", "transformers", "pyarrow", "six"} <= names[lab]
-    assert not {"pytest", "mypy", "playwright", "lm-eval", "sacrebleu", "greenlet", "sphinx", "docutils"} & names[lab]
+    assert (
+        not {"pytest", "mypy", "playwright", "lm-eval", "sacrebleu", "greenlet", "sphinx", "docutils"}
+        & names[lab]
+    )
     assert all("--hash=sha256:" in part for part in re.split(r"\n(?=\w)", lab.strip()))
     small = "a==1\n    # via lambada-workbench (x)\nb==1\n    # via\n    #   a\n    #   d\n"
     small += "c==1\n    # via d\nd==1\n    # via lambada-workbench (x)\n"

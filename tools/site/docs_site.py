@@ -29,9 +29,6 @@ BUILD = ROOT / "build"
 EXECUTED = ("gallery/", "tasks/")  # pages whose blocks are run, on the sample alone
 ROOT_PAGES = ("ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md")
 CARDS = {"data/en_narrative/README.md": "data/en_narrative.md", "data/sample/README.md": "data/sample.md"}
-VIEWS_CHECKED = ("index", "gallery/widgets", "gallery/targets", "data", "results", "api/index", "tasks/compare")
-"""Pages of different kinds: what is checked for accessibility and looked at."""
-
 _LINK = re.compile(r"(\]\()(?![a-z]+:|#)([^)#\s]+)((?:#[^)\s]*)?\))")
 
 
@@ -115,7 +112,9 @@ def stage(source: Path, work: Path) -> None:
 
 def _executed(text: str, path: str, work: Path) -> str:
     """Return a page with what its blocks show; kept until the page or the code changes."""
-    stored = work.parent / "executed" / f"{hashlib.sha256(f'{_code_digest()} {text}'.encode()).hexdigest()}.md"
+    stored = (
+        work.parent / "executed" / f"{hashlib.sha256(f'{_code_digest()} {text}'.encode()).hexdigest()}.md"
+    )
     if not stored.exists():
         with contextlib.chdir(work):
             shown = executed_pages.run_page(text, ROOT / path)
@@ -161,7 +160,9 @@ def build(folder: Path, *, builder: str = "html", fresh: bool = False) -> int:
     """
     from sphinx.cmd.build import build_main  # noqa: PLC0415 - slow, and not part of the usual set-up
 
-    source, home, doctrees = (folder.with_name(f"{folder.name}-{name}") for name in ("source", "home", "trees"))
+    source, home, doctrees = (
+        folder.with_name(f"{folder.name}-{name}") for name in ("source", "home", "trees")
+    )
     if fresh:
         for each in (folder, source, home, doctrees):
             shutil.rmtree(each, ignore_errors=True)

@@ -86,7 +86,7 @@ def markup(value: Any) -> str:
     """Return what shows a value, as Markdown that holds raw HTML; nothing for None."""
     if value is None:
         return ""
-    if hasattr(value, "to_dict") and hasattr(value, "mark_bar") or type(value).__module__.startswith("altair"):
+    if type(value).__module__.startswith("altair"):
         return _raw(chart_html(value))
     if hasattr(value, "saved_key"):
         limited = {"limit": LISTED} if "limit" in inspect.signature(value.to_html).parameters else {}
@@ -118,7 +118,6 @@ def _body(page: str) -> str:
 def _raw(content: str) -> str:
     """Return HTML as a block of MyST that is passed on as it is; a line of the content never ends it."""
     return f"\n``````````{{raw}} html\n{content}\n``````````\n"
-
 
 
 def chart_script() -> str:

@@ -99,7 +99,9 @@ def pages() -> dict[str, str]:
     lines = [_titled("Reference", "="), _INTRODUCTION]
     for title, names in groups.items():
         if names:
-            rows = [f"   * - :doc:`{_short(name)} <{name}>`\n     - {_summary(public()[name])}" for name in names]
+            rows = [
+                f"   * - :doc:`{_short(name)} <{name}>`\n     - {_summary(public()[name])}" for name in names
+            ]
             lines += [_titled(title, "-"), _TABLE, *rows, ""]
             hidden = [f"   {_short(name)} <{name}>" for name in names]
             lines += [".. toctree::", "   :hidden:", f"   :caption: {title}", "", *hidden, ""]

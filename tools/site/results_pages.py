@@ -18,15 +18,15 @@ _CELLS = re.compile(r"(?<!\\)\|")
 _INTRODUCTION = """\
 # The papers' tables beside ours
 
-The numbers of the papers are as printed. Ours are as measured, on the dated page that the last column links, with its intervals,
-settings and reasons where they differ; the command repeats them on the data at hand (`WORKBENCH_DATA`). Rows that were not
-measured here are left empty.
+The numbers of the papers are as printed. Ours are as measured, on the dated page that the table links: it has
+intervals, settings, and reasons where they differ. The command repeats them on the data at hand
+(`WORKBENCH_DATA`). Rows that were not measured here are left empty.
 """
 _PRETRAINED = """\
 ## A pretrained model on the same tasks
 
-SmolLM2-135M-Instruct comes with the workbench, as do its predictions; these tables are computed from them when this page is built.
-The command `workbench reproduce 12 --scale cpu` makes the predictions again.
+SmolLM2-135M-Instruct comes with the workbench, as do its predictions; these tables are computed from them when
+this page is built. The command `workbench reproduce 12 --scale cpu` makes the predictions again.
 """
 
 
@@ -113,7 +113,9 @@ def _rows(table: dict[str, Any], folder: Path) -> Iterator[tuple[str, ...]]:
     if unknown := table["rows"].keys() - papers.keys():
         raise ResultError(f"{table['source']} has no row {sorted(unknown)}")
     for system, printed in papers.items():
-        measured = [_measured(entry, table, folder) for entry in table["rows"].get(system, [])] or [("", "", "")]
+        measured = [_measured(entry, table, folder) for entry in table["rows"].get(system, [])] or [
+            ("", "", "")
+        ]
         for number, cells in enumerate(measured):
             yield ("" if number else system, "" if number else printed, *cells)
 
@@ -141,4 +143,3 @@ def _pretrained() -> Iterator[str]:
     for name in ("lambada", "cbt", "msrcc"):
         of_task = [run for run in runs if run.info["dataset"] == name]
         yield executed_pages.markup(wb.table(name, of_task))
-
