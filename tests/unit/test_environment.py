@@ -21,10 +21,8 @@ LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")
 TABLES = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 PROJECT, TARGETS = TABLES["project"], TABLES["tool"]["hatch"]["build"]["targets"]
 EXTRAS = PROJECT["optional-dependencies"]
-DIRECT = [
-    Requirement(text)
-    for text in [*PROJECT["dependencies"], *EXTRAS["pretrained"], *EXTRAS["docs"], *EXTRAS["dev"]]
-]
+NAMED = (PROJECT["dependencies"], EXTRAS["pretrained"], EXTRAS["docs"], EXTRAS["dev"])
+DIRECT = [Requirement(text) for texts in NAMED for text in texts]
 
 
 def lock_entries(lock):

@@ -47,7 +47,7 @@ html_theme_options: dict[str, Any] = {
     "header_links_before_dropdown": 8,
     "show_toc_level": 2,
     "navigation_depth": 2,
-    "secondary_sidebar_items": {"**": ["page-toc"]} | dict.fromkeys(wide_pages, []),
+    "secondary_sidebar_items": {"**": ["page-toc"]} | {page: [] for page in wide_pages},
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
     "footer_start": ["copyright"],
@@ -86,10 +86,12 @@ def resolve_home(_app: Any, _env: Any, node: Any, content: nodes.Element) -> nod
 def setup(app: Any) -> None:
     """Add the script of the charts to pages that have one, and references by a home's name."""
     app.connect("missing-reference", resolve_home)
-    app.connect("html-page-context", add_chart_script)
+    app.connect("html-page-context", add_scripts)
 
 
-def add_chart_script(app: Any, _page: str, _template: str, context: dict[str, Any], _tree: Any) -> None:
-    """Load the script that draws charts where a page has charts."""
+def add_scripts(app: Any, _page: str, _template: str, context: dict[str, Any], _tree: Any) -> None:
+    """Load the script that draws charts where a page has charts, and that of views where it has views."""
     if 'class="wb-chart"' in context.get("body", ""):
         app.add_js_file("charts.js", loading_method="defer")
+    if 'class="wb-view"' in context.get("body", ""):
+        app.add_js_file("views.js", loading_method="defer")

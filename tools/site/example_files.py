@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 HARNESS_LOG = "samples_lambada_openai_2026-01-01T00-00-00.jsonl"
 _RUN = "sample-test-smollm2-135m-instruct-q4-1-e699569751"  # of the runs that come with the workbench
@@ -20,7 +21,7 @@ def write_harness_log(folder: Path) -> Path:
     from workbench.storage.files import resource  # noqa: PLC0415 - slow
 
     items = wb.load("sample", "test", variant="capitalised")
-    rows = store.at(resource("published", "runs", _RUN)).predictions.set_index("item_id")
+    rows: Any = store.at(resource("published", "runs", _RUN)).predictions.set_index("item_id")
     lines = []
     for number, item in enumerate(items):
         row = rows.loc[item.item_id]

@@ -20,6 +20,12 @@ from pathlib import Path
 from typing import Any
 
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_ROOTS = (
+    (":root\\b", ":host"),
+    (r"(?<![\w.-])body\{", ".body{"),
+    (r"<body>", '<div class="body">'),
+    (r"</body>", "</div>"),
+)
 LISTED = 6
 """Items that the page of a list holds."""
 
@@ -111,8 +117,11 @@ def html_safe(value: Any) -> str:
 
 
 def _body(page: str) -> str:
-    """Return a static page without what only a page of its own has."""
-    return re.sub(r"<!DOCTYPE html>\s*|<meta [^>]*>\s*", "", page)
+    """Return a static page as a part of another one: its root and body are elements of its own."""
+    part = re.sub(r"<!DOCTYPE html>\s*|<meta [^>]*>\s*|</?(html|head)\b[^>]*>|<title>.*?</title>", "", page)
+    for pattern, replacement in _ROOTS:
+        part = re.sub(pattern, replacement, part)
+    return part
 
 
 def _raw(content: str) -> str:

@@ -36,7 +36,8 @@ _CALLED = {  # packages whose name is a function too, and the protocol of models
 @cache
 def public() -> dict[str, Any]:
     """Return the documented objects by the name that users write, such as ``workbench.load``."""
-    objects = {f"workbench.{name}": getattr(wb, name) for name in wb.__all__}
+    module: Any = wb
+    objects = {f"workbench.{name}": getattr(module, name) for name in module.__all__}
     for package in _PACKAGES:
         module = getattr(wb, package)
         for name in module.__all__:

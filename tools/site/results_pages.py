@@ -25,8 +25,8 @@ intervals, settings, and reasons where they differ. The command repeats them on 
 _PRETRAINED = """\
 ## A pretrained model on the same tasks
 
-SmolLM2-135M-Instruct comes with the workbench, as do its predictions; these tables are computed from them when
-this page is built. The command `workbench reproduce 12 --scale cpu` makes the predictions again.
+SmolLM2-135M-Instruct comes with the workbench, as do its predictions. These tables are computed from them
+when this page is built; the command `workbench reproduce 12 --scale cpu` makes the predictions again.
 """
 
 

@@ -1,21 +1,20 @@
 """The documentation site in a real Chromium: from the disk, with the network cut, light, dark and narrow."""
 
+import json
+
 import built_site
 import pytest
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
-STATE = """() => ({
-    charts: document.querySelectorAll(".wb-chart").length,
-    drawn: document.querySelectorAll(".wb-chart svg.marks").length,
-    views: document.querySelectorAll(".wb-view").length,
-    attached: [...document.querySelectorAll(".wb-view")].filter((view) => view.shadowRoot?.textContent).length,
-})"""
+STATE = """() => {
+    const [charts, views] = [".wb-chart", ".wb-view"].map((name) => [...document.querySelectorAll(name)]);
+    const attached = views.filter((view) => view.shadowRoot?.textContent.trim());
+    return { charts: charts.length, views: views.length, attached: attached.length };
+}"""
 DRAWN = "() => [...document.querySelectorAll('.wb-chart')].every((chart) => chart.querySelector('svg.marks'))"
 WIDER = "() => document.documentElement.scrollWidth - document.documentElement.clientWidth"
-INK = (
-    "() => getComputedStyle(document.querySelector('.wb-view').shadowRoot.querySelector('.wb-browser')).color"
-)
+INK = "() => getComputedStyle(document.querySelector('.wb-view').shadowRoot.querySelector('.wbs')).color"
 
 
 @pytest.fixture(scope="module")
@@ -74,10 +73,12 @@ def test_a_narrow_page_does_not_scroll_sideways(visit, folder, name):
 def test_views_follow_the_theme_of_the_site(visit, folder):
     opened, _, _ = visit
     colours = {}
-    for scheme in ("light", "dark"):
+    for scheme, theme in (("light", "light"), ("dark", "dark"), ("light", "dark"), ("dark", "light")):
         page = opened(color_scheme=scheme)
         page.goto((folder / "gallery/widgets.html").as_uri())
-        colours[scheme] = page.evaluate(INK)
+        page.evaluate("(theme) => { document.documentElement.dataset.theme = theme }", theme)
+        page.wait_for_function(f"({INK})() === {json.dumps(colours[theme])}") if theme in colours else None
+        colours.setdefault(theme, page.evaluate(INK))
     assert colours["light"] != colours["dark"]
 
 
