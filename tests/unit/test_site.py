@@ -145,7 +145,8 @@ def test_charts_widgets_and_tables_are_shown_without_a_document_of_their_own():
 
 PARTS = {
     '<!DOCTYPE html>\n<meta charset="utf-8">\n<p>a</p>': "<p>a</p>",
-    '<html lang="en"><head><title>T</title><style>:root{--a:1}body{margin:0}tbody{x:1}</style></head><body>b</body></html>':
+    '<html lang="en"><head><title>T</title><style>:root{--a:1}body{margin:0}tbody{x:1}</style></head>'
+    "<body>b</body></html>":
         '<style>:host{--a:1}.body{margin:0}tbody{x:1}</style><div class="body">b</div>',
 }  # fmt: skip
 
