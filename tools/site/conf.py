@@ -35,6 +35,7 @@ wide_pages: list[str] = ["index", "results", *figure_pages]  # without a list of
 html_theme = "pydata_sphinx_theme"
 html_title = f"lambada-workbench {release}"
 html_css_files = ["style.css"]
+html_js_files = [("site.js", {"defer": "defer"})]
 html_sidebars: dict[str, list[str]] = {name: [] for name in ("index", "getting_started", "results")}
 html_context = {"default_mode": "auto"}
 html_copy_source = False
@@ -90,8 +91,6 @@ def setup(app: Any) -> None:
 
 
 def add_scripts(app: Any, _page: str, _template: str, context: dict[str, Any], _tree: Any) -> None:
-    """Load the script that draws charts where a page has charts, and that of views where it has views."""
+    """Load the script that draws charts where a page has charts."""
     if 'class="wb-chart"' in context.get("body", ""):
         app.add_js_file("charts.js", loading_method="defer")
-    if 'class="wb-view"' in context.get("body", ""):
-        app.add_js_file("views.js", loading_method="defer")

@@ -105,7 +105,7 @@ def stage(source: Path, work: Path) -> None:
     pages |= {name: text.encode() for name, text in results_pages.pages(ROOT).items()}
     pages["cite.md"] = citation_page.page(ROOT / "CITATION.cff").encode()
     pages["_static/charts.js"] = executed_pages.chart_script().encode()
-    for name in ("style.css", "views.js"):
+    for name in ("style.css", "site.js"):
         pages[f"_static/{name}"] = (Path(__file__).parent / name).read_bytes()
     _write(source, pages)
 

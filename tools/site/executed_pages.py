@@ -30,7 +30,8 @@ LISTED = 6
 """Items that the page of a list holds."""
 
 _VIEW = """\
-<div class="wb-view"><template shadowrootmode="open">{content}</template></div>
+<div class="wb-view" tabindex="0" role="region" aria-label="Output">
+<template shadowrootmode="open">{content}</template></div>
 """
 _CHART = """\
 <div class="wb-chart"><script type="application/json">{spec}</script><noscript>{picture}</noscript></div>
@@ -40,7 +41,9 @@ _DRAW = """
 for (const figure of document.querySelectorAll(".wb-chart")) {
   const spec = JSON.parse(figure.querySelector("script").textContent);
   const target = figure.appendChild(document.createElement("div"));
-  vegaEmbed(target, spec, %s).catch(console.error);
+  vegaEmbed(target, spec, %s).then(() => {
+    target.querySelector("summary")?.setAttribute("aria-label", "Save this chart");
+  }).catch(console.error);
 }
 """
 

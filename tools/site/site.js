@@ -1,5 +1,10 @@
-// The static pages of widgets and tables have colours for a dark screen: let them follow the site's own theme instead.
+// What the theme does not do: names for the buttons of the navigation, and views of widgets in the colours of the site.
 (() => {
+  for (const toggle of document.querySelectorAll("summary:has(> .toctree-toggle)")) {
+    const title = toggle.closest("li")?.querySelector("a")?.textContent.trim();
+    toggle.setAttribute("aria-label", `Pages of ${title}`);
+  }
+  // their static pages follow the screen's theme; the site has one of its own
   const html = document.documentElement;
   const rules = [...document.querySelectorAll(".wb-view")]
     .flatMap((view) => [...(view.shadowRoot?.styleSheets ?? [])])
