@@ -1,11 +1,10 @@
 # Each target sets up all it needs by itself; a set-up that is current takes no time.
-# Variables: PYTHON starts the set-up, PORT and IP are for lab, ARGS goes to pytest, docs, reproduce, bench and lock.
+# Variables: PYTHON starts the set-up, CPU=1 leaves out the libraries for GPUs (CPU=0: not any more), PORT and IP
+# are for lab, ARGS goes to pytest, docs, reproduce, bench and lock.
 PYTHON ?= python3
 ARGS ?=
-SETUP = @$(PYTHON) tools/setup.py
+SETUP = @$(PYTHON) tools/setup.py $(if $(CPU),$(if $(filter 0,$(CPU)),--gpu,--cpu))
 BIN = .venv/bin
-
-export PORT IP
 
 .DEFAULT_GOAL := help
 .PHONY: help setup lab check test docs reproduce fuzz bench tagger tagger-scores lint lock
@@ -18,7 +17,7 @@ setup:  ## make the environment in .venv, with what tests need, and KenLM's prog
 
 lab:  ## start JupyterLab on the tour (PORT=8888, IP=localhost)
 	$(SETUP)
-	@exec $(BIN)/python tools/lab.py
+	@exec $(BIN)/workbench lab --port $(or $(PORT),8888) --ip $(or $(IP),localhost)
 
 check: lint  ## style, types and the quick tests, in about a minute
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder \

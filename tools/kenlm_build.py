@@ -16,7 +16,7 @@ import tarfile
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
-from steps import ROOT, TOOLS, SetupError, apt_install, output, run, say, settings, step
+from steps import ROOT, TOOLS, SetupError, apt_install, name_of, output, run, say, settings, step
 
 PROGRAMS = ("lmplz", "build_binary")
 HOME = TOOLS / "kenlm"
@@ -85,11 +85,6 @@ def attempt(version: str, digests: list[str], find_uv: Callable[[], Path], compi
             FAILED.write_text(key, encoding="utf-8")
             raise
     FAILED.unlink(missing_ok=True)
-
-
-def name_of(file: Path) -> str:
-    """Return a file's name as seen from the repository."""
-    return str(file.relative_to(ROOT))
 
 
 def has_boost(compiler: str) -> bool:

@@ -3,8 +3,9 @@
 uv goes to ``.tools/uv``, the environment (exactly ``requirements.lock``, without what only tests and
 benchmarks need unless ``--dev`` is given, the language model of ``models.lock``, then the project itself) to
 ``.venv``, KenLM's programs to ``.tools/kenlm/bin``; they are compiled while the packages are installed. A
-set-up that is current is left as it is; one that was killed starts again. This file and those it imports run
-on Python 3.8.
+set-up that is current is left as it is; one that was killed starts again. With ``--cpu`` torch's build for
+processors is installed, without the libraries for GPUs, and later set-ups keep to that until ``--gpu``. This
+file and those it imports run on Python 3.8.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import kenlm_build
-from steps import ROOT, TOOLS, VENV, SetupError, apt_install, output, run, say, settings, step
+from steps import ROOT, TOOLS, VENV, SetupError, apt_install, output, run, run_shown, say, settings, step
 
 UV_VERSION = "0.13.8"
 PYTHONS = ("3.11", "3.12")
@@ -37,13 +38,14 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stab
 LATEX = ("texlive-latex-base", "texlive-latex-recommended")
 OLDEST = (3, 8)
 MINUTES = "2 to 7"  # on two cores: 1.7 of work, and the download
-GIGABYTES = {False: 7.4, True: 7.8}  # of disk, without and with `dev`
+GIGABYTES = {"lab": 7.4, "dev": 7.8, "lab cpu": 3.1, "dev cpu": 3.5}  # of disk
+GPU_PACKAGES = re.compile(r"(nvidia|cuda)-|triton$")
 
 
 @contextmanager
 def only_one() -> Iterator[None]:
     """Let one set-up at a time work in this checkout; the others wait."""
-    TOOLS.mkdir(exist_ok=True)
+    TOOLS.mkdir(parents=True, exist_ok=True)
     with (TOOLS / "setup.lock").open("w", encoding="utf-8") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -61,30 +63,42 @@ def fingerprint(root: Path = ROOT) -> str:
     return digest.hexdigest()
 
 
-def installed(wanted: str) -> str:
-    """Return which packages of this fingerprint are in ``.venv``: "lab", "dev" or, with others, nothing."""
+def stamped() -> tuple[str, str]:
+    """Return the fingerprint that ``.venv`` was made by, and its packages: "lab" or "dev", then " cpu"."""
     if not (STAMP.exists() and (VENV / "bin" / "python").exists()):
-        return ""
-    known, _, packages = STAMP.read_text(encoding="utf-8").partition(" ")
-    return packages if known == wanted else ""
+        return "", ""
+    fingerprint, _, packages = STAMP.read_text(encoding="utf-8").partition(" ")
+    return fingerprint, packages
 
 
 def without_dev(lock: str, project: str) -> str:
     """Return a lock without the packages that only the extras ``dev`` and ``docs`` ask for."""
     blocks = re.findall(r"^(?:dev|docs) = \[\n(.*?)^\]", project, re.MULTILINE | re.DOTALL)
     extra = {_plain(name) for name in re.findall(r'^\s*"([\w.-]+)', "".join(blocks), re.MULTILINE)}
-    parts = re.split(r"\n(?=[A-Za-z0-9])", lock.strip())
     askers: dict[str, set[str]] = {}
-    for part in parts:
-        name = _plain(re.split(r"[\[=]", part, maxsplit=1)[0])
+    for name, part in entries(lock):
         via = re.findall(r"^    #(?: via|  ) +([A-Za-z0-9][\w.-]*)", part, re.MULTILINE)
         askers.setdefault(name, set()).update(map(_plain, via))
     own = _plain(PROJECT)
     needed = {name for name, by in askers.items() if own in by and name not in extra}
     while more := {name for name, by in askers.items() if name not in needed and by & needed}:
         needed |= more
-    kept = [part for part in parts if _plain(re.split(r"[\[=]", part, maxsplit=1)[0]) in needed]
-    return "\n".join([*kept, ""])
+    return _without(lock, lambda name: name not in needed)
+
+
+def without_gpu(lock: str) -> str:
+    """Return a lock without torch and the packages with its libraries and its compiler for GPUs."""
+    return _without(lock, lambda name: name == "torch" or GPU_PACKAGES.match(name) is not None)
+
+
+def entries(lock: str) -> list[tuple[str, str]]:
+    """Return the entries of a lock, each with the name of its package."""
+    parts = re.split(r"\n(?=[A-Za-z0-9])", lock.strip())
+    return [(_plain(re.split(r"[\[=]", part, maxsplit=1)[0]), part) for part in parts]
+
+
+def _without(lock: str, leave_out: Callable[[str], bool]) -> str:
+    return "\n".join([*(part for name, part in entries(lock) if not leave_out(name)), ""])
 
 
 def _plain(name: str) -> str:
@@ -161,49 +175,56 @@ def _has_headers(python: str) -> bool:
     return output([python, "-c", code]) == "True"
 
 
-def set_up(*, dev: bool) -> None:
-    """Bring ``.venv`` to the lock and the project, and build KenLM's programs meanwhile."""
+def set_up(*, dev: bool, cpu: bool | None = None) -> None:
+    """Bring ``.venv`` to the lock and the project, and build KenLM's programs meanwhile.
+
+    What is installed stays: packages for tests, and torch's build where `cpu` is None.
+    """
     wanted = fingerprint()
-    have = installed(wanted)
-    if have == "dev" or (have and not dev):
+    made_by, present = stamped()
+    cpu = present.endswith(" cpu") if cpu is None else cpu
+    dev = dev or present.startswith("dev")
+    packages = ("dev" if dev else "lab") + " cpu" * cpu
+    if (made_by, present) == (wanted, packages):
         kenlm_build.ensure(find_uv, find_compiler)
         return
-    if not have:
+    if not present:
         free = shutil.disk_usage(str(ROOT)).free / 1e9
-        say(
-            f"{MINUTES} minutes and {GIGABYTES[dev]} GB of disk, once (free: {free:,.0f} GB; "
-            "4 GB are CUDA's libraries, as torch's package brings them)"
-        )
-    find_compiler()
+        libraries = "" if cpu else "; 5 GB are for GPUs, and left out by make setup CPU=1"
+        say(f"{MINUTES} minutes and {GIGABYTES[packages]} GB of disk, once (free: {free:,.0f} GB{libraries})")
+    if dev:  # the package kenlm, which only tests use, is compiled
+        find_compiler()
     uv = find_uv()
     programs = multiprocessing.Process(target=kenlm_build.ensure_beside, args=(find_uv, find_compiler))
     programs.start()
     try:
-        make_environment(uv, wanted, dev=dev)
+        make_environment(uv, wanted, packages)
     finally:
         programs.join()
 
 
-def make_environment(uv: Path, wanted: str, *, dev: bool) -> None:
+def make_environment(uv: Path, wanted: str, packages: str) -> None:
     """Install the packages of the lock and the project into ``.venv``, which is made where it is missing."""
     python = VENV / "bin" / "python"
     if STAMP.exists() and python.exists():
-        dev = dev or not STAMP.read_text(encoding="utf-8").endswith(" lab")  # nothing is taken away
         STAMP.unlink()  # one that is killed from here on starts from nothing
     else:
         base = find_python(uv)
         with step(f"new .venv with {base}"):
             _must([uv, "venv", "--quiet", "--clear", "--no-project", "--python", base, VENV])
-    packages = "dev" if dev else "lab"
-    lock_file = LOCK_FILE
-    if not dev:
-        lock_file = TOOLS / "requirements-lab.txt"
-        project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-        lock_file.write_text(without_dev(LOCK_FILE.read_text(encoding="utf-8"), project), encoding="utf-8")
+    checked = ["--compile-bytecode", "--require-hashes", "--python", python]
+    cpu = packages.endswith(" cpu")
     try:
-        with step("packages into .venv" + ("" if dev else ", those for tests left out")):
-            checked = ["--quiet", "--compile-bytecode", "--require-hashes"]
-            _must([uv, "pip", "sync", *checked, "--python", python, lock_file, MODELS_LOCK])
+        with step(
+            f"packages into .venv{'' if packages.startswith('dev') else ', those for tests left out'}",
+            own_lines=True,
+        ):
+            _must_shown([uv, "pip", "sync", *checked, lock_for(packages), MODELS_LOCK])
+        if cpu:
+            with step("torch for processors into .venv", own_lines=True):
+                _must_shown(
+                    [uv, "pip", "install", "--no-deps", *checked, "-r", torch_lock(uv), *torch_source()]
+                )
         with step("the project itself into .venv"):
             _must([uv, "pip", "install", "--quiet", "--no-deps", "--python", python, "-e", ROOT])
     except SetupError:  # no network, mostly: what is there stays, and the next set-up goes on
@@ -215,9 +236,63 @@ def make_environment(uv: Path, wanted: str, *, dev: bool) -> None:
     STAMP.write_text(f"{wanted} {packages}", encoding="utf-8")
 
 
+def lock_for(packages: str) -> Path:
+    """Return the file with what is to be installed: the lock, or a copy without what is left out."""
+    if packages == "dev":
+        return LOCK_FILE
+    text = LOCK_FILE.read_text(encoding="utf-8")
+    if packages.startswith("lab"):
+        text = without_dev(text, (ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    if packages.endswith(" cpu"):
+        text = without_gpu(text)
+    file = TOOLS / f"requirements-{packages.replace(' ', '-')}.txt"
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def torch_source() -> list[str]:
+    """Return uv's options for the index with torch's builds for processors: its own, or ``TORCH_INDEX``."""
+    index = os.environ.get("TORCH_INDEX")
+    return ["--default-index", index] if index else ["--torch-backend", "cpu"]
+
+
+def torch_lock(uv: Path) -> Path:
+    """Return a file with the version and digests of torch's build for processors.
+
+    The usual index has none, so ``requirements.lock`` cannot have its digests. They are those that its index
+    gives at the first set-up; later ones check what they get by them. The version is that of the lock, or the
+    newest below it that the index has.
+    """
+    locked = re.search(r"^torch==([\w.]+)", LOCK_FILE.read_text(encoding="utf-8"), re.MULTILINE)
+    bound = re.search(r'"(torch>=[\w.]+)"', (ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    if locked is None or bound is None:
+        raise SetupError("requirements.lock and pyproject.toml do not both name torch")
+    asked, source, file = TOOLS / "torch.in", torch_source(), TOOLS / "requirements-torch-cpu.txt"
+    heading = f"# {bound.group(1)},<={locked.group(1)} {' '.join(source)}\n"
+    if not (file.exists() and file.read_text(encoding="utf-8").startswith(heading)):
+        file.unlink(missing_ok=True)
+        asked.write_text(f"{bound.group(1)},<={locked.group(1)}\n", encoding="utf-8")
+        options = ["--quiet", "--no-deps", "--generate-hashes", "--no-header", "--no-annotate"]
+        fresh = TOOLS / "torch.new"
+        python = ["--python", VENV / "bin" / "python"]
+        _must([uv, "pip", "compile", *options, *python, *source, "-o", fresh, asked])
+        file.write_text(heading + fresh.read_text(encoding="utf-8"), encoding="utf-8")
+        fresh.unlink()
+    return file
+
+
 def _must(command: Sequence[object]) -> None:
     """Run uv, and stop the set-up where it fails; uv has said why."""
-    if not run(command, env=settings()):
+    _check(command, done=run(command, env=settings()))
+
+
+def _must_shown(command: Sequence[object]) -> None:
+    """Do what `_must` does, with uv's own bars and sizes of what it downloads."""
+    _check(command, done=run_shown(command, env=settings()))
+
+
+def _check(command: Sequence[object], *, done: bool) -> None:
+    if not done:
         raise SetupError(f"'uv {command[1]} {command[2]}' failed, see above; what is done so far is kept")
 
 
@@ -254,9 +329,12 @@ def check_python() -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """Do what the command line asks for; without options the usual set-up."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument(
-        "--dev", action="store_true", help="also what tests, benchmarks and the documentation site need"
+    parser.add_argument("--dev", action="store_true", help="also what tests, benchmarks and docs need")
+    torch = parser.add_mutually_exclusive_group()
+    torch.add_argument(
+        "--cpu", action="store_const", const=True, help="torch without the libraries for GPUs, from now on"
     )
+    torch.add_argument("--gpu", dest="cpu", action="store_const", const=False, help="with them, from now on")
     parser.add_argument("--browser", action="store_true", help="also look for a Chromium for the tests")
     parser.add_argument("--latex", action="store_true", help="also look for LaTeX for the tests")
     parser.add_argument("--programs", action="store_true", help="only KenLM's programs, no environment")
@@ -273,7 +351,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             if options.programs:
                 kenlm_build.ensure(find_uv, find_compiler)
             else:
-                set_up(dev=options.dev)
+                set_up(dev=options.dev, cpu=options.cpu)
             if options.browser:
                 find_browser()
             if options.latex:

@@ -1,4 +1,8 @@
-"""What the set-up's scripts share: folders, steps with their times, programs, system packages."""
+"""What the set-up's scripts share: folders, steps with their times, programs, system packages.
+
+They also come with an installed package, whose ``workbench setup`` builds KenLM's programs by them; it names
+the folder for these in ``WORKBENCH_TOOLS``.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-TOOLS = ROOT / ".tools"
+TOOLS = Path(os.environ.get("WORKBENCH_TOOLS") or ROOT / ".tools")
 VENV = ROOT / ".venv"
 APT_FAILED = TOOLS / "apt-failed"
 
@@ -34,8 +38,11 @@ def _clear() -> str:
 
 
 @contextmanager
-def step(what: str) -> Iterator[None]:
-    """Say how long something took, in one line; on a terminal the seconds are shown while it is done."""
+def step(what: str, *, own_lines: bool = False) -> Iterator[None]:
+    """Say how long something took, in one line; on a terminal the seconds are shown while it is done.
+
+    With `own_lines` they are not, as what is done shows its own progress.
+    """
     start, ended = time.monotonic(), threading.Event()
 
     def show() -> None:
@@ -43,7 +50,7 @@ def step(what: str) -> Iterator[None]:
             print(f"{_clear()}setup: {what} ... {time.monotonic() - start:.0f} s", end="", flush=True)
 
     ticking = threading.Thread(target=show, daemon=True)
-    if sys.stdout.isatty():
+    if sys.stdout.isatty() and not own_lines:
         ticking.start()
     else:
         say(f"{what} ...")
@@ -54,6 +61,11 @@ def step(what: str) -> Iterator[None]:
         if ticking.is_alive():
             ticking.join()
     say(f"{what}: {time.monotonic() - start:.0f} s")
+
+
+def name_of(file: Path) -> str:
+    """Return a file's name as seen from the repository; its path where it lies elsewhere."""
+    return str(file.relative_to(ROOT) if ROOT in file.parents else file)
 
 
 def settings() -> dict[str, str]:
@@ -103,6 +115,23 @@ def run(command: Sequence[object], *, log: Path | None = None, env: dict[str, st
         return False
 
 
+def run_shown(command: Sequence[object], *, env: dict[str, str]) -> bool:
+    """Run uv in the repository with its own progress bars, and return whether it succeeded.
+
+    Where its output is not a terminal it has no bars but lines, with the size of each large download; those
+    that list every package are left out.
+    """
+    if sys.stderr.isatty():
+        return run(command, env=env)
+    with subprocess.Popen(
+        [str(part) for part in command], cwd=ROOT, env=env, stderr=subprocess.PIPE, text=True
+    ) as process:
+        for line in process.stderr or ():
+            if not line.startswith((" + ", " - ", " ~ ")):
+                print(f"setup:   {line.strip()}", flush=True)
+    return process.returncode == 0
+
+
 def can_apt() -> bool:
     """Tell whether system packages can be installed: as root, on Debian and its kin."""
     allowed = not os.environ.get("WORKBENCH_NO_APT")
@@ -121,7 +150,7 @@ def apt_install(*packages: str) -> bool:
     if not can_apt():
         return False
     if APT_FAILED.exists() and names in APT_FAILED.read_text(encoding="utf-8").splitlines():
-        say(f"apt-get could not install {names} before; remove {APT_FAILED.relative_to(ROOT)} to try again")
+        say(f"apt-get could not install {names} before; remove {name_of(APT_FAILED)} to try again")
         return False
     env = dict(os.environ, DEBIAN_FRONTEND="noninteractive")
     log = TOOLS / "apt.log"
@@ -131,7 +160,7 @@ def apt_install(*packages: str) -> bool:
         run([*apt, "update"], log=log, env=env)
         done = run([*apt, "install", "-y", "--no-install-recommends", *packages], log=log, env=env)
     if not done:
-        say(f"apt-get could not install {names}, see {log.relative_to(ROOT)}")
+        say(f"apt-get could not install {names}, see {name_of(log)}")
         with APT_FAILED.open("a", encoding="utf-8") as file:
             file.write(names + "\n")
     return done

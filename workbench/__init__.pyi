@@ -18,6 +18,7 @@ from .datasets.books import Book as Book
 from .datasets.books import books as books
 from .datasets.fetch import fetch as fetch
 from .datasets.materials import materials as materials
+from .environment_report import show_versions as show_versions
 from .evaluation.contamination import contamination as contamination
 from .evaluation.hardest import hardest as hardest
 from .evaluation.interchange.export import export_results as export_results

@@ -1,4 +1,4 @@
-"""The command ``workbench``: fetch data, see what is at hand, train, compare runs, run the notebooks."""
+"""The command ``workbench``: start JupyterLab, fetch data, train, compare runs, run the notebooks."""
 
 # ruff: noqa: PLC0415 - a command loads only what it needs
 
@@ -14,12 +14,14 @@ import re
 import signal
 import sys
 from collections.abc import Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from workbench.storage.errors import DataError, reason
 from workbench.storage.progress import say
 
+_DISTRIBUTION = "lambada-workbench"
 _FLAGS = ("vocabulary", "tokens", "epochs", "minutes", "seed", "device")  # of `train`, as `fit` names them
 _WITH_SETTINGS = (["train"], ["evaluate"])
 _LOGS = (".jsonl", ".json", ".eval", ".parquet", ".csv", ".tsv")  # which no name of a run ends in
@@ -57,12 +59,30 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="workbench", description="A workbench for word prediction that needs broad discourse context."
     )
+    parser.add_argument("--version", action="version", version=f"workbench {version(_DISTRIBUTION)}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    starting = commands.add_parser("lab", help="start JupyterLab on the tour")
+    starting.add_argument(
+        "folder", nargs="?", type=Path, help="where the notebooks are copied to (workbench-notebooks)"
+    )
+    starting.add_argument("--port", type=int, default=8888, help="port to listen on (8888; 0: any)")
+    starting.add_argument("--ip", default="localhost", help="address to listen on (this machine only)")
+    starting.add_argument("--no-browser", action="store_true", help="only print the address")
+    starting.set_defaults(act=_lab)
+
+    building = commands.add_parser("setup", help="build KenLM's programs, which estimate n-gram models")
+    building.set_defaults(act=_setup)
+
+    reporting = commands.add_parser(
+        "versions", help="print what a report of an error needs: versions, folders"
+    )
+    reporting.set_defaults(act=_versions)
 
     listing = commands.add_parser("list", help="the data sets and where they are found")
     listing.set_defaults(act=_list)
 
-    fetching = commands.add_parser("fetch", help="download a data set into data/raw")
+    fetching = commands.add_parser("fetch", help="download a data set into raw/ of the data folder")
     fetching.add_argument("dataset", nargs="+", help="lambada, lambada-openai, cbt, ...")
     fetching.add_argument("--dry-run", action="store_true", help="only show what would be done")
     fetching.add_argument("--folder", type=Path, help="where to put it")
@@ -96,8 +116,8 @@ def _parser() -> argparse.ArgumentParser:
 
     running = commands.add_parser("reproduce", help="run the notebooks on the data at hand")
     running.add_argument("only", nargs="*", help="beginnings of names (all)")
-    running.add_argument("--notebooks", type=Path, default=Path("notebooks"), help="their folder")
-    running.add_argument("--out", type=Path, help="where the pages go (data/runs/reproduce)")
+    running.add_argument("--notebooks", type=Path, help="their folder (those of the workbench)")
+    running.add_argument("--out", type=Path, help="where the pages go (runs/reproduce in the data folder)")
     running.add_argument("--data", help="the notebooks' DATA: auto, sample, ...")
     running.add_argument("--scale", choices=["smoke", "cpu", "gpu"], help="the notebooks' SCALE")
     running.set_defaults(act=_reproduce)
@@ -208,6 +228,25 @@ def _number(text: str) -> float:
     """Return a number, whole where it can be."""
     value = float(text)
     return int(value) if value.is_integer() else value
+
+
+def _lab(arguments: argparse.Namespace) -> None:
+    from workbench.lab import start_lab
+
+    start_lab(arguments.folder, port=arguments.port, ip=arguments.ip, browser=not arguments.no_browser)
+
+
+def _setup(_arguments: argparse.Namespace) -> None:
+    from workbench.models.ngram.kenlm import build_programs
+
+    for program in build_programs():
+        say(program)
+
+
+def _versions(_arguments: argparse.Namespace) -> None:
+    from workbench.environment_report import show_versions
+
+    show_versions()
 
 
 def _list(_arguments: argparse.Namespace) -> None:
@@ -499,7 +538,13 @@ def _serve(arguments: argparse.Namespace) -> None:
 
 def _reproduce(arguments: argparse.Namespace) -> None:
     from workbench.reproduce import reproduce
+    from workbench.storage.files import resource
 
     parameters = {"DATA": arguments.data, "SCALE": arguments.scale}
     settings = {name: value for name, value in parameters.items() if value is not None}
-    reproduce(arguments.notebooks, out=arguments.out, only=arguments.only, settings=settings)
+    reproduce(
+        arguments.notebooks or resource("notebooks"),
+        out=arguments.out,
+        only=arguments.only,
+        settings=settings,
+    )

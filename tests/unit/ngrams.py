@@ -10,8 +10,8 @@ from itertools import chain, pairwise
 from tempfile import TemporaryDirectory
 from unittest import mock
 
-import kenlm
 import numpy as np
+import pytest
 
 from workbench.items.items import items_from_text
 from workbench.items.tokens import tokens
@@ -25,6 +25,18 @@ STRANGE = [
     "\\data\\",
 ]  # fmt: skip
 _KEPT = TemporaryDirectory(prefix="ngrams-")
+
+
+class _KenLM:
+    """The package ``kenlm``; a test that asks for it is skipped where there is none."""
+
+    def __getattr__(self, name):
+        package = pytest.importorskip("kenlm", reason="kenlm's package does not compile on Python 3.13")
+        setattr(self, name, getattr(package, name))
+        return getattr(package, name)
+
+
+kenlm = _KenLM()
 
 
 class Sentences:

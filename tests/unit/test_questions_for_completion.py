@@ -4,12 +4,12 @@ import math
 from collections import Counter
 from itertools import chain, pairwise
 
-import kenlm
 import numpy as np
 import pytest
 from builders import lines
 from hypothesis import given
 from hypothesis import strategies as st
+from ngrams import kenlm
 from novel_shelf import book as book_of
 from scipy.stats import chisquare
 

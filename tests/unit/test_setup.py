@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-NAMES = ("steps", "kenlm_build", "setup", "lab", "check_notebooks")
+NAMES = ("steps", "kenlm_build", "setup", "check_notebooks")
 
 
 @pytest.fixture
@@ -180,16 +180,17 @@ def made(tools, monkeypatch, tmp_path):
 
     def run(command, **_options):
         assert not (tmp_path / "stamp").exists()  # a set-up that is killed here starts again
-        if command[1] == "pip":
-            assert "--quiet" in command
-        lab = any("lab" in Path(part).name for part in command if isinstance(part, Path))
         done = "convert" if "convert" in str(command[2]) else " ".join(map(str, command[1:3]))
-        events.append(done + (" lab" if lab else ""))
+        files = [Path(part).stem for part in command if str(part).endswith(".txt")]
+        events.append(" ".join([done, *(name.removeprefix("requirements-") for name in files)]))
+        if done == "pip compile":
+            Path(command[command.index("-o") + 1]).write_text("torch==2+cpu --hash=sha256:00\n")
         return "offline" not in events
 
     monkeypatch.setattr(setup.multiprocessing, "Process", Beside)
     monkeypatch.setattr(setup.kenlm_build, "ensure", lambda *_: events.append("look"))
     monkeypatch.setattr(setup, "run", run)
+    monkeypatch.setattr(setup, "run_shown", run)
     return events
 
 
@@ -247,6 +248,106 @@ def test_the_lab_has_no_packages_of_tests_and_all_that_the_others_need(tools):
         assert re.findall(r"^(\w)==", kept, re.MULTILINE) == ["a", "b"]
 
 
+def test_torch_for_processors_is_installed_where_it_is_asked_for_and_stays(tools, made, monkeypatch, capsys):
+    """The version and its digest are asked of the index once; what GPUs need is installed again on demand."""
+    around = lambda *steps: ["programs", *steps, "pip install", "convert", "programs ended"]  # noqa: E731
+    monkeypatch.delenv("TORCH_INDEX", raising=False)
+    tools.setup.set_up(dev=False, cpu=True)
+    torch = "pip install torch-cpu"
+    assert made == around("venv --quiet", "pip sync lab-cpu", "pip compile", torch)
+    assert "3.1 GB" in capsys.readouterr().out
+    made.clear()
+    tools.setup.set_up(dev=False)
+    tools.setup.set_up(dev=False, cpu=True)
+    assert made == ["look", "look"]
+    made.clear()
+    tools.setup.set_up(dev=True)  # the build of torch stays, and its digest is not asked for again
+    assert made == around("pip sync dev-cpu", torch)
+    made.clear()
+    monkeypatch.setenv("TORCH_INDEX", "https://mirror.example/simple")
+    monkeypatch.setattr(tools.setup, "fingerprint", lambda: "later")
+    tools.setup.set_up(dev=False)
+    assert made == around("pip sync dev-cpu", "pip compile", torch)
+    made.clear()
+    tools.setup.set_up(dev=False, cpu=False)
+    assert made == around("pip sync")
+    made.clear()
+    tools.setup.set_up(dev=False)
+    assert made == ["look"]
+
+
+def test_the_index_of_torch_is_uvs_own_or_the_one_that_is_named(tools, made, monkeypatch):
+    commands = []
+
+    def run(command, **_options):
+        commands.append([str(part) for part in command])
+        Path(commands[-1][commands[-1].index("-o") + 1]).write_text("torch==2+cpu\n")
+        return True
+
+    monkeypatch.setattr(tools.setup, "run", run)
+    monkeypatch.delenv("TORCH_INDEX", raising=False)
+    file = tools.setup.torch_lock(Path("uv"))
+    assert "--generate-hashes" in commands[0]
+    assert commands[0][commands[0].index("--torch-backend") + 1] == "cpu"
+    asked = (tools.setup.TOOLS / "torch.in").read_text()
+    assert re.fullmatch(r"torch>=[\d.]+,<=[\d.]+\n", asked)
+    assert file.read_text().splitlines() == [f"# {asked.strip()} --torch-backend cpu", "torch==2+cpu"]
+    monkeypatch.setenv("TORCH_INDEX", "https://mirror.example/simple")
+    tools.setup.torch_lock(Path("uv"))
+    assert "--torch-backend" not in commands[1]
+    assert commands[1][commands[1].index("--default-index") + 1] == "https://mirror.example/simple"
+    assert made == []
+
+
+def test_a_lock_without_gpus_lacks_torch_and_its_libraries_alone(tools):
+    lock = (ROOT / "requirements.lock").read_text()
+    names = {name for name, _ in tools.setup.entries(lock)}
+    kept = {name for name, _ in tools.setup.entries(tools.setup.without_gpu(lock))}
+    dropped = names - kept
+    assert {"torch", "triton", "nvidia-cublas", "nvidia-cudnn-cu13", "cuda-toolkit"} <= dropped
+    assert all(re.match(r"torch$|triton$|nvidia-|cuda-", name) for name in dropped)
+    assert {
+        "sympy",
+        "networkx",
+        "filelock",
+        "transformers",
+        "accelerate",
+    } <= kept  # torch needs some of these
+
+
+def test_options_choose_the_build_of_torch(tools, monkeypatch, capsys):
+    calls = []
+    monkeypatch.setattr(tools.setup, "set_up", lambda **options: calls.append(options))
+    for arguments in ([], ["--cpu"], ["--gpu", "--dev"]):
+        assert tools.setup.main(arguments) == 0
+    assert calls == [
+        {"dev": False, "cpu": None}, {"dev": False, "cpu": True}, {"dev": True, "cpu": False},
+    ]  # fmt: skip
+    with pytest.raises(SystemExit):
+        tools.setup.main(["--cpu", "--gpu"])
+    assert "not allowed with" in capsys.readouterr().err
+
+
+def test_what_uv_downloads_is_shown_and_the_list_of_all_packages_is_not(tools, capfd):
+    lines = ["Downloading torch (514.2MiB)", " Downloaded torch", " + torch==2", " - old==1", "Installed 2"]
+    code = f"import sys; print({chr(10).join(lines)!r}, file=sys.stderr); sys.exit(int(sys.argv[1]))"
+    for status in (0, 1):
+        done = tools.steps.run_shown([sys.executable, "-c", code, status], env={})
+        assert done == (status == 0)
+        shown = ["Downloading torch (514.2MiB)", "Downloaded torch", "Installed 2"]
+        assert capfd.readouterr().out.splitlines() == [f"setup:   {line}" for line in shown]
+
+
+def test_scripts_of_an_installed_package_work_in_the_folder_that_it_names(tools, monkeypatch, tmp_path):
+    monkeypatch.setenv("WORKBENCH_TOOLS", str(tmp_path / "data" / "tools"))
+    monkeypatch.delitem(sys.modules, "steps")
+    steps = importlib.import_module("steps")
+    assert tmp_path / "data" / "tools" == steps.TOOLS
+    assert steps.name_of(steps.ROOT / "x" / "y") == str(Path("x", "y"))
+    assert steps.name_of(steps.TOOLS / "x") == str(tmp_path / "data" / "tools" / "x")
+    assert tools
+
+
 def test_missing_compiler_and_python_are_named(tools, monkeypatch):
     monkeypatch.setattr(tools.setup.shutil, "which", lambda _name: None)
     monkeypatch.setattr(tools.setup, "apt_install", lambda *_packages: False)
@@ -275,13 +376,6 @@ def test_missing_chromium_is_one_line_and_the_set_up_goes_on(tools, monkeypatch,
     monkeypatch.setattr(_lab, "CHROMIUM", None)
     with pytest.raises(RuntimeError, match="no Chromium on the PATH"), _lab.chromium():
         pass
-
-
-def test_lab_is_told_of_root_only_as_root_and_of_no_browser_without_one(tools):
-    plain = tools.lab.command(root=False, browser=True, port="9000", ip="localhost")
-    assert "--ServerApp.port=9000" in plain
-    bare = tools.lab.command(root=True, browser=False, port="9000", ip="localhost")
-    assert set(bare) - set(plain) == {"--allow-root", "--no-browser"}
 
 
 def test_notebooks_with_outputs_are_refused(tools, tmp_path, capsys):

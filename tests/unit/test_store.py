@@ -360,6 +360,31 @@ def test_runs_are_grouped_and_deleted_by_name(home):
             use(runs["bob-1"])
 
 
+def test_runs_of_earlier_versions_of_the_models_are_named(home):
+    """Those of a user's class are not: nothing tells whether its results have changed."""
+    lsa = "workbench.models.lsa:LSA"
+    infos = {
+        "old": (lsa, 1),
+        "new": (lsa, 2),
+        "users": ("mine:LSA", 1),
+        "unknown": (lsa, None),
+        "bad": (3, "x"),
+    }
+    for name, (kind, version) in infos.items():
+        store.keep(ITEMS, answers(), name=name, **{"class": kind, "version": version})
+    listed = wb.runs().set_index("run")
+    assert listed["outdated"].to_dict() == {name: name == "old" for name in infos}
+    assert listed["version"].fillna(0).to_dict() == {"old": 1, "new": 2, "users": 1, "unknown": 0, "bad": 0}
+    assert "earlier versions of their models" in wb.runs()._repr_html_()
+    assert wb.runs().attrs["warnings"][0].endswith("predict again: old")
+    assert store.query("select run from runs where outdated")["run"].tolist() == ["old"]
+    for number in range(7):
+        store.keep(ITEMS, answers(), name=f"more-{number}", **{"class": lsa, "version": 1})
+    assert wb.runs().attrs["warnings"][0].endswith(" and 3 more")
+    assert "warnings" not in wb.runs().delete("old", *(f"more-{number}" for number in range(7))).attrs
+    assert len(names(home)) == len(infos) - 1
+
+
 def cut(file):
     file.write_bytes(file.read_bytes()[:-9])
 
@@ -453,7 +478,7 @@ def test_no_runs_are_an_empty_list(home):
     listed = store.runs()
     assert listed.columns.tolist() == [
         "run", "model", "dataset", "split", "variant", "n", "accuracy", "finished", "seconds", "device",
-        "seed", "bytes", "origin",
+        "seed", "bytes", "origin", "version", "outdated",
     ]  # fmt: skip
     assert not home.exists()
     assert store.query("select model, sum(n) as n, avg(accuracy) as a from runs group by model").empty

@@ -16,6 +16,7 @@ import torch
 
 import workbench as wb
 from workbench.items.items import Items
+from workbench.models import registry
 from workbench.models.base import Predictor
 from workbench.models.baselines.chance import RandomWord
 from workbench.models.baselines.passage_baseline import MaximumFrequency, SlidingWindow, WordDistance
@@ -37,6 +38,7 @@ from workbench.models.readers.gated_attention import GatedAttention
 from workbench.models.readers.lstm import ContextualLSTM, QueryLSTM
 from workbench.models.readers.memory import LexicalMemory, SententialMemory, WindowMemory
 from workbench.models.vectors import CBOW
+from workbench.runs.model_versions import VERSIONS
 from workbench.texts.corpus import Corpus
 
 FILE = Path(__file__).parent / "results.json"
@@ -171,6 +173,15 @@ def test_every_model_declares_its_version():
     ours = [kind for kind in kinds(Predictor) if kind.__module__.startswith("workbench.")]
     public = [kind for kind in ours if not inspect.isabstract(kind) and not kind.__name__.startswith("_")]
     assert {kind.__name__ for kind in public if "version" not in vars(kind)} <= {"Neural", "Reader"}
+
+
+def test_the_list_of_versions_is_that_of_the_classes():
+    """A stored run of a lower version is listed as outdated: what is listed has to follow the classes."""
+    declared = {}
+    for name in registry.BUILT_IN:
+        kind = registry.model_class(name)
+        declared[f"{kind.__module__}:{kind.__qualname__}"] = kind.version
+    assert {name: version for name, version in declared.items() if version != 1} == VERSIONS
 
 
 if __name__ == "__main__":

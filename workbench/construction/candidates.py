@@ -220,7 +220,7 @@ class Candidates:
         occur at the end of sentences. So a sentence that ends in "wo n't ." has no candidate.
         """
         rule = checked_rule(minimum, shortest, longest)
-        home = files.data_home() / "cache" / "passages" if folder is None else Path(folder).absolute().parent
+        home = files.cache_home() / "passages" if folder is None else Path(folder).absolute().parent
         with files.scratch_folder(home) as scratch:
             copied = _copied(novels, scratch / "texts", progress=progress)
             keys = [cache.digest(str(VERSION), repr(tuple(rule)), *about) for about, _ in copied]

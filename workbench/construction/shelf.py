@@ -270,7 +270,7 @@ def read_shelf(
         "duplicates": duplicates,
         **dup.PARAMETERS,
     }
-    home = files.data_home() / "cache" / "shelf"
+    home = files.cache_home() / "shelf"
     with files.scratch_folder(home) as scratch:
         frame, inputs, unreadable = _copied(novels, scratch, on_error, progress=progress)
         if offensive is not None:

@@ -19,7 +19,7 @@ from workbench.models.passage import ReadContext, one_of, passages
 from workbench.runs.predictions import Floats
 from workbench.storage import cache
 from workbench.storage.errors import DataError, reading
-from workbench.storage.files import data_home
+from workbench.storage.files import cache_home
 from workbench.storage.progress import progress_bar
 from workbench.storage.sealed import read_arrays, sealed_folder, write_arrays
 from workbench.texts.corpus import Corpus, Texts
@@ -109,7 +109,7 @@ class VectorModel(Predictor):
         checked_for = check_held_out(corpus, held_out, progress=progress)
         info = {"corpus": corpus.sha256, "lower": corpus.lower, **settings}
         key = cache.digest(json.dumps([cls.version, info], sort_keys=True))
-        folder = data_home() / "cache" / cls.__name__.lower() / key
+        folder = cache_home() / cls.__name__.lower() / key
         try:
             vectors = Vectors.read(folder)
         except DataError:  # not there yet, or damaged

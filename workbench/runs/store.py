@@ -30,6 +30,7 @@ import pyarrow.parquet as pq
 from workbench.items.items import Items
 from workbench.render.results import Table, TableColumn, TableLayout
 from workbench.runs import predictions
+from workbench.runs.model_versions import is_outdated, outdated_warning
 from workbench.storage import cache
 from workbench.storage.cache import folder_size, remove
 from workbench.storage.errors import DataError, reading
@@ -59,7 +60,7 @@ _AGAIN = "remove the folder and predict again"
 _LISTED = {
     **dict.fromkeys(("run", "model", "dataset", "split", "variant"), "str"),
     "n": "Int64", "accuracy": "float64", "finished": "str", "seconds": "float64", "device": "str",
-    "seed": "Int64", "bytes": "Int64", "origin": "str",
+    "seed": "Int64", "bytes": "Int64", "origin": "str", "version": "Int64",
 }  # fmt: skip
 _KINDS: dict[str, tuple[type, ...]] = {"str": (str,), "Int64": (int,), "float64": (int, float)}
 _WRITTEN = {name: _LISTED[name] for name in ("model", "dataset", "split", "variant", "n", "accuracy")}
@@ -332,8 +333,9 @@ def runs() -> RunsTable:
     """List the stored runs, newest first, one row a run.
 
     Columns: run, model, dataset, split, variant, n, accuracy (fraction), finished, seconds, device, seed,
-    bytes, origin (of runs that came with the workbench). ``wb.runs().by("model")`` and ``.by("items")`` group
-    them, ``.delete("name", ...)`` deletes some.
+    bytes, origin (of runs that came with the workbench), version (of the model), outdated (its results have
+    changed since, which a warning says too). ``wb.runs().by("model")`` and ``.by("items")`` group them,
+    ``.delete("name", ...)`` deletes some.
 
     Examples
     --------
@@ -348,7 +350,10 @@ def _listed(infos: list[dict[str, Any]]) -> RunsTable:
     for name, kind in _LISTED.items():
         values = [value if _fits(value := info.get(name), kind) else None for info in infos]
         data[name] = pd.Series(values, dtype=kind)
+    data["outdated"] = pd.Series([is_outdated(info) for info in infos], dtype=bool)
     table = pd.DataFrame(data).sort_values("finished", ascending=False, ignore_index=True, kind="stable")
+    if names := table.loc[table["outdated"], "run"].tolist():
+        table.attrs["warnings"] = [outdated_warning(names)]
     return RunsTable(table, TableLayout("Stored runs", _SHOWN, _SET))
 
 

@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from workbench.storage.errors import DataError
 from workbench.storage.files import (
     atomic_path,
-    data_home,
+    cache_home,
     discard,
     listed,
     number_in_environment,
@@ -88,7 +88,7 @@ class Cache:
     """
 
     def __init__(self, name: str, schema: pa.Schema | None = None) -> None:
-        self.folder, self.schema = data_home() / "cache" / name, schema
+        self.folder, self.schema = cache_home() / name, schema
         sweep(self.folder)
 
     def path(self, key: str) -> Path:
@@ -142,7 +142,7 @@ def cache_limit() -> int:
 def cache_entries() -> list[CacheEntry]:
     """Return what lies in the cache, the least recently used first."""
     entries = []
-    for kind in _listed(data_home() / "cache"):
+    for kind in _listed(cache_home()):
         for path in _listed(kind):
             with contextlib.suppress(OSError):  # another process may remove it
                 entries.append(CacheEntry(kind.name, path, folder_size(path), path.stat().st_mtime))
@@ -210,7 +210,7 @@ def make_room(limit: int | None = None) -> None:
         Bytes; `cache_limit` by default.
     """
     limit, now = cache_limit() if limit is None else limit, time.time()
-    for kind in _listed(data_home() / "cache"):
+    for kind in _listed(cache_home()):
         sweep(kind, prefix=".")
     entries = cache_entries()
     total = sum(entry.size for entry in entries)

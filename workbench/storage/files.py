@@ -27,6 +27,7 @@ MAX_IN_MEMORY = 2 << 30
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 _CHECKOUT = _PACKAGE.parent
+_AT_THE_TOP = {"notebooks", "tools", "requirements.lock", "models.lock"}
 _SCRATCH = ".partial-"
 _SCRATCH_HERE = f"{_SCRATCH}{zlib.crc32(platform.node().encode()):08x}-"  # made by this computer
 _REPLACED = ".replaced"  # in a scratch folder: what another folder takes the place of
@@ -35,20 +36,53 @@ _DAY = 86_400  # seconds
 
 
 def data_home() -> Path:
-    """Return the folder that holds ``raw/``, ``cache/``, ``runs/``, ``notes/`` and ``plans/``.
+    """Return the folder of a user's data: ``raw/``, ``runs/``, ``notes/``, ``plans/`` and others.
 
-    ``$WORKBENCH_HOME`` where it is set; else ``data/`` of the checkout that this
-    package runs from; else ``data/`` of the working directory. DataError if the
-    variable names something else, or a place that may not be looked at.
+    ``$WORKBENCH_HOME`` where it is set; else ``data/`` of the checkout that this package runs from; else the
+    platform's folder for the data of a user's programs, such as ``~/.local/share/lambada-workbench`` on
+    Linux. What is computed again when it is missing lies in `cache_home`. DataError if the variable names
+    something else than a folder, or one that may not be looked at.
     """
+    if home := _home_in_environment():
+        return home
+    return _CHECKOUT / "data" if in_checkout() else _platform_folder("user_data_path")
+
+
+def cache_home() -> Path:
+    """Return the folder of all that is computed again when it is missing, one folder for each kind of it.
+
+    ``cache/`` in `data_home`; of an installed package without ``$WORKBENCH_HOME`` the platform's folder for
+    caches, such as ``~/.cache/lambada-workbench`` on Linux.
+    """
+    if in_checkout() or _home_in_environment():
+        return data_home() / "cache"
+    return _platform_folder("user_cache_path")
+
+
+def programs_home() -> Path:
+    """Return the folder that KenLM's programs are built in: ``.tools`` of a checkout, else in `data_home`."""
+    return _CHECKOUT / ".tools" if in_checkout() else data_home() / "tools"
+
+
+def in_checkout() -> bool:
+    """Tell whether this package runs from a checkout of the repository, and is not installed from a wheel."""
+    return (_CHECKOUT / "pyproject.toml").is_file() and not (_PACKAGE / "_data").is_dir()
+
+
+def _home_in_environment() -> Path | None:
     if value := os.environ.get("WORKBENCH_HOME"):
         with reading(value, "the folder that WORKBENCH_HOME names", remedy="set it to a folder, or unset it"):
             home = Path.cwd() / Path(value).expanduser()  # also of a user who does not exist
             check_target(home, stat.S_ISDIR, "a folder")
             return home
-    if (_CHECKOUT / "pyproject.toml").is_file():
-        return _CHECKOUT / "data"
-    return Path.cwd() / "data"
+    return None
+
+
+def _platform_folder(purpose: str) -> Path:
+    import platformdirs  # noqa: PLC0415 - a checkout does not ask
+
+    folder: Path = getattr(platformdirs, purpose)("lambada-workbench", appauthor=False)
+    return folder
 
 
 def number_in_environment(variable: str, default: float, unit: str) -> float:
@@ -62,9 +96,14 @@ def number_in_environment(variable: str, default: float, unit: str) -> float:
 
 
 def resource(*parts: str) -> Path:
-    """Return the path of a file or folder that ships with the project's ``data/``."""
-    installed = _PACKAGE / "_data"
-    return (installed if installed.is_dir() else _CHECKOUT / "data").joinpath(*parts)
+    """Return the path of a file or folder that ships with the project.
+
+    The wheel has all of them in one folder. In a checkout they lie in ``data/``, and those that are no data,
+    such as ``notebooks``, at its top.
+    """
+    if not in_checkout():
+        return (_PACKAGE / "_data").joinpath(*parts)
+    return (_CHECKOUT if parts[0] in _AT_THE_TOP else _CHECKOUT / "data").joinpath(*parts)
 
 
 def open_regular(path: Path | str) -> IO[bytes]:

@@ -149,7 +149,7 @@ class Corpus:
         """
         if isinstance(texts, Corpus):
             return texts
-        home = files.data_home() / "cache" / "corpus"
+        home = files.cache_home() / "corpus"
         texts = lines_or_books(texts)
         with files.scratch_folder(home) as scratch:
             tokeniser = Tokeniser(scratch / "texts", lower=lower, tokenised=tokenised)
@@ -172,7 +172,7 @@ class Corpus:
             if wanted(corpus.sha256, corpus.lower):
                 return corpus
         with contextlib.suppress(DataError):
-            for folder in files.listed(files.data_home() / "cache" / "corpus"):
+            for folder in files.listed(files.cache_home() / "corpus"):
                 with contextlib.suppress(DataError), reading(folder):
                     content = files.read_json(folder / MANIFEST)
                     if wanted(str(content["sha256"]), bool(content["lower"])):
@@ -222,7 +222,7 @@ class Corpus:
         names = list(zip(remaining["book_id"], remaining["title"], strict=True))
         rows = remaining.index.to_numpy().astype("<i8").tobytes()
         key = cache.digest("without", str(VERSION), self.sha256, str(self.lower), repr(names), rows)
-        folder = files.data_home() / "cache" / "corpus" / key
+        folder = files.cache_home() / "corpus" / key
         if read_manifest(folder) is None:
             _write(folder, self._of_books(remaining), names, lower=self.lower)
         return Corpus(folder, self.name)

@@ -19,7 +19,7 @@ from workbench.datasets.sources import choose
 from workbench.runs.store import json_value
 from workbench.storage import cache
 from workbench.storage.errors import DataError, reading, writing
-from workbench.storage.files import atomic_path, data_home, open_regular, read_json, sweep, write_atomic
+from workbench.storage.files import atomic_path, cache_home, open_regular, read_json, sweep, write_atomic
 from workbench.texts.batches import Batches
 from workbench.training.history import Training
 from workbench.training.settings import LENGTHS, TrainingSettings, torch_device
@@ -250,7 +250,7 @@ def _read_weights(file: Path, network: nn.Module, expected: str) -> None:
 def _home(config: dict[str, Any], folder: Path | str | None, cached_in: str) -> Path:
     """Return the folder of a training, with its configuration in it; DataError if it is of another one."""
     key = cache.digest(json.dumps(config, sort_keys=True))
-    home = data_home() / "cache" / cached_in / key if folder is None else Path(folder)
+    home = cache_home() / cached_in / key if folder is None else Path(folder)
     file = home / _CONFIG
     with contextlib.suppress(DataError), reading(file):
         if read_json(file)["key"] == key:

@@ -18,7 +18,7 @@ from workbench.models.ngram.backoff import SPECIAL, BackOff
 from workbench.models.ngram.intermediate import Text, compile_intermediate
 from workbench.storage import cache
 from workbench.storage.errors import DataError
-from workbench.storage.files import atomic_path, data_home, read_json, scratch_folder
+from workbench.storage.files import atomic_path, cache_home, read_json, scratch_folder
 from workbench.storage.progress import progress_bar
 from workbench.storage.sealed import check_seal, sealed_folder
 from workbench.texts.corpus import Corpus
@@ -61,7 +61,7 @@ def estimated(
         "corpus_sha256": corpus.sha256,
         "format": _FORMAT,
     }
-    target = data_home() / "cache" / "ngram" / cache.digest(json.dumps(settings, sort_keys=True))
+    target = cache_home() / "ngram" / cache.digest(json.dumps(settings, sort_keys=True))
     with suppress(DataError):  # there is none yet, or it is damaged
         read_info(target)
         return target

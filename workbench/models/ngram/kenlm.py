@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import IO, Any, BinaryIO, SupportsIndex, cast
 
 from workbench.storage.errors import DataError, reason
-from workbench.storage.files import atomic_path, scratch_folder
+from workbench.storage.files import atomic_path, programs_home, resource, scratch_folder
 from workbench.storage.progress import progress_bar
 
-_TOOLS = Path(__file__).resolve().parents[3] / ".tools" / "kenlm" / "bin"  # of the checkout
+_REMEDY = "run `workbench setup`, which builds it, or conda install -c conda-forge kenlm"
 _DISCOUNTS = re.compile(r"^\d+ \d+(?:/\d+)? D1=(\S+) D2=(\S+) D3\+=(\S+)$", re.MULTILINE)
 _TOKENS = re.compile(r"^Unigram tokens (\d+)", re.MULTILINE)
 _MAGIC = b"mmap lm http://kheafield.com/code"
@@ -204,7 +204,7 @@ def _message(log: str) -> str:
 
 
 def find_program(name: str) -> Path:
-    """Return the absolute path of a program: of the checkout, else beside Python, else on the ``PATH``.
+    """Return the absolute path of a program: as built here, else beside Python, else on the ``PATH``.
 
     Raises
     ------
@@ -212,15 +212,37 @@ def find_program(name: str) -> Path:
         If there is none; it says where it was looked for, and how to get it.
     """
     beside = Path(sys.executable).absolute().parent  # not resolved: of a virtual environment, not its base
-    folders = [_TOOLS, beside, *map(Path, filter(None, os.environ.get("PATH", "").split(os.pathsep)))]
+    built = programs_home() / "kenlm" / "bin"
+    folders = [built, beside, *map(Path, filter(None, os.environ.get("PATH", "").split(os.pathsep)))]
     for folder in folders:
         if path := shutil.which(name, path=str(folder)):
             return Path(path).absolute()
     raise DataError(
         f"the program {name!r} was not found in {', '.join(map(str, folders[:-1] or folders))}"
         " and the rest of the PATH",
-        remedy="run make setup, which builds it, or conda install -c conda-forge kenlm",
+        remedy=_REMEDY,
     )
+
+
+def build_programs() -> list[Path]:
+    """Build KenLM's programs from its pinned sources, unless they are there; return their paths.
+
+    The sources come from the package index that pip is set up for; their digest is that of
+    ``requirements.lock``. A C++ compiler and Boost's headers are needed.
+
+    Raises
+    ------
+    DataError
+        If they cannot be built; the lines that were printed before say why.
+    """
+    script = resource("tools", "setup.py")
+    environment = os.environ | {"WORKBENCH_TOOLS": str(programs_home())}
+    subprocess.run([sys.executable, str(script), "--programs"], env=environment, check=False)  # noqa: S603 - ours
+    try:
+        return [find_program(name) for name in ("lmplz", "build_binary")]
+    except DataError as error:
+        remedy = "install what the lines above name, and try again; or conda install -c conda-forge kenlm"
+        raise DataError("KenLM's programs could not be built", remedy=remedy) from error
 
 
 @dataclass(frozen=True)
@@ -260,7 +282,9 @@ def run_program(
         )
     except OSError as error:
         problem = f"this program cannot be run ({reason(error)})"
-        raise DataError(problem, file=command[0], remedy="run make setup, which builds it anew") from error
+        raise DataError(
+            problem, file=command[0], remedy="run `workbench setup`, which builds it anew"
+        ) from error
     log: list[bytes] = []
     reader = threading.Thread(target=_drain, args=(process.stderr, log), daemon=True)
     reader.start()

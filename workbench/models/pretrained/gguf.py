@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from workbench.storage import cache
 from workbench.storage.errors import DataError, reading
-from workbench.storage.files import data_home, open_regular, read_json
+from workbench.storage.files import cache_home, open_regular, read_json
 from workbench.storage.progress import progress_bar
 from workbench.storage.sealed import check_seal, sealed_folder, sha256
 
@@ -71,7 +71,7 @@ def convert(file: Path) -> Converted:
         raise DataError(f"GGUF files need the package gguf: {error}", remedy=INSTALL) from error
     with reading(file, "this GGUF file", remedy=_REMEDY):
         digest = sha256(file)
-    folder = data_home() / "cache" / "gguf" / cache.digest(digest, str(VERSION))
+    folder = cache_home() / "gguf" / cache.digest(digest, str(VERSION))
     if folder.is_dir():
         try:
             check_seal(folder, "config.json", what="this converted model", remedy=_REMEDY)

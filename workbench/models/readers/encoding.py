@@ -21,7 +21,7 @@ from workbench.models.passage import occurrences, parts, places_of
 from workbench.runs.store import items_digest
 from workbench.storage import cache
 from workbench.storage.errors import DataError, reading
-from workbench.storage.files import data_home
+from workbench.storage.files import cache_home
 from workbench.storage.progress import progress_bar
 from workbench.storage.sealed import read_arrays, sealed_folder, write_arrays
 from workbench.texts.batches import Batch
@@ -94,7 +94,7 @@ class Questions:
         about = [_VERSION, items_digest(items), lower]
         about += [vocabulary if isinstance(vocabulary, int) else cache.digest(*vocabulary)]
         key = cache.digest(json.dumps(about))
-        folder = data_home() / "cache" / "questions" / key
+        folder = cache_home() / "questions" / key
         with contextlib.suppress(DataError):  # not there yet, or damaged
             return cls.open(folder)
         questions = cls.of(items, vocabulary, lower=lower, progress=progress)
