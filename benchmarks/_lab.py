@@ -87,6 +87,7 @@ def lab(base: Path, token: str = "secret") -> Iterator[Lab]:  # noqa: S107 - for
         sys.executable, "-m", "jupyter", "lab", "--no-browser", "--expose-app-in-browser", "--allow-root",
         "--ip=127.0.0.1", f"--port={port}", f"--IdentityProvider.token={token}",
         f"--notebook-dir={base / 'work'}", "--ServerApp.port_retries=0",
+        "--JupyterNotebookApp.expose_app_in_browser=True",  # where Jupyter Notebook 7 is installed
     ]  # fmt: skip
     log = base / "lab.log"
     with log.open("w") as out:

@@ -61,5 +61,6 @@ from .widgets.compare.compare import compare_logs as compare_logs
 from .widgets.explore.explore import explore as explore
 from .widgets.groom.groom import groom as groom
 from .widgets.guess.guess import guess as guess
+from .widgets.publish.site import publish as publish
 
 __version__: str

@@ -111,6 +111,7 @@ def _parser() -> argparse.ArgumentParser:
     comparing.add_argument("--annotate", action="store_true", help="slice by all annotations (takes longer)")
     comparing.set_defaults(act=_compare)
 
+    _add_publishing(commands)
     _add_training(commands)
     _add_people(commands)
 
@@ -122,6 +123,25 @@ def _parser() -> argparse.ArgumentParser:
     running.add_argument("--scale", choices=["smoke", "cpu", "gpu"], help="the notebooks' SCALE")
     running.set_defaults(act=_reproduce)
     return parser
+
+
+def _add_publishing(commands: Any) -> None:
+    """Add the command that writes a static site."""
+    publishing = commands.add_parser(
+        "publish", help="write views of items and runs as a static site: browser, comparison, table"
+    )
+    publishing.add_argument("folder", type=Path, metavar="FOLDER", help="a new folder, or one written before")
+    publishing.add_argument("--run", nargs="+", default=[], help="names of stored runs, or their folders")
+    publishing.add_argument("--dataset", help="data set of the items; by default that of the runs")
+    publishing.add_argument("--split", help="by default that of the runs, else dev")
+    publishing.add_argument("--variant", help="by default that of the runs")
+    publishing.add_argument("--path", type=Path, help="where the items are")
+    publishing.add_argument("--items", type=Path, help="or a Parquet file that Items.to_parquet wrote")
+    publishing.add_argument("--annotate", action="store_true", help="annotate the items (takes longer)")
+    publishing.add_argument("--title", default="Word prediction", help='title of the site ("%(default)s")')
+    publishing.add_argument("--max-items", type=int, default=5000, help="items of a view, at most (5000)")
+    publishing.add_argument("--max-megabytes", type=float, default=50, help="data of the site, at most (50)")
+    publishing.set_defaults(act=_publish)
 
 
 def _add_training(commands: Any) -> None:
@@ -469,6 +489,22 @@ def _compare(arguments: argparse.Namespace) -> None:
         text = comparison_page(comparison, limit=arguments.limit)
         write_atomic(arguments.html, text)
         say(f"\nwritten to {arguments.html}")
+
+
+def _publish(arguments: argparse.Namespace) -> None:
+    from workbench.evaluation.reading import items_of, run_of
+    from workbench.widgets.publish.site import publish, standard_views
+
+    runs = [run_of(name) for name in arguments.run]
+    items = _items(arguments)
+    if items is None and runs:
+        names = ("dataset", "split", "variant", "path")
+        items = items_of(runs, **{name: getattr(arguments, name) for name in names})
+    if items is None:
+        raise DataError("expected items or runs, got none", remedy="name a --run, a --dataset or --items")
+    views = standard_views(items, runs, annotated=arguments.annotate)
+    limits = {"max_items": arguments.max_items, "max_megabytes": arguments.max_megabytes}
+    say(f"written to {publish(arguments.folder, views, title=arguments.title, runs=runs, **limits)}")
 
 
 def _create_campaign(arguments: argparse.Namespace) -> None:

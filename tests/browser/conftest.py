@@ -14,6 +14,7 @@ from pathlib import Path
 
 import _lab
 import pytest
+from accessible import violations
 from looks import CLIPPED, CONTRAST, THEMES
 
 ARTEFACTS = Path(__file__).parents[1] / "artefacts"
@@ -141,13 +142,14 @@ class Notebook(_lab.Notebook):
         self.still()
 
     def look(self, name, root):
-        """Look at a widget in both themes: its text can be read, and nothing is cut off."""
+        """Look at a widget in both themes: everybody can read and use it, and nothing is cut off."""
         prefix = root.removeprefix(".").partition("-")[0]
         for theme in THEMES:
             self.theme(theme)
             for code in (CONTRAST, CLIPPED):
                 own = code.replace(".wb-browser", root).replace("wb-", f"{prefix}-")
                 assert self.page.evaluate(own) == []
+            assert violations(self.page, root) == []
             self.screenshot(f"{name}{theme.split()[-1].lower()}", root)
 
     def narrow(self, selector, height=1400):

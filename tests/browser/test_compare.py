@@ -281,8 +281,8 @@ def help_and_copies(page, notebook):
 
 def brushing(page, notebook, items, frames):
     page.get_by_role("button", name="Scatter of ln p").click()
-    page.wait_for_selector(".wc-scatter circle")
-    assert page.locator(".wc-scatter > circle").count() == len(items)
+    page.wait_for_selector(".wc-scatter > .wc-point")
+    assert page.locator(".wc-scatter > .wc-point").count() == len(items)
     box = page.locator(".wc-frame").bounding_box()
     page.mouse.move(box["x"] + box["width"] * 0.5, box["y"] + box["height"] * 0.1)
     page.mouse.down()
@@ -297,7 +297,7 @@ def brushing(page, notebook, items, frames):
     assert ends == pytest.approx([part * low for part in (0.5, 0.1, 0.9, 0.1)], abs=-0.01 * low)
     inside = one.between(*ends[:2]) & other.between(*ends[2:])
     assert told(notebook, "len(widget.selection)") == inside.sum()
-    assert page.locator(".wc-scatter > circle").count() == len(items), "the points stay"
+    assert page.locator(".wc-scatter > .wc-point").count() == len(items), "the points stay"
     page.get_by_role("button", name="Scatter of ln p").click()
     page.locator(".wc-clear").click()
     page.wait_for_selector(".wc-clear:disabled")

@@ -63,11 +63,11 @@ def test_a_tooltip_shows_the_text_and_pictures_are_saved(seen, tmp_path):
     page = seen(charts.save(CHARTS["target_classes"](text), tmp_path / "a.html", width="10cm"), MARKS)
     wide = page.locator("svg.marks").bounding_box()["width"]
     assert wide == pytest.approx(10 / 2.54 * 96, abs=1)  # the button beside it keeps its size
-    assert page.locator("summary").bounding_box()["width"] < wide / 4
+    assert page.locator(".vega-embed summary").bounding_box()["width"] < wide / 4
     page.locator("svg.marks path[aria-roledescription=bar]").first.hover(position={"x": 3, "y": 3})
     page.wait_for_selector("#vg-tooltip-element.visible")
     assert text in page.locator("#vg-tooltip-element").inner_text()
-    page.locator("summary").click()
+    page.locator(".vega-embed summary").click()
     for place, kind in enumerate(("svg", "png")):
         with page.expect_download() as download:
             page.locator(".vega-actions a").nth(place).click()

@@ -6,6 +6,7 @@ import nbformat
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
+from accessible import THEMES, violations
 from conftest import FORGET
 from nbconvert import HTMLExporter
 from nbformat.sign import NotebookNotary
@@ -73,29 +74,44 @@ GIVEN_WAY = """(roots) => {
 }"""
 FAILED = """() => [...document.querySelectorAll(".jp-OutputArea-output")]
     .every((node) => node.textContent !== "Loading widget...")"""
-INACCESSIBLE = """(roots) => {
-    const bad = [];
-    const reached = 'a[href], button:not(:disabled), input, select, textarea, summary, [tabindex="0"]';
-    const scrolls = (n, style) =>
-        (/auto|scroll/.test(style.overflowY) && n.scrollHeight > n.clientHeight + 13)
-        || (/auto|scroll/.test(style.overflowX) && n.scrollWidth > n.clientWidth + 13);
-    for (const root of document.querySelectorAll(roots)) {
-        for (const n of [root, ...root.querySelectorAll('*')]) {
-            if (!n.getClientRects().length) continue;
-            const name = `${n.tagName} ${n.className?.baseVal ?? n.className}`;
-            if (scrolls(n, getComputedStyle(n)) && n.tabIndex < 0 && !n.querySelector(reached)) {
-                bad.push(`scrolls without focus: ${name}`);
-            }
-            const said = n.textContent.trim() || n.getAttribute('aria-label');
-            if (n.matches('th, [role=columnheader], [role=rowheader]') && !said) {
-                bad.push(`empty heading: ${name} of ${n.closest('table').className}`);
-            }
-            if (n.matches('table:not([aria-label])') && !n.caption) bad.push(`no name: ${name}`);
-        }
-    }
-    return bad;
-}"""
-"""Two rules of axe-core, scrollable-region-focusable and empty-table-header; and that tables have a name."""
+UNNAMED = """(roots) => [...document.querySelectorAll(roots)]
+    .flatMap((root) => [...root.querySelectorAll("table:not([aria-label])")])
+    .filter((table) => table.getClientRects().length && !table.caption).map((table) => table.className)"""
+"""Tables without a name, of which axe-core has no rule."""
+PLANT = """() => document.querySelector(".wb-browser").prepend(...[
+    "<p style='color: #bbb; background: #fff'>pale</p>", "<input>",
+    "<button style='all: unset; width: 9px'>a</button><button style='all: unset; width: 9px'>b</button>",
+    "<table><tr><th></th><td>1</td></tr></table>",
+].map((html) => Object.assign(document.createElement("div"), { className: "planted", innerHTML: html })))"""
+NAMES = {
+    ".wb-browser:not(.we-explore *)": [
+        ("region", "Passage browser"), ("searchbox", "Search items"), ("combobox", "Filter by a condition"),
+        ("group", "Filters"), ("listbox", "Items"), ("region", "Passage"), ("button", "Keyboard help"),
+    ],
+    ".we-explore": [
+        ("region", "Charts"), ("group", "Target class"), ("button", "Tables"), ("region", "Passage browser"),
+        ("slider", "Passage length (tokens), least"),
+    ],
+    ".wc-compare": [
+        ("region", "Comparison of models"), ("table", "Models"), ("grid", "Differences in accuracy"),
+        ("region", "Slices"), ("button", "Table"), ("listbox", "Items"), ("region", "Passage"),
+    ],
+    ".wa-ask": [
+        ("region", "Questions to models"), ("textbox", "Passage"), ("region", "Answers"),
+        ("region", "History"),
+    ],
+    ".wt-attention": [
+        ("region", "Attention"), ("region", "Passage"), ("region", "Strongest parts"),
+        ("spinbutton", "Number of the item"),
+    ],
+    ".wg-guess": [("region", "Guessing game"), ("list", "Tasks of this page"), ("region", "Passage")],
+    ".wr-groom": [
+        ("region", "Choice of alternates"), ("group", "Alternates: pick four"),
+        ("list", "Options that are picked"),
+    ],
+}  # fmt: skip
+"""What a screen reader finds in each view: roles and names of what one goes to."""
+MOVING = "document.querySelector('.wa-ask').getAnimations({ subtree: true }).length"
 COUNT_SAVES = """() => {
     window.saves = 0;
     window.jupyterapp.commands.commandExecuted.connect((_, { id }) => {
@@ -188,7 +204,9 @@ def test_the_views_are_there_again(kept, lab, notebook):
         assert page.locator(ERROR).count() == 0
         page.locator("text=reading: 100 %").wait_for(state="attached")  # where the bar stood
         if trusted:  # else JupyterLab takes the names of tables and regions off
-            assert page.evaluate(INACCESSIBLE, SAVED) == []
+            assert page.evaluate(UNNAMED, SAVED) == []
+        if case == "signed":
+            assert [violations(page, f"{SAVED}, .wb-chart-data", theme) for theme in THEMES] == [[], []]
         assert page.locator(", ".join(f"{root}:visible" for root in LIVE.split(", "))).count() == 0
         notebook.screenshot(
             f"reopened-{case}", ".jp-NotebookPanel:not(.lm-mod-hidden) .jp-WindowedPanel-inner"
@@ -211,9 +229,10 @@ def test_the_live_view_takes_over_when_the_cell_runs_and_ctrl_s_saves(kept, note
     page.wait_for_function("() => document.querySelectorAll('.wb-saved').length === 7")
     assert page.locator(f"{SAVED}:visible").count() == 0
     assert page.locator(ERROR).count() == 0
-    assert page.evaluate(INACCESSIBLE, LIVE) == []
+    everybody_can_use_the_views(page)
     notebook.narrow(".wb-browser")
-    assert page.evaluate(INACCESSIBLE, LIVE) == []
+    assert page.evaluate(UNNAMED, LIVE) == []
+    assert violations(page, LIVE) == []
     dirty = "window.jupyterapp.shell.currentWidget.context.model.dirty"
     cells = "window.jupyterapp.shell.currentWidget.content.widgets.length"
     page.evaluate(COUNT_SAVES)
@@ -230,6 +249,30 @@ def test_the_live_view_takes_over_when_the_cell_runs_and_ctrl_s_saves(kept, note
         assert page.evaluate(f"() => {cells}") == len(CELLS)
 
 
+def everybody_can_use_the_views(page):
+    assert page.evaluate(UNNAMED, LIVE) == []
+    assert [violations(page, LIVE, theme) for theme in reversed(THEMES)] == [[], []]
+    for root, names in NAMES.items():
+        for role, name in names:
+            inside = page.locator(root).first.get_by_role(role, name=name)
+            itself = page.get_by_role(role, name=name).and_(page.locator(root))
+            assert inside.or_(itself).count() > 0, (root, role, name)
+    cards, card = page.locator(".wa-cards"), page.locator(".wa-card").first
+    cards.evaluate("(node) => { node.hidden = false; }")  # nothing is asked yet
+    card.scroll_into_view_if_needed()  # elsewhere nothing moves
+    card.evaluate("(card) => card.classList.add('wa-thinks')")
+    page.wait_for_function(f"{MOVING} === 2")
+    page.emulate_media(reduced_motion="reduce")
+    assert page.evaluate(MOVING) == 0
+    page.emulate_media(reduced_motion="no-preference")
+    card.evaluate("(card) => card.classList.remove('wa-thinks')")
+    cards.evaluate("(node) => { node.hidden = true; }")
+    page.evaluate(PLANT)  # the rules do see what is in a view
+    rules = {line.partition(":")[0] for line in violations(page, ".wb-browser:not(.we-explore *)")}
+    assert rules == {"color-contrast", "label", "target-size", "empty-table-header"}
+    page.evaluate("document.querySelectorAll('.planted').forEach((node) => node.remove())")
+
+
 @pytest.mark.parametrize("width", [1200, 480])
 def test_what_scrolls_in_an_exported_page_of_ask_has_focus(chromium, width):
     words = [word for count in range(1, 40) for word in [f"word{count}"] * count]
@@ -239,5 +282,6 @@ def test_what_scrolls_in_an_exported_page_of_ask_has_focus(chromium, width):
     page.set_content(asked.to_html())
     asked.close()
     assert page.locator("table").count()
-    assert page.evaluate(INACCESSIBLE, "body") == []
+    assert page.evaluate(UNNAMED, "body") == []
+    assert violations(page) == []
     page.close()

@@ -70,6 +70,7 @@ from workbench.texts.stream import Stream
 from workbench.training import checkpoint
 from workbench.widgets.ask.asking import Asking
 from workbench.widgets.ask.questions import TypedQuestion, read_history
+from workbench.widgets.publish.site import check_replaceable
 
 torch.set_num_threads(1)
 LENGTH = 2**17  # of a pumped text
@@ -702,6 +703,15 @@ ARTEFACTS |= {
     "campaign": Artefact(campaign_in, campaign_of, damage=damage_campaign),
     "crowdsourcing results": Artefact(results_in, results_of, damage=damage_results),
 }
+
+# A published site, which is replaced where its list says what it is
+
+SITE = {"format": "workbench site 1", "files": ["index.html", "publish.json"]}
+ARTEFACTS["published site"] = Artefact(
+    writes({"index.html": "<!DOCTYPE html>", "publish.json": json.dumps(SITE)}),
+    check_replaceable,
+    any_content,
+)
 
 # Functions that meet foreign text, on texts that repeat a piece
 

@@ -16,7 +16,7 @@ import pytest
 from workbench.items.items import items_from_text
 from workbench.items.tokens import tokens
 from workbench.models.ngram.backoff import SPECIAL, BackOff
-from workbench.models.ngram.levels import level_arrays, publish, write_level
+from workbench.models.ngram.levels import finish_levels, level_arrays, write_level
 from workbench.models.ngram.model import NGram
 
 STRANGE = [
@@ -77,7 +77,7 @@ def compiled(file, folder, words):
     for n, (count, level) in enumerate(zip(counts, model.levels, strict=True), 1):
         sizes |= write_level(folder, n, count, [level])
     with mock.patch.object(os, "fsync"):
-        return publish(folder, words, counts, sizes)
+        return finish_levels(folder, words, counts, sizes)
 
 
 @contextmanager

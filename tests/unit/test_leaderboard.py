@@ -14,6 +14,7 @@ from workbench.evaluation.leaderboard import leaderboard, published_scores
 from workbench.evaluation.metrics import evaluate
 from workbench.evaluation.significance import significance
 from workbench.runs import store
+from workbench.runs.run_table import RunTable
 from workbench.runs.store import TABLE, keep
 from workbench.storage.errors import DataError
 
@@ -164,13 +165,16 @@ def store_runs(number, **columns):
 def counted(monkeypatch):
     """Count what is drawn and what is read from now on."""
     counts = Counter()
-    for place, name in ((bootstrap, "_weights"), (store, "_table")):
 
-        def counting(of, name, *arguments):
+    def counting(function, name):
+        def call(*arguments, **options):
             counts[name] += 1
-            return of(*arguments)
+            return function(*arguments, **options)
 
-        monkeypatch.setattr(place, name, partial(counting, getattr(place, name), name))
+        return call
+
+    for owner, name in ((bootstrap, "_weights"), (RunTable, "columns")):
+        monkeypatch.setattr(owner, name, counting(getattr(owner, name), name))
     return counts
 
 
@@ -191,7 +195,7 @@ def test_nothing_is_read_or_drawn_for_runs_that_are_known(monkeypatch):
     assert not len(ours(split="test", **QUICK))
     for other in ({"by": "known", "split": "dev"}, {"level": 0.9}):
         first = ours(**QUICK | other)
-        assert counts.pop("_table") >= 3
+        assert counts.pop("columns") >= 3
         counts.clear()
         pd.testing.assert_frame_equal(first, ours(**QUICK | other), check_exact=True)
         assert not counts
@@ -207,7 +211,7 @@ def test_a_new_run_is_the_only_one_that_is_measured(monkeypatch):
     keep(items_of(frame), frame, name="new")
     counts = counted(monkeypatch)
     table = ours(**QUICK)
-    assert counts["_table"] == 2  # its own, and the best that it is compared with
+    assert counts["columns"] == 2  # its own, and the best that it is compared with
     store.runs().delete("run2")  # the best: all others are compared with another
     assert len(table) == 4
     pd.testing.assert_frame_equal(ours(**QUICK), ours(["run0", "run1", "new"], **QUICK))
@@ -218,7 +222,7 @@ def test_a_ranking_reads_no_run_but_the_best_as_measures_are_kept_with_each(monk
     store_runs(3)
     counts = counted(monkeypatch)
     table = ours()
-    assert counts["_table"] == 1
+    assert counts["columns"] == 1
     names = [f"run{seed}" for seed in range(3)]
     measured = evaluate(names).set_index("run")
     for column in ("n", "accuracy", "accuracy_low", "accuracy_high", "perplexity", "median_rank"):

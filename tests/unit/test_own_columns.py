@@ -10,6 +10,7 @@ from workbench.charts.predictions import accuracy_by_column
 from workbench.evaluation.comparison import Comparison
 from workbench.models import RandomWord
 from workbench.runs import store
+from workbench.runs.item_columns import COLUMNS
 from workbench.storage.errors import DataError
 
 WORDS = ["dog", "cat", "cow", "hen", "fox", "owl"]
@@ -104,9 +105,9 @@ def test_a_run_that_is_found_again_takes_columns_that_were_added(items):
     assert groups(wb.evaluate(run, by="mood"), "mood") == {("sad", 6)}
     assert groups(wb.evaluate(run, by="year"), "year") == {(1850, 2), (1900, 2), (1950, 2)}
     assert (run.folder / store.INFO).read_bytes() == before
-    stamp = (run.folder / store.COLUMNS).stat().st_ino
+    stamp = (run.folder / COLUMNS).stat().st_ino
     predicted(own_items(genre=["poem"] * 6, read=[True, None] * 3))
-    assert (run.folder / store.COLUMNS).stat().st_ino == stamp, "what is there already is not written anew"
+    assert (run.folder / COLUMNS).stat().st_ino == stamp, "what is there already is not written anew"
 
 
 @pytest.mark.usefixtures("items")
@@ -117,21 +118,21 @@ def test_no_passages_and_no_lists_are_stored():
     run = predicted(own_items(before=passages, tags=[["a"]] * 6, genre=GENRES))
     assert run.item_columns.columns.tolist() == ["genre"]
     assert predicted(many).item_columns.columns.tolist() == ["n"]
-    assert b"rained" not in (run.folder / store.COLUMNS).read_bytes()
+    assert b"rained" not in (run.folder / COLUMNS).read_bytes()
     with pytest.raises(DataError, match="no column 'before'"):
         wb.evaluate(run, by="before")
     assert len(wb.evaluate(run, by="before", items=own_items(before=passages))) == 6
 
 
 def test_columns_that_were_damaged_or_moved_are_an_error_and_written_anew(items):
-    run, file = predicted(items), predicted(items).folder / store.COLUMNS
+    run, file = predicted(items), predicted(items).folder / COLUMNS
     other = predicted(own_items(genre=["poem"] * 6, unread=[False] * 6)[:5])
     for content in (b"", file.read_bytes()[:-1], b"PAR1"):
         file.write_bytes(content)
         with pytest.raises(DataError, match=r"columns\.parquet: .* -- remove this file and predict again"):
             wb.evaluate(run, by="genre")
     assert groups(wb.evaluate(predicted(items), by="genre")) == GROUPS
-    shutil.copy(other.folder / store.COLUMNS, file)
+    shutil.copy(other.folder / COLUMNS, file)
     assert groups(wb.evaluate(run, by="genre")) == {("poem", 5)}
     pd.DataFrame({"item_id": items.frame["item_id"], "genre": "x"}).to_parquet(file)
     with pytest.raises(DataError, match="remove this file"):

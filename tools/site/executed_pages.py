@@ -35,6 +35,7 @@ _VIEW = """\
 """
 _CHART = """\
 <div class="wb-chart"><script type="application/json">{spec}</script><noscript>{picture}</noscript></div>
+{tables}
 """
 
 _DRAW = """
@@ -106,11 +107,14 @@ def markup(value: Any) -> str:
 
 
 def chart_html(chart: Any) -> str:
-    """Return a chart as HTML: its specification, which the script of the site draws, and its picture."""
+    """Return a chart as HTML: its specification, which the script of the site draws, its picture, its tables."""
     from workbench.charts import theme  # noqa: PLC0415 - slow
+    from workbench.charts.chart_tables import tables_html  # noqa: PLC0415 - slow
 
     spec = theme.complete(chart.to_dict())
-    return _CHART.format(spec=html_safe(spec), picture=theme.picture(spec, dark=None))
+    return _CHART.format(
+        spec=html_safe(spec), picture=theme.picture(spec, dark=None), tables=tables_html(spec)
+    )
 
 
 def html_safe(value: Any) -> str:

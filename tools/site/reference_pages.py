@@ -23,7 +23,7 @@ GROUPS = {
     "widgets": "Widgets",
     "construction": "Data sets from novels",
     "people": "People",
-    "storage": "Errors",
+    "storage": "Errors and versions",
 }
 _PACKAGES = ("charts", "models", "construction", "people")
 _CALLED = {  # packages whose name is a function too, and the protocol of models

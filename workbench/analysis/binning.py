@@ -136,7 +136,9 @@ class Binning:
         if self.kind != "numbers" or None in spans:
             return [b.key for b in self.bins if mask[b.rows].any()]
         listed = [b for b in self.ranges if any(s and s[0] <= b.high and b.low <= s[1] for s in spans)]
-        return [b.key for b in listed] + [NULL] * (len(spans) < len(parts))
+        return [b.key for b in listed] + [
+            b.key for b in self.bins if b.key == NULL and len(spans) < len(parts)
+        ]
 
 
 def binning(name: str, column: pd.Series[Any], *, cut: Cut = open_bins, limit: int | None = None) -> Binning:

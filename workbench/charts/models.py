@@ -27,7 +27,6 @@ _A_DECADE = 12  # points of a curve
 _WIDTH = 330
 _LINE = 54  # characters below the title of a panel
 _POINTS = 150  # of a training's curve; more are averaged
-_SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross")
 _RIGHT = 0.7  # weights of a cache above have their label on the left
 _SMALL = 0.05  # accuracies below need a decimal
 _CONTEXT_CURVE = ("model", "unit", "reads", "accuracy", "low", "high", "n")
@@ -102,13 +101,6 @@ def model_colour(models: Sequence[str], column: str = "model") -> alt.Color:
     return colour
 
 
-def _shape(models: Sequence[str]) -> alt.Shape:
-    """Return the shapes of models' marks; their legend is that of the colours."""
-    shapes = [_SHAPES[place % len(_SHAPES)] for place in range(len(models))]
-    scale = alt.Scale(domain=list(models), range=shapes)
-    return alt.Shape("model:N", title=None, scale=scale, legend=alt.Legend(orient="bottom", columns=3))
-
-
 def ranks(runs: Any) -> alt.HConcatChart:
     """Draw where models put the right word: one panel a set of items, one line with its own marks a model.
 
@@ -143,7 +135,7 @@ def ranks(runs: Any) -> alt.HConcatChart:
         line = base.mark_line(interpolate="step-after", strokeWidth=2)
         points = base.mark_circle(size=90, opacity=0)  # something to point at
         marks = base.transform_filter("datum.marked").mark_point(filled=True, size=55, opacity=1)
-        marks = marks.encode(shape=_shape(models))
+        marks = marks.encode(shape=theme.point_shapes(models, "model"))
         panels.append(
             alt.layer(
                 line, marks, points, width=_WIDTH, height=280,

@@ -194,10 +194,11 @@ def scatter(run_a: Any, run_b: Any) -> alt.LayerChart:
         numbers = [
             alt.Tooltip(f"{letter}:Q", format=".2f", title=f"ln p, {letter.upper()}") for letter in "ab"
         ]
-        marks = alt.Chart(data[["item_id", "answer", "a", "b", "outcome"]]).mark_circle(size=26, opacity=0.7)
+        marks = alt.Chart(data[["item_id", "answer", "a", "b", "outcome"]])
+        marks = marks.mark_point(filled=True, size=26, opacity=0.7)
         colour = alt.Color("outcome:N", title=None, scale=colours, legend=alt.Legend(orient="bottom"))
         marks = marks.encode(
-            x=x, y=y, color=colour,
+            x=x, y=y, color=colour, shape=theme.point_shapes(_OUTCOMES, "outcome"),
             tooltip=[alt.Tooltip("item_id:N", title=label("item_id")), "answer:N", "outcome:N", *numbers],
         )  # fmt: skip
     else:

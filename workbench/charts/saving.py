@@ -15,8 +15,10 @@ from xml.sax.saxutils import quoteattr
 
 import altair as alt
 from jinja2.utils import htmlsafe_json_dumps
+from markupsafe import escape
 
 from workbench.charts import theme
+from workbench.charts.chart_tables import first_title, tables_html
 from workbench.storage.errors import DataError
 from workbench.storage.files import write_atomic
 
@@ -32,16 +34,26 @@ _PAGE = """\
 <!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" \
 content="default-src 'none'; script-src 'sha256-%(digest)s'; style-src 'unsafe-inline'; img-src data: blob:; \
-base-uri 'none'; form-action 'none'"><title>Chart</title>
-<style>.vega-embed .marks { %(size)s }</style></head>
-<body><div id="chart"></div>
+base-uri 'none'; form-action 'none'"><title>%(title)s</title>
+<style>.vega-embed .marks { %(size)s }
+.unseen { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%%); margin: 0 }
+@media (prefers-reduced-motion: reduce) {
+  .vega-embed * { animation: none !important; transition: none !important }
+}
+body { color: %(ink)s; color-scheme: %(scheme)s; font: 13px/1.5 system-ui, sans-serif }
+.wb-chart-data table { border-collapse: collapse }
+.wb-chart-data :is(th, td) { padding: 1px 12px 1px 0; text-align: right; font-weight: normal }
+</style></head>
+<body><main><h1 class="unseen">%(title)s</h1><div id="chart"></div>%(tables)s</main>
 <script type="application/json" id="spec">%(spec)s</script>
 <script>%(script)s</script></body></html>
 """
 _DRAW = f"""
 const spec = JSON.parse(document.getElementById("spec").textContent);
 document.body.style.background = spec.config.background;
-vegaEmbed("#chart", spec, {json.dumps(theme.EMBED | {"ast": True})}).catch(console.error);
+vegaEmbed("#chart", spec, {json.dumps(theme.EMBED | {"ast": True})})
+  .then(() => document.querySelector(".vega-embed summary").setAttribute("aria-label", "Save the chart"))
+  .catch(console.error);
 """  # expressions are interpreted (ast), as the policy lets no text become code
 _ROUNDS = 4  # larger text makes a chart wider, which makes its text smaller
 
@@ -112,7 +124,10 @@ def save(
     spec = _with_fonts(theme.coloured(chart.to_dict(), dark=dark), font)
     if font_size is not None:
         spec = _with_text_of(spec, font_size, inches)
-    content = _rendered(spec, ending, inches=inches, dpi=dpi, scale=scale)
+    if ending == ".html":
+        content = _page(spec, inches, dark=dark)
+    else:
+        content = _rendered(spec, ending, inches=inches, dpi=dpi, scale=scale)
     write_atomic(target, content)
     return target
 
@@ -142,23 +157,29 @@ def _rendered(
         return bytes(
             vl_convert.vegalite_to_png(spec, vl_version=version, scale=ratio * 72 / 96, ppi=dpi or 300)
         )
-    if ending in {".pdf", ".svg"}:
-        svg = str(vl_convert.vegalite_to_svg(spec, vl_version=version))
-        if inches is not None:
-            wide, high = _size(spec)
-            unit, many = ("", 72.0) if ending == ".pdf" else ("mm", 25.4)  # a PDF counts in points
-            size = f'width="{inches * many:.6g}{unit}" height="{inches * many * high / wide:.6g}{unit}"'
-            svg = re.sub(r'width="[\d.]+" height="[\d.]+"', size, svg, count=1)
-        return bytes(vl_convert.svg_to_pdf(svg)) if ending == ".pdf" else svg.encode()
-    return _page(spec, inches)
+    svg = str(vl_convert.vegalite_to_svg(spec, vl_version=version))
+    if inches is not None:
+        wide, high = _size(spec)
+        unit, many = ("", 72.0) if ending == ".pdf" else ("mm", 25.4)  # a PDF counts in points
+        size = f'width="{inches * many:.6g}{unit}" height="{inches * many * high / wide:.6g}{unit}"'
+        svg = re.sub(r'width="[\d.]+" height="[\d.]+"', size, svg, count=1)
+    return bytes(vl_convert.svg_to_pdf(svg)) if ending == ".pdf" else svg.encode()
 
 
-def _page(spec: dict[str, Any], inches: float | None) -> bytes:
-    """Return a chart as a page: its policy runs one script, known by its hash, and loads nothing."""
+def _page(spec: dict[str, Any], inches: float | None, *, dark: bool) -> bytes:
+    """Return a chart as a page: its policy runs one script, known by its hash, and loads nothing.
+
+    Its tables open on a key or a click below it.
+    """
     script = _script()
     digest = b64encode(sha256(script.encode()).digest()).decode()
     size = "" if inches is None else f"width: {inches:.4g}in !important; height: auto !important"
-    values = {"digest": digest, "size": size, "spec": htmlsafe_json_dumps(spec), "script": script}
+    ink, _ = theme.page_colours(dark=dark)
+    values = {
+        "digest": digest, "size": size, "spec": htmlsafe_json_dumps(spec), "script": script, "ink": ink,
+        "scheme": "dark" if dark else "light", "title": escape(first_title(spec)),
+        "tables": tables_html(spec),
+    }  # fmt: skip
     return (_PAGE % values).encode()
 
 

@@ -16,14 +16,19 @@ import altair as alt
 import pandas as pd
 from altair.utils import update_nested
 
+from workbench.charts.chart_tables import show_below
+
 Chart = TypeVar("Chart", alt.LayerChart, alt.HConcatChart, alt.VConcatChart, alt.ConcatChart)
 
 INK = "currentColor"
 """Stands for the colour of text until a chart is shown or saved."""
 
-PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#999999", "#F0E442")
-"""Colours of the sets: Okabe and Ito's, told apart by all kinds of colour vision, those first
-that stand out from white and from black by at least 3 to 1. From the ninth set on they recur."""
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#707070", "#F0E442")
+"""Colours of the sets: Okabe and Ito's with a darker grey. Under every colour vision deficiency any two
+differ by 7.5 or more (CIEDE2000). Those first stand out from white and from black by at least 3 to 1. From
+the ninth set on they recur."""
+
+SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross")
 
 FONT = "Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif"
 
@@ -182,9 +187,20 @@ def interval_bars(base: alt.Chart, axis: dict[str, Any]) -> alt.Chart:
     return bars
 
 
+def point_shapes(names: Sequence[str], column: str) -> alt.Shape:
+    """Return the shapes of points by set or model, so that nobody needs the colours; one legend has both."""
+    scale = alt.Scale(domain=list(names), range=[SHAPES[place % len(SHAPES)] for place in range(len(names))])
+    return alt.Shape(f"{column}:N", title=None, scale=scale, legend=alt.Legend(orient="bottom", columns=3))
+
+
 def curve_layers(base: alt.Chart, column: str, axis: dict[str, Any]) -> list[Any]:
-    """Return lines with points through a column of shares, and their intervals."""
-    line = base.mark_line(strokeWidth=2, point={"size": 55, "filled": True})
+    """Return lines with points through a column of shares, and their intervals; a shape for each colour."""
+    line = base.mark_line(strokeWidth=2, point={"size": 60, "filled": True})
+    colour = base.encoding.color
+    if isinstance(colour, alt.Color):
+        line = line.encode(
+            shape=point_shapes(colour["scale"]["domain"], colour["shorthand"].removesuffix(":N"))
+        )
     return [interval_bars(base, axis), line.encode(y=alt.Y(f"{column}:Q", **axis))]
 
 
@@ -235,9 +251,14 @@ def complete(spec: dict[str, Any]) -> dict[str, Any]:
     return {**spec, "config": update_nested(config(), spec.get("config", {}), copy=True)}
 
 
+def page_colours(*, dark: bool) -> tuple[str, str]:
+    """Return the colours of text and background of a light or dark page."""
+    return _DARK if dark else _LIGHT
+
+
 def coloured(spec: dict[str, Any], *, dark: bool) -> dict[str, Any]:
     """Return a specification with the colours of a light or dark page."""
-    ink, paper = _DARK if dark else _LIGHT
+    ink, paper = page_colours(dark=dark)
     spec = dict(changed(complete(spec), _INKED, lambda colour: ink if colour == INK else colour))
     spec.pop("usermeta", None)
     # A background that the chart chose for itself stays, unless it chose none at all.
@@ -283,9 +304,13 @@ def offline() -> None:
 def _render(spec: dict[str, Any], **options: Any) -> Any:
     """Return a live chart, and a picture for where it cannot live: a saved page, a viewer.
 
+    The tables of a chart of this package follow below.
+
     JupyterLab draws the specification itself, so a chart lives with no network and no kernel, in a notebook
     that is opened again too. It has Vega-Lite 5, which reads what Altair writes for 6.
     """
     live = {**complete(spec), "$schema": "https://vega.github.io/schema/vega-lite/v5.json"}
+    if live.get("usermeta", {}).get("look") == _RENDERER:
+        show_below(live)
     metadata = {_VEGA_LITE: {"embed_options": {**EMBED, **(options.get("embed_options") or {})}}}
     return {_VEGA_LITE: live, "image/svg+xml": picture(spec)}, metadata

@@ -69,6 +69,7 @@ class Entry:
 
     `manual` says what to do by hand where there is no stable address; a file in the folder then fits one of
     `patterns`. `shipped` is the folder of the project's own data that holds the set, if it is ours.
+    `notice` says what may not be passed on, for pages that show items to others.
     """
 
     dataset: str
@@ -80,6 +81,7 @@ class Entry:
     manual: str = ""
     patterns: Sequence[str] = ()
     shipped: str = ""
+    notice: str = ""
 
     @property
     def terms(self) -> str:

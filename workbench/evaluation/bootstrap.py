@@ -6,7 +6,7 @@ differences of the models' replicates. scipy.stats.bootstrap draws items only, o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from threading import Lock
 from typing import Any, Literal, NamedTuple
@@ -111,28 +111,56 @@ def resample(means: Floats, medians: Floats, of: Units, resamples: int, seed: in
     means, medians : array (resamples, k), array (resamples, m)
         NaN where a replicate holds no value.
     """
-    none, infinite = np.isnan(means), np.isneginf(means)
-    # rows often lack the same values
-    masks, which = np.unique(np.vstack([~none, ~np.isnan(medians)]), axis=0, return_inverse=True)
-    middles = [_Median(row, of) for row in medians]
-    holed = np.flatnonzero(infinite.any(axis=1))
-    rows = [*np.where(none | infinite, 0.0, means), *masks, *infinite[holed]]
-    columns = np.column_stack([*(of.sums(row) for row in rows), *(middle.lower for middle in middles)])
-    k, ends = len(means), np.cumsum([len(means), len(masks), len(holed)])
-    mean_blocks, median_blocks = [np.empty((0, k))], [np.empty((0, len(medians)))]
+    return resample_all([(means, medians)], of, resamples, seed)[0]
+
+
+def resample_all(
+    rows: Sequence[tuple[Floats, Floats]], of: Units, resamples: int, seed: int
+) -> list[tuple[Floats, Floats]]:
+    """Return what `resample` gives for each of several pairs of means and medians, to the last bit.
+
+    The units are drawn once for all of them.
+    """
+    statistics = [_Statistics(*pair, of) for pair in rows]
     for drawn in _weights(of.number, resamples, seed):
-        total, counts, lost, lower = np.split(drawn @ columns, ends, axis=1)
-        n = counts[:, which]
+        weights = drawn.astype(np.float64)
+        for each in statistics:
+            each.add(drawn, weights)
+    return [(np.vstack(each.means), np.vstack(each.medians)) for each in statistics]
+
+
+class _Statistics:
+    """The replicates of means (k, n) and medians (m, n), a block after the other."""
+
+    def __init__(self, means: Floats, medians: Floats, of: Units) -> None:
+        none, infinite = np.isnan(means), np.isneginf(means)
+        # rows often lack the same values
+        masks: dict[bytes, Mask] = {}
+        keys = [mask.tobytes() for mask in np.vstack([~none, ~np.isnan(medians)])]
+        for key in keys:
+            masks.setdefault(key, np.frombuffer(key, dtype=bool))
+        self._which = np.array([[*masks].index(key) for key in keys], dtype=np.int64)
+        self._middles = [_Median(row, of) for row in medians]
+        self._infinite = np.flatnonzero(infinite.any(axis=1))
+        rows = [*np.where(none | infinite, 0.0, means), *masks.values(), *infinite[self._infinite]]
+        lower = (middle.lower for middle in self._middles)
+        self._columns = np.column_stack([*(of.sums(row) for row in rows), *lower])
+        self._k, self._ends = len(means), np.cumsum([len(means), len(masks), len(self._infinite)])
+        self.means, self.medians = [np.empty((0, len(means)))], [np.empty((0, len(medians)))]
+
+    def add(self, drawn: Singles, weights: Floats) -> None:
+        """Add the replicates of a block of draws (r, units), in single and in double precision."""
+        total, counts, lost, lower = np.split(weights @ self._columns, self._ends, axis=1)
+        n, k = counts[:, self._which], self._k
         block = np.divide(total, n[:, :k], out=np.full(total.shape, np.nan), where=n[:, :k] > 0)
-        for place, column in enumerate(holed):
+        for place, column in enumerate(self._infinite):
             block[lost[:, place] > 0, column] = -np.inf
-        mean_blocks.append(block)
-        if middles:
+        self.means.append(block)
+        if self._middles:
             by_unit = np.ascontiguousarray(drawn.T)  # then the weights of an item lie together
-            below, size = (np.rint(part).astype(np.int64) for part in (lower, n[:, k:]))
-            parts = [middle.of(by_unit, below[:, j], size[:, j]) for j, middle in enumerate(middles)]
-            median_blocks.append(np.column_stack(parts))
-    return np.vstack(mean_blocks), np.vstack(median_blocks)
+            below, size = (np.rint(values).astype(np.int64) for values in (lower, n[:, k:]))
+            columns = [middle.of(by_unit, below[:, j], size[:, j]) for j, middle in enumerate(self._middles)]
+            self.medians.append(np.column_stack(columns))
 
 
 def _weights(number: int, resamples: int, seed: int) -> Iterable[Singles]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import cached_property
+from collections.abc import Callable, Collection, Sequence
+from functools import cached_property, partial
 from itertools import combinations
 from typing import Any
 
@@ -15,8 +15,8 @@ from workbench.analysis.binning import Bin, Binning
 from workbench.analysis.proportions import benjamini_hochberg, holm, wilson
 from workbench.evaluation import comparability
 from workbench.evaluation.bootstrap import Drawing, Floats, Ints, Mask
-from workbench.evaluation.metrics import SPREAD, chance_of, is_random, measured_columns, resampled, spread
-from workbench.evaluation.paired import AlignedPredictions, align
+from workbench.evaluation.metrics import SPREAD, are_draws, chance_text, measured_columns, resampled, spread
+from workbench.evaluation.paired import AlignedPredictions, align, mean_of_known
 from workbench.evaluation.plans import count_looks
 from workbench.evaluation.reading import ModelPredictions, predictions_of
 from workbench.evaluation.slices import Slices
@@ -169,13 +169,15 @@ class Comparison(AlignedPredictions):
                 **measured_columns(self._quantities, None, self.units, self.drawing, several=self._several),
                 "n_seeds": [right.shape[1] for right in self.by_seed],
                 **{name: [values.get(name, np.nan) for values in spreads] for name in SPREAD[1:-1]},
-                "spread": [
-                    values.get("spread", "")
-                    or (chance_of(model.frame.iloc[rows]) if is_random(model.frame) else "")
-                    for values, (model, rows) in zip(spreads, self._each(), strict=True)
-                ],
+                "spread": [values.get("spread", "") or self._chance(k) for k, values in enumerate(spreads)],
             }
         )
+
+    def _chance(self, k: int) -> str:
+        """Say what a model is expected to get right of the items if it is a random baseline; else ""."""
+        p = self.models[k].floats("p_correct")
+        is_random = not self._several[k] and are_draws(p[self.models[k].truths("known")])
+        return chance_text(mean_of_known(p[self.rows[k]])) if is_random else ""
 
     def table(self) -> pd.DataFrame:
         """Measure the models; definitions and columns as :func:`workbench.evaluation.metrics.evaluate`.
@@ -324,14 +326,35 @@ class Comparison(AlignedPredictions):
         For each model there are ``"<label>: prediction"``, ``"<label>: correct"``, ``"<label>: rank"`` and
         ``"<label>: log_prob"``; ``n_right`` and ``disagreement`` (from 0 to 1) are over all models.
         """
-        columns: dict[str, Any] = {"item_id": self.items.frame["item_id"].to_numpy(), "answer": self.answers}
+        return self.frame_of(self.frame_columns)
+
+    @property
+    def frame_columns(self) -> list[str]:
+        """Names of the columns of `frame`."""
+        return list(self._columns)
+
+    def frame_of(self, names: Collection[str]) -> pd.DataFrame:
+        """Return some columns of `frame`; no other is made."""
+        return pd.DataFrame({name: self._columns[name]() for name in names})
+
+    @cached_property
+    def _columns(self) -> dict[str, Callable[[], Any]]:
+        """What makes the columns of `frame`."""
+        item_ids = partial(self.items.frame["item_id"].to_numpy)
+        makers: dict[str, Callable[[], Any]] = {"item_id": item_ids, "answer": partial(list, self.answers)}
         for k, model in enumerate(self.labels):
-            words = self.models[k].strings("prediction", self.rows[k]).to_pylist()
-            columns |= {f"{model}: prediction": words, f"{model}: correct": self.correct[k]}
-            columns |= {f"{model}: rank": self.rank[k], f"{model}: log_prob": self.log_prob[k]}
-        columns |= {"n_right": self.n_right, "disagreement": self.disagreement}
-        frame, extra = pd.DataFrame(columns), self._slices.frame
-        return pd.concat([frame, extra.loc[:, ~extra.columns.isin(frame.columns)]], axis=1)
+            makers |= {
+                f"{model}: prediction": partial(self._words, k),
+                f"{model}: correct": partial(self.correct.__getitem__, k),
+                f"{model}: rank": partial(self.rank.__getitem__, k),
+                f"{model}: log_prob": partial(self.log_prob.__getitem__, k),
+            }
+        makers |= {name: partial(getattr, self, name) for name in ("n_right", "disagreement")}
+        others = [name for name in self._slices.all_names if name not in makers]
+        return makers | {name: partial(self._slices.column, name) for name in others}
+
+    def _words(self, k: int) -> list[str | None]:
+        return self.models[k].strings("prediction", self.rows[k]).to_pylist()  # type: ignore[no-any-return]
 
     def bins(self, column: str) -> list[Bin]:
         """Return the values or ranges of a column, DataError if there is none; every item is in just one."""

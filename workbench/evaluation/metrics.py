@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from importlib import metadata
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+import pyarrow.compute as pc
 
 from workbench.analysis.proportions import wilson
 from workbench.datasets.published import released_size
@@ -19,6 +21,7 @@ from workbench.evaluation.plans import count_looks
 from workbench.evaluation.reading import (
     BY_SEED,
     VARIANT,
+    ModelPredictions,
     by_seed,
     distinctions,
     floats,
@@ -43,6 +46,7 @@ _WHOLE = frozenset(
 _INTS = ("n", "n_known", "n_perplexity", "n_tied_items", "n_novels", "n_seeds")
 _FLOATS = tuple(name for measure in measures.MEASURES for name in measure.columns)
 _SPREADS = ("seed_sd", "seed_min", "seed_max")
+_AT_ONCE = 2_000_000  # items of models that are resampled at once
 _BESIDE = {"accuracy": ("interval",), "median_rank": ("n_tied_items",)}  # columns after those of a measure
 MEASURES = tuple(dict.fromkeys((
     "n", "n_known",
@@ -149,22 +153,28 @@ def evaluate(
     models = predictions_of(runs, items, pool=True)
     counts: list[tuple[str, int, int]] = []
     apart = distinctions(models)
-    frames = [joined(predictions, names, items, annotations) for predictions in models]
-    if not {"variant", "language"} & {*names} and any(has_several_languages(frame) for frame in frames):
+    if not {"variant", "language"} & {*names} and any(map(_has_several_languages, models)):
         names.append("language")
-    for predictions, distinction, frame in zip(models, apart, frames, strict=True):
-        if "language" in names and "language" not in frame:
-            frame["language"] = frame["variant"].map(language)
-        datasets |= set(frame["dataset"].dropna())
-        asked = frame[frame["correct"].notna()]
-        label = ", ".join(filter(None, [predictions.model, distinction]))
-        counts.append((label, int(asked["in_training"].sum()), len(asked)))
-        head = {"model": predictions.model, "run": predictions.run, "distinction": distinction}
-        random = is_random(frame)
-        for group, part in _groups(frame, names):
-            subset = subset_of(part) if _WHOLE.issuperset(names) else ""
-            remarks = {"chance": chance_of(part) if random else "", "subset": subset}
-            rows.append(head | group | measure(part, drawing) | remarks)
+
+    def parts() -> Iterator[pd.DataFrame]:
+        """Yield what is measured, one model after the other, so that one of them is a frame at a time."""
+        for predictions, distinction in zip(models, apart, strict=True):
+            frame = joined(predictions, names, items, annotations)
+            if "language" in names and "language" not in frame:
+                frame["language"] = frame["variant"].map(language)
+            datasets.update(frame["dataset"].dropna().unique())
+            in_training, is_asked = frame["in_training"], frame["correct"].notna()
+            label = ", ".join(filter(None, [predictions.model, distinction]))
+            counts.append((label, int(in_training[is_asked].sum()), int(is_asked.sum())))
+            head = {"model": predictions.model, "run": predictions.run, "distinction": distinction}
+            random = is_random(frame)
+            for group, part in _groups(frame, names):
+                subset = subset_of(part) if _WHOLE.issuperset(names) else ""
+                rows.append(head | group | {"chance": chance_of(part) if random else "", "subset": subset})
+                yield part
+
+    measured_rows = measure_all(parts(), drawing)
+    rows = [row | measured for row, measured in zip(rows, measured_rows, strict=True)]
     heads = ("model", "run", *(["distinction"] if any(apart) else []))
     columns = [name for name in heads if name not in names] + names
     columns += [*MEASURES, "chance", "subset", *spread_columns(rows)]
@@ -179,9 +189,9 @@ def evaluate(
     return Table(table, TableLayout("Accuracy, perplexity and median rank", shown, signature="signature"))
 
 
-def has_several_languages(frame: pd.DataFrame) -> bool:
-    """Return whether predictions (n,) are of items in several languages."""
-    return len(languages_of(frame["variant"].unique())) > 1
+def _has_several_languages(model: ModelPredictions) -> bool:
+    """Return whether a model's predictions are of items in several languages."""
+    return len(languages_of(pc.unique(model.table["variant"]).to_pylist())) > 1
 
 
 def spread_columns(rows: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
@@ -294,6 +304,33 @@ def resampled(
 
     Left out are those without an interval, and shares of which Wilson's is shown.
     """
+    return _resampled_all([(values, several)], units, drawing)[0]
+
+
+def _resampled_all(
+    models: Sequence[tuple[Mapping[str, Floats], Mask]], units: Units, drawing: Drawing
+) -> list[dict[str, Floats]]:
+    """Do what `resampled` does for each of several `values` and `several`; the units are drawn once."""
+    replicates: list[dict[str, Floats]] = [{} for _ in models]
+    statistics = [_resampled_statistics(values, units, several) for values, several in models]
+    places = [place for place, names in enumerate(statistics) if names]
+    rows = []
+    for place in places:
+        values, names = models[place][0], statistics[place]
+        stacked = np.concatenate([values[name] for name in names])
+        first = sum(len(values[name]) for name in names if names[name] == "mean")
+        rows.append((stacked[:first], stacked[first:]))
+    drawn = bootstrap.resample_all(rows, units, *drawing[1:]) if rows else []
+    for place, (means, medians) in zip(places, drawn, strict=True):
+        columns, values = iter([*means.T, *medians.T]), models[place][0]
+        replicates[place] = {
+            name: np.column_stack([next(columns) for _ in values[name]]) for name in statistics[place]
+        }
+    return replicates
+
+
+def _resampled_statistics(values: Mapping[str, Floats], units: Units, several: Mask) -> dict[str, str]:
+    """Return the statistic of each quantity that is resampled, means first."""
     chosen = {
         each.quantity: each.statistic
         for each in measures.MEASURES
@@ -301,14 +338,7 @@ def resampled(
         and (each.interval == "bootstrap" or
              (each.interval == "share" and is_resampled(values[each.quantity], units, several).any()))
     }  # fmt: skip
-    if not chosen:
-        return {}
-    names = sorted(chosen, key=lambda name: chosen[name] == "median")  # means first
-    rows = np.concatenate([values[name] for name in names])
-    first = sum(len(values[name]) for name in names if chosen[name] == "mean")
-    drawn = bootstrap.resample(rows[:first], rows[first:], units, *drawing[1:])
-    columns = iter([*drawn[0].T, *drawn[1].T])
-    return {name: np.column_stack([next(columns) for _ in values[name]]) for name in names}
+    return {name: chosen[name] for name in sorted(chosen, key=lambda name: chosen[name] == "median")}
 
 
 def is_resampled(shares: Floats, units: Units, several: Mask) -> Mask:
@@ -324,39 +354,103 @@ def is_resampled(shares: Floats, units: Units, several: Mask) -> Mask:
 
 def measure(frame: pd.DataFrame, drawing: Drawing) -> dict[str, Any]:
     """Return the measures that :func:`evaluate` describes, of the predictions (n,) of one model."""
-    frame = frame[frame["correct"].notna()]
-    of = bootstrap.units(frame["book_id"])
-    seeds = by_seed(frame)
-    correct, several = seeds.mean(axis=1), seeds.shape[1] > 1
-    known = frame["known"].fillna(value=False).to_numpy(dtype=bool)
-    log_prob = floats(frame["log_prob"].where(frame["score_type"] == "log_prob"))
-    quantities = {
-        "correct": correct, "correct_known": np.where(known, correct, np.nan),
-        "p_correct": floats(frame["p_correct"]), "log_prob": log_prob,
-        "log_prob_uncorrected": floats(frame["log_prob_uncorrected"]),
-        "mid_rank": mid_ranks(frame["rank"], frame["n_tied"]),
-    }  # fmt: skip
-    if is_uncorrected(log_prob, quantities["log_prob_uncorrected"]):
-        del quantities["log_prob"]
-    values = {name: row[None] for name, row in quantities.items() if not np.isnan(row).all()}
-    replicates = resampled(values, of, drawing, several=np.array([several]))
-    columns = measured_columns(values, replicates, of, drawing, several=np.array([several]))
-    ranked = "mid_rank" in values
-    row: dict[str, Any] = (
-        {"interval": "Wilson"}
-        | {name: column.item() for name, column in columns.items() if not pd.isna(column[0])}
-        | {
+    [row] = measure_all([frame], drawing)
+    return row
+
+
+@dataclass(frozen=True)
+class _Quantities:
+    """What measures of one model are made of.
+
+    Attributes
+    ----------
+    quantities : dict of str to array (n,)
+        Those that have a value for some item.
+    units : Units
+        Units of the n items.
+    several : bool
+        Whether what is right is the mean over replicates.
+    row : dict
+        The columns that need no resampling.
+    """
+
+    quantities: dict[str, Floats]
+    units: Units
+    several: bool
+    row: dict[str, Any]
+
+    @classmethod
+    def of(cls, frame: pd.DataFrame, drawing: Drawing) -> _Quantities:
+        """Take the quantities from predictions."""
+        frame = frame[frame["correct"].notna()]
+        of = bootstrap.units(frame["book_id"])
+        seeds = by_seed(frame)
+        correct, several = seeds.mean(axis=1), seeds.shape[1] > 1
+        known = frame["known"].fillna(value=False).to_numpy(dtype=bool)
+        log_prob = floats(frame["log_prob"].where(frame["score_type"] == "log_prob"))
+        quantities = {
+            "correct": correct, "correct_known": np.where(known, correct, np.nan),
+            "p_correct": floats(frame["p_correct"]), "log_prob": log_prob,
+            "log_prob_uncorrected": floats(frame["log_prob_uncorrected"]),
+            "mid_rank": mid_ranks(frame["rank"], frame["n_tied"]),
+        }  # fmt: skip
+        if is_uncorrected(log_prob, quantities["log_prob_uncorrected"]):
+            del quantities["log_prob"]
+        values = {name: column for name, column in quantities.items() if not np.isnan(column).all()}
+        row: dict[str, Any] = {
             "n": len(frame),
             "n_known": int(known.sum()),
             "resampled_by": of.by,
             "n_novels": of.number if of.by == "novel" else None,
             "n_perplexity": int((~np.isnan(log_prob)).sum()),
-            "n_tied_items": int((frame["n_tied"].fillna(1) > 1).sum()) if ranked else 0,
+            "n_tied_items": int((frame["n_tied"].fillna(1) > 1).sum()) if "mid_rank" in values else 0,
             "share_in_training": _share_in_training(frame["in_training"]),
             "signature": signature_text(frame, of, drawing),
         }
-    )
-    return row | (spread(seeds) if several else {})
+        return cls(values, of, several, row | (spread(seeds) if several else {}))
+
+    def measured(self, replicates: Mapping[str, Floats], drawing: Drawing) -> dict[str, Any]:
+        """Return all columns; `replicates` (resamples, 1) of the quantities are those of `resampled`."""
+        values = {name: column[None] for name, column in self.quantities.items()}
+        several = np.array([self.several])
+        columns = measured_columns(values, replicates, self.units, drawing, several=several)
+        known = {name: column.item() for name, column in columns.items() if not pd.isna(column[0])}
+        return {"interval": "Wilson"} | known | self.row
+
+
+def measure_all(frames: Iterable[pd.DataFrame], drawing: Drawing) -> list[dict[str, Any]]:
+    """Return the measures of the predictions of several models, one after the other; see `measure`.
+
+    Models with the same units are resampled at once, as the draws take most of the time; so many that
+    `_AT_ONCE` items are in memory.
+    """
+    rows: list[dict[str, Any]] = []
+    held: list[_Quantities] = []
+    for frame in frames:
+        held.append(_Quantities.of(frame, drawing))
+        if sum(each.row["n"] for each in held) >= _AT_ONCE:
+            rows += _measured(held, drawing)
+            held = []
+    return rows + _measured(held, drawing)
+
+
+def _measured(models: Sequence[_Quantities], drawing: Drawing) -> list[dict[str, Any]]:
+    """Measure models, those with the same units at once."""
+    alike: dict[Any, list[int]] = {}
+    for place, model in enumerate(models):
+        codes = model.units.codes.tobytes() if model.units.by == "novel" else b""
+        alike.setdefault((model.units.by, model.units.number, codes), []).append(place)
+    rows: list[dict[str, Any]] = [{} for _ in models]
+    for places in alike.values():
+        quantities = [
+            ({name: column[None] for name, column in models[place].quantities.items()},
+             np.array([models[place].several]))
+            for place in places
+        ]  # fmt: skip
+        drawn = _resampled_all(quantities, models[places[0]].units, drawing)
+        for place, replicates in zip(places, drawn, strict=True):
+            rows[place] = models[place].measured(replicates, drawing)
+    return rows
 
 
 def _share_in_training(column: pd.Series[Any]) -> float | None:
@@ -372,18 +466,27 @@ def is_random(frame: pd.DataFrame) -> bool:
     all of them. Means over seeds are of no one draw.
     """
     known = frame["known"].fillna(value=False).to_numpy(dtype=bool)
-    p = floats(frame["p_correct"])[known]
-    return BY_SEED not in frame and len(p) > 0 and bool((p > 0).all() and (p < 1).any())
+    return BY_SEED not in frame and are_draws(floats(frame["p_correct"])[known])
+
+
+def are_draws(p: Floats) -> bool:
+    """Tell whether probabilities of being right (n,), of answers that can be predicted, are of a draw."""
+    return len(p) > 0 and bool((p > 0).all() and (p < 1).any())
 
 
 def chance_of(frame: pd.DataFrame) -> str:
     """Say what a random baseline is expected to get right of all items (n,): its accuracy is of one draw."""
-    return f"{percent(float(frame['p_correct'].mean()))} expected"
+    return chance_text(float(frame["p_correct"].mean()))
+
+
+def chance_text(p: float) -> str:
+    """Say what a random baseline is expected to get right, a share."""
+    return f"{percent(p)} expected"
 
 
 def subset_of(frame: pd.DataFrame) -> str:
     """Say of how many items predictions (n,) are, where they are a part of a released split: ``of 4,869``."""
-    places = set(zip(frame["dataset"], frame["split"], strict=True))
+    places = frame[["dataset", "split"]].drop_duplicates().to_numpy().tolist()
     if len(places) != 1:
         return ""
     [(dataset, split)] = places
@@ -399,7 +502,10 @@ def signature_text(frame: pd.DataFrame, of: Units, drawing: Drawing) -> str:
     version:0.1.0``: data set, split and variant (several with +), items, those of the columns `VARIANT` that
     have a value (of a prompt a digest), intervals, and this package.
     """
-    place = ("+".join(sorted(set(frame[name].dropna().map(str)))) for name in ("dataset", "split", "variant"))
+    place = (
+        "+".join(sorted(set(map(str, frame[name].dropna().unique()))))
+        for name in ("dataset", "split", "variant")
+    )
     values = [one_value(frame[name]) for name in VARIANT]
     parts = {"n": len(frame)} | dict(zip(_PARTS, values, strict=True))
     if parts["prompt"] is not None:

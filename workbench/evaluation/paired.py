@@ -24,6 +24,7 @@ from workbench.storage.errors import DataError
 
 MCNEMAR = "exact McNemar test"
 POWER = 0.8
+_AT_ONCE = 4_000_000  # outcomes of items that are compared at once
 """Probability with which a test finds a difference of the minimum detectable effect (Cohen 1988)."""
 
 
@@ -172,6 +173,19 @@ def accuracy_tests(
     return AccuracyTests(only_a, only_b, differences, low, high, p, tests.tolist(), mde)
 
 
+def _joined(blocks: Sequence[AccuracyTests]) -> AccuracyTests:
+    """Return the tests of all pairs."""
+
+    def column(name: str) -> Any:
+        return np.concatenate([getattr(block, name) for block in blocks])
+
+    names = [test for block in blocks for test in block.test]
+    return AccuracyTests(
+        only_a=column("only_a"), only_b=column("only_b"), difference=column("difference"),
+        low=column("low"), high=column("high"), p=column("p"), test=names, mde=column("mde"),
+    )  # fmt: skip
+
+
 class AlignedPredictions:
     """The predictions of several models (m) on items (n) that all of them predicted.
 
@@ -232,7 +246,7 @@ class AlignedPredictions:
             np.stack([model.floats("log_prob_uncorrected")[r] for model, r in self._each()]),
         )
         # in the order of `evaluate`, so that a seed draws the same items
-        self._order = np.argsort(np.array(self.item_ids, dtype=object), kind="stable")
+        self._order = np.asarray(pc.array_sort_indices(item_ids).to_numpy(), dtype=np.int64)
 
     def _each(self) -> Iterable[tuple[ModelPredictions, Ints]]:
         return zip(self.models, self.rows, strict=True)
@@ -280,10 +294,14 @@ class AlignedPredictions:
         predict different units.
         """
         order = self._order if mask is None else self._order[mask[self._order]]
-        scale = np.lcm(*self._n_seeds[pairs])
-        a, b = (self.shares[np.ix_(side, order)] for side in pairs)
-        steps = np.rint((a - b) * scale[:, None]).astype(np.int64)
-        tests = accuracy_tests(steps, self.units.subset(order), self.drawing, scale)
+        units, scale = self.units.subset(order), np.lcm(*self._n_seeds[pairs])
+        shares, size = self.shares[:, order], max(1, _AT_ONCE // len(order))
+        blocks = []
+        for start in range(0, max(1, pairs.shape[1]), size):
+            (a, b), scales = pairs[:, start : start + size], scale[start : start + size]
+            steps = np.rint((shares[a] - shares[b]) * scales[:, None]).astype(np.int32)
+            blocks.append(accuracy_tests(steps, units, self.drawing, scales))
+        tests = _joined(blocks)
         sets = {k: self.value_sets(k) for k in np.unique(pairs).tolist()}
         other_task = [comparability.other_task(sets[a], sets[b]) for a, b in pairs.T.tolist()]
         p, mde = (np.where(other_task, np.nan, values) for values in (tests.p, tests.mde))
@@ -304,8 +322,11 @@ class AlignedPredictions:
         (resamples, m) of the models' means serve pairs whose log-probabilities are of the same items.
         """
         (a, b), units = pairs, self.units.subset(self._order)
-        apart = np.array([self.log_prob_difference(*pair) for pair in pairs.T]).reshape(-1, self.n)
-        usable: Mask = np.asarray(~np.isnan(apart).all(axis=1) & ~np.isinf(apart).any(axis=1))
+        means, usable = np.full(len(a), np.nan), np.zeros(len(a), dtype=bool)
+        for place, pair in enumerate(pairs.T):
+            apart = self.log_prob_difference(*pair)
+            means[place] = mean_of_known(apart)
+            usable[place] = not (np.isnan(apart).all() or np.isinf(apart).any())
         drawn = np.full((self.drawing.resamples, len(a)), np.nan)
         if replicates is not None:
             none, infinite = np.isnan(self.log_prob), np.isneginf(self.log_prob)
@@ -314,17 +335,20 @@ class AlignedPredictions:
             drawn[:, shared] = replicates[:, a[shared]] - replicates[:, b[shared]]
             usable = usable & ~shared
         if usable.any():
-            rows = apart[usable][:, self._order]
+            rows = np.stack([self.log_prob_difference(*pair) for pair in pairs.T[usable]])[:, self._order]
             drawn[:, usable], _ = bootstrap.resample(rows, rows[:0], units, *self.drawing[1:])
         bounds = bootstrap.intervals(drawn, self.drawing.level, units.number)
-        return np.array([mean_of_known(row) for row in apart]), *bounds
+        return means, *bounds
 
 
 def align(item_ids: pa.Array, models: Sequence[ModelPredictions]) -> Ints:
     """Return the row of each model (m) for each item, (m, all items); -1 where no answer is known."""
     rows = np.full((len(models), len(item_ids)), -1, dtype=np.int64)
     for model, of_model in zip(models, rows, strict=True):
-        item = pc.fill_null(pc.index_in(model.table["item_id"], value_set=item_ids), -1).to_numpy()
+        if (ids := model.table["item_id"].combine_chunks()).equals(item_ids):
+            item = np.arange(len(item_ids))
+        else:
+            item = pc.fill_null(pc.index_in(ids, value_set=item_ids), -1).to_numpy()
         answered = np.flatnonzero((item >= 0) & pc.is_valid(model.table["correct"]).to_numpy())
         of_model[item[answered]] = answered
     return rows

@@ -317,7 +317,7 @@ def _result(model: ModelPredictions, planned: Plan) -> tuple[str, str] | None:
     table, datasets = model.table, pa.array([None, *planned.dataset.split("+")])
     mask = pc.and_(
         pc.and_(pc.is_in(table["item_id"], pa.array(planned.item_ids)), pc.is_valid(table["correct"])),
-        pc.is_in(table["dataset"], datasets),
+        pc.is_in(table["dataset"].cast(pa.string()), datasets),
     )
     rows = np.flatnonzero(pc.fill_null(mask, fill_value=False).to_numpy())
     if not len(rows):

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 
 from workbench.items.ablation import split_variant
 from workbench.items.items import COLUMNS, Items, in_item_order
+from workbench.runs.item_columns import item_columns
 from workbench.runs.predictions import (
     CHECKED,
     OPTIONAL,
@@ -29,6 +30,8 @@ from workbench.runs.predictions import (
     from_table,
     typed_predictions,
 )
+from workbench.runs.predictions import COLUMNS as COLUMNS_OF_RUNS
+from workbench.runs.run_table import LONG, RunTable
 from workbench.storage.errors import DataError
 from workbench.storage.files import data_home
 
@@ -56,13 +59,17 @@ _WORDS = ("item_id", "model", "prediction")
 _IN_USE: WeakValueDictionary[tuple[str, str], pa.Table] = WeakValueDictionary()
 
 
+_READ = (*NEEDED, "prediction", "n_choices")  # columns of a stored run that are read at once
+
+
 @dataclass(frozen=True)
 class ModelPredictions:
     """The predictions of one model in one run, as a frame and as an Arrow table.
 
     A stored run is made a frame only on demand: its Arrow table is read some ten times faster. A frame in
     `data` has the types of evaluation and is sorted by item. `info` is the record of the run, and `folder`
-    where it is stored; without one, `run` is its name.
+    where it is stored; without one, `run` is its name. Where `stored` is passed, `data` has the columns that
+    evaluation reads, and the others are read from it when they are asked for.
     """
 
     model: str
@@ -70,21 +77,28 @@ class ModelPredictions:
     data: pa.Table | pd.DataFrame = field(repr=False)
     info: Mapping[str, Any] = field(default_factory=dict, repr=False)
     folder: Path | None = field(default=None, repr=False)
+    stored: RunTable | None = field(default=None, repr=False)
 
     @cached_property
     def item_columns(self) -> pd.DataFrame:
         """The items' own columns as the run was stored with, indexed by ``item_id``; none without a run."""
-        from workbench.runs import store  # noqa: PLC0415 - imported by the runs' users only
-
         name = str(self.info.get("run", self.run))
-        return store.item_columns(self.folder or data_home() / "runs" / (Path(name).name or "."))
+        return item_columns(self.folder or data_home() / "runs" / (Path(name).name or "."))
 
     @cached_property
     def frame(self) -> pd.DataFrame:
-        """All columns, one row an item, sorted by item."""
+        """All columns, one row an item, sorted by item; see `evaluated`."""
         if isinstance(self.data, pd.DataFrame):
             return self.data
-        return _sorted(from_table(self.data).assign(run=pd.Series(self.run, range(len(self.data)), "str")))
+        return self._frame_of(self.data if self.stored is None else self.stored.columns())
+
+    @property
+    def evaluated(self) -> pd.DataFrame:
+        """The columns `NEEDED` and others that are at hand, one row an item, sorted by item; made anew."""
+        return self.data if isinstance(self.data, pd.DataFrame) else self._frame_of(self.data)
+
+    def _frame_of(self, table: pa.Table) -> pd.DataFrame:
+        return _sorted(from_table(table).assign(run=pd.Series(self.run, range(len(table)), "str")))
 
     @cached_property
     def table(self) -> pa.Table:
@@ -121,11 +135,14 @@ class ModelPredictions:
 
     def strings(self, name: str, rows: Rows) -> pa.Array:
         """Return the text in some rows of a column of `table`."""
-        return self.table[name].take(pa.array(rows)).combine_chunks()
+        return self.table[name].take(pa.array(rows)).cast(pa.string()).combine_chunks()
 
     def values(self, name: str, rows: Rows) -> set[Any]:
         """Return the different values in some rows of a column of `table`, null left out."""
-        return set(pc.unique(self.table[name].take(pa.array(rows))).to_pylist()) - {None}
+        column = self.table[name]
+        if len(rows) < len(column):  # rows are of different items: else these are all
+            column = column.take(pa.array(rows))
+        return set(pc.unique(column).to_pylist()) - {None}
 
     def value_sets(self, rows: Rows) -> dict[str, set[Any]]:
         """Return the different values in some rows of the variant and of each column of `VARIANT`."""
@@ -134,6 +151,8 @@ class ModelPredictions:
     def cell(self, name: str, row: int) -> Any:
         """Return a single value: None where it is null, a list where there is one."""
         if isinstance(self.data, pa.Table):
+            if name not in self.data.column_names and self.stored is not None:
+                return self.stored.row(row, LONG)[name]
             return self.data[name][row].as_py()
         if name in self.table.column_names:
             return self.table[name][row].as_py()
@@ -196,9 +215,9 @@ def _read(source: Any, items: Items | None = None, *, pool: bool = False) -> lis
 
         source = find_run(source)
     info = {} if isinstance(source, pd.DataFrame) else getattr(source, "info", None) or {}
-    if isinstance(table := getattr(source, "table", None), pa.Table):
-        check_log_probs(table.select(list(CHECKED)).to_pandas())
-        return list(_split_table(table, str(source.run), info, getattr(source, "folder", None)))
+    is_stored = isinstance(getattr(source, "stored", None), RunTable)
+    if is_stored or isinstance(getattr(source, "table", None), pa.Table):
+        return list(_split_run(source, info))
     frame = source if isinstance(source, pd.DataFrame) else getattr(source, "predictions", None)
     if not isinstance(frame, pd.DataFrame):
         raise DataError(
@@ -236,17 +255,28 @@ def _completed(frame: pd.DataFrame, items: Items | None) -> pd.DataFrame:
     )
 
 
-def _split_table(
-    table: pa.Table, run: str, info: Mapping[str, Any], folder: Path | None
-) -> Iterator[ModelPredictions]:
-    """Give the models of a stored run apart; the folder's name is that of the run."""
+def _split_run(source: Any, info: Mapping[str, Any]) -> Iterator[ModelPredictions]:
+    """Give the models of a run apart; the folder's name is that of the run."""
+    run, folder = str(source.run), getattr(source, "folder", None)
+    stored = getattr(source, "stored", None)
+    table = source.table if stored is None else stored.columns(_READ, encoded=True)
+    _check_table(table)
     models = pc.unique(table["model"]).to_pylist()
+    if stored is not None and len(models) > 1:  # the rows of one model are not those of the file
+        table, stored = stored.columns(), None
     for model in models:
         part = table if len(models) == 1 else table.filter(pc.equal(table["model"], model))
         if pc.count_distinct(part["item_id"]).as_py() < len(part):
             _check_single(model, part["item_id"].to_pandas())
         name = _named(model, pc.unique(part["variant"]).to_pylist())
-        yield ModelPredictions(name, run, _shared(part.combine_chunks(), (model, run)), info, folder)
+        yield ModelPredictions(name, run, _shared(part.combine_chunks(), (model, run)), info, folder, stored)
+
+
+def _check_table(table: pa.Table) -> None:
+    """Do what `check_log_probs` does; a frame is made only where a log-probability is null or not finite."""
+    log_prob = table["log_prob"]
+    if log_prob.null_count or not pc.all(pc.is_finite(log_prob), min_count=0).as_py():
+        check_log_probs(from_table(table.select(list(CHECKED))))
 
 
 def _shared(table: pa.Table, key: tuple[str, str]) -> pa.Table:
@@ -440,7 +470,14 @@ def _check_single(model: str, item_ids: pd.Series[Any]) -> None:
 
 def _sorted(frame: pd.DataFrame) -> pd.DataFrame:
     """Sort by item, so that what is drawn by a seed does not depend on the order of the rows."""
+    ids = pa.array(frame["item_id"], pa.large_string(), from_pandas=True)
+    if frame.index.equals(pd.RangeIndex(len(frame))) and not ids.null_count and _ascends(ids):
+        return frame
     return frame.sort_values("item_id", kind="stable", ignore_index=True)
+
+
+def _ascends(ids: pa.Array) -> bool:
+    return len(ids) < 2 or bool(pc.all(pc.less_equal(ids[:-1], ids[1:])).as_py())  # noqa: PLR2004 - a pair
 
 
 def joined(
@@ -454,7 +491,9 @@ def joined(
     A column that the predictions have keeps its values; items fill its nulls. Of `names`, those that are
     still missing come from the columns of one's own that the run was stored with.
     """
-    frame = predictions.frame.copy(deep=False)
+    frame = predictions.evaluated.copy(deep=False)
+    if set(names) & set(COLUMNS_OF_RUNS) - set(frame):
+        frame = predictions.frame.copy(deep=False)
     texts = {name for name in NEEDED if name in frame and frame[name].dtype == "str"}
     of_items = None
     if items is not None:

@@ -19,7 +19,7 @@ import pyarrow as pa
 from workbench.evaluation import bootstrap
 from workbench.evaluation.bootstrap import Drawing
 from workbench.evaluation.comparability import other_task
-from workbench.evaluation.metrics import chance_of, is_random, measure, subset_of
+from workbench.evaluation.metrics import chance_of, is_random, measure_all, subset_of
 from workbench.evaluation.paired import accuracy_tests
 from workbench.evaluation.reading import (
     BY_SEED,
@@ -34,10 +34,13 @@ from workbench.evaluation.reading import (
 from workbench.evaluation.significance import compare_pair
 from workbench.items.language import language
 from workbench.runs import store
+from workbench.runs.item_columns import COLUMNS, item_columns
 from workbench.runs.measures import MEASURES
+from workbench.runs.run_table import TABLE
 from workbench.storage.cache import Cache, digest
-from workbench.storage.errors import DataError
-from workbench.storage.files import data_home, read_bytes
+from workbench.storage.errors import DataError, reading
+from workbench.storage.files import data_home
+from workbench.storage.sealed import sha256
 
 SETS = ("dataset", "split", "variant")
 """Columns by which runs are ranked unless others are asked for."""
@@ -127,12 +130,15 @@ class RunMeasures:
     def of_run(self, name: str) -> list[MeasuredRun]:
         """Measure a stored run, without its long columns; if it is known, no predictions are read."""
         folder = data_home() / "runs" / name
-        files = [store.INFO, store.TABLE]
-        if not set(NEEDED).issuperset(self.names) and (folder / store.COLUMNS).exists():
-            files.append(store.COLUMNS)
-            self.columns.update(map(str, store.item_columns(folder)))
-        contents = [read_bytes(folder / file, "this run") for file in files]
-        return list(self._measured(_Source(partial(_read_run, name), digest(name, *contents))))
+        files = [store.INFO, TABLE]
+        if not set(NEEDED).issuperset(self.names) and (folder / COLUMNS).exists():
+            files.append(COLUMNS)
+            self.columns.update(map(str, item_columns(folder)))
+        digests = []
+        for file in files:
+            with reading(folder / file, "this run"):
+                digests.append(sha256(folder / file))
+        return list(self._measured(_Source(partial(_read_run, name), digest(name, *digests))))
 
     def against(self, runs: Sequence[MeasuredRun], best: MeasuredRun) -> list[dict[str, Any]]:
         """Test runs against the best: a difference, its interval and p; nothing where no item is common."""
@@ -183,9 +189,10 @@ class RunMeasures:
 
         def measured() -> list[Any]:
             rows: list[Any] = [[[], 0, _datasets(model), {}] for model in source.models]
-            for group, models in groups().items():
-                for number, model in enumerate(models):
-                    rows.append([group, number, _datasets(model), _row(model, self.drawing)])
+            of_groups = [(group, *pair) for group, models in groups().items() for pair in enumerate(models)]
+            values = measure_all((model.evaluated for *_, model in of_groups), self.drawing)
+            for (group, number, model), measured_values in zip(of_groups, values, strict=True):
+                rows.append([group, number, _datasets(model), _row(model, measured_values)])
             return rows
 
         [rows] = self._known([source.key], lambda _: [measured()])
@@ -210,20 +217,18 @@ def _plain(value: Any) -> Any:
 
 
 def _read_run(name: str) -> list[ModelPredictions]:
-    run = store.find_run(name)
-    frame = run.table.select(NEEDED).to_pandas().assign(run=name)
-    return [replace(model, info=run.info) for model in predictions_of(frame, pool=True)]
+    return predictions_of(store.find_run(name), pool=True)
 
 
 def _datasets(model: ModelPredictions) -> list[str]:
-    return sorted(map(str, model.frame["dataset"].dropna().unique()))
+    return sorted(map(str, model.evaluated["dataset"].dropna().unique()))
 
 
-def _row(model: ModelPredictions, drawing: Drawing) -> dict[str, Any]:
-    frame = model.frame
+def _row(model: ModelPredictions, measured: Mapping[str, Any]) -> dict[str, Any]:
+    frame = model.evaluated
     row = {"model": model.model, "system": one_value(frame["system"]), "run": model.run}
     variant = {name: one_value(frame[name]) for name in VARIANT}
-    return row | variant | measure(frame, drawing) | {
+    return row | variant | dict(measured) | {
         "chance": chance_of(frame) if is_random(frame) else "", "subset": subset_of(frame),
         "traits": traits_of(model), "sets": _sets(frame), "outcomes": _outcomes(frame),
     }  # fmt: skip
@@ -288,7 +293,7 @@ def _compared(runs: Sequence[MeasuredRun], best: MeasuredRun, drawing: Drawing) 
 
 def _compared_alone(run: MeasuredRun, best: MeasuredRun, drawing: Drawing) -> dict[str, Any]:
     sides = run.predictions(), best.predictions()
-    ids = [side.frame["item_id"][side.frame["correct"].notna()] for side in sides]
+    ids = [frame["item_id"][frame["correct"].notna()] for frame in (side.evaluated for side in sides)]
     if not ids[0].isin(ids[1]).any():
         return {}
     result = compare_pair(*sides, drawing)
@@ -301,7 +306,7 @@ def _compared_at_once(
     """Do for several runs on the items of the best what `compare_pair` does for one, from outcomes."""
     if not runs:
         return
-    frame = best.predictions().frame
+    frame = best.predictions().evaluated
     units = bootstrap.units(frame["book_id"][frame["correct"].notna()])
     steps = np.stack([_right(run) for run in runs]).astype(np.int8) - _right(best)
     tests = accuracy_tests(steps, units, drawing)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ MOST = 12
 
 _FEW = 8  # different numbers up to which each has a bin of its own
 _OF_ITEMS = ("dataset", "split", "variant", "word_class", "book_id")
+_SAMPLE = 1000  # items among which two different values of a text are sought first
 _NO_SLICE = ("item_id", "answer", "text")
 
 
@@ -51,31 +52,37 @@ class Slices:
             self._makers |= {name: partial(table.__getitem__, name) for name in names}
         extra_columns = items.extra.set_axis(frame["item_id"])
         for columns in (extra_columns, *(model.item_columns for model in models)):
+            if columns.empty:
+                continue
             extra: Any = columns.reindex(frame["item_id"]).reset_index(drop=True)
             for column in extra.columns:
                 self._makers.setdefault(str(column), partial(extra.__getitem__, column))
         for name in _OF_ITEMS:
             known = pa.array(frame[name], pa.string(), from_pandas=True)
             self._makers.setdefault(name, partial(_coalesced, name, known, models, rows))
-        for name, other, make in (
-            ("answer_in_passage", "in_context", lambda: pd.Series(_repeated(frame))),
-            ("n_context_sentences", "n_context_sentences", lambda: frame["sentences"].map(len) - 1),
-            ("n_words", "n_tokens", lambda: frame["text"].str.split().map(len)),
-        ):
+        for name, (other, make) in _OF_TEXT.items():
             if other not in self._makers:
-                self._makers[name] = make
+                self._makers[name] = cache(partial(make, frame))
+        self._frame = frame
 
     @cached_property
     def names(self) -> list[str]:
-        """Columns with at least two bins."""
-        return [name for name in self._makers if len(self._cut(name).bins) > 1]
+        """Columns with at least two bins; of those that are made of many texts, with two different values."""
+        return [name for name in self._makers if self._is_divided(name)]
 
-    @cached_property
-    def frame(self) -> pd.DataFrame:
-        """All columns, lists included: one row an item."""
-        return pd.DataFrame(
-            {name: make().to_numpy(dtype=object) for name, make in self._makers.items()}
-        ).infer_objects()
+    def _is_divided(self, name: str) -> bool:
+        if name in _OF_TEXT and len(_OF_TEXT[name][1](self._frame.head(_SAMPLE)).unique()) > 1:
+            return True
+        return len(self._cut(name).bins) > 1
+
+    @property
+    def all_names(self) -> list[str]:
+        """All columns, those of lists and of one value included."""
+        return list(self._makers)
+
+    def column(self, name: str) -> pd.Series[Any]:
+        """Return one of `all_names`, one row an item."""
+        return pd.Series(self._makers[name]().to_numpy(dtype=object)).infer_objects()
 
     def binning(self, name: str) -> Binning:
         """Return a column cut into bins; every item is in just one."""
@@ -89,6 +96,14 @@ class Slices:
         if name not in self._cuts:
             self._cuts[name] = _binning(name, self._makers[name](), None)
         return self._cuts[name]
+
+
+_OF_TEXT: dict[str, tuple[str, Callable[[pd.DataFrame], pd.Series[Any]]]] = {
+    "answer_in_passage": ("in_context", lambda frame: pd.Series(_repeated(frame))),
+    "n_context_sentences": ("n_context_sentences", lambda frame: frame["sentences"].map(len) - 1),
+    "n_words": ("n_tokens", lambda frame: pd.Series([len(text.split()) for text in frame["text"].tolist()])),
+}
+"""Columns that are made of the items' texts, unless there is an annotation of the name that comes first."""
 
 
 def _coalesced(name: str, known: pa.Array, models: Sequence[ModelPredictions], rows: Any) -> pd.Series[Any]:

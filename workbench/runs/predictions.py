@@ -79,6 +79,9 @@ CHECKED = (
 _NEVER_NULL = (
     "item_id", "dataset", "split", "variant", "model", "run", "score_type", "unit", "filter", "unknown",
 )  # fmt: skip
+_EXTENSIONS = {
+    pa.string(): pd.StringDtype(na_value=np.nan), pa.bool_(): pd.BooleanDtype(), pa.int64(): pd.Int64Dtype()
+}  # fmt: skip
 _KINDS = {pa.string(): "str", pa.bool_(): "boolean", pa.int64(): "Int64", pa.float64(): "float64"}
 _WORDS = {
     "score_type": ("log_prob", "score"), "unit": ("word", "whole-word", "last-token"),
@@ -259,27 +262,41 @@ def to_table(frame: pd.DataFrame) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=SCHEMA)
 
 
-def cast(table: pa.Table) -> pa.Table:
-    """Return an Arrow table with the types of `SCHEMA`; it may lack columns of `OPTIONAL`."""
-    held = [field for field in SCHEMA if field.name in table.column_names or field.name not in OPTIONAL]
+def cast(table: pa.Table, names: Sequence[str] = COLUMNS, encoded: Sequence[str] = ()) -> pa.Table:
+    """Return columns of an Arrow table with the types of `SCHEMA`, or dictionaries where `encoded`.
+
+    It may lack columns of `OPTIONAL`.
+    """
+    held = [
+        field.with_type(pa.dictionary(pa.int32(), field.type)) if field.name in encoded else field
+        for field in SCHEMA
+        if field.name in names and (field.name in table.column_names or field.name not in OPTIONAL)
+    ]
     return table.replace_schema_metadata(None).cast(pa.schema(held))
 
 
-def completed(table: pa.Table) -> pa.Table:
-    """Return an Arrow table with all columns of `SCHEMA`: those of `OPTIONAL` that it lacks are null."""
-    for place, column in enumerate(SCHEMA):
+def completed(table: pa.Table, names: Sequence[str] = COLUMNS) -> pa.Table:
+    """Return an Arrow table with these columns of `SCHEMA`: those of `OPTIONAL` that it lacks are null."""
+    for place, column in enumerate(field for field in SCHEMA if field.name in names):
         if column.name not in table.column_names:
             table = table.add_column(place, column, pa.nulls(len(table), column.type))
     return table
 
 
 def from_table(table: pa.Table) -> pd.DataFrame:
-    """Return an Arrow table of predictions as a frame, with the types that `check_predictions` gives."""
-    data = {
-        field.name: pd.Series(table[field.name].to_pylist(), dtype=_KINDS.get(field.type, "object"))
-        for field in SCHEMA
-    }
-    return pd.DataFrame(data)
+    """Return an Arrow table of predictions as a frame, with the types that `check_predictions` gives.
+
+    It may have some of the columns of `SCHEMA` only, and dictionaries.
+    """
+    held = [name for name in COLUMNS if name in table.column_names]
+    table = cast(table.select(held), held)
+    fields = [field for field in SCHEMA if field.name in table.column_names]
+    plain = [field.name for field in fields if field.type in _KINDS]
+    frame: pd.DataFrame = table.select(plain).to_pandas(types_mapper=_EXTENSIONS.get)
+    for place, field in enumerate(fields):
+        if field.type not in _KINDS:
+            frame.insert(place, field.name, pd.Series(table[field.name].to_pylist(), dtype="object"))
+    return frame
 
 
 def frame_of(items: pd.DataFrame, columns: Mapping[str, Any], variant: Mapping[str, Any]) -> pd.DataFrame:

@@ -21,22 +21,23 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from workbench.items.items import Items
 from workbench.render.results import Table, TableColumn, TableLayout
 from workbench.runs import predictions
+from workbench.runs.clustered import ClusterPredictions, predict_on_cluster
+from workbench.runs.item_columns import item_columns, write_item_columns
 from workbench.runs.model_versions import is_outdated, outdated_warning
+from workbench.runs.run_table import AGAIN, TABLE, RunTable, write_table
 from workbench.storage import cache
 from workbench.storage.cache import folder_size, remove
 from workbench.storage.errors import DataError, reading
 from workbench.storage.files import (
     atomic_folder,
-    atomic_path,
     data_home,
     listed,
     open_regular,
@@ -44,10 +45,12 @@ from workbench.storage.files import (
     scratch_folder,
     sweep,
 )
-from workbench.storage.parquet import read_parquet
 from workbench.storage.provenance import commit
 
-INFO, TABLE, COLUMNS = "run.json", "predictions.parquet", "columns.parquet"
+if TYPE_CHECKING:
+    from distributed import Client
+
+INFO = "run.json"
 WHEN_STORED: list[Callable[[Run], None]] = []
 """What is called with each run that is stored, or found to be: to keep its measures."""
 
@@ -56,7 +59,6 @@ _PACKAGES = (
     "transformers",
 )  # fmt: skip
 _SHIPPED = 500_000  # bytes of a run that may come with the workbench
-_AGAIN = "remove the folder and predict again"
 _LISTED = {
     **dict.fromkeys(("run", "model", "dataset", "split", "variant"), "str"),
     "n": "Int64", "accuracy": "float64", "finished": "str", "seconds": "float64", "device": "str",
@@ -65,9 +67,8 @@ _LISTED = {
 _KINDS: dict[str, tuple[type, ...]] = {"str": (str,), "Int64": (int,), "float64": (int, float)}
 _WRITTEN = {name: _LISTED[name] for name in ("model", "dataset", "split", "variant", "n", "accuracy")}
 _WRITTEN |= {"sha256": "str"}
-_LONGEST, _MOST_TEXTS, _MOST_COLUMNS = 100, 200, 100  # letters, different texts, and columns of one's own
 _RESERVED = ("run", "model", "dataset", "split", "variant", "n", "accuracy", "items", "key", "finished",
-             "sha256", "git", "python", "packages")  # fmt: skip
+             "sha256", "file_sha256", "git", "python", "packages")  # fmt: skip
 _NAMED = "* exclude (filename) replace (parse_filename(parse_dirpath(filename)) as run)"  # as its folder is
 
 
@@ -93,7 +94,12 @@ class Run:
     @property
     def table(self) -> pa.Table:
         """The predictions as an Arrow table, which takes less memory, read anew each time."""
-        return _table(self.folder, self.info)
+        return self.stored.columns()
+
+    @property
+    def stored(self) -> RunTable:
+        """The predictions on disk, of which single columns and rows are read."""
+        return RunTable(self.folder, self.info)
 
     @property
     def item_columns(self) -> pd.DataFrame:
@@ -115,7 +121,16 @@ class NotStoredError(DataError):
     predictions: pd.DataFrame
 
 
-def predict(items: Items, model: Any, *, top_k: int = 10, seed: int = 0, attention: bool = False) -> Run:
+def predict(
+    items: Items,
+    model: Any,
+    *,
+    top_k: int = 10,
+    seed: int = 0,
+    attention: bool = False,
+    client: Client | None = None,
+    chunk_size: int = 250,
+) -> Run:
     """Predict items with a model and store the run; a stored run of the same is returned, not repeated.
 
     Parameters
@@ -130,6 +145,11 @@ def predict(items: Items, model: Any, *, top_k: int = 10, seed: int = 0, attenti
     attention : bool, default False
         Fill the column ``attention``: where the model looked, one weight a token, as :func:`wb.browse` and
         :func:`wb.compare` show it. DataError if it cannot say.
+    client : distributed.Client, optional
+        A Dask client: its workers predict the items, in chunks. They read a model of the workbench, which is
+        saved for them, from the same disk; any other model is pickled.
+    chunk_size : int, default 250
+        Number of items of a chunk, with a client.
 
     Returns
     -------
@@ -155,6 +175,11 @@ def predict(items: Items, model: Any, *, top_k: int = 10, seed: int = 0, attenti
     that its code has changed; give it a ``version = 1`` to have its runs found again, and raise that when
     you change its code. Some runs of the language model of the set-up come with the workbench
     (``data/published/runs``), and are found in the same way.
+
+    With a client, each chunk is stored in ``cache/predictions`` as soon as it is predicted. The chunk of a
+    worker that dies goes to another one, and a call that is repeated after it was killed predicts what is
+    missing. The run is the one that a single process stores, but for rounding where the numbers of a network
+    depend on the other items of a batch.
 
     Columns of one's own (``items.extra``) are stored with the run where they hold numbers, truth values, or
     at most 200 different texts of at most 100 characters, so that results can be grouped by them. They change
@@ -189,7 +214,7 @@ def predict(items: Items, model: Any, *, top_k: int = 10, seed: int = 0, attenti
         if (home / name).exists():
             run = _follow(find_run(name))
             with contextlib.suppress(DataError):  # the store may be read-only, and items can be passed
-                _write_columns(run.folder, items)
+                write_item_columns(run.folder, items)
             return run
     with scratch_folder(home):  # the store may be written to
         pass
@@ -197,24 +222,33 @@ def predict(items: Items, model: Any, *, top_k: int = 10, seed: int = 0, attenti
     training = json_value(training, f"the training of {model.name!r}")
     in_training = model.in_training(items) if hasattr(model, "in_training") else None
     start = time.perf_counter()
-    frame = model.predict(items, top_k, seed=seed)
+    if client is None:
+        made = ClusterPredictions(model.predict(items, top_k, seed=seed), str(model.device), ())
+    else:
+        identity = json.dumps({key: value for key, value in info.items() if key != "items"}, sort_keys=True)
+        made = predict_on_cluster(
+            items, model, top_k=top_k, seed=seed, client=client, chunk_size=chunk_size,
+            key=cache.digest(identity, once), home=home,
+        )  # fmt: skip
     seconds = time.perf_counter() - start
-    frame = predictions.check_predictions(frame.assign(run=""), items)
+    frame = predictions.check_predictions(made.frame.assign(run=""), items)
     if in_training is not None:
         frame["in_training"] = frame["item_id"].map(in_training).astype("boolean")
     if lacking := set(items.frame["item_id"]) - set(frame["item_id"]):
         raise DataError(f"{model.name!r} predicts nothing for {len(lacking):,} items, as {min(lacking)}")
     if others := set(frame["model"]) - {model.name}:
         raise DataError(f"the predictions of {model.name!r} name another model, {min(others)!r}")
-    info |= {"device": str(model.device), "seconds": seconds, "training": training}
+    info |= {"device": made.device, "seconds": seconds, "training": training}
     try:
-        return _store(name, frame, items, info)
+        run = _store(name, frame, items, info)
     except DataError as error:
         problem = f"the predictions are made, but not stored: {error.problem}"
         remedy = "make room; wb.keep(items, error.predictions) stores them then"
         not_stored = NotStoredError(problem, file=error.file, remedy=remedy)
         not_stored.predictions = frame
         raise not_stored from error
+    made.forget()
+    return run
 
 
 def _adopt(name: str, identity: Mapping[str, Any]) -> None:
@@ -402,7 +436,7 @@ def query(sql: str) -> pd.DataFrame:
             frame: pd.DataFrame | None = None if answer is None else answer.df()
         except duckdb.Error as error:
             for info in infos:
-                _table(home / info["run"], info)  # a damaged one says so
+                RunTable(home / info["run"], info).columns()  # a damaged one says so
             raise DataError(f"DuckDB says: {error}", remedy="the views are predictions and runs") from None
     if frame is None:
         raise DataError("the query returns nothing", remedy="begin with select")
@@ -424,7 +458,7 @@ def _infos() -> list[dict[str, Any]]:
 def _info(folder: Path) -> dict[str, Any]:
     """Return the description of the run in a folder, whose name is that of the run; DataError if damaged."""
     file = folder / INFO
-    with reading(file, "the description of this run", remedy=_AGAIN):
+    with reading(file, "the description of this run", remedy=AGAIN):
         with open_regular(file) as content:
             info: dict[str, Any] = json.load(content)
         json.dumps([folder.name, info], ensure_ascii=False).encode()  # half a surrogate pair is no text
@@ -433,23 +467,6 @@ def _info(folder: Path) -> dict[str, Any]:
             if not (_fits(info.get(name), kind) or (info.get(name) is None and name == "accuracy")):
                 raise ValueError(f"its {name} is {info.get(name)!r:.40}")
         return info | {"run": folder.name}
-
-
-def _table(folder: Path, info: Mapping[str, Any]) -> pa.Table:
-    file = folder / TABLE
-    if not folder.is_dir():
-        problem = f"the run {folder.name!r} was deleted"
-        raise DataError(problem, remedy="predict again, or leave it out")
-    with reading(file, "the predictions", remedy=_AGAIN):
-        table = predictions.cast(read_parquet(file, what="the predictions", remedy=_AGAIN))
-    if cache.content(table) != info.get("sha256"):
-        raise DataError("the predictions are not those that were written", file=file, remedy=_AGAIN)
-    table, config = predictions.completed(table), info.get("config")
-    if isinstance(config, dict) and config.get("text") == "detokenised":  # an earlier version had no column
-        index = table.column_names.index("detokenised")
-        column = table["detokenised"].fill_null(True)  # noqa: FBT003 - the value
-        table = table.set_column(index, "detokenised", column)
-    return table
 
 
 def _store(name: str, frame: pd.DataFrame, items: Items, info: dict[str, Any]) -> Run:
@@ -471,75 +488,18 @@ def _write(target: Path, frame: pd.DataFrame, items: Items, info: dict[str, Any]
     name = target.name
     table = predictions.to_table(frame.assign(run=name))
     sets = items.frame[["dataset", "split", "variant"]].drop_duplicates()
-    info = {
+    about = {
         "run": name,
         **{column: "+".join(sets[column].unique().tolist()) for column in ("dataset", "split", "variant")},
         "n": len(frame),
         "accuracy": float(frame["correct"].mean()) if frame["correct"].notna().any() else None,
         **info,
         "finished": datetime.now(UTC).isoformat(timespec="milliseconds"),
-        "sha256": cache.content(table),
-        **_made_with(),
     }
     with atomic_folder(target) as folder:
-        pq.write_table(table, folder / TABLE, compression="zstd")
-        (folder / INFO).write_text(json.dumps(info, indent=1, ensure_ascii=False), encoding="utf-8")
-        _write_columns(folder, items)
-
-
-def item_columns(folder: Path) -> pd.DataFrame:
-    """Return the items' own columns that are stored in the folder of a run, indexed by ``item_id``."""
-    frame: pd.DataFrame = _columns(folder).to_pandas()
-    return frame.astype({"item_id": "str"}).set_index("item_id")
-
-
-def _columns(folder: Path) -> pa.Table:
-    file, what, remedy = folder / COLUMNS, "the items' own columns", "remove this file and predict again"
-    if not os.path.isfile(file):  # noqa: PTH113 - of a long name
-        return pa.table({"item_id": pa.array([], pa.string())})
-    table = read_parquet(file, what=what, remedy=remedy)
-    with reading(file, what, remedy=remedy):
-        written = table.schema.metadata[b"sha256"].decode()
-        table = table.replace_schema_metadata(None)
-        if cache.content(table) != written:
-            raise DataError(f"{what} are not those that were written", file=file, remedy=remedy)
-        return table
-
-
-def _write_columns(folder: Path, items: Items) -> None:
-    """Store the items' own columns in the folder of a run, beside others that it has; see `predict`."""
-    extra = items.extra.set_axis(pd.Index(items.frame["item_id"], name="item_id"))
-    columns = extra[[name for name in extra if _is_condition(extra[name])][:_MOST_COLUMNS]]
-    if columns.empty:
-        return
-    stored = None
-    with contextlib.suppress(DataError):  # a damaged file is replaced
-        stored = _columns(folder)
-        others = item_columns(folder).drop(columns=columns.columns, errors="ignore")
-        columns = columns.join(others.iloc[:, : _MOST_COLUMNS - len(columns.columns)])
-    table = pa.table({str(name): _array(values) for name, values in columns.reset_index().items()})
-    if stored is not None and table.select(sorted(table.column_names)).equals(
-        stored.select(sorted(stored.column_names))
-    ):
-        return
-    with atomic_path(folder / COLUMNS) as temporary:
-        written = table.replace_schema_metadata({"sha256": cache.content(table)})
-        pq.write_table(written, temporary, compression="zstd")
-
-
-def _is_condition(column: pd.Series[Any]) -> bool:
-    """Return whether a column holds numbers, truth values or a few short texts: no passages."""
-    known = column.dropna()
-    kind = pd.api.types.infer_dtype(known)
-    if kind == "string":
-        return known.nunique() <= _MOST_TEXTS and bool((known.str.len() <= _LONGEST).all())
-    return kind == "boolean" or pd.api.types.is_numeric_dtype(column)
-
-
-def _array(column: pd.Series[Any]) -> pa.Array:
-    """Return a column as an Arrow array; text is plain text."""
-    array = pa.array(column, from_pandas=True)
-    return array.cast(pa.string()) if pa.types.is_large_string(array.type) else array
+        about |= write_table(table, folder) | _made_with()
+        (folder / INFO).write_text(json.dumps(about, indent=1, ensure_ascii=False), encoding="utf-8")
+        write_item_columns(folder, items)
 
 
 def _name(items: Items, model: str, key: str) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import Iterator, Sequence
+import mmap
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -18,6 +19,7 @@ _ROWS = 1 << 16
 _FIXED = 1 << 24  # most bytes of a column of a fixed width that are decoded at a time
 _REFERENCE = 8  # bytes that a value takes at least, once Python has it
 _FOOTER, _HEADER = 1 << 22, 1 << 20  # most bytes of the description of all columns, and of a page
+_SHORT = 1 << 10  # bytes that hold the description of most pages
 
 
 def read_parquet(
@@ -50,6 +52,67 @@ def read_parquet(
         return pa.Table.from_batches(list(_batches(file, data, columns, _ROWS, limit, at_once=True)))
 
 
+class MappedParquet:
+    """A Parquet file that is mapped into memory: what is not asked for is not read from the disk.
+
+    For files that are written once and then only read: where another process shortens the file, reading it
+    ends this process. Bounds and errors are those of `read_parquet`.
+
+    Parameters
+    ----------
+    file : path
+    what, remedy : str
+        What the file is and what to do, for the DataError if it cannot be read.
+
+    Attributes
+    ----------
+    names : list of str
+        Its columns.
+    """
+
+    def __init__(
+        self, file: Path | str, *, what: str = "this Parquet file", remedy: str | None = None
+    ) -> None:
+        self.file, self._what, self._remedy = file, what, remedy
+        with reading(file, what, remedy=remedy), files.open_regular(file) as opened:
+            self._data = memoryview(mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ))
+            self._parsed = _parsed(self._data)
+            self._ends = np.cumsum([group[3] for group in self._parsed[0][4]])
+            self.names: list[str] = self._parsed[1].schema_arrow.names
+
+    def table(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        group: int | None = None,
+        encoded: Collection[str] = (),
+    ) -> pa.Table:
+        """Return some columns, in the order of the file.
+
+        Parameters
+        ----------
+        columns : sequence of str, optional
+            All by default.
+        group : int, optional
+            Number of a row group; all of them by default.
+        encoded : collection of str
+            Columns of text that stay dictionaries: those with few values take less time and memory.
+        """
+        limit, parsed = files.MAX_IN_MEMORY, self._parsed
+        with reading(self.file, self._what, remedy=self._remedy):
+            batches = _batches(
+                self.file, self._data, columns, _ROWS, limit, at_once=True, parsed=parsed, group=group,
+                encoded=encoded,
+            )  # fmt: skip
+            table = pa.Table.from_batches(list(batches))
+            return table.unify_dictionaries() if encoded and group is None else table
+
+    def group_of(self, row: int) -> tuple[int, int]:
+        """Return the number of the row group that holds a row, and the row's place in it."""
+        group = int(np.searchsorted(self._ends, row, side="right"))
+        return group, row - (int(self._ends[group - 1]) if group else 0)
+
+
 def iter_parquet(
     file: Path | str,
     columns: Sequence[str] | None = None,
@@ -65,30 +128,45 @@ def iter_parquet(
 
 
 def _batches(
-    file: Path | str, data: bytes, columns: Sequence[str] | None, rows: int, limit: int, *, at_once: bool
+    file: Path | str,
+    data: bytes | memoryview,
+    columns: Sequence[str] | None,
+    rows: int,
+    limit: int,
+    *,
+    at_once: bool,
+    parsed: tuple[dict[int, Any], pq.ParquetFile] | None = None,
+    group: int | None = None,
+    encoded: Collection[str] = (),
 ) -> Iterator[pa.RecordBatch]:
-    """Yield at least one batch; what is larger than the limit, at once or by batch, raises an error."""
-    sizes = _page_sizes(memoryview(data), columns)
+    """Yield at least one batch; what is larger than the limit, at once or by batch, raises an error.
+
+    Parameters
+    ----------
+    parsed : optional
+        What `_parsed` gives of the data.
+    group : int, optional
+        Number of a row group; all by default.
+    encoded : collection of str
+        Columns of text that stay dictionaries.
+    """
+    footer, table = _parsed(data) if parsed is None else parsed
+    sizes = _page_sizes(memoryview(data), footer, columns, group)
     if (sum(sizes) if at_once else max(sizes, default=0)) > limit:
         raise files.too_large(file, limit)
-    metadata = pq.read_metadata(pa.BufferReader(data))
-    leaves = [metadata.schema.column(i) for i in range(metadata.num_columns)]
-    table = pq.ParquetFile(
-        pa.BufferReader(data),
-        metadata=metadata,
-        read_dictionary=[leaf.path for leaf in leaves],  # it may hold a long text once that is meant often
-        arrow_extensions_enabled=False,
-    )
     fields = [field for field in table.schema_arrow if columns is None or field.name in columns]
     names = [field.name for field in fields]
     if lacking := set(columns or ()) - set(names):
         raise DataError(f"it lacks the column {min(lacking)}", file=file)
-    schema = pa.schema([f.with_type(_plain(f.type)) for f in fields], table.schema_arrow.metadata)
+    plain = [field if field.name in encoded else field.with_type(_plain(field.type)) for field in fields]
+    schema, metadata = pa.schema(plain, table.schema_arrow.metadata), table.metadata
+    leaves = [metadata.schema.column(i) for i in range(metadata.num_columns)]
     yield pa.RecordBatch.from_pylist([], schema)
     rows = min([rows, *(max(1, _FIXED // leaf.length) for leaf in leaves if leaf.length > 0)])
     size = 0
-    for group in range(metadata.num_row_groups):  # Arrow does not join dictionaries of groups inside lists
-        for batch in table.iter_batches(rows, [group], names, use_threads=False):
+    groups = range(metadata.num_row_groups) if group is None else [group]
+    for number in groups:  # Arrow does not join dictionaries of groups inside lists
+        for batch in table.iter_batches(rows, [number], names, use_threads=False):
             batch.validate(full=True)
             size = _size(batch) + (size if at_once else 0)
             if size > limit:
@@ -96,65 +174,110 @@ def _batches(
             yield batch.cast(schema)
 
 
-def _page_sizes(data: memoryview, columns: Sequence[str] | None) -> list[int]:
-    """Return the bytes that each page of some columns takes at least, once it is read.
+def _parsed(data: bytes | memoryview) -> tuple[dict[int, Any], pq.ParquetFile]:
+    """Return the description of a file, and the file as Arrow opens it."""
+    footer, content = _footer(memoryview(data)), pa.py_buffer(data)
+    metadata = pq.read_metadata(pa.BufferReader(content))
+    table = pq.ParquetFile(
+        pa.BufferReader(content),
+        metadata=metadata,
+        # it may hold a long text once that is meant often
+        read_dictionary=[metadata.schema.column(i).path for i in range(metadata.num_columns)],
+        arrow_extensions_enabled=False,
+    )
+    return footer, table
 
-    Arrow ends the process where the description of a column is missing, and a page of a few bytes may hold
-    billions of values; so what Arrow will read is looked up before.
-    """
+
+def _footer(data: memoryview) -> dict[int, Any]:
+    """Return the description of a file and its columns, by the numbers of the fields."""
     end = len(data) - 8
     length = int.from_bytes(data[-8:-4], "little")
     if bytes(data[-4:]) != b"PAR1" or length > end:
         raise ValueError("not a valid Parquet file")
     if length > _FOOTER:
         raise ValueError(f"its columns are described in {length:,} bytes, expected at most {_FOOTER:,}")
+    footer = _Thrift(data[end - length : end]).struct()
+    for group in footer[4]:
+        for chunk in group[1]:
+            chunk[3]  # an error where a column is not described
+    return footer
+
+
+def _page_sizes(
+    data: memoryview, footer: dict[int, Any], columns: Sequence[str] | None, group: int | None
+) -> list[int]:
+    """Return the bytes that each page of some columns takes at least, once it is read.
+
+    Arrow ends the process where the description of a column is missing, and a page of a few bytes may hold
+    billions of values; so what Arrow will read is looked up before.
+    """
     sizes = []
-    for chunk in (chunk[3] for group in _Thrift(data[end - length : end]).struct()[4] for chunk in group[1]):
+    groups = footer[4] if group is None else [footer[4][group]]
+    for chunk in (chunk[3] for group in groups for chunk in group[1]):
         place, values = min(chunk[9], chunk.get(11) or chunk[9]), 0
         while values < chunk[5] and (columns is None or str(chunk[3][0], "utf-8") in columns):
-            thrift = _Thrift(data[place : place + _HEADER])
-            header = thrift.struct()
-            place += thrift.tell() + max(header[3], 0)
+            try:
+                thrift = _Thrift(data[place : place + _SHORT])
+                header = thrift.struct()
+            except IndexError:  # a header with long values in its statistics
+                thrift = _Thrift(data[place : place + _HEADER])
+                header = thrift.struct()
+            place += thrift.place + max(header[3], 0)
             count = header.get(5, header.get(8, {1: 0}))[1]
             values += count
             sizes.append(max(header[2], (count or header.get(7, {1: 0})[1]) * _REFERENCE))
     return sizes
 
 
-class _Thrift(io.BytesIO):
-    """Values in Thrift's compact protocol, read one after another."""
+class _Thrift:
+    """Values in Thrift's compact protocol, read one after another; IndexError behind the end."""
+
+    def __init__(self, data: memoryview) -> None:
+        self._data, self.place = bytes(data), 0
 
     def struct(self) -> dict[int, Any]:
         """Return the fields of a structure by their numbers."""
         fields: dict[int, Any] = {}
-        number = 0
-        while head := self.read(1)[0]:
-            number = number + (head >> 4) if head >> 4 else self.varint() >> 1
+        number, data = 0, self._data
+        while head := data[self.place]:
+            self.place += 1
+            step = head >> 4
+            number = number + step if step else self.varint() >> 1
             fields[number] = self.value(head & 15)
+        self.place += 1
         return fields
 
     def varint(self) -> int:
-        number = 0
-        for shift in range(0, 70, 7):
-            byte = self.read(1)[0]
-            number |= (byte & 127) << shift
-            if byte == byte & 127:
+        byte = self._data[self.place]
+        self.place += 1
+        number = byte & 127
+        for shift in range(7, 70, 7):
+            if byte < 128:  # noqa: PLR2004 - the last byte
                 return number
+            byte = self._data[self.place]
+            self.place += 1
+            number |= (byte & 127) << shift
+        if byte < 128:  # noqa: PLR2004 - the last byte
+            return number
         raise ValueError("a number has more than 64 bits")
+
+    def _bytes(self, size: int) -> bytes:
+        self.place += size
+        return self._data[self.place - size : self.place]
 
     def value(self, kind: int) -> Any:
         match kind:
-            case 1 | 2:
-                return kind == 1
-            case 3:
-                return self.read(1)[0]
             case 4 | 5 | 6:
                 number = self.varint()
                 return number >> 1 ^ -(number & 1)
+            case 1 | 2:
+                return kind == 1
+            case 3:
+                return self._bytes(1)[0]
             case 7 | 8:
-                return self.read(8 if kind == 7 else self.varint())  # noqa: PLR2004 - a double; else text
+                return self._bytes(8 if kind == 7 else self.varint())  # noqa: PLR2004 - a double; else text
             case 9 | 10:
-                head = self.read(1)[0]
+                head = self._bytes(1)[0]
                 size = self.varint() if head >= 0xF0 else head >> 4  # noqa: PLR2004 - four bits say "longer"
                 return [self.value(max(head & 15, 3)) for _ in range(size)]  # True takes a byte here
             case 12:

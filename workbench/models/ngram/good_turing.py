@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from workbench.models.ngram.backoff import BackOff, Singles
 from workbench.models.ngram.counts import SHIFT, WORD, NGramCounts
-from workbench.models.ngram.levels import blocks_of, level_arrays, publish, write_level
+from workbench.models.ngram.levels import blocks_of, finish_levels, level_arrays, write_level
 from workbench.storage.progress import progress_bar
 
 K = 7
@@ -115,7 +115,7 @@ def compile_counts(
         for n, blocks in enumerate(_levels(counts, factors, notes), start=1):
             sizes |= write_level(folder, n, listed[n - 1], blocks)
             bar.update(listed[n - 1])
-    model = publish(folder, words, listed, sizes)
+    model = finish_levels(folder, words, listed, sizes)
     return model, {"discounts": [shares[1:].tolist() for shares in factors], "notes": notes}
 
 

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from workbench.models.ngram.backoff import SPECIAL, BackOff
-from workbench.models.ngram.levels import LOW, Keys, blocks_of, level_arrays, publish, write_level
+from workbench.models.ngram.levels import LOW, Keys, blocks_of, finish_levels, level_arrays, write_level
 from workbench.storage.errors import DataError, reading
 from workbench.storage.parallel import cores
 from workbench.storage.progress import progress_bar
@@ -146,7 +146,7 @@ def compile_intermediate(prefix: Path, folder: Path, text: Text, *, progress: bo
         for order, count in enumerate(counts[1:], start=2):
             blocks = model.extended(count, last=order == len(counts), bar=bar)
             sizes |= write_level(folder, order, count, blocks)
-    arrays = publish(folder, text.words, counts, sizes)
+    arrays = finish_levels(folder, text.words, counts, sizes)
     if model.unseen is not None:
         _add_unseen(arrays, folder, model.unseen)
     return arrays

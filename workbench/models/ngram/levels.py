@@ -106,7 +106,9 @@ def write_level(folder: Path, order: int, size: int, blocks: Iterable[Mapping[st
     return sizes
 
 
-def publish(folder: Path, words: Sequence[str], counts: Sequence[int], sizes: Mapping[str, int]) -> BackOff:
+def finish_levels(
+    folder: Path, words: Sequence[str], counts: Sequence[int], sizes: Mapping[str, int]
+) -> BackOff:
     """Write the manifest of the arrays in a folder, the last file; return the model."""
     manifest = {"format": 1, "words": list(words), "counts": list(counts), "bytes": dict(sizes)}
     write_atomic(folder / MANIFEST, json.dumps(manifest))

@@ -138,7 +138,7 @@ function render({ model, el }) {
   const results = h("div", { class: "wa-results", tabindex: 0, role: "region", "aria-label": "Answers" }, legend, cards, empty);
   const list = h("ol", { class: "wa-list" });
   const aside = h("div", { class: "wa-history", role: "region", "aria-label": "History" }, h("div", { class: "wa-title" }, "History"), list);
-  const root = h("div", { class: "wa-ask", onkeydown: onKey },
+  const root = h("div", { class: "wa-ask", role: "region", "aria-label": "Questions to models", onkeydown: onKey },
     h("div", { class: "wa-top" }, h("div", { class: "wa-texts" }, text, other), read,
       h("div", { class: "wa-bar" }, h("label", {}, "word", word), h("label", {}, "candidates", choices), rest, pairs, keep, h("label", {}, "influence of", parts), h("span", { class: "wa-boosting" }, "boosting α", alpha, alphaShown, "k", k, "words"), changed, status)),
     alarm, h("div", { class: "wa-main" }, results, aside));
@@ -201,10 +201,10 @@ function render({ model, el }) {
   const letter = (side) => h("b", { class: "wa-letter" }, side);
   function bars(cell) {
     const full = cell.kind === "p" ? s.top : 1;
-    return h("div", { class: "wa-bars" }, ...(cell.bars ?? []).map(([what, value, label, here, own]) => {
+    return h("div", { class: "wa-bars", role: "list" }, ...(cell.bars ?? []).map(([what, value, label, here, own]) => {
       const bar = h("span", { class: "wa-fill" });
       bar.style.width = value > 0 ? `max(1px, ${(100 * value) / full}%)` : "0";
-      return h("div", { class: `wa-row${here ? " wa-here" : ""}${own ? " wa-own" : ""}`, title: `${what}: ${label}${here ? ", a word of the passage" : ""}${own ? ", the target" : ""}` },
+      return h("div", { role: "listitem", class: `wa-row${here ? " wa-here" : ""}${own ? " wa-own" : ""}`, title: `${what}: ${label}${here ? ", a word of the passage" : ""}${own ? ", the target" : ""}` },
         h("span", { class: "wa-word" }, own && h("span", { class: "wa-arrow", "aria-hidden": "true" }, "▸"), what), h("span", { class: "wa-track" }, bar), h("span", { class: "wa-value" }, label));
     }));
   }
@@ -247,7 +247,7 @@ function render({ model, el }) {
     const values = s.views.flatMap((view) => (view?.sides ?? []).flatMap((side) => [side.passage, side.sentence]))
       .filter((cell) => cell.kind === "p").flatMap((cell) => cell.bars.map((bar) => bar[1]));
     s.top = ceiling(Math.max(0, ...values));
-    legend.replaceChildren(h("span", {}, values.length ? `bars: probability, scale 0–${percent(s.top)}` : "bars"), h("span", {}, h("i", { class: "wa-key wa-here" }), "word of the passage"), h("span", {}, h("i", { class: "wa-key" }), "other word"),
+    legend.replaceChildren(h("span", {}, values.length ? `bars: probability, scale 0–${percent(s.top)}` : "bars"), h("span", {}, h("i", { class: "wa-key wa-here" }), h("span", { class: "wa-of-passage" }, "word of the passage")), h("span", {}, h("i", { class: "wa-key" }), "other word"),
       h("span", {}, "▸ target"));
     s.cards.forEach((card, i) => drawCard(card, s.views[i]));
     rest.hidden = !s.rest || !values.length;

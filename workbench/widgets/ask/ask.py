@@ -18,12 +18,12 @@ from workbench.widgets.ask.asking import SETTLED, AskedQuestion, Asking
 from workbench.widgets.ask.questions import TypedQuestion, boosting_problem, typed_question
 from workbench.widgets.ask.views import answer_view, has_rest, history_page, history_row, past_table, preview
 from workbench.widgets.shared.widget import (
-    HEAD,
     MAXIMUM,
     RefusedValueError,
     Widget,
     closed_on_error,
     read_assets,
+    whole_page,
 )
 
 if TYPE_CHECKING:
@@ -238,7 +238,7 @@ class Ask(Widget):
             records = [r for r in reversed(self._asking.history) if r is not self._asking.current]
             if self._asking.current.question.passages:
                 records.insert(0, self._asking.current)
-            return HEAD + history_page(self._asking, records)
+            return whole_page("Questions to models", history_page(self._asking, records))
 
     def close(self) -> None:
         """Close the widget, and let its threads end."""

@@ -22,7 +22,7 @@ function render({ model, el }) {
     model.set("scale", model.get("scale") === "linear" ? "square root" : "linear");
     model.save_changes();
   });
-  const figure = h("select", { class: "wt-select", "aria-label": "Save a figure", title: "Save the passage as a figure", onchange: () => {
+  const figure = h("select", { class: "wt-select", "aria-label": "Save a figure", hidden: model.get("published") || null, title: "Save the passage as a figure", onchange: () => {
     const kind = figure.value.toLowerCase();
     figure.value = "";
     if (kind) ask("figure", { type: "figure", kind });
@@ -30,7 +30,7 @@ function render({ model, el }) {
   const { node: alarm, complain } = alarmOf();
   const view = h("div", { class: "wt-passage", role: "region", tabindex: 0, "aria-label": "Passage" });
   const side = h("div", { class: "wt-side", role: "region", tabindex: 0, "aria-label": "Strongest parts" });
-  const root = h("div", { class: "wt-attention", onkeydown: (e) => onKey(e) },
+  const root = h("div", { class: "wt-attention", role: "region", "aria-label": "Attention", onkeydown: (e) => onKey(e) },
     h("div", { class: "wt-top" },
       h("span", { class: "wt-walk" }, button("‹", "Previous item (k)", () => go(s.index - 1)), place, count, button("›", "Next item (j)", () => go(s.index + 1))),
       models, groups, members, reveal, root_, figure),

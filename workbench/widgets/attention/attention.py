@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from itertools import groupby
 from operator import itemgetter
@@ -24,8 +24,9 @@ from workbench.render.numbers import fixed
 from workbench.runs.predictions import not_a_number
 from workbench.storage.errors import DataError
 from workbench.widgets.shared.passages import BLANK_MARK, check_items
+from workbench.widgets.shared.published import PublishedView, Rows
 from workbench.widgets.shared.shading import LEVELS, shaded_passage, shadings, static_shades
-from workbench.widgets.shared.widget import HEAD, Widget, closed_on_error, read_assets, render
+from workbench.widgets.shared.widget import Widget, closed_on_error, read_assets, render, whole_page
 
 Attend = Callable[[Items], list[Attention]]
 Scale = Literal["linear", "square root"]
@@ -60,6 +61,7 @@ class AttentionView(Widget):
     reveal = traitlets.Bool(default_value=False).tag(sync=True)
     scale = traitlets.Enum(["linear", "square root"], "linear").tag(sync=True)
     height = traitlets.Int(560, min=240).tag(sync=True)
+    _runs: Sequence[Any] = ()  # that are stored
 
     @closed_on_error
     def __init__(
@@ -133,7 +135,7 @@ class AttentionView(Widget):
 
     def to_html(self) -> str:
         """Return a page of its own with the item that is shown; its answer opens on a click."""
-        return HEAD + self._static(1)
+        return whole_page("Attention", self._static(1))
 
     def _static(self, most: int) -> str:
         item = self.current
@@ -158,6 +160,55 @@ class AttentionView(Widget):
             which=which, levels=range(1, LEVELS + 1), scale=self.scale,
             influence=influence and static_shades(influence),
         )  # fmt: skip
+
+    def published(self, *, notes: bool = False) -> PublishedView:  # noqa: ARG002 - there are none
+        """Return the view as the data of a page of its own: all items, with the weights of all rows."""
+        frame = self._items.frame
+        first = np.roll(np.arange(len(frame)), -self._place.get(self.current_id, 0))
+        state = {
+            "current": "",
+            "model": self.model,
+            "row": self.row,
+            "reveal": self.reveal,
+            "scale": self.scale,
+        }
+
+        def head(rows: Rows) -> dict[str, Any]:
+            held = frame["item_id"].iloc[rows].tolist()
+            current = self.current_id if self.current_id in held else ""
+            traits = {name: getattr(self, name) for name in ("height", "reveal", "scale")}
+            return {
+                "models": list(self._sources), "traits": traits | {"saved_key": "published"},
+                "empty": state | {"row": "", "reveal": False, "scale": "linear"},
+                "state": state | {"current": current, "row": self.row if current else ""},
+            }  # fmt: skip
+
+        code = f"wb.attention(models, items, model={self.model!r}, row={self.row!r})"
+        return PublishedView(
+            "PublishedAttention", self._items, first, head, self._published_item, self._runs, code
+        )
+
+    def _published_item(self, row: int) -> dict[str, Any]:
+        """Return an item with the passage and, of each model, what each of its rows weighs."""
+        item = self._items[row]
+        models: dict[str, Any] = {}
+        for model in self._sources:
+            shown = self._kept(item.item_id, model)
+            views = {name: attention_view(item, shown, name) for name in ("", *names_of(shown))}
+            passage, influence = views[""], self._influence(item, shown, "")
+            rows = {
+                name: {
+                    "weights": [_rounded(piece[2]) for piece in (*view["context"], *view["query"])],
+                    **{key: view[key] for key in ("most", "sum", "parts")},
+                }
+                for name, view in views.items()
+            }
+            for name in rows if influence else ():
+                rows[name]["tau"] = (self._influence(item, shown, name) or {}).get("tau", "")
+            for side in ("context", "query"):
+                passage[side] = [piece[:2] for piece in passage[side]]
+            models[model] = {"passage": passage, "rows": rows, "influence": influence}
+        return {"id": item.item_id, "models": models}
 
     # -- what the page asks
 
@@ -252,6 +303,11 @@ class AttentionView(Widget):
                 "models": list(self._sources), "model": model, "row": row, "passage": view,
             }
         )  # fmt: skip
+
+
+def _rounded(weight: float | None) -> float | None:
+    """Return a weight with four digits."""
+    return None if weight is None else float(f"{weight:.4g}")
 
 
 def names_of(shown: Attention) -> list[str]:

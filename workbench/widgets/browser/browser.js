@@ -7,7 +7,7 @@ function render({ model, el }) {
     state: { reveal: false, table: false }, facets: {}, names: {}, titles: {}, columns: [], n: 0, total: 0, version: -1, index: -1, passage: null, rows: new Map(), asked: null,
     shown: false, waiting: false, open: null, labels: [], words: [], code: "", asks: false, annotating: null, picked: new Set(), columnsBefore: true,
   };
-  const c = { s, uid, drawBar, drawPassage, redraw: () => charts?.draw(), inTable: () => s.state.table !== false, openTags: () => panels.tags() };
+  const c = { s, uid, drawBar, drawPassage, redraw: () => charts?.draw(), inTable: () => s.state.table !== false, openTags: () => panels.tags(), published: Boolean(model.get("published")) }; // a published page keeps no tags and notes
 
   // ---- the frame of the widget
   const field = h("select", { class: "wb-field", "aria-label": "Search in", onchange: () => refilter() },
@@ -16,13 +16,13 @@ function render({ model, el }) {
   const example = () => ("n_tokens" in s.names && "direct_speech" in s.names ? "Filter, such as: n_tokens > 60 and not direct_speech" : "Filter by a condition on columns");
   c.filters = filterBoxes(c, example, () => ({ query: c.filters.search.value, field: field.value, regex: on(regex) }));
   const { search, line, choices } = c.filters;
-  const count = h("span", { class: "wb-count", role: "status", "aria-live": "polite" }, "…");
+  const count = h("span", { class: "wb-count", ...(typeof chartsOf === "undefined" ? { role: "status", "aria-live": "polite" } : {}) }, "…"); // charts say it
   const reset = h("button", { class: "wb-button", type: "button", title: "Remove search and filters", onclick: () => c.clearAll() }, "Clear");
   const sort = h("select", { class: "wb-sort", "aria-label": "Sort by", title: "Sort by", onchange: () => c.change({ sort: sort.value }) });
   const way = h("button", { class: "wb-button", type: "button", onclick: () => c.change({ sort: descends() ? sort.value : `-${sort.value}` }) });
   const reveal = toggle("Show targets", "Show every target from the start", () => c.change({ reveal: on(reveal) }));
   const table = toggle("Table", "Show the list as a table", () => c.change({ table: on(table) && s.columnsBefore }));
-  c.download = h("button", { class: "wb-button", type: "button", "aria-haspopup": "dialog", title: "Download the listed items", onclick: () => panels.files() }, "Download");
+  c.download = h("button", { class: "wb-button", type: "button", "aria-haspopup": "dialog", title: "Download the listed items", onclick: () => panels.files(), hidden: c.published || null }, "Download");
   const copyView = copier(el, "Copy this view", () => s.code, "Copy the line of Python that builds this view again");
   c.helper = h("button", { class: "wb-button", type: "button", "aria-label": "Keyboard help", title: "Keyboard help", onclick: () => panels.help() }, "?");
   c.columnsButton = h("button", { class: "wb-button", type: "button", "aria-haspopup": "dialog", title: "Choose the columns of the table (c)", onclick: () => panels.columns() }, "Columns");
@@ -35,7 +35,7 @@ function render({ model, el }) {
   Object.assign(c, { bar, view, complain, picking: items.picking, left: () => { s.shown = s.state.reveal; } });
   const charts = typeof chartsOf === "undefined" ? null : chartsOf(c);
   const panels = panelsOf(c);
-  const root = h("div", { class: "wb-browser", onkeydown: (e) => onKey(e) },
+  const root = h("div", { class: "wb-browser", role: "region", "aria-label": "Passage browser", onkeydown: (e) => onKey(e) },
     h("div", { class: "wb-top" }, search, field, regex, h("span", { class: "wb-sorting" }, sort, way), count, reset, reveal, table, c.helper),
     bar, h("div", { class: "wb-typed" }, line, copyView, c.download, choices), alarm, progress, h("div", { class: "wb-main" }, items.node, view), panels.node);
   root.style.setProperty("--wb-height", `${model.get("height")}px`);
@@ -135,8 +135,8 @@ function render({ model, el }) {
           ...p.candidates.map((word) => h("li", { class: word === right ? "wb-right" : "" }, word))))),
       s.shown && p.shades && shadesLegend(p.shades),
       h("div", { class: "wb-marks" },
-        h("button", { class: "wb-button", type: "button", "data-opens": "t", onclick: () => panels.tags() }, "Tags (t)"), ...tags,
-        h("button", { class: "wb-button", type: "button", "data-opens": "n", onclick: () => panels.note() }, "Note (n)"), p.note && h("span", { class: "wb-note", dir: "auto" }, p.note)),
+        !c.published && h("button", { class: "wb-button", type: "button", "data-opens": "t", onclick: () => panels.tags() }, "Tags (t)"), ...tags,
+        !c.published && h("button", { class: "wb-button", type: "button", "data-opens": "n", onclick: () => panels.note() }, "Note (n)"), p.note && h("span", { class: "wb-note", dir: "auto" }, p.note)),
       ...extras(p));
     noted();
   }
@@ -167,7 +167,8 @@ function render({ model, el }) {
   // ---- keys
   const digits = Object.fromEntries(Array.from({ length: 9 }, (_, i) => [i + 1, () => tagAs(i)]));
   const acts = {
-    " ": () => flip(), x: () => items.toggle(), t: () => panels.tags(), c: () => panels.columns(), n: () => panels.note(), "?": () => panels.help(), ...digits,
+    " ": () => flip(), c: () => panels.columns(), "?": () => panels.help(),
+    ...(c.published ? {} : { x: () => items.toggle(), t: () => panels.tags(), n: () => panels.note(), ...digits }),
   };
   const escape = () => {
     if (s.open === null) items.none();

@@ -30,7 +30,7 @@ from workbench.widgets.browser.listing import (
 )
 from workbench.widgets.shared.annotating import AUTO, Annotating, annotations_at_hand
 from workbench.widgets.shared.list_widget import ListWidget, state_part
-from workbench.widgets.shared.listing import STATE, Listing, clauses, facets_filter
+from workbench.widgets.shared.listing import STATE, TAGS, Listing, clauses, facets_filter
 from workbench.widgets.shared.passages import (
     align_to_items,
     cell_text,
@@ -40,8 +40,10 @@ from workbench.widgets.shared.passages import (
     prediction_cells,
     predictions_table,
     snippet,
+    stored_runs,
     token_weights,
 )
+from workbench.widgets.shared.published import Rows, passage_variants
 from workbench.widgets.shared.search import item_hits
 from workbench.widgets.shared.shading import (
     LEVELS,
@@ -51,7 +53,7 @@ from workbench.widgets.shared.shading import (
     shadings,
     static_shades,
 )
-from workbench.widgets.shared.widget import HEAD, closed_on_error, read_assets, render
+from workbench.widgets.shared.widget import closed_on_error, read_assets, render, whole_page
 
 _TABLE_ROWS = 5  # of a static page, in place of one passage
 SCRIPTS = (
@@ -96,7 +98,7 @@ class Browser(ListWidget):
         The model whose attention is shown in the passage, where predictions have it; none by default.
     """
 
-    _verb = "browse"
+    _verb, _host = "browse", "publishedLists.BrowserHost"
     _esm = read_assets(*SCRIPTS, "browser/browser.js")
     _css = read_assets("shared/list.css", "browser/browser.css")
     height = traitlets.Int(620, min=240).tag(sync=True)
@@ -119,6 +121,7 @@ class Browser(ListWidget):
         self._items, self._frame, self._asked = items, items.frame, ask
         table_of_models = predictions_table(predictions, items)
         self._predictions = prediction_cells(table_of_models)
+        self._runs = stored_runs(predictions)
         self._outcomes = outcomes(table_of_models, self._frame["item_id"])
         self._weights = token_weights(table_of_models)
         texts = dict(zip(self._frame["item_id"], self._frame["text"], strict=True))
@@ -272,7 +275,7 @@ class Browser(ListWidget):
 
     def to_html(self, *, limit: int = 200) -> str:
         """Return a page of its own with the first `limit` listed items; targets open on a click."""
-        return HEAD + self._page(self._listing.rows[:limit].tolist())
+        return whole_page("Passages", self._page(self._listing.rows[:limit].tolist()))
 
     def _static(self, most: int) -> str:
         rows = self._listing.rows[max(0, self._listing.index(self.current_id)) :]
@@ -397,6 +400,24 @@ class Browser(ListWidget):
             **shaded_passage(item, spans, self._shadings.get(self.state["shade"]) or
                              attention_shading(item, weights.get(self.attention))),
         }  # fmt: skip
+
+    def _published_head(self, rows: Rows, *, notes: bool) -> dict[str, Any]:
+        listing = self._listing
+        titles = {name: column_title(name) for name in known_columns(listing) if notes or name != TAGS}
+        usual = table_columns(listing, "", extra=map(str, self._items.extra))
+        return super()._published_head(rows, notes=notes) | {
+            "names": {name: label(name) for name in listing.sortable if notes or name != TAGS},
+            "titles": titles, "usual": [name for name in usual if name in titles],
+            "beside": [str(name) for name in self._columns],
+        }  # fmt: skip
+
+    def _published_item(self, row: int, *, notes: bool) -> dict[str, Any]:
+        item, passage = self._items[row], self._passage(row)
+        names = ("id", "source", "kind", "answer", "candidates", "predictions", "attention")
+        spans = {"m": self._spans("mentions", row, mentions), "s": self._spans("speech", row, speech)}
+        weights = self._weights.get(item.item_id, {})
+        variants = passage_variants(item, spans, self._shadings, weights)
+        return {name: passage[name] for name in names + ("tags", "note") * notes} | {"variants": variants}
 
     def _spans(self, name: str, row: int, find: Callable[[Item], list[Span]]) -> list[Span]:
         known = self._marks[name][row] if name in self._marks else None

@@ -10,7 +10,7 @@ const SORTS = [
 ];
 const KEYS = [
   ["j, ↓ / k, ↑", "next / previous item"], ["Page Down / Page Up", "ten items on / back"], ["Home / End", "first / last item"],
-  ["/", "search"], ["f", "type a filter"], ["← ↑ → ↓ in the matrix", "another pair of models"], ["Enter, space", "choose the cell, group or outcome"],
+  ["/", "search"], ["f", "type a filter"], ["t", "the chart as a table"], ["← ↑ → ↓ in the matrix", "another pair of models"], ["Enter, space", "choose the cell, group or outcome"],
   ["Esc", "close what is open; then remove the last filter"], ["?", "this help"],
 ];
 
@@ -167,7 +167,7 @@ function render({ model, el }) {
   const warned = h("ul", { class: "wc-warned", tabindex: 0, hidden: true, "aria-label": "Warnings" });
   const { node: alarm, complain } = alarmOf();
   const parts = { said, table: modelTable(c), matrix: matrix(c), selected: selection(c), slices: slices(c), items: markedList(c), passage: answersPane(c) };
-  const root = h("div", { class: "wc-compare", tabindex: -1, onkeydown: (e) => onKey(e) },
+  const root = h("div", { class: "wc-compare", role: "region", "aria-label": "Comparison of models", tabindex: -1, onkeydown: (e) => onKey(e) },
     h("div", { class: "wc-body" }, h("div", { class: "wc-head" }, said.node, planned, note, clear, keys.node), h("div", { class: "wb-typed" }, h("label", {}, "Filter ", line), copying, choices), strip, warned, alarm,
       h("div", { class: "wc-top" }, parts.table.node, parts.matrix.node), parts.selected.node, parts.slices.node,
       h("div", { class: "wc-main" }, parts.items.node, parts.passage.node)));
@@ -210,8 +210,8 @@ function render({ model, el }) {
     else if (s.cell) c.change({}, { outcome: null });
     else if (first) c.change(first[1]);
   }
-  const goes = (e) => e.target === c.list || "/f?".includes(e.key) || (["j", "k"].includes(e.key) && !e.target.closest("table, select"));
-  const onKey = keysOf(c, { "?": () => keys.open(keys.panel.hidden) }, back, goes);
+  const goes = (e) => e.target === c.list || "/f?".includes(e.key) || (e.key === "t" && e.target.tagName !== "SELECT") || (["j", "k"].includes(e.key) && !e.target.closest("table, select"));
+  const onKey = keysOf(c, { "?": () => keys.open(keys.panel.hidden), t: () => parts.slices.tabulate() }, back, goes);
 
   // ---- what the kernel says
   let opening = true;

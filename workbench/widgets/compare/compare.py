@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from statistics import NormalDist
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 import traitlets
 
 from workbench.analysis.mentions import mentions
 from workbench.evaluation.comparison import Comparison
 from workbench.evaluation.interchange.sample_logs import import_logs
-from workbench.items.items import Items
+from workbench.items.items import Item, Items
 from workbench.items.query import parse
 from workbench.items.tokens import tokens
 from workbench.render.labels import label
@@ -22,7 +25,8 @@ from workbench.widgets.compare.page import comparison_page, models_table
 from workbench.widgets.compare.selection import STATE_OF_COMPARE, ComparedItems
 from workbench.widgets.shared.annotating import AUTO, Annotating, annotations_at_hand
 from workbench.widgets.shared.list_widget import ListWidget, state_part
-from workbench.widgets.shared.passages import align_to_items, cell_text, check_items
+from workbench.widgets.shared.passages import align_to_items, cell_text, check_items, stored_runs
+from workbench.widgets.shared.published import Rows, passage_variants
 from workbench.widgets.shared.search import item_hits
 from workbench.widgets.shared.shading import attention_shading, checked_shade, shaded_passage, shadings
 from workbench.widgets.shared.widget import closed_on_error, read_assets
@@ -35,7 +39,14 @@ _SCRIPTS = (
     "compare/scatter.js", "compare/slices.js", "compare/compare.js",
 )  # fmt: skip
 _WORDS = 10  # of a model, as bars
+_IN_BACKGROUND = 1_000_000  # predictions from which models are resampled while the page is answered
 _FROM_TOP = {"where", "query", "sort"}  # what brings the list back to its first item
+
+
+def item_kind(item: Item) -> list[str]:
+    """Return the variant, the word class and the novel of an item, as far as they are known."""
+    names = [item.variant, item.word_class if item.word_class != item.variant else None, item.book_id]
+    return [name for name in names if name]
 
 
 class Compare(ListWidget):
@@ -61,7 +72,7 @@ class Compare(ListWidget):
 
     _esm = read_assets(*_SCRIPTS)
     _css = read_assets("shared/list.css", "compare/compare.css")
-    _verb = "compare"
+    _verb, _host = "compare", "publishedComparison.ComparisonHost"
     height = traitlets.Int(860, min=480).tag(sync=True)
     column = state_part("column", "The column of the chart.")
 
@@ -77,11 +88,15 @@ class Compare(ListWidget):
         ask: Ask | None = None,
         influence: Any = None,
         surprisal: Any = None,
+        runs: Sequence[Any] = (),
         **options: Any,
     ) -> None:
         super().__init__(**options)
         self._shadings = shadings(comparison.items, influence=influence, surprisal=surprisal)
         self._remake, self._note, self._asked = remake, "", ask
+        self._measuring: Thread | None = None
+        self._closed = False
+        self._runs = runs
         self._arguments = ["items", "runs", *["annotations"] * by_name]
         self._arguments += [
             f"{name}={name}"
@@ -100,6 +115,7 @@ class Compare(ListWidget):
         self._annotations = align_to_items(annotations, ids, "annotations")
         self._cells: list[list[dict[str, Any] | None]] | None = None
         self._models: list[dict[str, Any]] = []
+        self._quick: list[dict[str, Any]] | None = None
         self._drawn: tuple[Any, dict[str, Any]] | None = None  # the chart, and what it is of
 
     # -- state, as Python sees it
@@ -125,9 +141,9 @@ class Compare(ListWidget):
         ``n_right`` and ``disagreement`` (from 0 to 1) over all models; annotations.
         """
         rows, made = self._listing.rows, self.comparison
-        names = made.frame.columns.tolist()
+        names = made.frame_columns
         names = names[: names.index("disagreement") + 1]  # then come columns of the items
-        frame = made.frame[names].iloc[rows].reset_index(drop=True)
+        frame = made.frame_of(names).iloc[rows].reset_index(drop=True)
         frame.insert(1, "passage", [made.items[int(row)].readable([])[0] for row in rows])
         extra = self._annotations.iloc[rows].reset_index(drop=True)
         return pd.concat([frame, extra.loc[:, ~extra.columns.isin(frame.columns)]], axis=1)
@@ -155,6 +171,35 @@ class Compare(ListWidget):
             differences,
         )
 
+    def _published_head(self, rows: Rows, *, notes: bool) -> dict[str, Any]:
+        made, listing, places = self.comparison, self._listing, range(self.comparison.m)
+        if self._cells is None:
+            self._models, self._cells = view.model_rows(self.comparison), view.pair_cells(self.comparison)
+        several = [k for k in places if not np.array_equal(made.shares[k], made.correct[k])]
+        return super()._published_head(rows, notes=notes) | {
+            "overview": self._overview() | {"note": "", "asks": False}, "n_compared": made.n,
+            "models": [{"label": name} for name in made.labels],
+            "accuracies": view.accuracy_texts(made.shares, made.n, made.drawing.level),
+            "z": NormalDist().inv_cdf((1 + made.drawing.level) / 2),
+            "shares": {k: made.shares[k, rows].tolist() for k in several},
+            "best": listing.best, "best_probable": listing.best_probable, "slices": made.columns,
+            "columns_to_slice": [[name, label(name, unit=True)] for name in made.columns],
+            "baselines": {made.labels[k]: view.baseline_rows(made, k) for k in places},
+        }  # fmt: skip
+
+    def _published_item(self, row: int, *, notes: bool) -> dict[str, Any]:  # noqa: ARG002 - there are none
+        made, item, places = self.comparison, self.comparison.items[row], range(self.comparison.m)
+        top, n = made.top(row), len(tokens(item).words)
+        weights = {made.labels[k]: top[k]["attention"] for k in places if top[k]["attention"] is not None}
+        weights = {name: each for name, each in weights.items() if len(each) == n}
+        return {
+            "id": item.item_id, "kind": item_kind(item), "answer": item.answer, "candidates": item.candidates,
+            "facts": self._facts(row), "attention": [*weights],
+            "marks": [mark[1:] for mark in view.item_row(made, row, places, item, STATE_OF_COMPARE)["marks"]],
+            "variants": passage_variants(item, {"m": mentions(item)}, self._shadings, weights),
+            **view.model_answers(made, row, places, item, limit=_WORDS),
+        }  # fmt: skip
+
     def _facts(self, row: int) -> list[tuple[str, str]]:
         """Return the annotations of the item in a row: labels and values."""
         values, columns = self._annotations.iloc[row].items(), self.comparison.columns
@@ -168,13 +213,33 @@ class Compare(ListWidget):
 
     def _on_measure(self, _message: Mapping[str, Any]) -> None:
         """Resample, and begin to annotate: the page asks for it once the reader sees the rest."""
-        if self._cells is None:
-            self._models, self._cells = view.model_rows(self.comparison), view.pair_cells(self.comparison)
-        self.send(self._overview() | {"selected": self._selected(), "baseline": self._baseline()})
+        if self._cells is None and self._measuring is None:
+            self._measuring = Thread(target=self._measure, name="measure", daemon=True)
+            if self.comparison.n * self.comparison.m > _IN_BACKGROUND:
+                self._measuring.start()
+            else:
+                self._measuring.run()
+        elif self._cells is not None:
+            self._send_measured()
         if self._remake is not None:
             self._annotating.start()
             self._tell()
         _ = self._listing.search  # so that the first one is as quick as the second
+
+    def _measure(self) -> None:
+        """Resample, without the lock where it takes long: the page is answered meanwhile."""
+        try:
+            models, cells = view.model_rows(self.comparison), view.pair_cells(self.comparison)
+        except MemoryError as error:
+            self.send({"type": "error", "lane": None, "message": f"The models were not resampled: {error}"})
+            return
+        with self._lock:
+            self._models, self._cells = models, cells
+            if not self._closed:
+                self._send_measured()
+
+    def _send_measured(self) -> None:
+        self.send(self._overview() | {"selected": self._selected(), "baseline": self._baseline()})
 
     def _on_query(self, message: Mapping[str, Any]) -> None:
         changes = dict(message.get("state") or {})
@@ -209,9 +274,16 @@ class Compare(ListWidget):
         return {
             "type": "whole", "warnings": list(self.comparison.warnings), "total": self.comparison.n,
             "measures": view.measure_heads(), "pairs": self._cells,
-            "models": self._models or view.model_rows(self.comparison, quick=True),
+            "models": self._models or self._points,
             "note": self._note, "asks": self._asked is not None, "plans": list(self.comparison.plans),
         }  # fmt: skip
+
+    @property
+    def _points(self) -> list[dict[str, Any]]:
+        """The rows of the models without what is resampled."""
+        if self._quick is None:
+            self._quick = view.model_rows(self.comparison, quick=True)
+        return self._quick
 
     def _view(self) -> dict[str, Any]:
         listing, column, columns = self._listing, self.column, self.comparison.columns
@@ -260,9 +332,8 @@ class Compare(ListWidget):
         weights = {name: each for name, each in weights.items() if each is not None and len(each) == n}
         looks = attention_shading(item, weights.get(self.state["attention"]))
         marks = {"m": mentions(item), "h": item_hits(item, self.state)}
-        kind = [item.variant, item.word_class if item.word_class != item.variant else None, item.book_id]
         return {
-            "id": item.item_id, "kind": [k for k in kind if k], "answer": item.answer,
+            "id": item.item_id, "kind": item_kind(item), "answer": item.answer,
             "candidates": item.candidates, "facts": self._facts(row), "attention": [*weights],
             "shadings": list(self._shadings),
             **shaded_passage(item, marks, self._shadings.get(self.state["shade"]) or looks),
@@ -298,6 +369,7 @@ class Compare(ListWidget):
 
     def close(self) -> None:
         """Close the widget; annotations that are under way stop."""
+        self._closed = True
         if hasattr(self, "_annotating"):
             self._annotating.close()
         super().close()
@@ -436,7 +508,7 @@ def compare(
     by_name, made = table is not None, make(table)
     if auto and (table := annotations_at_hand(made.items)) is None:
         typed = parse(where).columns if where.strip() else ()
-        known = {"", *made.columns, *(made.frame.columns if typed else ())}
+        known = {"", *made.columns, *(made.frame_columns if typed else ())}
         if not {column, *typed} <= known:
             from workbench.analysis.annotations import annotate  # noqa: PLC0415 - heavy
 
@@ -452,5 +524,5 @@ def compare(
     remake = make if auto and table is None else None
     return Compare(
         made, annotations=table, remake=remake, state=state, by_name=by_name, ask=ask, influence=influence,
-        surprisal=surprisal, height=height,
+        surprisal=surprisal, runs=stored_runs(runs), height=height,
     )  # fmt: skip

@@ -217,7 +217,7 @@ function selection(c) {
     const { two, rows, cells: counts } = s.selected;
     const [a, b] = (two ?? [0]).map((k) => s.models[k]);
     const head = (title, ...content) => h("th", { scope: "col", title }, ...content);
-    heads.replaceChildren(h("td"), head(null, "items"), ...(two ? [a, b] : [a]).map((model) => head(model.label, chip(model))),
+    heads.replaceChildren(h("td"), head(null, "items"), ...(two ? [a, b] : [a]).map((model) => head(model.label, chip(model), h("span", { class: "wc-unseen" }, model.label))),
       ...(two ? [head("difference of the accuracies in percentage points, with the interval of the paired bootstrap", `${a.key} ${MINUS} ${b.key}, points`),
         head("not corrected for the number of pairs", "p"),
         head("minimum detectable effect: the least true difference that this test, not corrected, finds with a power of 80 %", "MDE, points"), head(null, h("span", { class: "wc-unseen" }, "remark"))] : []));

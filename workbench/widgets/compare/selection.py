@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections import UserDict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -37,6 +39,27 @@ _WORDS = {
 Rows = NDArray[np.int64]
 
 
+class _Facets(UserDict[str, Binning]):
+    """The columns that items are chosen by; one is cut into bins when it is first used."""
+
+    def __init__(self, comparison: Comparison) -> None:
+        super().__init__({f"{name}: log_prob": Binning(f"{name}: log_prob", "numbers", [])
+                          for name in comparison.labels})  # fmt: skip
+        self._comparison = comparison
+
+    def __getitem__(self, name: str) -> Binning:
+        return self._comparison.binning(name) if name in self._comparison.columns else self.data[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._comparison.columns or name in self.data
+
+    def __iter__(self) -> Iterator[str]:
+        return chain(self._comparison.columns, self.data)
+
+    def __len__(self) -> int:
+        return len(self._comparison.columns) + len(self.data)
+
+
 class ComparedItems(Listing):
     """The items of a comparison (m models, n items) under a state.
 
@@ -49,9 +72,7 @@ class ComparedItems(Listing):
     def __init__(self, comparison: Comparison) -> None:
         self.comparison = comparison
         self.sortable = [*SORTS]
-        self.facets = {name: comparison.binning(name) for name in comparison.columns}
-        scores = (f"{label}: log_prob" for label in comparison.labels)
-        self.facets |= {name: Binning(name, "numbers", []) for name in scores}
+        self.facets = _Facets(comparison)
         self._correct = {f"{label}: correct": k for k, label in enumerate(comparison.labels)}
         self._start(comparison.items)
 
@@ -59,6 +80,10 @@ class ComparedItems(Listing):
     def table(self) -> pd.DataFrame:  # type: ignore[override]  # made when a filter first needs it
         """The columns of items, annotations and models."""
         return self.comparison.frame
+
+    def _table_of(self, columns: Collection[str]) -> pd.DataFrame:
+        known = set(columns) <= set(self.comparison.frame_columns)
+        return self.comparison.frame_of(columns) if known else self.table
 
     # -- the state
 
@@ -80,7 +105,7 @@ class ComparedItems(Listing):
 
     def fitting(self, state: Mapping[str, Any]) -> dict[str, Any]:
         """Return a state without what needs columns that are no longer there."""
-        known = set(self.table)
+        known = set(self.comparison.frame_columns)
         parts = [clause for clause in clauses(state["where"]) if set(clause.columns) <= known]
         column = state["column"] if state["column"] in self.comparison.columns else ""
         return dict(state) | {"where": str(all_of(parts)) if parts else "", "column": column}
@@ -175,16 +200,16 @@ class ComparedItems(Listing):
 
     def two(self) -> tuple[int, int] | None:
         """Return the two models whose numbers are shown: those of the cell, or the pair, or the best."""
-        return self._cell(self.state) or self._chosen_pair(self.state) or self._best
+        return self._cell(self.state) or self._chosen_pair(self.state) or self.best
 
     def scattered(self) -> tuple[int, int] | None:
         """Return the models whose log-probabilities are drawn: as `two`, of those that have some."""
-        return self._cell(self.state) or self._chosen_pair(self.state) or self._best_probable
+        return self._cell(self.state) or self._chosen_pair(self.state) or self.best_probable
 
     def subtracted(self, state: Mapping[str, Any] | None = None) -> tuple[int, int] | None:
         """Return the models whose log-probabilities ``difference`` subtracts: the pair before the cell."""
         state = state or self.state
-        return self._chosen_pair(state) or self._cell(state) or self._best_probable
+        return self._chosen_pair(state) or self._cell(state) or self.best_probable
 
     def _cell(self, state: Mapping[str, Any]) -> tuple[int, int] | None:
         cell = self.outcome(state)
@@ -195,7 +220,7 @@ class ComparedItems(Listing):
         return (labels.index(pair[0]), labels.index(pair[1])) if pair else None
 
     @cached_property
-    def _best(self) -> tuple[int, int] | None:
+    def best(self) -> tuple[int, int] | None:
         """The places of the best model and the best other one of its protocol, else the best of all others.
 
         Of equal ones, those that were passed first.
@@ -203,10 +228,10 @@ class ComparedItems(Listing):
         return self._first_two(list(range(self.comparison.m)))
 
     @cached_property
-    def _best_probable(self) -> tuple[int, int] | None:
-        """As `_best`, among the models that have log-probabilities; where these are not two, of all."""
+    def best_probable(self) -> tuple[int, int] | None:
+        """As `best`, among the models that have log-probabilities; where these are not two, of all."""
         known = np.flatnonzero(~np.isnan(self.comparison.log_prob).all(axis=1)).tolist()
-        return self._first_two(known) or self._best
+        return self._first_two(known) or self.best
 
     def _first_two(self, models: list[int]) -> tuple[int, int] | None:
         accuracy = self.comparison.shares.mean(axis=1).round(12)  # sums of equal shares may differ

@@ -7,18 +7,37 @@ function slices(c) {
   const plot = h("div", { class: "wc-groups" });
   const cloud = scatter(c);
   const swap = h("button", { class: "wb-button wc-swap", type: "button", "aria-pressed": "false", title: "ln p of the answers by two models, a point an item", onclick: () => exchange() }, "Scatter of ln p");
+  const tables = h("button", { class: "wb-button wc-table-swap", type: "button", "aria-pressed": "false", title: "Show the chart as a table (t)", onclick: () => tabulate() }, "Table");
+  const table = chartTable("Accuracy", "wc-table");
   const by = h("label", {}, "Accuracy by ", select);
   const bars = h("div", { class: "wc-plot" }, axis, plot);
   const node = h("section", { class: "wc-slices", "aria-label": "Slices" },
-    h("div", { class: "wc-bar-head" }, by, about, swap), bars, cloud.node);
+    h("div", { class: "wc-bar-head" }, by, about, tables, swap), bars, table.node, cloud.node);
 
   let drawn = "";
 
+  let scattered = false;
+  let tabled = false;
+
+  function lay() {
+    const lost = plot.contains(document.activeElement) && tabled;
+    by.hidden = about.hidden = scattered;
+    bars.hidden = scattered || tabled;
+    table.node.hidden = scattered || !tabled;
+    swap.setAttribute("aria-pressed", String(scattered));
+    tables.setAttribute("aria-pressed", String(tabled));
+    node.classList.toggle("wc-scattered", scattered);
+    if (lost) tables.focus({ preventScroll: true });
+  }
   function exchange() {
-    for (const part of [bars, by, about]) part.hidden = !part.hidden;
-    swap.setAttribute("aria-pressed", String(bars.hidden));
-    node.classList.toggle("wc-scattered", bars.hidden);
-    cloud.show(bars.hidden);
+    scattered = !scattered;
+    lay();
+    cloud.show(scattered);
+  }
+  function tabulate() {
+    tabled = !tabled;
+    lay();
+    cloud.tabulate(tabled);
   }
 
   function draw() {
@@ -37,6 +56,7 @@ function slices(c) {
     drawn = now;
     if (!found.length || !n) {
       axis.replaceChildren();
+      table.draw([], []);
       plot.replaceChildren(h("div", { class: "wb-empty" }, found.length ? NO_ITEMS : s.note ? "Annotating: columns to slice by will appear here." : "No column distinguishes these items; pass annotations=wb.annotate(items)."));
       return;
     }
@@ -45,6 +65,8 @@ function slices(c) {
       tick.style.bottom = `${50 * i}%`;
       return tick;
     }));
+    table.call(`Accuracy by ${columns.find(([name]) => name === column)[1]}`);
+    table.draw(["value", "items", ...shown.map((k) => models[k].label)], found.map((bin) => [bin.label, number(bin.n), ...bin.bars.map((bar) => (bar ? `${bar[3]} ${bar[4]}` : DASH))]));
     const wide = shown.length > 8 ? 7 : 13;
     const focus = plot.contains(document.activeElement) ? document.activeElement.dataset.key : null;
     const groups = found.map((bin) => {
@@ -80,5 +102,5 @@ function slices(c) {
     if (any) c.choose(s.state.column, null);
     return any;
   }
-  return { node, draw, clear, scatter: cloud };
+  return { node, draw, clear, tabulate, scatter: cloud };
 }

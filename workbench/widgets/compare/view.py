@@ -33,7 +33,7 @@ from workbench.runs.measures import SHOWN, Measure
 from workbench.widgets.shared.passages import BLANK_MARK, score_bars, snippet, words_around
 from workbench.widgets.shared.search import item_hits
 
-PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#999999", "#F0E442")
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#707070", "#F0E442")
 """Colours of the models: those of the charts (Okabe and Ito's), without what draws charts."""
 
 DASH = "\N{EN DASH}"
@@ -233,7 +233,7 @@ def selected_numbers(
     """
     n, level, listed = int(mask.sum()), comparison.drawing.level, list(two or (0,))
     shares, all_shares = comparison.shares[:, mask], comparison.shares
-    accuracies = _shares(shares, n, level)
+    accuracies = accuracy_texts(shares, n, level)
     is_all = n == comparison.n
     differences: list[tuple[str, str, str, tuple[str, str]]] = []
     if two is not None:
@@ -247,7 +247,7 @@ def selected_numbers(
             differences[1] = _difference(pair), _p_text(pair["p"]), pair["test"], _mde(pair)
     remark = "" if is_all else "by outcome" if in_cell else "exploratory"
     parts = (
-        ("all", comparison.n, _shares(all_shares, comparison.n, level), ""),
+        ("all", comparison.n, accuracy_texts(all_shares, comparison.n, level), ""),
         ("selected", n, accuracies, remark),
     )
     return {
@@ -261,7 +261,7 @@ def selected_numbers(
     }  # fmt: skip
 
 
-def _shares(shares: NDArray[np.float64], n: int, level: float) -> list[tuple[str, str]]:
+def accuracy_texts(shares: NDArray[np.float64], n: int, level: float) -> list[tuple[str, str]]:
     """Return each model's accuracy on items (m, n) as text, and its Wilson interval."""
     if not n:
         return [(DASH, "")] * len(shares)

@@ -1,6 +1,6 @@
 /* The charts above the list: bars of choices, histograms of numbers. The kernel counts; a click chooses. */
 
-const HINT = "Click a bar or drag over a range. Ctrl+click adds a bar; a second click, a double-click or Esc clears the chart.";
+const HINT = "Click a bar or drag over a range. Ctrl+click adds a bar; a second click or Esc clears the chart.";
 
 const USUAL = 5; // charts, of which the first two share a column
 
@@ -10,10 +10,12 @@ function chartsOf(c) {
   const { s } = c;
   const said = chosenWords(c, HINT);
   const clear = h("button", { class: "wb-button", type: "button", onclick: () => c.clearAll() }, "Clear");
+  const tables = h("button", { class: "wb-button", type: "button", "aria-pressed": "false", title: "Show the charts as tables (t)", onclick: () => tabulate() }, "Tables");
   const legend = h("span", { class: "we-legend", "aria-hidden": "true" }, h("i", { class: "we-left" }), "chosen", h("i", { class: "we-all" }), "all");
   const grid = h("div", { class: "we-grid" });
   const more = h("div", { class: "we-more", hidden: true }); // charts of further columns
-  const node = h("div", { class: "we-charts", onkeydown: onKey }, h("div", { class: "we-head" }, said.node, legend, clear), grid, more);
+  const node = h("div", { class: "we-charts", role: "region", "aria-label": "Charts", onkeydown: onKey }, h("div", { class: "we-head" }, said.node, legend, tables, clear), grid, more);
+  let tabled = false;
 
   function choose(name, keys) {
     c.choose(name, keys?.length ? { keys } : null);
@@ -22,10 +24,20 @@ function chartsOf(c) {
   function onKey(e) {
     plainKey(e);
     const name = e.target.closest("[data-chart]")?.dataset.chart;
-    if (e.key === "Escape" && name) {
+    if (e.key === "t" && !e.ctrlKey && !e.metaKey && !e.altKey) {
+      e.preventDefault();
+      tabulate();
+    } else if (e.key === "Escape" && name) {
       e.preventDefault();
       choose(name, null);
     }
+  }
+  function tabulate() {
+    tabled = !tabled;
+    tables.setAttribute("aria-pressed", String(tabled));
+    const lost = tabled && node.contains(document.activeElement) && document.activeElement.closest("[data-chart]");
+    draw();
+    if (lost) tables.focus({ preventScroll: true }); // what had the focus is hidden
   }
   /** The bins of a choice that have a bar; items without a value come last. */
   const binsOf = (chart) => [...chart.bins.slice(0, chart.limit), ...(chart.null ? [chart.null] : [])];
@@ -49,7 +61,16 @@ function chartsOf(c) {
         class: "we-chart", "data-chart": chart.name, role: "group", "aria-label": chart.title,
         ondblclick: () => { if (kind !== "nothing") choose(chart.name, null); },
       }, title, body));
-      return { bars, bins, nothing }[kind](chart, body);
+      const drawChart = { bars, bins, nothing }[kind](chart, body);
+      if (kind === "nothing") return drawChart;
+      const table = chartTable(chart.title, "we-table");
+      body.after(table.node);
+      return (facet) => {
+        body.hidden = tabled;
+        table.node.hidden = !tabled;
+        if (!tabled) drawChart(facet);
+        else table.draw(["value", "chosen", "all"], [...facet.bins, ...(facet.null ? [facet.null] : [])].map(([, label, total, left]) => [label, number(left), number(total)]));
+      };
     });
     more.hidden = !more.children.length;
   }

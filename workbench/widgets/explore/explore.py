@@ -13,6 +13,7 @@ from workbench.storage.errors import DataError
 from workbench.widgets.browser.browser import SCRIPTS, Browser
 from workbench.widgets.shared.annotating import AUTO
 from workbench.widgets.shared.passages import check_items
+from workbench.widgets.shared.published import Rows
 from workbench.widgets.shared.widget import closed_on_error, read_assets, render
 
 PANELS = ("lemma_in_context", "in_context", "direct_speech", "target_class", "mention_distance", "n_tokens")
@@ -95,6 +96,9 @@ class Explorer(Browser):
         value = {"True": "yes", "False": "no"}.get(value, value)
         return f"The same wherever it is known: {value_label(name, value)}."
 
+    def _published_head(self, rows: Rows, *, notes: bool) -> dict[str, Any]:
+        return super()._published_head(rows, notes=notes) | {"charts": self._charts()}
+
     def _page(self, rows: Sequence[int], *, passages: int | None = None) -> str:
         return static_charts(self._view()) + super()._page(rows, passages=passages)
 
@@ -144,7 +148,10 @@ def static_bins(facet: Mapping[str, Any]) -> dict[str, Any]:
     if facet["null"]:
         _, name, total, left = facet["null"]
         note = f"{name}: {left:,} of {total:,}; {note}"
-    return {"kind": "bins", "bins": bins, "wide": _WIDE + 20, "high": _HIGH, "note": note}
+    counts = [(name, f"{left:,} of {total:,}") for _, name, total, left in rows]
+    return {
+        "kind": "bins", "bins": bins, "wide": _WIDE + 20, "high": _HIGH, "note": note, "counts": counts,
+    }  # fmt: skip
 
 
 def explore(
@@ -187,7 +194,7 @@ def explore(
     predictions, query, field, regex, facets, where, sort, current, table, ask, reveal, attention
         As for ``wb.browse``: ``wb.explore(items, annotations, **explorer.state)`` is the same view again.
     height : int
-        Height of the browser in px; the charts above it take 238 more (422 below 760 px width), and those
+        Height of the browser in px; the charts above it take 248 more (454 below 760 px width), and those
         of `columns` 198 a row.
 
     Returns

@@ -14,7 +14,7 @@ from workbench.construction.grooming import DONE, GUIDELINES, REASONS, REJECTED,
 from workbench.items.items import Item, Items
 from workbench.storage.errors import DataError
 from workbench.widgets.shared.passages import check_items
-from workbench.widgets.shared.widget import HEAD, Widget, closed_on_error, read_assets, render
+from workbench.widgets.shared.widget import Widget, closed_on_error, read_assets, render, whole_page
 
 
 class Groom(Widget):
@@ -74,7 +74,7 @@ class Groom(Widget):
 
     def to_html(self, *, limit: int = 200) -> str:
         """Return a page of its own with the first `limit` questions that are done; answers open by click."""
-        return HEAD + self._static(limit)
+        return whole_page("Choice of alternates", self._static(limit))
 
     def _static(self, most: int) -> str:
         done = [item_id for item_id in self._ids if self._grooming.state(item_id) == DONE]

@@ -26,7 +26,7 @@ from workbench.render.results import Table, TableColumn, TableLayout, with_inter
 from workbench.storage.errors import DataError
 from workbench.widgets.guess.game import default_path, open_campaign, player_of, solitary
 from workbench.widgets.shared.passages import check_items
-from workbench.widgets.shared.widget import HEAD, Widget, closed_on_error, read_assets, render
+from workbench.widgets.shared.widget import Widget, closed_on_error, read_assets, render, whole_page
 
 Condition = Literal["passage", "sentence", "unfolding"]
 
@@ -209,7 +209,7 @@ class Guess(Widget):
 
     def to_html(self) -> str:
         """Return a page of its own: how far the person is, the tasks of the open page, the score."""
-        return HEAD + self._static(10)
+        return whole_page("Guessing game", self._static(10))
 
     # -- what the page asks
 

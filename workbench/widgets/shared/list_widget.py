@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 import traitlets
 
 from workbench.items.items import Item, Items
 from workbench.items.query import suggest, word_start
-from workbench.widgets.shared.listing import Listing
+from workbench.storage.errors import DataError
+from workbench.widgets.shared.listing import TAGS, Listing, clauses
+from workbench.widgets.shared.published import PublishedView, Rows, column_data, facet_data
 from workbench.widgets.shared.widget import Widget
 
 _FIRST_ROWS = 28
@@ -51,6 +54,10 @@ class ListWidget(Widget):
     _verb: ClassVar[str]  # of the line of Python that builds the view again
     _arguments: list[str]  # of that line, before the state
     _asked: Any = None  # the widget of ``wb.ask``
+    _host: ClassVar[str]  # of a published page
+    _runs: Sequence[Any] = ()  # that are stored
+    _shadings: Mapping[str, Any]
+    height: Any
     _lane: str | None = None  # of the request that is being answered
 
     @traitlets.validate("state")
@@ -168,6 +175,46 @@ class ListWidget(Widget):
 
     def _empty(self) -> dict[str, Any]:
         """Return the state in which all items are listed."""
+        raise NotImplementedError
+
+    # -- a page without a kernel
+
+    def published(self, *, notes: bool = False) -> PublishedView:
+        """Return the view as the data of a page of its own, with tags and notes only if `notes`."""
+        return PublishedView(
+            host=self._host, items=self._listing.items, first=self._listing.rows.copy(),
+            head=partial(self._published_head, notes=notes), item=partial(self._published_item, notes=notes),
+            runs=self._runs, code=self.code,
+        )  # fmt: skip
+
+    def _published_head(self, rows: Rows, *, notes: bool) -> dict[str, Any]:
+        """Return what does not belong to single items; DataError where the state needs what is left out."""
+        listing = self._listing
+        names = [str(name) for name in listing.table if notes or name != TAGS]
+        state = {name: value for name, value in self.state.items() if name != "current"}
+        filtered = [name for clause in clauses(str(state["where"])) for name in clause.columns]
+        table_columns = state.get("table", False)
+        used = [
+            *filtered,
+            state["sort"].removeprefix("-"),
+            *(table_columns if isinstance(table_columns, list) else ()),
+        ]
+        if not notes and TAGS in used:
+            raise DataError("the view uses the tags, which are not published", remedy="pass notes=True")
+        table = listing.table.iloc[rows].reset_index(drop=True)
+        held = set(listing.items.frame["item_id"].iloc[rows])
+        sortable = {name for name in listing.sortable if name in names}
+        return {
+            "verb": self._verb, "arguments": self._arguments, "empty": self._empty(),
+            "state": state | {"current": self.current_id if self.current_id in held else ""},
+            "columns": [column_data(table, name, ranked=name in sortable) for name in names],
+            "facets": [facet_data(each) for name, each in listing.facets.items() if notes or name != TAGS],
+            "sortable": [name for name in listing.sortable if notes or name != TAGS],
+            "shadings": list(self._shadings), "traits": {"height": self.height, "saved_key": "published"},
+        }  # fmt: skip
+
+    def _published_item(self, row: int, *, notes: bool) -> dict[str, Any]:
+        """Return the item in a row, without what follows from the state."""
         raise NotImplementedError
 
     def _rows(self, start: int, end: int) -> list[dict[str, Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, MutableMapping, Sequence
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -83,7 +83,7 @@ class Listing:
         self.table = frame[["item_id", "answer", *ITEM_FACETS]].assign(**dict(columns))
         names = map(str, self.table)
         self.sortable = [name for name in names if not _kinds(self.table[name]) & {dict, *_MANY}]
-        self.facets: dict[str, Binning] = {}
+        self.facets: MutableMapping[str, Binning] = {}
         for name in (*ITEM_FACETS, *columns):
             made = facet(name, self.table[name])
             if made and not (name == "variant" and self.table[name].equals(frame["word_class"])):
@@ -93,7 +93,7 @@ class Listing:
     def _start(self, items: Items) -> None:
         """List all of the items."""
         self.items = items
-        self._places = {item_id: row for row, item_id in enumerate(items.frame["item_id"])}
+        self._places = {item_id: row for row, item_id in enumerate(items.frame["item_id"].tolist())}
         self._masks: dict[str, Mask] = {}
         self.state, self.version = dict(STATE), 0
         self.rows, self._index = np.arange(len(items)), np.arange(len(items))
@@ -191,8 +191,13 @@ class Listing:
         if text not in self._masks:
             if len(self._masks) > _LIMIT:
                 self._masks = {}
-            self._masks[text] = clause.mask(self.table)
+            self._masks[text] = clause.mask(self._table_of(clause.columns))
         return self._masks[text]
+
+    def _table_of(self, columns: Collection[str]) -> pd.DataFrame:
+        """Return the table with these columns at least, as far as they are there."""
+        del columns
+        return self.table
 
     def _order(self, state: Mapping[str, Any]) -> NDArray[np.intp]:
         """Return all rows in the order of a state; missing values come last."""

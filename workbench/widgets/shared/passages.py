@@ -164,6 +164,12 @@ def predictions_table(runs: Any, items: Items) -> pd.DataFrame | None:
     return pd.concat(tables, ignore_index=True)
 
 
+def stored_runs(runs: Any) -> list[Any]:
+    """Return the stored runs and names of runs among runs, frames and names, one or several."""
+    each = runs if isinstance(runs, list | tuple) else [runs]
+    return [run for run in each if isinstance(run, str) or isinstance(getattr(run, "run", None), str)]
+
+
 def prediction_cells(table: pd.DataFrame | None) -> dict[str, list[list[str]]]:
     """Return the cells of the predictions as shown, by item id."""
     if table is None:

@@ -130,6 +130,8 @@ def shadings(items: Items, *, influence: Any = None, surprisal: Any = None) -> d
     DataError
         If a frame lacks a column, is of other texts, or its spans overlap.
     """
+    if influence is None and surprisal is None:
+        return {}
     texts = dict(zip(items.frame["item_id"], items.frame["text"], strict=True))
     made: dict[str, Shading] = {}
     if influence is not None:

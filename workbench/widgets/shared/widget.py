@@ -21,18 +21,21 @@ import anywidget
 import ipywidgets
 import jinja2
 import traitlets
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from workbench.storage.errors import DataError
 
 MAXIMUM = 50_000
 """Bytes that a notebook keeps of one widget, at most."""
 
-HEAD = """\
+_HEAD = """\
 <!DOCTYPE html>
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<html lang="en"><meta http-equiv="Content-Security-Policy" \
+content="default-src 'none'; style-src 'unsafe-inline'"><meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>{title}</title>
 """
-"""What stands before a fragment to make a page of it, which runs no script and loads nothing."""
 
 _PAUSE = 0.4  # seconds without a change before the page is brought up to date
 _SIZES = (10, 3, 1, 0)
@@ -82,6 +85,11 @@ def _publish(data: Mapping[str, Any], **options: Any) -> None:
 
     publish: Any = display.publish_display_data  # has no types
     publish(data, **options)
+
+
+def whole_page(title: str, fragment: str) -> str:
+    """Return a fragment as a page with a title, which runs no script and loads nothing."""
+    return f"{_HEAD.format(title=escape(title))}{fragment}"
 
 
 class SavedPage:

@@ -1,0 +1,65 @@
+"""What axe-core finds wrong on a page: WCAG 2.2, levels A and AA, in light and dark."""
+
+from axe_playwright_python.base import AXE_SCRIPT
+
+TAGS = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa")
+THEMES = ("light", "dark")
+
+_OPTIONS = {
+    "runOnly": {"type": "tag", "values": TAGS},
+    # off in axe-core unless they are asked for: the size of targets (WCAG 2.2), headings without a name
+    "rules": {"target-size": {"enabled": True}, "empty-table-header": {"enabled": True}},
+    "resultTypes": ["violations"],
+}
+_ROOTS = """(root) => [...document.querySelectorAll(root)].filter((node) => node.getClientRects().length)
+    .map((node, i) => (node.dataset.axe = String(i)))"""
+_RUN = """async ([index, options]) => {
+    const root = index === null ? document : document.querySelector(`[data-axe="${index}"]`);
+    // JupyterLab's body has no height and hides what overflows: axe-core would take all in it for hidden
+    document.body.style.minHeight = "100vh";
+    root.scrollIntoView?.({ block: "nearest" }); // what a container has scrolled out of sight is hidden too
+    await new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)));
+    const { violations } = await axe.run(root, options);
+    document.body.style.minHeight = "";
+    if (root !== document) delete root.dataset.axe;
+    const why = ({ any, all, none }) => [...any, ...all, ...none].map(({ message }) => message).join("; ");
+    return violations.flatMap(({ id, nodes }) =>
+        nodes.map((node) => `${id}: ${node.target.join(" ")}: ${why(node)}: ${node.html}`));
+}"""
+_CHANGE = "(theme) => window.jupyterapp.commands.execute('apputils:change-theme', { theme })"
+
+
+def show_theme(page, theme):
+    """Show a page in the theme "light" or "dark", and wait until nothing moves."""
+    page.emulate_media(color_scheme=theme)
+    if page.evaluate("Boolean(window.jupyterapp)"):
+        name = f"JupyterLab {theme.capitalize()}"
+        page.evaluate(_CHANGE, name)
+        page.wait_for_function("name => document.body.dataset.jpThemeName === name", arg=name)
+    page.wait_for_function("document.getAnimations().every((a) => a.playState !== 'running')")
+
+
+def violations(page, root=None, theme=None):
+    """Return what axe-core finds wrong, a line for each rule and element.
+
+    Parameters
+    ----------
+    page : playwright.sync_api.Page
+    root : str, optional
+        CSS selector of the elements to check, each with what it holds; hidden ones are left out. By default
+        the whole document, with its title and language.
+    theme : {"light", "dark"}, optional
+        Theme to show first: JupyterLab's, or that of a page that follows the browser's.
+
+    Raises
+    ------
+    AssertionError
+        If no visible element matches `root`.
+    """
+    if theme is not None:
+        show_theme(page, theme)
+    if not page.evaluate("Boolean(window.axe)"):
+        page.evaluate(AXE_SCRIPT)
+    indices = [None] if root is None else page.evaluate(_ROOTS, root)
+    assert indices, f"nothing visible matches {root}"
+    return [line for index in indices for line in page.evaluate(_RUN, [index, _OPTIONS])]

@@ -1,0 +1,94 @@
+"""Everybody can use pages without a kernel: axe-core finds nothing, in light and dark, wide and narrow."""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from accessible import THEMES, violations
+from test_served_campaign import served  # noqa: F401 - a fixture
+
+sys.path.append(str(Path(__file__).parents[1] / "unit"))
+from hostile import CHARTS
+from test_accessible import ITEMS, PAGES, RUNS, annotated, home  # noqa: F401 - a fixture; of the folder above
+
+import workbench as wb
+from workbench import charts
+from workbench.widgets.shared.widget import whole_page
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+
+def comparison():
+    return wb.compare(ITEMS, RUNS, annotated(ITEMS), resamples=20).to_html(limit=3)
+
+
+def chart(folder, *, dark):
+    made = CHARTS["figure_2"]("sample")
+    return charts.save(made, folder / f"{dark}.html", dark=dark).read_text(encoding="utf-8")
+
+
+ALL = PAGES | {
+    "compare": comparison,
+    "groom": lambda: wb.groom(questions(), subject="Ada", folder="grooming").to_html(),
+    "guess": lambda: wb.guess(ITEMS, path="game.db", condition="passage").to_html(),
+}
+
+
+def questions():
+    options = {"alternates": ["north", "south", "east", "west", "up"]}
+    return wb.Items.from_records([replace(item, meta=options) for item in ITEMS[:2]])
+
+
+@pytest.fixture
+def page(chromium):
+    opened = chromium.new_page()
+    yield opened
+    opened.close()
+
+
+def found(page, width):
+    page.set_viewport_size({"width": width, "height": 800})
+    return [line for theme in THEMES for line in violations(page, None, theme)]
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_pages_of_views_and_tables(name, page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    html = ALL[name]()
+    whole = html.lstrip().startswith("<!DOCTYPE")
+    page.set_content(html if whole else whole_page(name, html))
+    assert found(page, 1000) == []
+    assert found(page, 420) == []
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_pages_of_charts_have_their_table_behind_a_key(dark, page, tmp_path):
+    page.set_content(chart(tmp_path, dark=dark))
+    page.locator("svg.marks").wait_for()
+    page.get_by_label("Save the chart").wait_for()
+    assert page.title() == page.locator("h1").inner_text() == "(a) Target in context"
+    page.locator(".wb-chart-data summary").focus()
+    page.keyboard.press("Enter")
+    page.get_by_role("cell", name="proper noun").or_(page.get_by_role("cell", name="PN")).first.wait_for()
+    assert page.get_by_role("table").count() == 3
+    assert violations(page) == []
+    page.emulate_media(reduced_motion="reduce")
+    page.locator(".vega-embed summary").click()
+    assert page.evaluate("document.getAnimations().length") == 0
+
+
+def test_pages_of_a_campaign(served, page):  # noqa: F811 - the fixture
+    server = served("lambada")
+    token = server.campaign.add_subject().token
+    for address in ("", f"start/{token}"):
+        page.goto(f"{server.url}/{address}")
+        assert found(page, 420) == [], address
+    page.locator(".main:not(main)").click()
+    page.wait_for_url(f"{server.url}/")
+    for address in ("", "page", "nothing-here"):
+        page.goto(f"{server.url}/{address}")
+        assert found(page, 1000) == [], address
+    page.goto(f"{server.url}/page")
+    page.locator(".task button[name=save]").first.click()  # nothing is typed: it says so
+    assert found(page, 420) == []

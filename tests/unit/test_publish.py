@@ -1,0 +1,375 @@
+"""Published sites: what their pages hold, what is left out, and which folders are replaced."""
+
+import base64
+import hashlib
+import json
+import re
+import types
+
+import altair as alt
+import builders as b
+import numpy as np
+import pandas as pd
+import pytest
+from attentive import Windows
+from hostile import PAGES, STRINGS
+from hypothesis import given
+from hypothesis import strategies as st
+from side_by_side import annotated, predicted
+
+import workbench as wb
+from workbench import cli
+from workbench.datasets.fetch import entries
+from workbench.items.notes import write_notes
+from workbench.storage.errors import DataError
+from workbench.widgets.publish.pages import make_page, script_json
+from workbench.widgets.publish.site import MANIFEST, file_names, terms
+from workbench.widgets.shared.published import column_data
+
+ITEMS = wb.load("sample", variant="capitalised")[:30]
+FRAMES = predicted(ITEMS, 2)
+TABLE = annotated(ITEMS)
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "home"))
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return tmp_path / "site"
+
+
+def data_of(path):
+    """Return the data of a page, as its script reads it."""
+    text = re.search(r'id="wp-data">(.*?)</script>', path.read_text("utf-8"), re.DOTALL)[1]
+    return json.loads(text)
+
+
+def test_each_view_is_a_page_of_its_own_that_holds_its_data(folder):
+    views = {
+        "Passages": wb.browse(ITEMS, TABLE, FRAMES, where="n_tokens > 60"),
+        "Charts": wb.explore(ITEMS, TABLE),
+        "Models": wb.compare(ITEMS, FRAMES, TABLE, resamples=20),
+        "Weights": wb.attention(Windows(), ITEMS[:3]),
+        "Table": TABLE.drop(columns=["mentions", "speech"]), "Measures": wb.evaluate(FRAMES, resamples=20),
+    }  # fmt: skip
+    assert wb.publish(folder, views, title="Ours") == folder / "index.html"
+    names = [f"{name.lower()}.html" for name in views]
+    assert sorted(path.name for path in folder.iterdir()) == sorted(
+        [*names, "about.html", "index.html", MANIFEST]
+    )
+    index = (folder / "index.html").read_text("utf-8")
+    for name in names:
+        page = (folder / name).read_text("utf-8")
+        assert f'href="{name}"' in index
+        assert "//" not in "".join(re.findall(r'(?:src|href)="([^"]*)"', page))  # nothing of another host
+        (script,) = re.findall(r'<script type="module">(.*?)</script>', page, re.DOTALL)
+        digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+        assert f"default-src 'none'; script-src 'sha256-{digest}'" in page
+        assert "unsafe-eval" not in page
+    data = data_of(folder / "passages.html")
+    assert [item["id"] for item in data["items"]] == ITEMS.frame["item_id"].tolist()
+    assert data["state"]["where"] == "n_tokens > 60"
+    assert len(data_of(folder / "weights.html")["items"]) == 3
+    assert len(data_of(folder / "table.html")["texts"]) == 30
+
+
+def test_a_chart_is_drawn_by_vega_and_stands_there_as_a_table(folder):
+    chart = alt.Chart(pd.DataFrame({"a": ["<x>", "y"], "b": [1, 2.5]})).mark_bar().encode(x="a", y="b")
+    wb.publish(folder, {"Bars": chart})
+    page = (folder / "bars.html").read_text("utf-8")
+    assert set(data_of(folder / "bars.html")) == {"light", "dark"}
+    assert '<td dir="auto">&lt;x&gt;</td><td dir="auto">1</td>' in page
+    assert "vegaEmbed" in page or "vega-lite" in page
+
+
+def test_a_widget_that_needs_python_is_published_as_its_static_page(folder):
+    wb.publish(folder, {"Guess": PAGES["Guess"]("a")})
+    page = (folder / "guess.html").read_text("utf-8")
+    assert "This view needs Python" in page
+    assert "<script" not in page
+
+
+def test_what_is_no_view_is_refused_and_nothing_is_written(folder):
+    for views, problem in (
+        ({"a": 3}, "the view 'a' is a int"), ({}, "expected them by title"),
+        ([ITEMS], "expected them by title"), ({" ": TABLE}, "is not a text"),
+        ({"a": wb.browse}, "is a function"), ({"a": type(TABLE)}, "is a type"),
+    ):  # fmt: skip
+        with pytest.raises(DataError, match=problem):
+            wb.publish(folder, views)
+    for options in ({"max_items": 0}, {"max_megabytes": 0}, {"max_megabytes": float("nan")}):
+        with pytest.raises(DataError, match="expected numbers above 0"):
+            wb.publish(folder, {"a": TABLE}, **options)
+    assert not folder.exists()
+
+
+# -- bounds
+
+
+def test_listed_items_come_first_and_the_page_says_how_many_were_left_out(folder):
+    browser = wb.browse(ITEMS, TABLE, where="n_tokens > 60", sort="-n_tokens")
+    wb.publish(folder, {"Passages": browser, "Table": TABLE[["item_id"]]}, max_items=5)
+    data, page = data_of(folder / "passages.html"), (folder / "passages.html").read_text("utf-8")
+    assert {item["id"] for item in data["items"]} == set(browser.selection.frame["item_id"][:5])
+    assert f"5 of {len(ITEMS)} items; the others were left out." in page
+    assert "5 of 30 rows; the others were left out." in (folder / "table.html").read_text("utf-8")
+    assert "5 of 30 items" in (folder / "index.html").read_text("utf-8")
+    assert all(len(column["data"]) == 5 for column in data["columns"])
+
+
+@pytest.mark.parametrize("kilobytes", [30, 40, 60])
+def test_a_site_keeps_within_its_size(folder, kilobytes):
+    views = {
+        "Passages": wb.browse(ITEMS),
+        "Table": TABLE,
+        "More": wb.browse(ITEMS, current=ITEMS.frame["item_id"][20]),
+    }
+    wb.publish(folder, views, max_megabytes=kilobytes / 1000)
+    pages = [folder / f"{name}.html" for name in ("passages", "table", "more")]
+    sizes = [
+        len(json.dumps(data_of(path), ensure_ascii=False, separators=(",", ":")).encode()) for path in pages
+    ]
+    assert sum(sizes) <= 1000 * kilobytes
+    assert 0 < len(data_of(pages[0])["items"]) < 30
+    more = data_of(pages[2])
+    assert more["state"]["current"] in {"", *(item["id"] for item in more["items"])}
+
+
+def test_a_view_that_does_not_fit_is_an_error(folder):
+    with pytest.raises(DataError, match="takes more than 1 kB without any item"):
+        wb.publish(folder, {"Passages": wb.browse(ITEMS, TABLE)}, max_megabytes=0.001)
+
+
+def test_a_comparison_of_which_items_were_left_out_says_what_its_numbers_are_of(folder):
+    wb.publish(folder, {"Models": wb.compare(ITEMS, FRAMES, TABLE, resamples=20)}, max_items=7)
+    data = data_of(folder / "models.html")
+    assert data["n_compared"] == 30
+    assert len(data["items"]) == 7
+    assert "The table of the models and the matrix are of all items" in (folder / "models.html").read_text(
+        "utf-8"
+    )
+
+
+# -- what is not passed on
+
+
+def marked():
+    texts = {item.item_id: item.text for item in ITEMS}
+    first = str(ITEMS.frame["item_id"][0])
+    write_notes(
+        "sample", {first: {"tags": ["my-secret-tag"], "note": "my private note", "text": texts[first]}}
+    )
+
+
+def test_tags_and_notes_are_published_only_where_that_is_asked(folder):
+    marked()
+    wb.publish(folder, {"Passages": wb.browse(ITEMS, TABLE)})
+    page = (folder / "passages.html").read_text("utf-8")
+    assert "my-secret-tag" not in page
+    assert "my private note" not in page
+    wb.publish(folder, {"Passages": wb.browse(ITEMS, TABLE)}, notes=True)
+    data = data_of(folder / "passages.html")
+    assert data["items"][0]["tags"] == ["my-secret-tag"]
+    assert data["items"][0]["note"] == "my private note"
+    assert "tags" in [facet["name"] for facet in data["facets"]]
+
+
+@pytest.mark.parametrize(
+    "state", [{"where": "tags contains my-secret-tag"}, {"sort": "tags"}, {"table": ["passage", "tags"]}]
+)
+def test_a_view_that_uses_tags_needs_them(folder, state):
+    marked()
+    if state == {"sort": "tags"}:  # lists have no order
+        state = {"where": "not (tags is missing)"}
+    browser = wb.browse(ITEMS, TABLE, **state)
+    with pytest.raises(DataError, match="not published -- pass notes=True"):
+        wb.publish(folder, {"Passages": browser})
+    wb.publish(folder, {"Passages": browser}, notes=True)
+
+
+def test_a_page_has_the_terms_of_its_data(folder, tmp_path):
+    lines = [f"it rained . the heron number {k} saw the eel" for k in range(8)]
+    raw = b.write(tmp_path / "raw", {"lambada_development_plain_text.txt": b.text(lines)})
+    views = {
+        "Passages": wb.browse(wb.load("lambada", "dev", path=raw)),
+        "Others": wb.browse(wb.items_from_text(["A ___ b ."])),
+    }
+    wb.publish(folder, views)
+    notice = entries()["lambada"].notice.strip()
+    assert "may not be passed on" in notice
+    page, about = ((folder / name).read_text("utf-8") for name in ("passages.html", "about.html"))
+    for text in (page, about, (folder / "index.html").read_text("utf-8")):
+        assert notice in text
+    assert notice not in (folder / "others.html").read_text("utf-8")
+    assert "CC BY 4.0" in about
+    assert "paperno-etal-2016-lambada" in about
+    assert "8 of the split dev, variant plain (digest " in about
+    assert "not known: the data are not of the registry" in about
+    assert "wb.load(&#39;lambada&#39;, &#39;dev&#39;, variant=&#39;plain&#39;)" in about
+
+
+def test_data_that_must_not_be_passed_on_in_bulk_have_a_notice():
+    assert {name for name in entries() if terms(name)["notice"]} == {"lambada", "cnnqa"}
+
+
+def test_the_runs_of_the_views_stand_there_with_signature_and_code(folder):
+    run = wb.keep(ITEMS, FRAMES[0])
+    wb.publish(
+        folder,
+        {
+            "Models": wb.compare(ITEMS, [run, FRAMES[1]], TABLE, resamples=20),
+            "Passages": wb.browse(ITEMS, None, run),
+        },
+    )
+    about = (folder / "about.html").read_text("utf-8")
+    assert about.count(f"<h3>{run.run}</h3>") == 1
+    assert wb.signature(run).signature in about
+    assert f"wb.evaluate(&#39;{run.run}&#39;" in about
+    wb.publish(folder, {"Table": TABLE}, runs=["no such run"])
+    assert "It has no signature: there is no run" in (folder / "about.html").read_text("utf-8")
+
+
+# -- folders
+
+
+def test_a_published_site_is_replaced_and_any_other_folder_is_not(folder):
+    wb.publish(folder, {"One": TABLE, "Two": TABLE})
+    wb.publish(folder, {"One": TABLE})
+    assert not (folder / "two.html").exists()
+    (folder / "mine.txt").write_text("mine")
+    with pytest.raises(DataError, match=r"holds 'mine\.txt' beside a published site -- move it away"):
+        wb.publish(folder, {"One": TABLE})
+    assert (folder / "one.html").exists()
+    (folder / "mine.txt").unlink()
+    (folder / "about.html").unlink()
+    (folder / "about.html").mkdir()
+    with pytest.raises(DataError, match=r"holds 'about\.html' beside"):
+        wb.publish(folder, {"One": TABLE})
+
+
+@pytest.mark.parametrize(
+    "content", [None, "[]", "{}", '{"format": "other", "files": []}', '{"format": "workbench site 1"}', "x"]
+)
+def test_a_folder_with_other_files_is_refused(folder, content):
+    folder.mkdir()
+    (folder / "thesis.tex").write_text("years of work")
+    if content is not None:
+        (folder / MANIFEST).write_text(content)
+    with pytest.raises(DataError, match=r"folder|published site"):
+        wb.publish(folder, {"One": TABLE})
+    assert (folder / "thesis.tex").read_text() == "years of work"
+
+
+def test_an_empty_folder_is_taken_and_a_file_is_not(folder):
+    folder.mkdir()
+    wb.publish(folder, {"One": TABLE})
+    with pytest.raises(DataError):
+        wb.publish(folder / "one.html", {"One": TABLE})
+
+
+def test_a_view_that_fails_leaves_the_site_as_it_was(folder):
+    wb.publish(folder, {"One": TABLE})
+    before = (folder / "one.html").read_bytes()
+    broken = types.SimpleNamespace(_repr_html_=lambda: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        wb.publish(folder, {"One": TABLE[:3], "Broken": broken})
+    assert (folder / "one.html").read_bytes() == before
+    assert [path.name for path in folder.parent.iterdir() if path.name not in ("home", "site")] == []
+
+
+@given(st.lists(st.text(min_size=1), unique=True, max_size=9))
+def test_names_of_pages_are_plain_and_different(titles):
+    names = file_names(titles)
+    assert list(names) == titles
+    assert len(set(names.values())) == len(titles)
+    for name in names.values():
+        assert re.fullmatch(r"[a-z0-9-]{1,66}\.html", name)
+        assert name not in ("index.html", "about.html")
+
+
+# -- data
+
+
+@pytest.mark.parametrize("text", STRINGS.values(), ids=STRINGS)
+def test_json_ends_no_script(text):
+    written = script_json({text: [text, "\ud800"]})
+    assert "<" not in written
+    assert json.loads(written) == {text: [text, "\ud800"]}
+    written.encode()
+
+
+def test_columns_are_what_filters_see():
+    table = pd.DataFrame({
+        "number": [1.5, np.inf, None], "whole": pd.array([1, None, 3], dtype="Int64"),
+        "truth": [True, False, None],
+        "text": ["B", None, "a"], "labels": [["a"], [], None], "none": [None] * 3, "mixed": ["a", 1, None],
+    })  # fmt: skip
+    columns = {name: column_data(table, name, ranked=True) for name in table}
+    assert [each["kind"] for each in columns.values()] == [
+        "numbers",
+        "numbers",
+        "yes or no",
+        "text",
+        "labels",
+        "nothing",
+        "text",
+    ]
+    assert [each["data"] for each in columns.values()] == [
+        [1.5, "inf", None], [1.0, None, 3.0], [True, False, None], ["B", None, "a"],
+        [["a"], None, None], [None] * 3,
+        ["a", "1", None],
+    ]  # fmt: skip
+    assert [each["whole"] for each in columns.values()] == [False, True, False, False, False, False, False]
+    rank = columns["text"]["rank"]
+    assert rank[2] < rank[0]
+
+
+def test_the_filter_of_each_bin_lists_its_rows():
+    odd = TABLE.assign(
+        weight=[0.5, np.nan, -np.inf, 1e-7, np.inf] * 6, text=["a", None, "1", "true", "x y"] * 6
+    )
+    listing = wb.browse(ITEMS, odd, FRAMES)._listing
+    bins = [each for facet in listing.facets.values() for each in facet.bins]
+    assert len(bins) > 40
+    for each in bins:
+        assert (each.query.mask(listing.table) == each.mask).all(), each.key
+
+
+def test_a_filter_for_known_numbers_is_said_in_words_where_none_is_missing():
+    browser = wb.browse(ITEMS, TABLE, where="n_tokens is not missing")
+    assert browser._view()["words"] == [("n_tokens is not missing", {"where": ""})]
+    assert browser._listing.chosen("n_tokens")[0] == []
+
+
+def test_a_page_keeps_html_of_others_as_it_is():
+    page = make_page(
+        types.SimpleNamespace(_repr_html_=lambda: "<b>bold</b>"), "a", max_items=1, max_bytes=1, notes=False
+    )
+    assert page.content == "<b>bold</b>"
+    assert not page.script
+
+
+# -- the command
+
+
+def test_the_command_publishes_runs_and_items(folder, capsys):
+    items = wb.load("sample", "dev", variant="plain")
+    run = wb.predict(items, wb.models.RandomWord("passage"))
+    assert cli.main(["publish", str(folder), "--run", run.run, "--title", "Ours", "--max-items", "9"]) == 0
+    assert "index.html" in capsys.readouterr().out
+    assert {path.stem for path in folder.glob("*.html")} == {
+        "index",
+        "about",
+        "passages",
+        "models",
+        "measures",
+    }
+    assert run.run in (folder / "about.html").read_text("utf-8")
+    assert len(data_of(folder / "models.html")["items"]) == 9
+    assert cli.main(["publish", str(folder), "--dataset", "sample", "--max-megabytes", "0.1"]) == 0
+    assert {path.stem for path in folder.glob("*.html")} == {"index", "about", "passages"}
+    assert cli.main(["publish", str(folder)]) == 1
+    assert "expected items or runs, got none" in capsys.readouterr().err

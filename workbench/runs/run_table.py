@@ -1,0 +1,125 @@
+"""The table of a stored run on disk: written in row groups, read by columns and by single rows.
+
+The file is compared with its checksum once a process. What evaluation needs is a small part of it: the best
+words of all items take more room than all other columns together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property, lru_cache
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from workbench.runs import predictions
+from workbench.storage import cache
+from workbench.storage.errors import DataError, reading
+from workbench.storage.parquet import MappedParquet
+from workbench.storage.sealed import sha256
+
+TABLE = "predictions.parquet"
+LONG = ("top_words", "top_log_probs", "candidate_scores", "attention")
+"""Columns of lists, which are read row by row."""
+
+ENCODED = (
+    "dataset", "split", "variant", "word_class", "book_id", "model", "system", "run", "score_type", "unit",
+    "filter", "unknown", "case", "prompt", "bos",
+)  # fmt: skip
+"""Columns of text with few values."""
+
+AGAIN = "remove the folder and predict again"
+_GROUP = 8_192  # rows of a row group: a single row of the long columns is read in a few milliseconds
+_WHAT = "the predictions"
+
+
+def write_table(table: pa.Table, folder: Path) -> dict[str, str]:
+    """Write the predictions of a run; return the checksums of the content and of the file."""
+    file = folder / TABLE
+    pq.write_table(table, file, compression="zstd", row_group_size=_GROUP, write_statistics=False)
+    return {"sha256": cache.content(table), "file_sha256": sha256(file)}
+
+
+class RunTable:
+    """The predictions of a stored run, read as they are asked for.
+
+    Parameters
+    ----------
+    folder : path
+        Folder of the run.
+    info : mapping
+        Its description, with the checksums.
+    """
+
+    def __init__(self, folder: Path, info: Mapping[str, Any]) -> None:
+        self.folder, self.info = folder, info
+        self._lock = Lock()
+        self._last: tuple[tuple[int, tuple[str, ...]], pa.Table] | None = None  # row group and columns
+
+    def __reduce__(self) -> tuple[type[RunTable], tuple[Path, Mapping[str, Any]]]:
+        return RunTable, (self.folder, self.info)  # another process maps the file anew
+
+    @cached_property
+    def _file(self) -> MappedParquet:
+        """The file, once it is compared with its checksum; DataError if it is not as it was written."""
+        file = self.folder / TABLE
+        if not self.folder.is_dir():
+            problem = f"the run {self.folder.name!r} was deleted"
+            raise DataError(problem, remedy="predict again, or leave it out")
+        with reading(file, _WHAT, remedy=AGAIN):
+            digest = sha256(file)
+            expected = self.info.get("file_sha256")
+            # runs of earlier versions have a checksum of the content alone
+            if expected is not None:
+                as_written = digest == expected
+            else:
+                as_written = _content(file, digest) == self.info.get("sha256")
+        if not as_written:
+            raise DataError(f"{_WHAT} are not those that were written", file=file, remedy=AGAIN)
+        return MappedParquet(file, what=_WHAT, remedy=AGAIN)
+
+    def columns(self, names: Sequence[str] | None = None, *, encoded: bool = False) -> pa.Table:
+        """Return columns of `SCHEMA` (all by default), in its order; null where an old run has none.
+
+        The columns `ENCODED` are dictionaries where that is asked for.
+        """
+        with reading(self.folder / TABLE, _WHAT, remedy=AGAIN):
+            return self._typed(names, ENCODED if encoded else ())
+
+    def row(self, row: int, names: Sequence[str]) -> dict[str, Any]:
+        """Return some cells of a row; the row group that was read last is kept."""
+        group, place = self._file.group_of(row)
+        key = group, tuple(names)
+        with self._lock:
+            if self._last is None or self._last[0] != key:
+                stored = [name for name in names if name in self._file.names]
+                self._last = key, self._file.table(stored, group=group, encoded=stored)
+            table = self._last[1]
+        with reading(self.folder / TABLE, _WHAT, remedy=AGAIN):
+            return {
+                name: table[name][place].as_py() if name in table.column_names else None for name in names
+            }
+
+    def _typed(self, names: Sequence[str] | None, encoded: Sequence[str]) -> pa.Table:
+        """Read columns with the types of `SCHEMA`, or dictionaries of these."""
+        wanted = predictions.COLUMNS if names is None else names
+        stored = self._file.names
+        known = [name for name in wanted if name in stored]
+        table = self._file.table(known, encoded=encoded)
+        table = predictions.completed(predictions.cast(table, wanted, encoded), wanted)
+        config = self.info.get("config")
+        if "detokenised" in wanted and isinstance(config, dict) and config.get("text") == "detokenised":
+            index = table.column_names.index("detokenised")  # an earlier version had no column
+            column = table["detokenised"].fill_null(True)  # noqa: FBT003 - the value
+            table = table.set_column(index, "detokenised", column)
+        return table
+
+
+@lru_cache(maxsize=4096)
+def _content(file: Path, _digest: str) -> str:
+    """Return the checksum of the content of a file, computed once for each content."""
+    table = MappedParquet(file, what=_WHAT, remedy=AGAIN).table()
+    return cache.content(predictions.cast(table, predictions.COLUMNS))

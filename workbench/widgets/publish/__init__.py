@@ -1,0 +1,1 @@
+"""Publish views as pages that open without Python."""

@@ -1,0 +1,250 @@
+"""The pages of a published site: what a view needs to be drawn without a kernel."""
+
+from __future__ import annotations
+
+import json
+import sys
+from base64 import b64encode
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from markupsafe import Markup
+
+from workbench.items.items import Items
+from workbench.render.labels import label, tooltip
+from workbench.render.numbers import size
+from workbench.render.results import Table
+from workbench.storage.errors import DataError
+from workbench.widgets.shared.passages import cell_text
+from workbench.widgets.shared.published import PublishedView, column_data
+from workbench.widgets.shared.widget import Widget, read_assets, render
+
+_HOSTS = ("publish/query.js", "publish/listing.js", "publish/comparison.js", "publish/attention.js")
+_VIEW = Markup('<div id="wp-chart"></div>')
+_KINDS = {
+    "Browser": "passages", "Explorer": "charts and passages", "Compare": "comparison of models",
+    "AttentionView": "attention",
+}  # fmt: skip
+_STATIC = 10  # passages, or words of a list, of a view that is published as a static page
+_DRAW = """
+const specs = JSON.parse(document.getElementById("wp-data").textContent);
+const dark = matchMedia("(prefers-color-scheme: dark)");
+const named = () => document.querySelector("#wp-chart summary")?.setAttribute("aria-label", "Save the chart");
+const drawn = (name) => vegaEmbed("#wp-chart", specs[name], %s).then(named).catch(console.error);
+const draw = () => drawn(dark.matches ? "dark" : "light");
+dark.addEventListener("change", draw);
+draw().then(() => { document.getElementById("wp-view").dataset.ready = "true"; });
+"""
+
+
+@dataclass(frozen=True)
+class PublishedPage:
+    """A page of a view.
+
+    Attributes
+    ----------
+    kind : str
+        What it shows, for the list of pages.
+    content : str
+        HTML of the view that stands there without a script.
+    script : str
+        The script that draws the view from `data`, JSON.
+    style : str
+        The style sheet of the view.
+    notes : list of str
+        Sentences above the view.
+    about : str
+        Number of items or rows, for the list of pages.
+    has_state : bool
+        Whether the address's fragment is the state of the view.
+    items : Items or None
+        The items that the page holds, of `n_items`.
+    """
+
+    kind: str
+    content: str = ""
+    after: str = ""
+    script: str = ""
+    style: str = ""
+    data: str = ""
+    notes: Sequence[str] = ()
+    about: str = ""
+    has_state: bool = False
+    items: Items | None = None
+    n_items: int = 0
+    runs: Sequence[Any] = field(default=())
+    code: str = ""
+
+    def html(self, heading: str, title: str, file: str, links: Sequence[tuple[str, str]]) -> str:
+        """Return the page under a heading, in a site with a title and links to its pages."""
+        digest = b64encode(sha256(self.script.encode()).digest()).decode() if self.script else ""
+        return render(
+            "publish/page.html", heading=heading, title=title, file=file, links=links, digest=digest,
+            style=_markup(self.style + read_assets("publish/site.css")), notes=self.notes,
+            content=_markup(self.content), after=_markup(self.after), has_state=self.has_state,
+            script=_markup(self.script), data=[("wp-data", _markup(self.data))] if self.script else [],
+        )  # fmt: skip
+
+
+def _markup(text: str) -> Markup:
+    return Markup(text)  # noqa: S704 - our own scripts and sheets, HTML that is escaped, JSON without "<"
+
+
+def script_json(value: Any) -> str:
+    """Return a value as JSON that can stand in a script element: it ends none and begins no comment."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_plain)
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # half a surrogate pair
+        text = json.dumps(value, allow_nan=False, separators=(",", ":"), default=_plain)
+    return text.replace("<", "\\u003c")
+
+
+def _plain(value: Any) -> Any:
+    """Return a value of NumPy or pandas as JSON has it."""
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    if value is pd.NA or value is pd.NaT:
+        return None
+    return list(value) if isinstance(value, set | frozenset) else str(value)
+
+
+def make_page(view: Any, name: str, *, max_items: int, max_bytes: int, notes: bool) -> PublishedPage:
+    """Return the page of a view.
+
+    Raises
+    ------
+    DataError
+        If the view is none that can be published, or takes more than `max_bytes` without a single item.
+    """
+    published = getattr(view, "published", None)
+    if isinstance(view, Widget) and callable(published):
+        return _widget_page(view, published(notes=notes), max_items=max_items, max_bytes=max_bytes)
+    if isinstance(view, Widget):
+        note = "This view needs Python: the page shows it as a notebook keeps it."
+        static = "\n".join([view.saved.render(_STATIC)])
+        return PublishedPage("static view", content=static, notes=[note], about="static")
+    altair = sys.modules.get("altair")
+    if altair is not None and isinstance(view, altair.TopLevelMixin):
+        return _chart_page(view)
+    if isinstance(view, pd.DataFrame):
+        return _table_page(view, max_items=max_items, max_bytes=max_bytes)
+    html = getattr(view, "_repr_html_", None)
+    if callable(html) and not isinstance(view, type) and isinstance(text := html(), str):
+        return PublishedPage("page", content=text, about=type(view).__name__)
+    raise DataError(
+        f"the view {name!r:.80} is a {type(view).__name__}, expected a widget, a chart, or a table",
+        remedy="such as wb.browse(items), wb.compare(items, runs), wb.evaluate(runs)",
+    )
+
+
+# -- widgets
+
+
+def _widget_page(widget: Widget, view: PublishedView, *, max_items: int, max_bytes: int) -> PublishedPage:
+    n = len(view.items)
+    rows, texts = _fitting(view, max_items=max_items, max_bytes=max_bytes)
+    head = view.head(np.asarray(rows, dtype=np.intp))
+    data = script_json(head)[:-1] + f',"items":[{",".join(texts)}]}}'
+    shown = f"{len(rows):,} of {n:,} items"
+    notes = [f"{shown}; the others were left out."] if len(rows) < n else []
+    if notes and view.host.startswith("publishedComparison"):
+        notes.append("The table of the models and the matrix are of all items, the rest of those listed.")
+    draws = f"publishedPage.start({view.host}, render);"
+    script = "\n".join([str(widget._esm), read_assets(*_HOSTS, "publish/site.js"), draws])  # noqa: SLF001 - anywidget's
+    ids = np.zeros(n, dtype=bool)
+    ids[rows] = True
+    return PublishedPage(
+        _KINDS.get(type(widget).__name__, "view"), script=script, style=str(widget._css), data=data,  # noqa: SLF001
+        notes=notes, about=shown if notes else f"{n:,} item{'' if n == 1 else 's'}", has_state=True,
+        items=view.items.where(ids), n_items=n, runs=view.runs, code=view.code,
+    )  # fmt: skip
+
+
+def _fitting(view: PublishedView, *, max_items: int, max_bytes: int) -> tuple[list[int], list[str]]:
+    """Return the rows whose items fit, in ascending order, and these as JSON; listed items come first."""
+    n = len(view.items)
+    others = np.setdiff1d(np.arange(n), view.first, assume_unique=True)
+    order = np.concatenate([np.asarray(view.first, dtype=np.intp), others])[:max_items]
+    texts: dict[int, str] = {}
+    room = max_bytes - len(script_json(view.head(np.sort(order))).encode())
+    for row in map(int, order):
+        text = script_json(view.item(row))
+        room -= len(text.encode()) + 1
+        if room < 0:
+            break
+        texts[row] = text
+    if n and not texts:
+        raise DataError(
+            f"the view takes more than {size(max_bytes)} without any item",
+            remedy="publish fewer items or columns, or raise max_megabytes",
+        )
+    rows = sorted(texts)
+    return rows, [texts[row] for row in rows]
+
+
+# -- charts
+
+
+def _chart_page(chart: Any) -> PublishedPage:
+    import vl_convert  # noqa: PLC0415 - takes a while to import
+
+    from workbench.charts import theme  # noqa: PLC0415 - Altair is slow to import
+
+    spec = chart.to_dict()
+    specs = {name: theme.coloured(spec, dark=name == "dark") for name in ("light", "dark")}
+    draw = _DRAW % json.dumps(
+        theme.EMBED | {"ast": True}
+    )  # expressions are interpreted: the policy allows no eval
+    script = str(vl_convert.javascript_bundle(draw, vl_version=theme.VERSION))
+    tables = "".join(_data_tables(spec))
+    return PublishedPage(
+        "chart", content=str(_VIEW), after=tables, script=script, data=script_json(specs), about="chart"
+    )
+
+
+def _data_tables(spec: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the data sets of a chart as tables."""
+    for rows in spec.get("datasets", {}).values():
+        if isinstance(rows, list) and rows and all(isinstance(row, Mapping) for row in rows):
+            names = list(dict.fromkeys(str(name) for row in rows for name in row))
+            cells = [[cell_text(row.get(name)) for name in names] for row in rows]
+            yield render("publish/data.html", names=names, rows=cells)
+
+
+# -- tables
+
+
+def _table_page(frame: pd.DataFrame, *, max_items: int, max_bytes: int) -> PublishedPage:
+    n = len(frame)
+    table = pd.DataFrame(frame).rename(columns=str)
+    table = table.loc[:, ~table.columns.duplicated()]
+    if not isinstance(table.index, pd.RangeIndex):
+        table = table.reset_index(
+            names=[f"index {k}" if name is None else str(name) for k, name in enumerate(table.index.names)]
+        )
+    table = table.reset_index(drop=True)
+    held = min(n, max_items)
+    while True:
+        part = table.iloc[:held]
+        columns = [
+            column_data(part, name, ranked=True) | {"label": label(name), "tooltip": tooltip(name)}
+            for name in map(str, part)
+        ]
+        texts = [[cell_text(part[name].iloc[row]) for name in part] for row in range(held)]
+        data = script_json({"columns": columns, "texts": texts})
+        if len(data.encode()) <= max_bytes or held <= 1:
+            break
+        held = max(1, min(held - 1, int(held * 0.95 * max_bytes / len(data.encode()))))
+    shown = f"{held:,} of {n:,} rows"
+    shared = read_assets("shared/page.js", "publish/query.js", "publish/site.js", "publish/table.js")
+    layout = f"{frame.to_html()}<h2>All columns</h2>" if isinstance(frame, Table) else ""
+    return PublishedPage(
+        "table", content=layout, script=f"{shared}\npublishedTable.start();", data=data,
+        notes=[f"{shown}; the others were left out."] if held < n else [],
+        about=shown if held < n else f"{n:,} row{'' if n == 1 else 's'}", has_state=True,
+    )  # fmt: skip

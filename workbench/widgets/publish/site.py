@@ -1,0 +1,284 @@
+"""Publish views as a static site: pages that open without Python, each with its own address."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import re
+import unicodedata
+from collections.abc import Mapping, Sequence
+from importlib.metadata import PackageNotFoundError
+from pathlib import Path
+from typing import Any
+
+from workbench.datasets import dataset_names
+from workbench.datasets.fetch import entry_of
+from workbench.evaluation.signature import signature
+from workbench.items.items import Items
+from workbench.runs.store import Run, items_digest
+from workbench.storage.errors import DataError
+from workbench.storage.files import atomic_folder, read_json
+from workbench.storage.provenance import commit, library_versions
+from workbench.widgets.publish.pages import PublishedPage, make_page
+from workbench.widgets.shared.widget import render
+
+MANIFEST = "publish.json"
+"""The file by which a folder is known as a published site; it lists the site's files."""
+
+_FORMAT = "workbench site 1"
+_MEGABYTE = 1_000_000
+_PACKAGES = ("altair", "anywidget", "numpy", "pandas", "pyarrow")
+_LONGEST = 60  # letters of the name of a page
+_RESERVED = ("index", "about")
+
+
+def publish(
+    folder: Path | str,
+    views: Mapping[str, Any],
+    *,
+    title: str = "Word prediction",
+    runs: Sequence[Run | str] = (),
+    max_items: int = 5_000,
+    max_megabytes: float = 50,
+    notes: bool = False,
+) -> Path:
+    """Write views as a static site that opens in a browser without Python, server or network.
+
+    Each view is a page of its own, and holds all that it needs. Browser, explorer and comparison work as in
+    JupyterLab: search, filters, order and counts are computed in the page. The state (filter, order, item,
+    models) is the fragment of the page's address, so that a link shows a colleague the very same view. The
+    page ``about.html`` has data sets, licences, signatures of the runs, versions, and code to repeat them.
+
+    Parameters
+    ----------
+    folder : path
+        The folder to write. One that this function wrote is replaced; any other is refused.
+    views : mapping of str to view
+        By title: widgets (``wb.browse``, ``wb.explore``, ``wb.compare``, ``wb.attention``; others as the
+        static page that a notebook keeps), Altair charts, frames, and what Jupyter shows as HTML.
+    title : str
+        Title of the site.
+    runs : sequence of Run or str
+        Stored runs to name with their signatures, beside those that the views show.
+    max_items : int, default 5000
+        Items of a view, or rows of a table, at most: those that the view lists come first. The page says how
+        many were left out.
+    max_megabytes : float, default 50
+        Size of the site's data, which the views share; items that do not fit are left out.
+    notes : bool, default False
+        Whether your tags and notes are published.
+
+    Returns
+    -------
+    Path
+        The page to open, ``index.html``.
+
+    Raises
+    ------
+    DataError
+        If the folder holds anything else, a view is none, or one needs what is not published.
+
+    Examples
+    --------
+    >>> from tempfile import mkdtemp
+    >>> views = {"Passages": wb.browse(items, annotations), "Models": wb.compare(items, runs, annotations)}
+    >>> page = wb.publish(f"{mkdtemp()}/site", views)
+    >>> sorted(path.name for path in page.parent.iterdir())
+    ['about.html', 'index.html', 'models.html', 'passages.html', 'publish.json']
+    """
+    target = Path(folder)
+    _check(views, max_items=max_items, max_megabytes=max_megabytes)
+    check_replaceable(target)
+    files = file_names(list(views))
+    pages: dict[str, PublishedPage] = {}
+    room = int(max_megabytes * _MEGABYTE)
+    for number, (name, view) in enumerate(views.items()):
+        share = room // (len(views) - number)
+        pages[name] = make_page(view, name, max_items=max_items, max_bytes=share, notes=notes)
+        room -= len(pages[name].data.encode())
+    links = [(files[name], name) for name in views]
+    listed = [
+        {"file": files[name], "title": name, "about": f"{page.kind}, {page.about}", "code": _code(page)}
+        for name, page in pages.items()
+    ]
+    sets = data_sets(list(pages.values()))
+    licences = [f"{each['title']}: {each['notice']}" for each in sets if each["notice"]]
+    signed = _signed(list(pages.values()), runs)
+    about = render("publish/about.html", sets=sets, runs=signed, views=listed, versions=_versions())
+    texts = {
+        "index.html": PublishedPage(
+            "index", content=render("publish/index.html", views=listed), notes=licences
+        ),
+        "about.html": PublishedPage("about", content=about),
+    }
+    with atomic_folder(target, replace=True) as new:
+        for name, page in pages.items():
+            notices = [*page.notes, *_notices(page)]
+            shown = PublishedPage(**{**vars(page), "notes": notices})
+            _write(new / files[name], shown.html(name, title, files[name], links))
+        for file, page in texts.items():
+            heading = title if file == "index.html" else "About"
+            _write(new / file, page.html(heading, title, file, links))
+        names = sorted([*files.values(), *texts, MANIFEST])
+        _write(new / MANIFEST, json.dumps({"format": _FORMAT, "files": names}, indent=1) + "\n")
+    return target / "index.html"
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_bytes(text.encode("utf-8", "replace"))
+
+
+def _check(views: Any, *, max_items: int, max_megabytes: float) -> None:
+    if not isinstance(views, Mapping) or not views:
+        raise DataError(
+            f"the views are {views!r:.80}, expected them by title",
+            remedy='such as {"Passages": wb.browse(items)}',
+        )
+    if wrong := [name for name in views if not isinstance(name, str) or not name.strip()]:
+        raise DataError(f"the title {wrong[0]!r:.80} of a view is not a text")
+    if not max_items >= 1 or not max_megabytes > 0:
+        raise DataError(
+            f"max_items is {max_items} and max_megabytes {max_megabytes}, expected numbers above 0"
+        )
+
+
+def check_replaceable(folder: Path) -> None:
+    """Raise DataError unless the folder is missing, empty, or a published site without other files."""
+    if not folder.is_dir() or not any(folder.iterdir()):
+        return
+    remedy = "name a new folder"
+    if not (folder / MANIFEST).is_file():
+        raise DataError("the folder holds other files than a published site", file=folder, remedy=remedy)
+    manifest = read_json(folder / MANIFEST, "the list of a published site", limit=_MEGABYTE)
+    files = manifest.get("files") if isinstance(manifest, dict) else None
+    if not isinstance(files, list) or manifest.get("format") != _FORMAT:
+        raise DataError("this is not the list of a published site", file=folder / MANIFEST, remedy=remedy)
+    if others := sorted(
+        path.name for path in folder.iterdir() if path.name not in files or not path.is_file()
+    ):
+        problem = f"the folder holds {others[0]!r:.80} beside a published site"
+        raise DataError(problem, file=folder, remedy="move it away, or name a new folder")
+
+
+def file_names(titles: Sequence[str]) -> dict[str, str]:
+    """Return the name of each title's page: letters, digits and hyphens, each name once."""
+    names: dict[str, str] = {}
+    for title in titles:
+        plain = unicodedata.normalize("NFKD", title).encode("ascii", "ignore").decode().lower()
+        stem = base = re.sub(r"[^a-z0-9]+", "-", plain)[:_LONGEST].strip("-") or "view"
+        number = 1
+        while stem in _RESERVED or f"{stem}.html" in names.values():
+            number += 1
+            stem = f"{base}-{number}"
+        names[title] = f"{stem}.html"
+    return names
+
+
+# -- what stands behind the views
+
+
+def data_sets(pages: Sequence[PublishedPage]) -> list[dict[str, Any]]:
+    """Return the data sets of the pages with their items, licence and citation, each once."""
+    rows: dict[tuple[str, str], dict[str, Any]] = {}
+    for page in pages:
+        if page.items is None or not len(page.items):
+            continue
+        for names, part in page.items.frame.groupby(["dataset", "split", "variant"], sort=False):
+            dataset, split, variant = map(str, names)
+            items = Items(part.reset_index(drop=True), attrs=page.items.attrs)
+            text = f"{len(items):,} of the split {split}, variant {variant} (digest {items_digest(items)})"
+            row = rows.setdefault((dataset, ""), {"name": dataset, "holdings": [], **terms(dataset)})
+            if text not in row["holdings"]:
+                row["holdings"].append(text)
+    return [row | {"holdings": "; ".join(row["holdings"])} for row in rows.values()]
+
+
+def terms(dataset: str) -> dict[str, str]:
+    """Return title, licence, citation and notice of a data set, as far as they are known."""
+    try:
+        entry = entry_of(dataset)
+    except DataError:
+        return {
+            "title": dataset,
+            "licence": "not known: the data are not of the registry",
+            "citation": "",
+            "notice": "",
+        }
+    names = ("title", "licence", "citation", "notice")
+    return {name: getattr(entry, name).strip() for name in names}
+
+
+def _notices(page: PublishedPage) -> list[str]:
+    names = [] if page.items is None else page.items.frame["dataset"].unique().tolist()
+    return [notice for name in names if (notice := terms(str(name))["notice"])]
+
+
+def _signed(pages: Sequence[PublishedPage], runs: Sequence[Run | str]) -> list[dict[str, str]]:
+    """Return the signatures of the runs, and the code that computes their measures again."""
+    named: dict[str, Any] = {}
+    for run in (*runs, *(run for page in pages for run in page.runs)):
+        named.setdefault(_run_name(run), run)
+    rows = []
+    for name, run in named.items():
+        try:
+            signed = signature(run)
+        except DataError as error:
+            rows.append({"name": name, "reason": f"It has no signature: {error}"})
+            continue
+        reason = f"The code measures the stored predictions: {signed.reason}." if signed.reason else ""
+        rows.append({"name": name, "signature": signed.signature, "code": signed.code, "reason": reason})
+    return rows
+
+
+def _run_name(run: Run | str) -> str:
+    return run if isinstance(run, str) else run.run
+
+
+def _code(page: PublishedPage) -> str:
+    """Return Python that makes a view again: what it takes, as far as that has a name, and its line."""
+    if not page.code:
+        return ""
+    lines = ["import workbench as wb", ""]
+    if page.items is not None and len(page.items):
+        sets = page.items.frame[["dataset", "split", "variant"]].drop_duplicates().to_numpy().tolist()
+        if len(sets) == 1 and sets[0][0] in dataset_names():
+            dataset, split, variant = sets[0]
+            lines.append(
+                f"items = wb.load({dataset!r}, {split!r}, variant={variant!r})  # shown: {page.n_items:,}"
+            )
+    names = [_run_name(run) for run in page.runs]
+    takes = re.findall(r"\b(?:annotations|runs|predictions)\b", page.code.partition('"')[0])
+    lines += [f"{name} = {names!r}" for name in ("runs", "predictions") if name in takes and names]
+    lines += ["annotations = wb.annotate(items)"] * ("annotations" in takes)
+    return "\n".join([*lines, page.code])
+
+
+def _versions() -> list[tuple[str, str]]:
+    """Return the versions of what made the site, its commit and the date."""
+    try:
+        versions = library_versions(*_PACKAGES)
+    except PackageNotFoundError:
+        versions = library_versions()
+    made = [("commit", commit() or "not known"), ("made on", dt.datetime.now(dt.UTC).date().isoformat())]
+    return [*versions.items(), *made]
+
+
+def standard_views(items: Items, runs: Sequence[Run], *, annotated: bool) -> dict[str, Any]:
+    """Return the views that the command line publishes: passages, charts, models and measures."""
+    from workbench.widgets.browser.browser import browse  # noqa: PLC0415 - slow to import
+    from workbench.widgets.compare.compare import compare  # noqa: PLC0415
+
+    annotations = None
+    views: dict[str, Any] = {}
+    if annotated:
+        from workbench.analysis.annotations import annotate  # noqa: PLC0415
+        from workbench.widgets.explore.explore import explore  # noqa: PLC0415
+
+        annotations = annotate(items)
+        views["Explore"] = explore(items, annotations)
+    views = {"Passages": browse(items, annotations, list(runs) or None), **views}
+    if runs:
+        from workbench.evaluation.metrics import evaluate  # noqa: PLC0415
+
+        views |= {"Models": compare(items, list(runs), annotations), "Measures": evaluate(list(runs))}
+    return views
