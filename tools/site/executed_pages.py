@@ -107,7 +107,7 @@ def markup(value: Any) -> str:
 
 
 def chart_html(chart: Any) -> str:
-    """Return a chart as HTML: its specification, which the script of the site draws, its picture, its tables."""
+    """Return a chart as HTML: its specification, which the script of the site draws, and its tables."""
     from workbench.charts import theme  # noqa: PLC0415 - slow
     from workbench.charts.chart_tables import tables_html  # noqa: PLC0415 - slow
 
