@@ -1,13 +1,13 @@
 # Each target sets up all it needs by itself; a set-up that is current takes no time.
 # Variables: PYTHON starts the set-up, CPU=1 leaves out the libraries for GPUs (CPU=0: not any more), PORT and IP
-# are for lab, ARGS goes to pytest, reproduce, bench and lock.
+# are for lab, ARGS goes to pytest, docs, reproduce, bench and lock.
 PYTHON ?= python3
 ARGS ?=
 SETUP = @$(PYTHON) tools/setup.py $(if $(CPU),$(if $(filter 0,$(CPU)),--gpu,--cpu))
 BIN = .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab check test reproduce fuzz bench tagger tagger-scores lint lock
+.PHONY: help setup lab check test docs reproduce fuzz bench tagger tagger-scores lint lock
 
 help:  ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "make %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -26,6 +26,10 @@ check: lint  ## style, types and the quick tests, in about a minute
 test:  ## run all tests (ARGS="-m 'not slow'")
 	$(SETUP) --dev --browser --latex
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
+
+docs:  ## build the documentation site in build/docs (ARGS=--fresh: all anew; ARGS=--linkcheck: ask for external links)
+	$(SETUP) --dev
+	@$(BIN)/python tools/site/docs_site.py $(ARGS)
 
 reproduce:  ## compute the reported numbers again
 	$(SETUP)

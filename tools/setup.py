@@ -72,11 +72,9 @@ def stamped() -> tuple[str, str]:
 
 
 def without_dev(lock: str, project: str) -> str:
-    """Return a lock without the packages that only the extra ``dev`` of a pyproject.toml asks for."""
-    block = re.search(r"^dev = \[\n(.*?)^\]", project, re.MULTILINE | re.DOTALL)
-    extra = {
-        _plain(name) for name in re.findall(r'^\s*"([\w.-]+)', block.group(1) if block else "", re.MULTILINE)
-    }
+    """Return a lock without the packages that only the extras ``dev`` and ``docs`` ask for."""
+    blocks = re.findall(r"^(?:dev|docs) = \[\n(.*?)^\]", project, re.MULTILINE | re.DOTALL)
+    extra = {_plain(name) for name in re.findall(r'^\s*"([\w.-]+)', "".join(blocks), re.MULTILINE)}
     askers: dict[str, set[str]] = {}
     for name, part in entries(lock):
         via = re.findall(r"^    #(?: via|  ) +([A-Za-z0-9][\w.-]*)", part, re.MULTILINE)
@@ -331,7 +329,7 @@ def check_python() -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """Do what the command line asks for; without options the usual set-up."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--dev", action="store_true", help="also what tests and benchmarks need")
+    parser.add_argument("--dev", action="store_true", help="also what tests, benchmarks and docs need")
     torch = parser.add_mutually_exclusive_group()
     torch.add_argument(
         "--cpu", action="store_const", const=True, help="torch without the libraries for GPUs, from now on"

@@ -12,7 +12,7 @@ FILES = sorted(
     path
     for pattern in (
         "workbench/**/*",
-        "docs/*.md",
+        "docs/**/*.md",
         "notebooks/*.ipynb",
         "*.md",
         "benchmarks/*.py",

@@ -236,12 +236,16 @@ def test_the_lab_has_no_packages_of_tests_and_all_that_the_others_need(tools):
     names = {text: set(re.findall(r"^([\w.-]+)==", text, re.MULTILINE)) for text in (lock, lab)}
     assert names[lab] < names[lock]
     assert {"torch", "jupyterlab", "transformers", "pyarrow", "six"} <= names[lab]
-    assert not {"pytest", "mypy", "playwright", "lm-eval", "sacrebleu", "greenlet"} & names[lab]
+    assert (
+        not {"pytest", "mypy", "playwright", "lm-eval", "sacrebleu", "greenlet", "sphinx", "docutils"}
+        & names[lab]
+    )
     assert all("--hash=sha256:" in part for part in re.split(r"\n(?=\w)", lab.strip()))
     small = "a==1\n    # via lambada-workbench (x)\nb==1\n    # via\n    #   a\n    #   d\n"
     small += "c==1\n    # via d\nd==1\n    # via lambada-workbench (x)\n"
-    kept = tools.setup.without_dev(small, 'dev = [\n  "D>=1",\n]\n')
-    assert re.findall(r"^(\w)==", kept, re.MULTILINE) == ["a", "b"]
+    for project in ('dev = [\n  "D>=1",\n]\n', 'docs = [\n  "D>=1",\n]\ndev = [\n]\n'):
+        kept = tools.setup.without_dev(small, project)
+        assert re.findall(r"^(\w)==", kept, re.MULTILINE) == ["a", "b"]
 
 
 def test_torch_for_processors_is_installed_where_it_is_asked_for_and_stays(tools, made, monkeypatch, capsys):

@@ -38,7 +38,7 @@ ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / ".tools" / "tagger"
 TARGET = ROOT / "data" / "en_narrative"
 CONFIG = Path(__file__).with_name("config.cfg")
-# Tuned on the even half of LAMBADA's development set, see docs/experiments.md.
+# Tuned on the even half of LAMBADA's development set, see docs/experiments/2026-11-20-tagger.md.
 BIAS = (3.0, 1.0, -0.5)
 META = {
     "name": "narrative",

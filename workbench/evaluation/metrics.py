@@ -99,6 +99,7 @@ def evaluate(
         each of their groups. Null: not known.
 
         `model`, `run`, and the columns of `by`
+            What the row is about.
         `n`, `n_known`
             Items with an answer; those whose answer is in the model's vocabulary.
         `accuracy`, `accuracy_low`, `accuracy_high`

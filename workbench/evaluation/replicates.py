@@ -82,6 +82,7 @@ def replicates(runs: Any, *, level: float = 0.95, resamples: int = 2000, seed: i
         :func:`workbench.evaluation.metrics.evaluate`, of means over the seeds, and
 
         `n_seeds`
+            Number of runs.
         `seed_sd`, `seed_min`, `seed_max`
             Standard deviation (with n - 1), least and greatest accuracy of the seeds, as fractions.
         `spread`

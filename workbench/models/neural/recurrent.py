@@ -105,6 +105,7 @@ class LSTM(_Recurrent):
     width : int, default 512
         Units of a layer, and size of the words' vectors.
     layers : int, default 1
+        Number of layers.
     dropout : float, default 0
         Of the words' vectors, between layers, and of the output, drawn anew for each word, never on the way
         from one word to the next (Zaremba et al. 2014). It helps where the text is read more than once.

@@ -1,0 +1,95 @@
+"""The documentation site in a real Chromium: from the disk, with the network cut, light, dark and narrow."""
+
+import json
+
+import built_site
+import pytest
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+STATE = """() => {
+    const [charts, views] = [".wb-chart", ".wb-view"].map((name) => [...document.querySelectorAll(name)]);
+    const attached = views.filter((view) => view.shadowRoot?.textContent.trim());
+    return { charts: charts.length, views: views.length, attached: attached.length };
+}"""
+DRAWN = "() => [...document.querySelectorAll('.wb-chart')].every((chart) => chart.querySelector('svg.marks'))"
+WIDER = "() => document.documentElement.scrollWidth - document.documentElement.clientWidth"
+INK = "() => getComputedStyle(document.querySelector('.wb-view').shadowRoot.querySelector('.wbs')).color"
+
+
+@pytest.fixture(scope="module")
+def folder():
+    return built_site.build()[0]
+
+
+@pytest.fixture
+def visit(chromium):
+    """Give a function that opens a page, the addresses on other hosts that pages asked for, and errors."""
+    foreign, problems, contexts = [], [], []
+
+    def record(route):
+        if not route.request.url.startswith("file:"):
+            foreign.append(route.request.url)
+        route.continue_()
+
+    def opened(**options):
+        context = chromium.new_context(offline=True, **options)
+        contexts.append(context)
+        page = context.new_page()
+        page.route("**/*", record)
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        return page
+
+    yield opened, foreign, problems
+    for context in contexts:
+        context.close()
+
+
+def test_all_pages_load_without_another_host(visit, folder):
+    opened, foreign, problems = visit
+    page = opened()
+    charts = views = 0
+    for path in sorted(folder.rglob("*.html")):
+        if "_static" in path.parts:
+            continue
+        page.goto(path.as_uri())
+        page.wait_for_function(DRAWN)
+        state = page.evaluate(STATE)
+        assert state["attached"] == state["views"], path
+        charts, views = charts + state["charts"], views + state["views"]
+    assert (foreign, problems) == ([], [])
+    assert charts > 20
+    assert views > 20
+
+
+@pytest.mark.parametrize("name", built_site.PAGES_TO_CHECK)
+def test_a_narrow_page_does_not_scroll_sideways(visit, folder, name):
+    opened, _, _ = visit
+    page = opened(viewport={"width": 390, "height": 800})
+    page.goto((folder / f"{name}.html").as_uri())
+    assert page.evaluate(WIDER) <= 0
+
+
+def test_views_follow_the_theme_of_the_site(visit, folder):
+    opened, _, _ = visit
+    colours = {}
+    for scheme, theme in (("light", "light"), ("dark", "dark"), ("light", "dark"), ("dark", "light")):
+        page = opened(color_scheme=scheme)
+        page.goto((folder / "gallery/widgets.html").as_uri())
+        page.evaluate("(theme) => { document.documentElement.dataset.theme = theme }", theme)
+        page.wait_for_function(f"({INK})() === {json.dumps(colours[theme])}") if theme in colours else None
+        colours.setdefault(theme, page.evaluate(INK))
+    assert colours["light"] != colours["dark"]
+
+
+def test_a_target_opens_by_keyboard(visit, folder):
+    opened, _, _ = visit
+    page = opened()
+    page.goto((folder / "gallery/widgets.html").as_uri())
+    blank = page.locator(".wb-view summary").first
+    blank.focus()
+    assert not page.evaluate(
+        "() => document.querySelector('.wb-view').shadowRoot.querySelector('details').open"
+    )
+    page.keyboard.press("Enter")
+    assert page.evaluate("() => document.querySelector('.wb-view').shadowRoot.querySelector('details').open")
