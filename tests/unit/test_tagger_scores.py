@@ -1,6 +1,7 @@
 import json
 from types import SimpleNamespace
 
+import build
 import conllu
 import numpy as np
 import pytest
@@ -11,7 +12,6 @@ from conllu import sentence
 from spacy.language import Language
 from spacy.tokens import Doc
 
-import build
 from workbench.analysis import tagging
 from workbench.analysis.tagger import network as lexicon
 

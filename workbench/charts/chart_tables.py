@@ -71,9 +71,9 @@ def chart_tables(spec: Mapping[str, Any]) -> list[ChartTable]:
         tips = tips if isinstance(tips, list) else [tips]
         axes = [encoding.get(channel) or {} for channel in _AXES]
         if tips:
-            shown = [tip.get("field") for tip in tips]
+            hints = [tip.get("field") for tip in tips]
             tips = [
-                a for a in axes[:2] if a.get("type") in {"nominal", "ordinal"} and a.get("field") not in shown
+                a for a in axes[:2] if a.get("type") in {"nominal", "ordinal"} and a.get("field") not in hints
             ] + tips
         for definition in tips or (axes if encoding.get("x") and encoding.get("y") else []):
             column = _column(definition)

@@ -189,7 +189,7 @@ def interval_bars(base: alt.Chart, axis: dict[str, Any]) -> alt.Chart:
 
 def point_shapes(names: Sequence[str], column: str) -> alt.Shape:
     """Return the shapes of points by set or model, so that nobody needs the colours; one legend has both."""
-    scale = alt.Scale(domain=list(names), range=[SHAPES[place % len(SHAPES)] for place in range(len(names))])
+    scale = alt.Scale(domain=list(names), range=[SHAPES[index % len(SHAPES)] for index in range(len(names))])
     return alt.Shape(f"{column}:N", title=None, scale=scale, legend=alt.Legend(orient="bottom", columns=3))
 
 

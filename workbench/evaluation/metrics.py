@@ -313,18 +313,18 @@ def _resampled_all(
     """Do what `resampled` does for each of several `values` and `several`; the units are drawn once."""
     replicates: list[dict[str, Floats]] = [{} for _ in models]
     statistics = [_resampled_statistics(values, units, several) for values, several in models]
-    places = [place for place, names in enumerate(statistics) if names]
+    indices = [index for index, names in enumerate(statistics) if names]
     rows = []
-    for place in places:
-        values, names = models[place][0], statistics[place]
+    for index in indices:
+        values, names = models[index][0], statistics[index]
         stacked = np.concatenate([values[name] for name in names])
         first = sum(len(values[name]) for name in names if names[name] == "mean")
         rows.append((stacked[:first], stacked[first:]))
     drawn = bootstrap.resample_all(rows, units, *drawing[1:]) if rows else []
-    for place, (means, medians) in zip(places, drawn, strict=True):
-        columns, values = iter([*means.T, *medians.T]), models[place][0]
-        replicates[place] = {
-            name: np.column_stack([next(columns) for _ in values[name]]) for name in statistics[place]
+    for index, (means, medians) in zip(indices, drawn, strict=True):
+        columns, values = iter([*means.T, *medians.T]), models[index][0]
+        replicates[index] = {
+            name: np.column_stack([next(columns) for _ in values[name]]) for name in statistics[index]
         }
     return replicates
 
@@ -414,8 +414,8 @@ class _Quantities:
         values = {name: column[None] for name, column in self.quantities.items()}
         several = np.array([self.several])
         columns = measured_columns(values, replicates, self.units, drawing, several=several)
-        known = {name: column.item() for name, column in columns.items() if not pd.isna(column[0])}
-        return {"interval": "Wilson"} | known | self.row
+        row = {name: column.item() for name, column in columns.items() if not pd.isna(column[0])}
+        return {"interval": "Wilson"} | row | self.row
 
 
 def measure_all(frames: Iterable[pd.DataFrame], drawing: Drawing) -> list[dict[str, Any]]:
@@ -437,19 +437,19 @@ def measure_all(frames: Iterable[pd.DataFrame], drawing: Drawing) -> list[dict[s
 def _measured(models: Sequence[_Quantities], drawing: Drawing) -> list[dict[str, Any]]:
     """Measure models, those with the same units at once."""
     alike: dict[Any, list[int]] = {}
-    for place, model in enumerate(models):
+    for index, model in enumerate(models):
         codes = model.units.codes.tobytes() if model.units.by == "novel" else b""
-        alike.setdefault((model.units.by, model.units.number, codes), []).append(place)
+        alike.setdefault((model.units.by, model.units.number, codes), []).append(index)
     rows: list[dict[str, Any]] = [{} for _ in models]
-    for places in alike.values():
+    for indices in alike.values():
         quantities = [
-            ({name: column[None] for name, column in models[place].quantities.items()},
-             np.array([models[place].several]))
-            for place in places
+            ({name: column[None] for name, column in models[index].quantities.items()},
+             np.array([models[index].several]))
+            for index in indices
         ]  # fmt: skip
-        drawn = _resampled_all(quantities, models[places[0]].units, drawing)
-        for place, replicates in zip(places, drawn, strict=True):
-            rows[place] = models[place].measured(replicates, drawing)
+        drawn = _resampled_all(quantities, models[indices[0]].units, drawing)
+        for index, replicates in zip(indices, drawn, strict=True):
+            rows[index] = models[index].measured(replicates, drawing)
     return rows
 
 

@@ -323,10 +323,10 @@ class AlignedPredictions:
         """
         (a, b), units = pairs, self.units.subset(self._order)
         means, usable = np.full(len(a), np.nan), np.zeros(len(a), dtype=bool)
-        for place, pair in enumerate(pairs.T):
+        for index, pair in enumerate(pairs.T):
             apart = self.log_prob_difference(*pair)
-            means[place] = mean_of_known(apart)
-            usable[place] = not (np.isnan(apart).all() or np.isinf(apart).any())
+            means[index] = mean_of_known(apart)
+            usable[index] = not (np.isnan(apart).all() or np.isinf(apart).any())
         drawn = np.full((self.drawing.resamples, len(a)), np.nan)
         if replicates is not None:
             none, infinite = np.isnan(self.log_prob), np.isneginf(self.log_prob)

@@ -117,13 +117,13 @@ def predict_on_cluster(
     """
     if chunk_size < 1:
         raise DataError(f"expected at least one item a chunk, got {chunk_size}", remedy="use 250")
-    parts = [items[start : start + chunk_size] for start in range(0, len(items), chunk_size)]
-    keys = [digest(key, *map(repr, part.frame.drop(columns="meta").to_numpy().tolist())) for part in parts]
+    chunks = [items[start : start + chunk_size] for start in range(0, len(items), chunk_size)]
+    keys = [digest(key, *map(repr, chunk.frame.drop(columns="meta").to_numpy().tolist())) for chunk in chunks]
     store = Cache("predictions", predictions.SCHEMA)
     with _sent(model, home) as source:
         tables = run_chunks(
             predict_chunk,
-            [PredictionChunk(source, part, top_k, seed) for part in parts],
+            [PredictionChunk(source, chunk, top_k, seed) for chunk in chunks],
             keys=keys,
             store=store,
             client=client,

@@ -65,10 +65,10 @@ def write_item_columns(folder: Path, items: Items) -> None:
 def _is_condition(column: pd.Series[Any]) -> bool:
     """Return whether a column holds numbers, truth values or a few short texts: no passages."""
     known = column.dropna()
-    kind = pd.api.types.infer_dtype(known)
-    if kind == "string":
+    value_type = pd.api.types.infer_dtype(known)
+    if value_type == "string":
         return known.nunique() <= _MOST_TEXTS and bool((known.str.len() <= _LONGEST).all())
-    return kind == "boolean" or pd.api.types.is_numeric_dtype(column)
+    return value_type == "boolean" or pd.api.types.is_numeric_dtype(column)
 
 
 def _array(column: pd.Series[Any]) -> pa.Array:

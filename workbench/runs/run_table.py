@@ -91,7 +91,7 @@ class RunTable:
 
     def row(self, row: int, names: Sequence[str]) -> dict[str, Any]:
         """Return some cells of a row; the row group that was read last is kept."""
-        group, place = self._file.group_of(row)
+        group, index = self._file.group_of(row)
         key = group, tuple(names)
         with self._lock:
             if self._last is None or self._last[0] != key:
@@ -100,15 +100,15 @@ class RunTable:
             table = self._last[1]
         with reading(self.folder / TABLE, _WHAT, remedy=AGAIN):
             return {
-                name: table[name][place].as_py() if name in table.column_names else None for name in names
+                name: table[name][index].as_py() if name in table.column_names else None for name in names
             }
 
     def _typed(self, names: Sequence[str] | None, encoded: Sequence[str]) -> pa.Table:
         """Read columns with the types of `SCHEMA`, or dictionaries of these."""
         wanted = predictions.COLUMNS if names is None else names
         stored = self._file.names
-        known = [name for name in wanted if name in stored]
-        table = self._file.table(known, encoded=encoded)
+        present = [name for name in wanted if name in stored]
+        table = self._file.table(present, encoded=encoded)
         table = predictions.completed(predictions.cast(table, wanted, encoded), wanted)
         config = self.info.get("config")
         if "detokenised" in wanted and isinstance(config, dict) and config.get("text") == "detokenised":

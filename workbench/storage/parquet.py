@@ -214,15 +214,15 @@ def _page_sizes(
     sizes = []
     groups = footer[4] if group is None else [footer[4][group]]
     for chunk in (chunk[3] for group in groups for chunk in group[1]):
-        place, values = min(chunk[9], chunk.get(11) or chunk[9]), 0
+        position, values = min(chunk[9], chunk.get(11) or chunk[9]), 0
         while values < chunk[5] and (columns is None or str(chunk[3][0], "utf-8") in columns):
             try:
-                thrift = _Thrift(data[place : place + _SHORT])
+                thrift = _Thrift(data[position : position + _SHORT])
                 header = thrift.struct()
             except IndexError:  # a header with long values in its statistics
-                thrift = _Thrift(data[place : place + _HEADER])
+                thrift = _Thrift(data[position : position + _HEADER])
                 header = thrift.struct()
-            place += thrift.place + max(header[3], 0)
+            position += thrift.position + max(header[3], 0)
             count = header.get(5, header.get(8, {1: 0}))[1]
             values += count
             sizes.append(max(header[2], (count or header.get(7, {1: 0})[1]) * _REFERENCE))
@@ -233,37 +233,37 @@ class _Thrift:
     """Values in Thrift's compact protocol, read one after another; IndexError behind the end."""
 
     def __init__(self, data: memoryview) -> None:
-        self._data, self.place = bytes(data), 0
+        self._data, self.position = bytes(data), 0
 
     def struct(self) -> dict[int, Any]:
         """Return the fields of a structure by their numbers."""
         fields: dict[int, Any] = {}
         number, data = 0, self._data
-        while head := data[self.place]:
-            self.place += 1
+        while head := data[self.position]:
+            self.position += 1
             step = head >> 4
             number = number + step if step else self.varint() >> 1
             fields[number] = self.value(head & 15)
-        self.place += 1
+        self.position += 1
         return fields
 
     def varint(self) -> int:
-        byte = self._data[self.place]
-        self.place += 1
+        byte = self._data[self.position]
+        self.position += 1
         number = byte & 127
         for shift in range(7, 70, 7):
             if byte < 128:  # noqa: PLR2004 - the last byte
                 return number
-            byte = self._data[self.place]
-            self.place += 1
+            byte = self._data[self.position]
+            self.position += 1
             number |= (byte & 127) << shift
         if byte < 128:  # noqa: PLR2004 - the last byte
             return number
         raise ValueError("a number has more than 64 bits")
 
     def _bytes(self, size: int) -> bytes:
-        self.place += size
-        return self._data[self.place - size : self.place]
+        self.position += size
+        return self._data[self.position - size : self.position]
 
     def value(self, kind: int) -> Any:
         match kind:

@@ -172,10 +172,10 @@ class Compare(ListWidget):
         )
 
     def _published_head(self, rows: Rows, *, notes: bool) -> dict[str, Any]:
-        made, listing, places = self.comparison, self._listing, range(self.comparison.m)
+        made, listing, models = self.comparison, self._listing, range(self.comparison.m)
         if self._cells is None:
             self._models, self._cells = view.model_rows(self.comparison), view.pair_cells(self.comparison)
-        several = [k for k in places if not np.array_equal(made.shares[k], made.correct[k])]
+        several = [k for k in models if not np.array_equal(made.shares[k], made.correct[k])]
         return super()._published_head(rows, notes=notes) | {
             "overview": self._overview() | {"note": "", "asks": False}, "n_compared": made.n,
             "models": [{"label": name} for name in made.labels],
@@ -184,20 +184,20 @@ class Compare(ListWidget):
             "shares": {k: made.shares[k, rows].tolist() for k in several},
             "best": listing.best, "best_probable": listing.best_probable, "slices": made.columns,
             "columns_to_slice": [[name, label(name, unit=True)] for name in made.columns],
-            "baselines": {made.labels[k]: view.baseline_rows(made, k) for k in places},
+            "baselines": {made.labels[k]: view.baseline_rows(made, k) for k in models},
         }  # fmt: skip
 
     def _published_item(self, row: int, *, notes: bool) -> dict[str, Any]:  # noqa: ARG002 - there are none
-        made, item, places = self.comparison, self.comparison.items[row], range(self.comparison.m)
+        made, item, models = self.comparison, self.comparison.items[row], range(self.comparison.m)
         top, n = made.top(row), len(tokens(item).words)
-        weights = {made.labels[k]: top[k]["attention"] for k in places if top[k]["attention"] is not None}
+        weights = {made.labels[k]: top[k]["attention"] for k in models if top[k]["attention"] is not None}
         weights = {name: each for name, each in weights.items() if len(each) == n}
         return {
             "id": item.item_id, "kind": item_kind(item), "answer": item.answer, "candidates": item.candidates,
             "facts": self._facts(row), "attention": [*weights],
-            "marks": [mark[1:] for mark in view.item_row(made, row, places, item, STATE_OF_COMPARE)["marks"]],
+            "marks": [mark[1:] for mark in view.item_row(made, row, models, item, STATE_OF_COMPARE)["marks"]],
             "variants": passage_variants(item, {"m": mentions(item)}, self._shadings, weights),
-            **view.model_answers(made, row, places, item, limit=_WORDS),
+            **view.model_answers(made, row, models, item, limit=_WORDS),
         }  # fmt: skip
 
     def _facts(self, row: int) -> list[tuple[str, str]]:

@@ -150,8 +150,8 @@ def _widget_page(widget: Widget, view: PublishedView, *, max_items: int, max_byt
     rows, texts = _fitting(view, max_items=max_items, max_bytes=max_bytes)
     head = view.head(np.asarray(rows, dtype=np.intp))
     data = script_json(head)[:-1] + f',"items":[{",".join(texts)}]}}'
-    shown = f"{len(rows):,} of {n:,} items"
-    notes = [f"{shown}; the others were left out."] if len(rows) < n else []
+    held = f"{len(rows):,} of {n:,} items"
+    notes = [f"{held}; the others were left out."] if len(rows) < n else []
     if notes and view.host.startswith("publishedComparison"):
         notes.append("The table of the models and the matrix are of all items, the rest of those listed.")
     draws = f"publishedPage.start({view.host}, render);"
@@ -160,7 +160,7 @@ def _widget_page(widget: Widget, view: PublishedView, *, max_items: int, max_byt
     ids[rows] = True
     return PublishedPage(
         _KINDS.get(type(widget).__name__, "view"), script=script, style=str(widget._css), data=data,  # noqa: SLF001
-        notes=notes, about=shown if notes else f"{n:,} item{'' if n == 1 else 's'}", has_state=True,
+        notes=notes, about=held if notes else f"{n:,} item{'' if n == 1 else 's'}", has_state=True,
         items=view.items.where(ids), n_items=n, runs=view.runs, code=view.code,
     )  # fmt: skip
 
@@ -230,21 +230,21 @@ def _table_page(frame: pd.DataFrame, *, max_items: int, max_bytes: int) -> Publi
     table = table.reset_index(drop=True)
     held = min(n, max_items)
     while True:
-        part = table.iloc[:held]
+        page_table = table.iloc[:held]
         columns = [
-            column_data(part, name, ranked=True) | {"label": label(name), "tooltip": tooltip(name)}
-            for name in map(str, part)
+            column_data(page_table, name, ranked=True) | {"label": label(name), "tooltip": tooltip(name)}
+            for name in map(str, page_table)
         ]
-        texts = [[cell_text(part[name].iloc[row]) for name in part] for row in range(held)]
+        texts = [[cell_text(page_table[name].iloc[row]) for name in page_table] for row in range(held)]
         data = script_json({"columns": columns, "texts": texts})
         if len(data.encode()) <= max_bytes or held <= 1:
             break
         held = max(1, min(held - 1, int(held * 0.95 * max_bytes / len(data.encode()))))
-    shown = f"{held:,} of {n:,} rows"
+    extent = f"{held:,} of {n:,} rows"
     shared = read_assets("shared/page.js", "publish/query.js", "publish/site.js", "publish/table.js")
     layout = f"{frame.to_html()}<h2>All columns</h2>" if isinstance(frame, Table) else ""
     return PublishedPage(
         "table", content=layout, script=f"{shared}\npublishedTable.start();", data=data,
-        notes=[f"{shown}; the others were left out."] if held < n else [],
-        about=shown if held < n else f"{n:,} row{'' if n == 1 else 's'}", has_state=True,
+        notes=[f"{extent}; the others were left out."] if held < n else [],
+        about=extent if held < n else f"{n:,} row{'' if n == 1 else 's'}", has_state=True,
     )  # fmt: skip

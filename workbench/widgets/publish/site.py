@@ -114,8 +114,8 @@ def publish(
     with atomic_folder(target, replace=True) as new:
         for name, page in pages.items():
             notices = [*page.notes, *_notices(page)]
-            shown = PublishedPage(**{**vars(page), "notes": notices})
-            _write(new / files[name], shown.html(name, title, files[name], links))
+            noticed = PublishedPage(**{**vars(page), "notes": notices})
+            _write(new / files[name], noticed.html(name, title, files[name], links))
         for file, page in texts.items():
             heading = title if file == "index.html" else "About"
             _write(new / file, page.html(heading, title, file, links))
@@ -183,9 +183,9 @@ def data_sets(pages: Sequence[PublishedPage]) -> list[dict[str, Any]]:
     for page in pages:
         if page.items is None or not len(page.items):
             continue
-        for names, part in page.items.frame.groupby(["dataset", "split", "variant"], sort=False):
+        for names, of_variant in page.items.frame.groupby(["dataset", "split", "variant"], sort=False):
             dataset, split, variant = map(str, names)
-            items = Items(part.reset_index(drop=True), attrs=page.items.attrs)
+            items = Items(of_variant.reset_index(drop=True), attrs=page.items.attrs)
             text = f"{len(items):,} of the split {split}, variant {variant} (digest {items_digest(items)})"
             row = rows.setdefault((dataset, ""), {"name": dataset, "holdings": [], **terms(dataset)})
             if text not in row["holdings"]:
