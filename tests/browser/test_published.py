@@ -12,6 +12,7 @@ import altair as alt
 import numpy as np
 import pandas as pd
 import pytest
+from accessible import violations
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from looks import CONTRAST
@@ -574,9 +575,11 @@ def test_pages_can_be_read_in_both_schemes_and_fit_a_narrow_window(site, visit, 
         )
         == []
     )
+    assert violations(page, None, scheme) == []
     page.set_viewport_size({"width": 400, "height": 800})
     page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
     assert page.evaluate("document.documentElement.scrollWidth") <= 400
+    assert violations(page) == []
 
 
 def test_hostile_text_is_text(visit, tmp_path):

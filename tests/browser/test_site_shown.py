@@ -4,6 +4,7 @@ import json
 
 import built_site
 import pytest
+from accessible import THEMES, violations
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -68,6 +69,15 @@ def test_a_narrow_page_does_not_scroll_sideways(visit, folder, name):
     page = opened(viewport={"width": 390, "height": 800})
     page.goto((folder / f"{name}.html").as_uri())
     assert page.evaluate(WIDER) <= 0
+
+
+@pytest.mark.parametrize("name", built_site.PAGES_TO_CHECK)
+def test_everybody_can_use_a_page(visit, folder, name):
+    opened, _, _ = visit
+    page = opened()
+    page.goto((folder / f"{name}.html").as_uri())
+    page.wait_for_function(DRAWN)
+    assert [line for theme in THEMES for line in violations(page, None, theme)] == []
 
 
 def test_views_follow_the_theme_of_the_site(visit, folder):
