@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,9 +18,9 @@ _CELLS = re.compile(r"(?<!\\)\|")
 _INTRODUCTION = """\
 # The papers' tables beside ours
 
-The numbers of the papers are as printed. Ours are as measured, on the dated page that the table links: it has
-intervals, settings, and reasons where they differ. The command repeats them on the data at hand
-(`WORKBENCH_DATA`). Rows that were not measured here are left empty.
+The numbers of the papers are as printed. Ours, below them, are as measured, on the dated page that the
+table links: it has intervals, settings, and reasons where they differ. The command repeats them on the data
+at hand (`WORKBENCH_DATA`). Systems with the paper's rows alone were not measured here.
 """
 _PRETRAINED = """\
 ## A pretrained model on the same tasks
@@ -30,7 +30,6 @@ when this page is built; the command `workbench reproduce 12 --scale cpu` makes 
 """
 
 
-_HEADING = "| system | paper | ours | measured | command |\n|---|---|---|---|---|"
 _COLUMNS = {  # of the papers' tables, as the dated pages call them
     "accuracy_percent": "accuracy %",
     "perplexity": "perplexity",
@@ -77,21 +76,21 @@ def find_cells(page: Path, row: str, columns: Sequence[str]) -> list[str]:
     raise ResultError(f"{page.name} has no table with the row {row!r} and the columns {list(columns)}")
 
 
-def _papers_rows(source: str) -> dict[str, str]:
-    """Return what a paper prints, by system: each number with its column, fractions in percent."""
+def _papers_rows(source: str) -> tuple[list[str], dict[str, list[tuple[str, list[str]]]]]:
+    """Return the columns of a paper's table, and by system who says it ("paper, control") and the cells.
+
+    Fractions are in percent.
+    """
     from workbench.datasets.published import published_table  # noqa: PLC0415 - slow
 
-    printed: dict[str, list[str]] = {}
-    for record in published_table(source).to_dict("records"):
-        cells = {_COLUMNS[name]: text for name, text in record.items() if name in _COLUMNS and text}
-        numbers = _joined(cells.keys(), map(_as_percent, cells.values()))
-        prefix = f"{record['set']}: " if "set" in record else ""
-        printed.setdefault(record["system"], []).append(f"{prefix}{numbers}")
-    return {system: "<br>".join(texts) for system, texts in printed.items()}
-
-
-def _joined(columns: Iterable[str], cells: Iterable[str]) -> str:
-    return "; ".join(f"{column} {cell}".strip() for column, cell in zip(columns, cells, strict=True) if cell)
+    table = published_table(source)
+    names = [name for name in table.columns if name in _COLUMNS]
+    printed: dict[str, list[tuple[str, list[str]]]] = {}
+    for record in table.to_dict("records"):
+        cells = [_as_percent(record[name] or "") for name in names]
+        who = f"paper, {record['set']}" if "set" in record else "paper"
+        printed.setdefault(record["system"], []).append((who, cells))
+    return [_COLUMNS[name] for name in names], printed
 
 
 def _as_percent(text: str) -> str:
@@ -99,25 +98,33 @@ def _as_percent(text: str) -> str:
     return f"{float(text) * 100:.{len(text) - 4}f}" if re.fullmatch(r"[01]\.\d{3,}", text) else text
 
 
-def _measured(entry: dict[str, Any], table: dict[str, Any], folder: Path) -> tuple[str, str, str]:
-    """Return the numbers of one measurement, a link to its page, and its command."""
+def _measured(
+    entry: dict[str, Any], table: dict[str, Any], heads: Sequence[str], folder: Path
+) -> tuple[str, list[str], str]:
+    """Return a link to the page of one measurement, its numbers below the paper's columns, and its command.
+
+    Those of a column that the paper's table does not have stand in the first one, with their name.
+    """
     page, columns, command = (entry.get(name, table[name]) for name in ("page", "columns", "command"))
-    cells = find_cells(folder / f"{page}.md", entry["row"], columns)
-    names = columns if len(columns) > 1 else [""]
-    return _joined(names, cells), f"[{entry['row']}](experiments/{page}.md)", f"`{command}`"
+    cells = dict(zip(columns, find_cells(folder / f"{page}.md", entry["row"], columns), strict=True))
+    others = [name for name in columns if name not in heads]
+    named = [f"{name}: {cells[name]}" if len(others) > 1 else cells[name] for name in others if cells[name]]
+    row = [cells.get(name, "") for name in heads]
+    row[0] = "<br>".join(filter(None, [row[0], *named]))
+    return f"[{entry['row']}](experiments/{page}.md)", row, f"`{command}`"
 
 
 def _rows(table: dict[str, Any], folder: Path) -> Iterator[tuple[str, ...]]:
-    """Yield the rows of a table: system, paper, ours, where it was measured, and how."""
-    papers = _papers_rows(table["source"])
+    """Yield a table, its heading first: system, the paper or a measurement, the numbers, and the command."""
+    heads, papers = _papers_rows(table["source"])
     if unknown := table["rows"].keys() - papers.keys():
         raise ResultError(f"{table['source']} has no row {sorted(unknown)}")
+    yield ("system", "from", *(head or "correct, %" for head in heads), "command")
     for system, printed in papers.items():
-        measured = [_measured(entry, table, folder) for entry in table["rows"].get(system, [])] or [
-            ("", "", "")
-        ]
-        for number, cells in enumerate(measured):
-            yield ("" if number else system, "" if number else printed, *cells)
+        rows = [(who, cells, "") for who, cells in printed]
+        rows += [_measured(entry, table, heads, folder) for entry in table["rows"].get(system, [])]
+        for number, (who, cells, command) in enumerate(rows):
+            yield ("" if number else system, who, *cells, command)
 
 
 def pages(root: Path) -> dict[str, str]:
@@ -126,7 +133,8 @@ def pages(root: Path) -> dict[str, str]:
     parts = [_INTRODUCTION]
     for table in listed:
         lines = [f"| {' | '.join(row)} |" for row in _rows(table, root / "docs" / "experiments")]
-        parts += [f"## {table['title']}\n", f"{table['note'].strip()}\n", _HEADING, *lines, ""]
+        lines.insert(1, "|---" * (lines[0].count("|") - 1) + "|")
+        parts += [f"## {table['title']}\n", f"{table['note'].strip()}\n", *lines, ""]
     parts += [_PRETRAINED, *_pretrained()]
     return {"results.md": "\n".join(parts)}
 
