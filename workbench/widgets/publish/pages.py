@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from base64 import b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
@@ -194,6 +194,7 @@ def _chart_page(chart: Any) -> PublishedPage:
     import vl_convert  # noqa: PLC0415 - takes a while to import
 
     from workbench.charts import theme  # noqa: PLC0415 - Altair is slow to import
+    from workbench.charts.chart_tables import tables_html  # noqa: PLC0415
 
     spec = chart.to_dict()
     specs = {name: theme.coloured(spec, dark=name == "dark") for name in ("light", "dark")}
@@ -201,19 +202,9 @@ def _chart_page(chart: Any) -> PublishedPage:
         theme.EMBED | {"ast": True}
     )  # expressions are interpreted: the policy allows no eval
     script = str(vl_convert.javascript_bundle(draw, vl_version=theme.VERSION))
-    tables = "".join(_data_tables(spec))
     return PublishedPage(
-        "chart", content=str(_VIEW), after=tables, script=script, data=script_json(specs), about="chart"
+        "chart", content=str(_VIEW), after=tables_html(spec), script=script, data=script_json(specs)
     )
-
-
-def _data_tables(spec: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the data sets of a chart as tables."""
-    for rows in spec.get("datasets", {}).values():
-        if isinstance(rows, list) and rows and all(isinstance(row, Mapping) for row in rows):
-            names = list(dict.fromkeys(str(name) for row in rows for name in row))
-            cells = [[cell_text(row.get(name)) for name in names] for row in rows]
-            yield render("publish/data.html", names=names, rows=cells)
 
 
 # -- tables

@@ -98,7 +98,12 @@ def publish(
         room -= len(pages[name].data.encode())
     links = [(files[name], name) for name in views]
     listed = [
-        {"file": files[name], "title": name, "about": f"{page.kind}, {page.about}", "code": _code(page)}
+        {
+            "file": files[name],
+            "title": name,
+            "about": ", ".join(filter(None, (page.kind, page.about))),
+            "code": _code(page),
+        }
         for name, page in pages.items()
     ]
     sets = data_sets(list(pages.values()))
