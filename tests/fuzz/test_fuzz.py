@@ -42,6 +42,7 @@ ELSEWHERE = {
     "analysis": "pipelines of spaCy; the one that is used ships with the package",
     "widgets": SHIPPED,
     "server/handlers.py": SHIPPED,
+    "lab.py:copy_notebooks": "bytes that are only compared: tests/unit/test_lab.py",
     "datasets/fetch.py": "what servers send: tests/unit/test_fetch.py",
     "storage/extensions.py:_entry_points": "lists of packages: tests/unit/test_extensions.py",
     "people/database.py:_is_sqlite": "of files of another kind: tests/unit/test_campaign_files.py",

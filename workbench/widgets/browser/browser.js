@@ -7,7 +7,8 @@ function render({ model, el }) {
     state: { reveal: false, table: false }, facets: {}, names: {}, titles: {}, columns: [], n: 0, total: 0, version: -1, index: -1, passage: null, rows: new Map(), asked: null,
     shown: false, waiting: false, open: null, labels: [], words: [], code: "", asks: false, annotating: null, picked: new Set(), columnsBefore: true,
   };
-  const c = { s, uid, drawBar, drawPassage, redraw: () => charts?.draw(), inTable: () => s.state.table !== false, openTags: () => panels.tags(), published: Boolean(model.get("published")) }; // a published page keeps no tags and notes
+  // A published page keeps no tags and notes
+  const c = { s, uid, drawBar, drawPassage, redraw: () => charts?.draw(), inTable: () => s.state.table !== false, openTags: () => panels.tags(), published: Boolean(model.get("published")) };
 
   // ---- the frame of the widget
   const field = h("select", { class: "wb-field", "aria-label": "Search in", onchange: () => refilter() },
@@ -16,7 +17,8 @@ function render({ model, el }) {
   const example = () => ("n_tokens" in s.names && "direct_speech" in s.names ? "Filter, such as: n_tokens > 60 and not direct_speech" : "Filter by a condition on columns");
   c.filters = filterBoxes(c, example, () => ({ query: c.filters.search.value, field: field.value, regex: on(regex) }));
   const { search, line, choices } = c.filters;
-  const count = h("span", { class: "wb-count", ...(typeof chartsOf === "undefined" ? { role: "status", "aria-live": "polite" } : {}) }, "…"); // charts say it
+  // Charts say it
+  const count = h("span", { class: "wb-count", role: typeof chartsOf === "undefined" ? "status" : null }, "…");
   const reset = h("button", { class: "wb-button", type: "button", title: "Remove search and filters", onclick: () => c.clearAll() }, "Clear");
   const sort = h("select", { class: "wb-sort", "aria-label": "Sort by", title: "Sort by", onchange: () => c.change({ sort: sort.value }) });
   const way = h("button", { class: "wb-button", type: "button", onclick: () => c.change({ sort: descends() ? sort.value : `-${sort.value}` }) });
@@ -112,7 +114,8 @@ function render({ model, el }) {
       class: "wb-blank", type: "button", "aria-label": s.shown ? `Target: ${p.answer ?? "unknown"}` : "Hidden target; press space to show it",
       title: "space shows or hides the target", onclick: () => flip(),
     }, s.shown ? p.answer ?? "?" : "\u00a0");
-    const words = (pieces, side) => passagePieces(pieces, shadesOf(p, side, s.shown), s.shown, (_text, kinds) => { // shades are shown with the target
+    // Shades are shown with the target
+    const words = (pieces, side) => passagePieces(pieces, shadesOf(p, side, s.shown), s.shown, (_text, kinds) => {
       const node = blank();
       if (kinds.includes("s")) node.classList.add("wb-s");
       return node;
@@ -154,11 +157,13 @@ function render({ model, el }) {
   function flip() {
     const focused = view.contains(document.activeElement);
     s.shown = !s.shown;
-    if (s.waiting) return; // the passage that this is meant for is on its way
+    // The passage that this is meant for is on its way
+    if (s.waiting) return;
     drawPassage();
     if (focused) view.querySelector(".wb-blank")?.focus({ preventScroll: true });
   }
-  function tagAs(i) { // the item, or all that are selected
+  // The item, or all that are selected
+  function tagAs(i) {
     if (!s.labels[i] || s.index < 0 || s.waiting) return;
     const ranges = items.ranges();
     c.ask("mark", { type: "tag", version: s.version, ranges: ranges.length ? ranges : [[s.index, s.index + 1]], tags: [s.labels[i]] });
@@ -174,7 +179,8 @@ function render({ model, el }) {
     if (s.open === null) items.none();
     panels.closeTo(list);
   };
-  const reads = /^[jk /fctnx?1-9]$/; // the passage scrolls by other keys
+  // The passage scrolls by other keys
+  const reads = /^[jk /fctnx?1-9]$/;
   const onListKey = keysOf(c, acts, escape, (e) => !e.target.matches("select, input") && (e.target !== view || reads.test(e.key)));
   function onKey(e) {
     if (e.key === "a" && (e.ctrlKey || e.metaKey) && e.target === list) {

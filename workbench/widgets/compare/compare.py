@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from workbench.widgets.ask.ask import Ask
 
 _SCRIPTS = (
-    "shared/page.js", "shared/list.js", "shared/filters.js", "shared/passage.js", "compare/models.js",
-    "compare/scatter.js", "compare/slices.js", "compare/compare.js",
+    "shared/page.js", "shared/list.js", "shared/filters.js", "shared/passage.js", "shared/chart_table.js",
+    "compare/models.js", "compare/scatter.js", "compare/slices.js", "compare/compare.js",
 )  # fmt: skip
 _WORDS = 10  # of a model, as bars
 _IN_BACKGROUND = 1_000_000  # predictions from which models are resampled while the page is answered
@@ -71,7 +71,7 @@ class Compare(ListWidget):
     """
 
     _esm = read_assets(*_SCRIPTS)
-    _css = read_assets("shared/list.css", "compare/compare.css")
+    _css = read_assets("shared/list.css", "shared/chart_table.css", "compare/compare.css")
     _verb, _host = "compare", "publishedComparison.ComparisonHost"
     height = traitlets.Int(860, min=480).tag(sync=True)
     column = state_part("column", "The column of the chart.")

@@ -33,8 +33,10 @@ class Explorer(Browser):
     """
 
     _verb = "explore"
-    _esm = read_assets(*SCRIPTS, "explore/charts.js", "browser/browser.js")
-    _css = read_assets("shared/list.css", "browser/browser.css", "explore/explore.css")
+    _esm = read_assets(*SCRIPTS, "shared/chart_table.js", "explore/charts.js", "browser/browser.js")
+    _css = read_assets(
+        "shared/list.css", "shared/chart_table.css", "browser/browser.css", "explore/explore.css"
+    )
 
     @closed_on_error
     def __init__(self, items: Items, *, columns: Sequence[str] = (), **options: Any) -> None:

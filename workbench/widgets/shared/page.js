@@ -34,24 +34,6 @@ function fill(node, ...children) {
   node.replaceChildren(...children.filter(isNode));
 }
 
-/** A table in place of a chart; its region has the focus where it scrolls. `draw(heads, rows)` fills it: the first cell of a row is its heading. */
-function chartTable(name, kind) {
-  const head = h("tr");
-  const body = h("tbody");
-  const table = h("table", {}, h("thead", {}, head), body);
-  const node = h("div", { class: `wb-chart-table ${kind}`, tabindex: 0, role: "region", hidden: true }, table);
-  const call = (text) => {
-    node.setAttribute("aria-label", calm(text));
-    table.setAttribute("aria-label", calm(text));
-  };
-  call(name);
-  function draw(heads, rows) {
-    fill(head, ...heads.map((text) => h("th", { scope: "col" }, text)));
-    fill(body, ...rows.map((cells) => h("tr", {}, ...cells.map((cell, i) => (i ? h("td", {}, cell) : h("th", { scope: "row" }, cell))))));
-  }
-  return { node, draw, call };
-}
-
 /** An alert that is hidden while it is empty. */
 function alarmOf() {
   const node = h("div", { class: "wb-alarm", role: "alert", tabindex: 0, hidden: true }); // a long text scrolls

@@ -89,7 +89,7 @@ def _publish(data: Mapping[str, Any], **options: Any) -> None:
 
 def whole_page(title: str, fragment: str) -> str:
     """Return a fragment as a page with a title, which runs no script and loads nothing."""
-    return f"{_HEAD.format(title=escape(title))}{fragment}"
+    return f"{_HEAD.format(title=escape(title))}{fragment}</html>"
 
 
 class SavedPage:
