@@ -107,7 +107,7 @@ _OF_TEXT: dict[str, tuple[str, Callable[[pd.DataFrame], pd.Series[Any]]]] = {
 
 
 def _coalesced(name: str, known: pa.Array, models: Sequence[ModelPredictions], rows: Any) -> pd.Series[Any]:
-    return pd.Series(coalesced(name, known, models, rows).to_pylist(), dtype="str")
+    return pd.Series(pd.array(coalesced(name, known, models, rows), dtype="str"))
 
 
 def _repeated(frame: pd.DataFrame) -> list[bool | None]:
