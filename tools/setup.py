@@ -192,8 +192,7 @@ def set_up(*, dev: bool, cpu: bool | None = None) -> None:
         free = shutil.disk_usage(str(ROOT)).free / 1e9
         libraries = "" if cpu else "; 5 GB are for GPUs, and left out by make setup CPU=1"
         say(f"{MINUTES} minutes and {GIGABYTES[packages]} GB of disk, once (free: {free:,.0f} GB{libraries})")
-    if dev:  # the package kenlm, which only tests use, is compiled
-        find_compiler()
+    find_compiler()  # the package kenlm is compiled
     uv = find_uv()
     programs = multiprocessing.Process(target=kenlm_build.ensure_beside, args=(find_uv, find_compiler))
     programs.start()

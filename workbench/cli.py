@@ -20,8 +20,8 @@ from typing import Any
 
 from workbench.storage.errors import DataError, reason
 from workbench.storage.progress import say
+from workbench.storage.provenance import DISTRIBUTION
 
-_DISTRIBUTION = "lambada-workbench"
 _FLAGS = ("vocabulary", "tokens", "epochs", "minutes", "seed", "device")  # of `train`, as `fit` names them
 _WITH_SETTINGS = (["train"], ["evaluate"])
 _LOGS = (".jsonl", ".json", ".eval", ".parquet", ".csv", ".tsv")  # which no name of a run ends in
@@ -59,7 +59,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="workbench", description="A workbench for word prediction that needs broad discourse context."
     )
-    parser.add_argument("--version", action="version", version=f"workbench {version(_DISTRIBUTION)}")
+    parser.add_argument("--version", action="version", version=f"workbench {version(DISTRIBUTION)}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     starting = commands.add_parser("lab", help="start JupyterLab on the tour")

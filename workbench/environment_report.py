@@ -15,9 +15,8 @@ from pathlib import Path
 from workbench.storage import files
 from workbench.storage.errors import DataError, reason
 from workbench.storage.progress import say
-from workbench.storage.provenance import commit
+from workbench.storage.provenance import DISTRIBUTION, commit
 
-_PROJECT = "lambada-workbench"
 _VARIABLES = ("WORKBENCH_HOME", "WORKBENCH_DATA")
 
 
@@ -45,7 +44,7 @@ def environment_report() -> dict[str, dict[str, str]]:
     """Return the lines of `show_versions`: for each heading, values by their names."""
     return {
         "workbench": {
-            "version": metadata.version(_PROJECT),
+            "version": metadata.version(DISTRIBUTION),
             "commit": commit() or "none (installed from a wheel)",
             "python": platform.python_version(),
             "platform": platform.platform(),
@@ -97,7 +96,7 @@ def _answer(ask: Callable[[], str]) -> str:
 
 def _packages() -> dict[str, str]:
     """Return the installed versions of all packages that the project asks for, sorted by name."""
-    requirements = metadata.requires(_PROJECT) or []
+    requirements = metadata.requires(DISTRIBUTION) or []
     names = sorted({re.split(r"[^\w.-]", requirement, maxsplit=1)[0] for requirement in requirements})
     versions = {}
     for name in names:

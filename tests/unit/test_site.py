@@ -127,7 +127,7 @@ def test_a_block_that_fails_names_the_line_of_the_page(code):
 
 
 def test_text_of_a_chart_ends_no_script():
-    text = executed_pages.html_safe({"title": "</script><b>&amp;"})
+    text = executed_pages.htmlsafe_json_dumps({"title": "</script><b>&amp;"})
     assert not {"<", ">", "&"} & set(text)
     assert "\\u003c/script\\u003e" in text
 

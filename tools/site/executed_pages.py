@@ -19,6 +19,8 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+from jinja2.utils import htmlsafe_json_dumps
+
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _ROOTS = (
     (":root\\b", ":host"),
@@ -113,14 +115,8 @@ def chart_html(chart: Any) -> str:
 
     spec = theme.complete(chart.to_dict())
     return _CHART.format(
-        spec=html_safe(spec), picture=theme.picture(spec, dark=None), tables=tables_html(spec)
+        spec=htmlsafe_json_dumps(spec), picture=theme.picture(spec, dark=None), tables=tables_html(spec)
     )
-
-
-def html_safe(value: Any) -> str:
-    """Return a value as JSON that may stand in a script element."""
-    text = json.dumps(value, separators=(",", ":"))
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def _body(page: str) -> str:

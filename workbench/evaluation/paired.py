@@ -24,8 +24,9 @@ from workbench.storage.errors import DataError
 
 MCNEMAR = "exact McNemar test"
 POWER = 0.8
-_AT_ONCE = 4_000_000  # outcomes of items that are compared at once
 """Probability with which a test finds a difference of the minimum detectable effect (Cohen 1988)."""
+
+_AT_ONCE = 4_000_000  # outcomes of items that are compared at once
 
 
 class AccuracyTests(NamedTuple):

@@ -21,6 +21,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 from workbench.storage.errors import DataError, reading, writing
+from workbench.storage.provenance import DISTRIBUTION
 
 MAX_IN_MEMORY = 2 << 30
 """Largest content of a file, unpacked, that is read into memory, in bytes."""
@@ -81,7 +82,7 @@ def _home_in_environment() -> Path | None:
 def _platform_folder(purpose: str) -> Path:
     import platformdirs  # noqa: PLC0415 - a checkout does not ask
 
-    folder: Path = getattr(platformdirs, purpose)("lambada-workbench", appauthor=False)
+    folder: Path = getattr(platformdirs, purpose)(DISTRIBUTION, appauthor=False)
     return folder
 
 

@@ -8,6 +8,9 @@ from importlib.metadata import version
 from pathlib import Path
 from platform import python_version
 
+DISTRIBUTION = "lambada-workbench"
+"""The name by which this package is installed."""
+
 
 def commit() -> str | None:
     """Return the commit of the package's checkout, with ``+`` where files differ; None without a checkout."""
@@ -27,5 +30,5 @@ def commit() -> str | None:
 
 def library_versions(*names: str) -> dict[str, str]:
     """Return the versions of Python, this package, and distributions by their names."""
-    installed = {name: version(name) for name in sorted({"lambada-workbench", *names})}
+    installed = {name: version(name) for name in sorted({DISTRIBUTION, *names})}
     return {"python": python_version(), **installed}

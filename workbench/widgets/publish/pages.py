@@ -7,6 +7,7 @@ import sys
 from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from hashlib import sha256
 from typing import Any
 
@@ -126,8 +127,7 @@ def make_page(view: Any, name: str, *, max_items: int, max_bytes: int, notes: bo
         return _widget_page(view, published(notes=notes), max_items=max_items, max_bytes=max_bytes)
     if isinstance(view, Widget):
         note = "This view needs Python: the page shows it as a notebook keeps it."
-        static = "\n".join([view.saved.render(_STATIC)])
-        return PublishedPage("static view", content=static, notes=[note], about="static")
+        return PublishedPage("static view", content=view.saved.render(_STATIC), notes=[note], about="static")
     altair = sys.modules.get("altair")
     if altair is not None and isinstance(view, altair.TopLevelMixin):
         return _chart_page(view)
@@ -147,9 +147,8 @@ def make_page(view: Any, name: str, *, max_items: int, max_bytes: int, notes: bo
 
 def _widget_page(widget: Widget, view: PublishedView, *, max_items: int, max_bytes: int) -> PublishedPage:
     n = len(view.items)
-    rows, texts = _fitting(view, max_items=max_items, max_bytes=max_bytes)
-    head = view.head(np.asarray(rows, dtype=np.intp))
-    data = script_json(head)[:-1] + f',"items":[{",".join(texts)}]}}'
+    rows, texts, head = _fitting(view, max_items=max_items, max_bytes=max_bytes)
+    data = head[:-1] + f',"items":[{",".join(texts)}]}}'
     held = f"{len(rows):,} of {n:,} items"
     notes = [f"{held}; the others were left out."] if len(rows) < n else []
     if notes and view.host.startswith("publishedComparison"):
@@ -165,13 +164,14 @@ def _widget_page(widget: Widget, view: PublishedView, *, max_items: int, max_byt
     )  # fmt: skip
 
 
-def _fitting(view: PublishedView, *, max_items: int, max_bytes: int) -> tuple[list[int], list[str]]:
-    """Return the rows whose items fit, in ascending order, and these as JSON; listed items come first."""
+def _fitting(view: PublishedView, *, max_items: int, max_bytes: int) -> tuple[list[int], list[str], str]:
+    """Return the rows whose items fit, in ascending order, these and the head as JSON; listed items first."""
     n = len(view.items)
     others = np.setdiff1d(np.arange(n), view.first, assume_unique=True)
     order = np.concatenate([np.asarray(view.first, dtype=np.intp), others])[:max_items]
     texts: dict[int, str] = {}
-    room = max_bytes - len(script_json(view.head(np.sort(order))).encode())
+    head = script_json(view.head(np.sort(order)))
+    room = max_bytes - len(head.encode())
     for row in map(int, order):
         text = script_json(view.item(row))
         room -= len(text.encode()) + 1
@@ -184,26 +184,33 @@ def _fitting(view: PublishedView, *, max_items: int, max_bytes: int) -> tuple[li
             remedy="publish fewer items or columns, or raise max_megabytes",
         )
     rows = sorted(texts)
-    return rows, [texts[row] for row in rows]
+    if len(rows) < len(order):
+        head = script_json(view.head(np.asarray(rows, dtype=np.intp)))
+    return rows, [texts[row] for row in rows], head
 
 
 # -- charts
 
 
-def _chart_page(chart: Any) -> PublishedPage:
+@cache
+def _chart_script() -> str:
+    """Return Vega and what draws a chart, which is the same for all charts of a site."""
     import vl_convert  # noqa: PLC0415 - takes a while to import
 
+    from workbench.charts import theme  # noqa: PLC0415 - Altair is slow to import
+
+    options = theme.EMBED | {"ast": True}  # expressions are interpreted: the policy allows no eval
+    return str(vl_convert.javascript_bundle(_DRAW % json.dumps(options), vl_version=theme.VERSION))
+
+
+def _chart_page(chart: Any) -> PublishedPage:
     from workbench.charts import theme  # noqa: PLC0415 - Altair is slow to import
     from workbench.charts.chart_tables import tables_html  # noqa: PLC0415
 
     spec = chart.to_dict()
     specs = {name: theme.coloured(spec, dark=name == "dark") for name in ("light", "dark")}
-    draw = _DRAW % json.dumps(
-        theme.EMBED | {"ast": True}
-    )  # expressions are interpreted: the policy allows no eval
-    script = str(vl_convert.javascript_bundle(draw, vl_version=theme.VERSION))
     return PublishedPage(
-        "chart", content=str(_VIEW), after=tables_html(spec), script=script, data=script_json(specs)
+        "chart", content=str(_VIEW), after=tables_html(spec), script=_chart_script(), data=script_json(specs)
     )
 
 

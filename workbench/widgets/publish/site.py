@@ -7,6 +7,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any
@@ -119,7 +120,7 @@ def publish(
     with atomic_folder(target, replace=True) as new:
         for name, page in pages.items():
             notices = [*page.notes, *_notices(page)]
-            noticed = PublishedPage(**{**vars(page), "notes": notices})
+            noticed = replace(page, notes=notices)
             _write(new / files[name], noticed.html(name, title, files[name], links))
         for file, page in texts.items():
             heading = title if file == "index.html" else "About"
