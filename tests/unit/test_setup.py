@@ -235,7 +235,7 @@ def test_the_lab_has_no_packages_of_tests_and_all_that_the_others_need(tools):
     lab = tools.setup.without_dev(lock, project)
     names = {text: set(re.findall(r"^([\w.-]+)==", text, re.MULTILINE)) for text in (lock, lab)}
     assert names[lab] < names[lock]
-    assert {"torch", "jupyterlab", "transformers", "pyarrow", "six"} <= names[lab]
+    assert {"torch", "jupyterlab", "transformers", "pyarrow", "six", "kenlm"} <= names[lab]
     assert (
         not {"pytest", "mypy", "playwright", "lm-eval", "sacrebleu", "greenlet", "sphinx", "docutils"}
         & names[lab]

@@ -153,14 +153,15 @@ def tables_html(spec: Mapping[str, Any]) -> str:
         html_table(
             table.headings,
             table.rows,
-            caption=table.title if len(tables) > 1 else "",
             notes=[f"The first {len(table.rows):,} of {table.n_rows:,} rows."]
             if table.n_rows > len(table.rows)
             else (),
         )
         for table in tables
     ]
-    content = Markup("").join(map(Markup, written))  # escaped by the template
+    titles = [Markup("<p>{}</p>").format(table.title) if len(tables) > 1 else "" for table in tables]
+    pairs = zip(titles, map(Markup, written), strict=True)  # escaped by the template
+    content = Markup("").join(each for pair in pairs for each in pair)
     return str(_DETAILS.format(name=f": {name}", tables=content)) if tables else ""
 
 
