@@ -1,4 +1,4 @@
-"""What is wrong on a page: by axe-core (WCAG 2.2, levels A and AA, light and dark), and focus that is not seen."""
+"""What is wrong on a page: axe-core (WCAG 2.2, A and AA, in light and dark), and focus that nobody sees."""
 
 import base64
 
