@@ -555,7 +555,7 @@ def _footer(text: str, begin: int, stop: int, *, is_last: bool = True) -> tuple[
     """
     tail = max(begin, stop - _TAIL)
     line = text.find("\n", tail - 1) + 1 if tail else 0  # the first that begins there
-    if tail and not line:
+    if (tail and not line) or "gutenberg" not in text[line:stop].lower():  # which takes less than a search
         return stop, stop
     for end in _PG_END.finditer(text[line:stop]):
         if not end["next"]:

@@ -143,7 +143,7 @@ class Boosted(Predictor):
         """
         settings = [Boosted(self.base, k, alpha) for k in sorted(windows) for alpha in sorted(alphas)]
         rows = []
-        for name, items in tuning_sets(sets).items():
+        for name, items in tuning_sets(sets, by).items():
             frames: list[list[pd.DataFrame]] = [[] for _ in settings]
             for start in range(0, len(items), _CHUNK):
                 passes: dict[tuple[Any, ...], Any] = {}

@@ -25,8 +25,13 @@ MEASURES = ("n", *(name for name, _ in _TRIED))
 _LARGEST = float(np.exp(700.0))  # a finite perplexity where an answer has probability 0
 
 
-def tuning_sets(sets: Sequence[Items]) -> dict[str, Items]:
-    """Return sets of items by name: data set and split, numbered where two have the same."""
+def tuning_sets(sets: Sequence[Items], by: str) -> dict[str, Items]:
+    """Return sets of items by name: data set and split, numbered where two have the same.
+
+    What cannot be tuned, or not by a measure, is an error before anything is computed.
+    """
+    if by not in {"accuracy", "perplexity"}:
+        raise DataError(f"by is {by!r}, expected accuracy or perplexity")
     if not sets or not all(len(items) for items in sets):
         raise DataError("there are no items to tune on", remedy="pass one or more sets that are not empty")
     names: dict[str, Items] = {}
@@ -64,8 +69,6 @@ def chosen(trials: pd.DataFrame, grids: Mapping[str, Sequence[float]], by: str) 
     by : {"accuracy", "perplexity"}
         The highest mean accuracy, or the lowest geometric mean of the perplexities: so each set counts alike.
     """
-    if by not in {"accuracy", "perplexity"}:
-        raise DataError(f"by is {by!r}, expected accuracy or perplexity")
     names = list(grids)
     loss = -trials["accuracy"] if by == "accuracy" else np.log(trials["perplexity"])
     means = loss.groupby([trials[name] for name in names]).mean()

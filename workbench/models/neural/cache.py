@@ -155,7 +155,7 @@ class CachedNeural(NetworkPredictor):
         pairs = list(product(sorted(weights), sorted(flatnesses)))
         rows = [
             (*pair, name, *measures)
-            for name, items in tuning_sets(sets).items()
+            for name, items in tuning_sets(sets, by).items()
             for pair, measures in zip(pairs, self._measures(items, pairs), strict=True)
         ]
         trials = pd.DataFrame(rows, columns=["weight", "flatness", "set", *MEASURES])

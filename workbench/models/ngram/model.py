@@ -447,7 +447,7 @@ class CachedNGram(PositionScorer):
             accuracy (expected, a fraction), perplexity, median_rank, chosen.
         """
         rows = []
-        for name, items in tuning_sets(sets).items():
+        for name, items in tuning_sets(sets, by).items():
             read: dict[Any, Any] = {}
             for weight in sorted(weights):
                 model = CachedNGram(self.base, weight, decay=self.decay)
