@@ -59,14 +59,14 @@ from workbench.models.pretrained import gguf
 from workbench.models.pretrained.causal import CausalLM
 from workbench.models.pretrained.completions import read_echo
 from workbench.models.pretrained.masked import MaskedLM
-from workbench.models.pretrained.vocabulary import read_vocabulary
+from workbench.models.pretrained.subwords import read_vocabulary
 from workbench.models.readers.encoding import Questions
 from workbench.models.registry import BUILT_IN
 from workbench.runs import predictions, store
 from workbench.storage.cache import Cache
 from workbench.storage.errors import DataError
+from workbench.texts.batches import Stream
 from workbench.texts.corpus import Corpus
-from workbench.texts.stream import Stream
 from workbench.training import checkpoint
 from workbench.widgets.ask.asking import Asking
 from workbench.widgets.ask.questions import TypedQuestion, read_history

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from ngrams import Sentences, small_files
 from nltk.util import ngrams
 
-from workbench.models.ngram.counts import MOST, NGramCounts, count
+from workbench.models.ngram.good_turing import MOST, NGramCounts, count
 from workbench.storage.errors import DataError
 
 
@@ -29,7 +29,7 @@ def listed(counts, order, words):
 def counted(corpus, order, block=1000, **options):
     """Count with blocks of a few tokens."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("workbench.models.ngram.counts._BLOCK", block)
+        patch.setattr("workbench.models.ngram.good_turing._BLOCK", block)
         return count(corpus, order, **{"vocabulary": corpus.words, "progress": False} | options)
 
 

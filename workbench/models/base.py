@@ -21,8 +21,7 @@ from workbench.items.changes import numbered, up_to, word_spans
 from workbench.items.items import Items
 from workbench.items.schema import objects
 from workbench.models import registry
-from workbench.models.attention import Attention
-from workbench.models.passage import ReadContext
+from workbench.models.passage import Attention, ReadContext
 from workbench.models.rows import Ranked, from_ranking, from_scores
 from workbench.runs.predictions import Floats
 from workbench.storage.errors import DataError, reading, writing

@@ -13,8 +13,7 @@ from typing import Any
 
 from workbench.items.schema import Item
 from workbench.items.text import is_encodable
-from workbench.people.matching import best_match, plain_word
-from workbench.people.protocols import Protocol, ProtocolStep
+from workbench.people.protocols import Protocol, ProtocolStep, best_match, plain_word
 from workbench.people.tasks import Page, Task, item_from_record, task_of
 from workbench.storage.errors import DataError
 

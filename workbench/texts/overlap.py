@@ -21,9 +21,9 @@ from workbench.runs.store import items_digest
 from workbench.storage.cache import Cache, digest
 from workbench.storage.errors import DataError
 from workbench.texts import ngram_hash
+from workbench.texts.batches import stream_sha256
 from workbench.texts.corpus import Corpus
 from workbench.texts.ngram_hash import Ints, TokenisedTexts, Words
-from workbench.texts.stream import stream_sha256
 
 _BOOKS = 3  # books listed for an item
 _MERGE = 1 << 20  # matches collected before they are merged

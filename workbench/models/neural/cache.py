@@ -19,10 +19,10 @@ from torch import Tensor
 
 from workbench.items.items import Items
 from workbench.models.base import Predictor
-from workbench.models.neural.encoding import ItemEncoder
 from workbench.models.neural.network import (
     ContextStates,
     Copies,
+    ItemEncoder,
     LanguageModule,
     Lengths,
     States,

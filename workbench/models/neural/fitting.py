@@ -132,8 +132,8 @@ class TrainedNetwork:
         """
         from accelerate.utils import broadcast_object_list  # noqa: PLC0415 - slow
 
+        from workbench.training.history import progress_view  # noqa: PLC0415 - slow
         from workbench.training.loop import processes, train  # noqa: PLC0415 - slow
-        from workbench.training.progress import progress_view  # noqa: PLC0415 - slow
 
         kind: Any = cls
         what = f"the options of {cls.__name__}"

@@ -11,9 +11,8 @@ from typing import Any, ClassVar, Self
 
 from workbench.items.items import Items
 from workbench.models.neural.cache import CachedNeural
-from workbench.models.neural.encoding import ItemEncoder, check_reads, reads_suffix
 from workbench.models.neural.fitting import STOPPED, TrainedNetwork
-from workbench.models.neural.network import LanguageModule
+from workbench.models.neural.network import ItemEncoder, LanguageModule, check_reads, reads_suffix
 from workbench.models.neural.scoring import NetworkPredictor
 from workbench.models.passage import one_of
 from workbench.models.tuning import MEASURES, measured
@@ -22,10 +21,9 @@ from workbench.runs.predictions import UNKNOWN
 from workbench.storage import cache
 from workbench.storage.errors import DataError
 from workbench.storage.files import read_bytes, read_json, write_atomic
-from workbench.texts.batches import Batches, ContiguousBatches
+from workbench.texts.batches import Batches, ContiguousBatches, Stream
 from workbench.texts.corpus import Corpus, Texts
 from workbench.texts.overlap import check_held_out
-from workbench.texts.stream import Stream
 
 VOCABULARY, COUNTS = "vocabulary.txt", "counts.json"
 _OPTIONS = ("after", "unknown", "reads", "name", "checked_for")

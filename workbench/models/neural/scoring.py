@@ -22,12 +22,19 @@ from torch.nn.utils.rnn import pad_sequence
 
 from workbench.items.items import Items
 from workbench.items.tokens import tokens
-from workbench.models.attention import Attention
 from workbench.models.base import Predictor, pad
 from workbench.models.device_memory import Batcher
-from workbench.models.neural.encoding import SENTENCE, EncodedBlank, ItemEncoder
-from workbench.models.neural.network import ContextStates, Copies, LanguageModule, WordScores, word_scores
-from workbench.models.passage import ReadContext
+from workbench.models.neural.network import (
+    SENTENCE,
+    ContextStates,
+    Copies,
+    EncodedBlank,
+    ItemEncoder,
+    LanguageModule,
+    WordScores,
+    word_scores,
+)
+from workbench.models.passage import Attention, ReadContext
 from workbench.models.rows import Ranked, check_ranked
 from workbench.runs.predictions import Floats
 

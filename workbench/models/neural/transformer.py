@@ -15,7 +15,6 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from workbench.models.attention import ALL
 from workbench.models.neural.model import Neural
 from workbench.models.neural.network import (
     ContextStates,
@@ -31,8 +30,8 @@ from workbench.models.neural.network import (
     sizes_of,
 )
 from workbench.models.neural.softmax import softmax as softmax_layer
-from workbench.texts.batches import Windows
-from workbench.texts.stream import Stream
+from workbench.models.passage import ALL
+from workbench.texts.batches import Stream, Windows
 
 COMMON = 1000  # the most frequent words, which are never hidden
 _ELSEWHERE = 1 << 40  # beyond all extended ids

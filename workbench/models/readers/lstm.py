@@ -21,8 +21,8 @@ from workbench.models.neural.recurrent import LSTM, RecurrentModule
 from workbench.models.passage import one_of
 from workbench.models.readers.encoding import PAD, UNKNOWN
 from workbench.models.readers.reader import Ids, Looked, Reader, ReaderModule, Scores, mask_absent
+from workbench.texts.batches import Stream
 from workbench.texts.corpus import Texts
-from workbench.texts.stream import Stream
 
 READS = {"query": "sentence", "context+query": None}
 """What is read before the blank, and what language models call it."""

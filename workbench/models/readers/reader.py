@@ -18,12 +18,11 @@ from torch.nn import functional
 from workbench.items.items import Items
 from workbench.items.schema import Item
 from workbench.items.tokens import tokens
-from workbench.models.attention import Attention
 from workbench.models.base import Predictor, pad
 from workbench.models.device_memory import Batcher
 from workbench.models.neural.fitting import STOPPED, TrainedNetwork
 from workbench.models.neural.scoring import evaluating
-from workbench.models.passage import ReadContext, distinct, parts, passages
+from workbench.models.passage import Attention, ReadContext, distinct, parts, passages
 from workbench.models.readers.encoding import (
     BLANK,
     PAD,
