@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from workbench.storage.errors import DataError, reason
+from workbench.storage.packages import DISTRIBUTION
 from workbench.storage.progress import say
-from workbench.storage.provenance import DISTRIBUTION
 
 _FLAGS = ("vocabulary", "tokens", "epochs", "minutes", "seed", "device")  # of `train`, as `fit` names them
 _WITH_SETTINGS = (["train"], ["evaluate"])

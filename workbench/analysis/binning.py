@@ -18,6 +18,7 @@ from workbench.storage.errors import DataError
 
 _NICE = (1, 2, 5, 10, 20, 25, 50, 100, 200, 250, 500)
 _ABOUT = 16
+_LIMIT = 40
 _TAIL = 0.99
 _EVEN = 24
 _READABLE = np.array([1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10])
@@ -97,8 +98,8 @@ def whole_bins(values: ArrayLike, *, first: int | None = None, width: int | None
     return Bins(np.arange(first, last + width + 1, width, dtype=float), width)
 
 
-def open_bins(values: ArrayLike, *, most: int = 40) -> Bins:
-    """Choose at most `most` bins of equal width (1, 2 or 5 times a power of ten), for the linked view.
+def open_bins(values: ArrayLike) -> Bins:
+    """Choose at most 40 bins of equal width (1, 2 or 5 times a power of ten), for the linked view.
 
     Bins of whole numbers are at least 1 wide. Where the highest 1 % of the values (array of float (n,),
     finite, not empty) lie far from the others, the last bin is open at its upper end and holds them. Numbers
@@ -115,9 +116,9 @@ def open_bins(values: ArrayLike, *, most: int = 40) -> Bins:
     far = high - low > 2 * (tail - low)  # a few far values would squeeze all others together
     top = tail if far and tail > low else high
     whole_numbers = bool((values == np.round(values)).all())
-    least = 0 if whole_numbers or top == low else int(np.floor(np.log10(top - low) - np.log10(most)))
+    least = 0 if whole_numbers or top == low else int(np.floor(np.log10(top - low) - np.log10(_LIMIT)))
     widths = ((step * 10.0**power, power) for power in count(least) for step in (1, 2, 5))
-    width, power = next((w, p) for w, p in widths if np.floor(top / w) - np.floor(low / w) < most)
+    width, power = next((w, p) for w, p in widths if np.floor(top / w) - np.floor(low / w) < _LIMIT)
     edges = np.arange(np.floor(low / width), np.floor(top / width) + 2) * width
     edges = np.round(edges, max(0, -power))  # 3 * 0.1 is not quite 0.3
     if high >= edges[-1]:

@@ -28,8 +28,8 @@ from workbench.construction.novels import chapter_texts
 from workbench.datasets import sources
 from workbench.storage import cache, files
 from workbench.storage.errors import DataError
+from workbench.storage.packages import library_versions
 from workbench.storage.parallel import run_chunks
-from workbench.storage.provenance import library_versions
 from workbench.storage.spreadsheet import decoded_text
 from workbench.texts.ngram_hash import Hashes, normalise, rolling_hashes
 

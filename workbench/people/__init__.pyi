@@ -1,5 +1,7 @@
+from .assignment import Page as Page
 from .assignment import RefusalError as RefusalError
 from .assignment import Subject as Subject
+from .assignment import Task as Task
 from .campaign import Campaign as Campaign
 from .crowdsourcing import ImportedPages as ImportedPages
 from .crowdsourcing import export_pages as export_pages
@@ -13,5 +15,3 @@ from .simulation import expected_cost as expected_cost
 from .simulation import simulate as simulate
 from .simulation import unfold as unfold
 from .simulation import with_context_sentences as with_context_sentences
-from .tasks import Page as Page
-from .tasks import Task as Task

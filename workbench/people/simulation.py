@@ -18,11 +18,11 @@ from workbench.items.items import Items
 from workbench.items.schema import Item
 from workbench.models.base import Predictor
 from workbench.people import assignment
+from workbench.people.assignment import item_from_record
 from workbench.people.campaign import Campaign
 from workbench.people.protocols import Protocol, ProtocolStep
 from workbench.people.protocols import protocol as named_protocol
 from workbench.people.reports import curve
-from workbench.people.tasks import item_from_record
 from workbench.render.results import Table, TableColumn, TableLayout, with_interval
 from workbench.storage.errors import DataError
 from workbench.storage.progress import progress_bar
@@ -281,13 +281,8 @@ def _judge_page(
     page = assignment.assign_page(connection, protocol, subject, now, steps=[step])
     if page is None:
         return False
-    rows = connection.execute(
-        """SELECT r.item, r.record FROM assignments a JOIN records r ON r.item = a.item
-        WHERE a.page = ? ORDER BY a.position""",
-        (page,),
-    ).fetchall()
-    for number, record in rows:
-        item, finished = item_from_record(record), False
+    for number, item in assignment.items_of_page(connection, page):
+        finished = False
         shown = len(item.context) if protocol.steps[step].condition == "passage" else 0
         while not finished:
             finished = assignment.record_judgment(

@@ -172,6 +172,24 @@ class TrainedNetwork:
         broadcast_object_list([None])  # it is written before another process looks
         return model  # type: ignore[no-any-return]
 
+    @classmethod
+    def load(
+        cls, folder: Path | str, *, trust_remote_code: bool = False, device: str | None = None, **options: Any
+    ) -> Self:
+        """Read a model that `save` wrote; its weights are read when they are first used.
+
+        The options are those of the class that replace the saved ones. DataError if the folder holds no model
+        of this class.
+        """
+        model: Self = super().load(folder, trust_remote_code=trust_remote_code)  # type: ignore[misc]
+        model.device = device
+        model._set(options)
+        return model
+
+    def _set(self, options: Mapping[str, Any]) -> None:
+        """Change options of the class."""
+        raise NotImplementedError
+
     @property
     def device(self) -> str:
         """Where it computes."""

@@ -62,22 +62,26 @@ class Targets(NamedTuple):
     state: TextState = None
 
 
-class LookedBack(NamedTuple):
-    """What a network looked at: weights on the words of contexts.
+class Looked(NamedTuple):
+    """What a network looked at in each text of a batch: weights on its words, or on other parts.
 
     Attributes
     ----------
     names : tuple of str (K,)
-        Of hops or heads; ``all`` is what they are together.
-    weights : Tensor (rows, K, time)
-        0 or more; each sums to at most 1.
-    asking : bool
+        Of hops, heads or layers; ``all`` is what they are together.
+    weights : Tensor (rows, K, S)
+        0 or more; each sums to at most 1. 0 for padding.
+    begin, end : Tensor (rows, S), optional
+        First token of each part, and the one after its last; by default the parts are the words.
+    asking : bool, default False
         Whether the last word is what asks, not a vector that is the same for all texts.
     """
 
     names: tuple[str, ...]
-    weights: Float[Tensor, "rows names time"]
-    asking: bool
+    weights: Float[Tensor, "rows names parts"]
+    begin: Int[Tensor, "rows parts"] | None = None
+    end: Int[Tensor, "rows parts"] | None = None
+    asking: bool = False
 
 
 class LanguageModule(nn.Module):
@@ -149,7 +153,7 @@ class LanguageModule(nn.Module):
         hidden, _ = self.states(known(ids, self.n_words))
         return ContextStates(hidden[torch.arange(len(ids), device=ids.device), lengths - 1])
 
-    def looked(self, ids: WordIds) -> LookedBack | None:
+    def looked(self, ids: WordIds) -> Looked | None:
         """Return what the network looks at to predict the word after each context, None if it cannot say.
 
         The contexts are extended ids, all of the same length, of one to `window` words.

@@ -83,16 +83,6 @@ class NGramCounts:
         """Length of the longest n-grams."""
         return len(self.keys)
 
-    def grams(self, order: int, first: int = 0, stop: int | None = None) -> NDArray[np.uint32]:
-        """Return the words of the n-grams `first` to `stop` of an order: uint32 (n, order)."""
-        key = self.keys[order - 1][first:stop]
-        words = np.empty((len(key), order), np.uint32)
-        for column in range(order - 1, 0, -1):
-            words[:, column] = key & WORD
-            key = self.keys[column - 1][key >> SHIFT]
-        words[:, 0] = key
-        return words
-
 
 def check_cutoffs(cutoffs: Sequence[int] | None, order: int) -> tuple[int, ...]:
     """Return cutoffs as a tuple, ones for None; `DataError` if they cannot be applied."""
