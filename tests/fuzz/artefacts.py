@@ -625,7 +625,7 @@ def corpus_found(_folder):
 
 
 def from_cache(_folder):
-    table = Cache("some").get("key", TABLE.schema)
+    table = Cache("some", TABLE.schema).get("key")
     return [None if table is None else table.to_pydict()]
 
 
@@ -672,7 +672,7 @@ ARTEFACTS |= {
     "GGUF, converted before": again(converted),
     "corpus in the cache": Artefact(lambda _folder: corpus(), corpus_found, same_or_absent, is_home=True),
     "cached table": Artefact(
-        lambda _folder: Cache("some").put("key", TABLE), from_cache, same_or_absent, is_home=True
+        lambda _: Cache("some", TABLE.schema).put("key", TABLE), from_cache, same_or_absent, is_home=True
     ),
     "list of the cache": Artefact(
         lambda _folder: saved_models.made("lsa", tiny), lambda _folder: len(wb.cache()._repr_html_()),

@@ -140,7 +140,8 @@ def annotate(
         )
         table = pa.concat_tables([FEATURES.empty_table(), *tables]).combine_chunks()
         store.put(table_key, table)
-        store.trim()
+        if store.cache:
+            disk.make_room()
     return _frame(table, items, _counts(items, vocabulary), label)
 
 
@@ -232,10 +233,10 @@ class _Store:
     """The cache on disk, or none; a cache that cannot be written gives one warning."""
 
     def __init__(self, *, cache: bool) -> None:
-        self.cache = disk.Cache("annotations") if cache else None
+        self.cache = disk.Cache("annotations", FEATURES) if cache else None
 
     def get(self, key: str) -> pa.Table | None:
-        return self.cache.get(key, FEATURES) if self.cache else None
+        return self.cache.get(key) if self.cache else None
 
     def put(self, key: str, value: pa.Table) -> None:
         if self.cache:
@@ -244,10 +245,6 @@ class _Store:
             except DataError as error:
                 warnings.warn(f"annotations are not stored in {self.cache.folder}: {error}", stacklevel=4)
                 self.cache = None
-
-    def trim(self) -> None:
-        if self.cache:
-            self.cache.trim()
 
 
 _LOCK = threading.Lock()  # a Dask worker may have several threads, and a pipeline has one vocabulary

@@ -247,7 +247,7 @@ def filtered(
     ]
     is_drawn = isinstance(source, Candidates)
     options: dict[str, Any] = {"split": split, "lowercased": lowercased} if is_drawn else {}
-    store = cache.Cache("filter-scores")
+    store = cache.Cache("filter-scores", _SCORES)
     frames: list[pd.DataFrame] = []
     survivors: list[Items] = []
     n, total = 0, len(source) if number is None else number
@@ -269,7 +269,7 @@ def filtered(
             survivors.append(items.where(frames[-1]["dropped_by"].isna().to_numpy()))
             n += len(survivors[-1])
             bar.update(len(items) if number is None else min(len(survivors[-1]), total - bar.n))
-    store.trim()
+    cache.make_room()
     frame = pd.concat(frames, ignore_index=True)
     if number is not None and n > number:  # the block held more than were wanted
         frame = frame[: 1 + int(np.flatnonzero(frame["dropped_by"].isna())[number - 1])]
@@ -305,7 +305,7 @@ def _log_probs(
     """Return the log-probabilities of the targets, from the cache where they are there."""
     key = cache.digest("filter", json.dumps(identity, sort_keys=True), items_digest(items))
     is_versioned = identity["version"] is not None  # else nothing tells that the code has changed
-    table = store.get(key, _SCORES) if is_versioned else None
+    table = store.get(key) if is_versioned else None
     if table is not None and len(table) == len(items):
         return np.asarray(table["log_prob"], np.float64)
     scores = np.asarray(model.log_prob(items), np.float64)
