@@ -17,8 +17,8 @@ from workbench.datasets.epub import read_epub, read_html
 from workbench.datasets.production_notes import header_end, licence_start, without_notes
 from workbench.items import text as wt
 from workbench.storage.errors import DataError
-from workbench.storage.extensions import load_extension
 from workbench.storage.files import resource
+from workbench.storage.packages import load_extension
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from workbench.evaluation.reading import ModelPredictions, predictions_of, sever
 from workbench.items.items import Item, Items
 from workbench.items.pieces import weighted_pieces
 from workbench.items.tokens import tokens
-from workbench.models.attention import ALL, Attention
+from workbench.models.passage import ALL, Attention
 from workbench.probing.influence import attention_to_parts, rank_correlation
 from workbench.render.numbers import fixed
 from workbench.runs.predictions import not_a_number
@@ -45,7 +45,7 @@ class AttentionView(Widget):
     model : str
         The model whose weights are shown, by its label.
     row : str
-        The hop, layer or head that is shown, as in :meth:`workbench.models.attention.Attention.of`; all
+        The hop, layer or head that is shown, as in :meth:`workbench.models.passage.Attention.of`; all
         of them together by default.
     reveal : bool
         Whether answer and prediction are shown.
