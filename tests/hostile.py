@@ -133,7 +133,9 @@ CHARTS = {
         pd.DataFrame({"model": [text] * 2, "unit": "words", "reads": ["1", "all"], "accuracy": [0.2, 0.5],
                       "low": [0.1, 0.4], "high": [0.3, 0.6], "n": [9, 9]})
     ),
-    "context": lambda text: charts.context({text: {text: predicted(text), None: predicted(text)}}),
+    "context_curve of runs": lambda text: charts.context_curve(
+        {text: {text: predicted(text), None: predicted(text)}}
+    ),
     "direct_speech": lambda text: charts.direct_speech(_sets(text), title=text, select=True),
     "expected": _expected,
     "figure_2": _figure_2,

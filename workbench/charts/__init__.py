@@ -12,7 +12,6 @@ from workbench.charts.construction import funnel
 from workbench.charts.expected import expected
 from workbench.charts.influence import influence_curve
 from workbench.charts.models import (
-    context,
     context_curve,
     context_needed,
     ranks,
@@ -42,7 +41,6 @@ __all__ = [
     "PICK",
     "accuracy",
     "attention_map",
-    "context",
     "context_curve",
     "context_needed",
     "direct_speech",

@@ -9,12 +9,12 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
-from workbench.analysis.proportions import wilson
 from workbench.charts import theme
 from workbench.charts.models import counts, model_colour, panel_head
 from workbench.evaluation.reading import ModelPredictions, joined, labels, predictions_of
 from workbench.evaluation.slices import bins_of
 from workbench.items.items import Items
+from workbench.probing.context_accuracy import with_intervals
 from workbench.render.labels import label
 from workbench.render.numbers import percent, points, span
 from workbench.storage.errors import DataError
@@ -40,13 +40,9 @@ def accuracy_by_column(
 ) -> pd.DataFrame:
     """Return the accuracy of models by a column of the predictions, items or annotations.
 
-    Parameters and errors are as for :func:`accuracy`.
-
-    Returns
-    -------
-    DataFrame
-        Columns model, set (data set and split), group, accuracy (a fraction), n (items), low, high (Wilson's
-        interval, 95 %); groups in the order of the column's values, without empty ones.
+    Parameters and errors are as for :func:`accuracy`. Columns are model, set (data set and split), group,
+    accuracy (a fraction), n (items), low, high (Wilson's interval, 95 %); groups are in the order of the
+    column's values, without empty ones.
     """
     sources = predictions_of(runs, items)
     parts = [
@@ -72,12 +68,8 @@ def accuracy_by_column(
         for (model, dataset, split), part in table[group.mask].groupby(
             ["model", "dataset", "split"], sort=False
         ):
-            right = int(part["correct"].sum())
-            rows.append((model, f"{dataset}/{split}", group.label, right, len(part)))
-    counts = pd.DataFrame(rows, columns=["model", "set", "group", "right", "n"])
-    low, high = wilson(counts["right"].to_numpy(), counts["n"].to_numpy())
-    shares = counts.assign(accuracy=counts["right"] / counts["n"], low=low, high=high)
-    return shares[["model", "set", "group", "accuracy", "n", "low", "high"]]
+            rows.append((model, f"{dataset}/{split}", group.label, part["correct"].mean(), len(part)))
+    return with_intervals(rows, ["model", "set", "group", "accuracy", "n"])
 
 
 def accuracy(
