@@ -185,7 +185,14 @@ class AttentionView(Widget):
 
         code = f"wb.attention(models, items, model={self.model!r}, row={self.row!r})"
         return PublishedView(
-            "PublishedAttention", self._items, first, head, self._published_item, self._runs, code
+            "PublishedAttention",
+            "attention",
+            self._items,
+            first,
+            head,
+            self._published_item,
+            self._runs,
+            code,
         )
 
     def _published_item(self, row: int) -> dict[str, Any]:

@@ -98,7 +98,7 @@ class Browser(ListWidget):
         The model whose attention is shown in the passage, where predictions have it; none by default.
     """
 
-    _verb, _host = "browse", "publishedLists.BrowserHost"
+    _verb, _host, _shows = "browse", "publishedLists.BrowserHost", "passages"
     _esm = read_assets(*SCRIPTS, "browser/browser.js")
     _css = read_assets("shared/list.css", "browser/browser.css")
     height = traitlets.Int(620, min=240).tag(sync=True)

@@ -32,7 +32,7 @@ class Explorer(Browser):
         The view as plain values, of charts and list; see :class:`workbench.widgets.browser.browser.Browser`.
     """
 
-    _verb = "explore"
+    _verb, _shows = "explore", "charts and passages"
     _esm = read_assets(*SCRIPTS, "shared/chart_table.js", "explore/charts.js", "browser/browser.js")
     _css = read_assets(
         "shared/list.css", "shared/chart_table.css", "browser/browser.css", "explore/explore.css"
