@@ -134,7 +134,7 @@ def test_a_scatter_shows_items_or_counts_of_them():
     finite = np.isfinite([frame["log_prob"].astype(float) for frame in many]).all(axis=0)
     assert sum(counted) == finite.sum()
     assert len(counted) <= 36 * 36
-    with pytest.raises(DataError, match="2 models"):
+    with pytest.raises(DataError, match="one model, found 2"):
         charts.scatter(FRAMES, other)
 
 

@@ -10,10 +10,10 @@ import workbench.storage.iri_syntax  # noqa: F401 - before Altair is imported
 from workbench.charts.attention import attention_map
 from workbench.charts.construction import funnel
 from workbench.charts.expected import expected
-from workbench.charts.influence import influence_curve
 from workbench.charts.models import (
     context_curve,
     context_needed,
+    influence_curve,
     ranks,
     training_curves,
     tuning,

@@ -11,7 +11,7 @@ import pandas as pd
 
 from workbench.charts import theme
 from workbench.charts.models import counts, model_colour, panel_head
-from workbench.evaluation.reading import ModelPredictions, joined, labels, predictions_of
+from workbench.evaluation.reading import joined, labels, predictions_of, single_model
 from workbench.evaluation.slices import bins_of
 from workbench.items.items import Items
 from workbench.probing.context_accuracy import with_intervals
@@ -162,7 +162,7 @@ def scatter(run_a: Any, run_b: Any) -> alt.LayerChart:
     --------
     >>> chart = wb.charts.scatter(runs[1], runs[1])
     """
-    one, other = _single(run_a, "first"), _single(run_b, "second")
+    one, other = single_model(run_a, "the first run"), single_model(run_b, "the second run")
     columns = ["item_id", "answer", "log_prob", "correct"]
     pair = one.frame[columns].merge(other.frame[["item_id", "log_prob", "correct"]], on="item_id")
     finite = np.isfinite(pair[["log_prob_x", "log_prob_y"]].to_numpy(dtype=float)).all(axis=1)
@@ -280,13 +280,6 @@ def waterfall(result: ProtocolRuns) -> alt.LayerChart:
     head = theme.chart_title(f"{result.model}: accuracy by protocol", [note])
     layers = alt.LayerChart(layer=[bars, ticks, rules, texts])
     return theme.themed(layers.properties(width=_SIDE + 80, height=46 * len(data), title=head))
-
-
-def _single(run: Any, which: str) -> ModelPredictions:
-    models = predictions_of(run)
-    if len(models) != 1:
-        raise DataError(f"the {which} run holds {len(models)} models, expected one")
-    return models[0]
 
 
 def _counted(data: pd.DataFrame, scale: alt.Scale) -> alt.Chart:

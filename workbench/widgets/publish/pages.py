@@ -179,7 +179,10 @@ def _fitting(view: PublishedView, *, max_items: int, max_bytes: int) -> tuple[li
 def _chart_page(chart: Any) -> PublishedPage:
     from workbench.charts import saving, theme  # noqa: PLC0415 - Altair is slow to import
 
-    content = saving.chart_html(theme.complete(chart.to_dict()))
+    spec = theme.complete(chart.to_dict())
+    content = saving.chart_html(spec)
+    if not theme.has_look(spec):  # its text is black in any page
+        content = f'<div class="wp-paper">{content}</div>'
     return PublishedPage("chart", content=content, script=saving.chart_script())
 
 
