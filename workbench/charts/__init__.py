@@ -22,9 +22,6 @@ from workbench.charts.models import (
 from workbench.charts.predictions import accuracy, scatter, waterfall
 from workbench.charts.saving import save
 from workbench.charts.targets import (
-    BRUSH,
-    FIELDS,
-    PICK,
     direct_speech,
     figure_2,
     in_context,
@@ -36,9 +33,6 @@ from workbench.charts.targets import (
 from workbench.charts.theme import offline, side_by_side
 
 __all__ = [
-    "BRUSH",
-    "FIELDS",
-    "PICK",
     "accuracy",
     "attention_map",
     "context_curve",

@@ -146,7 +146,7 @@ def side_by_side(*charts: alt.LayerChart) -> alt.HConcatChart:
     Parameters
     ----------
     *charts : alt.LayerChart
-        Two or more; each keeps its own legend. At most one may have a selection.
+        Two or more; each keeps its own legend.
 
     Examples
     --------

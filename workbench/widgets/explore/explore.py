@@ -46,11 +46,6 @@ class Explorer(Browser):
             self._arguments.append(f"columns={self._further!r}")
         self._check_columns()
 
-    @property
-    def browser(self) -> Explorer:
-        """The widget itself: the list below the charts is a part of it."""
-        return self
-
     def to_html(self, *, limit: int = 200) -> str:
         """Return a page of its own: the charts, and the first `limit` listed items."""
         return super().to_html(limit=limit)
