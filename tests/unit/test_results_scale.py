@@ -6,7 +6,11 @@ from threading import Event
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from made_predictions import items_of, made
 from pandas.testing import assert_frame_equal
 from side_by_side import ask, listening, predicted
@@ -18,8 +22,9 @@ from workbench.evaluation.comparison import Comparison
 from workbench.evaluation.metrics import measure, measure_all
 from workbench.evaluation.reading import NEEDED, predictions_of
 from workbench.runs import predictions, run_table, store
-from workbench.runs.run_table import LONG, TABLE
+from workbench.runs.run_table import ENCODED, LONG, TABLE, RunTable, write_table
 from workbench.storage import cache
+from workbench.storage.errors import DataError
 from workbench.storage.parquet import MappedParquet
 from workbench.widgets.compare import compare as widget
 
@@ -68,13 +73,13 @@ def cells(calls):
     ids=["evaluate", "leaderboard", "compare", "significance"],
 )
 def test_no_column_of_lists_is_read_and_the_cells_grow_with_items_and_models(home, reads, use):
-    counts = {}
+    counts, repeated = {}, RunTable._constants.func
     for n, models in ((30, 2), (60, 2), (60, 4)):
         items, runs = kept(n, models)
         reads.clear()
         use(items, runs)
         read = {name for columns, _ in reads for name in columns}
-        assert set(NEEDED) <= read
+        assert set(NEEDED) <= read | set(repeated(store.find_run(runs[0]).stored))
         assert not read & set(LONG)
         counts[n, models] = cells(reads)
         shutil.rmtree(home)
@@ -126,12 +131,52 @@ def test_a_filter_makes_the_columns_that_it_names(monkeypatch):
     view.close()
 
 
+VALUES = {
+    pa.string(): st.sampled_from(["", "a", "é “”", "x" * 2000]), pa.bool_(): st.booleans(),
+    pa.int64(): st.sampled_from([0, -1, 2**62]), pa.float64(): st.sampled_from([0.0, -0.5, float("-inf")]),
+    pa.list_(pa.string()): st.lists(st.sampled_from("ab"), max_size=2),
+    pa.list_(pa.float64()): st.lists(st.sampled_from([-1.0, 0.5]), max_size=2),
+}  # fmt: skip
+
+
+@st.composite
+def tables(draw):
+    """Tables of predictions in which columns have one value, none, or several."""
+    n, columns = draw(st.integers(0, 4)), []
+    for field in predictions.SCHEMA:
+        values = VALUES[field.type] | st.none()
+        is_constant = draw(st.booleans())
+        cells = [draw(values)] * n if is_constant else draw(st.lists(values, min_size=n, max_size=n))
+        columns.append(pa.array(cells, field.type))
+    return pa.Table.from_arrays(columns, schema=predictions.SCHEMA)
+
+
+@given(tables(), st.sets(st.sampled_from(predictions.COLUMNS), min_size=1), st.booleans())
+def test_columns_of_one_value_are_as_in_the_file_and_not_read(tmp_path_factory, table, names, encoded):
+    folder = tmp_path_factory.mktemp("run")
+    stored = RunTable(folder, write_table(table, folder))
+    assert pq.read_table(folder / TABLE).replace_schema_metadata(None).equals(table)
+    held = [name for name in predictions.COLUMNS if name in names]
+    got = stored.columns(names, encoded=encoded)
+    types = {name: pa.types.is_dictionary(got.schema.field(name).type) for name in held}
+    assert types == {name: encoded and name in ENCODED for name in held}
+    assert predictions.cast(got, held).equals(table.select(held))
+
+
+def test_what_a_file_says_of_its_columns_may_be_wrong(home):
+    _, [name] = kept(5, 1)
+    whole = pq.read_table(home / name / TABLE)
+    for said in (b"{", b'["known"]', b"3", b'{"known": "yes"}', b'{"rank": "1"}', b'{"model": ["a"]}'):
+        pq.write_table(whole.replace_schema_metadata({b"constants": said}), home / name / TABLE)
+        info = {"file_sha256": run_table.sha256(home / name / TABLE)}
+        with pytest.raises(DataError, match="the predictions cannot be read"):
+            RunTable(home / name, info).columns()
+
+
 def old_format(folder, *, without=()):
     """Write a run as earlier versions did: one row group, a checksum of the content alone."""
-    import pyarrow.parquet as pq  # noqa: PLC0415 - slow
-
     info = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-    table = pq.read_table(folder / TABLE).drop_columns(list(without))
+    table = pq.read_table(folder / TABLE).drop_columns(list(without)).replace_schema_metadata(None)
     pq.write_table(table, folder / TABLE, compression="zstd")
     del info["file_sha256"]
     info["sha256"] = cache.content(predictions.cast(table))

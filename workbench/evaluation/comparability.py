@@ -238,7 +238,9 @@ def _variants(each: Each, variants: set[str] | None) -> Iterator[str]:
 def _log_probs(each: Each, log_prob: Floats) -> Iterator[str]:
     known = ~np.isnan(log_prob)
     count = {label: int(row.sum()) for (label, *_), row in zip(each, known, strict=True)}
-    none = [label for label, model, rows in each if np.isnan(model.log_prob[rows]).all()]
+    pairs = [(model.log_prob[rows], model.floats("log_prob_uncorrected")[rows]) for _, model, rows in each]
+    events = [_event(*pair) for pair in pairs]
+    none = [label for (label, *_), event in zip(each, events, strict=True) if event is None]
     if none and len(none) < len(each):
         one = len(none) == 1
         yield (
@@ -257,10 +259,8 @@ def _log_probs(each: Each, log_prob: Floats) -> Iterator[str]:
                 f"{_and(who)} {'gives' if len(who) == 1 else 'each give'} probability 0 to"
                 f" {'the answer' if k == 1 else 'the answers'} of {_items(k)}, so the perplexity is infinite."
             )
-    corrected = np.stack([model.log_prob[rows] for _, model, rows in each])
-    uncorrected = np.stack([model.floats("log_prob_uncorrected")[rows] for _, model, rows in each])
-    events = [_event(*pair) for pair in zip(corrected, uncorrected, strict=True)]
     if len(set(events) - {None}) > 1:
+        corrected, uncorrected = map(np.stack, zip(*pairs, strict=True))
         held = {label: event for (label, *_), event in zip(each, events, strict=True) if event}
         of_all = not np.isnan(of_one_event(corrected, uncorrected)[~np.isnan(corrected)]).any()
         yield (

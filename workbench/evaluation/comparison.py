@@ -116,7 +116,7 @@ class Comparison(AlignedPredictions):
         part = items if common.all() else items.where(common)
         comparison = cls(part, models, rows[:, common], annotations, drawing)
         comparison.plans = count_looks("compare", lambda _: models)
-        variants = set(items.frame["variant"])
+        variants = set(items.frame["variant"].unique())
         comparison.warnings = comparability.list_warnings(
             comparison.labels, models, rows, comparison.log_prob, variants
         )
@@ -147,6 +147,8 @@ class Comparison(AlignedPredictions):
     def _quantities(self) -> dict[str, Floats]:
         """What measures are made of, (m, n) each, in the order of `evaluate`."""
         values = {"correct": self.shares, "log_prob": self.log_prob, "mid_rank": self._mid_rank}
+        if (self._order == np.arange(self.n)).all():  # a copy of all rows takes long
+            return values
         return {name: rows[:, self._order] for name, rows in values.items()}
 
     @cached_property

@@ -141,8 +141,15 @@ class ModelPredictions:
         """Return the different values in some rows of a column of `table`, null left out."""
         column = self.table[name]
         if len(rows) < len(column):  # rows are of different items: else these are all
-            column = column.take(pa.array(rows))
-        return set(pc.unique(column).to_pylist()) - {None}
+            return _different(column.take(pa.array(rows)))
+        if name not in self._all_values:
+            self._all_values[name] = _different(column)
+        return set(self._all_values[name])
+
+    @cached_property
+    def _all_values(self) -> dict[str, set[Any]]:
+        """The different values of each column of `table` that was asked for."""
+        return {}
 
     def value_sets(self, rows: Rows) -> dict[str, set[Any]]:
         """Return the different values in some rows of the variant and of each column of `VARIANT`."""
@@ -158,6 +165,10 @@ class ModelPredictions:
             return self.table[name][row].as_py()
         value = self.data[name].iloc[row] if name in self.data else None
         return list(value) if isinstance(value, list | tuple | np.ndarray) else None
+
+
+def _different(column: pa.ChunkedArray) -> set[Any]:
+    return set(pc.unique(column).to_pylist()) - {None}
 
 
 def is_uncorrected(log_prob: Floats, uncorrected: Floats) -> bool:
@@ -188,7 +199,8 @@ def predictions_of(runs: Any, items: Items | None = None, *, pool: bool = False)
     of these, a column is missing or of another type, a model has two predictions for one item, or gives NaN
     as the log-probability of an answer that it ranks.
     """
-    read = partial(_read, items=items, pool=pool)
+    item_ids = None if items is None else pa.array(items.frame["item_id"], pa.string())
+    read = partial(_read, items=items, item_ids=item_ids, pool=pool)
     with ThreadPoolExecutor() as threads:
         return [part for parts in threads.map(read, several(runs)) for part in parts]
 
@@ -216,7 +228,9 @@ def coalesced(name: str, known: pa.Array, models: Sequence[ModelPredictions], ro
     return known
 
 
-def _read(source: Any, items: Items | None = None, *, pool: bool = False) -> list[ModelPredictions]:
+def _read(
+    source: Any, items: Items | None = None, item_ids: pa.Array | None = None, *, pool: bool = False
+) -> list[ModelPredictions]:
     if isinstance(pooled := getattr(source, "pooled", None), ModelPredictions):
         return [pooled] if pool else list(source.replicated)
     if isinstance(source, str):
@@ -226,7 +240,7 @@ def _read(source: Any, items: Items | None = None, *, pool: bool = False) -> lis
     info = {} if isinstance(source, pd.DataFrame) else getattr(source, "info", None) or {}
     is_stored = isinstance(getattr(source, "stored", None), RunTable)
     if is_stored or isinstance(getattr(source, "table", None), pa.Table):
-        return list(_split_run(source, info))
+        return list(_split_run(source, info, item_ids))
     frame = source if isinstance(source, pd.DataFrame) else getattr(source, "predictions", None)
     if not isinstance(frame, pd.DataFrame):
         raise DataError(
@@ -264,8 +278,8 @@ def _completed(frame: pd.DataFrame, items: Items | None) -> pd.DataFrame:
     )
 
 
-def _split_run(source: Any, info: Mapping[str, Any]) -> Iterator[ModelPredictions]:
-    """Give the models of a run apart; the folder's name is that of the run."""
+def _split_run(source: Any, info: Mapping[str, Any], item_ids: pa.Array | None) -> Iterator[ModelPredictions]:
+    """Give the models of a run apart; the folder's name is that of the run. Ids of items are unique."""
     run, folder = str(source.run), getattr(source, "folder", None)
     stored = getattr(source, "stored", None)
     table = source.table if stored is None else stored.columns(_READ, encoded=True)
@@ -275,10 +289,12 @@ def _split_run(source: Any, info: Mapping[str, Any]) -> Iterator[ModelPrediction
         table, stored = stored.columns(), None
     for model in models:
         part = table if len(models) == 1 else table.filter(pc.equal(table["model"], model))
-        if pc.count_distinct(part["item_id"]).as_py() < len(part):
+        part = part.combine_chunks()
+        are_all = item_ids is not None and part["item_id"].combine_chunks().equals(item_ids)
+        if not are_all and pc.count_distinct(part["item_id"]).as_py() < len(part):
             _check_single(model, part["item_id"].to_pandas())
         name = _named(model, pc.unique(part["variant"]).to_pylist())
-        yield ModelPredictions(name, run, _shared(part.combine_chunks(), (model, run)), info, folder, stored)
+        yield ModelPredictions(name, run, _shared(part, (model, run)), info, folder, stored)
 
 
 def _check_table(table: pa.Table) -> None:

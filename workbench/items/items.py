@@ -122,8 +122,7 @@ class Items:
         if not parts:
             raise DataError("there is nothing to join", remedy="pass at least one Items")
         frame = pd.concat([part.frame for part in parts], ignore_index=True)
-        twice = frame["item_id"][frame["item_id"].duplicated()]
-        if len(twice):
+        if len(twice := frame["item_id"][frame["item_id"].duplicated()]):
             raise DataError(f"the id {twice.iloc[0]!r} occurs in more than one part")
         attrs = {k: v for k, v in parts[0].attrs.items() if all(p.attrs.get(k) == v for p in parts)}
         if remarks := dict.fromkeys(str(part.attrs["note"]) for part in parts if part.attrs.get("note")):
@@ -133,7 +132,7 @@ class Items:
     @property
     def frame(self) -> pd.DataFrame:
         """A copy of the items as a frame, with the columns of `COLUMNS`."""
-        return self._frame.copy()
+        return self._frame.copy(deep=False)  # columns are copied where they are written to
 
     def __len__(self) -> int:
         return len(self._frame)
@@ -317,10 +316,11 @@ def in_item_order(
             remedy="make them with wb.annotate(items), pass items for their own columns, or name the ids so",
         )
     table = table.set_axis(table.index.astype("str"))
-    if table.index.has_duplicates:
-        twice = table.index[table.index.duplicated()][0]
-        raise DataError(f"the {what} hold the item {twice!r} twice", remedy="pass one row an item")
-    if len(item_ids) and not item_ids.isin(table.index).any():
+    if table.index.equals(pd.Index(item_ids)):  # they are unique
+        return table.set_axis(item_ids.index)
+    if len(twice := table.index[table.index.duplicated()]):
+        raise DataError(f"the {what} hold the item {twice[0]!r} twice", remedy="pass one row an item")
+    if len(item_ids) and (table.index.get_indexer(item_ids) < 0).all():
         raise DataError(
             f"the {what} know none of the items, {item_ids.iloc[0]!r} the first",
             remedy=f"pass the {what} that belong to these items",

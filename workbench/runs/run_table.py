@@ -6,13 +6,16 @@ words of all items take more room than all other columns together.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from workbench.runs import predictions
@@ -34,13 +37,35 @@ ENCODED = (
 AGAIN = "remove the folder and predict again"
 _GROUP = 8_192  # rows of a row group: a single row of the long columns is read in a few milliseconds
 _WHAT = "the predictions"
+_CONSTANTS = "constants"  # metadata of the file: columns of a single value, as JSON
+_LONGEST = 1000  # letters of such a value
 
 
 def write_table(table: pa.Table, folder: Path) -> dict[str, str]:
-    """Write the predictions of a run; return the checksums of the content and of the file."""
+    """Write the predictions of a run; return the checksums of the content and of the file.
+
+    More than half of the columns have one value in all rows. They are named in the metadata of the file with
+    this value, so that evaluation need not read them.
+    """
     file = folder / TABLE
-    pq.write_table(table, file, compression="zstd", row_group_size=_GROUP, write_statistics=False)
+    written = table.replace_schema_metadata({_CONSTANTS: json.dumps(_constants(table))})
+    pq.write_table(written, file, compression="zstd", row_group_size=_GROUP, write_statistics=False)
     return {"sha256": cache.content(table), "file_sha256": sha256(file)}
+
+
+def _constants(table: pa.Table) -> dict[str, Any]:
+    """Return the columns that have one value in all rows, and this value: a text, number, bool or None."""
+    constants: dict[str, Any] = {}
+    for name in table.column_names if len(table) else ():
+        column = table[name]
+        if column.null_count == len(column):
+            constants[name] = None
+        elif not column.null_count and not pa.types.is_nested(column.type):
+            first = column[0].as_py()
+            is_writable = not isinstance(first, float) and len(str(first)) <= _LONGEST
+            if is_writable and pc.all(pc.equal(column, column[0])).as_py():
+                constants[name] = first
+    return constants
 
 
 class RunTable:
@@ -81,6 +106,12 @@ class RunTable:
             raise DataError(f"{_WHAT} are not those that were written", file=file, remedy=AGAIN)
         return MappedParquet(file, what=_WHAT, remedy=AGAIN)
 
+    @cached_property
+    def _constants(self) -> dict[str, Any]:
+        """Columns that have one value in all rows, with this value; none in runs of earlier versions."""
+        constants: dict[str, Any] = json.loads(self._file.metadata.get(_CONSTANTS.encode(), b"{}"))
+        return constants
+
     def columns(self, names: Sequence[str] | None = None, *, encoded: bool = False) -> pa.Table:
         """Return columns of `SCHEMA` (all by default), in its order; null where an old run has none.
 
@@ -106,16 +137,33 @@ class RunTable:
     def _typed(self, names: Sequence[str] | None, encoded: Sequence[str]) -> pa.Table:
         """Read columns with the types of `SCHEMA`, or dictionaries of these."""
         wanted = predictions.COLUMNS if names is None else names
-        stored = self._file.names
-        present = [name for name in wanted if name in stored]
-        table = self._file.table(present, encoded=encoded)
-        table = predictions.completed(predictions.cast(table, wanted, encoded), wanted)
+        present = [name for name in predictions.COLUMNS if name in wanted and name in self._file.names]
+        constants = self._constants
+        read = [name for name in present if name not in constants] or present[:1]
+        table = self._file.table(read, encoded=encoded)
+        columns = [
+            table[name]
+            if name in read
+            else _repeated(constants[name], len(table), predictions.SCHEMA.field(name).type, name in encoded)
+            for name in present
+        ]
+        table = predictions.cast(pa.Table.from_arrays(columns, present), wanted, encoded)
+        table = predictions.completed(table, wanted)
         config = self.info.get("config")
         if "detokenised" in wanted and isinstance(config, dict) and config.get("text") == "detokenised":
             index = table.column_names.index("detokenised")  # an earlier version had no column
             column = table["detokenised"].fill_null(True)  # noqa: FBT003 - the value
             table = table.set_column(index, "detokenised", column)
         return table
+
+
+def _repeated(value: Any, n: int, kind: pa.DataType, encoded: bool) -> pa.Array:  # noqa: FBT001 - private
+    """Return a column of one value in n rows, a dictionary where it is `encoded`."""
+    if not encoded:
+        return pa.repeat(pa.scalar(value, kind), n)
+    if value is None:
+        return pa.nulls(n, pa.dictionary(pa.int32(), kind))
+    return pa.DictionaryArray.from_arrays(np.zeros(n, dtype=np.int32), pa.array([value], kind))
 
 
 @lru_cache(maxsize=4096)

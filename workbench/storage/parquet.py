@@ -68,6 +68,8 @@ class MappedParquet:
     ----------
     names : list of str
         Its columns.
+    metadata : dict of bytes to bytes
+        What its writer noted beside them.
     """
 
     def __init__(
@@ -78,7 +80,9 @@ class MappedParquet:
             self._data = memoryview(mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ))
             self._parsed = _parsed(self._data)
             self._ends = np.cumsum([group[3] for group in self._parsed[0][4]])
-            self.names: list[str] = self._parsed[1].schema_arrow.names
+            schema = self._parsed[1].schema_arrow
+            self.names: list[str] = schema.names
+            self.metadata: dict[bytes, bytes] = schema.metadata or {}
 
     def table(
         self,
