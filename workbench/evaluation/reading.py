@@ -205,15 +205,6 @@ def predictions_of(runs: Any, items: Items | None = None, *, pool: bool = False)
         return [part for parts in threads.map(read, several(runs)) for part in parts]
 
 
-def single_model(runs: Any, name: str, *, pool: bool = False) -> ModelPredictions:
-    """Return predictions of one model; DataError, which calls them by `name`, if there are others or none."""
-    models = predictions_of(runs, pool=pool)
-    if len(models) != 1:
-        held = ", ".join(f"{model.model} {model.run}".strip() for model in models) or "none"
-        raise DataError(f"{name} must hold the predictions of one model, found {len(models)}: {held}")
-    return models[0]
-
-
 def several(runs: Any) -> list[Any]:
     """Return what was passed as runs as a list; a single run, frame or name is one element."""
     single = isinstance(runs, str | pd.DataFrame) or not isinstance(runs, Iterable)

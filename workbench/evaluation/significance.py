@@ -15,7 +15,7 @@ from workbench.evaluation.bootstrap import Drawing
 from workbench.evaluation.comparability import list_warnings, other_event
 from workbench.evaluation.paired import AlignedPredictions, align, describe_mde
 from workbench.evaluation.plans import count_looks
-from workbench.evaluation.reading import ModelPredictions, single_model
+from workbench.evaluation.reading import ModelPredictions, predictions_of
 from workbench.render.numbers import fixed, p_value, percent, points
 from workbench.render.results import Table, TableColumn, TableLayout
 from workbench.storage.errors import DataError
@@ -210,6 +210,15 @@ def significance(
     sides = single_model(a, "a", pool=True), single_model(b, "b", pool=True)
     result = compare_pair(*sides, Drawing(level, resamples, seed).checked())
     return replace(result, notes=(*result.notes, *count_looks("significance", lambda _: sides)))
+
+
+def single_model(runs: Any, name: str, *, pool: bool = False) -> ModelPredictions:
+    """Return predictions of one model; DataError, which calls them by `name`, if there are others or none."""
+    models = predictions_of(runs, pool=pool)
+    if len(models) != 1:
+        held = ", ".join(f"{model.model} {model.run}".strip() for model in models) or "none"
+        raise DataError(f"{name} must hold the predictions of one model, found {len(models)}: {held}")
+    return models[0]
 
 
 def compare_pair(a: ModelPredictions, b: ModelPredictions, drawing: Drawing) -> Significance:
