@@ -32,9 +32,8 @@ from _report import Row, tell
 from _timing import model_options, timed
 
 import workbench as wb
-from workbench.models.neural.encoding import ItemEncoder
 from workbench.models.neural.model import Neural
-from workbench.models.neural.network import known
+from workbench.models.neural.network import ItemEncoder, known
 from workbench.models.neural.recurrent import RecurrentModule
 from workbench.models.neural.scoring import Scorer
 from workbench.models.passage import passages

@@ -32,7 +32,7 @@ from _report import Row, tell
 
 import workbench as wb
 from workbench import construction
-from workbench.construction import duplicates as dup
+from workbench.construction import novel_checks as dup
 
 LEAST = 0.5  # containment of a pair
 CHANGED = 20  # one word in so many of a planted copy

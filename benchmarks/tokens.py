@@ -41,9 +41,8 @@ from _timing import memory
 from _timing import novels as timed_novels
 
 from workbench.storage.cache import digest
-from workbench.texts.batches import Batches, ContiguousBatches, Passages, Windows
+from workbench.texts.batches import Batches, ContiguousBatches, Passages, Stream, Windows
 from workbench.texts.corpus import Corpus
-from workbench.texts.stream import Stream
 
 RELEASE = {"tokens": 203_000_000, "novels": 2662}
 NEW = 400  # every so many words one that occurs nowhere else

@@ -43,10 +43,9 @@ from torch.nn import functional
 from workbench.models.neural.network import LanguageModule, known
 from workbench.models.neural.recurrent import RecurrentModule
 from workbench.models.neural.transformer import TransformerModule
-from workbench.texts.batches import Batches, ContiguousBatches, Windows
-from workbench.texts.stream import Stream
+from workbench.texts.batches import Batches, ContiguousBatches, Stream, Windows
+from workbench.training.history import Progress
 from workbench.training.loop import train
-from workbench.training.progress import Progress
 from workbench.training.settings import TrainingSettings, torch_device
 
 # Dense bfloat16 FLOPs a second and bytes a second, as the makers' data sheets have them.

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from workbench.storage.errors import DataError, reason
+from workbench.storage.packages import DISTRIBUTION
 from workbench.storage.progress import say
-from workbench.storage.provenance import DISTRIBUTION
 
 _FLAGS = ("vocabulary", "tokens", "epochs", "minutes", "seed", "device")  # of `train`, as `fit` names them
 _WITH_SETTINGS = (["train"], ["evaluate"])
@@ -304,8 +304,8 @@ def _items(arguments: argparse.Namespace) -> Any:
 
 
 def _stream(arguments: argparse.Namespace) -> None:
+    from workbench.texts.batches import Stream
     from workbench.texts.corpus import Corpus
-    from workbench.texts.stream import Stream
 
     if not arguments.texts:
         raise DataError("expected texts, got none", remedy="name novels with --texts")
@@ -367,7 +367,7 @@ def _fitted(arguments: argparse.Namespace, kind: Any, settings: dict[str, Any]) 
 
 def _texts(arguments: argparse.Namespace) -> Any:
     """Return what a model is trained on, None where nothing is named."""
-    from workbench.texts.stream import Stream
+    from workbench.texts.batches import Stream
 
     if arguments.texts is not None and arguments.stream is not None:
         raise DataError("expected --texts or a --stream, got both", remedy="name one of them")

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from workbench.storage import files
 from workbench.storage.errors import DataError, reason
+from workbench.storage.packages import DISTRIBUTION, commit
 from workbench.storage.progress import say
-from workbench.storage.provenance import DISTRIBUTION, commit
 
 _VARIABLES = ("WORKBENCH_HOME", "WORKBENCH_DATA")
 

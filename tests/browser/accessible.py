@@ -1,4 +1,6 @@
-"""What axe-core finds wrong on a page: WCAG 2.2, levels A and AA, in light and dark."""
+"""What is wrong on a page: axe-core (WCAG 2.2, A and AA, in light and dark), and focus that nobody sees."""
+
+import base64
 
 from axe_playwright_python.base import AXE_SCRIPT
 
@@ -63,3 +65,49 @@ def violations(page, root=None, theme=None):
     indices = [None] if root is None else page.evaluate(_ROOTS, root)
     assert indices, f"nothing visible matches {root}"
     return [line for index in indices for line in page.evaluate(_RUN, [index, _OPTIONS])]
+
+
+_DIFFERENCE = """async (pictures) => {
+    const read = async (text) => {
+        const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+        const picture = await createImageBitmap(new Blob([bytes], { type: "image/png" }));
+        const canvas = new OffscreenCanvas(picture.width, picture.height).getContext("2d");
+        canvas.drawImage(picture, 0, 0);
+        return canvas.getImageData(0, 0, picture.width, picture.height).data;
+    };
+    const [a, b] = await Promise.all(pictures.map(read));
+    let changed = 0;
+    for (let k = 0; k < a.length; k += 4)
+        changed += Math.max(...[0, 1, 2].map((colour) => Math.abs(a[k + colour] - b[k + colour]))) > 40;
+    return changed;
+}"""
+_ACTIVE = """() => {
+    let node = document.activeElement;
+    while (node?.shadowRoot?.activeElement) node = node.shadowRoot.activeElement;
+    return node === document.body ? "" : node.outerHTML.slice(0, 100);
+}"""
+_BLUR = """() => {
+    let node = document.activeElement;
+    while (node?.shadowRoot?.activeElement) node = node.shadowRoot.activeElement;
+    node.blur(); // the next Tab goes on from here
+}"""
+_SEEN = 100  # pixels that change with the focus
+
+
+def unseen_focus(page, tabs):
+    """Walk a page by as many presses of Tab; return the elements that look the same with and without focus.
+
+    An outline that a container cuts off, or of the colour that it stands on, is none that anybody sees.
+    """
+    judge, unseen = page.context.new_page(), []
+    for _ in range(tabs):
+        page.keyboard.press("Tab")
+        if not (focused := page.evaluate(_ACTIVE)):
+            break
+        pictures = [page.screenshot(animations="disabled")]
+        page.evaluate(_BLUR)
+        pictures.append(page.screenshot(animations="disabled"))
+        if judge.evaluate(_DIFFERENCE, [base64.b64encode(picture).decode() for picture in pictures]) < _SEEN:
+            unseen.append(focused)
+    judge.close()
+    return unseen

@@ -12,7 +12,7 @@ import altair as alt
 import numpy as np
 import pandas as pd
 import pytest
-from accessible import violations
+from accessible import unseen_focus, violations
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from looks import CONTRAST
@@ -46,6 +46,20 @@ SCRIPTS = read_assets(
 EXPOSED = "Object.assign(window, { filterLanguage, publishedLists, publishedComparison });"
 READY = ":is(#wp-view[data-ready], .wb-chart[data-ready])"
 CHANGED = "() => !document.querySelector('[data-waits]')?.dataset.waits"
+
+
+WAITING = """
+window.waiting = new Set(); // clocks that run until the kernel is said to be silent
+const [start, stop] = [setTimeout, clearTimeout];
+window.setTimeout = (what, ms, ...more) => {
+    const clock = start(what, ms, ...more);
+    if (ms === 5000) waiting.add(clock);
+    return clock;
+};
+window.clearTimeout = (clock) => { waiting.delete(clock); stop(clock); };
+"""
+DRAWN = """() => new Promise((done) =>
+    requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(() => setTimeout(done)))))"""
 
 
 @pytest.fixture(scope="module")
@@ -388,9 +402,11 @@ def visit(chromium):
     events = []
     context = chromium.new_context(viewport={"width": 1300, "height": 900}, offline=True)
 
-    def opened(address, ready=READY, **media):
+    def opened(address, ready=READY, before="", **media):
         page = context.new_page()
         page.emulate_media(**media)
+        if before:
+            page.add_init_script(before)
         page.on("dialog", lambda dialog: (events.append("dialog"), dialog.dismiss()))
         page.on(
             "request",
@@ -558,6 +574,21 @@ def test_nothing_is_offered_that_needs_a_kernel(site, visit):
     assert "edit tags" not in page.locator(".wb-panel").inner_text()
     weights = visit((site / "weights.html").as_uri())
     assert weights.locator("select[aria-label='Save a figure']").is_hidden()
+
+
+def test_no_page_waits_for_a_kernel(site, visit):
+    views = [file for file in site.glob("*.html") if "dataset.ready" in file.read_text(encoding="utf-8")]
+    assert len(views) > 3
+    for file in views:
+        page = visit(file.as_uri(), before=WAITING)
+        page.evaluate(DRAWN)  # what a page asks for once it is drawn, it has asked for
+        page.wait_for_function("() => waiting.size === 0")
+        page.close()
+
+
+def test_the_focus_can_be_seen_in_a_comparison(site, visit):
+    page = visit((site / "models.html").as_uri(), reduced_motion="reduce")
+    assert unseen_focus(page, 30) == []
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

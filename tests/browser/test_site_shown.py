@@ -4,7 +4,7 @@ import json
 
 import built_site
 import pytest
-from accessible import THEMES, violations
+from accessible import THEMES, unseen_focus, violations
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -103,3 +103,12 @@ def test_a_target_opens_by_keyboard(visit, folder):
     )
     page.keyboard.press("Enter")
     assert page.evaluate("() => document.querySelector('.wb-view').shadowRoot.querySelector('details').open")
+
+
+@pytest.mark.parametrize("name", ["index", "tasks/index", "gallery/widgets"])
+def test_the_focus_can_be_seen_wherever_the_keyboard_leads(visit, folder, name):
+    opened, _, _ = visit
+    page = opened(reduced_motion="reduce", viewport={"width": 1200, "height": 800})
+    page.goto((folder / f"{name}.html").as_uri())
+    page.wait_for_function(DRAWN)
+    assert unseen_focus(page, 25) == []

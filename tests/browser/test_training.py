@@ -12,7 +12,7 @@ LOOP = f"""
 import math, time
 import workbench
 from workbench.training.history import Training
-from workbench.training.progress import progress_view
+from workbench.training.history import progress_view
 training = Training(name="LSTM " + {EVIL!r}, device="cpu", steps=5000, parameters=62_100_000)
 view = progress_view()
 view.begin(training, 0)

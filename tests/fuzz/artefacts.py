@@ -59,14 +59,14 @@ from workbench.models.pretrained import gguf
 from workbench.models.pretrained.causal import CausalLM
 from workbench.models.pretrained.completions import read_echo
 from workbench.models.pretrained.masked import MaskedLM
-from workbench.models.pretrained.vocabulary import read_vocabulary
+from workbench.models.pretrained.subwords import read_vocabulary
 from workbench.models.readers.encoding import Questions
 from workbench.models.registry import BUILT_IN
 from workbench.runs import predictions, store
 from workbench.storage.cache import Cache
 from workbench.storage.errors import DataError
+from workbench.texts.batches import Stream
 from workbench.texts.corpus import Corpus
-from workbench.texts.stream import Stream
 from workbench.training import checkpoint
 from workbench.widgets.ask.asking import Asking
 from workbench.widgets.ask.questions import TypedQuestion, read_history
@@ -626,7 +626,7 @@ def corpus_found(_folder):
 
 
 def from_cache(_folder):
-    table = Cache("some").get("key", TABLE.schema)
+    table = Cache("some", TABLE.schema).get("key")
     return [None if table is None else table.to_pydict()]
 
 
@@ -673,7 +673,7 @@ ARTEFACTS |= {
     "GGUF, converted before": again(converted),
     "corpus in the cache": Artefact(lambda _folder: corpus(), corpus_found, same_or_absent, is_home=True),
     "cached table": Artefact(
-        lambda _folder: Cache("some").put("key", TABLE), from_cache, same_or_absent, is_home=True
+        lambda _: Cache("some", TABLE.schema).put("key", TABLE), from_cache, same_or_absent, is_home=True
     ),
     "list of the cache": Artefact(
         lambda _folder: saved_models.made("lsa", tiny), lambda _folder: len(wb.cache()._repr_html_()),

@@ -15,8 +15,7 @@ import pytest
 
 from workbench.items.items import items_from_text
 from workbench.items.tokens import tokens
-from workbench.models.ngram.backoff import SPECIAL, BackOff
-from workbench.models.ngram.levels import finish_levels, level_arrays, write_level
+from workbench.models.ngram.backoff import SPECIAL, BackOff, finish_levels, level_arrays, write_level
 from workbench.models.ngram.model import NGram
 
 STRANGE = [

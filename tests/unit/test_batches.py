@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 import workbench as wb
 from workbench.storage.errors import DataError
-from workbench.texts.batches import ContiguousBatches, Passages, Windows, permuted
+from workbench.texts.batches import ContiguousBatches, Passages, Stream, Windows, permuted
 from workbench.texts.corpus import Corpus
-from workbench.texts.stream import Stream
 
 SHAPE = st.tuples(st.integers(1, 7), st.integers(1, 9), st.integers(0, 60))  # rows, length, words over
 

@@ -573,16 +573,3 @@ def test_encodings(tmp_path, encoding, end):
         (tmp_path / name).write_bytes("It rained.".encode("utf-16")[:-1])
         with pytest.raises(DataError, match=f"{name}: this text in UTF-16 cannot be read.*save it again"):
             list(books(tmp_path / name))
-
-
-@pytest.mark.data
-@pytest.mark.slow
-@pytest.mark.usefixtures("real_data")
-def test_the_licence_is_in_no_real_training_text():
-    phrases = ("this small print", "gutenberg-tm", "literary archive foundation", "should be named", "as-is")
-    count = 0
-    for book in books("msrcc", "train"):
-        text = " ".join(book.text[:20_000].split() + book.text[-20_000:].split()).lower()
-        assert not [phrase for phrase in phrases if phrase in text], book.book_id
-        count += 1
-    assert count == 522

@@ -12,7 +12,7 @@ from workbench.items.changes import shortened
 from workbench.items.items import Items, items_from_text
 from workbench.models import MaximumFrequency, NGram, boosting
 from workbench.models.base import Predictor
-from workbench.models.tuning import MEASURES, measured
+from workbench.models.wrapper import MEASURES, measured
 from workbench.storage.errors import DataError
 
 pytest.importorskip("transformers")

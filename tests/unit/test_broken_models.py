@@ -14,8 +14,8 @@ from workbench.evaluation.interchange.import_results import import_results
 from workbench.evaluation.reading import predictions_of
 from workbench.items.items import Items
 from workbench.models import Reversed, registry
-from workbench.models.attention import Attention
 from workbench.models.base import Predictor
+from workbench.models.passage import Attention
 from workbench.models.readers.encoding import Questions
 from workbench.models.vectors import unit
 from workbench.runs import predictions, store

@@ -35,7 +35,7 @@ def table(rows):
 @pytest.fixture
 def kept(no_data):
     assert no_data.is_dir()
-    return Cache("things")
+    return Cache("things", SCHEMA)
 
 
 @given(TABLES, TABLES, st.integers(0, 6))
@@ -50,9 +50,9 @@ def test_the_digest_tells_tables_apart_and_not_how_they_lie_in_memory(one, other
 def test_what_is_put_is_what_one_gets(tmp_path_factory, rows):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("WORKBENCH_HOME", str(tmp_path_factory.mktemp("home")))
-        kept = Cache("things")
+        kept = Cache("things", SCHEMA)
         kept.put("k", table(rows))
-        assert kept.get("k", SCHEMA).equals(table(rows))
+        assert kept.get("k").equals(table(rows))
 
 
 def test_torn_files_count_as_not_there_and_are_written_anew(kept):
@@ -60,9 +60,9 @@ def test_torn_files_count_as_not_there_and_are_written_anew(kept):
     whole = kept.path("k").read_bytes()
     for cut in range(0, len(whole), 5):
         kept.path("k").write_bytes(whole[:cut])
-        assert kept.get("k", SCHEMA) is None
+        assert kept.get("k") is None
     kept.put("k", table(ONE))
-    assert kept.get("k", SCHEMA).to_pylist() == ONE
+    assert kept.get("k").to_pylist() == ONE
 
 
 @pytest.mark.slow
@@ -71,31 +71,31 @@ def test_a_changed_byte_is_never_read_as_another_table(kept):
     whole, lost = kept.path("k").read_bytes(), 0
     for place in range(0, len(whole), 3):
         kept.path("k").write_bytes(whole[:place] + bytes([whole[place] ^ 0x55]) + whole[place + 1 :])
-        got = kept.get("k", SCHEMA)
+        got = kept.get("k")
         assert got is None or got.to_pylist() == ONE * 50
         lost += got is None
     assert lost > len(whole) / 12  # the rest describes what is read anyway, as statistics do
 
 
 def test_foreign_files_count_as_not_there(kept, no_data):
-    kept.trim()
+    make_room()
     assert not kept.folder.exists()
-    assert kept.get("k", SCHEMA) is None
+    assert kept.get("k") is None
     kept.put("k", table(ONE))
     assert pq.read_table(no_data / "cache" / "things" / "k.parquet").to_pylist() == ONE
-    assert kept.get("k", SCHEMA.remove(0)) is None
-    assert kept.get("k", SCHEMA.set(2, pa.field("count", pa.int32()))) is None
+    assert Cache("things", SCHEMA.remove(0)).get("k") is None
+    assert Cache("things", SCHEMA.set(2, pa.field("count", pa.int32()))).get("k") is None
     kept.put("other", table(ONE))
     kept.path("other").rename(kept.path("k"))
-    assert kept.get("k", SCHEMA) is None
+    assert kept.get("k") is None
     pq.write_table(table(ONE), kept.path("k"))
-    assert kept.get("k", SCHEMA) is None
+    assert kept.get("k") is None
     wrong = {"key": "k", "sha256": content(table(ONE * 2))}
     pq.write_table(table(ONE).replace_schema_metadata(wrong), kept.path("k"))
-    assert kept.get("k", SCHEMA) is None
+    assert kept.get("k") is None
     kept.path("k").unlink()
     kept.path("k").mkdir()
-    assert kept.get("k", SCHEMA) is None
+    assert kept.get("k") is None
 
 
 def test_what_was_not_used_for_longest_goes_first(kept):
@@ -103,12 +103,12 @@ def test_what_was_not_used_for_longest_goes_first(kept):
         kept.put(key, table(ONE))
         os.utime(kept.path(key), (1000 - age, 1000 - age))
     size = kept.path("a").stat().st_size
-    assert kept.get("c", SCHEMA) is not None  # used now
+    assert kept.get("c") is not None  # used now
     make_room(3 * size)
     assert sorted(path.stem for path in kept.folder.iterdir()) == ["a", "b", "c"]
     make_room(0)
     assert [path.stem for path in kept.folder.iterdir()] == ["c"]
-    assert kept.get("c", SCHEMA).to_pylist() == ONE
+    assert kept.get("c").to_pylist() == ONE
 
 
 def test_leftovers_of_earlier_versions_go_after_a_day(kept):
@@ -116,7 +116,7 @@ def test_leftovers_of_earlier_versions_go_after_a_day(kept):
     for name, age in ((".a.parquet.1", 2 * 86_400), (".a.parquet.2", 7200)):
         (kept.folder / name).touch()
         os.utime(kept.folder / name, (time.time() - age,) * 2)
-    kept.trim()
+    make_room()
     assert sorted(path.name for path in kept.folder.iterdir()) == [".a.parquet.2", "a.parquet"]
 
 

@@ -203,7 +203,7 @@ def test_both_conditions_of_cbt_are_judged_by_different_people(make):
 def test_no_text_that_is_shown_depends_on_the_answer(items):
     from dataclasses import replace  # noqa: PLC0415
 
-    from workbench.people.tasks import task_of  # noqa: PLC0415
+    from workbench.people.assignment import task_of  # noqa: PLC0415
 
     for item in [*items, *wb.load("sample", variant="cbt")[:20], *wb.load("sample", variant="openai")[:20]]:
         start, end = item.answer_span

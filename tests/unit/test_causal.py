@@ -27,7 +27,7 @@ from workbench.models.pretrained.loading import KINDS, Checkpoint, compute_asked
 from workbench.models.pretrained.masked import MaskedLM
 from workbench.models.pretrained.prompts import Prompt
 from workbench.models.pretrained.scoring import CausalScorer
-from workbench.models.pretrained.vocabulary import cased_forms
+from workbench.models.pretrained.subwords import cased_forms
 
 torch.set_num_threads(1)
 

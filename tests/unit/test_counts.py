@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from ngrams import Sentences, small_files
 from nltk.util import ngrams
 
-from workbench.models.ngram.counts import MOST, NGramCounts, count
+from workbench.models.ngram.backoff import SHIFT, WORD
+from workbench.models.ngram.good_turing import MOST, NGramCounts, count
 from workbench.storage.errors import DataError
 
 
@@ -19,17 +20,27 @@ def expected(lines, order, words):
     return Counter(gram for line in padded for gram in ngrams(line, order))
 
 
+def grams(counts, order):
+    """Return the words of the n-grams of an order, (n, order), by the keys of all shorter ones."""
+    key = counts.keys[order - 1]
+    columns = []
+    for shorter in reversed(counts.keys[: order - 1]):
+        columns.append(key & WORD)
+        key = shorter[key >> SHIFT]
+    return np.stack([key, *reversed(columns)], axis=1).astype(np.uint32)
+
+
 def listed(counts, order, words):
     """Return what is listed of an order, with its counts, as tuples of words."""
     names = np.array([*words, "</s>", "<unk>", "<s>"], object)
-    rows = map(tuple, names[counts.grams(order)].tolist())
+    rows = map(tuple, names[grams(counts, order)].tolist())
     return dict(zip(rows, counts.counts[order - 1].tolist(), strict=True))
 
 
 def counted(corpus, order, block=1000, **options):
     """Count with blocks of a few tokens."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("workbench.models.ngram.counts._BLOCK", block)
+        patch.setattr("workbench.models.ngram.good_turing._BLOCK", block)
         return count(corpus, order, **{"vocabulary": corpus.words, "progress": False} | options)
 
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from novel_shelf import altered, novel
 
-from workbench.construction import duplicates as dup
+from workbench.construction import novel_checks as dup
 from workbench.texts.ngram_hash import normalise
 
 TEXTS = st.lists(

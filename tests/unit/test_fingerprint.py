@@ -9,7 +9,7 @@ import pytest
 
 import workbench as wb
 from workbench.items.schema import COLUMNS
-from workbench.storage import provenance
+from workbench.storage import packages
 
 store = importlib.import_module("workbench.runs.store")  # by its name
 
@@ -85,19 +85,19 @@ def git(folder, *arguments):
 @pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
 def test_the_commit_and_whether_files_differ(tmp_path, monkeypatch):
     (tmp_path / "workbench" / "storage").mkdir(parents=True)
-    file = tmp_path / "workbench" / "storage" / "provenance.py"
-    monkeypatch.setattr(provenance, "__file__", str(file))
-    assert provenance.commit() is None
+    file = tmp_path / "workbench" / "storage" / "packages.py"
+    monkeypatch.setattr(packages, "__file__", str(file))
+    assert packages.commit() is None
     git(tmp_path, "init", "-q")
-    assert provenance.commit() is None
+    assert packages.commit() is None
     file.write_text("a", encoding="utf-8")
     git(tmp_path, "add", ".")
     git(tmp_path, "commit", "-q", "-m", "one")
     head = git(tmp_path, "rev-parse", "HEAD")
-    assert provenance.commit() == head
+    assert packages.commit() == head
     (tmp_path / "untracked").touch()
-    assert provenance.commit() == head
+    assert packages.commit() == head
     file.write_text("b", encoding="utf-8")
-    assert provenance.commit() == f"{head}+"
+    assert packages.commit() == f"{head}+"
     monkeypatch.setattr(shutil, "which", lambda _: None)
-    assert provenance.commit() is None
+    assert packages.commit() is None

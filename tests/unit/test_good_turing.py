@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ngrams import Loop, Sentences
 
-from workbench.models.ngram.counts import count
 from workbench.models.ngram.estimate import save_arpa
-from workbench.models.ngram.good_turing import compile_counts, discounts
+from workbench.models.ngram.good_turing import compile_counts, count, discounts
 from workbench.models.ngram.kenlm import find_program
 
 LOW = 1e-9
@@ -96,8 +95,8 @@ def build(folder, lines, cutoffs, gtmax=7, vocabulary=None):
     corpus = Sentences(lines)
     words = corpus.words if vocabulary is None else list(vocabulary)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("workbench.models.ngram.counts._BLOCK", 64)
-        patch.setattr("workbench.models.ngram.levels._ROWS", 7)
+        patch.setattr("workbench.models.ngram.good_turing._BLOCK", 64)
+        patch.setattr("workbench.models.ngram.backoff._ROWS", 7)
         patch.setattr("workbench.models.ngram.good_turing.K", gtmax)
         counts = count(corpus, len(cutoffs), vocabulary=words, cutoffs=cutoffs, progress=False)
         model, report = compile_counts(counts, folder, words, progress=False)

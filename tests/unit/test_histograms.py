@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.analysis.histograms import even_bins, open_bins, quantile_bins, whole_bins
+from workbench.analysis.binning import even_bins, open_bins, quantile_bins, whole_bins
 
 WHOLE = st.lists(st.integers(-50, 3000), min_size=1, max_size=60)
 

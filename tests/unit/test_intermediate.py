@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from ngrams import STRANGE, Sentences, compiled, text
 
-from workbench.models.ngram import intermediate, kenlm, levels
+from workbench.models.ngram import backoff, intermediate, kenlm
 from workbench.models.ngram.intermediate import Text, compile_intermediate
 from workbench.storage.errors import DataError
 
@@ -97,7 +97,7 @@ def assert_same(model, expected):
 def test_the_arrays_are_those_of_the_arpa_file(tmp_path, order, pruning, vocabulary, monkeypatch):
     monkeypatch.setattr(intermediate, "_ROWS", 250)
     monkeypatch.setattr(intermediate, "_TOKENS", 300)
-    monkeypatch.setattr(levels, "_ROWS", 100)
+    monkeypatch.setattr(backoff, "_ROWS", 100)
     lines = [line.split() for line in text(1200)]
     words = corpus(lines).words[:vocabulary]
     pruning = pruning and pruning[:order]

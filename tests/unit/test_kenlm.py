@@ -137,9 +137,9 @@ def test_a_model_that_is_no_model(model):
     for content in (whole[: len(whole) // 2], b"", b"nonsense\n"):
         torn.write_bytes(content)
         with pytest.raises(DataError, match=r"torn.arpa: build_binary failed: "):
-            build_binary(torn, torn.with_name("m.bin"), **QUICK)
+            build_binary(torn, torn.with_name("m.bin"))
     with pytest.raises(DataError, match=r"there is no model -- estimate it first"):
-        build_binary(torn.with_name("absent.arpa"), torn.with_name("m.bin"), **QUICK)
+        build_binary(torn.with_name("absent.arpa"), torn.with_name("m.bin"))
     assert left(model.parent) == ["m.arpa", "torn.arpa"]
 
 
@@ -194,7 +194,7 @@ def test_files_that_may_not_grow(tmp_path, model):
         with pytest.raises(DataError, match=r"no room on the disk for lmplz .* -- make room"):
             fit(tmp_path / "out")
         with pytest.raises(DataError, match=r"no room on the disk for build_binary .* -- make room"):
-            build_binary(model, tmp_path / "out" / "m.bin", **QUICK)
+            build_binary(model, tmp_path / "out" / "m.bin")
     assert left(tmp_path / "out") == []
 
 
@@ -226,7 +226,7 @@ def test_a_full_disk_while_a_model_is_estimated(tmp_path, small_disk, full):
 
 def test_a_full_disk_while_a_model_is_made_binary(model, small_disk):
     with pytest.raises(DataError, match="no room on the disk"):
-        build_binary(model, small_disk / "m.bin", **QUICK)
+        build_binary(model, small_disk / "m.bin")
     assert left(small_disk) == []
 
 

@@ -1,10 +1,10 @@
 import pytest
 
 from workbench.analysis import annotations, contrast, names, statistics
-from workbench.construction import duplicates, manifest, novel_checks, shelf
+from workbench.construction import manifest, novel_checks, shelf
 from workbench.evaluation import leaderboard, memorization, metrics
 from workbench.items.schema import COLUMNS
-from workbench.people import cost, reports
+from workbench.people import reports, simulation
 from workbench.probing import context_accuracy, influence, protocols, surprisal
 from workbench.render.labels import column_label, label, tooltip
 from workbench.runs import predictions, store
@@ -24,14 +24,14 @@ SHOWN = {
     "slices": page._SLICES,
     "shelf": (
         *(*shelf._LABELS, *novel_checks._RESULT.names[:-1], "similar_to", "containment", "group"),
-        *("duplicate_of", "split", "reason", *duplicates.Pair._fields),
+        *("duplicate_of", "split", "reason", *novel_checks.Pair._fields),
     ),
     "funnel": tuple(manifest.Manifest().to_frame()),
     **{
         name: getattr(reports, name)
         for name in ("SUBJECTS", "JUDGMENTS", "STATES", "FUNNEL", "COSTS", "UNFOLDING")
     },
-    "expected cost": cost.EXPECTED_COST,
+    "expected cost": simulation.EXPECTED_COST,
     "charts": PANELS,
     "surprisal": surprisal.COLUMNS,
     "influence": influence.COLUMNS,

@@ -15,7 +15,7 @@ from workbench.evaluation.leaderboard import leaderboard
 from workbench.evaluation.metrics import MEASURES, evaluate
 from workbench.evaluation.paper import table as paper_table
 from workbench.models import MaximumFrequency, RandomWord
-from workbench.models.tuning import measured
+from workbench.models.wrapper import measured
 from workbench.render.labels import column_label
 from workbench.render.numbers import percent
 from workbench.runs import measures

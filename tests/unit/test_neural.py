@@ -20,8 +20,8 @@ from workbench.models.neural.model import Neural, scores
 from workbench.models.neural.recurrent import RecurrentModule
 from workbench.models.neural.transformer import PointerTransformer
 from workbench.storage.errors import DataError
+from workbench.texts.batches import Stream
 from workbench.texts.corpus import Corpus
-from workbench.texts.stream import Stream
 from workbench.training import loop
 
 torch.set_num_threads(1)

@@ -402,7 +402,9 @@ def test_tiny_and_reserved_texts(lines, smoothing):
 
 
 def test_a_full_disk_is_one_clear_error(no_data):
-    full = mock.patch("workbench.models.ngram.levels.write_atomic", side_effect=OSError(errno.ENOSPC, "full"))
+    full = mock.patch(
+        "workbench.models.ngram.backoff.write_atomic", side_effect=OSError(errno.ENOSPC, "full")
+    )
     with full, pytest.raises(DataError, match=r"cannot be written .full. -- free some space"):
         tiny()
     assert list((no_data / "cache" / "ngram").iterdir()) == []
@@ -412,7 +414,7 @@ def test_a_full_disk_is_one_clear_error(no_data):
 CHILD = """
 import os, sys, time
 from pathlib import Path
-from workbench.models.ngram import intermediate, levels
+from workbench.models.ngram import backoff, intermediate
 from workbench.models.ngram.model import NGram
 
 def stop(*_, **__):
@@ -426,7 +428,7 @@ def blocks(self, own=intermediate.Text.__iter__):
 texts = Path(sys.argv[1]).read_text(encoding="utf-8").split("\\n")
 stages = {
     "lmplz": (intermediate.Text, "__iter__", blocks),
-    "arrays": (levels, "_falling", stop), "last": (levels.BackOff, "open", stop),
+    "arrays": (backoff, "_falling", stop), "last": (backoff.BackOff, "open", stop),
 }
 for stage in stages:
     if os.fork():

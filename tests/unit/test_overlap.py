@@ -14,10 +14,10 @@ from workbench.items import text as wt
 from workbench.items.items import items_from_frame, items_from_text
 from workbench.storage.errors import DataError
 from workbench.texts import ngram_hash
+from workbench.texts.batches import stream_sha256
 from workbench.texts.corpus import Corpus
 from workbench.texts.ngram_hash import normalise
 from workbench.texts.overlap import check_held_out, overlap, passages_in_training, source_books
-from workbench.texts.stream import stream_sha256
 
 PASSAGE = (
     "The ferry did not sail that morning , for the river had frozen from bank to bank . `` We shall walk , "

@@ -4,7 +4,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import example, given
 
-from workbench.people.matching import MATCHES, _one_edit, best_match, match
+from workbench.people.protocols import MATCHES, _one_edit, best_match, match
 
 LETTERS = st.text(alphabet="abcé'", max_size=5)
 

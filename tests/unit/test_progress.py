@@ -12,9 +12,8 @@ import pytest
 
 from workbench.models.ngram.model import NGram
 from workbench.storage.progress import progress_bar, say, update_with_estimate
-from workbench.training import progress as module
-from workbench.training.history import Training
-from workbench.training.progress import progress_view
+from workbench.training import history as module
+from workbench.training.history import Training, progress_view
 
 PACKAGE = Path(module.__file__).parents[1]
 ROW = {"step": 1, "tokens": 9000, "seconds": 30.0, "loss": 5.5, "tokens_per_second": 300.0}

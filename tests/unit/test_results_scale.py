@@ -239,15 +239,17 @@ def test_a_page_is_answered_while_many_models_are_resampled(monkeypatch):
     monkeypatch.setattr(widget.view, "model_rows", slow)
     monkeypatch.setattr(widget, "_IN_BACKGROUND", 0)
     view = listening(wb.compare(items, runs, None))
-    assert ask(view, type="measure") == []
+    note = {"type": "note", "text": "resampling 3 models for intervals and tests"}
+    assert ask(view, type="measure") == [note], "a page that hears nothing says that the kernel is silent"
     assert started.wait(60)
     (answer,) = ask(view, type="query", state={"sort": "disagreement"}, lane="a")
     assert (answer["type"], answer["state"]["sort"]) == ("view", "disagreement")
-    assert ask(view, type="measure") == [], "it is under way"
+    assert ask(view, type="measure") == [note], "it is under way"
     goes_on.set()
     view._measuring.join(60)
-    (whole,) = view.sent
+    (_, whole) = view.sent  # the note, and what was measured
     assert (whole["models"], whole["pairs"]) == (measured["models"], measured["pairs"])
+    assert whole["note"] == ""
     (again,) = ask(view, type="measure")
     assert again["pairs"] == measured["pairs"]
     view.close()

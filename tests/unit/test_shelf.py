@@ -15,7 +15,7 @@ from test_duplicates import plain_n_grams
 
 import workbench as wb
 from workbench import construction
-from workbench.construction import duplicates, novel_checks, shelf
+from workbench.construction import novel_checks, shelf
 from workbench.construction.novels import chapter_texts, chapters_of
 from workbench.storage.errors import DataError
 
@@ -109,7 +109,7 @@ def test_the_funnel(made):
     kept = made.frame["reason"].isna()
     assert sum(split[f"words {name}"] for name in shelf.SHARES) == made.frame.loc[kept, "words"].sum()
     parameters = made.manifest.parameters["shelf"]
-    assert parameters["minhash_permutations"] == duplicates.PERMUTATIONS
+    assert parameters["minhash_permutations"] == novel_checks.PERMUTATIONS
     assert made.manifest.versions["datasketch"].startswith("2")
     assert {file.name for file in made.manifest.inputs} == {book.book_id for book in plants()} | {"list.txt"}
 

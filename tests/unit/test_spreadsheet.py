@@ -14,7 +14,7 @@ from workbench.construction.novel_checks import offensive_words
 from workbench.datasets import load
 from workbench.evaluation.interchange.import_results import import_results
 from workbench.items.items import items_from_frame
-from workbench.models.pretrained.vocabulary import read_vocabulary
+from workbench.models.pretrained.subwords import read_vocabulary
 from workbench.storage.errors import DataError
 from workbench.storage.spreadsheet import read_rows
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from workbench.storage.cache import digest
 from workbench.storage.errors import DataError
 from workbench.storage.sealed import sha256
+from workbench.texts.batches import LIKE, Stream
 from workbench.texts.corpus import MANIFEST, RESERVED, Corpus
-from workbench.texts.stream import LIKE, Stream
 
 LINES = ["the cat sat on the mat .", "'' -- the dog , the <s> dog sat !", "nobody 's 3 cats"]
 

@@ -11,8 +11,8 @@ from workbench.items.items import items_from_text
 from workbench.models.neural.sup_cbow import BagOfWordsModule, SupCBOW
 from workbench.models.vectors import CBOW, Vectors
 from workbench.storage.errors import DataError
+from workbench.texts.batches import Stream
 from workbench.texts.corpus import Corpus
-from workbench.texts.stream import Stream
 
 torch.set_num_threads(1)
 pytestmark = pytest.mark.usefixtures("no_data")

@@ -10,8 +10,8 @@ from torch import nn
 
 from workbench.storage.errors import DataError
 from workbench.training import checkpoint
+from workbench.training.history import Progress
 from workbench.training.loop import train
-from workbench.training.progress import Progress
 from workbench.training.settings import TrainingSettings
 
 torch.set_num_threads(1)  # several tests share few processors

@@ -64,12 +64,17 @@ def main() -> None:
 def vocabulary(texts: Iterable[str]) -> Words:
     """Count the words of texts that are written in lower case."""
     counts: Words = Counter()
-    left = iter(texts)
+    left, counted = iter(texts), []
     while several := list(islice(left, _AT_ONCE)):
         tokens = compute.list_flatten(compute.ascii_split_whitespace(pa.array(several, pa.string())))
-        for token in tokens.value_counts().to_pylist():  # no word goes over white space
-            for word in _WORD.findall(token["values"]):
-                counts[word] += token["counts"]
+        counted.append(pa.Table.from_struct_array(tokens.value_counts()))
+    if counted:
+        tokens = pa.concat_tables(counted).group_by("values").aggregate([("counts", "sum")])
+        pairs = zip(tokens["values"].to_pylist(), tokens["counts_sum"].to_pylist(), strict=True)
+        for token, count in pairs:  # no word goes over white space
+            is_word = token.isascii() and token.isalpha() and token.islower()
+            for word in (token,) if is_word else _WORD.findall(token):
+                counts[word] += count
     return counts
 
 

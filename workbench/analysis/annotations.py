@@ -16,7 +16,7 @@ import pandas as pd
 import pyarrow as pa
 
 from workbench.analysis import mentions, speech, tagging
-from workbench.analysis.lemmas import any_same_root, default, fold_case
+from workbench.analysis.lemmas import WORDS, any_same_root, default, fold_case
 from workbench.datasets import lambada
 from workbench.items.items import Items, Span
 from workbench.items.language import ENGLISH, language, languages_of
@@ -140,7 +140,8 @@ def annotate(
         )
         table = pa.concat_tables([FEATURES.empty_table(), *tables]).combine_chunks()
         store.put(table_key, table)
-        store.trim()
+        if store.cache:
+            disk.make_room()
     return _frame(table, items, _counts(items, vocabulary), label)
 
 
@@ -156,18 +157,13 @@ def _check_language(items: Items) -> None:
         )
 
 
-def cached_annotations(
-    items: Items,
-    pipeline: str | Path = "en_narrative",
-    *,
-    vocabulary: Mapping[str, int] | Path | str | None = None,
-) -> pd.DataFrame | None:
+def cached_annotations(items: Items) -> pd.DataFrame | None:
     """Return the annotations of items, all English, where they are in the cache on disk, None otherwise."""
     if languages_of(items.frame["variant"]) != [ENGLISH]:
         return None
-    _, label, identity, _ = _pipeline(pipeline, None, None)
+    _, label, identity, _ = _pipeline("en_narrative", None, None)
     table = _Store(cache=True).get(_table_key(identity, _digests(items)))
-    return None if table is None else _frame(table, items, _counts(items, vocabulary), label)
+    return None if table is None else _frame(table, items, _counts(items, None), label)
 
 
 def _table_key(identity: str | None, digests: Sequence[str]) -> str:
@@ -237,10 +233,10 @@ class _Store:
     """The cache on disk, or none; a cache that cannot be written gives one warning."""
 
     def __init__(self, *, cache: bool) -> None:
-        self.cache = disk.Cache("annotations") if cache else None
+        self.cache = disk.Cache("annotations", FEATURES) if cache else None
 
     def get(self, key: str) -> pa.Table | None:
-        return self.cache.get(key, FEATURES) if self.cache else None
+        return self.cache.get(key) if self.cache else None
 
     def put(self, key: str, value: pa.Table) -> None:
         if self.cache:
@@ -249,10 +245,6 @@ class _Store:
             except DataError as error:
                 warnings.warn(f"annotations are not stored in {self.cache.folder}: {error}", stacklevel=4)
                 self.cache = None
-
-    def trim(self) -> None:
-        if self.cache:
-            self.cache.trim()
 
 
 _LOCK = threading.Lock()  # a Dask worker may have several threads, and a pipeline has one vocabulary
@@ -352,30 +344,14 @@ CLASS_OF_TAG = {"PROPN": "PN", "NOUN": "CN", "VERB": "V", "AUX": "V", "ADJ": "J"
 
 _QUOTES = frozenset("`` ` “ ‘ „ « '' ' \" ” ’ »".split())  # noqa: RUF001, SIM905 - typographic ones are meant
 _FOLLOWING = frozenset({",", ".", "!", "?", ";", ":", "--", "...", "-", "—", "…"}) | _QUOTES
-_INTERJECTIONS = frozenset(
-    """ah aha alas bye damn dammit goodbye goodnight hello hey hi ho howdy huh indeed nay nope no o oh okay ok
-    ow please right shh shit sorry sure thanks ugh uh um well whoa why wow yeah yep yes""".split()  # noqa: SIM905
-)
-ADDRESSES = frozenset(
-    """aunt auntie babe baby boss boy boyo boys bro brother buddy captain chief child children colonel comrade
-    comrades dad daddy darling daughter dear dearest doc doctor dude father fellas fellow fellows folks friend
-    friends general gentleman gentlemen girl girls governor grandfather grandma grandmother grandpa granny
-    guys highness honey honour honor kid kiddo kids king lad ladies lads lady lass lieutenant lord lordship
-    love ma ma'am madam madame mademoiselle majesty major mama man mate mates master men milady milord miss
-    missus mister mistress mom momma mommy monsieur mother mum mummy nephew niece nurse officer old pa pal
-    papa partner pet princess prince professor pumpkin queen reverend sergeant sir sire sis sister sisters son
-    stranger sugar sweetheart sweetie sweet uncle""".split()  # noqa: SIM905
-)
+_INTERJECTIONS = frozenset(WORDS["annotations"]["interjections"].split())
+ADDRESSES = frozenset(WORDS["annotations"]["addresses"].split())
 """Terms of address."""
 _BEFORE = frozenset(  # what stands between the comma and the one who is addressed
     "dear dearest fellow good little my old our poor sweet young your".split()  # noqa: SIM905
 )
 _OWNERS = frozenset({"her", "his", "my", "our", "their", "your", "'s", "the", "a", "an"})
-TITLES = frozenset(
-    """capt. captain col. colonel count countess cpl. dr. duchess duke father fr. gen. general inspector
-    judge king lady lieutenant lord lt. madam madame major master miss mister mr mr. mrs mrs. ms ms. officer
-    president prince princess prof. professor queen rev. saint sergeant sgt. sir st. the uncle aunt""".split()  # noqa: SIM905
-)
+TITLES = frozenset(WORDS["annotations"]["titles"].split())
 """Titles, with which a name may begin."""
 _LEADING = (TITLES | _BEFORE) - {"the"}
 

@@ -7,13 +7,17 @@ made by rules that detach an ending, as WordNet's Morphy does (Fellbaum 1998, ch
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from workbench.storage.errors import DataError, reading
 from workbench.storage.files import read_json, resource
+
+WORDS: dict[str, Any] = tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
+"""Lists of words that the analysis knows beside the table of lemmas."""
 
 FORMAT = 1
 """Version of the table file's format; files of another version are refused."""
@@ -250,68 +254,9 @@ def _base(stem: str) -> str:
     return f"{stem}e" if _LACKS_E.search(stem) else stem
 
 
-_FAMILIES = """
-    able ability disable disability enable unable; advise advice adviser; angry anger angrily; asleep sleep;
-    awake wake; beauty beautiful beautify; believe belief disbelief unbelievable; bleed blood;
-    breathe breath breathless; broad breadth broaden; bury burial; busy busily; choose choice;
-    clothe cloth clothing clothes; conceive conception concept; deceive deceit deception deceptive;
-    deep depth deepen; describe description; destroy destruction destructive destroyer;
-    die dead death deadly deathly deaden; dine dinner diner; divide division; enter entrance entry;
-    explain explanation; explode explosion explosive; expose exposure; fail failure; famous fame; far afar;
-    feed food; fly flight; fool foolish folly; full fill fulfil; gift give; glory glorious;
-    gold golden gild; grass grassy; grieve grief grievous; grow growth; hate hatred; heal health healthy;
-    hero heroic heroine heroism; high height heighten; hot heat; horror horrible horrify horrific horrid;
-    humble humility; hungry hunger hungrily; invade invasion; just justice injustice;
-    know knowledge knowledgeable unknown; laugh laughter; live life alive lively;
-    long length lengthen lengthy; lose loss; maintain maintenance; marry marriage marital; mercy merciful;
-    move motion movement; noise noisy; obey obedient obedience disobey; perceive perception;
-    persuade persuasion; please pleasure pleasant; poor poverty; pride proud proudly;
-    produce product production; prove proof; receive reception receipt; relieve relief;
-    remember remembrance; rob robber robbery; see sight; sell sale; serve service servant; sing song singer;
-    sit seat; solve solution; speak speech; steal stealth stealthy; strike stroke;
-    strong strength strengthen; succeed success successful; suspect suspicion suspicious;
-    terror terrible terrify terrific; thief theft thieve; think thought thoughtful;
-    true truth truly truthful untrue; try trial; unite unity union; vary various variety; warm warmth;
-    weigh weight; wide width widen; wise wisdom; worth worthy; young youth youthful; abuse abusive;
-    brother brotherhood brethren; decide decision decisive; evil evilly; magic magician magical;
-    music musician musical; murder murderer; science scientist scientific; space spacious; star starry;
-    winter wintry; fire fiery; child childhood childish; danger dangerous endanger;
-    courage courageous encourage discourage; lone lonely loneliness; half halve; safe safety save; use user;
-    own owner ownership; act actor actress action active activity; run runner; win winner; swim swimmer;
-    sin sinner; dig digger; cut cutter; hit hitter; fun funny; mud muddy; buy buyer; art artist artistic;
-    ice icy; ease easy easily uneasy; oil oily; age aged; beg beggar; lie liar; sun sunny; fog foggy;
-    visit visitor
-"""
-
-_UNRELATED = frozenset(
-    """
-    agony animal apply archive backer battery belly brandy bully business butter career charter chatter
-    cherry chicken classy comment commission commodity compassion confess counter country county crazy
-    curator curious daisy dental dentist department disappoint discount discover discuss disease disguise
-    disgust dispatch display disposition distant distract early ebony every factory fairy flattery flower
-    forgive former forty gallery gingerly gorgeous grateful gravity handsome hardly hardy harness hearth
-    heavy holy hospitality immediate imply increase investment irony lately listen liver livery mansion
-    marshal massage material matter mental meter mischief misery mostly multiply number organize pacific
-    party pastor pasty penny petition platter policy pollen portal portion poster primary probable professor
-    proper question ration ready rectory reply reputation restive rover seldom serious several shortly
-    shower silly spanish special spiral station steady story stringent study success supply surgery tactic
-    tender tradition treaty trillion universal university unless vacation version vicious whisky witness
-    """.split()  # noqa: SIM905
-)
-
-# Ending, what may stand in its place (- for nothing), least length of the base, if the base must be a verb.
-_ENDINGS = """
-    ily y 4; ically ic,ical 5; ly -,le 3; lly l,ll 4; iness y 3; ness - 3; ment -,e 4 verb; iful y 4;
-    ful - 3; iless y 4; less - 3; ier y 4 verb; er -,e 4 verb; or - 4 verb; or e 5 verb; ication y 4 verb;
-    ation -,e,ate 4 verb; ition -,e 5 verb; ion -,e 5; ption be,ve 6 verb; sion d,de,t 5 verb;
-    ssion t 5 verb; ance - 4 verb; ance e 5 verb; ance ant 6; ence -,e 5 verb; ence ent 6; ency ent 5;
-    ancy ant 5; ant -,e 5 verb; ent -,e 6 verb; bility ble 5; ity - 4; ity e,ous 5; ial y,- 5; al - 4;
-    al e 5; ical ic,y 5; ic - 4; ic y,e 5; ious y,e 4; ous - 4; ous e,y 5; y - 4; y e 5; ist -,e,y 4;
-    ism -,e,y 4; ish - 4; ish e 5; ise -,y 5; ize -,y 5; en - 4; ship - 4; hood - 3; dom -,e 4;
-    able -,e 4 verb; iable y 4 verb; ible -,e 5 verb; ive -,e 4 verb; ative -,e,ate 5 verb; ery -,e,er 4;
-    ry - 5; ess -,er,or 5; age -,e 5 verb; iage y 5 verb; ure -,e 5 verb; some - 4; like - 4; th - 4 verb;
-    ward - 4; wards - 4
-"""
+_FAMILIES: str = WORDS["lemmas"]["families"]
+_UNRELATED = frozenset(WORDS["lemmas"]["unrelated"].split())
+_ENDINGS: str = WORDS["lemmas"]["endings"]
 
 
 class _Rule(NamedTuple):

@@ -1,7 +1,7 @@
 """The names of passages: which words are names of people or places, of which kind, gender and frequency.
 
-All of it follows from the passages themselves and from short lists in this module: the annotations say which
-tokens are proper nouns, the words beside them and the pronouns of their sentences say of what.
+All of it follows from the passages themselves and from the lists in ``words.toml``: the annotations say
+which tokens are proper nouns, the words beside them and the pronouns of their sentences say of what.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from workbench.analysis.annotations import ADDRESSES, TITLES, annotate
-from workbench.analysis.lemmas import POSSESSIVE, default, fold_case
+from workbench.analysis.lemmas import POSSESSIVE, WORDS, default, fold_case
 from workbench.analysis.mentions import JOINED
 from workbench.items.items import Item, Items, Span, in_item_order
 from workbench.items.tokens import Tokens, tokens
@@ -25,93 +25,12 @@ from workbench.storage.errors import DataError
 CATEGORIES = ("first name", "surname", "place")
 GENDERS = ("feminine", "masculine")
 
-FAMILIES = {
-    "masculine": """
-    alexander/alex/-, albert/al/bertie, andrew/drew/andy, anthony/tony/-, archibald/-/archie,
-    arthur/art/artie, benjamin/ben/benny, bradley/brad/-, charles/chuck/charlie, christopher/chris/-,
-    clifford/cliff/-, daniel/dan/danny, david/dave/davey, dominic/dom/-, donald/don/donny,
-    douglas/doug/dougie, edward/ed/eddie, eugene/gene/-, francis/frank/frankie, frederick/fred/freddie,
-    gabriel/gabe/-, george/-/georgie, gregory/greg/-, harold/hal/harry, henry/hank/-, jacob/jake/-,
-    james/jim/jimmy, jeffrey/jeff/-, john/-/johnny, jonathan/jon/-, joseph/joe/joey, joshua/josh/-,
-    kenneth/ken/kenny, lawrence/larry/-, leonard/len/lenny, louis/lou/louie, matthew/matt/matty,
-    michael/mike/mikey, mitchell/mitch/-, nathaniel/nate/-, nicholas/nick/nicky, oliver/-/ollie,
-    patrick/pat/paddy, peter/pete/petey, philip/phil/-, raymond/ray/-, richard/rick/ricky,
-    robert/rob/robbie, robert/bob/bobby, ronald/ron/ronnie, samuel/sam/sammy, stephen/steve/stevie,
-    theodore/theo/teddy, thomas/tom/tommy, timothy/tim/timmy, victor/vic/-, vincent/vince/vinnie,
-    walter/walt/-, william/will/willie, william/bill/billy, zachary/zach/-, -/jack/jackie""",
-    "feminine": """
-    abigail/abby/-, alexandra/alex/-, amanda/mandy/-, andrea/-/andie, angela/angie/-, anne/-/annie,
-    barbara/barb/-, beatrice/bea/-, catherine/cat/cathy, charlotte/-/lottie, christine/chris/chrissy,
-    cynthia/cindy/-, deborah/deb/debbie, dorothy/dot/dottie, eleanor/ellie/-, elizabeth/liz/lizzie,
-    elizabeth/beth/betty, emily/em/emmy, florence/flo/-, frances/fran/-, georgina/-/georgie,
-    gwendolyn/gwen/-, isabella/bella/-, jacqueline/jackie/-, jane/-/janie, jennifer/jen/jenny,
-    jessica/jess/jessie, joanna/jo/-, josephine/-/josie, judith/jude/judy, katherine/kate/katie,
-    kimberly/kim/-, laura/-/laurie, lillian/lil/lily, louise/lou/-, margaret/meg/maggie,
-    margaret/peg/peggy, martha/-/marty, mary/moll/molly, matilda/-/tilly, melissa/-/missy, natalie/nat/-,
-    pamela/pam/-, patricia/pat/patty, penelope/-/penny, rebecca/becca/becky, rosemary/-/rosie,
-    samantha/sam/-, sarah/-/sally, sophia/-/sophie, stephanie/steph/-, susan/sue/susie, theresa/tess/tessa,
-    valerie/val/-, vanessa/-/nessa, veronica/-/ronnie, victoria/-/vicky, virginia/-/ginny""",
-}  # fmt: skip
+FAMILIES: dict[str, str] = WORDS["names"]["families"]
 """First names with their short forms and diminutives (``-``: none), by gender."""
 
-_FIRST_NAMES = {
-    "masculine": """
-    aaron adam adrian aidan alan alfred arnold austin barry bernard blake brandon brendan brett brian bruce
-    bryan caleb cameron carl carlos chad chase clark cody cole colin connor craig curtis damien damon dean
-    dennis derek dexter diego drake dylan edgar edmund edwin eli elijah eliot elliott eric ethan evan felix
-    finn garrett gary gavin gerald glenn gordon graham grant harvey hector herbert howard hugh hugo hunter
-    ian isaac ivan jamal jared jason jasper javier jeremy jerome jerry jesse juan julian justin keith kevin
-    kyle lance leo leon liam lloyd logan lucas luis luke malcolm marco marcus mark martin marvin mason max
-    maxwell miguel miles neil nathan noah norman oscar owen pablo paul pedro percy philippe quentin ralph
-    randall randy reginald roger roland roy rupert russell ryan scott sean sebastian seth shane simon
-    spencer stanley stuart todd travis trent trevor tristan troy tyler wade warren wayne wesley wyatt
-    xavier ned ted nigel gilbert ernest stefan frodo rufus silas tobias toby""",
-    "feminine": """
-    ada adele agnes alice alicia alison allison amelia amy ana anastasia annabel anna annette april ariel
-    ashley audrey ava bailey bianca bonnie bridget brianna brooke camilla carla carmen carol caroline
-    carrie cassandra cassie cecilia celeste celia chelsea cheryl chloe claire clara claudia colleen cora
-    coraline cordelia crystal daisy dana daphne dawn delia denise diana diane edith eileen elaine elena
-    elise eliza ella ellen eloise elsa elsie emma erica erin esther ethel eva eve evelyn evie faith fay
-    felicia felicity fiona gabriella gail georgia gertrude gina gloria grace greta hannah harriet hazel
-    heather heidi helen helena holly hope ida ingrid irene iris isabel isabelle ivy jade jane janet janice
-    jasmine jean jill joan jocelyn jodie josie joyce juanita julia juliana julie juliet june karen kathleen
-    kayla kelly kendra kristen lara lauren leah lena leslie lila linda lisa lois lola loretta lorraine
-    lucia lucille lucy lydia lynn mabel madeline marcia maria marian marie marilyn marissa marjorie marlene
-    martina maureen maxine may megan melanie melinda mercedes mia michelle mildred millie minnie miranda
-    miriam monica muriel myra myrtle nadia nancy naomi natasha nell nellie nicole nina nora norma olive
-    olivia opal ophelia paige paula pauline pearl phoebe phyllis polly rachel regina rita rosa rosalie
-    rosalind rose roxanne ruby ruth sabrina sadie sandra sara selena serena shannon sheila shelley shirley
-    sierra sonia stella summer sylvia tabitha tamara tanya tara thelma tina tracy ursula vera violet viola
-    vivian wanda wendy wilma winifred yolanda yvette yvonne zoe""",
-}  # fmt: skip
-_PLACES = frozenset(
-    """
-    africa alabama alaska america amsterdam antarctica arizona asia atlanta australia austria baltimore
-    barcelona beijing belfast belgium berlin bombay boston brazil britain brooklyn brussels cairo
-    california cambridge canada chicago chile china cleveland colorado cuba dallas delhi denver detroit
-    dublin edinburgh egypt england europe finland florence florida france germany glasgow greece hawaii
-    holland houston hungary idaho illinois india indiana iran iraq ireland israel istanbul italy jamaica
-    japan jerusalem kansas kentucky kenya korea lisbon liverpool london louisiana madrid maine manchester
-    manhattan maryland massachusetts melbourne memphis mexico miami michigan minnesota mississippi missouri
-    montana montreal moscow munich naples nebraska nevada norway ohio oklahoma oregon oxford paris
-    pennsylvania peru philadelphia phoenix pittsburgh poland portland portugal prague queens rome russia
-    sacramento scotland seattle shanghai siberia sicily singapore spain stockholm sweden switzerland sydney
-    syria tennessee texas tokyo toronto turkey utah venice vermont vienna vietnam wales washington
-    wisconsin wyoming yorkshire zurich""".split()  # noqa: SIM905
-)
-_OTHER = frozenset(
-    """
-    monday tuesday wednesday thursday friday saturday sunday january february march april may june july
-    august september october november december christmas easter halloween thanksgiving god gods lord jesus
-    christ satan devil allah zeus heaven hell bible hashem internet facebook google tv ok okay los las san
-    santa saint st el la de du von van der al new old north south east west upper lower great mount lake
-    river street avenue road bridge castle city county hall house hotel university college school church
-    earth mars sun moon english french german spanish italian russian american chinese japanese british
-    irish scottish greek roman indian jewish christian catholic muslim african european latin king's mom
-    mum momma dad daddy mommy mama papa grandma grandpa granny auntie sis bro nana nanny sir ma'am chief
-    boss detective agent private corporal commander ensign admiral pope bishop reverend sister brother
-    mother senator mayor sheriff deputy united states kingdom tis twas c'mon""".split()  # noqa: SIM905
-)
+_FIRST_NAMES: dict[str, str] = WORDS["names"]["first_names"]
+_PLACES = frozenset(WORDS["names"]["places"].split())
+_OTHER = frozenset(WORDS["names"]["other"].split())
 """Proper nouns that name neither a person nor a place by one word."""
 _ARTICLES = frozenset({"a", "an", "the"})
 _TITLES_OF = {

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from workbench.analysis.histograms import whole_bins
+from workbench.analysis.binning import whole_bins
 from workbench.analysis.proportions import wilson
 from workbench.datasets import published
 from workbench.items.items import Items
@@ -194,7 +194,7 @@ def histogram(sets: Sets, column: str, *, first: int | None = None, width: int |
         ``mention_distance``, ``n_tokens``, ``n_context_sentences`` ...
     first, width : int, optional
         Least value of the first bin, and values a bin, at least 1; see
-        :func:`workbench.analysis.histograms.whole_bins`.
+        :func:`workbench.analysis.binning.whole_bins`.
 
     Returns
     -------

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.storage import cache, files
 from workbench.storage.errors import DataError, reading
-from workbench.storage.extensions import extensions
+from workbench.storage.packages import extensions
 from workbench.storage.parallel import in_worker
 
 if TYPE_CHECKING:

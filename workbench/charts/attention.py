@@ -13,8 +13,7 @@ from workbench.analysis.mentions import mentions
 from workbench.charts import theme
 from workbench.items.pieces import WeightedPiece, weighted_pieces
 from workbench.items.schema import Item
-from workbench.models.attention import Attention
-from workbench.models.passage import one_of
+from workbench.models.passage import Attention, one_of
 from workbench.storage.errors import DataError
 
 _SIZE = 13  # of the text, in px
@@ -73,7 +72,7 @@ def attention_map(
     attention : Attention
         Of this item: an element of ``model.attend(items)``.
     row : str, optional
-        Hop, layer or head, as for :meth:`workbench.models.attention.Attention.of`; all together by default.
+        Hop, layer or head, as for :meth:`workbench.models.passage.Attention.of`; all together by default.
     scale : {"linear", "square root"}
         Of the shades.
     reveal : bool, default True

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from workbench.construction.candidates import VERSION, Candidates, Ints
+from workbench.construction.candidates import VERSION, Candidates
 from workbench.construction.manifest import NOT_DRAWN, Manifest, Step
 from workbench.items.items import Items
 from workbench.items.schema import Item
@@ -156,26 +156,17 @@ class Filtered:
         on.
     survivors : Items
         The passages that no filter dropped.
-    source_sha256 : str or None
-        The digest of the candidates, None for passages that were passed as items.
     """
 
     frame: pd.DataFrame
     parameters: dict[str, Any]
     survivors: Items
-    source_sha256: str | None
 
     def __len__(self) -> int:
         return len(self.survivors)
 
     def __repr__(self) -> str:
         return f"Filtered({len(self):,} of {len(self.frame):,} passages)"
-
-    @property
-    def numbers(self) -> Ints:
-        """Numbers of the survivors, in the order in which they were looked at."""
-        numbers: Ints = self.frame["number"][self.frame["dropped_by"].isna()].to_numpy()
-        return numbers
 
     @property
     def step(self) -> Step:
@@ -254,9 +245,9 @@ def filtered(
         json_value({**identity, "training": model.training}, f"the training of {model.name!r}")
         for identity, model in zip(identities, filters, strict=True)
     ]
-    sha256 = source.sha256 if isinstance(source, Candidates) else None
-    options: dict[str, Any] = {} if sha256 is None else {"split": split, "lowercased": lowercased}
-    store = cache.Cache("filter-scores")
+    is_drawn = isinstance(source, Candidates)
+    options: dict[str, Any] = {"split": split, "lowercased": lowercased} if is_drawn else {}
+    store = cache.Cache("filter-scores", _SCORES)
     frames: list[pd.DataFrame] = []
     survivors: list[Items] = []
     n, total = 0, len(source) if number is None else number
@@ -278,12 +269,12 @@ def filtered(
             survivors.append(items.where(frames[-1]["dropped_by"].isna().to_numpy()))
             n += len(survivors[-1])
             bar.update(len(items) if number is None else min(len(survivors[-1]), total - bar.n))
-    store.trim()
+    cache.make_room()
     frame = pd.concat(frames, ignore_index=True)
     if number is not None and n > number:  # the block held more than were wanted
         frame = frame[: 1 + int(np.flatnonzero(frame["dropped_by"].isna())[number - 1])]
     parameters = {"threshold": threshold, "number": number, "seed": seed, **options, "filters": about}
-    return Filtered(frame, parameters, Items.concat(survivors)[:number], sha256)
+    return Filtered(frame, parameters, Items.concat(survivors)[:number])
 
 
 def _filtered_block(
@@ -314,7 +305,7 @@ def _log_probs(
     """Return the log-probabilities of the targets, from the cache where they are there."""
     key = cache.digest("filter", json.dumps(identity, sort_keys=True), items_digest(items))
     is_versioned = identity["version"] is not None  # else nothing tells that the code has changed
-    table = store.get(key, _SCORES) if is_versioned else None
+    table = store.get(key) if is_versioned else None
     if table is not None and len(table) == len(items):
         return np.asarray(table["log_prob"], np.float64)
     scores = np.asarray(model.log_prob(items), np.float64)
@@ -392,9 +383,6 @@ def control(
     number: int = 5000,
     *,
     seed: int = 0,
-    without: Filtered | None = None,
-    split: str = "built-control",
-    lowercased: bool = False,
 ) -> Items:
     """Draw a control set: passages of the same shape from the same novels, not filtered.
 
@@ -408,10 +396,6 @@ def control(
     number : int, default 5000
     seed : int, default 0
         Of the draw, which is another one than that of `filtered` with the same seed.
-    without : Filtered, optional
-        Leave out its survivors, so that the two sets are disjoint.
-    split, lowercased
-        As in `Candidates.items`.
 
     Returns
     -------
@@ -421,7 +405,7 @@ def control(
     Raises
     ------
     DataError
-        If there are fewer candidates, or `without` is of other passages.
+        If there are fewer candidates.
 
     Examples
     --------
@@ -431,24 +415,14 @@ def control(
     >>> lambada.control(candidates, 50)
     Items(50: 50 x lambada/built-control/capitalised)
     """
-    excluded = np.zeros(0, np.int64)
-    if without is not None:
-        if without.source_sha256 != candidates.sha256:
-            raise DataError(
-                "the filtered passages are not of these candidates",
-                remedy="pass what `filtered` made of them",
-            )
-        excluded = np.unique(without.numbers)
-    if not 0 < number <= len(candidates) - len(excluded):
+    if not 0 < number <= len(candidates):
         raise DataError(
-            f"expected a number of passages from 1 to {len(candidates) - len(excluded):,}, got {number}",
+            f"expected a number of passages from 1 to {len(candidates):,}, got {number}",
             remedy="ask for fewer, or pass more novels",
         )
-    places = np.arange(min(len(candidates), number + len(excluded)), dtype=np.int64)
-    drawn = permuted(places, len(candidates), key=(seed, _CONTROL))
-    drawn = drawn[~np.isin(drawn, excluded)][:number]
-    items = candidates.items(drawn, split=split, lowercased=lowercased)
-    items.attrs["parameters"] = {"number": number, "seed": seed, "disjoint": without is not None}
+    drawn = permuted(np.arange(number, dtype=np.int64), len(candidates), key=(seed, _CONTROL))
+    items = candidates.items(drawn, split="built-control")
+    items.attrs["parameters"] = {"number": number, "seed": seed}
     return items
 
 

@@ -15,7 +15,7 @@ from workbench.render.results import Table, TableColumn, TableLayout
 from workbench.storage import cache
 from workbench.storage.errors import DataError, reading
 from workbench.storage.files import read_json, write_atomic
-from workbench.storage.provenance import library_versions
+from workbench.storage.packages import library_versions
 from workbench.storage.sealed import sha256
 
 MANIFEST_FILE = "manifest.json"

@@ -1,29 +1,37 @@
-"""Check novels for language and offensive words, each by itself, then in pairs for near-duplicates."""
+"""Check novels for language and offensive words, each by itself, then in pairs for near-duplicates.
+
+Near-duplicates are pairs that share their word 5-grams, found by MinHash and verified exactly. A novel is cut
+into segments. MinHash (Broder 1997) with locality-sensitive hashing finds the segments of different novels
+that look alike, so a short novel is found in an omnibus of any size, which a sketch of whole novels would
+miss. The shared 5-grams of each candidate pair are then counted.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import re
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache as cached
-from itertools import groupby
+from functools import lru_cache
+from itertools import chain, groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 
-from workbench.construction import duplicates as dup
 from workbench.construction.novels import chapter_texts
 from workbench.datasets import sources
 from workbench.storage import cache, files
 from workbench.storage.errors import DataError
+from workbench.storage.packages import library_versions
 from workbench.storage.parallel import run_chunks
-from workbench.storage.provenance import library_versions
 from workbench.storage.spreadsheet import decoded_text
-from workbench.texts.ngram_hash import Hashes, normalise
+from workbench.texts.ngram_hash import Hashes, normalise, rolling_hashes
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -49,6 +57,35 @@ _RESULT = pa.schema(
         "sketch": pa.list_(pa.uint32()),
     }
 )
+
+
+Sketch = npt.NDArray[np.uint32]
+"""The MinHash values of the segments of a novel: (segments, `PERMUTATIONS`)."""
+
+SHINGLE = 5
+"""Words of an n-gram."""
+SEGMENT = 4096
+"""N-grams of a segment; the last one may have fewer or up to half as many more."""
+BANDS, ROWS = 42, 3
+"""Segments are alike if all values of a band are equal: half of the segments with a Jaccard of 0.25 are."""
+PERMUTATIONS = BANDS * ROWS
+SEED, SCHEME = 1, "affine32"
+_LEAST = 0.05  # share of the segments of the shorter novel that must be like one of the other
+_KNOWN = 1 << 20  # tokens whose words are cached
+_MARKS = '.,;:!?"'  # around a token
+_SETS = 64  # n-gram sets in memory
+
+PARAMETERS: dict[str, Any] = {
+    "shingle": f"{SHINGLE} normalised words",
+    "shingle_hash": "polynomial, 64 bits, of BLAKE2b-64 word codes",
+    "segment": SEGMENT,
+    "minhash_permutations": PERMUTATIONS,
+    "minhash_bands": BANDS,
+    "minhash_rows": ROWS,
+    "minhash_scheme": SCHEME,
+    "minhash_seed": SEED,
+}
+"""What a manifest names."""
 
 
 class _Novel(NamedTuple):
@@ -123,21 +160,21 @@ def offensive_words(path: Path | str) -> list[tuple[str, ...]]:
 def _check(novel: _Novel) -> pa.Table:
     """Return the words, chapters, language, offensive words and sketch of one novel."""
     text = novel.text.read_bytes().decode()
-    codes = dup.text_codes(text)
+    codes = text_codes(text)
     counts = (
-        int(np.isin(dup.n_gram_hashes(codes, n), hashes).sum())
+        int(np.isin(n_gram_hashes(codes, n), hashes).sum())
         for n, hashes in novel.offensive.items()
         if len(codes) >= n
     )
     n_chapters = sum(bool(part.strip()) for part in chapter_texts(text, tokenised=novel.tokenised))
-    row = (len(codes), n_chapters, *detect_language(text), sum(counts), dup.sketch(codes).ravel())
+    row = (len(codes), n_chapters, *detect_language(text), sum(counts), sketch(codes).ravel())
     columns = [pa.array([value], field.type) for value, field in zip(row, _RESULT, strict=True)]
     return pa.table(columns, _RESULT)
 
 
-def _compare(group: _Group) -> list[dup.Pair]:
+def _compare(group: _Group) -> list[Pair]:
     """Return how much the novels of each pair share."""
-    return dup.compare_pairs(lambda name: group.texts[name].read_bytes().decode(), group.pairs)
+    return compare_pairs(lambda name: group.texts[name].read_bytes().decode(), group.pairs)
 
 
 @dataclass(frozen=True)
@@ -159,7 +196,7 @@ class Checks:
 
     def check(
         self, novels: pd.DataFrame, phrases: Sequence[tuple[str, ...]]
-    ) -> tuple[pd.DataFrame, dict[str, dup.Sketch]]:
+    ) -> tuple[pd.DataFrame, dict[str, Sketch]]:
         """Check each novel by itself; results that are in the cache are used again.
 
         Parameters
@@ -177,10 +214,10 @@ class Checks:
             By id.
         """
         offensive = {
-            n: np.unique([dup.n_gram_hashes(dup.text_codes(" ".join(words)), n)[0] for words in group])
+            n: np.unique([n_gram_hashes(text_codes(" ".join(words)), n)[0] for words in group])
             for n, group in groupby(sorted(phrases, key=len), len)
         }
-        identity = (str(VERSION), repr(dup.PARAMETERS), repr(library_versions(*LIBRARIES)), repr(phrases))
+        identity = (str(VERSION), repr(PARAMETERS), repr(library_versions(*LIBRARIES)), repr(phrases))
         names = novels["book_id"].tolist()
         results = self._run(
             _check,
@@ -198,13 +235,13 @@ class Checks:
         )
         frame = pd.concat([table.drop_columns("sketch").to_pandas() for table in results])
         values = (np.array(table["sketch"][0].as_py(), np.uint32) for table in results)
-        sketches = dict(zip(names, (v.reshape(-1, dup.PERMUTATIONS) for v in values), strict=True))
+        sketches = dict(zip(names, (v.reshape(-1, PERMUTATIONS) for v in values), strict=True))
         return frame.set_index(novels.index).astype({"language": "str"}), sketches
 
-    def compare(self, sketches: Mapping[str, dup.Sketch]) -> list[dup.Pair]:
+    def compare(self, sketches: Mapping[str, Sketch]) -> list[Pair]:
         """Find the pairs that may be alike, and count what they share; sorted."""
-        pairs = dup.candidates(sketches)
-        group = dup.groups({name for pair in pairs for name in pair}, pairs)
+        pairs = candidates(sketches)
+        group = groups({name for pair in pairs for name in pair}, pairs)
         by_group: dict[str, list[tuple[str, str]]] = {}
         for pair in pairs:
             by_group.setdefault(group[pair[0]], []).append(pair)
@@ -225,3 +262,139 @@ class Checks:
             progress=label if self.progress else None,
             **options,
         )
+
+
+class Pair(NamedTuple):
+    """How much two novels share.
+
+    Attributes
+    ----------
+    one, other : str
+        Their ids, in order.
+    jaccard : float
+        Shared n-grams as a share of all different n-grams of both.
+    one_in_other, other_in_one : float
+        Containment: shared n-grams as a share of those of one, and of the other.
+    """
+
+    one: str
+    other: str
+    jaccard: float
+    one_in_other: float
+    other_in_one: float
+
+    @property
+    def containment(self) -> float:
+        """The greater containment: how much of the smaller novel the larger one holds."""
+        return max(self.one_in_other, self.other_in_one)
+
+
+class _Codes(dict[str, tuple[int, ...]]):
+    """The codes of the normalised words of each token, which no process or machine changes."""
+
+    def __missing__(self, token: str) -> tuple[int, ...]:
+        if len(self) > _KNOWN:
+            self.clear()
+        if token.isascii() and (plain := token.strip(_MARKS).lower()) != token:
+            codes = self[token] = self[plain]  # marks and capitals give no other words: normalised once
+            return codes
+        words = (hashlib.blake2b(word.encode(), digest_size=8).digest() for word in normalise(token))
+        codes = self[token] = tuple([int.from_bytes(word, "little") for word in words])
+        return codes
+
+
+_codes = _Codes()
+
+
+def text_codes(text: str) -> Hashes:
+    """Return a code of 64 bits for each normalised word of a text, tokenised or not."""
+    return np.fromiter(chain.from_iterable(map(_codes.__getitem__, text.split())), np.uint64)
+
+
+def n_gram_hashes(codes: Hashes, n: int = SHINGLE) -> Hashes:
+    """Return the hashes of the n-grams at their places; of a shorter text the hash of all its words."""
+    n = min(n, len(codes))
+    return next(hashes for _, hashes in rolling_hashes(codes, [n])) if n else codes
+
+
+def shingles(text: str) -> Hashes:
+    """Return the set of the hashes of a text's n-grams, sorted.
+
+    Hashes of 64 bits stand for n-grams: different n-grams of two novels of 100,000 words have the same one in
+    one of two billion pairs of novels.
+    """
+    return np.unique(n_gram_hashes(text_codes(text)))
+
+
+def sketch(codes: Hashes) -> Sketch:
+    """Return the MinHash values of each segment of a text."""
+    from datasketch import MinHash  # noqa: PLC0415 - slow
+
+    empty = MinHash(PERMUTATIONS, seed=SEED, scheme=SCHEME, hashfunc=int)
+    hashes = (n_gram_hashes(codes) >> np.uint64(32)).astype(np.uint32)
+    n = max(1, round(len(hashes) / SEGMENT))
+    bounds = [*range(0, n * SEGMENT, SEGMENT), len(hashes)]
+    rows = np.empty((n if len(hashes) else 0, PERMUTATIONS), np.uint32)
+    for number in range(len(rows)):
+        segment = empty.copy()
+        segment.update_batch(hashes[bounds[number] : bounds[number + 1]].tolist())
+        rows[number] = segment.hashvalues
+    return rows
+
+
+def candidates(sketches: Mapping[str, Sketch]) -> list[tuple[str, str]]:
+    """Return the pairs of novels that may share much, sorted: segments of both look alike.
+
+    Of the novel with fewer segments one in twenty must be like a segment of the other, so that a licence that
+    many files have in common makes no pairs of them.
+    """
+    from datasketch import LeanMinHash, MinHashLSH  # noqa: PLC0415 - slow
+
+    index = MinHashLSH(num_perm=PERMUTATIONS, params=(BANDS, ROWS))
+    alike: defaultdict[tuple[str, str], tuple[set[int], set[int]]] = defaultdict(lambda: (set(), set()))
+    for name in sorted(sketches):
+        rows = [LeanMinHash(seed=SEED, hashvalues=row, scheme=SCHEME) for row in sketches[name]]
+        for number, row in enumerate(rows):
+            for other, place in index.query(row):
+                matched = alike[other, name]
+                matched[0].add(place)
+                matched[1].add(number)
+        for number, row in enumerate(rows):
+            index.insert((name, number), row, check_duplication=False)
+    pairs = []
+    for (one, other), matched in alike.items():
+        n, is_alike = min(
+            (len(sketches[name]), len(places)) for name, places in zip((one, other), matched, strict=True)
+        )
+        if is_alike >= _LEAST * n:
+            pairs.append((one, other))
+    return sorted(pairs)
+
+
+def compare_pairs(text: Callable[[str], str], pairs: Sequence[tuple[str, str]]) -> list[Pair]:
+    """Return how much the novels of each pair share, counted exactly; `text` gives a text by its id."""
+    n_grams = lru_cache(maxsize=_SETS)(lambda name: shingles(text(name)))
+    result = []
+    for one, other in pairs:
+        first, second = n_grams(one), n_grams(other)
+        shared = len(np.intersect1d(first, second, assume_unique=True))
+        union = len(first) + len(second) - shared
+        shares = (shared / size if size else 0.0 for size in (union, len(first), len(second)))
+        result.append(Pair(one, other, *shares))
+    return result
+
+
+def groups(names: Iterable[str], pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Return the group of each name, called by its smallest member: names of a pair are in one group."""
+    parent = {name: name for name in names}
+
+    def root(name: str) -> str:
+        while parent[name] != name:
+            parent[name] = parent[parent[name]]
+            name = parent[name]
+        return name
+
+    for one, other in pairs:
+        first, last = sorted((root(one), root(other)))
+        parent[last] = first
+    return {name: root(name) for name in parent}

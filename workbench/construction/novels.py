@@ -227,7 +227,7 @@ class _Tagger:
                 )
                 for book_id, table in zip(part, tables, strict=True):
                     pq.write_table(table, paths[book_id], compression="zstd")
-        self.store.trim()
+        cache.make_room()
         return total
 
 

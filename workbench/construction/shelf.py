@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from workbench.construction import duplicates as dup
 from workbench.construction.manifest import MANIFEST_FILE, FileDigest, Manifest, Step
 from workbench.construction.novel_checks import (
     LIBRARIES,
+    PARAMETERS,
     SAMPLE,
     SAMPLES,
     VERSION,
     Checks,
+    Pair,
+    groups,
     languages,
     offensive_words,
 )
@@ -28,9 +30,9 @@ from workbench.datasets.books import Book, BookIterator, book_files, books
 from workbench.render.results import Table, TableColumn, TableLayout
 from workbench.storage import cache, files
 from workbench.storage.errors import DataError
+from workbench.storage.packages import library_versions
 from workbench.storage.parquet import read_parquet
 from workbench.storage.progress import progress_bar
-from workbench.storage.provenance import library_versions
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -234,7 +236,7 @@ def read_shelf(
     Notes
     -----
     Candidates for pairs are found by MinHash, so a pair may be missed: see
-    :mod:`workbench.construction.duplicates`. What the two share is then counted exactly. In simulations all
+    :mod:`workbench.construction.novel_checks`. What the two share is then counted exactly. In simulations all
     pairs were candidates in which so many words were changed at random that half of the 5-grams were left
     (60 pairs each of 4,000 and 20,000 words, 25 of 75,000). Where the first half of a novel stood in a text
     three times as long, 75 % of those of 4,000 words were, 98 % of 20,000, and all of 75,000.
@@ -268,7 +270,7 @@ def read_shelf(
         "jaccard": jaccard,
         "containment": containment,
         "duplicates": duplicates,
-        **dup.PARAMETERS,
+        **PARAMETERS,
     }
     home = files.cache_home() / "shelf"
     with files.scratch_folder(home) as scratch:
@@ -300,7 +302,7 @@ def read_shelf(
                 (scratch / f"{name}.txt").rename(new / _TEXTS / f"{name}.txt")
             frame = _with_unreadable(frame, unreadable)
             frame.to_parquet(new / _NOVELS, index=False)
-            pd.DataFrame(pairs, columns=list(dup.Pair._fields)).to_parquet(new / _PAIRS, index=False)
+            pd.DataFrame(pairs, columns=list(Pair._fields)).to_parquet(new / _PAIRS, index=False)
             outputs = [FileDigest.of(new / name) for name in (_NOVELS, _PAIRS)]
             Manifest(inputs, base.parameters, _steps(frame, list(shares)), outputs, base.versions).save(new)
     made = Shelf(folder)
@@ -417,7 +419,7 @@ def _reasons(
 
 
 def _grouped(
-    frame: pd.DataFrame, pairs: Sequence[dup.Pair], *, jaccard: float, containment: float, mode: str
+    frame: pd.DataFrame, pairs: Sequence[Pair], *, jaccard: float, containment: float, mode: str
 ) -> pd.DataFrame:
     """Add the most similar novel, the group, and what each near-duplicate is one of; drop those."""
     words = dict(zip(frame["book_id"], frame["words"], strict=True))
@@ -432,9 +434,7 @@ def _grouped(
             if is_linked:
                 reason = "near-duplicate" if is_near else "contained in a longer novel"
                 linked.setdefault(name, []).append((other, reason))
-    group = dup.groups(
-        frame["book_id"], [(name, other) for name, rest in linked.items() for other, _ in rest]
-    )
+    group = groups(frame["book_id"], [(name, other) for name, rest in linked.items() for other, _ in rest])
     duplicate_of: dict[str, tuple[str, str]] = {}
     dropped = {"drop": ("near-duplicate",), "keep": ()}.get(
         mode, ("near-duplicate", "contained in a longer novel")

@@ -19,7 +19,7 @@ from workbench.datasets.books import Book, books
 from workbench.datasets.own_table import is_table, read_table
 from workbench.items.items import Items
 from workbench.storage.errors import DataError
-from workbench.storage.extensions import load_extension
+from workbench.storage.packages import load_extension
 
 __all__ = ["Book", "available", "books", "dataset_names", "load"]
 

@@ -17,8 +17,8 @@ from workbench.datasets.epub import read_epub, read_html
 from workbench.datasets.production_notes import header_end, licence_start, without_notes
 from workbench.items import text as wt
 from workbench.storage.errors import DataError
-from workbench.storage.extensions import load_extension
 from workbench.storage.files import resource
+from workbench.storage.packages import load_extension
 
 
 @dataclass(frozen=True)
@@ -555,7 +555,7 @@ def _footer(text: str, begin: int, stop: int, *, is_last: bool = True) -> tuple[
     """
     tail = max(begin, stop - _TAIL)
     line = text.find("\n", tail - 1) + 1 if tail else 0  # the first that begins there
-    if tail and not line:
+    if (tail and not line) or "gutenberg" not in text[line:stop].lower():  # which takes less than a search
         return stop, stop
     for end in _PG_END.finditer(text[line:stop]):
         if not end["next"]:

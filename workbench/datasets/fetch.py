@@ -19,7 +19,7 @@ from requests import Response, Session
 
 from workbench.datasets import archives, sources
 from workbench.storage import sealed
-from workbench.storage.errors import DataError, writing
+from workbench.storage.errors import DataError, innermost, writing
 from workbench.storage.files import (
     data_home,
     number_in_environment,
@@ -347,9 +347,7 @@ def _fault(path: Path, name: str | None = None) -> str | None:
 
 
 def _reason(error: BaseException) -> str:
-    """Return the innermost reason: what requests and urllib3 wrap around it says less."""
-    while isinstance(inner := getattr(error, "reason", None) or error.__context__, BaseException):
-        error = inner
+    error = innermost(error)
     return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 

@@ -15,7 +15,7 @@ _LICENCE = 30_000  # characters of a header or licence without marks
 _LINES, _LENGTH = 16, 1500  # of a note in one paragraph
 _NOTES = 12  # paragraphs that are notes, at the beginning
 
-LICENCE = re.compile(  # what only the licence and the information around it say
+LICENCE = re.compile(  # what only the licence and the information around it say; quick, as in lower case
     r"""copyright\ laws\ are\ changing\ all\ over|this\ header\ should\ be\ the\ first\ thing
     |(?:at|important\ information\ in)\ (?:the\ (?:bottom|top)\ of\ )?this\ (?:file|header)\.
     |"?legal\ small\ print|the\ small\ print!|"small\ print!?"|encourage\ you\ to\ keep\ this\ file
@@ -39,7 +39,7 @@ LICENCE = re.compile(  # what only the licence and the information around it say
     |by\ using\ or\ reading\ any\ part\ of\ this|etext\d\d/|gutindex|what\ if\ you\ \*want\*\ to\ send
     |(?:posting|release|last\ updated?)(?:\ date)?:\ .{0,40}\[e-?(?:book|text)\ \#|\[e-?(?:book|text)\ \#\d
     |\[yes,\ we\ are\ .{0,30}ahead\ of\ schedule|this\ file\ was\ (?:first|last)\ (?:posted|updated)""",
-    re.IGNORECASE | re.VERBOSE,
+    re.VERBOSE,
 )
 _FIELD = re.compile(
     r"(?:title|author|editor|translator|illustrator|release date|posting date|last updated|edition|language"
@@ -51,19 +51,18 @@ _FIELD = re.compile(
 _ADDRESS = re.compile(r"[\w.+-]{1,64}@[\w-]{1,64}\.\w|\b(?:https?|ftp)://|\bwww\.\w|\b1-\d{3}-\d{3}-\d{4}\b")
 _ETEXT = r"(?:e-?text|e-?book|electronic\ (?:edition|version|text)|digital\ (?:edition|text)|html)"
 _MADE = r"(?:scanned|prepared|produced|typed|proof(?:-?read|ed)?|transcribed|digiti[sz]ed|created|converted)"
-_STRONG = re.compile(  # alone enough for a note
-    rf"""\bOCR(?:ed)?\b|omnipage|wordscan|hewlett-packard|distributed\ proofread|\bplain\ ascii\b|\b[78]-bit\b
-    |\b{_ETEXT}\ (?:\w+\ ){{0,2}}(?:{_MADE}|made)\b|gutenberg\ (?:also\ )?has\ (?:an?|other|the)\b
-    |\b(?:html|epub|pdf|electronic)\ (?:version|edition)\ (?:of\ this|by|was|is|prepared|produced)
-    |\b(?:images|scans)\ (?:\w+\ ){{0,2}}(?:generously|courtesy)|\bimages\ of\ the\ original\ pages
-    |\b(?:this|the)\ (?:file|e-?text|e-?book)\ was\ (?:\w+\ )?{_MADE}\b
-    |\bthis\ (?:text|document)\ was\ (?:scanned|proofed|digiti[sz]ed)
-    |generously\ (?:made\ available|provided)\ by|internet\ archive\b|google\ (?:books|print)
-    |\bscanned\ and\ (?:proofed|edited)\b|\bproofed\ (?:by|against)\b|\bproof-?read(?:ing)?\ (?:by|team)\b
-    |\bthis\ e-?text\b|\bin\ the\ public\ domain\ in\b|\bclaimed\ as\ copyright\b
-    |\be-?text\ (?:edition|version|\#)|\bpg\ (?:e-?text|edition)|\btranscriber's?\ notes?\b
-    |\btranscribed\ from\ (?:the|an?)\ .{{0,60}}edition""",
-    re.IGNORECASE | re.VERBOSE,
+_STRONG = re.compile(  # alone enough for a note, in lower case
+    rf"""\b(?:ocr(?:ed)?\b|plain\ ascii\b|[78]-bit\b|{_ETEXT}\ (?:\w+\ ){{0,2}}(?:{_MADE}|made)\b
+        |(?:html|epub|pdf|electronic)\ (?:version|edition)\ (?:of\ this|by|was|is|prepared|produced)
+        |(?:images|scans)\ (?:\w+\ ){{0,2}}(?:generously|courtesy)|images\ of\ the\ original\ pages
+        |th(?:is|e)\ (?:file|e-?text|e-?book)\ was\ (?:\w+\ )?{_MADE}\b
+        |this\ (?:text|document)\ was\ (?:scanned|proofed|digiti[sz]ed)|this\ e-?text\b
+        |scanned\ and\ (?:proofed|edited)\b|proofed\ (?:by|against)\b|proof-?read(?:ing)?\ (?:by|team)\b
+        |in\ the\ public\ domain\ in\b|claimed\ as\ copyright\b|e-?text\ (?:edition|version|\#)
+        |pg\ (?:e-?text|edition)|transcriber's?\ notes?\b|transcribed\ from\ (?:the|an?)\ .{{0,60}}edition)
+    |omnipage|wordscan|hewlett-packard|distributed\ proofread|gutenberg\ (?:also\ )?has\ (?:an?|other|the)\b
+    |generously\ (?:made\ available|provided)\ by|internet\ archive\b|google\ (?:books|print)""",
+    re.VERBOSE,
 )
 _WORK = re.compile(  # what makes a paragraph with an address a note
     r"\bscan|\bproof|\betext|\be-text|\be-?book|\berrors?\b|\bmistakes?\b|transcri|\bprepared\b|\bproduced\b|\bdonated\b"
@@ -156,7 +155,7 @@ def licence_start(text: str, end: int) -> int:
     first = number = small_print[-1]
     while number > 0 and _ABOUT.search(joined[number - 1]) and not _NAMED.search(joined[number]):
         number -= 1
-        if all(LICENCE.search(paragraph) for paragraph in joined[number:first]):
+        if all(LICENCE.search(paragraph.lower()) for paragraph in joined[number:first]):
             first = number
     if _NAMED.search(joined[number]):
         first = number
@@ -168,7 +167,7 @@ def header_end(text: str) -> int:
     lines = text[:_LICENCE].split("\n")
     last = 0
     for start, end in _paragraphs(lines):
-        if LICENCE.search(_joined(lines[start:end])):
+        if LICENCE.search(_joined(lines[start:end]).lower()):
             last = end
         elif end - start > _FIELDS or not _FIELD.match(lines[start]):
             break
@@ -210,7 +209,7 @@ def _note(
     """Return the lines of a paragraph that are a production note, and where the note ends that it begins."""
     paragraph = lines[start:end]
     joined = _joined(paragraph)
-    if _BRACKET.match(paragraph[0]) and (_STRONG.search(joined) or _CHANGES.search(joined)):
+    if _BRACKET.match(paragraph[0]) and (_STRONG.search(joined.lower()) or _CHANGES.search(joined)):
         close = _closing(lines, start)
         return range(start, close), close
     if len(paragraph) > _LINES or len(joined) > _LENGTH:
@@ -218,9 +217,9 @@ def _note(
     if NOTE_HEADING.match(paragraph[0]) or _tells_changes(joined, n_changes) or _THANKS.match(joined):
         return range(start, end), 0
     first = next((n for n in range(start, end) if _CREDIT.match(lines[n]) or _INLINE.search(lines[n])), None)
-    strong = [n for n in range(start, end) if _STRONG.search(lines[n]) or _ADDRESS.search(lines[n])]
+    strong = [n for n in range(start, end) if _STRONG.search(lines[n].lower()) or _ADDRESS.search(lines[n])]
     if first is None and not goes_on:
-        is_note = _STRONG.search(joined) or (
+        is_note = _STRONG.search(joined.lower()) or (
             _ADDRESS.search(joined)
             and (_WORK.search(joined) or " " not in joined or all(map(_is_short, paragraph)))
         )
@@ -261,7 +260,7 @@ def _without_back(text: str) -> str:
     begin = text.rfind("\n", 0, max(0, len(text) - _LICENCE)) + 1
     lines = text[begin:].split("\n")
     paragraphs = _paragraphs(lines)
-    while paragraphs and LICENCE.search(_joined(lines[slice(*paragraphs[-1])])):
+    while paragraphs and LICENCE.search(_joined(lines[slice(*paragraphs[-1])]).lower()):
         paragraphs.pop()
     if not paragraphs:
         return text[:begin]
@@ -273,9 +272,11 @@ def _without_back(text: str) -> str:
         if length > _BACK or end - start > 4 * _LINES:
             break
         joined = _joined(lines[start:end])
-        if number and (NOTE_HEADING.match(joined) or (_BRACKET.match(joined) and _STRONG.search(joined))):
+        if number and (
+            NOTE_HEADING.match(joined) or (_BRACKET.match(joined) and _STRONG.search(joined.lower()))
+        ):
             del lines[start:]
-        elif not _CHANGES.search(joined) and not _STRONG.search(joined):
+        elif not _CHANGES.search(joined) and not _STRONG.search(joined.lower()):
             break
     return text[:begin] + "\n".join(lines)
 

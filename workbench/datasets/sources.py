@@ -26,8 +26,8 @@ from workbench.datasets.archives import is_archive, members
 from workbench.items.items import Items
 from workbench.items.schema import Item
 from workbench.storage.errors import DataError, reading
-from workbench.storage.extensions import extensions, load_extension
 from workbench.storage.files import data_home, read_bytes, resource
+from workbench.storage.packages import extensions, load_extension
 from workbench.storage.progress import say
 from workbench.storage.spreadsheet import encoding_of_mark
 

@@ -31,7 +31,7 @@ from workbench.runs.measures import MEASURES
 from workbench.storage.cache import digest
 from workbench.storage.errors import DataError, reading, writing
 from workbench.storage.files import data_home, listed, read_json, write_atomic
-from workbench.storage.provenance import commit, library_versions
+from workbench.storage.packages import commit, library_versions
 
 _REMEDY = "restore the file, or delete it and write the plan again"
 _SHARES = (0.05, 0.1, 0.2, 0.3)  # of discordant items, where none is expected

@@ -37,7 +37,7 @@ from workbench.runs import store
 from workbench.runs.item_columns import COLUMNS, item_columns
 from workbench.runs.measures import MEASURES
 from workbench.runs.run_table import TABLE
-from workbench.storage.cache import Cache, digest
+from workbench.storage.cache import Cache, digest, make_room
 from workbench.storage.errors import DataError, reading
 from workbench.storage.files import data_home
 from workbench.storage.sealed import sha256
@@ -152,10 +152,9 @@ class RunMeasures:
         rows = list((self._used | self._read() | self._used).items())[:_KEPT]
         keys, values = zip(*rows, strict=True)
         with contextlib.suppress(DataError, OSError):  # a cache that may only be read, or a full disk
-            tables = Cache(_CACHE)
-            tables.put(self._key, pa.table([keys, values], schema=_KNOWN))
+            Cache(_CACHE, _KNOWN).put(self._key, pa.table([keys, values], schema=_KNOWN))
             if trim:
-                tables.trim()
+                make_room()
 
     def _known(self, keys: Sequence[str | None], compute: Callable[[list[int]], Iterable[Any]]) -> list[Any]:
         """Return what is known by keys; the rest is computed, by its indices, and kept where it has a key."""
@@ -174,7 +173,7 @@ class RunMeasures:
     def _read(self) -> dict[str, str]:
         table = None
         with contextlib.suppress(DataError, OSError):
-            table = Cache(_CACHE).get(self._key, _KNOWN)
+            table = Cache(_CACHE, _KNOWN).get(self._key)
         return {} if table is None else dict(zip(*(column.to_pylist() for column in table), strict=True))
 
     def _measured(self, source: _Source) -> Iterator[MeasuredRun]:

@@ -12,8 +12,7 @@ import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 
-from workbench.analysis.binning import Bin, Binning, binning
-from workbench.analysis.histograms import Bins, quantile_bins
+from workbench.analysis.binning import Bin, Binning, Bins, binning, quantile_bins
 from workbench.evaluation.reading import ModelPredictions, coalesced
 from workbench.items.items import Items, in_item_order
 from workbench.storage.errors import DataError

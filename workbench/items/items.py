@@ -320,7 +320,7 @@ def in_item_order(
         return table.set_axis(item_ids.index)
     if len(twice := table.index[table.index.duplicated()]):
         raise DataError(f"the {what} hold the item {twice[0]!r} twice", remedy="pass one row an item")
-    if len(item_ids) and (table.index.get_indexer(item_ids) < 0).all():
+    if len(item_ids) and (table.index.get_indexer(pd.Index(item_ids)) < 0).all():
         raise DataError(
             f"the {what} know none of the items, {item_ids.iloc[0]!r} the first",
             remedy=f"pass the {what} that belong to these items",

@@ -21,9 +21,8 @@ from workbench.items.changes import numbered, up_to, word_spans
 from workbench.items.items import Items
 from workbench.items.schema import objects
 from workbench.models import registry
-from workbench.models.attention import Attention
-from workbench.models.passage import ReadContext
-from workbench.models.rows import Ranked, from_ranking, from_scores
+from workbench.models.passage import Attention, ReadContext
+from workbench.models.rows import Ranked, check_ranked, from_ranking, from_scores
 from workbench.runs.predictions import Floats
 from workbench.storage.errors import DataError, reading, writing
 from workbench.storage.files import read_json, scratch_folder, write_atomic
@@ -86,6 +85,8 @@ class Predictor(ABC):
         A neutral word, which stands for words that are masked: one that no vocabulary has.
     attention : bool
         Whether predictions have the column ``attention``: where it looked, one weight a token.
+    options : tuple of str
+        Attributes that are arguments of the constructor, too.
     budget : int or None
         How far it searches for the exact rank of one answer; None: to the end, 0: not at all, as it ranks
         without a search.
@@ -103,6 +104,7 @@ class Predictor(ABC):
     version: ClassVar[int] = 1
     fitted_on: ClassVar[str] = "nothing"
     systems: ClassVar[dict[str, str]] = {}
+    options: ClassVar[tuple[str, ...]] = ()
     score_type: str = "score"
     vocabulary: Sequence[str] | None = None
     device: str = "cpu"
@@ -119,6 +121,11 @@ class Predictor(ABC):
 
         These are the arguments that would build it again, and digests of what it was trained on.
         """
+
+    @property
+    def _option_values(self) -> dict[str, Any]:
+        """The values of `options`."""
+        return {name: getattr(self, name) for name in self.options}
 
     @property
     def training(self) -> dict[str, Any]:
@@ -200,6 +207,13 @@ class Predictor(ABC):
             f"{self.name} ranks no vocabulary", remedy="use it on items with candidates, or another model"
         )
 
+    def _listed_log_prob(self, items: Items) -> Floats:
+        """Return the log-probability of each answer by `distribution`; NaN for one outside the vocabulary."""
+        index = {word: number for number, word in enumerate(self.vocabulary or ())}
+        answers = [index.get(self.form(a)) if isinstance(a, str) else None for a in items.frame["answer"]]
+        rows = zip(answers, chain.from_iterable(self.distribution(items)), strict=True)
+        return np.array([np.nan if answer is None else row[answer] for answer, row in rows], dtype=float)
+
     def next_words(self, items: Items, *, chunk: int = 256) -> Iterator[Floats]:
         """Yield natural log-probabilities of the vocabulary of `ranking_words`, by which words are compared.
 
@@ -232,6 +246,25 @@ class Predictor(ABC):
         if not known.all():
             log_prob[~known] = self.log_prob(items.where(~known))
         return Ranked(log_prob, rank, tied, known, top_words, top_log_probs)
+
+    def expected(self, items: Items, *, top_k: int = 10) -> pd.DataFrame:
+        """Return the most probable words of the vocabulary for each blank, whether it has candidates or not.
+
+        Returns
+        -------
+        DataFrame (n * top_k,)
+            Columns item_id, place (1 is the most probable), word, log_prob (natural).
+        """
+        ranked = self.ranking(items, top_k=top_k)
+        check_ranked(items, ranked, model=self.name, dtype=self.dtype)
+        rows = [
+            (item_id, rank, word, value)
+            for item_id, *best in zip(
+                items.frame["item_id"], ranked.top_words, ranked.top_log_probs, strict=True
+            )
+            for rank, (word, value) in enumerate(zip(*best, strict=True), 1)
+        ]
+        return pd.DataFrame(rows, columns=["item_id", "place", "word", "log_prob"])
 
     def attend(self, items: Items) -> list[Attention]:
         """Return what the model looked at in each item; DataError if it cannot say."""

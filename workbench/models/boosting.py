@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,8 +12,7 @@ import pandas as pd
 from workbench.items.changes import shortened
 from workbench.items.items import Items
 from workbench.models.base import Predictor
-from workbench.models.passage import ReadContext
-from workbench.models.tuning import MEASURES, chosen, measured, tuning_sets
+from workbench.models.wrapper import Wrapper, measured, tuning_sets
 from workbench.runs.predictions import Floats
 from workbench.storage.errors import DataError
 
@@ -26,7 +24,7 @@ ALPHAS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0)
 _CHUNK = 256  # items whose log-probabilities are in memory while they are tuned on
 
 
-class Boosted(Predictor):
+class Boosted(Wrapper):
     """A model boosted by what it says without the distant words; made by ``model.boosted(k, alpha)``.
 
     The log-probability of a word is ln p(word | whole text) + alpha (ln p(word | whole text) - ln p(word |
@@ -66,8 +64,7 @@ class Boosted(Predictor):
     """
 
     version = 1
-    fitted_on = "a model"
-    trials: pd.DataFrame
+    options = ("k", "alpha")
 
     def __init__(self, base: Predictor, k: int = 10, alpha: float = 0.5) -> None:
         if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
@@ -84,25 +81,6 @@ class Boosted(Predictor):
         self.vocabulary = base.ranking_words.vocabulary if ranks else None
         self.score_type = "log_prob" if ranks else "score"
         self._passes: dict[tuple[Any, ...], Any] | None = None  # of the base, where they are used again
-
-    @property
-    def config(self) -> dict[str, Any]:
-        """The model's, and the options."""
-        return {"k": self.k, "alpha": self.alpha, "base": self.base.config}
-
-    @property
-    def training(self) -> dict[str, Any]:
-        """The model's."""
-        return self.base.training
-
-    @property
-    def context(self) -> ReadContext | None:
-        """The model's."""
-        return self.base.context
-
-    def form(self, word: str) -> str:
-        """Return a word as the model's vocabulary has it."""
-        return self.base.form(word)
 
     def tuned(
         self,
@@ -141,9 +119,11 @@ class Boosted(Predictor):
         >>> int(tuned.trials["chosen"].sum()), len(tuned.trials)
         (1, 6)
         """
-        settings = [Boosted(self.base, k, alpha) for k in sorted(windows) for alpha in sorted(alphas)]
+        settings = [
+            self._with(self.base, k=k, alpha=alpha) for k in sorted(windows) for alpha in sorted(alphas)
+        ]
         rows = []
-        for name, items in tuning_sets(sets).items():
+        for name, items in tuning_sets(sets, by).items():
             frames: list[list[pd.DataFrame]] = [[] for _ in settings]
             for start in range(0, len(items), _CHUNK):
                 passes: dict[tuple[Any, ...], Any] = {}
@@ -152,18 +132,9 @@ class Boosted(Predictor):
                     parts.append(model.predict(items[start : start + _CHUNK], 1))
             for model, parts in zip(settings, frames, strict=True):
                 rows.append((model.k, model.alpha, name, *measured(pd.concat(parts))))
-        trials = pd.DataFrame(rows, columns=["k", "alpha", "set", *MEASURES])
         # no window is shorter than one word, so that one is not at an edge
         grids = {"k": windows if min(windows, default=1) > 1 else (0, *windows), "alpha": alphas}
-        trials = chosen(trials, grids, by)
-        k, alpha = trials.loc[trials["chosen"], ["k", "alpha"]].iloc[0]
-        best = Boosted(self.base, int(k), float(alpha))
-        best.trials = trials
-        return best
-
-    def choices(self, items: Items) -> list[list[str]] | None:
-        """Return the words that the model chooses from."""
-        return self.base.choices(items)
+        return self._best(rows, grids, by)
 
     def distribution(self, items: Items, *, chunk: int = 256) -> Iterator[Floats]:
         """Yield natural log-probabilities of the whole vocabulary, (up to `chunk`, vocabulary) at a time."""
@@ -173,18 +144,7 @@ class Boosted(Predictor):
 
     def log_prob(self, items: Items) -> Floats:
         """Return the natural log-probability of each answer; NaN for one outside the vocabulary."""
-        values = np.full(len(items), np.nan)
-        if self.vocabulary is None:
-            return values
-        index = {word: number for number, word in enumerate(self.vocabulary)}
-        answers = [index.get(self.form(a)) if isinstance(a, str) else None for a in items.frame["answer"]]
-        row = 0
-        for rows in self.distribution(items):
-            for log_probs in rows:
-                if (number := answers[row]) is not None:
-                    values[row] = log_probs[number]
-                row += 1
-        return values
+        return np.full(len(items), np.nan) if self.vocabulary is None else self._listed_log_prob(items)
 
     def score(self, items: Items, words: Sequence[Sequence[str]]) -> Floats:
         """Return the weighted sum of the model's scores of words, less the norm over the vocabulary."""
@@ -221,13 +181,6 @@ class Boosted(Predictor):
         with np.errstate(invalid="ignore"):  # what is impossible after the whole text stays so
             values = full + self.alpha * (full - short)
         return np.asarray(np.where(np.isneginf(full), -np.inf, values), dtype=float)
-
-    def _save(self, folder: Path) -> None:
-        self.base.save(folder / "base")
-
-    @classmethod
-    def _load(cls, folder: Path, config: dict[str, Any]) -> Boosted:
-        return cls(Predictor.load(folder / "base"), config["k"], config["alpha"])
 
 
 def _norm(values: Floats) -> Floats:

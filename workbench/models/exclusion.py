@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -12,6 +10,7 @@ from workbench.items import text as wt
 from workbench.items.items import Item, Items
 from workbench.models.base import Predictor
 from workbench.models.passage import ReadContext
+from workbench.models.wrapper import Wrapper
 from workbench.runs.predictions import Floats
 
 _SYSTEMS = {  # as the tables spell them
@@ -21,7 +20,7 @@ _SYSTEMS = {  # as the tables spell them
 }  # fmt: skip
 
 
-class ExcludeCooccurring(Predictor):
+class ExcludeCooccurring(Wrapper):
     """A model without the candidates that occur in the query beside the blank.
 
     In CNN QA an entity that the question names is rarely the one that it asks for. Words that occur in the
@@ -43,7 +42,6 @@ class ExcludeCooccurring(Predictor):
     """
 
     version = 1
-    fitted_on = "a model"
     score_type = "score"
 
     def __init__(self, base: Predictor) -> None:
@@ -58,20 +56,6 @@ class ExcludeCooccurring(Predictor):
         """The whole passage: the query on both sides of the blank."""
         return ReadContext("both")
 
-    @property
-    def config(self) -> dict[str, Any]:
-        """The model's."""
-        return {"base": self.base.config}
-
-    @property
-    def training(self) -> dict[str, Any]:
-        """The model's."""
-        return self.base.training
-
-    def choices(self, items: Items) -> list[list[str]] | None:
-        """Return the words that the model chooses from."""
-        return self.base.choices(items)
-
     def score(self, items: Items, words: Sequence[Sequence[str]]) -> Floats:
         """Return the model's scores, those of excluded words lowered below all others of the item."""
         scores = np.asarray(self.base.score(items, words), dtype=float)
@@ -84,14 +68,6 @@ class ExcludeCooccurring(Predictor):
             sides = [_padded(_tokens(side, item)) for side in (item.left, item.right)]
             excluded[number, : len(row)] = [_occurs(_padded(_tokens(word, item)), sides) for word in row]
         return np.where(excluded, scores - spans[:, None] - 1, scores)
-
-    def _save(self, folder: Path) -> None:
-        self.base.save(folder / "base")
-
-    @classmethod
-    def _load(cls, folder: Path, config: dict[str, Any]) -> ExcludeCooccurring:
-        del config
-        return cls(Predictor.load(folder / "base"))
 
 
 def exclude_cooccurring(model: Predictor) -> ExcludeCooccurring:

@@ -91,7 +91,7 @@ class LSA(VectorModel):
 
     def variant(self, **options: Any) -> LSA:
         """Return a model with the same vectors and other options, named as those of the class."""
-        return LSA(self.vectors, **{name: getattr(self, name) for name in self.options} | options)
+        return LSA(self.vectors, **self._option_values | options)
 
     @classmethod
     def fit(

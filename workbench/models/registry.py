@@ -21,7 +21,7 @@ import pandas as pd
 from workbench.datasets.sources import choose
 from workbench.render.results import Table, TableColumn, TableLayout
 from workbench.storage.errors import DataError
-from workbench.storage.extensions import extensions, load_extension
+from workbench.storage.packages import extensions, load_extension
 
 BUILT_IN = {
     "random-word": "workbench.models.baselines.chance:RandomWord",

@@ -77,16 +77,9 @@ class Vectors:
 
 
 class VectorModel(Predictor):
-    """A model that has a vector for each word of its training texts.
-
-    Attributes
-    ----------
-    options : tuple of str
-        Attributes that are arguments, too: `config` holds them, and `load` passes them.
-    """
+    """A model that has a vector for each word of its training texts."""
 
     fitted_on = "texts"
-    options: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, vectors: Vectors, scope: Scope, checked_for: dict[str, Any] | None) -> None:
         one_of("scope", scope, get_args(Scope))
@@ -127,7 +120,7 @@ class VectorModel(Predictor):
     @property
     def config(self) -> dict[str, Any]:
         """How the vectors were made, and how they are used."""
-        return {"vectors": self.vectors.info, **{name: getattr(self, name) for name in self.options}}
+        return {"vectors": self.vectors.info, **self._option_values}
 
     @property
     def training(self) -> dict[str, Any]:
@@ -270,12 +263,7 @@ class CBOW(VectorModel):
 
     def log_prob(self, items: Items) -> Floats:
         """Return the log-probability of each answer; NaN for an answer outside the vocabulary."""
-        place, log_probs = self.vectors.place, []
-        rows = (row for values in self.distribution(items) for row in values)
-        for answer, row in zip(items.frame["answer"], rows, strict=True):
-            at = place.get(self.form(answer)) if isinstance(answer, str) else None
-            log_probs.append(np.nan if at is None else row[at])
-        return np.array(log_probs, dtype=float)
+        return self._listed_log_prob(items)
 
     def distribution(self, items: Items, *, chunk: int = 256) -> Iterator[Floats]:
         """Yield log-probabilities of all words, (up to `chunk`, vocabulary) at a time."""

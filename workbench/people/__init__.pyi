@@ -1,7 +1,8 @@
+from .assignment import Page as Page
 from .assignment import RefusalError as RefusalError
 from .assignment import Subject as Subject
+from .assignment import Task as Task
 from .campaign import Campaign as Campaign
-from .cost import expected_cost as expected_cost
 from .crowdsourcing import ImportedPages as ImportedPages
 from .crowdsourcing import export_pages as export_pages
 from .crowdsourcing import import_pages as import_pages
@@ -10,8 +11,7 @@ from .protocols import ProtocolStep as ProtocolStep
 from .protocols import protocol as protocol
 from .simulation import PAPER_RATES as PAPER_RATES
 from .simulation import Rates as Rates
+from .simulation import expected_cost as expected_cost
 from .simulation import simulate as simulate
-from .tasks import Page as Page
-from .tasks import Task as Task
-from .unfolding import unfold as unfold
-from .unfolding import with_context_sentences as with_context_sentences
+from .simulation import unfold as unfold
+from .simulation import with_context_sentences as with_context_sentences

@@ -1,4 +1,7 @@
-"""Who gets which items, which answers are taken, and when an item stops: functions of one transaction."""
+"""Who gets which items as tasks, which answers are taken, and when an item stops, in one transaction each.
+
+A task is readable text without the answer.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +14,129 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from workbench.items.schema import Item
+from workbench.items.schema import COLUMNS, Item
 from workbench.items.text import is_encodable
-from workbench.people.matching import best_match, plain_word
-from workbench.people.protocols import Protocol, ProtocolStep
-from workbench.people.tasks import Page, Task, item_from_record, task_of
+from workbench.people.protocols import Condition, Protocol, ProtocolStep, best_match, plain_word
 from workbench.storage.errors import DataError
+
+_PLACEHOLDER = "word"  # stands for the answer while the text is laid out, so that nothing depends on it
+
 
 LONGEST_GUESS = 200
 """Most characters of a guess, and of a subject's name."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """One item as a person sees it.
+
+    Attributes
+    ----------
+    item_id : str
+    sentences : tuple of str
+        The context that may be shown, in reading order; empty if the target sentence stands alone.
+    query : (str, str)
+        The target sentence before and after the blank.
+    candidates : tuple of str or None
+        The words to choose from; None if a word is typed.
+    guesses : tuple of str
+        What this person has answered last; empty at first.
+    finished : bool
+        Whether nothing more is asked about this item.
+
+    Examples
+    --------
+    >>> from workbench import people
+    >>> task = people.Task("x/1", ("The dog barked.",), ("Nobody fed the ", "."))
+    >>> task.shown, task.guesses
+    (1, ())
+    """
+
+    item_id: str
+    sentences: tuple[str, ...]
+    query: tuple[str, str]
+    candidates: tuple[str, ...] | None = None
+    guesses: tuple[str, ...] = ()
+    finished: bool = False
+
+    @property
+    def shown(self) -> int:
+        """Number of context sentences that are shown."""
+        return len(self.sentences)
+
+
+@dataclass(frozen=True)
+class Page:
+    """Tasks that one person has been given.
+
+    Attributes
+    ----------
+    id : int
+    step : int
+        Step of the protocol, from 1.
+    condition : {"passage", "sentence", "unfolding"}
+    guesses : int
+        Words that may be typed for each task.
+    tasks : tuple of Task
+    expires : float
+        When the page is given to somebody else, in seconds since 1970.
+
+    Examples
+    --------
+    >>> from workbench import people
+    >>> task = people.Task("x/1", (), ("Nobody fed the ", "."))
+    >>> people.Page(1, step=3, condition="sentence", guesses=3, tasks=(task,), expires=0.0).tasks[0].query
+    ('Nobody fed the ', '.')
+    """
+
+    id: int
+    step: int
+    condition: Condition
+    guesses: int
+    tasks: tuple[Task, ...]
+    expires: float
+
+
+def record_of(item: Item) -> str:
+    """Return an item as JSON; `item_from_record` reads it."""
+    return json.dumps({name: getattr(item, name) for name in COLUMNS}, ensure_ascii=False)
+
+
+def item_from_record(record: str) -> Item:
+    """Return the item that `record_of` wrote, unchecked."""
+    values = json.loads(record)
+    values["sentences"] = tuple((int(start), int(end)) for start, end in values["sentences"])
+    values["answer_span"] = (int(values["answer_span"][0]), int(values["answer_span"][1]))
+    if values["candidates"] is not None:
+        values["candidates"] = tuple(values["candidates"])
+    return Item(**values)
+
+
+def task_of(item: Item, n_sentences: int, *, candidates: bool) -> Task:
+    """Return a task that shows the last `n_sentences` sentences of an item's context.
+
+    Parameters
+    ----------
+    item : Item
+    n_sentences : int
+        More than there are: all.
+    candidates : bool
+        Whether the candidates are shown.
+    """
+    start, end = item.answer_span
+    shift = len(_PLACEHOLDER) - (end - start)
+    first, last = item.sentences[-1]
+    spans = [*item.sentences[:-1], (first, last + shift), (start, start + len(_PLACEHOLDER))]
+    text = f"{item.text[:start]}{_PLACEHOLDER}{item.text[end:]}"
+    shown, places = replace(item, text=text).readable(spans)
+    *context, (left, right), (blank, after) = places
+    first = max(0, len(context) - n_sentences)
+    return Task(
+        item.item_id,
+        tuple(shown[a:b] for a, b in context[first:]),
+        (shown[left:blank], shown[after:right]),
+        item.candidates if candidates else None,
+    )
 
 
 @dataclass(frozen=True)
@@ -181,6 +298,16 @@ def open_page(connection: sqlite3.Connection, subject: int) -> int | None:
         "SELECT id FROM pages WHERE subject = ? AND state = 'open'", (subject,)
     ).fetchone()
     return row[0] if row else None
+
+
+def items_of_page(connection: sqlite3.Connection, page: int) -> list[tuple[int, Item]]:
+    """Return the items of a page in order, each with its number."""
+    rows = connection.execute(
+        """SELECT r.item, r.record FROM assignments a JOIN records r ON r.item = a.item
+        WHERE a.page = ? ORDER BY a.position""",
+        (page,),
+    )
+    return [(number, item_from_record(record)) for number, record in rows]
 
 
 def page_of(connection: sqlite3.Connection, protocol: Protocol, page: int) -> Page:

@@ -18,10 +18,17 @@ from workbench.evaluation.interchange.agreement import Agreement
 from workbench.items.items import Items
 from workbench.items.text import is_encodable
 from workbench.people import assignment, database, reports
-from workbench.people.assignment import LONGEST_GUESS, RefusalError, Subject
+from workbench.people.assignment import (
+    LONGEST_GUESS,
+    Page,
+    RefusalError,
+    Subject,
+    Task,
+    item_from_record,
+    record_of,
+)
 from workbench.people.protocols import Protocol
 from workbench.people.protocols import protocol as named_protocol
-from workbench.people.tasks import Page, Task, item_from_record, record_of
 from workbench.render.results import Table
 from workbench.storage.errors import DataError, reading
 

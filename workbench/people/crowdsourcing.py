@@ -17,9 +17,8 @@ import pandas as pd
 from workbench.evaluation.interchange.records import FileRecord, read_records
 from workbench.items.schema import Item
 from workbench.people import assignment
-from workbench.people.assignment import RefusalError
+from workbench.people.assignment import Page, RefusalError
 from workbench.people.campaign import Campaign
-from workbench.people.tasks import Page, item_from_record
 from workbench.storage.errors import DataError
 from workbench.storage.spreadsheet import Formulas, write_csv
 
@@ -251,14 +250,7 @@ def _save_page(
         raise RefusalError(f"page {page} was not exported", "unknown page")
     _, step_number, state, saved_name = columns
     step = protocol.steps[step_number]
-    tasks = [
-        (number, item_from_record(record))
-        for number, record in connection.execute(
-            """SELECT r.item, r.record FROM assignments a JOIN records r ON r.item = a.item
-            WHERE a.page = ? ORDER BY a.position""",
-            (page,),
-        )
-    ]
+    tasks = assignment.items_of_page(connection, page)
     guesses = [
         assignment.valid_guesses(words, step, item, candidates=protocol.candidates)
         for words, (_, item) in zip(_guesses(row, tasks, _labels(connection)), tasks, strict=True)

@@ -15,8 +15,7 @@ from workbench.items.ablation import INPUTS
 from workbench.items.items import Items
 from workbench.items.schema import objects
 from workbench.items.text import is_encodable
-from workbench.people.matching import match
-from workbench.people.protocols import Protocol
+from workbench.people.protocols import Protocol, match
 from workbench.render.results import Table, TableColumn, TableLayout, with_interval
 from workbench.runs.predictions import check_predictions, frame_of_answers
 
@@ -26,7 +25,7 @@ JUDGMENTS = (
     "match", "correct", "prediction_correct", "counted", "last_answer", "response_time", "answered",
 )  # fmt: skip
 """Columns of judgments: ``shown`` context sentences; ``prediction``, the first guess; ``match``, the best of
-all guesses (:data:`workbench.people.matching.MATCHES`); ``correct`` and ``prediction_correct``, whether any
+all guesses (:data:`workbench.people.protocols.MATCHES`); ``correct`` and ``prediction_correct``, whether any
 guess and whether the first one counts as right; ``counted``, whether the item was still open;
 ``last_answer``, whether it was this person's last one about the item; ``response_time`` in seconds;
 ``answered``, a time in UTC."""

@@ -1,25 +1,120 @@
-"""Simulated people: models, or rates such as those of the paper, in the place of subjects."""
+"""Simulated people: models, or rates such as the paper's, in the place of subjects; what they would cost.
+
+A model that unfolds a passage tells how many context sentences a word needs before it is guessed.
+"""
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 import numpy as np
+import pandas as pd
 
 from workbench.items.ablation import query_only
 from workbench.items.items import Items
 from workbench.items.schema import Item
 from workbench.models.base import Predictor
 from workbench.people import assignment
+from workbench.people.assignment import item_from_record
 from workbench.people.campaign import Campaign
 from workbench.people.protocols import Protocol, ProtocolStep
-from workbench.people.tasks import item_from_record
-from workbench.people.unfolding import with_context_sentences
+from workbench.people.protocols import protocol as named_protocol
+from workbench.people.reports import curve
+from workbench.render.results import Table, TableColumn, TableLayout, with_interval
 from workbench.storage.errors import DataError
 from workbench.storage.progress import progress_bar
+
+EXPECTED_COST = (
+    "step", "condition", "n_in", "n_judgments", "n_pages", "price", "cost", "cost_low", "cost_high",
+    "cost_per_kept", "cost_per_kept_low", "cost_per_kept_high",
+)  # fmt: skip
+_LAYOUT = TableLayout(
+    "What a campaign is expected to cost",
+    (
+        TableColumn("step"), TableColumn("condition"), TableColumn("n_in", "count"),
+        TableColumn("n_judgments", "count"), TableColumn("n_pages", "count"), TableColumn("price", "money"),
+        with_interval("cost", "money"), with_interval("cost_per_kept", "money"),
+    ),
+)  # fmt: skip
+_DRAWS = 2000  # simulated campaigns
+
+
+def with_context_sentences(items: Items, n: int) -> Items:
+    """Return items with the last `n` sentences of their contexts only; shorter contexts stay whole.
+
+    Parameters
+    ----------
+    items : Items
+    n : int
+        At least 0.
+
+    Returns
+    -------
+    Items
+        With the same ids and answers.
+
+    Examples
+    --------
+    >>> from workbench import people
+    >>> [len(item.context) for item in people.with_context_sentences(items[:3], 1)]
+    [1, 1, 1]
+    """
+    if n < 0:
+        raise DataError(f"expected a number of sentences of at least 0, got {n}")
+
+    def cut(item: Item) -> Item:
+        spans = item.sentences[-1 - n :]
+        start = spans[0][0]
+        if len(spans) == len(item.sentences):
+            return item
+        a, b = item.answer_span
+        moved = tuple((first - start, last - start) for first, last in spans)
+        return replace(item, text=item.text[start:], sentences=moved, answer_span=(a - start, b - start))
+
+    return Items.from_records(map(cut, items), attrs=items.attrs)
+
+
+def unfold(items: Items, model: Predictor, *, seed: int = 0) -> pd.DataFrame:
+    """Return the share of items that a model predicts with at most so many context sentences.
+
+    The model sees the target sentence alone, then one sentence of context more at a time until its best word
+    is the answer, as people do in the protocol ``unfolding``; see :meth:`Campaign.unfolding`.
+
+    Parameters
+    ----------
+    items : Items
+        With answers.
+    model : Predictor
+        To limit what a model reads by words, pass ``model.with_context(n)``.
+    seed : int, default 0
+        Decides among equal scores.
+
+    Returns
+    -------
+    DataFrame
+        n_context_sentences, n, n_guessed, share, low, high (Wilson's 95 %).
+
+    Examples
+    --------
+    >>> from workbench import people
+    >>> people.unfold(items, ngram)["n"].unique().tolist()
+    [30]
+    """
+    rest, needed = items, []
+    most = max((len(item.context) for item in items), default=-1)
+    for n in range(most + 1):
+        rest = rest.where(np.array([len(item.context) >= n for item in rest], dtype=bool))
+        if not len(rest):
+            break
+        right = model.predict(with_context_sentences(rest, n), top_k=1, seed=seed)["correct"]
+        mask = right.fillna(value=False).to_numpy(dtype=bool)
+        needed += [n] * int(mask.sum())
+        rest = rest.where(~mask)
+    return curve(np.array(needed, dtype=np.int64), len(items), most)
+
 
 _PAGES = 2000  # of one transaction
 _ITEMS = 20_000  # that a model predicts at a time
@@ -186,13 +281,8 @@ def _judge_page(
     page = assignment.assign_page(connection, protocol, subject, now, steps=[step])
     if page is None:
         return False
-    rows = connection.execute(
-        """SELECT r.item, r.record FROM assignments a JOIN records r ON r.item = a.item
-        WHERE a.page = ? ORDER BY a.position""",
-        (page,),
-    ).fetchall()
-    for number, record in rows:
-        item, finished = item_from_record(record), False
+    for number, item in assignment.items_of_page(connection, page):
+        finished = False
         shown = len(item.context) if protocol.steps[step].condition == "passage" else 0
         while not finished:
             finished = assignment.record_judgment(
@@ -244,3 +334,95 @@ def _shown(items: Items, step: ProtocolStep) -> Iterator[tuple[list[int], Items]
         for n in range(max(lengths) + 1):
             mask = np.array([length >= n for length in lengths])
             yield [n] * int(mask.sum()), with_context_sentences(items.where(mask), n)
+
+
+def expected_cost(
+    n_items: int,
+    rates: Rates = PAPER_RATES,
+    protocol: str | Protocol = "lambada",
+    *,
+    level: float = 0.95,
+    seed: int = 0,
+) -> Table:
+    """Return what a campaign is expected to cost, step by step, with bands.
+
+    Parameters
+    ----------
+    n_items : int
+        Items that enter the first step.
+    rates : Rates
+        Shares of all items that each step drops; those of the paper by default. Each draw takes a value out
+        of each range.
+    protocol : str or Protocol, default "lambada"
+        With prices and sizes of pages; every step must drop items.
+    level : float, default 0.95
+        Share of 2,000 simulated campaigns within the bands.
+    seed : int, default 0
+
+    Returns
+    -------
+    Table
+        One row a step and one for all: step, condition, n_in, n_judgments, n_pages (full pages but for the
+        last), price, cost, cost_per_kept (dollars for an item that passes every step), from the means of the
+        draws, and the bounds of the two costs.
+
+    Raises
+    ------
+    DataError
+        If a number is out of range, or the rates do not fit the protocol.
+
+    Notes
+    -----
+    People are taken as independent and as coming one after the other, so that an item stops at the first
+    judgment that decides. With the paper's rates and prices an item costs less than the $1.24 that the paper
+    reports, unless the share that passes is near the lowest that the rates allow: the paper does not say what
+    the service took, nor what was paid for judgments that were not used.
+
+    Examples
+    --------
+    >>> from workbench import people
+    >>> table = people.expected_cost(200_000)
+    >>> table["step"].tolist()
+    [1, 2, 3, 'all']
+    """
+    chosen = named_protocol(protocol)
+    if n_items < 1 or not 0 < level < 1:
+        raise DataError("expected n_items of at least 1, and a level within 0 and 1")
+    right_probabilities(chosen, rates.middle)  # they fit
+    rng = np.random.default_rng(seed)
+    low, high = np.array(rates.dropped).T
+    shares = rng.uniform(low, high, (_DRAWS, len(low)))
+    total = shares.sum(axis=1, keepdims=True)
+    shares = np.where(total > 1, shares / total, shares)
+    counts = np.zeros((_DRAWS, len(chosen.steps), 3))  # items, judgments, pages
+    n_kept = np.zeros(_DRAWS)
+    for draw in range(_DRAWS):
+        n = n_items
+        for number, (step, chance) in enumerate(
+            zip(chosen.steps, right_probabilities(chosen, shares[draw].tolist()), strict=True)
+        ):
+            goes_on = chance if step.passes == "right" else 1 - chance
+            judgments, entered = 0, n
+            for _ in range(step.people):  # everybody judges what nobody before has stopped
+                judgments += n
+                n = int(rng.binomial(n, goes_on))
+            counts[draw, number] = entered, judgments, -(-judgments // step.per_page)
+        n_kept[draw] = n
+    prices = np.array([step.price for step in chosen.steps])
+    costs = counts[:, :, 2] * prices
+    costs = np.column_stack([costs, costs.sum(axis=1)])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        per_kept = costs / n_kept[:, None]
+        mean_per_kept = costs.mean(axis=0) / n_kept.mean()
+    edges = ((1 - level) / 2, (1 + level) / 2)
+    means = np.vstack([counts.mean(axis=0), [n_items, *counts[:, :, 1:].sum(axis=1).mean(axis=0)]])
+    columns = (
+        [*range(1, len(prices) + 1), "all"], [*(step.condition for step in chosen.steps), ""], *means.T,
+        [*prices, np.nan], costs.mean(axis=0), *np.quantile(costs, edges, axis=0), mean_per_kept,
+        *np.quantile(per_kept, edges, axis=0, method="inverted_cdf"),
+    )  # fmt: skip
+    table = pd.DataFrame(dict(zip(EXPECTED_COST, columns, strict=True)))
+    table.attrs["note"] = (
+        f"In brackets: {level:.0%} of {_DRAWS:,} simulated campaigns. The price is of a page."
+    )
+    return Table(table, _LAYOUT)

@@ -14,7 +14,7 @@ from workbench.items.items import Items
 from workbench.models.base import Predictor
 from workbench.models.passage import one_of
 from workbench.people import reports
-from workbench.people.unfolding import with_context_sentences
+from workbench.people.simulation import with_context_sentences
 from workbench.storage.errors import DataError
 
 Unit = Literal["sentences", "words"]

@@ -45,7 +45,7 @@ from workbench.storage.files import (
     scratch_folder,
     sweep,
 )
-from workbench.storage.provenance import commit
+from workbench.storage.packages import commit
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -1,6 +1,6 @@
 """Files, caches and parallel work: what every other package stands on.
 
 `errors` has the one error, `files` the data folder and atomic writing of files and folders, `cache` tables on
-disk by key, `extensions` what other packages add, `parallel` chunks of work in processes or on a Dask
+disk by key, `packages` what others add, `parallel` chunks of work in processes or on a Dask
 cluster, `progress` the progress bar, `iri_syntax` a quicker import of what checks charts and notebooks.
 """

@@ -83,11 +83,11 @@ class Cache:
     Parameters
     ----------
     name : str
-    schema : pyarrow.Schema, optional
-        Columns of the tables, where `get` is not passed others.
+    schema : pyarrow.Schema
+        Columns of the tables.
     """
 
-    def __init__(self, name: str, schema: pa.Schema | None = None) -> None:
+    def __init__(self, name: str, schema: pa.Schema) -> None:
         self.folder, self.schema = cache_home() / name, schema
         sweep(self.folder)
 
@@ -95,9 +95,8 @@ class Cache:
         """Return the path of the table of a key."""
         return self.folder / f"{key}.parquet"
 
-    def get(self, key: str, schema: pa.Schema | None = None) -> pa.Table | None:
-        """Return the table of a key, None if there is no valid one with these columns."""
-        schema = self.schema if schema is None else schema
+    def get(self, key: str) -> pa.Table | None:
+        """Return the table of a key, None if there is no valid one."""
         path = self.path(key)
         try:
             table = read_parquet(path)
@@ -105,9 +104,9 @@ class Cache:
             return None
         metadata = table.schema.metadata or {}
         table = table.replace_schema_metadata(None)
-        if metadata.get(b"key") != key.encode() or not table.schema.equals(schema):
+        if metadata.get(b"key") != key.encode() or not table.schema.equals(self.schema):
             return None
-        table = table.cast(schema)  # parquet has names of its own for what a list holds
+        table = table.cast(self.schema)  # parquet has names of its own for what a list holds
         if metadata.get(b"sha256") != content(table).encode():
             return None
         with contextlib.suppress(OSError):  # a cache that may only be read
@@ -119,10 +118,6 @@ class Cache:
         metadata = {"key": key, "sha256": content(table)}
         with atomic_path(self.path(key)) as temporary:
             pq.write_table(table.replace_schema_metadata(metadata), temporary, compression="zstd")
-
-    def trim(self) -> None:
-        """Keep the whole cache, other kinds included, within its bound."""
-        make_room()
 
 
 class CacheEntry(NamedTuple):

@@ -110,6 +110,13 @@ def database_errors(
         raise DataError(f"{what} is damaged ({reason(error)})", file=file, remedy=remedy) from error
 
 
+def innermost(error: BaseException) -> BaseException:
+    """Return the first of errors raised in turn: what requests and urllib3 wrap around it says less."""
+    while isinstance(inner := getattr(error, "reason", None) or error.__context__, BaseException):
+        error = inner
+    return error
+
+
 def reason(error: BaseException) -> str:
     """Return in one line what an error says; the operating system's own words for an error of a file."""
     if isinstance(error, OSError) and error.strerror:

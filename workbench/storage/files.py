@@ -21,7 +21,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 from workbench.storage.errors import DataError, reading, writing
-from workbench.storage.provenance import DISTRIBUTION
+from workbench.storage.packages import DISTRIBUTION
 
 MAX_IN_MEMORY = 2 << 30
 """Largest content of a file, unpacked, that is read into memory, in bytes."""

@@ -122,12 +122,10 @@ def iter_parquet(
     columns: Sequence[str] | None = None,
     *,
     rows: int = _ROWS,
-    what: str = "this Parquet file",
-    remedy: str | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the table in a Parquet file in batches; the bound holds for each of them."""
-    with reading(file, what, remedy=remedy):
-        data = files.read_bytes(file, what)
+    with reading(file, "this Parquet file"):
+        data = files.read_bytes(file, "this Parquet file")
         yield from _batches(file, data, columns, rows, files.MAX_IN_MEMORY, at_once=False)
 
 

@@ -18,12 +18,12 @@ import pyarrow as pa
 from workbench.items.items import Items
 from workbench.items.schema import objects
 from workbench.runs.store import items_digest
-from workbench.storage.cache import Cache, digest
+from workbench.storage.cache import Cache, digest, make_room
 from workbench.storage.errors import DataError
 from workbench.texts import ngram_hash
+from workbench.texts.batches import stream_sha256
 from workbench.texts.corpus import Corpus
 from workbench.texts.ngram_hash import Ints, TokenisedTexts, Words
-from workbench.texts.stream import stream_sha256
 
 _BOOKS = 3  # books listed for an item
 _MERGE = 1 << 20  # matches collected before they are merged
@@ -196,8 +196,8 @@ def passages_in_training(items: Items, sha256: str, vocabulary: Sequence[str] | 
     array of bool (n,)
         Null where the item has no answer, or no word; all null if the corpus is not at hand.
     """
-    cached, key = Cache("passages"), digest(str(_VERSION), sha256, items_digest(items))
-    table = cached.get(key, _WHOLE)
+    cached, key = Cache("passages", _WHOLE), digest(str(_VERSION), sha256, items_digest(items))
+    table = cached.get(key)
     if table is None:
         corpus = Corpus.find(lambda corpus, _: corpus == sha256)
         if corpus is None and vocabulary is not None:
@@ -210,7 +210,7 @@ def passages_in_training(items: Items, sha256: str, vocabulary: Sequence[str] | 
         table = pa.table([pa.array(passage, from_pandas=True)], schema=_WHOLE)
         with suppress(DataError):  # a cache that may only be read, or a full disk
             cached.put(key, table)
-            cached.trim()
+            make_room()
     return pd.array(table["passage"].to_pylist(), dtype="boolean")
 
 

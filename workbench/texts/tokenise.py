@@ -133,7 +133,7 @@ class Tokeniser:
 
     def parts(self, *, workers: int | None, progress: bool) -> Iterator[Part]:
         """Yield the tokens of every piece in order; pieces that were cut before come from disk."""
-        store = cache.Cache("corpus-parts")
+        store = cache.Cache("corpus-parts", _SCHEMA)
         parallel.run_chunks(
             _store,
             [(piece, store) for piece in self._pieces if not store.path(piece.key).is_file()],
@@ -143,12 +143,12 @@ class Tokeniser:
             unit="characters",
         )
         for piece in self._pieces:  # one at a time: a large text is not held in memory
-            table = store.get(piece.key, _SCHEMA)
+            table = store.get(piece.key)
             if table is None:  # damaged, or removed by another process that made room
                 table = _tokenise(piece)
             words, ids, lengths = (column.combine_chunks().values for column in table.columns)
             yield Part(piece.book, words.to_pylist(), ids.to_numpy(), lengths.to_numpy())
-        store.trim()
+        cache.make_room()
 
 
 def cut_into_pieces(text: str, *, tokenised: bool, size: int = PIECE) -> Iterator[str]:

@@ -33,9 +33,8 @@ from workbench.storage.errors import DataError
 from workbench.texts.batches import Batches
 from workbench.training import checkpoint as checkpoints
 from workbench.training.checkpoint import TrainingState, random_state, seed_generators, set_random_state
-from workbench.training.history import STOPPED, Training
+from workbench.training.history import STOPPED, Progress, Training
 from workbench.training.optimiser import AdamW
-from workbench.training.progress import Progress
 from workbench.training.settings import TrainingSettings, torch_device
 
 Evaluate = Callable[[nn.Module], dict[str, float]]

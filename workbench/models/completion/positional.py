@@ -7,8 +7,7 @@ single positions around the blank say more than that of the whole sentence (sect
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any, ClassVar, Protocol, Self, cast
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -16,15 +15,14 @@ import pandas as pd
 
 from workbench.items.ablation import whole_variant
 from workbench.items.items import Items
-from workbench.models.base import Predictor, arguments
-from workbench.models.passage import ReadContext
+from workbench.models.base import Predictor
+from workbench.models.wrapper import Wrapper
 from workbench.runs.predictions import Floats
 from workbench.storage import cache
 from workbench.storage.errors import DataError
 
 _BLANK, _NEXT, _TWO_ON = 0, 1, 2
-_STEPS = 100
-_GAIN = 1e-12  # relative decrease of the loss in the last step
+_SLOPE = 1e-10  # of the loss an item, at its minimum
 _PERFECT = 1e-6  # loss an item below which the answers are separated
 
 
@@ -38,39 +36,7 @@ class Positions(Protocol):
         """Return log-probabilities of the word at the blank and of those after it: (n, words, positions)."""
 
 
-class _Wrapped(Predictor):
-    """A predictor that uses another one, and is saved with it."""
-
-    fitted_on = "a model"
-    _inner: Any
-
-    @property
-    def config(self) -> dict[str, Any]:
-        """What the model below depends on."""
-        return {"model": self._inner.config}
-
-    @property
-    def context(self) -> ReadContext | None:
-        """That of the model below."""
-        return cast("ReadContext | None", self._inner.context)
-
-    @property
-    def training(self) -> dict[str, Any]:
-        """What the model below was trained on."""
-        return cast("dict[str, Any]", self._inner.training)
-
-    def _save(self, folder: Path) -> None:
-        self._inner.save(folder / "model")
-
-    @classmethod
-    def _load(cls, folder: Path, config: dict[str, Any]) -> Self:
-        make: Any = cls
-        options = {name: value for name, value in config.items() if name != "model"}
-        model: Self = make(Predictor.load(folder / "model"), **arguments(cls, options))
-        return model
-
-
-class Reversed(_Wrapped):
+class Reversed(Wrapper):
     """Choose the word with the lowest score of another model ("score reversal", section 2.2).
 
     The paper does this with the generating model (26 %, against 31 % for the highest) and with the
@@ -89,19 +55,20 @@ class Reversed(_Wrapped):
     """
 
     version = 1
+    base_name = "model"
 
     def __init__(self, model: Predictor) -> None:
-        self._inner = model
+        self.base = model
         self.name = f"{model.name}, lowest"
         row = model.systems.get("msrcc")
         self.systems = {} if row is None else {"msrcc": f"{row}, lowest"}  # type: ignore[misc]
 
     def score(self, items: Items, words: Sequence[Sequence[str]]) -> Floats:
         """Return the scores of the model below with the other sign."""
-        return -cast("Floats", self._inner.score(items, words))
+        return -self.base.score(items, words)
 
 
-class Generating(_Wrapped):
+class Generating(Wrapper):
     """Choose by the model that made the decoys of the questions.
 
     The paper's own model, a class-based maximum-entropy 4-gram, was never released. So this reproduces the
@@ -124,23 +91,20 @@ class Generating(_Wrapped):
     """
 
     version = 1
+    base_name = "model"
+    options = ("lowest", "datasets")
 
     def __init__(
         self, model: Predictor, *, lowest: bool = False, datasets: Sequence[str] = ("msrcc/built",)
     ) -> None:
-        self._inner, self.lowest, self.datasets = model, lowest, tuple(datasets)
+        self.base, self.lowest, self.datasets = model, lowest, list(datasets)
         self._row = "Generating model, lowest" if lowest else "Generating model"
         self.name = f"{self._row} ({model.name})"
         self.score_type = "score" if lowest else model.score_type
 
-    @property
-    def config(self) -> dict[str, Any]:
-        """What the model below depends on, and which end of its scores wins."""
-        return {"model": self._inner.config, "lowest": self.lowest, "datasets": list(self.datasets)}
-
     def score(self, items: Items, words: Sequence[Sequence[str]]) -> Floats:
         """Return the scores of the model below, with the other sign where the lowest wins."""
-        scores = cast("Floats", self._inner.score(items, words))
+        scores = self.base.score(items, words)
         return -scores if self.lowest else scores
 
     def _columns(self, items: Items) -> dict[str, Any]:
@@ -152,7 +116,7 @@ class Generating(_Wrapped):
         return {**super()._columns(items), "system": row.where(made)}
 
 
-class Positional(_Wrapped):
+class Positional(Wrapper):
     """Choose by a weighted sum of the n-gram scores at single positions ("positional combination").
 
     Position 0 is the word at the blank, 1 the next word, 2 the word two on, and so on. In the paper a
@@ -180,6 +144,9 @@ class Positional(_Wrapped):
     """
 
     version = 1
+    base_name = "model"
+    options: ClassVar[tuple[str, ...]] = ("weights", "fitted")
+    base: Any  # of `Positions`
     system = "Positional combination"
     title = "Positional combination"
 
@@ -198,15 +165,9 @@ class Positional(_Wrapped):
                 f"a model of order {ngram.order} looks back {ngram.order - 1} words",
                 remedy="use other positions, or a model of higher order",
             )
-        self._inner, self.fitted = ngram, None if fitted is None else dict(fitted)
+        self.base, self.fitted = ngram, None if fitted is None else dict(fitted)
         self.name = f"{self.title}{', fitted' if self.fitted else ''} ({ngram.name})"
         self.systems = {"msrcc": self.system}  # type: ignore[misc]
-
-    @property
-    def config(self) -> dict[str, Any]:
-        """What the n-gram model depends on, the weights, and what they were fitted on."""
-        weights = {str(place): weight for place, weight in self.weights.items()}
-        return {"model": self._inner.config, "weights": weights, "fitted": self.fitted}
 
     @classmethod
     def fit(
@@ -247,22 +208,18 @@ class Positional(_Wrapped):
 
     def score(self, items: Items, words: Sequence[Sequence[str]]) -> Floats:
         """Return the weighted sum of the positions' log-probabilities, shape (n, most words)."""
-        values = _features(self._inner, items, words, list(self.weights))
+        values = _features(self.base, items, words, list(self.weights))
         return np.asarray(values @ np.array(list(self.weights.values())))
 
 
 class _OnePosition(Positional):
     """A model that uses the score at one position."""
 
+    options = ()
     _weights: ClassVar[dict[int, float]]
 
     def __init__(self, ngram: Positions) -> None:
         super().__init__(ngram, weights=self._weights)
-
-    @property
-    def config(self) -> dict[str, Any]:
-        """What the n-gram model depends on."""
-        return {"model": self._inner.config}
 
 
 class NextWord(_OnePosition):
@@ -312,7 +269,7 @@ def conditional_logit(values: Floats, answers: npt.NDArray[np.int64], *, ridge: 
     """Return the weights under which the answers are most likely, shape (features,).
 
     p(choice) is the softmax of the weighted sum of features over the choices (conditional logit, McFadden
-    1974). The likelihood has one maximum, which Newton's method finds.
+    1974). The likelihood has one maximum.
 
     Parameters
     ----------
@@ -328,35 +285,31 @@ def conditional_logit(values: Floats, answers: npt.NDArray[np.int64], *, ridge: 
     DataError
         If `ridge` is 0 and some weights separate all answers, so that there is no maximum.
     """
+    from scipy.optimize import minimize  # type: ignore[import-untyped]  # noqa: PLC0415 - slow
+    from scipy.special import logsumexp  # type: ignore[import-untyped]  # noqa: PLC0415 - slow
+
     rows = np.arange(len(values))
     inside = np.asarray(~np.isnan(values).any(axis=2))
     filled = np.where(inside[..., None], values, 0.0)
     filled = np.where(inside[..., None], filled - filled[rows, answers][:, None], 0.0)  # the answer is at 0
 
     def loss(weights: Floats) -> tuple[float, Floats]:
-        raw = np.where(inside, filled @ weights, -np.inf)
-        top = raw.max(axis=1, keepdims=True)
-        share = np.exp(raw - top)
-        total = share.sum(axis=1, keepdims=True)
-        return float((np.log(total) + top).sum() + ridge / 2 * weights @ weights), share / total
+        _, mean, total = shares(weights)
+        return float(total.sum() + ridge / 2 * weights @ weights), mean.sum(axis=0) + ridge * weights
 
-    weights = np.zeros(values.shape[2])
-    now, share = loss(weights)
-    for _ in range(_STEPS):
-        mean = np.einsum("nc,ncf->nf", share, filled)
-        slope = mean.sum(axis=0) + ridge * weights
-        curve = (
-            np.einsum("nc,ncf,ncg->fg", share, filled, filled) - mean.T @ mean + ridge * np.eye(len(weights))
-        )
-        step = np.linalg.lstsq(curve, -slope, rcond=None)[0]
-        if -slope @ step < _GAIN * max(1.0, abs(now)):
-            break
-        length = 1.0
-        new, new_share = loss(weights + step)
-        while new > now + 1e-4 * length * (slope @ step) and length > _GAIN:  # too long, far from the maximum
-            length /= 2
-            new, new_share = loss(weights + length * step)
-        weights, now, share = weights + length * step, new, new_share
-    if now < _PERFECT * len(values):
+    def curvature(weights: Floats) -> Floats:
+        share, mean, _ = shares(weights)
+        squares = np.einsum("nc,ncf,ncg->fg", share, filled, filled)
+        return np.asarray(squares - mean.T @ mean + ridge * np.eye(len(weights)))
+
+    def shares(weights: Floats) -> tuple[Floats, Floats, Floats]:
+        raw = np.where(inside, filled @ weights, -np.inf)
+        total = logsumexp(raw, axis=1)
+        share = np.exp(raw - total[:, None])
+        return share, np.einsum("nc,ncf->nf", share, filled), total
+
+    start, options = np.zeros(values.shape[2]), {"gtol": _SLOPE * len(values)}
+    best = minimize(loss, start, jac=True, hess=curvature, method="trust-exact", options=options)
+    if best.fun < _PERFECT * len(values):
         raise DataError("the weights grow without limit, as they separate all answers", remedy="raise ridge")
-    return weights
+    return np.asarray(best.x)

@@ -165,14 +165,14 @@ def ngram_counts(corpus: Corpus, grams: Ints, *, progress: bool = True) -> Ints:
     They are indices into ``corpus.words``, each row once, and sorted, as by `numpy.unique`. The counts are
     kept in ``cache/simple-4-gram``.
     """
-    store = cache.Cache("simple-4-gram")
+    store = cache.Cache("simple-4-gram", _SCHEMA)
     rows = np.ascontiguousarray(grams, dtype=np.int64)
     key = cache.digest(str(_VERSION), corpus.sha256, str(rows.shape), rows.tobytes())
-    table = store.get(key, _SCHEMA)
+    table = store.get(key)
     if table is None:
         table = pa.table({"count": _count(corpus, rows, progress=progress)}, schema=_SCHEMA)
         store.put(key, table)
-        store.trim()
+        cache.make_room()
     return np.asarray(table["count"].to_numpy())
 
 

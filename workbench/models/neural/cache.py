@@ -8,21 +8,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import product
-from pathlib import Path
-from typing import Any
 
 import numpy as np
-import pandas as pd
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from workbench.items.items import Items
-from workbench.models.base import Predictor
-from workbench.models.neural.encoding import ItemEncoder
 from workbench.models.neural.network import (
     ContextStates,
     Copies,
+    ItemEncoder,
     LanguageModule,
     Lengths,
     States,
@@ -33,7 +29,7 @@ from workbench.models.neural.network import (
     word_scores,
 )
 from workbench.models.neural.scoring import Context, Ids, NetworkPredictor, Scorer, rows_of
-from workbench.models.tuning import MEASURES, WEIGHTS, chosen, measured, summary, tuning_sets
+from workbench.models.wrapper import WEIGHTS, Wrapper, measured, summary, tuning_sets
 from workbench.runs.predictions import mid_ranks
 from workbench.storage.errors import DataError
 
@@ -41,7 +37,7 @@ FLATNESSES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 5.0)
 """Values that :meth:`CachedNeural.tuned` tries."""
 
 
-class CachedNeural(NetworkPredictor):
+class CachedNeural(NetworkPredictor, Wrapper):
     """A network interpolated with the words of the passage, each weighted by the state that it followed.
 
     After the place t of a passage, a word w has the probability ``(1 - weight) p(w) + weight q(w)``; ``q(w)``
@@ -66,11 +62,13 @@ class CachedNeural(NetworkPredictor):
     """
 
     version = 1
-    fitted_on = "a model"
     dtype = "float32"
-    trials: pd.DataFrame | None = None  # of `tuned`, which made the model
+    options = ("weight", "flatness")
+    base: NetworkPredictor
 
     def __init__(self, base: NetworkPredictor, weight: float = 0.1, *, flatness: float = 0.3) -> None:
+        if not isinstance(base, NetworkPredictor):
+            raise DataError(f"expected a neural model, got {getattr(base, 'name', base)}")
         if not 0 <= weight < 1:
             raise DataError(f"the weight of the cache is {weight}, expected 0 <= weight < 1")
         if not 0 <= flatness < np.inf:
@@ -81,16 +79,6 @@ class CachedNeural(NetworkPredictor):
         self.unknown, self.after, self.lower = base.unknown, base.after, base.lower
         self.vocabulary, self.copies = base.vocabulary, True
         self.name = f"{base.name}, cache {weight:g}, flatness {flatness:g}"
-
-    @property
-    def config(self) -> dict[str, Any]:
-        """The network's, and the options."""
-        return {"weight": self.weight, "flatness": self.flatness, "base": self.base.config}
-
-    @property
-    def training(self) -> dict[str, Any]:
-        """The network's."""
-        return self.base.training
 
     @property
     def device(self) -> str:  # known when torch is asked
@@ -123,7 +111,7 @@ class CachedNeural(NetworkPredictor):
 
     def with_context(self, reads: int | str | None) -> CachedNeural:
         """Return the same of a network that reads only so much; see :meth:`Neural.with_context`."""
-        return CachedNeural(self.base.with_context(reads), self.weight, flatness=self.flatness)
+        return self._with(self.base.with_context(reads))
 
     def tuned(
         self,
@@ -155,15 +143,10 @@ class CachedNeural(NetworkPredictor):
         pairs = list(product(sorted(weights), sorted(flatnesses)))
         rows = [
             (*pair, name, *measures)
-            for name, items in tuning_sets(sets).items()
+            for name, items in tuning_sets(sets, by).items()
             for pair, measures in zip(pairs, self._measures(items, pairs), strict=True)
         ]
-        trials = pd.DataFrame(rows, columns=["weight", "flatness", "set", *MEASURES])
-        trials = chosen(trials, {"weight": weights, "flatness": flatnesses}, by)
-        weight, flatness = trials.loc[trials["chosen"], ["weight", "flatness"]].iloc[0]
-        best = CachedNeural(self.base, float(weight), flatness=float(flatness))
-        best.trials = trials
-        return best
+        return self._best(rows, {"weight": weights, "flatness": flatnesses}, by)
 
     def _measures(
         self, items: Items, pairs: Sequence[tuple[float, float]]
@@ -171,20 +154,10 @@ class CachedNeural(NetworkPredictor):
         """Return what each pair of weight and flatness has on a set."""
         blanks, answers = self.encode(items)
         if items.frame["candidates"].notna().any() or any(len(ids) != 1 for ids in answers):
-            models = (CachedNeural(self.base, weight, flatness=flatness) for weight, flatness in pairs)
+            models = (self._with(self.base, weight=weight, flatness=flatness) for weight, flatness in pairs)
             return [measured(model.predict(items, 1)) for model in models]
         targets = np.array([ids[0] for ids in answers], dtype=np.int64)
         return self.scorer().trials([blank.ids for blank in blanks], targets, pairs, len(self.vocabulary) + 1)
-
-    def _save(self, folder: Path) -> None:
-        self.base.save(folder / "base")
-
-    @classmethod
-    def _load(cls, folder: Path, config: dict[str, Any]) -> CachedNeural:
-        base = Predictor.load(folder / "base")
-        if not isinstance(base, NetworkPredictor):
-            raise DataError(f"expected a neural model, got {base.name}", file=folder / "base")
-        return cls(base, config["weight"], flatness=config["flatness"])
 
 
 class CacheModule(LanguageModule):

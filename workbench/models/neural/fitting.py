@@ -132,8 +132,8 @@ class TrainedNetwork:
         """
         from accelerate.utils import broadcast_object_list  # noqa: PLC0415 - slow
 
+        from workbench.training.history import progress_view  # noqa: PLC0415 - slow
         from workbench.training.loop import processes, train  # noqa: PLC0415 - slow
-        from workbench.training.progress import progress_view  # noqa: PLC0415 - slow
 
         kind: Any = cls
         what = f"the options of {cls.__name__}"
@@ -171,6 +171,24 @@ class TrainedNetwork:
             cache.make_room()
         broadcast_object_list([None])  # it is written before another process looks
         return model  # type: ignore[no-any-return]
+
+    @classmethod
+    def load(
+        cls, folder: Path | str, *, trust_remote_code: bool = False, device: str | None = None, **options: Any
+    ) -> Self:
+        """Read a model that `save` wrote; its weights are read when they are first used.
+
+        The options are those of the class that replace the saved ones. DataError if the folder holds no model
+        of this class.
+        """
+        model: Self = super().load(folder, trust_remote_code=trust_remote_code)  # type: ignore[misc]
+        model.device = device
+        model._set(options)
+        return model
+
+    def _set(self, options: Mapping[str, Any]) -> None:
+        """Change options of the class."""
+        raise NotImplementedError
 
     @property
     def device(self) -> str:

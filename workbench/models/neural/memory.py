@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from workbench.models.neural.model import Neural
-from workbench.models.neural.network import NONE, LookedBack, States, WindowModule, known, sizes_of
+from workbench.models.neural.network import NONE, Looked, States, WindowModule, known, sizes_of
 from workbench.models.neural.softmax import softmax as softmax_layer
 from workbench.storage.errors import DataError
 
@@ -95,7 +95,7 @@ class MemoryModule(WindowModule):
             parts.append(self.attend(keys[:, part], values[:, part], mask[:, part]))
         return functional.dropout(torch.cat(parts, 1), self.dropout, self.training)
 
-    def looked(self, ids: Int[Tensor, "rows time"]) -> LookedBack:
+    def looked(self, ids: Int[Tensor, "rows time"]) -> Looked:
         """Return the attention of each hop to the words of each context."""
         ids, time = known(ids, self.n_words), ids.shape[1]
         ids = functional.pad(ids, (self.window - time, 0), value=NONE)
@@ -105,7 +105,7 @@ class MemoryModule(WindowModule):
         hops: list[Tensor] = []
         self.attend(keys, values, mask, hops)
         names = tuple(f"hop {number}" for number in range(1, len(hops) + 1))
-        return LookedBack(names, torch.cat(hops, 1)[:, :, self.window - time :], asking=False)
+        return Looked(names, torch.cat(hops, 1)[:, :, self.window - time :])
 
     def attend(
         self,

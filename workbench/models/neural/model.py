@@ -11,24 +11,21 @@ from typing import Any, ClassVar, Self
 
 from workbench.items.items import Items
 from workbench.models.neural.cache import CachedNeural
-from workbench.models.neural.encoding import ItemEncoder, check_reads, reads_suffix
 from workbench.models.neural.fitting import STOPPED, TrainedNetwork
-from workbench.models.neural.network import LanguageModule
+from workbench.models.neural.network import ItemEncoder, LanguageModule, check_reads, reads_suffix
 from workbench.models.neural.scoring import NetworkPredictor
 from workbench.models.passage import one_of
-from workbench.models.tuning import MEASURES, measured
+from workbench.models.wrapper import MEASURES, measured
 from workbench.runs import store
 from workbench.runs.predictions import UNKNOWN
 from workbench.storage import cache
 from workbench.storage.errors import DataError
 from workbench.storage.files import read_bytes, read_json, write_atomic
-from workbench.texts.batches import Batches, ContiguousBatches
+from workbench.texts.batches import Batches, ContiguousBatches, Stream
 from workbench.texts.corpus import Corpus, Texts
 from workbench.texts.overlap import check_held_out
-from workbench.texts.stream import Stream
 
 VOCABULARY, COUNTS = "vocabulary.txt", "counts.json"
-_OPTIONS = ("after", "unknown", "reads", "name", "checked_for")
 
 
 class Neural(TrainedNetwork, NetworkPredictor):
@@ -64,6 +61,7 @@ class Neural(TrainedNetwork, NetworkPredictor):
     """
 
     fitted_on = "texts"
+    options = ("after", "unknown", "reads", "name", "checked_for")
     module: ClassVar[type[LanguageModule]]
     trained: ClassVar[dict[str, Any]] = {"rows": 32, "length": 35}
     _defaults: ClassVar[dict[str, Any]] = {"epochs": 1.0}
@@ -264,7 +262,7 @@ class Neural(TrainedNetwork, NetworkPredictor):
     def config(self) -> dict[str, Any]:
         """What it was built and trained from, digests of vocabulary and weights, and the options."""
         return {
-            **{name: getattr(self, name) for name in _OPTIONS},
+            **self._option_values,
             "info": self.info,
             "vocabulary": cache.digest(*self.vocabulary),
             "weights": self._weights_sha256,
@@ -299,24 +297,10 @@ class Neural(TrainedNetwork, NetworkPredictor):
         """Return this model with a continuous cache; see :class:`CachedNeural`."""
         return CachedNeural(self, weight, flatness=flatness)
 
-    @classmethod
-    def load(
-        cls, folder: Path | str, *, trust_remote_code: bool = False, device: str | None = None, **options: Any
-    ) -> Self:
-        """Read a model that `save` wrote; its weights are read when they are first used.
-
-        The options are those of the class that replace the saved ones. DataError if the folder holds no model
-        of this class.
-        """
-        model = super().load(folder, trust_remote_code=trust_remote_code)
-        model.device = device
-        model._set(options)  # noqa: SLF001 - of this family
-        return model
-
     def _set(self, options: Mapping[str, Any]) -> None:
         """Change options of the class; the name follows what is read."""
         for option in options:
-            one_of("the option", option, _OPTIONS)
+            one_of("the option", option, self.options)
         one_of("unknown", options.get("unknown", self.unknown), UNKNOWN[1:])
         reads = check_reads(options.get("reads", self.reads))
         name = self.name.removesuffix(reads_suffix(self.reads)) + reads_suffix(reads)
@@ -336,7 +320,7 @@ class Neural(TrainedNetwork, NetworkPredictor):
         counts = read_json(folder / COUNTS)
         if cache.digest(*words) != config["vocabulary"]:
             raise DataError("the vocabulary was changed", file=folder / VOCABULARY, remedy="fit it again")
-        options = {name: config[name] for name in _OPTIONS}
+        options = {name: config[name] for name in cls.options}
         model = cls(None, vocabulary=words, info=config["info"], counts=counts, **options)
         model._read_network(folder, config["weights"])
         return model

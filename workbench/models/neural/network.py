@@ -8,13 +8,19 @@ from __future__ import annotations
 
 import inspect
 from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from workbench.items.items import Items
+from workbench.items.schema import Item
 from workbench.models.neural.softmax import Hidden, Mixture, Softmax, Target
+from workbench.models.passage import parts, passages
+from workbench.storage.errors import DataError
 
 NONE = -1  # no word: before the beginning of a text
 
@@ -23,6 +29,9 @@ Lengths = Int[Tensor, " rows"]
 States = Float[Tensor, "rows time width"]
 TextState = tuple[Tensor, ...] | None
 """What a network remembers of the text so far; every tensor has the rows first. None: the text begins."""
+
+
+SENTENCE = "sentence"
 
 
 class Copies(NamedTuple):
@@ -53,22 +62,26 @@ class Targets(NamedTuple):
     state: TextState = None
 
 
-class LookedBack(NamedTuple):
-    """What a network looked at: weights on the words of contexts.
+class Looked(NamedTuple):
+    """What a network looked at in each text of a batch: weights on its words, or on other parts.
 
     Attributes
     ----------
     names : tuple of str (K,)
-        Of hops or heads; ``all`` is what they are together.
-    weights : Tensor (rows, K, time)
-        0 or more; each sums to at most 1.
-    asking : bool
+        Of hops, heads or layers; ``all`` is what they are together.
+    weights : Tensor (rows, K, S)
+        0 or more; each sums to at most 1. 0 for padding.
+    begin, end : Tensor (rows, S), optional
+        First token of each part, and the one after its last; by default the parts are the words.
+    asking : bool, default False
         Whether the last word is what asks, not a vector that is the same for all texts.
     """
 
     names: tuple[str, ...]
-    weights: Float[Tensor, "rows names time"]
-    asking: bool
+    weights: Float[Tensor, "rows names parts"]
+    begin: Int[Tensor, "rows parts"] | None = None
+    end: Int[Tensor, "rows parts"] | None = None
+    asking: bool = False
 
 
 class LanguageModule(nn.Module):
@@ -140,7 +153,7 @@ class LanguageModule(nn.Module):
         hidden, _ = self.states(known(ids, self.n_words))
         return ContextStates(hidden[torch.arange(len(ids), device=ids.device), lengths - 1])
 
-    def looked(self, ids: WordIds) -> LookedBack | None:
+    def looked(self, ids: WordIds) -> Looked | None:
         """Return what the network looks at to predict the word after each context, None if it cannot say.
 
         The contexts are extended ids, all of the same length, of one to `window` words.
@@ -312,3 +325,69 @@ def _top(
     places, best = places.gather(1, order), best.gather(1, order)
     order = torch.argsort(best, dim=1, descending=True, stable=True)
     return places.gather(1, order), best.gather(1, order)
+
+
+def check_reads(reads: int | str | None) -> int | str | None:
+    """Return how much a model reads before a blank; DataError if it is no such length."""
+    valid = reads > 0 if isinstance(reads, int) else reads in {SENTENCE, None}
+    if isinstance(reads, bool) or not valid:
+        raise DataError(f"reads is {reads!r}, expected a number of words, 'sentence', or None for all")
+    return reads
+
+
+def reads_suffix(reads: int | str | None) -> str:
+    """Return what is added to a model's name for how much it reads."""
+    if isinstance(reads, int):
+        return f", last {f'{reads:,} words' if reads > 1 else 'word'}"
+    return "" if reads is None else f", {reads} alone"
+
+
+@dataclass
+class EncodedBlank:
+    """Extended ids of the words before and after the blank of an item; a 0 where no word is before it.
+
+    An id above V is ``V + 1`` plus the place in `unknown`, the words outside the vocabulary: those of the
+    passage, then those of candidates.
+    """
+
+    ids: tuple[int, ...] = ()
+    right: tuple[int, ...] = ()
+    unknown: list[str] = field(default_factory=list)
+
+
+class ItemEncoder:
+    """Turns the words of items into extended ids: 1 for the first word of the vocabulary.
+
+    `reads` says how much stands before a blank: so many words, or those of the target sentence ("sentence");
+    all by default.
+    """
+
+    def __init__(self, vocabulary: Sequence[str], *, lower: bool, reads: int | str | None = None) -> None:
+        self.index = {word: number for number, word in enumerate(vocabulary, 1)}
+        self.n_words, self.lower, self.reads = len(vocabulary) + 1, lower, reads
+
+    def blanks(self, items: Items) -> Iterator[tuple[Item, EncodedBlank]]:
+        """Yield every item with what is around its blank."""
+        for item, passage in passages(items, lower=self.lower):
+            blank = EncodedBlank()
+            before = passage.left if self.reads == SENTENCE else (*passage.context, *passage.left)
+            most = self.reads if isinstance(self.reads, int) else len(before)
+            blank.ids = self.ids(before[-most:], blank) or (0,)
+            blank.right = self.ids(passage.right, blank)
+            yield item, blank
+
+    def word(self, item: Item, word: str, blank: EncodedBlank) -> tuple[int, ...]:
+        """Return the extended ids of a candidate's tokens; those not known yet are added to the blank's."""
+        return self.ids(parts(item, word, lower=self.lower), blank)
+
+    def ids(self, words: Iterable[str], blank: EncodedBlank) -> tuple[int, ...]:
+        """Return extended ids; words outside the vocabulary are numbered in the order of the passage."""
+        local = {word: self.n_words + place for place, word in enumerate(blank.unknown)}
+        numbers = []
+        for word in words:
+            number = self.index.get(word, local.get(word))
+            if number is None:
+                number = local[word] = self.n_words + len(blank.unknown)
+                blank.unknown.append(word)
+            numbers.append(number)
+        return tuple(numbers)

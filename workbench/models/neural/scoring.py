@@ -15,20 +15,26 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from workbench.items.items import Items
 from workbench.items.tokens import tokens
-from workbench.models.attention import Attention
 from workbench.models.base import Predictor, pad
 from workbench.models.device_memory import Batcher
-from workbench.models.neural.encoding import SENTENCE, EncodedBlank, ItemEncoder
-from workbench.models.neural.network import ContextStates, Copies, LanguageModule, WordScores, word_scores
-from workbench.models.passage import ReadContext
-from workbench.models.rows import Ranked, check_ranked
+from workbench.models.neural.network import (
+    SENTENCE,
+    ContextStates,
+    Copies,
+    EncodedBlank,
+    ItemEncoder,
+    LanguageModule,
+    WordScores,
+    word_scores,
+)
+from workbench.models.passage import Attention, ReadContext
+from workbench.models.rows import Ranked
 from workbench.runs.predictions import Floats
 
 Context = Sequence[int]
@@ -450,19 +456,3 @@ class NetworkPredictor(Predictor):
             for row, blank in zip(ranks.top, blanks, strict=True)
         ]
         return Ranked(ranks.log_prob, ranks.rank, ranks.tied, ranks.rank > 0, words, ranks.top_log_probs)
-
-    def expected(self, items: Items, *, top_k: int = 10) -> pd.DataFrame:
-        """Return what the model expects in each blank, of all its vocabulary, candidates or not.
-
-        The columns are item_id, place (1 is the most probable), word, and log_prob (natural).
-        """
-        ranked = self.ranking(items, top_k=top_k)
-        check_ranked(items, ranked, model=self.name, dtype=self.dtype)
-        rows = [
-            (item_id, place, word, value)
-            for item_id, words, values in zip(
-                items.frame["item_id"], ranked.top_words, ranked.top_log_probs, strict=True
-            )
-            for place, (word, value) in enumerate(zip(words, values, strict=True), 1)
-        ]
-        return pd.DataFrame(rows, columns=["item_id", "place", "word", "log_prob"])

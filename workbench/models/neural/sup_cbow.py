@@ -19,10 +19,11 @@ from torch.nn import functional
 
 from workbench.items.items import Items
 from workbench.items.schema import Item
-from workbench.models.neural.encoding import EncodedBlank, ItemEncoder
 from workbench.models.neural.model import Neural
 from workbench.models.neural.network import (
     ContextStates,
+    EncodedBlank,
+    ItemEncoder,
     LanguageModule,
     Lengths,
     States,
@@ -36,9 +37,8 @@ from workbench.models.passage import ReadContext
 from workbench.models.vectors import CBOW, Matrix
 from workbench.storage import cache
 from workbench.storage.errors import DataError
-from workbench.texts.batches import Passages
+from workbench.texts.batches import Passages, Stream
 from workbench.texts.corpus import Corpus, Texts
-from workbench.texts.stream import Stream
 
 _initial: ContextVar[Matrix | None] = ContextVar("_initial", default=None)  # vectors of new networks
 

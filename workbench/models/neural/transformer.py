@@ -15,14 +15,13 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from workbench.models.attention import ALL
 from workbench.models.neural.model import Neural
 from workbench.models.neural.network import (
     ContextStates,
     Copies,
     LanguageModule,
     Lengths,
-    LookedBack,
+    Looked,
     States,
     Targets,
     TextState,
@@ -31,8 +30,8 @@ from workbench.models.neural.network import (
     sizes_of,
 )
 from workbench.models.neural.softmax import softmax as softmax_layer
-from workbench.texts.batches import Windows
-from workbench.texts.stream import Stream
+from workbench.models.passage import ALL
+from workbench.texts.batches import Stream, Windows
 
 COMMON = 1000  # the most frequent words, which are never hidden
 _ELSEWHERE = 1 << 40  # beyond all extended ids
@@ -263,7 +262,7 @@ class TransformerModule(LanguageModule):
         pointed = self.pointer(states, words, lengths[:, None] - 1, ids == 0)
         return ContextStates(hidden, Copies(ids, pointed.places()[:, 0], pointed.keep[:, 0]))
 
-    def looked(self, ids: WordIds) -> LookedBack | None:
+    def looked(self, ids: WordIds) -> Looked | None:
         """Return the probability that each place is copied: by all heads of the pointer, and by each."""
         if self.pointer is None:
             return None
@@ -271,7 +270,7 @@ class TransformerModule(LanguageModule):
         pointed = self.pointer(*self._read(ids), asked, ids == 0)
         heads = pointed.heads.exp().transpose(1, 2) * pointed.attention[:, :, 0]  # (rows, heads, time)
         names = (ALL, *(f"pointer head {number}" for number in range(1, heads.shape[1] + 1)))
-        return LookedBack(names, torch.cat([pointed.places(), heads], 1), asking=True)
+        return Looked(names, torch.cat([pointed.places(), heads], 1), asking=True)
 
 
 def _turned(

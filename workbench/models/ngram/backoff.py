@@ -4,29 +4,38 @@ Words that are not listed after a context have their probabilities after the sho
 back-off weight (Katz 1987; interpolated Kneser-Ney has the same form, Chen and Goodman 1999). So the words
 above a value are those of the shorter context, without those listed, plus those listed: binary searches.
 Sums are in single precision and in KenLM's order, so that ties and ranks are KenLM's.
+
+On disk, an n-gram of order j is a row of ``key.j``: the place of its first j - 1 words in the order below,
+and its last word. Rows are sorted, so the words that follow a context lie side by side.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from workbench.storage.errors import reading
-from workbench.storage.files import map_array, read_json
+from workbench.storage.files import map_array, read_json, write_atomic
 
 MANIFEST = "backoff.json"
 SPECIAL = ("</s>", "<unk>", "<s>")
 """They have the ids after the last word, and are not ranked."""
 
 Ids = npt.NDArray[np.int64]
+Keys = npt.NDArray[np.uint64]
 Singles = npt.NDArray[np.float32]
-_SHIFT, _WORD = np.uint64(32), np.uint64(2**32 - 1)  # of a key: context << 32 | word
+SHIFT, WORD = np.uint64(32), np.uint64(2**32 - 1)
+"""A key is ``context << SHIFT | word``; ``key & WORD`` is the last word."""
+
 _REMEDY = "remove the folder and fit again"
+_ROWS = 1 << 20  # n-grams that are sorted at a time
 
 
 class BackOffState(NamedTuple):
@@ -52,7 +61,7 @@ class BackOff:
     words : sequence of str
         The vocabulary (ids 0, 1, ...); `SPECIAL` have the ids after it.
     levels : sequence of mappings of arrays
-        For each order what :func:`workbench.models.ngram.levels.level_arrays` returns.
+        For each order what `level_arrays` returns.
 
     Notes
     -----
@@ -106,7 +115,7 @@ class BackOff:
     def _find(self, order: int, node: Ids, word: Ids) -> Ids:
         """Return the places of n-grams of an order from those of their contexts; -1 where there is none."""
         key = self.levels[order - 1]["key"]
-        wanted = (np.maximum(node, 0).astype(np.uint64) << _SHIFT) | np.maximum(word, 0).astype(np.uint64)
+        wanted = (np.maximum(node, 0).astype(np.uint64) << SHIFT) | np.maximum(word, 0).astype(np.uint64)
         place = np.searchsorted(key, wanted)
         listed = (node >= 0) & (word >= 0) & (place < len(key))
         listed[listed] = key[place[listed]] == wanted[listed]
@@ -124,8 +133,8 @@ class BackOff:
         columns = []
         for level in self.levels[order - 1 : 0 : -1]:
             key = level["key"][places]
-            columns.append(key & _WORD)
-            places = (key >> _SHIFT).astype(np.int64)
+            columns.append(key & WORD)
+            places = (key >> SHIFT).astype(np.int64)
         return np.stack([places, *columns[::-1]], axis=1).astype(np.int64)
 
     def state(self, contexts: Ids) -> BackOffState:
@@ -213,8 +222,8 @@ class BackOff:
         """Return where the n-grams that extend contexts begin and end; no range for those not listed."""
         key = self.levels[order - 1]["key"]
         context = np.maximum(node, 0).astype(np.uint64)
-        low = np.searchsorted(key, context << _SHIFT)
-        high = np.where(node < 0, low, np.searchsorted(key, (context + np.uint64(1)) << _SHIFT))
+        low = np.searchsorted(key, context << SHIFT)
+        high = np.where(node < 0, low, np.searchsorted(key, (context + np.uint64(1)) << SHIFT))
         return low.astype(np.int64), high.astype(np.int64)
 
     @cached_property
@@ -299,7 +308,96 @@ class BackOff:
                 level = self.levels[order - 1]
                 for row in np.flatnonzero(node >= 0):
                     values[row] += weight[row]
-                    words = (level["key"][low[row] : high[row]] & _WORD).astype(np.int64)
+                    words = (level["key"][low[row] : high[row]] & WORD).astype(np.int64)
                     real = words < n_words
                     values[row, words[real]] = level["logp"][low[row] : high[row]][real]
             yield values
+
+
+def blocks_of(key: Keys) -> Iterator[slice]:
+    """Cut sorted keys in parts of about a million, between two contexts; one part at least."""
+    stop = 0
+    while True:
+        start, stop = stop, min(stop + _ROWS, len(key))
+        if stop < len(key):
+            stop = int(np.searchsorted(key, key[stop - 1] | WORD, "right"))
+        yield slice(start, stop)
+        if stop == len(key):
+            return
+
+
+def level_arrays(
+    key: Keys, logp: Singles, lower: Singles, backoff: Singles | None, n_words: int
+) -> dict[str, Any]:
+    """Return the arrays of n-grams of one order, with all that counting needs.
+
+    Parameters
+    ----------
+    key : array (n,)
+        Sorted; the place of the context in the order below, and the last word.
+    logp, lower, backoff : array (n,)
+        Log-probability after the context, and after the shorter one; back-off weight, None for the
+        highest order, whose n-grams are no contexts.
+    n_words : int
+        Words with this id and higher ones are not ranked.
+    """
+    special = (key & WORD) >= n_words
+    ranked, lower = (np.where(special, np.float32(-np.inf), values) for values in (logp, lower))
+    context = key & ~WORD
+    repeated = context[1:] == context[:-1]
+    several = np.zeros(len(key), dtype=bool)  # all others are alone after their context
+    several[1:] = repeated
+    several[:-1] |= repeated
+    rows = np.flatnonzero(several)
+    word = (key & WORD).astype(np.uint32)
+    turn = np.arange(len(key))
+    turn[rows] = rows[_falling(context[rows], ranked[rows])]
+    lower[rows] = _single(np.sort(context[rows] | _bits(lower[rows])))
+    arrays = {"key": key, "logp": logp, "top": ranked[turn], "word": word[turn], "below": lower}
+    return arrays if backoff is None else arrays | {"backoff": backoff}
+
+
+def _bits(values: Singles) -> Keys:
+    """Return numbers of 32 bits that rise as the values fall."""
+    bits = np.ascontiguousarray(values, dtype=np.float32).view(np.uint32)
+    return np.where(bits >> 31, bits, ~bits & np.uint32(2**31 - 1)).astype(np.uint64)
+
+
+def _single(bits: Keys) -> Singles:
+    """Return the values of the lower 32 bits."""
+    low = (bits & WORD).astype(np.uint32)
+    return np.where(low >> 31, low, ~low & np.uint32(2**31 - 1)).view(np.float32)
+
+
+def _falling(context: Keys, values: Singles) -> npt.NDArray[np.int64]:
+    """Return the order by context, then by falling value, then as they are; fast sorts of numbers alone."""
+    place = np.arange(len(values), dtype=np.uint64)
+    by_value = (np.sort((_bits(values) << SHIFT) | place) & WORD).astype(np.int64)
+    both = np.sort(context[by_value] | place) & WORD
+    return np.asarray(by_value[both])
+
+
+def write_level(folder: Path, order: int, size: int, blocks: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    """Write the arrays of an order of `size` n-grams, which come in blocks; return the bytes of each."""
+    with ExitStack() as stack:
+        files: dict[str, BinaryIO] = {}
+        sizes: dict[str, int] = {}
+        for block in blocks:
+            for kind, array in block.items():
+                name = f"{kind}.{order}"
+                if name not in files:
+                    files[name] = stack.enter_context((folder / f"{name}.npy").open("wb"))
+                    header = {"descr": array.dtype.str, "fortran_order": False, "shape": (size,)}
+                    np.lib.format.write_array_header_1_0(files[name], header)
+                    sizes[name] = size * array.itemsize
+                files[name].write(np.ascontiguousarray(array).data)
+    return sizes
+
+
+def finish_levels(
+    folder: Path, words: Sequence[str], counts: Sequence[int], sizes: Mapping[str, int]
+) -> BackOff:
+    """Write the manifest of the arrays in a folder, the last file; return the model."""
+    manifest = {"format": 1, "words": list(words), "counts": list(counts), "bytes": dict(sizes)}
+    write_atomic(folder / MANIFEST, json.dumps(manifest))
+    return BackOff.open(folder)

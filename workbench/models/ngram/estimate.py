@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workbench.models.ngram import counts, good_turing, kenlm
+from workbench.models.ngram import good_turing, kenlm
 from workbench.models.ngram.backoff import SPECIAL, BackOff
 from workbench.models.ngram.intermediate import Text, compile_intermediate
 from workbench.storage import cache
@@ -126,7 +126,7 @@ def _estimate(
     else:
         cutoffs = [1, *(n + 1 for n in (pruning or ())[1:])]
         cutoffs += cutoffs[-1:] * (order - len(cutoffs))
-        counted = counts.count(
+        counted = good_turing.count(
             corpus, order, vocabulary=words, cutoffs=cutoffs, folder=temporary, progress=progress
         )
         model, report = good_turing.compile_counts(counted, folder, words, progress=progress)

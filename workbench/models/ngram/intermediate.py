@@ -18,14 +18,22 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from workbench.models.ngram.backoff import SPECIAL, BackOff
-from workbench.models.ngram.levels import LOW, Keys, blocks_of, finish_levels, level_arrays, write_level
+from workbench.models.ngram.backoff import (
+    SHIFT,
+    SPECIAL,
+    WORD,
+    BackOff,
+    Keys,
+    blocks_of,
+    finish_levels,
+    level_arrays,
+    write_level,
+)
 from workbench.storage.errors import DataError, reading
 from workbench.storage.parallel import cores
 from workbench.storage.progress import progress_bar
 from workbench.texts.corpus import Corpus
 
-_SHIFT = np.uint64(32)
 _ROWS = 1 << 20  # n-grams that are read at a time
 _TOKENS = 1 << 18  # that are written as text at a time
 _LETTERS = np.frombuffer(b"0123456789abcdefghijklmnopqrstuv", np.uint8)
@@ -160,7 +168,7 @@ def _add_unseen(model: BackOff, folder: Path, unseen: float) -> None:
     unknown = model.index["<unk>"]
     for order, level in enumerate(model.levels[1:], start=2):
         for rows in blocks_of(level["key"]):
-            places = rows.start + np.flatnonzero((level["key"][rows] & LOW) == unknown)
+            places = rows.start + np.flatnonzero((level["key"][rows] & WORD) == unknown)
             if len(places):
                 logp = np.load(folder / f"logp.{order}.npy", mmap_mode="r+")
                 weights = model.state(model.grams(order, places)[:, :-1]).backoff
@@ -280,11 +288,11 @@ class _Orders:
         self._place = np.empty(size, np.uint32)
         packed.sort()
         for rows in blocks_of(packed):
-            turn = (packed[rows] & LOW).astype(np.int64)
+            turn = (packed[rows] & WORD).astype(np.int64)
             if not last:
                 self._place[turn] = np.arange(rows.start, rows.stop)
             chosen = grams[turn]
-            keys = (packed[rows] & ~LOW) | chosen["word"]
+            keys = (packed[rows] & ~WORD) | chosen["word"]
             backoff = None if last else chosen["backoff"]
             yield level_arrays(keys, chosen["logp"], chosen["lower"], backoff, self._n_words)
 
@@ -300,4 +308,4 @@ class _Orders:
 
 
 def _joined(high: npt.NDArray[Any], low: npt.NDArray[Any]) -> Keys:
-    return (high.astype(np.uint64) << _SHIFT) | low.astype(np.uint64)
+    return (high.astype(np.uint64) << SHIFT) | low.astype(np.uint64)

@@ -138,14 +138,7 @@ def _whole_number(value: object) -> int:
     return operator.index(value)
 
 
-def build_binary(
-    arpa: Path,
-    binary: Path,
-    *,
-    memory: str = "2G",
-    temporary: Path | None = None,
-    progress: bool = True,
-) -> None:
+def build_binary(arpa: Path, binary: Path) -> None:
     """Turn a model into KenLM's own form, which is mapped into memory.
 
     Parameters
@@ -154,8 +147,6 @@ def build_binary(
         A model of order 2 or more.
     binary : Path
         The file to write, atomically.
-    memory, temporary, progress
-        As in `estimate`; the default of `temporary` is the folder of `binary`.
 
     Raises
     ------
@@ -164,11 +155,11 @@ def build_binary(
     """
     if not arpa.is_file():
         raise DataError("there is no model", file=arpa, remedy="estimate it first")
-    with scratch_folder(temporary or binary.parent) as folder, atomic_path(binary) as target:
+    with scratch_folder(binary.parent) as folder, atomic_path(binary) as target:
         program, files = find_program("build_binary"), (arpa.absolute(), target.absolute())
-        command: list[str | Path] = [program, "-S", memory, "-T", f"{folder}/", "probing", *files]
-        outcome = run_program(command, folder=folder, progress="build_binary" if progress else None)
-        _check(outcome, "build_binary", arpa, memory)
+        command: list[str | Path] = [program, "-S", "2G", "-T", f"{folder}/", "probing", *files]
+        outcome = run_program(command, folder=folder, progress="build_binary")
+        _check(outcome, "build_binary", arpa, "2G")
         with target.open("rb") as file:
             if file.read(len(_MAGIC)) != _MAGIC:
                 raise DataError("build_binary wrote no model", file=arpa, remedy=_message(outcome.log))

@@ -13,7 +13,6 @@ from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from workbench.items.items import Items
 from workbench.models.base import Predictor
@@ -22,7 +21,7 @@ from workbench.models.ngram.backoff import BackOff, Ids
 from workbench.models.ngram.kenlm import check_pruning
 from workbench.models.passage import Passage, ReadContext, lefts, parts, passages
 from workbench.models.rows import Ranked
-from workbench.models.tuning import MEASURES, WEIGHTS, chosen, measured, tuning_sets
+from workbench.models.wrapper import WEIGHTS, Wrapper, measured, tuning_sets
 from workbench.runs.predictions import UNKNOWN, Floats, not_a_number
 from workbench.storage.cache import hold, make_room
 from workbench.storage.errors import DataError, reading
@@ -32,7 +31,6 @@ from workbench.texts.overlap import check_held_out
 T = TypeVar("T")
 
 LN10 = math.log(10)
-_OPTIONS = ("after", "unknown", "name", "checked_for")
 _KINDS = {"kneser-ney": "Kneser-Ney", "good-turing": "Good-Turing"}
 
 
@@ -103,6 +101,7 @@ class NGram(PositionScorer):
 
     version = 2
     fitted_on = "texts"
+    options = ("after", "unknown", "name", "checked_for")
 
     def __init__(
         self,
@@ -223,7 +222,7 @@ class NGram(PositionScorer):
     @property
     def config(self) -> dict[str, Any]:
         """The digest of the texts, the settings, and the options."""
-        return {name: getattr(self, name) for name in _OPTIONS} | self.info
+        return self._option_values | self.info
 
     @property
     def context(self) -> ReadContext:
@@ -330,23 +329,6 @@ class NGram(PositionScorer):
             log_prob, above + 1, tied, known, names.tolist(), (values.astype(float) * LN10).tolist()
         )
 
-    def expected(self, items: Items, *, top_k: int = 10) -> pd.DataFrame:
-        """Return the most probable words of the vocabulary for each blank, whether it has candidates or not.
-
-        Returns
-        -------
-        DataFrame (n * top_k,)
-            Columns item_id, place (1 is the most probable), word, log_prob (natural).
-        """
-        values, words = self.model.top(self.contexts(items), top_k)
-        n, k = words.shape
-        return pd.DataFrame({
-            "item_id": np.repeat(items.frame["item_id"].to_numpy(), k),
-            "place": np.tile(np.arange(1, k + 1), n),
-            "word": [self.model.words[i] for i in words.ravel()],
-            "log_prob": values.ravel().astype(float) * LN10,
-        })  # fmt: skip
-
     def cached(self, weight: float = 0.1, *, decay: float = 1.0) -> CachedNGram:
         """Return this model interpolated with the words of the context; see :class:`CachedNGram`."""
         return CachedNGram(self, weight, decay=decay)
@@ -356,11 +338,11 @@ class NGram(PositionScorer):
 
     @classmethod
     def _load(cls, folder: Path, config: dict[str, Any]) -> Self:
-        options = {name: config[name] for name in _OPTIONS}
+        options = {name: config[name] for name in cls.options}
         return cls(folder / "model", **options)
 
 
-class CachedNGram(PositionScorer):
+class CachedNGram(Wrapper, PositionScorer):
     """Interpolate an n-gram model with the unigrams of the context.
 
     A word has the probability (1 - weight) P(word | n-gram context) + weight P(word | passage), where
@@ -383,12 +365,12 @@ class CachedNGram(PositionScorer):
     """
 
     version = 2
-    fitted_on = "a model"
+    options = ("weight", "decay")
     systems: ClassVar[dict[str, str]] = {
         "lambada": "N-Gram w/cache",
         "cbt": "KNESER-NEY LANGUAGE MODEL + CACHE",
     }
-    trials: pd.DataFrame | None = None  # of `tuned`, which made the model
+    base: NGram
     _read: dict[Any, Any] | None = None  # what `tuned` computes once for all weights
 
     def __init__(self, base: NGram, weight: float = 0.1, *, decay: float = 1.0) -> None:
@@ -401,28 +383,14 @@ class CachedNGram(PositionScorer):
         self.name = f"{base.name}, cache {weight:g}" + (f", decay {decay:g}" if decay < 1 else "")
 
     @property
-    def config(self) -> dict[str, Any]:
-        """The n-gram model's, and the options."""
-        return {"weight": self.weight, "decay": self.decay, "base": self.base.config}
-
-    @property
     def context(self) -> ReadContext:
         """All before the blank: the cache holds its words."""
         return ReadContext("before", scores_rest=self.after)
 
     @property
-    def training(self) -> dict[str, Any]:
-        """The n-gram model's."""
-        return self.base.training
-
-    @property
     def vocabulary(self) -> list[str]:  # type: ignore[override] # read when it is asked for
         """The words that are ranked."""
         return self.base.vocabulary
-
-    def form(self, word: str) -> str:
-        """Return a word as the vocabulary has it."""
-        return self.base.form(word)
 
     def tuned(self, *sets: Items, weights: Sequence[float] = WEIGHTS, by: str = "accuracy") -> CachedNGram:
         """Return the model with the weight that is best on development or validation data.
@@ -447,16 +415,13 @@ class CachedNGram(PositionScorer):
             accuracy (expected, a fraction), perplexity, median_rank, chosen.
         """
         rows = []
-        for name, items in tuning_sets(sets).items():
+        for name, items in tuning_sets(sets, by).items():
             read: dict[Any, Any] = {}
             for weight in sorted(weights):
-                model = CachedNGram(self.base, weight, decay=self.decay)
-                model._read = read
+                model = self._with(self.base, weight=weight)
+                model._read = read  # noqa: SLF001 - of this class
                 rows.append((weight, name, *measured(model.predict(items, 1))))
-        trials = chosen(pd.DataFrame(rows, columns=["weight", "set", *MEASURES]), {"weight": weights}, by)
-        best = CachedNGram(self.base, float(trials["weight"][trials["chosen"]].iloc[0]), decay=self.decay)
-        best.trials = trials
-        return best
+        return self._best(rows, {"weight": weights}, by)
 
     def shares(self, passage: Passage) -> dict[str, float]:
         """Return the probability of each word by the cache alone."""
@@ -580,10 +545,3 @@ class CachedNGram(PositionScorer):
         own10 = model.log10(contexts, np.maximum(ids, 0)[:, None], state)[:, 0].astype(float)
         plain10 = model.log10(contexts, held, state)
         return ids, state, held, share, inside, plain10, own10, *model.top(contexts, top_k, state)
-
-    def _save(self, folder: Path) -> None:
-        self.base.save(folder / "base")
-
-    @classmethod
-    def _load(cls, folder: Path, config: dict[str, Any]) -> Self:
-        return cls(NGram.load(folder / "base"), config["weight"], decay=config["decay"])

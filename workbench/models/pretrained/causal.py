@@ -26,9 +26,8 @@ from workbench.items.changes import word_spans
 from workbench.items.items import Items
 from workbench.items.schema import Item, objects
 from workbench.items.tokens import tokens
-from workbench.models.attention import Attention
 from workbench.models.base import PassageLogProbs, pad
-from workbench.models.passage import one_of
+from workbench.models.passage import Attention, one_of
 from workbench.models.pretrained.loading import PretrainedModel, Text, describe_parameters
 from workbench.models.pretrained.passages import passage_log_probs
 from workbench.models.pretrained.prompts import Prompt, SplitText, split_text
@@ -49,8 +48,13 @@ from workbench.models.pretrained.search import (
     shares_words,
     write_words,
 )
-from workbench.models.pretrained.subwords import Continuation, anchor_of
-from workbench.models.pretrained.vocabulary import cased_forms, is_lowered, read_vocabulary
+from workbench.models.pretrained.subwords import (
+    Continuation,
+    anchor_of,
+    cased_forms,
+    is_lowered,
+    read_vocabulary,
+)
 from workbench.models.rows import Ranked, check_answers, from_ranking, from_scores
 from workbench.runs.predictions import Floats, frame_of, not_a_number, nullable
 from workbench.storage import cache

@@ -25,7 +25,7 @@ import requests
 from requests.utils import get_environ_proxies
 
 from workbench.items.schema import Span
-from workbench.storage.errors import DataError, reading
+from workbench.storage.errors import DataError, innermost, reading
 
 MAX_BYTES = 1 << 26
 """Bytes of a response at most."""
@@ -145,7 +145,9 @@ class CompletionClient:
             return _Attempt(b"", f"no response within {self.timeout:g} seconds", temporary=True)
         except Exception as error:  # noqa: BLE001 - of requests, urllib3 and http.client
             temporary = not isinstance(error, ValueError)  # an address that leads nowhere
-            return _Attempt(b"", f"no connection ({_innermost(error)})", temporary=temporary)
+            first = innermost(error)
+            why = getattr(first, "strerror", None) or type(first).__name__
+            return _Attempt(b"", f"no connection ({why})", temporary=temporary)
 
     def _key(self) -> str:
         """Return the server's key, or ""; DataError, without it, if no header can hold it."""
@@ -187,13 +189,6 @@ def _read(response: requests.Response, deadline: float, timeout: float) -> _Atte
     pause = response.headers.get("Retry-After", "")
     temporary = code in _TEMPORARY and "support" not in message.lower()  # "echo is not supported" stays so
     return _Attempt(b"", f"it answers {code}: {message}", temporary, float(pause) if pause.isdecimal() else 0)
-
-
-def _innermost(error: BaseException) -> str:
-    """Return the innermost reason: what requests and urllib3 wrap around it says less."""
-    while isinstance(inner := getattr(error, "reason", None) or error.__context__, BaseException):
-        error = inner
-    return getattr(error, "strerror", None) or type(error).__name__
 
 
 def _address(url: str) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeVar, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -218,17 +218,10 @@ def padded(
 
 
 class PretrainedModel(Predictor):
-    """A predictor that is a checkpoint of ``transformers``.
-
-    Attributes
-    ----------
-    options : tuple of str
-        Attributes that are arguments, too: `config` holds them, and `load` passes them.
-    """
+    """A predictor that is a checkpoint of ``transformers``."""
 
     fitted_on = "a folder or name of pretrained weights"
     mask = "_"
-    options: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
         self,
@@ -259,7 +252,7 @@ class PretrainedModel(Predictor):
     def config(self) -> dict[str, Any]:
         """The model's name and the digest of its files, and how it is used."""
         checkpoint = {"model": self._checkpoint.label, "digest": self._checkpoint.digest}
-        return checkpoint | {name: getattr(self, name) for name in self.options}
+        return checkpoint | self._option_values
 
     def _columns(self, items: Items) -> dict[str, Any]:
         columns = super()._columns(items)

@@ -311,7 +311,7 @@ class ServerModel(Predictor):
                     rows = [_Answer(**row) for row in table.to_pylist()]
                 answers.update(zip(batch, rows, strict=True))
                 update(len(batch))
-        store.trim()
+        cache.make_room()
         return answers
 
     def _answer(self, pair: Continuation) -> _Answer:

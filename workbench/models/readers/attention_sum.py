@@ -12,9 +12,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from workbench.models.neural.network import sizes_of
+from workbench.models.neural.network import Looked, sizes_of
 from workbench.models.readers.encoding import PAD
-from workbench.models.readers.reader import Ids, Looked, Mask, Reader, ReaderModule, Scores, mask_absent
+from workbench.models.readers.reader import Ids, Mask, Reader, ReaderModule, Scores, mask_absent
 
 States = Float[Tensor, "rows time states"]
 Weights = Float[Tensor, "rows time"]
@@ -99,7 +99,7 @@ def is_mentioned(batch: Mapping[str, Tensor]) -> Float[Tensor, " rows"]:
 def looked_at(names: tuple[str, ...], weights: Float[Tensor, "rows names time"], mask: Mask) -> Looked:
     """Return weights on single tokens of the context."""
     begin = torch.arange(mask.shape[1], device=mask.device).expand(mask.shape)
-    return Looked(names, begin, begin + mask, weights)
+    return Looked(names, weights, begin, begin + mask)
 
 
 class AttentionSumModule(ReaderModule):

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from workbench.models.neural.network import sizes_of
+from workbench.models.neural.network import Looked, sizes_of
 from workbench.models.readers.attention_sum import (
     BiGRU,
     States,
@@ -22,7 +22,7 @@ from workbench.models.readers.attention_sum import (
     word_vectors,
 )
 from workbench.models.readers.encoding import PAD
-from workbench.models.readers.reader import Looked, Reader, ReaderModule, Scores, mask_absent
+from workbench.models.readers.reader import Reader, ReaderModule, Scores, mask_absent
 
 
 class AttentiveModule(ReaderModule):

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from workbench.models.neural.network import sizes_of
+from workbench.models.neural.network import Looked, sizes_of
 from workbench.models.readers.attention_sum import (
     BiGRU,
     States,
@@ -25,7 +25,7 @@ from workbench.models.readers.attention_sum import (
     word_vectors,
 )
 from workbench.models.readers.encoding import PAD, RESERVED
-from workbench.models.readers.reader import Ids, Looked, Mask, Reader, ReaderModule, Scores
+from workbench.models.readers.reader import Ids, Mask, Reader, ReaderModule, Scores
 
 _FEATURE = 2  # dimensions of the query-word feature, as in the authors' code
 

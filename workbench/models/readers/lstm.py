@@ -16,13 +16,13 @@ from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence
 
 from workbench.items.items import Items
-from workbench.models.neural.network import sizes_of
+from workbench.models.neural.network import Looked, sizes_of
 from workbench.models.neural.recurrent import LSTM, RecurrentModule
 from workbench.models.passage import one_of
 from workbench.models.readers.encoding import PAD, UNKNOWN
-from workbench.models.readers.reader import Ids, Looked, Reader, ReaderModule, Scores, mask_absent
+from workbench.models.readers.reader import Ids, Reader, ReaderModule, Scores, mask_absent
+from workbench.texts.batches import Stream
 from workbench.texts.corpus import Texts
-from workbench.texts.stream import Stream
 
 READS = {"query": "sentence", "context+query": None}
 """What is read before the blank, and what language models call it."""
@@ -225,7 +225,7 @@ class ContextualModule(ReaderModule):
         begin = (place - half).clamp_min(0).expand_as(context)
         end = torch.minimum(place + half + 1, length)
         real = place < length
-        return Looked(("blank",), begin * real, end * real, (weights * real)[:, None])
+        return Looked(("blank",), (weights * real)[:, None], begin * real, end * real)
 
 
 class ContextualLSTM(Reader):
@@ -243,6 +243,7 @@ class ContextualLSTM(Reader):
 
     version = 1
     title = "Contextual LSTM"
+    systems: ClassVar[dict[str, str]] = {"cbt": "CONTEXTUAL LSTMS (WINDOW CONTEXT)"}
     module = ContextualModule
     sizes: ClassVar[dict[str, Any]] = sizes_of(ContextualModule)
     trained: ClassVar[dict[str, Any]] = {"learning_rate": 2e-3}
@@ -251,8 +252,3 @@ class ContextualLSTM(Reader):
     def fit(cls, questions: Items, *, lower: bool = False, **options: Any) -> Self:
         """Train a network as :meth:`Reader.fit` does, with its options; words are as written by default."""
         return super().fit(questions, lower=lower, **options)
-
-    @classmethod
-    def _systems(cls, sizes: Mapping[str, Any]) -> dict[str, str]:
-        del sizes
-        return {"cbt": "CONTEXTUAL LSTMS (WINDOW CONTEXT)"}

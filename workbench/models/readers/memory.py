@@ -15,11 +15,11 @@ from torch.nn import functional
 
 from workbench.models.neural.memory import QUERY
 from workbench.models.neural.memory import MemoryModule as MemoryLanguageModule
-from workbench.models.neural.network import NONE, sizes_of
+from workbench.models.neural.network import NONE, Looked, sizes_of
 from workbench.models.passage import one_of
 from workbench.models.readers.embedding import window_ids
 from workbench.models.readers.encoding import BLANK, PAD, UNKNOWN
-from workbench.models.readers.reader import Ids, Looked, Reader, ReaderModule, Scores, any_blank, mask_absent
+from workbench.models.readers.reader import Ids, Reader, ReaderModule, Scores, any_blank, mask_absent
 from workbench.storage.errors import DataError
 
 UPDATES, TARGETS = ("paper", "cross-entropy"), ("candidates", "all", "text")
@@ -171,7 +171,7 @@ def _looked_at(memories: Memories, shares: list[Tensor], rows: int) -> Looked:
     """Return shares of memories as they are drawn, a row of weights for each hop."""
     begin, end = (memories.padded(part, rows, 0) for part in (memories.begin, memories.end))
     weights = torch.stack([memories.padded(part.float(), rows, 0.0) for part in shares], 1)
-    return Looked(tuple(f"hop {hop}" for hop in range(1, len(shares) + 1)), begin, end, weights)
+    return Looked(tuple(f"hop {hop}" for hop in range(1, len(shares) + 1)), weights, begin, end)
 
 
 class WindowMemoryModule(SoftMemoryModule):
@@ -502,7 +502,7 @@ class LexicalMemoryModule(ReaderModule):
         begin = place + torch.arange(-self.memory, 0, device=before.device)
         begin = begin.masked_fill(absent, 0)
         names = tuple(f"hop {hop}" for hop in range(1, model.hops + 1))
-        return Looked(names, begin, torch.where(absent, 0, begin + 1), torch.stack(shares, 1))
+        return Looked(names, torch.stack(shares, 1), begin, torch.where(absent, 0, begin + 1))
 
 
 class LexicalMemory(Reader):
@@ -510,14 +510,10 @@ class LexicalMemory(Reader):
 
     version = 1
     title = "Lexical memory"
+    systems: ClassVar[dict[str, str]] = {"cbt": "MEMNNS (LEXICAL MEMORY)"}
     module = LexicalMemoryModule
     sizes: ClassVar[dict[str, Any]] = sizes_of(LexicalMemoryModule)
     trained: ClassVar[dict[str, Any]] = {"learning_rate": 3e-3, "rows": 32}
-
-    @classmethod
-    def _systems(cls, sizes: Mapping[str, Any]) -> dict[str, str]:
-        del sizes
-        return {"cbt": "MEMNNS (LEXICAL MEMORY)"}
 
 
 class SententialMemory(Reader):

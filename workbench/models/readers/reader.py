@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -18,12 +18,12 @@ from torch.nn import functional
 from workbench.items.items import Items
 from workbench.items.schema import Item
 from workbench.items.tokens import tokens
-from workbench.models.attention import Attention
 from workbench.models.base import Predictor, pad
 from workbench.models.device_memory import Batcher
 from workbench.models.neural.fitting import STOPPED, TrainedNetwork
+from workbench.models.neural.network import Looked
 from workbench.models.neural.scoring import evaluating
-from workbench.models.passage import ReadContext, distinct, parts, passages
+from workbench.models.passage import Attention, ReadContext, distinct, one_of, parts, passages
 from workbench.models.readers.encoding import (
     BLANK,
     PAD,
@@ -46,25 +46,6 @@ _TOKENS = 1 << 16  # of context in a batch of questions that are scored
 Scores = Float[Tensor, "rows candidates"]
 Ids = Int[Tensor, "rows time"]
 Mask = Bool[Tensor, "rows time"]
-
-
-class Looked(NamedTuple):
-    """What a network looked at: weights on parts of the context.
-
-    Attributes
-    ----------
-    names : tuple of str (K,)
-        Of hops or layers.
-    begin, end : Tensor (rows, S)
-        First token of each part, and the one after its last, counted from the beginning of the text.
-    weights : Tensor (rows, K, S)
-        0 for padding.
-    """
-
-    names: tuple[str, ...]
-    begin: Int[Tensor, "rows parts"]
-    end: Int[Tensor, "rows parts"]
-    weights: Float[Tensor, "rows names parts"]
 
 
 class ReaderModule(nn.Module):
@@ -162,7 +143,7 @@ class Reader(TrainedNetwork, Predictor):
     def _systems(cls, sizes: Mapping[str, Any]) -> dict[str, str]:
         """Return the rows of the papers' tables that a model of some sizes stands for."""
         del sizes
-        return {}
+        return cls.systems
 
     @classmethod
     def _label(cls, sizes: Mapping[str, Any]) -> str:
@@ -312,7 +293,8 @@ class Reader(TrainedNetwork, Predictor):
         for rows, (looked, scores) in self._batcher.run(questions.lengths, work):
             if looked is None:
                 return super().attend(items)
-            begin, end, weights = (part.cpu().numpy() for part in looked[1:])
+            parts_of = (looked.begin, looked.end, looked.weights)
+            begin, end, weights = (part.cpu().numpy() for part in parts_of if part is not None)
             for place, row in enumerate(rows):
                 item = items[row]
                 forms = [parts(item, word, lower=self.lower) for word in offered[row]]
@@ -399,23 +381,10 @@ class Reader(TrainedNetwork, Predictor):
         self._save_network(folder)
         write_atomic(folder / VOCABULARY, json.dumps(self.words, ensure_ascii=False))
 
-    @classmethod
-    def load(
-        cls,
-        folder: Path | str,
-        *,
-        trust_remote_code: bool = False,
-        device: str | None = None,
-        name: str | None = None,
-        attention: bool = False,
-    ) -> Self:
-        """Read a model that `save` wrote; its weights are read when they are first used.
-
-        DataError if the folder holds no model of this class.
-        """
-        model = super().load(folder, trust_remote_code=trust_remote_code)
-        model.device, model.name, model.attention = device, name or model.name, attention
-        return model
+    def _set(self, options: Mapping[str, Any]) -> None:
+        for option in options:
+            one_of("the option", option, ("name", "attention"))
+        self.name, self.attention = options.get("name") or self.name, options.get("attention", False)
 
     @classmethod
     def _load(cls, folder: Path, config: dict[str, Any]) -> Self:

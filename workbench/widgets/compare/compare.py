@@ -93,8 +93,9 @@ class Compare(ListWidget):
     ) -> None:
         super().__init__(**options)
         self._shadings = shadings(comparison.items, influence=influence, surprisal=surprisal)
-        self._remake, self._note, self._asked = remake, "", ask
+        self._remake, self._asked = remake, ask
         self._measuring: Thread | None = None
+        self._resampling = False
         self._closed = False
         self._runs = runs
         self._arguments = ["items", "runs", *["annotations"] * by_name]
@@ -215,7 +216,8 @@ class Compare(ListWidget):
         """Resample, and begin to annotate: the page asks for it once the reader sees the rest."""
         if self._cells is None and self._measuring is None:
             self._measuring = Thread(target=self._measure, name="measure", daemon=True)
-            if self.comparison.n * self.comparison.m > _IN_BACKGROUND:
+            self._resampling = self.comparison.n * self.comparison.m > _IN_BACKGROUND
+            if self._resampling:
                 self._measuring.start()
             else:
                 self._measuring.run()
@@ -223,6 +225,7 @@ class Compare(ListWidget):
             self._send_measured()
         if self._remake is not None:
             self._annotating.start()
+        if self._remake is not None or self._cells is None:
             self._tell()
         _ = self._listing.search  # so that the first one is as quick as the second
 
@@ -231,10 +234,12 @@ class Compare(ListWidget):
         try:
             models, cells = view.model_rows(self.comparison), view.pair_cells(self.comparison)
         except MemoryError as error:
+            self._resampling = False
+            self._tell()
             self.send({"type": "error", "lane": None, "message": f"The models were not resampled: {error}"})
             return
         with self._lock:
-            self._models, self._cells = models, cells
+            self._models, self._cells, self._resampling = models, cells, False
             if not self._closed:
                 self._send_measured()
 
@@ -275,7 +280,7 @@ class Compare(ListWidget):
             "type": "whole", "warnings": list(self.comparison.warnings), "total": self.comparison.n,
             "measures": view.measure_heads(), "pairs": self._cells,
             "models": self._models or self._points,
-            "note": self._note, "asks": self._asked is not None, "plans": list(self.comparison.plans),
+            "note": self._progress, "asks": self._asked is not None, "plans": list(self.comparison.plans),
         }  # fmt: skip
 
     @property
@@ -355,12 +360,18 @@ class Compare(ListWidget):
             if self.state == before:
                 self._send_view()
 
+    @property
+    def _progress(self) -> str:
+        """What is under way: intervals of many predictions, and annotations."""
+        now, texts = self._annotating, []
+        if self._resampling:
+            texts.append(f"resampling {self.comparison.m} models for intervals and tests")
+        if now.state == "running":
+            texts.append(f"annotating: {now.done:,} of {self.comparison.n:,} items")
+        return "; ".join(texts)
+
     def _tell(self) -> None:
-        """Tell the page how far the annotations are."""
-        now = self._annotating
-        running = now.state == "running"
-        self._note = f"annotating: {now.done:,} of {self.comparison.n:,} items" if running else ""
-        self.send({"type": "note", "text": self._note})
+        self.send({"type": "note", "text": self._progress})
 
     def _changed(self) -> None:
         self._tell()

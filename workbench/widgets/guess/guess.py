@@ -17,10 +17,9 @@ from workbench.items.items import Items
 from workbench.items.schema import content_digest
 from workbench.models.base import Predictor
 from workbench.people import Campaign, Page, Protocol, ProtocolStep, RefusalError, Subject, Task, reports
-from workbench.people.assignment import LONGEST_GUESS, open_page
-from workbench.people.matching import best_match
-from workbench.people.tasks import task_of
-from workbench.people.unfolding import unfold
+from workbench.people.assignment import LONGEST_GUESS, open_page, task_of
+from workbench.people.protocols import best_match
+from workbench.people.simulation import unfold
 from workbench.render.numbers import percent
 from workbench.render.results import Table, TableColumn, TableLayout, with_interval
 from workbench.storage.errors import DataError

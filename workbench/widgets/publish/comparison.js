@@ -161,7 +161,7 @@ const publishedComparison = (() => {
     makeListing(data) { return new ComparedListing(data); }
     answer(message) {
       const answers = {
-        open: () => { this.send(this.data.overview); super.answer(message); }, scatter: () => this.send(this.scatter()), measure: () => {},
+        open: () => { this.send(this.data.overview); super.answer(message); }, scatter: () => this.send(this.scatter()), measure: () => this.send({ type: "note", text: "" }),
         pick: () => { this.send({ type: "picked" }); this.listing.apply({ ...this.state, current: this.data.items[message.row].id }); this.sendPassage(); },
       };
       (answers[message.type] ?? (() => super.answer(message)))();

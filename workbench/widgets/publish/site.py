@@ -19,7 +19,7 @@ from workbench.items.items import Items
 from workbench.runs.store import Run, items_digest
 from workbench.storage.errors import DataError
 from workbench.storage.files import atomic_folder, read_json
-from workbench.storage.provenance import commit, library_versions
+from workbench.storage.packages import commit, library_versions
 from workbench.widgets.publish.pages import PublishedPage, make_page
 from workbench.widgets.shared.widget import render
 

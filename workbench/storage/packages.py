@@ -1,21 +1,31 @@
-"""What other packages add by entry points; one that is wrong is left out with a warning."""
+"""Installed packages: their versions, this one's commit, and what others add by entry points.
+
+An entry point that is wrong is left out with a warning.
+"""
 
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
 import sys
 import warnings
 from collections import defaultdict
 from collections.abc import Collection
 from contextlib import suppress
 from functools import lru_cache
-from importlib.metadata import EntryPoint, distributions
+from importlib.metadata import EntryPoint, distributions, version
 from pathlib import Path
+from platform import python_version
 from typing import Any
 
 from workbench.storage.errors import DataError, reason
 
 _NAME = re.compile(r"\w[\w.+-]{,99}")
+
+
+DISTRIBUTION = "lambada-workbench"
+"""The name by which this package is installed."""
 
 
 def extensions(group: str, reserved: Collection[str] = ()) -> dict[str, EntryPoint]:
@@ -88,3 +98,25 @@ def load_extension(entry: EntryPoint) -> Any:
             f"{entry.name!r} cannot be imported from {entry.value}: {reason(error)}",
             remedy="install its package anew, or remove it",
         ) from error
+
+
+def commit() -> str | None:
+    """Return the commit of the package's checkout, with ``+`` where files differ; None without a checkout."""
+    git = shutil.which("git")
+    root = Path(__file__).parents[2]
+    if git is None or not (root / ".git").exists():
+        return None
+
+    def run(*arguments: str) -> str | None:
+        command = [git, "-C", str(root), *arguments]
+        process = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - git itself
+        return process.stdout.strip() if process.returncode == 0 else None
+
+    head = run("rev-parse", "HEAD")
+    return head and head + ("+" if run("status", "--porcelain", "--untracked-files=no") else "")
+
+
+def library_versions(*names: str) -> dict[str, str]:
+    """Return the versions of Python, this package, and distributions by their names."""
+    installed = {name: version(name) for name in sorted({DISTRIBUTION, *names})}
+    return {"python": python_version(), **installed}

@@ -1,14 +1,18 @@
-"""Tune parameters on sets of items: choose the best setting of all tried, and warn at an edge of the grid."""
+"""Models that use another one, and how their parameters are tuned: the best setting of all tried on items."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
 
 from workbench.items.items import Items
+from workbench.models.base import Predictor, arguments
+from workbench.models.passage import ReadContext
 from workbench.runs.measures import ExpectedAccuracy, Measure, MedianRank, Perplexity
 from workbench.runs.predictions import Floats, mid_ranks
 from workbench.storage.errors import DataError
@@ -25,8 +29,75 @@ MEASURES = ("n", *(name for name, _ in _TRIED))
 _LARGEST = float(np.exp(700.0))  # a finite perplexity where an answer has probability 0
 
 
-def tuning_sets(sets: Sequence[Items]) -> dict[str, Items]:
-    """Return sets of items by name: data set and split, numbered where two have the same."""
+class Wrapper(Predictor):
+    """A model that uses another one, `base`, and is saved with it.
+
+    Attributes
+    ----------
+    base_name : str
+        What `config` and the saved folder call the other model.
+    """
+
+    fitted_on = "a model"
+    base_name: ClassVar[str] = "base"
+    base: Predictor
+    trials: pd.DataFrame | None = None  # of `tuned`, which made the model
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The other model's, and the options."""
+        return self._option_values | {self.base_name: self.base.config}
+
+    @property
+    def training(self) -> dict[str, Any]:
+        """The other model's."""
+        return self.base.training
+
+    @property
+    def context(self) -> ReadContext | None:
+        """The other model's."""
+        return self.base.context
+
+    def choices(self, items: Items) -> list[list[str]] | None:
+        """Return the words that the other model chooses from."""
+        return self.base.choices(items)
+
+    def form(self, word: str) -> str:
+        """Return a word as the other model's vocabulary has it."""
+        return self.base.form(word)
+
+    def _with(self, base: Predictor, **changed: Any) -> Self:
+        """Return the same of another model, or with other options."""
+        make: Any = type(self)  # subclasses have options of their own
+        model: Self = make(base, **self._option_values | changed)
+        return model
+
+    def _best(self, rows: Sequence[Sequence[Any]], grids: Mapping[str, Sequence[float]], by: str) -> Self:
+        """Return the same with the options that are best in trials: rows of options, set and `MEASURES`."""
+        trials = chosen(pd.DataFrame(rows, columns=[*grids, "set", *MEASURES]), grids, by)
+        values = trials[trials["chosen"]].iloc[0]
+        model = self._with(self.base, **{name: type(getattr(self, name))(values[name]) for name in grids})
+        model.trials = trials
+        return model
+
+    def _save(self, folder: Path) -> None:
+        self.base.save(folder / self.base_name)
+
+    @classmethod
+    def _load(cls, folder: Path, config: dict[str, Any]) -> Self:
+        make: Any = cls
+        options = {name: value for name, value in config.items() if name != cls.base_name}
+        model: Self = make(Predictor.load(folder / cls.base_name), **arguments(cls, options))
+        return model
+
+
+def tuning_sets(sets: Sequence[Items], by: str) -> dict[str, Items]:
+    """Return sets of items by name: data set and split, numbered where two have the same.
+
+    What cannot be tuned, or not by a measure, is an error before anything is computed.
+    """
+    if by not in {"accuracy", "perplexity"}:
+        raise DataError(f"by is {by!r}, expected accuracy or perplexity")
     if not sets or not all(len(items) for items in sets):
         raise DataError("there are no items to tune on", remedy="pass one or more sets that are not empty")
     names: dict[str, Items] = {}
@@ -64,8 +135,6 @@ def chosen(trials: pd.DataFrame, grids: Mapping[str, Sequence[float]], by: str) 
     by : {"accuracy", "perplexity"}
         The highest mean accuracy, or the lowest geometric mean of the perplexities: so each set counts alike.
     """
-    if by not in {"accuracy", "perplexity"}:
-        raise DataError(f"by is {by!r}, expected accuracy or perplexity")
     names = list(grids)
     loss = -trials["accuracy"] if by == "accuracy" else np.log(trials["perplexity"])
     means = loss.groupby([trials[name] for name in names]).mean()
@@ -80,7 +149,7 @@ def chosen(trials: pd.DataFrame, grids: Mapping[str, Sequence[float]], by: str) 
             warnings.warn(
                 f"the best {name}, {value:g}, is the {end} of those tried ({low:g} to {high:g}): "
                 f"a {side} one may be better; try more, and compare the sets in .trials",
-                stacklevel=3,
+                stacklevel=4,
             )
     is_best = np.logical_and.reduce([trials[name] == value for name, value in values.items()])
     return trials.assign(chosen=is_best)
