@@ -133,14 +133,16 @@ CHARTS = {
         pd.DataFrame({"model": [text] * 2, "unit": "words", "reads": ["1", "all"], "accuracy": [0.2, 0.5],
                       "low": [0.1, 0.4], "high": [0.3, 0.6], "n": [9, 9]})
     ),
-    "context": lambda text: charts.context({text: {text: predicted(text), None: predicted(text)}}),
-    "direct_speech": lambda text: charts.direct_speech(_sets(text), title=text, select=True),
+    "context_curve of runs": lambda text: charts.context_curve(
+        {text: {text: predicted(text), None: predicted(text)}}
+    ),
+    "direct_speech": lambda text: charts.direct_speech(_sets(text), title=text),
     "expected": _expected,
     "figure_2": _figure_2,
     "influence_curve": _influence_curve,
     "waterfall": lambda text: charts.waterfall(_protocols(text)),
-    "in_context": lambda text: charts.in_context(_sets(text), title=text, select=True),
-    "lengths": lambda text: charts.lengths(_sets(text), title=text, select=True),
+    "in_context": lambda text: charts.in_context(_sets(text), title=text),
+    "lengths": lambda text: charts.lengths(_sets(text), title=text),
     "mention_distance": lambda text: charts.mention_distance(_sets(text), title=text),
     "ranks": lambda text: charts.ranks([predicted(text, seed=k) for k in range(2)]),
     "scatter": lambda text: charts.scatter(predicted(text), predicted(text, seed=1)),

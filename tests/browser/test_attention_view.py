@@ -10,8 +10,8 @@ pytestmark = pytest.mark.browser
 
 MODELS = (Path(__file__).parents[1] / "unit" / "attentive.py").read_text(encoding="utf-8")
 IMPORT = "import workbench as wb\nitems = wb.load('sample', variant='capitalised')[:40]"
-SHARES = """[...document.querySelectorAll('.wt-weight')]
-    .map((n) => Number(n.style.getPropertyValue('--wt-share')))"""
+SHARES = """[...document.querySelectorAll('.wb-weighed')]
+    .map((n) => parseFloat(n.style.getPropertyValue('--wb-weight')) / 60)"""
 HERE = """(n) => {
     const [a, b] = [n, n.querySelector('.wt-here')].map((each) => each.getBoundingClientRect());
     return b.top >= a.top && b.bottom <= a.bottom;
@@ -50,13 +50,13 @@ def test_walk_choose_and_reveal(attention, notebook):
     )
     answer, shown = python(notebook, "[items[0].answer, items[0].readable()[0]]")
     assert re.sub(r"\s+", "", text) == re.sub(r"\s+", "", shown.removesuffix(answer))
-    assert page.locator(".wt-m, .wt-p").count() == 0
+    assert page.locator(".wb-m, .wb-p").count() == 0
     assert answer not in page.locator(".wt-side").inner_text()
     weights = page.evaluate("[...document.querySelectorAll('.wt-part em')].map((n) => Number(n.textContent))")
     assert weights == sorted(weights, reverse=True)
     assert weights[0] == pytest.approx(python(notebook, "float(view.weights.of().max())"), rel=0.06)
     assert max(page.evaluate(SHARES)) == 1
-    assert "".join(page.locator(".wt-w").all_inner_texts()).split()[0] == shown.split()[-2]
+    assert "".join(page.locator(".wt-passage .wb-w").all_inner_texts()).split()[0] == shown.split()[-2]
 
     page.locator(".wt-passage").focus()
     page.keyboard.press(" ")

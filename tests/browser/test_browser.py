@@ -239,7 +239,7 @@ def test_clicks_and_typed_conditions_are_one_line(show, notebook):  # noqa: PLR0
     assert line.get_attribute("aria-invalid") == "true"
     assert page.locator(".wb-count").inner_text() == before
     notebook.screenshot("browser-refused", ".wb-browser")
-    assert notebook.evaluate("print(browser.filters['where'])") == "direct_speech"
+    assert notebook.evaluate("print(browser.state['where'])") == "direct_speech"
     line.fill("direct_speech")  # the valid one again
     line.press("Enter")
     page.locator(".wb-alarm").wait_for(state="hidden")
@@ -291,7 +291,7 @@ def test_several_items_are_tagged_at_once_and_shown_as_a_table(show, notebook):
         page.locator(".wb-head [data-name=n_tokens]").click()
         page.wait_for_selector(f".wb-head .wb-way[aria-label={'descending' if way else 'ascending'}]")
         page.wait_for_selector(".wb-browser[data-waits='']")
-        assert notebook.evaluate("print(browser.filters['sort'])") == f"{way}n_tokens"
+        assert notebook.evaluate("print(browser.state['sort'])") == f"{way}n_tokens"
         first = page.locator(".wb-list [aria-posinset='1']").or_(page.locator(".wb-cells").first).first
         page.keyboard.press("Home")
         expected = notebook.evaluate(f"print(browser.to_frame().n_tokens.{best}())")
@@ -331,13 +331,14 @@ def columns_are_chosen(page, notebook):
     assert box.is_checked()
     notebook.screenshot("browser-columns", ".wb-browser")
     assert page.evaluate(CONTRAST) == []
-    names = notebook.evaluate("print(browser.table_columns)")
+    names = notebook.evaluate("print(browser.state['table'])")
     assert f"table={names}" in notebook.evaluate("print(browser.code)")
     page.locator(".wb-panel button", has_text="Usual ones").click()
     page.wait_for_selector(".wb-head > :nth-child(2):text-is('Passage')")
     page.keyboard.press("Escape")
     assert page.evaluate("document.activeElement.className") == "wb-list"
-    notebook.evaluate("browser.table_columns = list(browser._listing.table)[1:] + ['passage']")
+    notebook.evaluate("names = [*browser._listing.table][1:] + ['passage']")
+    notebook.evaluate("browser.state = browser.state | {'table': names}")
     page.wait_for_selector(".wb-head :text-is('Passage')")
     wide, high = page.evaluate(
         "(at => [at.scrollWidth - at.clientWidth, at.clientHeight])(document.querySelector('.wb-list'))"
@@ -347,7 +348,7 @@ def columns_are_chosen(page, notebook):
     page.evaluate("document.querySelector('.wb-list').scrollLeft = 100")
     page.wait_for_function("document.querySelector('.wb-head').scrollLeft === 100")  # headings stay above
     page.evaluate("document.querySelector('.wb-list').scrollLeft = 0")
-    notebook.evaluate("browser.table_columns = []")
+    notebook.evaluate("browser.state = browser.state | {'table': True}")
     page.wait_for_selector(".wb-head > :nth-child(2):text-is('Passage')")
 
 

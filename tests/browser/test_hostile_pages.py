@@ -55,7 +55,8 @@ def test_saved_charts_are_drawn_and_run_nothing(name, seen, tmp_path):
     for path in FILES[name](tmp_path):
         page = seen(path, MARKS)
         assert page.locator(MARKS).count() > 1
-        assert page.locator("img, iframe, script:not(#spec):not(body > script)").count() == 0
+        data = ".wb-chart > [type='application/json']"
+        assert page.locator(f"img, iframe, script:not({data}):not(body > script)").count() == 0
 
 
 def test_a_tooltip_shows_the_text_and_pictures_are_saved(seen, tmp_path):

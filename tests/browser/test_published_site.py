@@ -44,6 +44,7 @@ SCRIPTS = read_assets(
     "shared/page.js", "publish/query.js", "publish/listing.js", "publish/comparison.js", "publish/site.js"
 )  # fmt: skip
 EXPOSED = "Object.assign(window, { filterLanguage, publishedLists, publishedComparison });"
+READY = ":is(#wp-view[data-ready], .wb-chart[data-ready])"
 CHANGED = "() => !document.querySelector('[data-waits]')?.dataset.waits"
 
 
@@ -401,7 +402,7 @@ def visit(chromium):
     events = []
     context = chromium.new_context(viewport={"width": 1300, "height": 900}, offline=True)
 
-    def opened(address, ready="#wp-view[data-ready]", before="", **media):
+    def opened(address, ready=READY, before="", **media):
         page = context.new_page()
         page.emulate_media(**media)
         if before:
@@ -554,7 +555,7 @@ def test_the_link_is_copied_by_a_button(site, chromium):
     context = chromium.new_context(permissions=["clipboard-read", "clipboard-write"])
     page = context.new_page()
     page.goto((site / "passages.html").as_uri() + "#sort=n_tokens")
-    page.wait_for_selector("#wp-view[data-ready]")
+    page.wait_for_selector(READY)
     page.locator("#wp-link").click()
     page.wait_for_selector("#wp-link[data-done=copied]")
     assert page.evaluate("navigator.clipboard.readText()").endswith("passages.html#sort=n_tokens")
@@ -595,7 +596,7 @@ def test_the_focus_can_be_seen_in_a_comparison(site, visit):
     "file", ["index", "about", "passages", "charts-above", "models", "weights", "table", "figure"]
 )
 def test_pages_can_be_read_in_both_schemes_and_fit_a_narrow_window(site, visit, file, scheme):
-    ready = None if file in ("index", "about") else "#wp-view[data-ready]"
+    ready = None if file in ("index", "about") else READY
     page = visit((site / f"{file}.html").as_uri(), ready, color_scheme=scheme)
     assert page.title() in ("Our <views>", f"{page.locator('h1').inner_text()} | Our <views>")
     assert (
@@ -632,7 +633,7 @@ def test_hostile_text_is_text(visit, tmp_path):
     files = sorted(folder.glob("*.html"))
     assert len(files) == len(views) + 2
     for file in files:
-        page = visit(file.as_uri(), "#wp-view[data-ready]" if file.stem not in ("index", "about") else None)
+        page = visit(file.as_uri(), READY if file.stem not in ("index", "about") else None)
         assert page.evaluate("window.hacked") is None, file.name
         assert page.locator("img, iframe, svg a, object").count() == 0, file.name
     fragment = f"#filter={RUN}&search={'%3Cimg src=x onerror=alert(1)%3E'}"

@@ -44,8 +44,8 @@ CELLS = (
     "import workbench.storage.progress as p\nwith p.progress_bar(4, label='reading') as b:\n    b.update(4)",
 )
 CHANGE = f"""
-browser.filters = {{"query": "the"}}
-explorer.filters = {{"facets": {{"target_class": ["CN"]}}}}
+browser.state = browser.state | {{"query": "the"}}
+explorer.state = explorer.state | {{"facets": {{"target_class": ["CN"]}}}}
 widget.state = widget.state | {{"query": "she"}}
 asker.text = {TEXT!r}
 viewer.current = items[2]

@@ -359,7 +359,8 @@ def history_in(folder):
 
 def notes_in(folder):
     for number, word in enumerate(("odd", "nice", "see\u2028also")):
-        notes.write_note("sample", f"{number}", text=word, tags=[word, "x"], note=word, folder=folder)
+        change = {"text": word, "tags": [word, "x"], "note": word}
+        notes.write_notes("sample", {f"{number}": change}, folder=folder)
 
 
 def notes_of(folder):

@@ -203,12 +203,11 @@ def test_a_state_is_the_view():
     assert [item.item_id for item in first.selection] == ["x/dev/1", "x/dev/0"]
     assert first.state["where"] == "n >= 1"
     assert json.loads(json.dumps(first.state)) == first.state
-    for again in (wb.browse(items, notes, **first.state), wb.browse(items, notes, **first.filters)):
-        assert again.selection.frame.equals(first.selection.frame)
     again = wb.browse(items, notes, **first.state)
-    assert (again.state, again.current, again.layout) == (first.state, items["x/dev/0"], "table")
+    assert again.selection.frame.equals(first.selection.frame)
+    assert (again.state, again.current, again.state["table"]) == (first.state, items["x/dev/0"], ["n"])
     first.state = {}
-    assert (len(first.selection), first.layout, first.reveal) == (4, "list", False)
+    assert (len(first.selection), first.state["table"], first.reveal) == (4, False, False)
     with pytest.raises(DataError, match="no filter 'colour'"):
         first.state = {"colour": "red"}
     seen = []
@@ -287,7 +286,7 @@ def test_predictions_are_shown_and_filtered_by():
         [],
         [["small", "<b>", "", "", f"{MINUS}2"]],
     ]
-    browser.filters = {"facets": {"big is": ["wrong"]}}
+    browser.state = {"facets": {"big is": ["wrong"]}}
     assert [item.item_id for item in browser.selection] == [IDS[1]]
     listening(browser)
     view = ask(browser, "open")
@@ -399,7 +398,7 @@ def test_items_are_sorted_with_missing_ones_last(sort, order):
     assert "".join(listed(browser)) == order
     assert [i[-1] for i in browser.to_frame()["item_id"]] == list(order)
     with pytest.raises(DataError, match="no column 'length' to sort by; known are item_id, answer"):
-        browser.filters = {"sort": "length"}
+        browser.state = {"sort": "length"}
 
 
 @pytest.mark.parametrize(
@@ -436,7 +435,7 @@ def test_own_columns_become_facets_and_columns():
     view = ask(browser, "open")
     assert (view["n"], counts(view, "genre")) == (1, {"crime": 1, "poetry": 1})
     assert browser._passage(0)["columns"] == [["genre", "crime"]]
-    browser.layout = "table"
+    browser.state = browser.state | {"table": True}
     view = browser.sent[-1]
     assert view["columns"] == ["passage", "genre", "answer", "tags"]
     assert view["rows"][0]["cells"] == ["one two ▁▁▁", "crime", "▁▁▁", ""], "a hidden target stays hidden"
@@ -445,12 +444,12 @@ def test_own_columns_become_facets_and_columns():
 
 
 def test_the_table_has_the_columns_that_are_chosen(browser):
-    browser.layout = "table"
+    browser.state = {"table": True}
     assert browser.sent[-1]["columns"] == ["passage", "answer", "tags"]
     assert list(browser.sent[-1]["titles"]) == [
         "passage", "answer", "dataset", "split", "variant", "word_class", "book_id", "tags",
     ]  # fmt: skip
-    browser.table_columns = ["tags", "dataset", "passage", "tags"]
+    browser.state = {"table": ["tags", "dataset", "passage", "tags"]}
     ask(browser, "tags", id="x/dev/1", tags=["odd", "long"])
     view = ask(browser, "query", state={"query": "sat"})
     assert (view["columns"], view["rows"][0]["cells"]) == (
@@ -459,8 +458,8 @@ def test_the_table_has_the_columns_that_are_chosen(browser):
     view = ask(browser, "query", state={"sort": "split"})
     assert view["columns"] == ["tags", "dataset", "passage", "split"], "that it is sorted by is shown"
     with pytest.raises(DataError, match="no column 'colour' to show; known are passage, answer, dataset"):
-        browser.table_columns = ["colour"]
-    assert browser.table_columns == ["tags", "dataset", "passage"]
+        browser.state = browser.state | {"table": ["colour"]}
+    assert browser.state["table"] == ["tags", "dataset", "passage"]
 
 
 @pytest.mark.parametrize(
@@ -481,9 +480,8 @@ def test_columns_of_annotations_that_are_still_to_come_are_shown_once_they_are_t
 
 
 def test_a_page_without_kernel_has_the_table(browser):
-    browser.table_columns = ["passage", "answer", "tags"]
     assert "<table" not in browser.saved.html()
-    browser.layout = "table"
+    browser.state = {"table": ["passage", "answer", "tags"]}
     ask(browser, "tags", id="x/dev/0", tags=["<odd>"])
     for html in (browser.saved.html(), browser.to_html()):
         page = Page(html)

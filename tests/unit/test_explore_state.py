@@ -106,7 +106,7 @@ def test_choices_combine_and_go_one_by_one(explorer):
     assert view["words"][0] == ("passage contains “fox”", {"query": ""})
     for _, change in view["words"]:
         explorer.state = explorer.state | change if "query" in change else explorer.state
-    assert (explorer.filters["query"], ids(explorer)) == ("", [IDS[4]])
+    assert (explorer.state["query"], ids(explorer)) == ("", [IDS[4]])
     explorer.state = explorer.state | explorer._view()["words"][1][1]
     assert explorer.state["where"] == "in_context = true and target_class in (PN, V)"
 
@@ -210,7 +210,7 @@ def test_items_without_a_value_can_be_chosen(explorer):
     assert drawn(explorer, "mention_distance")["null"] == ["null", "no earlier mention", 3, 3]
     assert [left for *_, left in rows(explorer, "target_class")] == [1, 1, 0, 1]
     assert explorer.to_html().count('<g class="off">') == 7
-    explorer.filters = {"facets": {"target_class": {"not": ["CN"]}}}
+    explorer.state = {"facets": {"target_class": {"not": ["CN"]}}}
     assert words(explorer) == ["Target class: not common noun"]
     chart = drawn(explorer, "target_class")
     assert (chart["keys"], chart["excluded"]) == (["is:CN"], True)

@@ -21,7 +21,8 @@ import pytest
 from patience import PATIENCE
 from small_disks import small_disk
 
-from workbench.items.notes import read_notes, write_note
+from workbench.items.notes import read_notes
+from workbench.items.notes import write_notes as write_item_notes
 from workbench.storage import files, sealed
 from workbench.storage.cache import Cache
 from workbench.storage.errors import DataError, database_errors
@@ -132,7 +133,7 @@ def see_database(folder):
 
 def write_notes(folder):
     for number in range(4):
-        write_note("x", f"x/{number}", note=f"note {number} " * 50, folder=folder / "notes")
+        write_item_notes("x", {f"x/{number}": {"note": f"note {number} " * 50}}, folder=folder / "notes")
 
 
 def see_notes(folder):

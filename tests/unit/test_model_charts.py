@@ -76,7 +76,7 @@ def test_the_numbers_are_those_of_a_plain_count():
 
 
 def test_the_chart_shows_them():
-    spec = charts.context(frames()).to_dict()
+    spec = charts.context_curve(frames()).to_dict()
     assert [panel["title"]["text"] for panel in spec["hconcat"]] == ["LAMBADA development", "Control"]
     drawn = {
         (row["model"], row["reads"], row["accuracy"]) for rows in spec["datasets"].values() for row in rows
@@ -84,13 +84,13 @@ def test_the_chart_shows_them():
     wanted = accuracy_by_context(frames())[["model", "reads", "accuracy"]]
     assert drawn == set(wanted.itertuples(index=False, name=None))
     x = spec["hconcat"][0]["layer"][0]["encoding"]["x"]
-    assert x["scale"]["domain"] == ["4", "all", "1,000", "sentence"]
+    assert x["scale"]["domain"] == ["4", "1,000", "sentence", "all"]
 
 
 @pytest.mark.parametrize(
     ("draw", "runs", "problem"),
     [
-        (charts.context, {"one": {}}, "there are no predictions"),
+        (charts.context_curve, {"one": {}}, "there are no predictions"),
         (charts.ranks, scores(made(5)).assign(rank=None), "no prediction has a rank"),
         (charts.ranks, made(5).assign(vocabulary_size=None), "no prediction has a rank"),
     ],
@@ -134,7 +134,7 @@ def test_a_scatter_shows_items_or_counts_of_them():
     finite = np.isfinite([frame["log_prob"].astype(float) for frame in many]).all(axis=0)
     assert sum(counted) == finite.sum()
     assert len(counted) <= 36 * 36
-    with pytest.raises(DataError, match="2 models"):
+    with pytest.raises(DataError, match="one model, found 2"):
         charts.scatter(FRAMES, other)
 
 

@@ -11,10 +11,14 @@ from patience import PATIENCE
 from small_disks import fill, small_disk
 
 from workbench.items import notes as remarks
-from workbench.items.notes import notes, read_notes, write_note
+from workbench.items.notes import notes, read_notes, write_notes
 from workbench.storage.errors import DataError
 
 ANY = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+
+
+def write_note(dataset, item_id, *, folder=None, **change):
+    return write_notes(dataset, {item_id: change}, folder=folder)[item_id]
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.lists(ANY, max_size=3), ANY), min_size=1, max_size=5))
@@ -155,8 +159,10 @@ def test_a_writer_that_fails_leaves_the_old_notes(tmp_path, monkeypatch):
 WRITER = """
 import sys
 from threading import Thread
-from workbench.items.notes import write_note
+from workbench.items.notes import write_notes
 folder, who = sys.argv[1:]
+def write_note(dataset, item_id, *, folder, **change):
+    write_notes(dataset, {item_id: change}, folder=folder)
 def write(thread):
     for i in range(15):
         write_note("x", f"{who}/{thread}/{i}", tags=[who], note=str(i), folder=folder)

@@ -27,7 +27,7 @@ def published(monkeypatch):
 def test_a_widget_is_shown_as_live_view_and_page_which_follows_the_state(published, monkeypatch):
     monkeypatch.setattr(saved, "_PAUSE", 0)
     browser = wb.browse(clozes(*(f"number {i} . a {{dog}}" for i in range(30))))
-    browser.filters = {"query": "number 2"}
+    browser.state = browser.state | {"query": "number 2"}
     assert published.empty(), "it is not shown yet"
     browser._ipython_display_()
     (live, no_id, _), (page, key, update) = published.get(), published.get()
@@ -36,7 +36,7 @@ def test_a_widget_is_shown_as_live_view_and_page_which_follows_the_state(publish
     assert (no_id, update) == (None, False)
     assert "number 2" in Page(page["text/html"]).text
     for query in ("number 7", "number 8"):
-        browser.filters = {"query": query}
+        browser.state = browser.state | {"query": query}
         data, same, update = published.get(timeout=PATIENCE)
         assert (same, update) == (key, True)
         assert query in Page(data["text/html"]).text

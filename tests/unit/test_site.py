@@ -126,12 +126,6 @@ def test_a_block_that_fails_names_the_line_of_the_page(code):
     assert f'page.md", line {line}' in str(caught.value)
 
 
-def test_text_of_a_chart_ends_no_script():
-    text = executed_pages.htmlsafe_json_dumps({"title": "</script><b>&amp;"})
-    assert not {"<", ">", "&"} & set(text)
-    assert "\\u003c/script\\u003e" in text
-
-
 def test_charts_widgets_and_tables_are_shown_without_a_document_of_their_own():
     items = wb.load("sample", "test").sample(2, seed=0)
     browser = wb.browse(items)

@@ -72,7 +72,7 @@ TRAITS = {
     "browse": ["height"], "explore": ["height"],
     "ask": ["text", "other", "word", "candidates", "pairs", "alpha", "k", "top_k"],
     "compare": ["height"],
-    "attention": ["current_id", "model", "row", "reveal", "scale", "height"],
+    "attention": ["reveal", "scale", "height"],
     "groom": ["current_id", "height"],
 }  # fmt: skip
 
@@ -146,7 +146,7 @@ def test_whatever_a_page_sets_the_widget_goes_on(name, data):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["browse", "explore", "compare"])
+@pytest.mark.parametrize("name", ["browse", "explore", "compare", "attention"])
 @settings(max_examples=20)
 @given(data=st.data())
 def test_whatever_a_state_is_set_to_it_is_whole_or_refused(name, data):
@@ -184,10 +184,10 @@ def test_an_interrupt_of_the_kernel_frees_the_lane(name, monkeypatch):
 )
 def test_filters_that_cannot_be_read_change_nothing(facets):
     widget = listening(browse())
-    before = widget.filters
+    before = widget.state
     with pytest.raises(DataError):
-        widget.filters = {"facets": facets}
-    assert widget.filters == before
+        widget.state = before | {"facets": facets}
+    assert widget.state == before
     assert opened(widget) == ["view"]
     (answer,) = heard(widget, {"type": "query", "state": {"facets": facets}})
     assert answer["type"] == "error"

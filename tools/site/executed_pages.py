@@ -12,14 +12,11 @@ import ast
 import contextlib
 import inspect
 import io
-import json
 import re
 import traceback
 import warnings
 from pathlib import Path
 from typing import Any
-
-from jinja2.utils import htmlsafe_json_dumps
 
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _ROOTS = (
@@ -34,20 +31,6 @@ LISTED = 6
 _VIEW = """\
 <div class="wb-view" tabindex="0" role="region" aria-label="Output">
 <template shadowrootmode="open">{content}</template></div>
-"""
-_CHART = """\
-<div class="wb-chart"><script type="application/json">{spec}</script><noscript>{picture}</noscript></div>
-{tables}
-"""
-
-_DRAW = """
-for (const figure of document.querySelectorAll(".wb-chart")) {
-  const spec = JSON.parse(figure.querySelector("script").textContent);
-  const target = figure.appendChild(document.createElement("div"));
-  vegaEmbed(target, spec, %s).then(() => {
-    target.querySelector("summary")?.setAttribute("aria-label", "Save this chart");
-  }).catch(console.error);
-}
 """
 
 
@@ -99,24 +82,16 @@ def markup(value: Any) -> str:
     if value is None:
         return ""
     if type(value).__module__.startswith("altair"):
-        return _raw(chart_html(value))
+        from workbench.charts import saving, theme  # noqa: PLC0415 - slow
+
+        spec = theme.complete(value.to_dict())
+        return _raw(saving.chart_html(spec, picture=theme.picture(spec, dark=None)))
     if hasattr(value, "saved_key"):
         limited = {"limit": LISTED} if "limit" in inspect.signature(value.to_html).parameters else {}
         return _raw(_VIEW.format(content=_body(value.to_html(**limited))))
     if hasattr(value, "_repr_html_"):
         return _raw(_VIEW.format(content=_body(value._repr_html_())))
     return f"\n```text\n{str(value).strip()}\n```\n"
-
-
-def chart_html(chart: Any) -> str:
-    """Return a chart as HTML: its specification, which the script of the site draws, and its tables."""
-    from workbench.charts import theme  # noqa: PLC0415 - slow
-    from workbench.charts.chart_tables import tables_html  # noqa: PLC0415 - slow
-
-    spec = theme.complete(chart.to_dict())
-    return _CHART.format(
-        spec=htmlsafe_json_dumps(spec), picture=theme.picture(spec, dark=None), tables=tables_html(spec)
-    )
 
 
 def _body(page: str) -> str:
@@ -130,13 +105,3 @@ def _body(page: str) -> str:
 def _raw(content: str) -> str:
     """Return HTML as a block of MyST that is passed on as it is; a line of the content never ends it."""
     return f"\n``````````{{raw}} html\n{content}\n``````````\n"
-
-
-def chart_script() -> str:
-    """Return Vega and what draws the charts of a page, as one script that loads nothing."""
-    import vl_convert  # noqa: PLC0415 - takes a while to import
-
-    from workbench.charts import theme  # noqa: PLC0415 - slow
-
-    script = vl_convert.javascript_bundle(_DRAW % json.dumps(theme.EMBED), vl_version=theme.VERSION)
-    return f"(() => {{\n{script}\n}})();\n"  # its names are short, and those of the theme's scripts too

@@ -10,11 +10,10 @@ import workbench.storage.iri_syntax  # noqa: F401 - before Altair is imported
 from workbench.charts.attention import attention_map
 from workbench.charts.construction import funnel
 from workbench.charts.expected import expected
-from workbench.charts.influence import influence_curve
 from workbench.charts.models import (
-    context,
     context_curve,
     context_needed,
+    influence_curve,
     ranks,
     training_curves,
     tuning,
@@ -23,9 +22,6 @@ from workbench.charts.models import (
 from workbench.charts.predictions import accuracy, scatter, waterfall
 from workbench.charts.saving import save
 from workbench.charts.targets import (
-    BRUSH,
-    FIELDS,
-    PICK,
     direct_speech,
     figure_2,
     in_context,
@@ -37,12 +33,8 @@ from workbench.charts.targets import (
 from workbench.charts.theme import offline, side_by_side
 
 __all__ = [
-    "BRUSH",
-    "FIELDS",
-    "PICK",
     "accuracy",
     "attention_map",
-    "context",
     "context_curve",
     "context_needed",
     "direct_speech",

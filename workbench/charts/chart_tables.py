@@ -21,6 +21,8 @@ MAX_ROWS = 500
 _PARTS = ("layer", "hconcat", "vconcat", "concat")
 _AXES = ("x", "y", "color", "column", "row", "facet")
 _DETAILS = Markup(
+    "<style>.wb-chart-data table{{border-collapse:collapse}}"
+    ".wb-chart-data :is(th,td){{padding:1px 12px 1px 0;text-align:right;font-weight:normal}}</style>"
     '<details class="wb-chart-data" style="margin:2px 0 6px"><summary>Table{name}</summary>'
     '<div tabindex="0" role="region" aria-label="Table{name}" style="overflow:auto;max-height:400px">'
     "{tables}</div></details>"

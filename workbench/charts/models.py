@@ -1,4 +1,4 @@
-"""Charts of models: training curves, tuned caches, ranks of the right word, what reading more is worth."""
+"""Charts of models: training curves, tuned caches, ranks of the right word, context and influence."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
-from workbench.analysis.proportions import wilson
 from workbench.charts import theme
 from workbench.evaluation.reading import labels, predictions_of
-from workbench.render.labels import VALUE_LABELS, label
+from workbench.probing.context_accuracy import COLUMNS, with_intervals
+from workbench.probing.influence import DISTANCES, influence_by_distance
+from workbench.render.labels import VALUE_LABELS, column_label, label
 from workbench.runs.predictions import mid_ranks
 from workbench.storage.errors import DataError
 from workbench.training.history import Score, Training
@@ -29,33 +30,16 @@ _LINE = 54  # characters below the title of a panel
 _POINTS = 150  # of a training's curve; more are averaged
 _RIGHT = 0.7  # weights of a cache above have their label on the left
 _SMALL = 0.05  # accuracies below need a decimal
-_CONTEXT_CURVE = ("model", "unit", "reads", "accuracy", "low", "high", "n")
 _UNFOLDING = ("n_context_sentences", "n", "n_guessed", "share", "low", "high")
-_SIDE_BY_SIDE = 0.09  # sentences between the bars of two curves
 _TICKS = (1, 10, 100, 1000, 10_000, 100_000)
+_DISTANCES = tuple(2**power for power in range(11))  # in words, on an axis
 
 
 def answers_among(runs: Any) -> pd.DataFrame:
     """Return the share of items whose answer is among the k best words of a model.
 
-    Parameters
-    ----------
-    runs : Run, DataFrame or str, or several of these
-        Predictions that rank a vocabulary; rows without a rank (scores of candidates, unknown answers of
-        items) are left out, and the chart names models that have none. An answer outside the vocabulary
-        stands behind all words, as does one whose rank is but a bound; one tied with other words has their
-        mean rank.
-
-    Returns
-    -------
-    DataFrame
-        Columns model, set (data set and split), k, share (fraction), n (items with a rank).
-        ``.attrs["unranked"]`` lists model and set where no row has a rank.
-
-    Raises
-    ------
-    DataError
-        If no row has a rank.
+    Parameters and errors are as for :func:`ranks`. Columns are model, set (data set and split), k, share
+    (fraction), n (items with a rank); ``.attrs["unranked"]`` lists model and set where no row has a rank.
     """
     rows = []
     unranked: list[tuple[str, str]] = []
@@ -107,8 +91,16 @@ def ranks(runs: Any) -> alt.HConcatChart:
     Parameters
     ----------
     runs : Run, DataFrame or str, or several of these
-        As for :func:`answers_among`, which raises the same errors. At k = 1 a line shows the accuracy, ties
-        counted as wrong; where it crosses a half, the median rank.
+        Predictions that rank a vocabulary; rows without a rank (scores of candidates, unknown answers of
+        items) are left out, and the chart names models that have none. An answer outside the vocabulary
+        stands behind all words, as does one whose rank is but a bound; one tied with other words has their
+        mean rank. At k = 1 a line shows the accuracy, ties counted as wrong; where it crosses a half, the
+        median rank.
+
+    Raises
+    ------
+    DataError
+        If no row has a rank.
 
     Examples
     --------
@@ -158,25 +150,9 @@ def _unranked(data: pd.DataFrame) -> dict[str, str]:
 
 
 def accuracy_by_context(runs: Mapping[str, Mapping[Reads, Any]]) -> pd.DataFrame:
-    """Return the accuracy of models by how much they read.
+    """Return the accuracy of models by how much they read, as :func:`context_curve` draws it.
 
-    Parameters
-    ----------
-    runs : mapping
-        For each model, by its name, how much was read and the predictions that this gave: a run, a frame, the
-        name of a run, or several of these. ``{"LSTM": {4: run, "sentence": run, None: run}}``; None is all.
-        They are drawn in the order given.
-
-    Returns
-    -------
-    DataFrame
-        Columns model, set (data set and split), reads, accuracy (expected, a fraction), n (items), low, high
-        (Wilson's interval, 95 %).
-
-    Raises
-    ------
-    DataError
-        If there are no predictions.
+    Columns and errors are those of :func:`workbench.context_accuracy`, and ``set`` (data set and split).
     """
     rows: list[tuple[Any, ...]] = []
     for model, by_reads in runs.items():
@@ -188,64 +164,27 @@ def accuracy_by_context(runs: Mapping[str, Mapping[Reads, Any]]) -> pd.DataFrame
                     rows.append(row)
     if not rows:
         raise DataError("there are no predictions", remedy="pass for each model {how much it read: its runs}")
-    return _with_intervals(rows, ["model", "set", "reads", "accuracy", "n"])
+    return with_intervals(rows, ["model", "set", "reads", "accuracy", "n"]).assign(unit="words")
 
 
-def _with_intervals(rows: list[tuple[Any, ...]], columns: list[str]) -> pd.DataFrame:
-    """Return rows as a table, with the bounds of the accuracy."""
-    table = pd.DataFrame(rows, columns=columns)
-    low, high = wilson((table["accuracy"] * table["n"]).to_numpy(), table["n"].to_numpy())
-    return table.assign(low=low, high=high)
-
-
-def context(runs: Mapping[str, Mapping[Reads, Any]]) -> alt.HConcatChart:
-    """Draw accuracy by how much of the passage is read: one panel a set of items, one line a model.
-
-    Parameters
-    ----------
-    runs : mapping
-        As for :func:`accuracy_by_context`, which raises the same errors. With a model that is trained here,
-        ``model.with_context(4)`` reads the last four words before the blank,
-        ``model.with_context("sentence")`` those of the target sentence.
-
-    Returns
-    -------
-    alt.HConcatChart
-        Bars are Wilson's intervals (95 %).
-
-    Examples
-    --------
-    >>> shorter = wb.predict(items, NGram.fit(wb.books("sample", "train"), order=2, progress=False))
-    >>> chart = wb.charts.context({"n-gram": {1: shorter, 2: runs[1]}})
-    """
-    data = accuracy_by_context(runs)
-    models, steps = data["model"].unique().tolist(), data["reads"].unique().tolist()
-    axis = theme.share_axis(data, "accuracy")
-    panels: list[Any] = []
-    for name, part in data.groupby("set", sort=False):
-        base = alt.Chart(part.drop(columns=["set", "n"])).encode(
-            x=alt.X("reads:O", title="words read before the target").scale(domain=steps).axis(labelAngle=0),
-            color=model_colour(models),
-            tooltip=["model:N", alt.Tooltip("reads:O", title="read"),
-                     *theme.share_tooltips("accuracy", "low", "high")],
-        )  # fmt: skip
-        layers = theme.curve_layers(base, "accuracy", axis)
-        panels.append(alt.layer(*layers, title=panel_head(str(name), part), width=_WIDTH, height=240))
-    return theme.panel_row(panels)
-
-
-def context_curve(data: pd.DataFrame) -> alt.LayerChart:
+def context_curve(
+    data: pd.DataFrame | Mapping[str, Mapping[Reads, Any]],
+) -> alt.LayerChart | alt.HConcatChart:
     """Draw accuracy by how much of the context is read, one line a model or for people.
 
     Parameters
     ----------
-    data : DataFrame
-        As :func:`workbench.context_accuracy` returns it; several may be joined if their unit is the same.
+    data : DataFrame or mapping
+        As :func:`workbench.context_accuracy` returns it; several may be joined if their unit is the same. Or
+        for each model, by its name, how many words were read and the predictions that this gave: a run, a
+        frame, the name of a run, or several of these: ``{"LSTM": {4: run, "sentence": run, None: run}}``,
+        where None is all. With a model that is trained here, ``model.with_context(4)`` reads the last four
+        words before the blank, ``model.with_context("sentence")`` those of the target sentence.
 
     Returns
     -------
-    alt.LayerChart
-        Bars are Wilson's intervals (95 %).
+    alt.LayerChart or alt.HConcatChart
+        Bars are Wilson's intervals (95 %). Runs have a panel for each set of items.
 
     Raises
     ------
@@ -255,56 +194,83 @@ def context_curve(data: pd.DataFrame) -> alt.LayerChart:
     Examples
     --------
     >>> chart = wb.charts.context_curve(wb.context_accuracy(ngram.cached(0.2), items, reads=(0, None)))
+    >>> shorter = wb.predict(items, NGram.fit(wb.books("sample", "train"), order=2, progress=False))
+    >>> chart = wb.charts.context_curve({"n-gram": {1: shorter, 2: runs[1]}})
     """
-    if missing := [name for name in _CONTEXT_CURVE if name not in data.columns]:
+    by_set = isinstance(data, Mapping)
+    data = accuracy_by_context(data) if isinstance(data, Mapping) else data
+    if missing := [name for name in COLUMNS if name not in data.columns]:
         raise DataError(
             f"the curve has no column {missing[0]!r}", remedy="pass what wb.context_accuracy returns"
         )
     if len(units := data["unit"].unique()) != 1:
         raise DataError(f"expected a curve in one unit, got {len(units)}", remedy="draw each unit by itself")
-    names, steps = data["model"].unique().tolist(), data["reads"].unique().tolist()
-    numbers = [step for step in steps if step != "all"]
-    steps = sorted(numbers, key=lambda step: int(step.replace(",", ""))) + ["all"] * ("all" in steps)
-    unit = data["unit"].iloc[0]
     title = {"sentences": "sentences of context read", "words": "words read before the target"}.get(
-        unit, unit
+        units[0], units[0]
     )
-    base = alt.Chart(data[list(_CONTEXT_CURVE)].drop(columns="unit")).encode(
-        x=alt.X("reads:O", title=title).scale(domain=steps).axis(labelAngle=0),
-        xOffset=alt.XOffset("model:N").scale(domain=names, padding=4),  # bars side by side
-        color=model_colour(names),
+
+    def order(step: str) -> tuple[bool, float]:
+        digits = step.replace(",", "")
+        return step == "all", float(digits) if digits.isdigit() else np.inf
+
+    def panel(part: pd.DataFrame, head: alt.TitleParams, size: tuple[int, int]) -> alt.LayerChart:
+        x = ("reads", title, sorted(data["reads"].unique().tolist(), key=order))
+        part = part[list(COLUMNS)].drop(columns="unit")
+        return interval_curves(data, part, x, ("accuracy", "accuracy"), head=head, size=size)
+
+    if by_set:
+        sets = data.groupby("set", sort=False)
+        return theme.panel_row(
+            [panel(part, panel_head(str(name), part), (_WIDTH, 240)) for name, part in sets]
+        )
+    facts = [f"n = {counts(data['n'])}; bars: 95 % (Wilson)"]
+    head = theme.chart_title("Accuracy by the context that is read", facts)
+    return theme.themed(panel(data, head, (_WIDTH + 120, 260)))
+
+
+def interval_curves(
+    data: pd.DataFrame,
+    part: pd.DataFrame,
+    x: tuple[str, str, Sequence[Any]],
+    y: tuple[str, str],
+    *,
+    by: tuple[str, str] = ("model", "model"),
+    n: str = "items",
+    tooltip: Sequence[alt.Tooltip] = (),
+    head: alt.TitleParams | None = None,
+    size: tuple[int, int],
+) -> alt.LayerChart:
+    """Return lines of shares over steps, whose intervals stand side by side at each step.
+
+    `part` is the part of `data` that is drawn; all of it decides the colours and the vertical axis. `x`, `y`
+    and `by` (a line each) are a column and its title, `x` with the order of its steps.
+    """
+    (step, title, steps), (share, axis), (line, heading) = x, y, by
+    names = data[line].unique().tolist()
+    base = alt.Chart(part).encode(
+        x=alt.X(f"{step}:O", title=title).scale(domain=list(steps)).axis(labelAngle=0),
+        xOffset=alt.XOffset(f"{line}:N").scale(domain=names, padding=4),
+        color=model_colour(names, line),
         tooltip=[
-            "model:N",
-            alt.Tooltip("reads:O", title=title),
-            *theme.share_tooltips("accuracy", "low", "high"),
-            alt.Tooltip("n:Q", title="items", format=","),
+            alt.Tooltip(f"{line}:N", title=heading),
+            alt.Tooltip(f"{step}:O", title=title),
+            *tooltip,
+            *theme.share_tooltips(share, "low", "high"),
+            alt.Tooltip("n:Q", title=n, format=","),
         ],
     )
-    layers = theme.curve_layers(base, "accuracy", theme.share_axis(data, "accuracy"))
-    sizes = " or ".join(f"{n:,}" for n in sorted(data["n"].unique().tolist()))
-    head = theme.chart_title("Accuracy by the context that is read", [f"n = {sizes}; bars: 95 % (Wilson)"])
-    return theme.themed(alt.LayerChart(layer=layers, title=head, width=_WIDTH + 120, height=260))
+    layers = theme.curve_layers(base, share, theme.share_axis(data, axis))
+    chart = alt.LayerChart(layer=layers, width=size[0], height=size[1])
+    if head is not None:
+        chart.title = head
+    return chart
 
 
 def accuracy_by_window(runs: Mapping[int | str, Any]) -> pd.DataFrame:
     """Return the accuracy of memory networks by the size of their memories and the class of the missing word.
 
-    Parameters
-    ----------
-    runs : mapping
-        By the words of a window, or ``"sentence"``, the predictions: a run, a frame, the name of a run, or
-        several of these, such as those of several seeds, whose mean is taken.
-
-    Returns
-    -------
-    DataFrame
-        Columns window (text), word_class (its name), accuracy (expected, a fraction), n (items), low, high
-        (Wilson's interval over items, 95 %).
-
-    Raises
-    ------
-    DataError
-        If there are no predictions of items with a class of the missing word.
+    Parameters and errors are as for :func:`windows`. Columns are window (text), word_class (its name),
+    accuracy (expected, a fraction), n (items), low, high (Wilson's interval over items, 95 %).
     """
     rows: list[tuple[Any, ...]] = []
     for window, several in runs.items():
@@ -317,7 +283,7 @@ def accuracy_by_window(runs: Mapping[int | str, Any]) -> pd.DataFrame:
                 rows.append((_label(window), text, part.mean(), len(part)))
     if not rows:
         raise DataError("there are no predictions with a class of the missing word")
-    return _with_intervals(rows, ["window", "word_class", "accuracy", "n"])
+    return with_intervals(rows, ["window", "word_class", "accuracy", "n"])
 
 
 def windows(runs: Mapping[int | str, Any]) -> alt.LayerChart:
@@ -329,12 +295,18 @@ def windows(runs: Mapping[int | str, Any]) -> alt.LayerChart:
     Parameters
     ----------
     runs : mapping
-        As for :func:`accuracy_by_window`, which raises the same errors. Drawn in the order given.
+        By the words of a window, or ``"sentence"``, the predictions: a run, a frame, the name of a run, or
+        several of these, such as those of several seeds, whose mean is taken. Drawn in the order given.
 
     Returns
     -------
     alt.LayerChart
         Bars are Wilson's intervals (95 %); the legend has the number of questions of each class.
+
+    Raises
+    ------
+    DataError
+        If there are no predictions of items with a class of the missing word.
 
     Examples
     --------
@@ -346,20 +318,12 @@ def windows(runs: Mapping[int | str, Any]) -> alt.LayerChart:
     data = accuracy_by_window(runs)
     n = data.groupby("word_class")["n"].agg(counts)
     data["word_class"] += " (n = " + data["word_class"].map(n) + ")"
-    steps, classes = (data[name].unique().tolist() for name in ("window", "word_class"))
-    base = alt.Chart(data).encode(
-        x=alt.X("window:O", title="words of a memory").scale(domain=steps).axis(labelAngle=0),
-        xOffset=alt.XOffset("word_class:N").scale(domain=classes, padding=4),  # bars side by side
-        color=model_colour(classes, "word_class"),
-        tooltip=[
-            alt.Tooltip("word_class:N", title="missing word"),
-            alt.Tooltip("window:O", title="words"),
-            *theme.share_tooltips("accuracy", "low", "high"),
-            alt.Tooltip("n:Q", title="questions", format=","),
-        ],
+    x = ("window", "words of a memory", data["window"].unique().tolist())
+    by = ("word_class", "missing word")
+    size = (_WIDTH, 240)
+    return theme.themed(
+        interval_curves(data, data, x, ("accuracy", "accuracy"), by=by, n="questions", size=size)
     )
-    layers = theme.curve_layers(base, "accuracy", theme.share_axis(data, "accuracy"))
-    return theme.themed(alt.LayerChart(layer=layers, width=_WIDTH, height=240))
 
 
 def context_needed(curves: Mapping[str, pd.DataFrame]) -> alt.LayerChart:
@@ -394,31 +358,76 @@ def context_needed(curves: Mapping[str, pd.DataFrame]) -> alt.LayerChart:
     data = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=[*_UNFOLDING, "model"])
     if not len(data):
         raise DataError("there are no judgments to draw", remedy="finish an item first")
-    names = data["model"].unique().tolist()
-    shift = {name: (place - (len(names) - 1) / 2) * _SIDE_BY_SIDE for place, name in enumerate(names)}
-    data["at"] = data["n_context_sentences"] + data["model"].map(shift)
-    last = int(data["n_context_sentences"].max())
-    base = alt.Chart(data).encode(
-        x=alt.X("at:Q", title=label("n_context_sentences"))
-        .scale(domain=[-0.4, last + 0.4], nice=False)
-        .axis(values=list(range(last + 1)), format="d", grid=False),
-        color=model_colour(names),
-        tooltip=[
-            "model:N",
-            alt.Tooltip("n_context_sentences:Q", title=label("n_context_sentences")),
-            alt.Tooltip("n_guessed:Q", format=",", title="guessed"),
-            alt.Tooltip("n:Q", format=",", title="items"),
-            *theme.share_tooltips("share", "low", "high"),
-        ],
+    column = "n_context_sentences"
+    x = (column, label(column), range(int(data[column].max()) + 1))
+    guessed = [alt.Tooltip("n_guessed:Q", format=",", title="guessed")]
+    head = theme.chart_title("Context that is needed", [f"{counts(data['n'])} items; bars: 95 % (Wilson)"])
+    size = (420, 280)
+    return theme.themed(
+        interval_curves(data, data, x, ("share", "items guessed"), tooltip=guessed, head=head, size=size)
     )
-    layers = theme.curve_layers(base, "share", theme.share_axis(data, "items guessed"))
-    numbers = " or ".join(f"{n:,}" for n in sorted(data["n"].unique().tolist()))
-    head = theme.chart_title("Context that is needed", [f"{numbers} items; bars: 95 % (Wilson)"])
-    return theme.themed(alt.LayerChart(layer=layers, title=head, width=420, height=280))
 
 
 def _label(reads: Reads) -> str:
     return "all" if reads is None else f"{reads:,}" if isinstance(reads, int) else str(reads)
+
+
+def influence_curve(
+    parts: Any,
+    value: str = "influence",
+    *,
+    edges: Any = DISTANCES,
+    level: float = 0.95,
+    resamples: int = 2000,
+    seed: int = 0,
+) -> alt.LayerChart:
+    """Draw the mean influence of parts by their distance from the answer, one line a model.
+
+    Parameters
+    ----------
+    parts : DataFrame or mapping of str to DataFrame
+        What :func:`wb.influence` returned, for one or several models by name.
+    value, edges, level, resamples, seed
+        As for :func:`workbench.probing.influence.influence_by_distance`, which computes the means and their
+        bootstrap intervals, and raises the same errors.
+
+    Returns
+    -------
+    alt.LayerChart
+        Bars are the intervals; the distance has a logarithmic scale. It holds one row a model and bin.
+
+    Examples
+    --------
+    >>> parts = wb.influence(ngram.cached(), items[:20], by="word")
+    >>> chart = wb.charts.influence_curve({"with cache": parts})
+    """
+    data = influence_by_distance(parts, value, edges=edges, level=level, resamples=resamples, seed=seed)
+    models = data["model"].unique().tolist()
+    unit = column_label(value).unit
+    last = int(data["last"].max())
+    base = alt.Chart(data).encode(
+        x=alt.X("distance:Q", title="words from the part to the answer").scale(type="log", base=2).axis(
+            values=[tick for tick in _DISTANCES if tick <= last], format="~s"
+        ),
+        color=model_colour(models) if len(models) > 1 else alt.value(theme.PALETTE[0]),
+        tooltip=[
+            "model:N",
+            *(alt.Tooltip(f"{name}:Q", title=title) for name, title in (("first", "from"), ("last", "to"))),
+            *(alt.Tooltip(f"{name}:Q", format=".3f") for name in (value, "low", "high")),
+            *(alt.Tooltip(f"{name}:Q", format=",") for name in ("n", "n_parts")),
+        ],
+    )  # fmt: skip
+    axis = {"title": f"{label(value).lower()}, {unit}"}
+    zero = alt.Chart().mark_rule(color=theme.INK, opacity=0.4).encode(y=alt.datum(0))
+    n_missing = data.attrs["n_missing"]
+    facts = [
+        f"{counts(data.groupby('model')['n'].max())} items; bars: {level:.0%} bootstrap intervals over items"
+    ]
+    if n_missing:
+        facts.append(f"{n_missing:,} parts without a finite value are not counted")
+    layers = [zero, *theme.curve_layers(base, value, axis)]
+    title = theme.chart_title("Influence by distance", facts)
+    return theme.themed(alt.LayerChart(layer=layers, width=420, height=240, title=title))
 
 
 # -- the curves of a training

@@ -9,12 +9,13 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
-from workbench.analysis.proportions import wilson
 from workbench.charts import theme
 from workbench.charts.models import counts, model_colour, panel_head
-from workbench.evaluation.reading import ModelPredictions, joined, labels, predictions_of
+from workbench.evaluation.reading import joined, labels, predictions_of
+from workbench.evaluation.significance import single_model
 from workbench.evaluation.slices import bins_of
 from workbench.items.items import Items
+from workbench.probing.context_accuracy import with_intervals
 from workbench.render.labels import label
 from workbench.render.numbers import percent, points, span
 from workbench.storage.errors import DataError
@@ -40,13 +41,9 @@ def accuracy_by_column(
 ) -> pd.DataFrame:
     """Return the accuracy of models by a column of the predictions, items or annotations.
 
-    Parameters and errors are as for :func:`accuracy`.
-
-    Returns
-    -------
-    DataFrame
-        Columns model, set (data set and split), group, accuracy (a fraction), n (items), low, high (Wilson's
-        interval, 95 %); groups in the order of the column's values, without empty ones.
+    Parameters and errors are as for :func:`accuracy`. Columns are model, set (data set and split), group,
+    accuracy (a fraction), n (items), low, high (Wilson's interval, 95 %); groups are in the order of the
+    column's values, without empty ones.
     """
     sources = predictions_of(runs, items)
     parts = [
@@ -72,12 +69,8 @@ def accuracy_by_column(
         for (model, dataset, split), part in table[group.mask].groupby(
             ["model", "dataset", "split"], sort=False
         ):
-            right = int(part["correct"].sum())
-            rows.append((model, f"{dataset}/{split}", group.label, right, len(part)))
-    counts = pd.DataFrame(rows, columns=["model", "set", "group", "right", "n"])
-    low, high = wilson(counts["right"].to_numpy(), counts["n"].to_numpy())
-    shares = counts.assign(accuracy=counts["right"] / counts["n"], low=low, high=high)
-    return shares[["model", "set", "group", "accuracy", "n", "low", "high"]]
+            rows.append((model, f"{dataset}/{split}", group.label, part["correct"].mean(), len(part)))
+    return with_intervals(rows, ["model", "set", "group", "accuracy", "n"])
 
 
 def accuracy(
@@ -170,7 +163,7 @@ def scatter(run_a: Any, run_b: Any) -> alt.LayerChart:
     --------
     >>> chart = wb.charts.scatter(runs[1], runs[1])
     """
-    one, other = _single(run_a, "first"), _single(run_b, "second")
+    one, other = single_model(run_a, "the first run"), single_model(run_b, "the second run")
     columns = ["item_id", "answer", "log_prob", "correct"]
     pair = one.frame[columns].merge(other.frame[["item_id", "log_prob", "correct"]], on="item_id")
     finite = np.isfinite(pair[["log_prob_x", "log_prob_y"]].to_numpy(dtype=float)).all(axis=1)
@@ -288,13 +281,6 @@ def waterfall(result: ProtocolRuns) -> alt.LayerChart:
     head = theme.chart_title(f"{result.model}: accuracy by protocol", [note])
     layers = alt.LayerChart(layer=[bars, ticks, rules, texts])
     return theme.themed(layers.properties(width=_SIDE + 80, height=46 * len(data), title=head))
-
-
-def _single(run: Any, which: str) -> ModelPredictions:
-    models = predictions_of(run)
-    if len(models) != 1:
-        raise DataError(f"the {which} run holds {len(models)} models, expected one")
-    return models[0]
 
 
 def _counted(data: pd.DataFrame, scale: alt.Scale) -> alt.Chart:

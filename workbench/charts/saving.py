@@ -40,21 +40,25 @@ base-uri 'none'; form-action 'none'"><title>%(title)s</title>
 @media (prefers-reduced-motion: reduce) {
   .vega-embed * { animation: none !important; transition: none !important }
 }
-body { color: %(ink)s; color-scheme: %(scheme)s; font: 13px/1.5 system-ui, sans-serif }
-.wb-chart-data table { border-collapse: collapse }
-.wb-chart-data :is(th, td) { padding: 1px 12px 1px 0; text-align: right; font-weight: normal }
+body { color: %(ink)s; background: %(paper)s; color-scheme: %(scheme)s; font: 13px/1.5 system-ui, sans-serif }
 </style></head>
-<body><main><h1 class="unseen">%(title)s</h1><div id="chart"></div>%(tables)s</main>
-<script type="application/json" id="spec">%(spec)s</script>
+<body><main><h1 class="unseen">%(title)s</h1>%(chart)s</main>
 <script>%(script)s</script></body></html>
 """
+_CHART = """\
+<div class="wb-chart"><script type="application/json">{spec}</script>{picture}</div>
+{tables}
+"""
 _DRAW = f"""
-const spec = JSON.parse(document.getElementById("spec").textContent);
-document.body.style.background = spec.config.background;
-vegaEmbed("#chart", spec, {json.dumps(theme.EMBED | {"ast": True})})
-  .then(() => document.querySelector(".vega-embed summary").setAttribute("aria-label", "Save the chart"))
-  .catch(console.error);
-"""  # expressions are interpreted (ast), as the policy lets no text become code
+for (const figure of document.querySelectorAll(".wb-chart")) {{
+  const spec = JSON.parse(figure.querySelector("script").textContent);
+  const target = figure.appendChild(document.createElement("div"));
+  vegaEmbed(target, spec, {json.dumps(theme.EMBED | {"ast": True})}).then(() => {{
+    target.querySelector("summary")?.setAttribute("aria-label", "Save the chart");
+    figure.dataset.ready = "true";
+  }}).catch(console.error);
+}}
+"""  # expressions are interpreted (ast), as the policy of pages lets no text become code
 _ROUNDS = 4  # larger text makes a chart wider, which makes its text smaller
 
 
@@ -171,21 +175,29 @@ def _page(spec: dict[str, Any], inches: float | None, *, dark: bool) -> bytes:
 
     Its tables open on a key or a click below it.
     """
-    script = _script()
+    script = chart_script()
     digest = b64encode(sha256(script.encode()).digest()).decode()
     size = "" if inches is None else f"width: {inches:.4g}in !important; height: auto !important"
-    ink, _ = theme.page_colours(dark=dark)
+    ink, paper = theme.page_colours(dark=dark)
     values = {
-        "digest": digest, "size": size, "spec": htmlsafe_json_dumps(spec), "script": script, "ink": ink,
-        "scheme": "dark" if dark else "light", "title": escape(first_title(spec)),
-        "tables": tables_html(spec),
+        "digest": digest, "size": size, "script": script, "ink": ink, "paper": paper,
+        "scheme": "dark" if dark else "light", "title": escape(first_title(spec)), "chart": chart_html(spec),
     }  # fmt: skip
     return (_PAGE % values).encode()
 
 
+def chart_html(spec: dict[str, Any], *, picture: str = "") -> str:
+    """Return a specification as HTML that `chart_script` draws, with its tables below.
+
+    Where no script runs, a `picture` (SVG) takes its place.
+    """
+    picture = f"<noscript>{picture}</noscript>" if picture else ""
+    return _CHART.format(spec=htmlsafe_json_dumps(spec), picture=picture, tables=tables_html(spec))
+
+
 @cache
-def _script() -> str:
-    """Return Vega and what draws the specification that stands in the page."""
+def chart_script() -> str:
+    """Return Vega and what draws the charts of a page, as one script that loads nothing."""
     import vl_convert  # noqa: PLC0415 - takes a while to import
 
     return str(vl_convert.javascript_bundle(_DRAW, vl_version=theme.VERSION))

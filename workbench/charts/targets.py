@@ -28,15 +28,6 @@ from workbench.charts.published_values import (
 from workbench.render.labels import label
 from workbench.storage.errors import DataError
 
-PICK = "pick"
-"""Name of the selection by click; its fields are `FIELDS`."""
-
-FIELDS = ("set", "column", "value")
-"""What a picked bar stands for: the rows of `set` whose annotation `column` has this `value`."""
-
-BRUSH = "brush"
-"""Name of the selection by dragging along the horizontal axis."""
-
 _HEIGHT = 260  # of a plot, in pixels
 _STEPS = (0.01, 0.02, 0.05, 0.1, 0.2)
 _TICKS = 8
@@ -71,7 +62,6 @@ def in_context(
     within: Literal["passage", "context"] = "passage",
     paper: Beside = True,
     title: str | None = None,
-    select: bool = False,
 ) -> alt.LayerChart:
     """Draw how many targets occur elsewhere in their passage: Figure 2a.
 
@@ -88,9 +78,6 @@ def in_context(
         the control set beside ``input``), or as the mapping says.
     title : str, optional
         Replaces the chart's title.
-    select : bool, default False
-        Let bars be picked: a point selection `PICK` with the fields `FIELDS` (``LAMBADA``,
-        ``lemma_in_context``, true).
 
     Returns
     -------
@@ -116,20 +103,17 @@ def in_context(
         title or f"{what} elsewhere {where}",
         top=1,
         bar=_FEW,
-        select=select,
     )
 
 
-def target_classes(
-    sets: Sets, *, paper: Beside = True, title: str | None = None, select: bool = False
-) -> alt.LayerChart:
+def target_classes(sets: Sets, *, paper: Beside = True, title: str | None = None) -> alt.LayerChart:
     """Draw the classes of the targets, any number of sets side by side: Figure 2b.
 
-    Result and errors are as for :func:`in_context`; a picked bar stands for a value of ``target_class``.
+    Result and errors are as for :func:`in_context`.
 
     Parameters
     ----------
-    sets, paper, title, select : see :func:`in_context`
+    sets, paper, title : see :func:`in_context`
 
     Examples
     --------
@@ -142,7 +126,6 @@ def target_classes(
         frames,
         title or label("target_class"),
         axis=_AXIS,
-        select=select,
     )
 
 
@@ -152,16 +135,14 @@ def target_classes_out_of_context(
     by: Literal["lemma", "form"] = "lemma",
     paper: Beside = True,
     title: str | None = None,
-    select: bool = False,
 ) -> alt.LayerChart:
     """Draw the classes of the targets that occur nowhere else in the passage: Figure 2c.
 
-    Result and errors are as for :func:`in_context`. A picked bar stands for a value of ``target_class`` among
-    the rows out of context (``lemma_in_context`` or ``in_context`` is false).
+    Result and errors are as for :func:`in_context`.
 
     Parameters
     ----------
-    sets, by, paper, title, select : see :func:`in_context`
+    sets, by, paper, title : see :func:`in_context`
 
     Examples
     --------
@@ -176,21 +157,17 @@ def target_classes_out_of_context(
         title or f"{label('target_class')} where {what} is in context",
         axis=_AXIS,
         of="share of these targets",
-        select=select,
     )
 
 
-def direct_speech(
-    sets: Sets, *, paper: Beside = True, title: str | None = None, select: bool = False
-) -> alt.LayerChart:
+def direct_speech(sets: Sets, *, paper: Beside = True, title: str | None = None) -> alt.LayerChart:
     """Draw how many passages hold quoted speech, and how many targets lie within it (section 3.3).
 
-    Result and errors are as for :func:`in_context`; a picked bar stands for ``direct_speech`` or
-    ``target_in_speech`` being true.
+    Result and errors are as for :func:`in_context`.
 
     Parameters
     ----------
-    sets, paper, title, select : see :func:`in_context`
+    sets, paper, title : see :func:`in_context`
 
     Examples
     --------
@@ -206,7 +183,6 @@ def direct_speech(
         bar=_FEW,
         of="share of the passages",
         without="without a value",
-        select=select,
     )
 
 
@@ -333,7 +309,6 @@ def _bars(
     axis: str | None = None,
     top: float | None = None,
     of: str = "share of the targets",
-    select: bool = False,
     colours: Sequence[str] = (),
     bar: int = 26,
     gap: int = 20,
@@ -352,9 +327,6 @@ def _bars(
     bars = base.mark_bar().encode(
         y=y, color=_colour(colours or names), tooltip=_tooltip(alt.Tooltip("label:N", title="bar"))
     )
-    if select:
-        pick = alt.selection_point(name=PICK, fields=list(FIELDS))
-        bars = bars.encode(opacity=alt.condition(pick, alt.value(1.0), alt.value(0.35))).add_params(pick)
     error = base.mark_rule(color=theme.INK, strokeWidth=1.5).encode(y="low:Q", y2="high:Q")
     layers: list[Any] = [alt.layer(bars, error)]
     if len(marks):
@@ -420,9 +392,7 @@ def _paper(marks: pd.DataFrame, names: Sequence[str], x: alt.X, y: alt.Y) -> alt
 # -- histograms
 
 
-def mention_distance(
-    sets: Sets, *, width: int | None = None, title: str | None = None, select: bool = False
-) -> alt.LayerChart:
+def mention_distance(sets: Sets, *, width: int | None = None, title: str | None = None) -> alt.LayerChart:
     """Draw how many tokens before the target its last earlier mention stands.
 
     Result and errors are as for :func:`in_context`; shares are of the targets with an earlier mention.
@@ -432,9 +402,6 @@ def mention_distance(
     sets, title : see :func:`in_context`
     width : int, optional
         Tokens a bin; a round number by the data by default.
-    select : bool, default False
-        Let a range be brushed: an interval selection `BRUSH` whose field is `x`, in tokens: the rows with
-        ``x[0] <= mention_distance <= x[1]``. Edges of bins lie half a token outside their values.
 
     Examples
     --------
@@ -444,9 +411,7 @@ def mention_distance(
     title = title or label("mention_distance", unit=True)
     head = _counted(title, data, without="with no earlier mention", width=_LINE)
     axis = "tokens from the target back to its last earlier mention"
-    return _histogram(
-        data, head=head, axis=axis, of="share of targets with an earlier mention", select=select
-    )
+    return _histogram(data, head=head, axis=axis, of="share of targets with an earlier mention")
 
 
 def lengths(
@@ -456,7 +421,6 @@ def lengths(
     width: int | None = None,
     paper: Beside = True,
     title: str | None = None,
-    select: bool = False,
 ) -> alt.LayerChart:
     """Draw how long the passages are, with the mean of each set (a triangle) and the paper's (a diamond).
 
@@ -467,7 +431,7 @@ def lengths(
     sets, title : see :func:`in_context`
     column : {"n_tokens", "n_context_sentences"}
         Tokens of the whole passage, or sentences before the target sentence.
-    width, select
+    width
         As for :func:`mention_distance`, in the units of `column`.
     paper : see :func:`in_context`
         It is about the paper's means (section 3.2).
@@ -483,7 +447,7 @@ def lengths(
     data = statistics.histogram(frames, column, width=width)
     means = _means(data, published_means(frames, paper, quantity))
     heading = _counted(title or label(column, unit=True), data, without="without a value", width=_LINE)
-    return _histogram(data, head=heading, axis=unit, of="share of the passages", select=select, means=means)
+    return _histogram(data, head=heading, axis=unit, of="share of the passages", means=means)
 
 
 def _means(data: pd.DataFrame, paper: dict[str, float]) -> pd.DataFrame:
@@ -512,7 +476,6 @@ def _histogram(
     head: alt.TitleParams,
     axis: str,
     of: str,
-    select: bool,
     means: pd.DataFrame | None = None,
 ) -> alt.LayerChart:
     names = list(dict.fromkeys(data["set"]))
@@ -527,8 +490,6 @@ def _histogram(
         color=_colour(names),
         tooltip=_tooltip(alt.Tooltip("values:N", title=axis.split(" ", maxsplit=1)[0])),
     )
-    if select:
-        bars = bars.add_params(alt.selection_interval(name=BRUSH, encodings=["x"]))
     filled = alt.Chart(_placed(data).query("count > 0"))  # an interval at each empty bin is noise
     error = filled.mark_rule(color=theme.INK, strokeWidth=1).encode(x="middle:Q", y="low:Q", y2="high:Q")
     layers: list[Any] = [bars, error]

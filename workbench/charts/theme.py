@@ -146,7 +146,7 @@ def side_by_side(*charts: alt.LayerChart) -> alt.HConcatChart:
     Parameters
     ----------
     *charts : alt.LayerChart
-        Two or more; each keeps its own legend. At most one may have a selection.
+        Two or more; each keeps its own legend.
 
     Examples
     --------
@@ -246,9 +246,14 @@ def _title(text: Any) -> Any:
 def complete(spec: dict[str, Any]) -> dict[str, Any]:
     """Return a specification that can be drawn; this package's with the look that a changed `config` lost."""
     spec = drawable(spec)
-    if spec.get("usermeta", {}).get("look") != _RENDERER:
+    if not has_look(spec):
         return spec
     return {**spec, "config": update_nested(config(), spec.get("config", {}), copy=True)}
+
+
+def has_look(spec: dict[str, Any]) -> bool:
+    """Tell whether a specification is of a chart of this package, which takes its colours from the page."""
+    return bool(spec.get("usermeta", {}).get("look") == _RENDERER)
 
 
 def page_colours(*, dark: bool) -> tuple[str, str]:
@@ -310,7 +315,7 @@ def _render(spec: dict[str, Any], **options: Any) -> Any:
     that is opened again too. It has Vega-Lite 5, which reads what Altair writes for 6.
     """
     live = {**complete(spec), "$schema": "https://vega.github.io/schema/vega-lite/v5.json"}
-    if live.get("usermeta", {}).get("look") == _RENDERER:
+    if has_look(live):
         show_below(live)
     metadata = {_VEGA_LITE: {"embed_options": {**EMBED, **(options.get("embed_options") or {})}}}
     return {_VEGA_LITE: live, "image/svg+xml": picture(spec)}, metadata

@@ -207,13 +207,14 @@ def significance(
     >>> test.n == len(items), 0 <= test.p_value <= 1
     (True, True)
     """
-    sides = _single(a, "a"), _single(b, "b")
+    sides = single_model(a, "a", pool=True), single_model(b, "b", pool=True)
     result = compare_pair(*sides, Drawing(level, resamples, seed).checked())
     return replace(result, notes=(*result.notes, *count_looks("significance", lambda _: sides)))
 
 
-def _single(runs: Any, name: str) -> ModelPredictions:
-    models = predictions_of(runs, pool=True)
+def single_model(runs: Any, name: str, *, pool: bool = False) -> ModelPredictions:
+    """Return predictions of one model; DataError, which calls them by `name`, if there are others or none."""
+    models = predictions_of(runs, pool=pool)
     if len(models) != 1:
         held = ", ".join(f"{model.model} {model.run}".strip() for model in models) or "none"
         raise DataError(f"{name} must hold the predictions of one model, found {len(models)}: {held}")

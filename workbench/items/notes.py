@@ -93,23 +93,6 @@ def read_notes(
     return result
 
 
-def write_note(
-    dataset: str,
-    item_id: str,
-    *,
-    text: str | None = None,
-    tags: Iterable[str] | None = None,
-    note: str | None = None,
-    folder: Path | str | None = None,
-) -> Note:
-    """Set the tags or the note of one item (None leaves it as it is) and return the new note.
-
-    The item's `text` says which passage is meant where several sets use the same ids. DataError if a tag or
-    the note is not text, or holds half a surrogate pair.
-    """
-    return write_notes(dataset, {item_id: {"text": text, "tags": tags, "note": note}}, folder=folder)[item_id]
-
-
 def write_notes(
     dataset: str, changes: Mapping[str, Mapping[str, Any]], *, folder: Path | str | None = None
 ) -> dict[str, Note]:

@@ -91,9 +91,14 @@ def context_accuracy(
             right = model.predict(changed, 1, seed=seed)["p_correct"].dropna()
             rows.append((name, unit, label, float(right.mean()), len(right)))
     rows += _people(judgments) if judgments is not None else []
-    frame = pd.DataFrame(rows, columns=["model", "unit", "reads", "accuracy", "n"])
+    return with_intervals(rows, ["model", "unit", "reads", "accuracy", "n"])[list(COLUMNS)]
+
+
+def with_intervals(rows: Sequence[tuple[Any, ...]], columns: Sequence[str]) -> pd.DataFrame:
+    """Return rows as a table, with Wilson's interval of the accuracy (95 %) in the columns low and high."""
+    frame = pd.DataFrame(rows, columns=list(columns))
     low, high = wilson((frame["accuracy"] * frame["n"]).to_numpy(), frame["n"].to_numpy())
-    return frame.assign(low=low, high=high)[list(COLUMNS)]
+    return frame.assign(low=low, high=high)
 
 
 def _reading(items: Items, k: int | None, unit: Unit) -> Items:

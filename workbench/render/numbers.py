@@ -109,9 +109,9 @@ def rank_text(rank: float | None, n_tied: float | None = None, *, bound: bool = 
     return f"tied {rank:,.0f}\N{EN DASH}{rank + others:,.0f}" if others > 0 else f"rank {rank:,.0f}"
 
 
-def mid_rank(value: float, *, sign: bool = False) -> str:
+def mid_rank(value: float) -> str:
     """Return a rank that may lie between two, with one digit: ``28.5``, ``1,067.0``."""
-    return fixed(value, 1, sign=sign)
+    return fixed(value, 1)
 
 
 def perplexity(value: float, *, sign: bool = False) -> str:

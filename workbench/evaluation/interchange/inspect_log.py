@@ -10,7 +10,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from workbench.evaluation.interchange.lm_eval import PASSAGE, Log, Program, Sample, same_word, variant_of
+from workbench.evaluation.interchange.lm_eval import (
+    PASSAGE,
+    Log,
+    Program,
+    Sample,
+    mapping,
+    same_word,
+    variant_of,
+)
 from workbench.storage.errors import DataError
 
 _RIGHT = {"C": True, "I": False, "P": False, "N": False}
@@ -45,8 +53,7 @@ def _sample(
     """
     if isinstance(error := fields.get("error"), Mapping) and not fields.get("scores"):
         raise ValueError(f"the sample failed: {error.get('message')!s:.80}")
-    metadata = fields.get("metadata")
-    metadata = metadata if isinstance(metadata, Mapping) else {}
+    metadata = mapping(fields.get("metadata"))
     question = _text_of(fields.get("input"), fields)
     targets = [str(t).strip() for t in _listed(fields.get("target")) if isinstance(t, (str, int, float))]
     choices = tuple(str(c).strip() for c in _listed(fields.get("choices")))
@@ -92,21 +99,18 @@ def _text_of(content: Any, fields: Mapping[str, Any]) -> str | None:
     if not isinstance(content, str):
         return None
     name = content.removeprefix("attachment://")
-    attachments = fields.get("attachments")
-    if name != content and isinstance(attachments, Mapping):  # a long text is kept aside
-        content = attachments.get(name, content)
+    if name != content:  # a long text is kept aside
+        content = mapping(fields.get("attachments")).get(name, content)
     return content if isinstance(content, str) else None
 
 
 def _completion(fields: Mapping[str, Any]) -> str | None:
     """Return what the model wrote: the completion, or the content of the first choice of its output."""
-    output = fields.get("output")
-    output = output if isinstance(output, Mapping) else {}
+    output = mapping(fields.get("output"))
     if isinstance(output.get("completion"), str):
         return _text_of(output["completion"], fields)
     for each in _listed(output.get("choices")):
-        message = each.get("message") if isinstance(each, Mapping) else None
-        content = message.get("content") if isinstance(message, Mapping) else None
+        content = mapping(mapping(each).get("message")).get("content")
         return _text_of([{"role": "user", "content": content}], fields)
     return None
 
@@ -134,7 +138,7 @@ def _log_of(path: Path, fields: Mapping[str, Any]) -> Log:
     evaluation = fields["eval"]
     task, packages = evaluation.get("task"), evaluation.get("packages")
     task = task.rpartition("/")[2] if isinstance(task, str) else None
-    info = {"inspect_ai": packages.get("inspect_ai") if isinstance(packages, Mapping) else None}
+    info = {"inspect_ai": mapping(packages).get("inspect_ai")}
     info |= {name: evaluation.get(name) for name in ("created", "solver")}
     messages = fields.get("messages")
     system = [m for m in _listed(messages) if isinstance(m, Mapping) and m.get("role") == "system"]

@@ -15,13 +15,12 @@ from typing import Any, NamedTuple
 
 from workbench.evaluation.interchange import lm_eval
 from workbench.evaluation.interchange.lm_eval import Log, Program, Sample, same_word, variant_of
-from workbench.evaluation.interchange.records import number_of, truth_of
+from workbench.evaluation.interchange.records import truth_of
 from workbench.storage.errors import DataError
 from workbench.storage.files import read_json
 
 _NAME = re.compile(r"details_(?P<task>.+?)_(?P<time>\d{4}-\d\d-\d\dT.+)\.parquet")
 _LONGEST = 1 << 20  # characters of a cell that Python wrote
-_SLACK = 1e-3
 
 
 def _is_sample(fields: Mapping[str, Any]) -> bool:
@@ -42,8 +41,7 @@ def _filters(fields: Mapping[str, Any]) -> list[str]:
 
 
 def _metrics(fields: Mapping[str, Any]) -> Mapping[str, Any]:
-    metrics = _read(_field(fields, "metric") or fields.get("metrics"))
-    return metrics if isinstance(metrics, Mapping) else {}
+    return lm_eval.mapping(_read(_field(fields, "metric") or fields.get("metrics")))
 
 
 def _read(value: Any) -> Any:
@@ -84,7 +82,7 @@ def _response_of(fields: Mapping[str, Any]) -> _Response:
         return _Response(query, fields.get("full_prompt"), specific, golds, choices, *responses)
     if [str(method).rpartition(".")[2] for method in _listed(doc.get("sampling_methods"))] == ["PERPLEXITY"]:
         raise lm_eval.whole_passages()
-    response = response if isinstance(response, Mapping) else {}
+    response = lm_eval.mapping(response)
     return _Response(
         doc.get("query"),
         response.get("input"),
@@ -107,7 +105,7 @@ def _sample(
     response = _response_of(fields)
     query = response.query
     if text is not None:
-        query = response.specific.get(text) if isinstance(response.specific, Mapping) else None
+        query = lm_eval.mapping(response.specific).get(text)
     if not isinstance(query, str) or not query.strip():
         raise ValueError(f"its document has no {'query' if text is None else f'text {text!r}'}")
     choices = [choice.strip() for choice in response.choices if isinstance(choice, str)]
@@ -117,10 +115,7 @@ def _sample(
     template = None
     if isinstance(response.prompt, str):
         template = lm_eval.prompt_template(response.prompt, f"{query.rstrip()} {target or '_'}")
-    scores = [number_of(value) for value in response.log_probs]
-    if not all(score <= _SLACK for score in scores):
-        raise ValueError("a choice has no log-likelihood, or one above 0")
-    scores = [min(score, 0.0) for score in scores]
+    scores = lm_eval.choice_scores(response.log_probs)
     if len(scores) == 1:
         greedy = truth_of(response.greedy[0]) if response.greedy else None
         if greedy is None:
@@ -128,17 +123,15 @@ def _sample(
         return Sample(line, forms[0], target, scores[0], greedy, template, texts=forms)
     if scores and (len(scores) != len(choices) or not target):
         raise ValueError(f"expected {len(choices)} log-likelihoods, one a choice, got {len(scores)}")
-    answer = choices[scores.index(max(scores))] if scores else next(filter(_is_text, response.texts), None)
+    answer = (
+        choices[scores.index(max(scores))] if scores else next(filter(lm_eval.is_text, response.texts), None)
+    )
     if answer is None:
         raise ValueError("there is no response")
     right = lm_eval.verdict(_metrics(fields), [metric] if metric else [])
     right = same_word(answer, target) if right is None else right
     log_prob, names = (scores[gold], tuple(choices)) if scores else (math.nan, ())
     return Sample(line, forms[0], target, log_prob, right, template, answer, names, tuple(scores), forms)
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
 
 
 def _old_responses(predictions: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
@@ -152,7 +145,7 @@ def _log_of(path: Path, fields: Mapping[str, Any]) -> Log:
     """Return what the path of a file of details says: lighteval puts it under ``details/MODEL/TIME``."""
     match = _NAME.fullmatch(path.name)
     doc = _field(fields, "doc")
-    task = match["task"] if match else doc.get("task_name") if isinstance(doc, Mapping) else None
+    task = match["task"] if match else lm_eval.mapping(doc).get("task_name")
     folders = path.absolute().parent.parts
     model = None
     if match and "details" in folders:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
@@ -164,7 +164,7 @@ def sample(
     passage = doc.get(text or "text")
     texts: tuple[str, ...] = ()
     metrics = fields.get("metrics")
-    names = {*fields, *(filter(_is_text, metrics) if isinstance(metrics, list) else ())}
+    names = {*fields, *(filter(is_text, metrics) if isinstance(metrics, list) else ())}
     if names & _ROLLING or (target and not str(context or "").strip()):
         raise whole_passages()
     generated, several = isinstance(target, Mapping), len(requests) > 1
@@ -196,7 +196,8 @@ def whole_passages() -> DataError:
     )
 
 
-def _is_text(value: Any) -> bool:
+def is_text(value: Any) -> bool:
+    """Tell whether a value is text."""
     return isinstance(value, str)
 
 
@@ -244,9 +245,9 @@ def _generated(fields: Mapping[str, Any], _: Sequence[str]) -> dict[str, Any]:
     answer = next(leaves(responses or ()), None)
     if not isinstance(answer, str):
         raise ValueError("there is no response")  # noqa: TRY004 - of a record
-    targets = list(filter(_is_text, leaves(fields.get("target"))))
+    targets = list(filter(is_text, leaves(fields.get("target"))))
     metrics = fields.get("metrics")
-    names = [*_VERDICTS, *filter(_is_text, metrics if isinstance(metrics, list) else ())]
+    names = [*_VERDICTS, *filter(is_text, metrics if isinstance(metrics, list) else ())]
     right = verdict(fields, names)
     if right is None:
         right = any(same_word(answer, target) for target in targets)
@@ -259,10 +260,7 @@ def _chosen(fields: Mapping[str, Any], choices: Sequence[str]) -> dict[str, Any]
     pairs = [list(leaves([each])) for each in responses] if isinstance(responses, list) else []
     if len(pairs) != len(choices) or not all(pairs):
         raise ValueError(f"expected {len(choices)} log-likelihoods, one a choice, got {len(pairs)}")
-    scores = [number_of(values[0]) for values in pairs]
-    if not all(score <= _SLACK for score in scores):
-        raise ValueError("a choice has no log-likelihood, or one above 0")
-    scores = [min(score, 0.0) for score in scores]
+    scores = choice_scores(values[0] for values in pairs)
     answer = choices[scores.index(max(scores))]
     target = str(fields.get("target", "")).strip()
     number = int(target) if target.isascii() and target.isdigit() and target not in choices else -1
@@ -276,6 +274,14 @@ def _chosen(fields: Mapping[str, Any], choices: Sequence[str]) -> dict[str, Any]
         "choices": tuple(choices),
         "scores": tuple(scores),
     }
+
+
+def choice_scores(values: Iterable[Any]) -> list[float]:
+    """Return the log-likelihoods of choices; ValueError where one is missing or above 0, but for rounding."""
+    scores = list(map(number_of, values))
+    if not all(score <= _SLACK for score in scores):
+        raise ValueError("a choice has no log-likelihood, or one above 0")
+    return [min(score, 0.0) for score in scores]
 
 
 def prompt_template(context: str, passage: str) -> str:
@@ -329,19 +335,19 @@ def log_of(path: Path, _fields: Mapping[str, Any] | None = None) -> Log:
     task = None if match is None else str(match["task"])
     time = (match.groupdict().get("time") if match else None) or ""
     results = _results(path, task, time)
-    config = _mapping(results.get("config"))
+    config = mapping(results.get("config"))
     info = {
         "lm_eval": results.get("lm_eval_version"),
         "transformers": results.get("transformers_version"),
         "system_instruction": results.get("system_instruction"),
         **{name: config.get(name) for name in _CONFIG},
     }
-    samples = _mapping(_mapping(results.get("n-samples")).get(task))
+    samples = mapping(mapping(results.get("n-samples")).get(task))
     return Log(
         task,
         variant_of(task),
         _model(results, config),
-        _natural(_mapping(results.get("n-shot")).get(task)),
+        _natural(mapping(results.get("n-shot")).get(task)),
         {name: value for name, value in info.items() if value is not None},
         _natural(samples.get("effective")),
         _bos(results, config),
@@ -389,15 +395,16 @@ def _results(path: Path, task: str | None, time: str) -> Mapping[str, Any]:
         files = [] if len(files) > 1 or dated else files
     for file in files:
         try:
-            results = _mapping(read_json(file))
+            results = mapping(read_json(file))
         except DataError:
             continue
-        if task is None or task in _mapping(results.get("results")):
+        if task is None or task in mapping(results.get("results")):
             return results
     return {}
 
 
-def _mapping(value: Any) -> Mapping[Any, Any]:
+def mapping(value: Any) -> Mapping[Any, Any]:
+    """Return a value that is a mapping; an empty one for any other value."""
     return value if isinstance(value, Mapping) else {}
 
 
@@ -407,7 +414,7 @@ def _arguments_of(config: Mapping[str, Any]) -> Mapping[Any, Any]:
     if isinstance(arguments, str):
         parts = (part.partition("=") for part in arguments.split(","))
         arguments = {name.strip(): value.strip() for name, _, value in parts}
-    return _mapping(arguments)
+    return mapping(arguments)
 
 
 def _model(results: Mapping[str, Any], config: Mapping[str, Any]) -> str | None:

@@ -138,7 +138,7 @@ function render({ model, el }) {
   const results = h("div", { class: "wa-results", tabindex: 0, role: "region", "aria-label": "Answers" }, legend, cards, empty);
   const list = h("ol", { class: "wa-list" });
   const aside = h("div", { class: "wa-history", role: "region", "aria-label": "History" }, h("div", { class: "wa-title" }, "History"), list);
-  const root = h("div", { class: "wa-ask", role: "region", "aria-label": "Questions to models", onkeydown: onKey },
+  const root = h("div", { class: "wb-root wa-ask", role: "region", "aria-label": "Questions to models", onkeydown: onKey },
     h("div", { class: "wa-top" }, h("div", { class: "wa-texts" }, text, other), read,
       h("div", { class: "wa-bar" }, h("label", {}, "word", word), h("label", {}, "candidates", choices), rest, pairs, keep, h("label", {}, "influence of", parts), h("span", { class: "wa-boosting" }, "boosting α", alpha, alphaShown, "k", k, "words"), changed, status)),
     alarm, h("div", { class: "wa-main" }, results, aside));

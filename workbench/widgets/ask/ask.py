@@ -22,6 +22,7 @@ from workbench.widgets.shared.widget import (
     RefusedValueError,
     Widget,
     closed_on_error,
+    free_name,
     read_assets,
     whole_page,
 )
@@ -461,9 +462,5 @@ def models_by_name(models: Any) -> dict[str, Any]:
                 f"{model!r:.80} is no model: it has no predict(items, top_k)",
                 remedy="pass models such as NGram.fit(...) gives",
             )
-        label, number = name, 1
-        while label in by_name:
-            number += 1
-            label = f"{name} ({number})"
-        by_name[label] = model
+        by_name[free_name(name, by_name)] = model
     return by_name

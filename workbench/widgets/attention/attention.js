@@ -1,7 +1,6 @@
 /* What models looked at. The kernel cuts the passage and weighs the pieces; the page shades them.
    Text from the data reaches the page through textContent alone, never as HTML. */
 
-const DEEPEST = 62; // percent of the colour that the largest weight has: text stays readable on it
 const FIGURES = ["SVG", "PNG", "PDF"];
 
 const short = (x) => (x === 0 ? "0" : x < 0.0001 ? x.toExponential(1) : x.toPrecision(2));
@@ -30,13 +29,12 @@ function render({ model, el }) {
   const { node: alarm, complain } = alarmOf();
   const view = h("div", { class: "wt-passage", role: "region", tabindex: 0, "aria-label": "Passage" });
   const side = h("div", { class: "wt-side", role: "region", tabindex: 0, "aria-label": "Strongest parts" });
-  const root = h("div", { class: "wt-attention", role: "region", "aria-label": "Attention", onkeydown: (e) => onKey(e) },
+  const root = h("div", { class: "wb-root wt-attention", role: "region", "aria-label": "Attention", onkeydown: (e) => onKey(e) },
     h("div", { class: "wt-top" },
       h("span", { class: "wt-walk" }, button("‹", "Previous item (k)", () => go(s.index - 1)), place, count, button("›", "Next item (j)", () => go(s.index + 1))),
       models, groups, members, reveal, root_, figure),
     alarm, h("div", { class: "wt-main" }, view, side));
   root.style.setProperty("--wt-height", `${model.get("height")}px`);
-  root.style.setProperty("--wt-deepest", `${DEEPEST}%`);
   el.append(root);
   const noted = pieceNotes(root, view);
   const kernel = lineTo(model, root, complain);
@@ -107,33 +105,15 @@ function render({ model, el }) {
       fill(view, h("div", { class: "wb-empty" }, s.n ? "No item to show." : "There are no items here."));
       return;
     }
-    const all = [...p.context, ...p.query];
-    const words = (part, first) => part.map(([text, kinds, weight], i) => {
-      const at = first + i;
-      const marks = [...kinds].filter((kind) => s.shown || (kind !== "m" && kind !== "p"));
-      if (kinds.includes("w")) { // the outline is open where it goes on
-        if (!all[at - 1]?.[1].includes("w")) marks.push("begin");
-        if (!all[at + 1]?.[1].includes("w")) marks.push("end");
-      }
-      const node = kinds.includes("b")
-        ? h("button", { class: "wb-blank", type: "button", title: "space shows or hides the answer", "aria-label": s.shown ? `Answer: ${p.answer ?? "unknown"}` : "Hidden answer; press space to show it", onclick: () => flip() }, s.shown ? p.answer ?? "?" : "\u00a0")
-        : marks.length || weight !== null ? h("span", {}, text) : null;
-      if (!node) return text;
-      for (const mark of marks) if (mark !== "b") node.classList.add(`wt-${mark}`);
-      node.dataset.at = at;
-      if (weight !== null && !kinds.includes("b")) {
-        node.classList.add("wt-weight");
-        node.title = `attention ${short(weight)}`;
-        node.style.setProperty("--wt-share", strength(weight).toFixed(3));
-      }
-      return node;
-    });
+    const shades = (pieces) => pieces.map(([, , weight]) => (weight === null ? null : [strength(weight), [`attention ${short(weight)}`]]));
+    const blank = (_, kinds) => h("button", { class: kinds.includes("w") ? "wb-blank wb-w" : "wb-blank", type: "button", title: "space shows or hides the answer", "aria-label": s.shown ? `Answer: ${p.answer ?? "unknown"}` : "Hidden answer; press space to show it", onclick: () => flip() }, s.shown ? p.answer ?? "?" : "\u00a0");
+    const words = (pieces) => passagePieces(pieces, shades(pieces), s.shown, blank);
     const right = s.shown ? p.answer : null;
     const scroll = view.dataset.id === p.id ? view.scrollTop : 0;
     view.dataset.id = p.id;
     const texts = [
-      p.context.length > 0 && h("div", { class: "wb-context", dir: "auto" }, ...words(p.context, 0)),
-      h("div", { class: "wb-target" }, h("div", { class: "wb-query", dir: "auto" }, ...words(p.query, p.context.length)),
+      p.context.length > 0 && h("div", { class: "wb-context", dir: "auto" }, ...words(p.context)),
+      h("div", { class: "wb-target" }, h("div", { class: "wb-query", dir: "auto" }, ...words(p.query)),
         p.candidates && h("ul", { class: "wb-candidates", "aria-label": "Candidates" }, ...p.candidates.map((word) => h("li", {
           class: [word === right && "wb-right", s.shown && word === p.prediction && "wt-chosen"].filter(Boolean).join(" "),
         }, word)))),
@@ -166,8 +146,8 @@ function render({ model, el }) {
     fill(side,
       h("div", { class: "wt-legend" }, h("div", {}, "attention weight", model.get("scale") === "linear" ? "" : ", square-root scale"),
         h("div", { class: "wt-scale", title: "A word in several parts has the sum of their weights" }, h("span", {}, "0"), ramp, h("span", {}, short(p.most))),
-        p.asked && h("div", { class: "wt-key" }, h("span", { class: "wt-w wt-begin wt-end", title: "The part of the text that the model asked with: the window around the blank, or the place that predicts it" }, "query")),
-        s.shown && h("div", { class: "wt-key" }, h("span", { class: "wt-m" }, "answer"), h("span", { class: "wt-p" }, "prediction"))),
+        p.asked && h("div", { class: "wt-key" }, h("span", { class: "wb-w", title: "The part of the text that the model asked with: the window around the blank, or the place that predicts it" }, "query")),
+        s.shown && h("div", { class: "wt-key" }, h("span", { class: "wb-m" }, "answer"), h("span", { class: "wb-p" }, "prediction"))),
       p.influence && h("div", { class: "wt-facts wt-tau", title: "Kendall's tau-b of the attention to the parts and their influence: 1 where they are in the same order, -1 in the opposite one" },
         "τ of attention and influence ", h("b", {}, p.influence.tau), ` (${number(p.influence.n)} parts)`),
       s.shown ? h("div", { class: "wt-facts" }, h("div", {}, "answer ", h("b", {}, h("bdi", {}, p.answer ?? "?"))),
@@ -177,7 +157,8 @@ function render({ model, el }) {
       p.parts.length > 0 && h("div", { class: "wb-hint" }, `sum of all ${short(p.sum)}`));
   }
   function reach(at) {
-    const node = view.querySelector(`[data-at="${at}"]`);
+    const { context, query } = s.passage; // pieces without a weight are not nodes of their own
+    const node = view.querySelectorAll(".wb-weighed")[[...context, ...query].slice(0, at).filter(([, , weight]) => weight !== null).length];
     if (!node) return;
     const box = view.getBoundingClientRect();
     view.scrollTop += node.getBoundingClientRect().top - box.top - box.height / 3;

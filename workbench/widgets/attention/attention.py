@@ -23,10 +23,18 @@ from workbench.probing.influence import attention_to_parts, rank_correlation
 from workbench.render.numbers import fixed
 from workbench.runs.predictions import not_a_number
 from workbench.storage.errors import DataError
+from workbench.widgets.shared.list_widget import state_part
 from workbench.widgets.shared.passages import BLANK_MARK, check_items
 from workbench.widgets.shared.published import PublishedView, Rows
 from workbench.widgets.shared.shading import LEVELS, shaded_passage, shadings, static_shades
-from workbench.widgets.shared.widget import Widget, closed_on_error, read_assets, render, whole_page
+from workbench.widgets.shared.widget import (
+    Widget,
+    closed_on_error,
+    free_name,
+    read_assets,
+    render,
+    whole_page,
+)
 
 Attend = Callable[[Items], list[Attention]]
 Scale = Literal["linear", "square root"]
@@ -40,13 +48,12 @@ class AttentionView(Widget):
 
     Attributes
     ----------
-    current_id : str
-        The item that is shown.
-    model : str
-        The model whose weights are shown, by its label.
-    row : str
-        The hop, layer or head that is shown, as in :meth:`workbench.models.passage.Attention.of`; all
-        of them together by default.
+    state : dict
+        The view as plain values; setting it changes the view. ``current`` is the id of the item that is
+        shown; ``model`` the model whose weights are shown, by its label; ``row`` the hop, layer or head, as
+        in :meth:`workbench.models.passage.Attention.of`, all of them together by default.
+    current_id, model, row : str
+        The parts of the state.
     reveal : bool
         Whether answer and prediction are shown.
     scale : str
@@ -55,28 +62,60 @@ class AttentionView(Widget):
 
     _esm = read_assets("shared/page.js", "shared/passage.js", "attention/attention.js")
     _css = read_assets("attention/attention.css")
-    current_id = traitlets.Unicode("").tag(sync=True)
-    model = traitlets.Unicode("").tag(sync=True)
-    row = traitlets.Unicode("").tag(sync=True)
+    state = traitlets.Dict()
+    current_id = state_part("current", "The id of the item that is shown.")
+    model = state_part("model", "The model whose weights are shown, by its label.")
+    row = state_part("row", "The hop, layer or head that is shown; all of them together by default.")
     reveal = traitlets.Bool(default_value=False).tag(sync=True)
     scale = traitlets.Enum(["linear", "square root"], "linear").tag(sync=True)
     height = traitlets.Int(560, min=240).tag(sync=True)
     _runs: Sequence[Any] = ()  # that are stored
+    _lane: str | None = None  # of the request that is being answered
 
     @closed_on_error
     def __init__(
-        self, sources: Mapping[str, Attend], items: Items, *, influence: Any = None, **options: Any
+        self,
+        sources: Mapping[str, Attend],
+        items: Items,
+        *,
+        state: Mapping[str, Any],
+        influence: Any = None,
+        **options: Any,
     ) -> None:
         super().__init__(**options)
         self._sources, self._items = dict(sources), items
         self._shadings = shadings(items, influence=influence)
         self._place = {item_id: place for place, item_id in enumerate(items.frame["item_id"])}
         self._kept = lru_cache(maxsize=_KEPT)(self._attend)
-        self._setting = False
-        self._applied = ("", next(iter(self._sources)), "")
-        first = self.current_id or str(next(iter(self._place), ""))
-        self._show(first, self.model or self._applied[1], self.row)
-        self.observe(self._set_outside, ["current_id", "model", "row"])
+        first = str(next(iter(self._place), ""))
+        self.state = dict(state) | {"current": state["current"] or first}
+        self.observe(lambda _: self._send_view(), "state")
+
+    @traitlets.validate("state")
+    def _valid_state(self, proposal: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a state with all its parts, or raise DataError; what is not named stays."""
+        with self._lock:
+            before = self.state or {"current": "", "model": next(iter(self._sources)), "row": ""}
+            if unknown := set(proposal["value"]) - set(before):
+                raise DataError(
+                    f"there is no setting {min(map(str, unknown))!r:.80}; known are current, model, row"
+                )
+            state = before | {name: str(value or "") for name, value in proposal["value"].items()}
+            state["model"] = state["model"] or before["model"]
+            item_id, model, row = state.values()
+            if model not in self._sources:
+                raise DataError(
+                    f"there is no model {model!r:.80}", remedy=f"one is {next(iter(self._sources))!r}"
+                )
+            if item_id not in self._place and (item_id or len(self._items)):
+                problem = f"the item {item_id!r:.80} is not among those shown"
+                raise DataError(problem, remedy="pass it as an item")
+            if item_id:
+                shown = self._kept(item_id, model)
+                if model != before["model"] and row not in {"", *names_of(shown)}:
+                    state["row"] = ""  # the other model has other layers
+                shown.of(state["row"])
+            return state
 
     # -- state, as Python sees it
 
@@ -165,13 +204,7 @@ class AttentionView(Widget):
         """Return the view as the data of a page of its own: all items, with the weights of all rows."""
         frame = self._items.frame
         first = np.roll(np.arange(len(frame)), -self._place.get(self.current_id, 0))
-        state = {
-            "current": "",
-            "model": self.model,
-            "row": self.row,
-            "reveal": self.reveal,
-            "scale": self.scale,
-        }
+        state = {**self.state, "current": "", "reveal": self.reveal, "scale": self.scale}
 
         def head(rows: Rows) -> dict[str, Any]:
             held = frame["item_id"].iloc[rows].tolist()
@@ -185,7 +218,14 @@ class AttentionView(Widget):
 
         code = f"wb.attention(models, items, model={self.model!r}, row={self.row!r})"
         return PublishedView(
-            "PublishedAttention", self._items, first, head, self._published_item, self._runs, code
+            "PublishedAttention",
+            "attention",
+            self._items,
+            first,
+            head,
+            self._published_item,
+            self._runs,
+            code,
         )
 
     def _published_item(self, row: int) -> dict[str, Any]:
@@ -219,10 +259,14 @@ class AttentionView(Widget):
         """Show an item by its place; a model or row that is not named stays."""
         place = min(max(0, int(message["index"])), len(self._items) - 1)
         item_id = self._items.frame["item_id"].iloc[place] if len(self._items) else ""
-        _, model, row = self._applied
-        with self.hold_sync():  # the view is what the reader waits for; the traits follow
-            self._show(item_id, message.get("model") or model, message.get("row", row))
-            self._send_view(message.get("lane"))
+        before, changes = self.state, {name: message[name] for name in ("model", "row") if name in message}
+        self._lane = message.get("lane")
+        try:
+            self.state = before | changes | {"current": item_id}
+            if self.state == before:
+                self._send_view()
+        finally:
+            self._lane = None
 
     def _on_figure(self, message: Mapping[str, Any]) -> None:
         """Send the figure as a file."""
@@ -244,38 +288,6 @@ class AttentionView(Widget):
             raise not_a_number(np.nan, item_id, model=model, what="attention to some part")
         return look
 
-    def _show(self, item_id: str, model: str, row: str) -> None:
-        """Take a state, or raise DataError and change nothing."""
-        if model not in self._sources:
-            raise DataError(
-                f"there is no model {model!r:.80}", remedy=f"one is {next(iter(self._sources))!r}"
-            )
-        if item_id not in self._place and (item_id or len(self._items)):
-            raise DataError(f"the item {item_id!r:.80} is not among those shown", remedy="pass it as an item")
-        if item_id:
-            shown = self._kept(item_id, model)
-            if model != self._applied[1] and row not in {"", *names_of(shown)}:
-                row = ""  # the other model has other layers
-            shown.of(row)
-        self._applied, self._setting = (item_id, model, row), True
-        try:
-            self.current_id, self.model, self.row = self._applied
-        finally:
-            self._setting = False
-
-    def _set_outside(self, _change: Any) -> None:
-        if self._setting or (self.current_id, self.model, self.row) == self._applied:
-            return
-        before = self._applied
-        try:
-            self._show(self.current_id, self.model, self.row)
-        except Exception:
-            self._setting = True
-            self.current_id, self.model, self.row = before
-            self._setting = False
-            raise
-        self._send_view()
-
     def _influence(self, item: Item, shown: Attention, row: str) -> dict[str, Any] | None:
         """Return the passage shaded by influence, with the correlation of that and of the attention.
 
@@ -291,16 +303,16 @@ class AttentionView(Widget):
         return shaded_passage(item, {"m": mentions(item)}, shading) | {"tau": text, "n": len(spans)}
 
     def _send_view(self, lane: str | None = None) -> None:
-        item_id, model, row = self._applied
         view: dict[str, Any] | None = None
-        item = self.current
+        item, row = self.current, self.row
         if item is not None:
-            shown = self._kept(item_id, model)
+            shown = self.weights
             view = attention_view(item, shown, row) | {"influence": self._influence(item, shown, row)}
         self.send(
             {
-                "type": "view", "lane": lane, "n": len(self._items), "index": self._place.get(item_id, -1),
-                "models": list(self._sources), "model": model, "row": row, "passage": view,
+                "type": "view", "lane": lane or self._lane, "n": len(self._items),
+                "index": self._place.get(self.current_id, -1), "models": list(self._sources),
+                "model": self.model, "row": row, "passage": view,
             }
         )  # fmt: skip
 
@@ -384,12 +396,7 @@ def sources_of(models: Any, items: Items) -> dict[str, Attend]:
         else:
             pairs = [(str(source.name), source.attend)]
         for model, attend in pairs:
-            name = first = str(label or model)
-            number = 1
-            while name in sources:
-                number += 1
-                name = f"{first} ({number})"
-            sources[name] = attend
+            sources[free_name(str(label or model), sources)] = attend
     if not sources:
         raise DataError("there is no model to show", remedy="pass one, or predictions with weights")
     return sources
@@ -471,7 +478,8 @@ def attention(
     Returns
     -------
     AttentionView
-        ``view.save("figure.svg")`` writes the passage as a figure.
+        ``view.save("figure.svg")`` writes the passage as a figure; ``wb.attention(models, items,
+        **view.state)`` is the same view again.
 
     Raises
     ------
@@ -490,6 +498,6 @@ def attention(
     check_items(items, "attention")
     item_id = current.item_id if isinstance(current, Item) else current
     return AttentionView(
-        sources_of(models, items), items, current_id=item_id, model=model, row=row, reveal=reveal,
-        scale=scale, influence=influence, height=height,
+        sources_of(models, items), items, state={"current": item_id, "model": model, "row": row},
+        reveal=reveal, scale=scale, influence=influence, height=height,
     )  # fmt: skip

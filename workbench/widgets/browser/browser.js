@@ -37,7 +37,7 @@ function render({ model, el }) {
   Object.assign(c, { bar, view, complain, picking: items.picking, left: () => { s.shown = s.state.reveal; } });
   const charts = typeof chartsOf === "undefined" ? null : chartsOf(c);
   const panels = panelsOf(c);
-  const root = h("div", { class: "wb-browser", role: "region", "aria-label": "Passage browser", onkeydown: (e) => onKey(e) },
+  const root = h("div", { class: "wb-root wb-browser", role: "region", "aria-label": "Passage browser", onkeydown: (e) => onKey(e) },
     h("div", { class: "wb-top" }, search, field, regex, h("span", { class: "wb-sorting" }, sort, way), count, reset, reveal, table, c.helper),
     bar, h("div", { class: "wb-typed" }, line, copyView, c.download, choices), alarm, progress, h("div", { class: "wb-main" }, items.node, view), panels.node);
   root.style.setProperty("--wb-height", `${model.get("height")}px`);

@@ -62,7 +62,6 @@ SCRIPTS = (
 )  # fmt: skip
 _AUTOMATIC = f'annotations="{AUTO}"'
 _VIEW: dict[str, Any] = {"table": False, "reveal": False, "attention": "", "shade": ""}
-_FILTERS = ("query", "field", "regex", "where", "sort")
 
 STATE_OF_BROWSER: dict[str, Any] = {**STATE, **_VIEW}
 """The state of a browser in which all items are listed."""
@@ -77,17 +76,11 @@ class Browser(ListWidget):
         The view as plain values; setting it changes the view, and ``wb.browse(items, **browser.state)`` is
         the same view again. ``where`` is the filter, clicked or typed, in the language of ``items.query``;
         ``query`` the text that is searched, in a ``field``, as a regular expression if ``regex``; ``sort``
-        the column; ``current`` the id of the item that is shown; ``table`` whether the list is a table, or
-        its columns; ``reveal`` whether targets are shown from the start; ``attention`` the model whose
-        attention is shown; ``shade`` the influence or surprisal that the passage is shaded by, by its name.
-    filters : dict
-        The parts ``query``, ``field``, ``regex``, ``where`` and ``sort`` of the state. What is set may also
-        have ``facets``, choices by column.
-    layout : str
-        ``list``, or ``table`` for a row of columns an item.
-    table_columns : list of str
-        The columns of the table beside the id: ``passage``, ``tags``, and those of items and annotations.
-        Empty, as at the start, for the passage, columns of one's own, the usual annotations, and the tags.
+        the column; ``current`` the id of the item that is shown; ``table`` whether the list is a table (of
+        the passage, columns of one's own, the usual annotations, and the tags), or its columns; ``reveal``
+        whether targets are shown from the start; ``attention`` the model whose attention is shown; ``shade``
+        the influence or surprisal that the passage is shaded by, by its name.
+        What is set may also have ``facets``, choices by column.
     selection : Items
         The items that pass the filters, as they are listed.
     current : Item or None
@@ -98,7 +91,7 @@ class Browser(ListWidget):
         The model whose attention is shown in the passage, where predictions have it; none by default.
     """
 
-    _verb, _host = "browse", "publishedLists.BrowserHost"
+    _verb, _host, _shows = "browse", "publishedLists.BrowserHost", "passages"
     _esm = read_assets(*SCRIPTS, "browser/browser.js")
     _css = read_assets("shared/list.css", "browser/browser.css")
     height = traitlets.Int(620, min=240).tag(sync=True)
@@ -127,7 +120,6 @@ class Browser(ListWidget):
         texts = dict(zip(self._frame["item_id"], self._frame["text"], strict=True))
         self._notes = remarks.read_notes(self._frame["dataset"].unique().tolist(), texts=texts)
         self._labels: list[str] = []
-        self._columns_before: list[str] = []  # of the table, while the list is shown
         self._waiting: Mapping[str, Any] = {}  # a state that needs columns that are still to come
         self._arguments = ["items"]
         if annotations is not None:
@@ -213,43 +205,6 @@ class Browser(ListWidget):
 
     # -- state, as Python sees it
 
-    @property
-    def filters(self) -> dict[str, Any]:
-        """What is searched, chosen and sorted by."""
-        return {name: self.state[name] for name in _FILTERS} | {"facets": {}}
-
-    @filters.setter
-    def filters(self, filters: Mapping[str, Any]) -> None:
-        if unknown := set(filters) - {*_FILTERS, "facets"}:
-            known = ", ".join(_FILTERS)
-            raise DataError(f"there is no filter {min(map(str, unknown))!r}; known are {known}, facets")
-        self.state = self.state | {name: STATE[name] for name in _FILTERS} | dict(filters)
-
-    @property
-    def layout(self) -> str:
-        """Whether the items are a ``list`` or a ``table``."""
-        return "list" if self.state.get("table", False) is False else "table"
-
-    @layout.setter
-    def layout(self, layout: str) -> None:
-        if layout not in ("list", "table"):
-            raise DataError(f"there is no layout {layout!r:.80}; known are list, table")
-        columns, self._columns_before = self.table_columns, self.table_columns
-        self.state = self.state | {"table": layout == "table" and (columns or True)}
-
-    @property
-    def table_columns(self) -> list[str]:
-        """The columns of the table; empty for the usual ones."""
-        table = self.state["table"]
-        return list(self._columns_before) if table is False else [] if table is True else list(table)
-
-    @table_columns.setter
-    def table_columns(self, names: Sequence[str]) -> None:
-        checked = self._checked_table(names)
-        self._columns_before = [] if isinstance(checked, bool) else checked
-        if self.state["table"] is not False:
-            self.state = self.state | {"table": checked}
-
     reveal = state_part("reveal", "Whether targets are shown from the start.")
     attention = state_part("attention", "The model whose attention is shown in the passage.")
 
@@ -279,13 +234,13 @@ class Browser(ListWidget):
 
     def _static(self, most: int) -> str:
         rows = self._listing.rows[max(0, self._listing.index(self.current_id)) :]
-        if self.layout == "table":
+        if self.state["table"] is not False:
             return self._page(rows[: _TABLE_ROWS * most].tolist(), passages=min(most, 1))
         return self._page(rows[:most].tolist())
 
     def _page(self, rows: Sequence[int], *, passages: int | None = None) -> str:
         """Return the page of some rows; of so many of them the passage is shown, by default of all."""
-        table = self._static_table(rows) if self.layout == "table" else None
+        table = None if self.state["table"] is False else self._static_table(rows)
         shown, total = len(self._listing.rows), len(self._items)
         return static_page(
             [self._passage(row) for row in rows[:passages]], shown, total, self.state, table=table
@@ -361,7 +316,7 @@ class Browser(ListWidget):
         item = self._items[row]
         note = self._note(item.item_id)
         shown = {"id": item.item_id, "tags": note.tags, "note": bool(note.note)}
-        if self.layout == "table":
+        if self.state["table"] is not False:
             return shown | {"cells": self._cells(row, self._shown_columns)}
         return shown | {"text": self._snippet(item)}
 
@@ -374,8 +329,9 @@ class Browser(ListWidget):
         return table_cells(self._listing.table, row, columns, passage=passage, reveal=self.reveal)
 
     def _columns_shown(self) -> list[str]:
-        sort, extra = self.state["sort"], map(str, self._items.extra)
-        return table_columns(self._listing, sort, chosen=self.table_columns, extra=extra)
+        table, extra = self.state["table"], map(str, self._items.extra)
+        chosen = table if isinstance(table, list) else ()
+        return table_columns(self._listing, self.state["sort"], chosen=chosen, extra=extra)
 
     def _note(self, item_id: str) -> remarks.Note:
         return self._notes.get(item_id, remarks.Note(item_id))
@@ -527,7 +483,7 @@ def browse(
         for ``wb.compare``, shown beside the passage; each model's right and wrong answers become a filter.
         Where they have the column ``attention``, it can be shown in the passage.
     query, field, regex, facets
-        Filters to start with, as in ``Browser.filters``: text to search for (ignoring case), where
+        Filters to start with, as in ``Browser.state``: text to search for (ignoring case), where
         (``passage``, ``sentence`` or ``answer``), whether it is a regular expression
         (RE2's syntax), and choices by column: ``{"split": ["dev"], "n_tokens": [60, 80]}``;
         ``[None]`` chooses missing numbers, ``{"split": {"not": ["dev"]}}`` excludes.

@@ -167,7 +167,7 @@ function render({ model, el }) {
   const warned = h("ul", { class: "wc-warned", tabindex: 0, hidden: true, "aria-label": "Warnings" });
   const { node: alarm, complain } = alarmOf();
   const parts = { said, table: modelTable(c), matrix: matrix(c), selected: selection(c), slices: slices(c), items: markedList(c), passage: answersPane(c) };
-  const root = h("div", { class: "wc-compare", role: "region", "aria-label": "Comparison of models", tabindex: -1, onkeydown: (e) => onKey(e) },
+  const root = h("div", { class: "wb-root wc-compare", role: "region", "aria-label": "Comparison of models", tabindex: -1, onkeydown: (e) => onKey(e) },
     h("div", { class: "wc-body" }, h("div", { class: "wc-head" }, said.node, planned, note, clear, keys.node), h("div", { class: "wb-typed" }, h("label", {}, "Filter ", line), copying, choices), strip, warned, alarm,
       h("div", { class: "wc-top" }, parts.table.node, parts.matrix.node), parts.selected.node, parts.slices.node,
       h("div", { class: "wc-main" }, parts.items.node, parts.passage.node)));

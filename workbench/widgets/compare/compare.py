@@ -72,7 +72,7 @@ class Compare(ListWidget):
 
     _esm = read_assets(*_SCRIPTS)
     _css = read_assets("shared/list.css", "shared/chart_table.css", "compare/compare.css")
-    _verb, _host = "compare", "publishedComparison.ComparisonHost"
+    _verb, _host, _shows = "compare", "publishedComparison.ComparisonHost", "comparison of models"
     height = traitlets.Int(860, min=480).tag(sync=True)
     column = state_part("column", "The column of the chart.")
 

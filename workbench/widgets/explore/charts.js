@@ -14,7 +14,7 @@ function chartsOf(c) {
   const legend = h("span", { class: "we-legend", "aria-hidden": "true" }, h("i", { class: "we-left" }), "chosen", h("i", { class: "we-all" }), "all");
   const grid = h("div", { class: "we-grid" });
   const more = h("div", { class: "we-more", hidden: true }); // charts of further columns
-  const node = h("div", { class: "we-charts", role: "region", "aria-label": "Charts", onkeydown: onKey }, h("div", { class: "we-head" }, said.node, legend, tables, clear), grid, more);
+  const node = h("div", { class: "wb-root we-charts", role: "region", "aria-label": "Charts", onkeydown: onKey }, h("div", { class: "we-head" }, said.node, legend, tables, clear), grid, more);
   let tabled = false;
 
   function choose(name, keys) {

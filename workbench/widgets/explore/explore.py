@@ -32,7 +32,7 @@ class Explorer(Browser):
         The view as plain values, of charts and list; see :class:`workbench.widgets.browser.browser.Browser`.
     """
 
-    _verb = "explore"
+    _verb, _shows = "explore", "charts and passages"
     _esm = read_assets(*SCRIPTS, "shared/chart_table.js", "explore/charts.js", "browser/browser.js")
     _css = read_assets(
         "shared/list.css", "shared/chart_table.css", "browser/browser.css", "explore/explore.css"
@@ -45,11 +45,6 @@ class Explorer(Browser):
         if columns:
             self._arguments.append(f"columns={self._further!r}")
         self._check_columns()
-
-    @property
-    def browser(self) -> Explorer:
-        """The widget itself: the list below the charts is a part of it."""
-        return self
 
     def to_html(self, *, limit: int = 200) -> str:
         """Return a page of its own: the charts, and the first `limit` listed items."""

@@ -22,7 +22,7 @@ function render({ model, el }) {
   const grid = h("div", { class: "wr-grid", role: "group", "aria-label": "Alternates: pick four" });
   const picked = h("ol", { class: "wr-picked", "aria-label": "Options that are picked" });
   const guide = h("details", { class: "wr-guide" });
-  const root = h("div", { class: "wr-groom", role: "region", "aria-label": "Choice of alternates", onkeydown: (e) => onKey(e) },
+  const root = h("div", { class: "wb-root wr-groom", role: "region", "aria-label": "Choice of alternates", onkeydown: (e) => onKey(e) },
     h("div", { class: "wr-top" },
       h("span", { class: "wr-walk" }, button("‹", "Previous question (key k)", () => go(s.index - 1)), place, count, button("›", "Next question (key j)", () => go(s.index + 1))),
       button("Next open", "Next open question (key n)", () => ask("show", { type: "next" })), undo, reject,

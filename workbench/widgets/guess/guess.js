@@ -50,7 +50,7 @@ function render({ model, el }) {
   const next = h("button", { class: "wg-button", type: "button", title: "Save, or go on (Enter)", onclick: () => onward() }, "Next ›");
   const submit = h("button", { class: "wg-button wg-submit", type: "button", onclick: () => finish() }, "Submit page");
   const bar = h("div", { class: "wg-bar" }, back, next, hint, submit);
-  const root = h("div", { class: "wg-guess", role: "region", "aria-label": "Guessing game", onkeydown: (e) => onKey(e) },
+  const root = h("div", { class: "wb-root wg-guess", role: "region", "aria-label": "Guessing game", onkeydown: (e) => onKey(e) },
     h("div", { class: "wg-top" }, h("div", { class: "wg-line" }, title, progress), dots),
     alarm, view, h("div", { class: "wg-bottom" }, fields, bar));
   root.style.setProperty("--wg-height", `${model.get("height")}px`);

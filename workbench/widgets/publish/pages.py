@@ -7,7 +7,6 @@ import sys
 from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from hashlib import sha256
 from typing import Any
 
@@ -25,21 +24,7 @@ from workbench.widgets.shared.published import PublishedView, column_data
 from workbench.widgets.shared.widget import Widget, read_assets, render
 
 _HOSTS = ("publish/query.js", "publish/listing.js", "publish/comparison.js", "publish/attention.js")
-_VIEW = Markup('<div id="wp-chart"></div>')
-_KINDS = {
-    "Browser": "passages", "Explorer": "charts and passages", "Compare": "comparison of models",
-    "AttentionView": "attention",
-}  # fmt: skip
 _STATIC = 10  # passages, or words of a list, of a view that is published as a static page
-_DRAW = """
-const specs = JSON.parse(document.getElementById("wp-data").textContent);
-const dark = matchMedia("(prefers-color-scheme: dark)");
-const named = () => document.querySelector("#wp-chart summary")?.setAttribute("aria-label", "Save the chart");
-const drawn = (name) => vegaEmbed("#wp-chart", specs[name], %s).then(named).catch(console.error);
-const draw = () => drawn(dark.matches ? "dark" : "light");
-dark.addEventListener("change", draw);
-draw().then(() => { document.getElementById("wp-view").dataset.ready = "true"; });
-"""
 
 
 @dataclass(frozen=True)
@@ -68,7 +53,6 @@ class PublishedPage:
 
     kind: str
     content: str = ""
-    after: str = ""
     script: str = ""
     style: str = ""
     data: str = ""
@@ -86,8 +70,8 @@ class PublishedPage:
         return render(
             "publish/page.html", heading=heading, title=title, file=file, links=links, digest=digest,
             style=_markup(self.style + read_assets("publish/site.css")), notes=self.notes,
-            content=_markup(self.content), after=_markup(self.after), has_state=self.has_state,
-            script=_markup(self.script), data=[("wp-data", _markup(self.data))] if self.script else [],
+            content=_markup(self.content), has_state=self.has_state,
+            script=_markup(self.script), data=[("wp-data", _markup(self.data))] if self.data else [],
         )  # fmt: skip
 
 
@@ -158,7 +142,7 @@ def _widget_page(widget: Widget, view: PublishedView, *, max_items: int, max_byt
     ids = np.zeros(n, dtype=bool)
     ids[rows] = True
     return PublishedPage(
-        _KINDS.get(type(widget).__name__, "view"), script=script, style=str(widget._css), data=data,  # noqa: SLF001
+        view.shows, script=script, style=str(widget._css), data=data,  # noqa: SLF001
         notes=notes, about=held if notes else f"{n:,} item{'' if n == 1 else 's'}", has_state=True,
         items=view.items.where(ids), n_items=n, runs=view.runs, code=view.code,
     )  # fmt: skip
@@ -192,26 +176,14 @@ def _fitting(view: PublishedView, *, max_items: int, max_bytes: int) -> tuple[li
 # -- charts
 
 
-@cache
-def _chart_script() -> str:
-    """Return Vega and what draws a chart, which is the same for all charts of a site."""
-    import vl_convert  # noqa: PLC0415 - takes a while to import
-
-    from workbench.charts import theme  # noqa: PLC0415 - Altair is slow to import
-
-    options = theme.EMBED | {"ast": True}  # expressions are interpreted: the policy allows no eval
-    return str(vl_convert.javascript_bundle(_DRAW % json.dumps(options), vl_version=theme.VERSION))
-
-
 def _chart_page(chart: Any) -> PublishedPage:
-    from workbench.charts import theme  # noqa: PLC0415 - Altair is slow to import
-    from workbench.charts.chart_tables import tables_html  # noqa: PLC0415
+    from workbench.charts import saving, theme  # noqa: PLC0415 - Altair is slow to import
 
-    spec = chart.to_dict()
-    specs = {name: theme.coloured(spec, dark=name == "dark") for name in ("light", "dark")}
-    return PublishedPage(
-        "chart", content=str(_VIEW), after=tables_html(spec), script=_chart_script(), data=script_json(specs)
-    )
+    spec = theme.complete(chart.to_dict())
+    content = saving.chart_html(spec)
+    if not theme.has_look(spec):  # its text is black in any page
+        content = f'<div class="wp-paper">{content}</div>'
+    return PublishedPage("chart", content=content, script=saving.chart_script())
 
 
 # -- tables

@@ -55,6 +55,7 @@ class ListWidget(Widget):
     _arguments: list[str]  # of that line, before the state
     _asked: Any = None  # the widget of ``wb.ask``
     _host: ClassVar[str]  # of a published page
+    _shows: ClassVar[str]  # in the list of published pages
     _runs: Sequence[Any] = ()  # that are stored
     _shadings: Mapping[str, Any]
     height: Any
@@ -182,7 +183,7 @@ class ListWidget(Widget):
     def published(self, *, notes: bool = False) -> PublishedView:
         """Return the view as the data of a page of its own, with tags and notes only if `notes`."""
         return PublishedView(
-            host=self._host, items=self._listing.items, first=self._listing.rows.copy(),
+            host=self._host, shows=self._shows, items=self._listing.items, first=self._listing.rows.copy(),
             head=partial(self._published_head, notes=notes), item=partial(self._published_item, notes=notes),
             runs=self._runs, code=self.code,
         )  # fmt: skip

@@ -4,8 +4,8 @@
 function passagePieces(pieces, shades, shown, blank) {
   return pieces.map(([text, kinds], i) => {
     const shade = shades?.[i] ?? null;
-    // underlined mentions would give a hidden target away; speech is not tinted beside shades
-    const marks = [...kinds].filter((kind) => (kind !== "m" || shown) && (kind !== "s" || !shades));
+    // underlined mentions would give a hidden target away, or the prediction; speech is not tinted beside shades
+    const marks = [...kinds].filter((kind) => (!"mp".includes(kind) || shown) && (kind !== "s" || !shades));
     if (!kinds.includes("b") && !marks.length && !shade) return text;
     const node = kinds.includes("b") ? blank(text, kinds) : h("span", { class: marks.map((kind) => `wb-${kind}`).join(" ") }, text);
     if (shade) {

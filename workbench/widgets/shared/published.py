@@ -29,6 +29,8 @@ class PublishedView:
     ----------
     host : str
         The script's class that answers the widget's messages.
+    shows : str
+        What it shows, for the list of pages.
     items : Items
         All items of the view.
     first : array of int (k,)
@@ -44,6 +46,7 @@ class PublishedView:
     """
 
     host: str
+    shows: str
     items: Items
     first: Rows
     head: Callable[[Rows], dict[str, Any]]

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from functools import cache, wraps
+from itertools import chain, count
 from pathlib import Path
 from threading import Lock, RLock, Timer
 from typing import Any
@@ -90,6 +91,12 @@ def _publish(data: Mapping[str, Any], **options: Any) -> None:
 def whole_page(title: str, fragment: str) -> str:
     """Return a fragment as a page with a title, which runs no script and loads nothing."""
     return f"{_HEAD.format(title=escape(title))}{fragment}</html>"
+
+
+def free_name(name: str, taken: Collection[str]) -> str:
+    """Return a name with a number behind it where it is taken: ``LSTM``, then ``LSTM (2)``."""
+    names = chain([name], (f"{name} ({number})" for number in count(2)))
+    return next(each for each in names if each not in taken)
 
 
 class SavedPage:
@@ -209,10 +216,6 @@ class Widget(anywidget.AnyWidget):
         """Send a message to the page; what it shows may have changed."""
         super().send(content, buffers)
         self.saved.touch()
-
-    def keep_in(self, saved: SavedPage) -> None:
-        """Let the page of another widget, which this one is a part of, stand for this one."""
-        self.saved, self.saved_key = saved, saved.key
 
     def close(self) -> None:
         """Close the widget; the page in the notebook stays."""
