@@ -13,6 +13,7 @@ import filelock
 ROOT = Path(__file__).parents[2]
 PAGES_TO_CHECK = (
     "index", "getting_started", "tasks/compare", "gallery/widgets", "gallery/models", "gallery/tables",
+    "gallery/targets", "gallery/probing",
     "data", "results", "experiments", "api/index", "api/workbench.Items", "notebooks/00_tour", "search",
 )  # fmt: skip
 """One page of each form: to be checked for accessibility, and to be looked at."""

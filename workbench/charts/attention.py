@@ -130,7 +130,7 @@ def attention_map(
         )),
     )  # fmt: skip
     outline = alt.Chart(_outlines(table)).mark_rect(
-        filled=False, stroke=theme.INK, strokeWidth=1.2, cornerRadius=2
+        filled=False, stroke=theme.INK, strokeWidth=1.2, cornerRadius=2, aria=False
     ).encode(x=x, x2=x2, y=y, y2=y2)  # fmt: skip
     lines = [
         layer(kind).mark_rule(color=colour, strokeWidth=2, strokeDash=dash).encode(x=x, x2=x2, y=floor)

@@ -418,7 +418,7 @@ def influence_curve(
         ],
     )  # fmt: skip
     axis = {"title": f"{label(value).lower()}, {unit}"}
-    zero = alt.Chart().mark_rule(color=theme.INK, opacity=0.4).encode(y=alt.datum(0))
+    zero = alt.Chart().mark_rule(color=theme.INK, opacity=0.4, aria=False).encode(y=alt.datum(0))
     n_missing = data.attrs["n_missing"]
     facts = [
         f"{counts(data.groupby('model')['n'].max())} items; bars: {level:.0%} bootstrap intervals over items"

@@ -508,11 +508,12 @@ def _mean_marks(means: pd.DataFrame, names: Sequence[str]) -> list[alt.Chart]:
     tips = [alt.Tooltip("set:N"), alt.Tooltip("kind:N"), alt.Tooltip("text:N", title="value")]
     measured, paper = means[means["kind"] == _MEAN], means[means["kind"] == _PAPER]
     looks: dict[str, Any] = {"filled": True, "size": 80, "opacity": 1}
-    return [
+    marks = [
         alt.Chart(measured)
         .mark_point(**looks)
-        .encode(x="mean:Q", y=alt.value(22), shape=shape, color=_colour(names), tooltip=tips),
-        alt.Chart(paper)
-        .mark_point(**looks, color=theme.INK, stroke="white", strokeWidth=0.8)
-        .encode(x="mean:Q", y=alt.value(8), shape=shape, tooltip=tips),
+        .encode(x="mean:Q", y=alt.value(22), shape=shape, color=_colour(names), tooltip=tips)
     ]
+    if len(paper):  # screen readers name a layer without marks, too
+        points = alt.Chart(paper).mark_point(**looks, color=theme.INK, stroke="white", strokeWidth=0.8)
+        marks.append(points.encode(x="mean:Q", y=alt.value(8), shape=shape, tooltip=tips))
+    return marks
