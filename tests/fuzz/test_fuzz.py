@@ -48,7 +48,7 @@ ELSEWHERE = {
     "people/database.py:_is_sqlite": "of files of another kind: tests/unit/test_campaign_files.py",
     "models/ngram/intermediate.py": BEFORE,
     "models/ngram/kenlm.py": BEFORE,
-    "models/ngram/counts.py:_on_disk": BEFORE,
+    "models/ngram/good_turing.py:_on_disk": BEFORE,
     "texts/corpus.py:_renumber": BEFORE,
     "construction/novels.py": BEFORE,
     "construction/candidates.py:_chapters": BEFORE,

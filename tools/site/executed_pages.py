@@ -90,7 +90,8 @@ def markup(value: Any) -> str:
         limited = {"limit": LISTED} if "limit" in inspect.signature(value.to_html).parameters else {}
         return _raw(_VIEW.format(content=_body(value.to_html(**limited))))
     if hasattr(value, "_repr_html_"):
-        return _raw(_VIEW.format(content=_body(value._repr_html_())))
+        html = value._repr_html_().replace("<th></th>", "<td></td>")  # pandas has headings of nothing
+        return _raw(_VIEW.format(content=_body(html)))
     return f"\n```text\n{str(value).strip()}\n```\n"
 
 

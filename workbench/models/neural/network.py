@@ -327,12 +327,13 @@ def _top(
     return places.gather(1, order), best.gather(1, order)
 
 
-def check_reads(reads: int | str | None) -> int | str | None:
+def check_reads(reads: object) -> int | str | None:
     """Return how much a model reads before a blank; DataError if it is no such length."""
-    valid = reads > 0 if isinstance(reads, int) else reads in {SENTENCE, None}
-    if isinstance(reads, bool) or not valid:
-        raise DataError(f"reads is {reads!r}, expected a number of words, 'sentence', or None for all")
-    return reads
+    if reads is None or (isinstance(reads, str) and reads == SENTENCE):
+        return reads
+    if isinstance(reads, int) and not isinstance(reads, bool) and reads > 0:
+        return reads
+    raise DataError(f"reads is {reads!r}, expected a number of words, 'sentence', or None for all")
 
 
 def reads_suffix(reads: int | str | None) -> str:
