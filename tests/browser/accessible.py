@@ -81,16 +81,11 @@ _DIFFERENCE = """async (pictures) => {
         changed += Math.max(...[0, 1, 2].map((colour) => Math.abs(a[k + colour] - b[k + colour]))) > 40;
     return changed;
 }"""
-_ACTIVE = """() => {
+_FOCUSED = """(() => {
     let node = document.activeElement;
     while (node?.shadowRoot?.activeElement) node = node.shadowRoot.activeElement;
-    return node === document.body ? "" : node.outerHTML.slice(0, 100);
-}"""
-_BLUR = """() => {
-    let node = document.activeElement;
-    while (node?.shadowRoot?.activeElement) node = node.shadowRoot.activeElement;
-    node.blur(); // the next Tab goes on from here
-}"""
+    return node;
+})()"""
 _SEEN = 100  # pixels that change with the focus
 
 
@@ -102,10 +97,11 @@ def unseen_focus(page, tabs):
     judge, unseen = page.context.new_page(), []
     for _ in range(tabs):
         page.keyboard.press("Tab")
-        if not (focused := page.evaluate(_ACTIVE)):
+        focused = page.evaluate(f"{_FOCUSED}.outerHTML.slice(0, 100)")
+        if focused.startswith("<body"):
             break
         pictures = [page.screenshot(animations="disabled")]
-        page.evaluate(_BLUR)
+        page.evaluate(f"{_FOCUSED}.blur()")  # the next Tab goes on from here
         pictures.append(page.screenshot(animations="disabled"))
         if judge.evaluate(_DIFFERENCE, [base64.b64encode(picture).decode() for picture in pictures]) < _SEEN:
             unseen.append(focused)
