@@ -21,11 +21,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pandas as pd
+from book_chapters import chapters_of
 
 from workbench.analysis import lemmas, mentions
 from workbench.analysis.speech import speech_spans
 from workbench.construction.childrens_book import word_classes
-from workbench.construction.novels import chapters_of
 from workbench.datasets import books, cnn_qa, load
 from workbench.datasets.books import Book
 from workbench.evaluation.interchange.records import read_records

@@ -4,6 +4,7 @@ import tracemalloc
 from dataclasses import replace
 
 import pytest
+from book_chapters import chapters_of
 from dask_cluster import cluster, kill_workers
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +12,6 @@ from hypothesis import strategies as st
 import workbench as wb
 from workbench.construction import candidates as module
 from workbench.construction.candidates import REASONS, Candidates
-from workbench.construction.novels import chapters_of
 from workbench.datasets.books import Book
 from workbench.storage.errors import DataError
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from book_chapters import chapters_of
 from builders import Text
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from workbench.construction.novels import chapters_of
 from workbench.datasets.books import books
 from workbench.items import text as wt
 from workbench.storage.cache import digest

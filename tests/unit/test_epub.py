@@ -6,11 +6,11 @@ import zipfile
 
 import builders as b
 import pytest
+from book_chapters import chapters_of
 from hypothesis import given
 from hypothesis import strategies as st
 
 import workbench as wb
-from workbench.construction.novels import chapters_of
 from workbench.datasets.epub import read_epub
 from workbench.storage import files
 from workbench.storage.errors import DataError

@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 
 from workbench.analysis.annotations import TITLES
-from workbench.construction.novels import Chapter, Novel, Novels, keys, seed_of, tagged_novels, threshold
+from workbench.construction.novels import Chapter, Novel, keys, seed_of, tagged_novels, threshold
 from workbench.datasets import sources
 from workbench.datasets.childrens_book import (
     BLANK,
@@ -37,6 +37,7 @@ from workbench.items.schema import WORD_CLASSES, Item
 from workbench.render.results import Table, TableColumn, TableLayout
 from workbench.storage.errors import DataError
 from workbench.storage.progress import progress_bar
+from workbench.texts.tokenise import Novels
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -279,7 +280,7 @@ def _question(
 ) -> Item:
     query, place, name = spot
     words = chapter.words[query]
-    item_id = f"cbt/{SPLIT}/{name}/{book_id}/{chapter.first + query:06d}-{place:03d}"
+    item_id = f"cbt/{SPLIT}/{name}/{book_id}/{chapter.numbers[query]:06d}-{place:03d}"
     others = context.others(words[place], name, np.random.default_rng(seed_of(seed, item_id)))
     sentences = lines[query - N_CONTEXT : query + 1]
     spans = tuple(wt.joined_spans(sentences))

@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from workbench.construction.childrens_book import SPLIT
-from workbench.construction.novels import Chapter, Novel, Novels, keys, seed_of, tagged_novels, threshold
+from workbench.construction.novels import Chapter, Novel, keys, seed_of, tagged_novels, threshold
 from workbench.datasets.cnn_qa import BLANK, made_item
 from workbench.items.items import Items
 from workbench.items.schema import Item
 from workbench.items.tokens import readable_tokens
 from workbench.storage.errors import DataError
 from workbench.storage.progress import progress_bar
+from workbench.texts.tokenise import Novels
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -192,7 +193,7 @@ def _questions(novel: Novel, n_tokens: int, limit: float, seed: int) -> Iterator
 
 def _question(book_id: str, chapter: Chapter, mentions: list[list[_Mention]], spot: _Spot, seed: int) -> Item:
     first, query, removed = spot
-    item_id = f"cnnqa/{SPLIT}/{book_id}/{chapter.first + query:06d}-{removed.start:03d}"
+    item_id = f"cnnqa/{SPLIT}/{book_id}/{chapter.numbers[query]:06d}-{removed.start:03d}"
     names = list(dict.fromkeys(mention.name for mention in chain(*mentions[first : query + 1])))
     order = np.random.default_rng(seed_of(seed, item_id)).permutation(len(names)).tolist()
     entities = {name: f"@entity{place}" for name, place in zip(names, order, strict=True)}

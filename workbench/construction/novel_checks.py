@@ -24,7 +24,6 @@ import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 
-from workbench.construction.novels import chapter_texts
 from workbench.datasets import sources
 from workbench.storage import cache, files
 from workbench.storage.errors import DataError
@@ -32,11 +31,12 @@ from workbench.storage.packages import library_versions
 from workbench.storage.parallel import run_chunks
 from workbench.storage.spreadsheet import decoded_text
 from workbench.texts.ngram_hash import Hashes, normalise, rolling_hashes
+from workbench.texts.tokenise import n_chapters
 
 if TYPE_CHECKING:
     from distributed import Client
 
-VERSION = 1
+VERSION = 2
 """Raised when the checks of a novel give other results: those of an earlier version are not used."""
 
 LIBRARIES = ("datasketch", "lingua-language-detector", "lxml", "numpy", "pyarrow")
@@ -166,8 +166,8 @@ def _check(novel: _Novel) -> pa.Table:
         for n, hashes in novel.offensive.items()
         if len(codes) >= n
     )
-    n_chapters = sum(bool(part.strip()) for part in chapter_texts(text, tokenised=novel.tokenised))
-    row = (len(codes), n_chapters, *detect_language(text), sum(counts), sketch(codes).ravel())
+    chapters = n_chapters(text, tokenised=novel.tokenised)
+    row = (len(codes), chapters, *detect_language(text), sum(counts), sketch(codes).ravel())
     columns = [pa.array([value], field.type) for value, field in zip(row, _RESULT, strict=True)]
     return pa.table(columns, _RESULT)
 

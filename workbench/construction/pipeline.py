@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from workbench.construction import childrens_book, cnn_qa, lambada, sentence_completion
 from workbench.construction.candidates import Candidates
 from workbench.construction.manifest import NOT_DRAWN, FileDigest, Manifest, Step
-from workbench.construction.novels import Novels
 from workbench.construction.shelf import Shelf, read_shelf
 from workbench.datasets import sources
 from workbench.datasets.books import Book
@@ -20,6 +19,7 @@ from workbench.models.ngram.model import NGram
 from workbench.storage import files
 from workbench.storage.errors import DataError
 from workbench.storage.progress import progress_bar
+from workbench.texts.tokenise import Novels
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -33,7 +33,7 @@ from workbench.construction.alternates import (
     rare_words,
 )
 from workbench.construction.childrens_book import SPLIT
-from workbench.construction.novels import Novels, checked_novels, keys, seed_of
+from workbench.construction.novels import keys, seed_of
 from workbench.datasets import sources
 from workbench.items.items import Items
 from workbench.items.schema import Item
@@ -42,6 +42,7 @@ from workbench.storage import cache, parallel
 from workbench.storage.errors import DataError
 from workbench.texts.corpus import Corpus, Texts
 from workbench.texts.overlap import held_out_books
+from workbench.texts.tokenise import HEADING, RULE, Novels, checked_texts
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -171,7 +172,7 @@ def questions(
         got = "no texts" if isinstance(model, NGram) else type(model).__name__
         problem = f"expected an n-gram model and the texts that it was fitted on, got {got}"
         raise DataError(problem, remedy="pass texts= and model=NGram.fit(texts), or texts= alone")
-    corpus = Corpus.of(checked_novels(novels), lower=False, workers=workers, progress=progress)
+    corpus = Corpus.of(checked_texts(novels, lines=False), lower=False, workers=workers, progress=progress)
     if texts is not None:
         lower = model is not None and model.lower
         background = Corpus.of(texts, lower=lower, workers=workers, progress=progress)
@@ -393,6 +394,7 @@ def _foci(
         ids = np.asarray(corpus.ids[starts[0] : starts[-1]])
         length, begin = np.diff(starts), starts[:-1] - starts[0]
         good = (length >= lengths[0]) & (length <= lengths[1])
+        good &= ~np.isin(corpus.roles[first : first + n], (HEADING, RULE))
         good &= ~np.logical_or.reduceat(is_mark[ids], begin)
         place = np.flatnonzero(is_rare[ids])
         sentence = np.searchsorted(begin, place, side="right") - 1

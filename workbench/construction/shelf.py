@@ -24,7 +24,7 @@ from workbench.construction.novel_checks import (
     languages,
     offensive_words,
 )
-from workbench.construction.novels import Novels, checked_novels, seed_of
+from workbench.construction.novels import seed_of
 from workbench.datasets import sources
 from workbench.datasets.books import Book, BookIterator, book_files, books
 from workbench.render.results import Table, TableColumn, TableLayout
@@ -33,6 +33,7 @@ from workbench.storage.errors import DataError
 from workbench.storage.packages import library_versions
 from workbench.storage.parquet import read_parquet
 from workbench.storage.progress import progress_bar
+from workbench.texts.tokenise import Novels, checked_texts
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -346,7 +347,7 @@ def _copied(
     inputs: list[FileDigest] = []
     unreadable: dict[str, str] = {}
     with progress_bar(label="reading novels", unit="B", shown=progress) as bar:
-        for book in checked_novels(_books(novels, inputs, unreadable, on_error)):
+        for book in checked_texts(_books(novels, inputs, unreadable, on_error), lines=False):
             content = book.text.encode("utf-8", "replace")
             sha256 = hashlib.sha256(content).hexdigest()
             with (folder / f"{sha256}.txt").open("wb") as file:
