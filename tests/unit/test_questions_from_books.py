@@ -74,7 +74,11 @@ def novel(lines, *more):
     chapters, first = [], 0
     for chapter in (lines, *more):
         words = [line.split() for line in chapter]
-        chapters.append(Chapter(first, words, [[TAG.get(word, "X") for word in line] for line in words]))
+        numbers, tags = (
+            range(first, first + len(chapter)),
+            [[TAG.get(word, "X") for word in line] for line in words],
+        )
+        chapters.append(Chapter(list(numbers), words, tags))
         first += len(chapter)
     return Novel("book", chapters)
 

@@ -7,6 +7,7 @@ import json
 import os
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any
 from weakref import WeakSet
@@ -288,8 +289,7 @@ def write_manifest(folder: Path, info: dict[str, Any], first: np.ndarray) -> Non
 
 def _write(folder: Path, parts: Iterable[Part], books: Sequence[tuple[str, str]], *, lower: bool) -> None:
     """Write a corpus in place of none, or of a damaged one; DataError if it has no token."""
-    numbers: defaultdict[str, int] = defaultdict()
-    numbers.default_factory = numbers.__len__
+    numbers: defaultdict[str, int] = defaultdict(count().__next__)
     counts = np.zeros(1 << 16, np.int64)
     lengths: list[np.ndarray] = []
     roles: list[np.ndarray] = []

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, groupby
+from itertools import chain, count, groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -407,8 +407,7 @@ def _running(line: str) -> list[str]:
 
 def _numbered(tokens: Sequence[str]) -> tuple[list[str], np.ndarray]:
     """Return the types by their first occurrence, and each token as an index into them."""
-    numbers: defaultdict[str, int] = defaultdict()
-    numbers.default_factory = numbers.__len__
+    numbers: defaultdict[str, int] = defaultdict(count().__next__)
     ids = np.fromiter(map(numbers.__getitem__, tokens), np.uint32, len(tokens))
     return list(numbers), ids
 
