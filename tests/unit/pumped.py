@@ -37,7 +37,7 @@ from workbench.items.tokens import tokens
 from workbench.render import tables
 from workbench.storage.errors import DataError
 from workbench.texts.ngram_hash import normalise
-from workbench.texts.tokenise import cut_into_pieces
+from workbench.texts.tokenise import TextLayout, cut_into_pieces
 
 SECONDS = 600  # of processor time, after which one text counts as endless
 LENGTH = 2**14
@@ -114,8 +114,9 @@ class Pumped:
             mentions._held(word), mentions._bare(word), lemmas.word_roots(word)
 
     def pieces(self, text):
-        list(cut_into_pieces(text, tokenised=False, size=2**14))
-        list(cut_into_pieces(text, tokenised=True, size=2**14))
+        for tokenised, line_ends in ((False, False), (True, False), (True, True)):
+            layout = TextLayout(lines=False, tokenised=tokenised, line_ends=line_ends)
+            list(cut_into_pieces(text, layout, size=2**14))
 
     def html(self, text):
         item(text, tokenised=True)._repr_html_()

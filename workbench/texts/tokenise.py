@@ -61,10 +61,8 @@ _BOUNDARY = ord("|")  # between the kinds of tokens of two segments
 
 _NUMBER = r"(?:[IVXLC]+|\d+)\b\.?"
 _NUMBERED = rf"(?:(?:CHAPTER|Chapter|BOOK|Book|PART|Part)[ \t]+{_NUMBER})"
-_HEADING_OR_RULE = re.compile(
-    rf"^(?:(?P<heading>[ \t]*(?:\#{{1,6}}[ \t]|{_NUMBERED}|[IVXLC]+\.?[ \t]*$).*\n?)|(?:[^\w\n]|_)++$)",
-    re.MULTILINE,
-)
+_HEADING = rf"[ \t]*(?:\#{{1,6}}[ \t]|{_NUMBERED}|[IVXLC]+\.?[ \t]*$).*\n?"
+_HEADING_OR_RULE = re.compile(rf"^(?:(?P<heading>{_HEADING})|[^\S\n]*+(?=\S)(?:[^\w\n]|_)++$)", re.MULTILINE)
 # In tokenised text, as the raw text of the Children's Book Test, a heading stands in the line of the first
 # sentence, in capitals.
 _CAPITALS = r"[A-Z][A-Z'-]+"
