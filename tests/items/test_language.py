@@ -6,8 +6,6 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_childrens_book import hub_rows
-from test_cnn_qa import hub_row
 
 import workbench as wb
 from workbench.analysis.annotations import cached_annotations
@@ -198,8 +196,8 @@ def test_only_english_is_analysed(items):
 @pytest.mark.parametrize("by", ["name", "column"])
 def test_questions_of_released_forms_have_a_language(tmp_path, by):
     frames = {
-        "cbt": (pd.DataFrame(hub_rows(b.cbt())), "dev", "NE", "cbt/dev/NE-de/000000"),
-        "cnnqa": (pd.DataFrame([hub_row(b.cnn())]), "test", "cnn", "cnnqa/test/cnn-de/one"),
+        "cbt": (pd.DataFrame(b.hub_rows(b.cbt())), "dev", "NE", "cbt/dev/NE-de/000000"),
+        "cnnqa": (pd.DataFrame([b.hub_row(b.cnn())]), "test", "cnn", "cnnqa/test/cnn-de/one"),
         "msrcc": (pd.DataFrame(COMPLETION), "test", "plain", "msrcc/test/plain-de/0007"),
     }
     for dataset, (frame, split, variant, item_id) in frames.items():

@@ -145,7 +145,7 @@ import os, signal, sys, time
 from pathlib import Path
 from workbench.storage.parallel import run_chunks
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a test run in the background ignores it
-sys.path.insert(0, {here!r})
+sys.path[:0] = {folders!r}
 import test_parallel as work
 
 class Store:
@@ -175,7 +175,7 @@ def alive(pid):
 @pytest.mark.parametrize("name", ["SIGINT", "SIGKILL"])
 def test_an_end_in_the_middle_keeps_what_was_done_and_leaves_no_process(tmp_path, name):
     script = tmp_path / "script.py"
-    script.write_text(SCRIPT.format(here=str(Path(__file__).parent), folder=str(tmp_path)))
+    script.write_text(SCRIPT.format(folders=sys.path, folder=str(tmp_path)))
     options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     run = subprocess.Popen([sys.executable, script], env=os.environ | {"MARKS": str(tmp_path)}, **options)
     for _ in range(5):

@@ -8,6 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from grooming_questions import WORDS, question, questions
 from html_page import Page
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -15,28 +16,11 @@ from hypothesis import strategies as st
 import workbench as wb
 from workbench.construction import grooming as module
 from workbench.construction.grooming import REASONS, Grooming, next_open
-from workbench.items.schema import Item
 from workbench.storage.errors import DataError
 from workbench.storage.sqlite import MovedError
 from workbench.widgets.groom.groom import Groom
 
-WORDS = [f"w{number}" for number in range(30)]
 EVIL = "<img src=x onerror=window.hacked=1>"
-
-
-def question(number, sentence="the old cat sat down .", answer="cat", words=WORDS):
-    start = sentence.index(answer)
-    return Item(
-        f"msrcc/built/a/{number:06d}-002", "msrcc", "built", "novels", sentence, answer,
-        (start, start + len(answer)), ((0, len(sentence)),), candidates=(answer, *words[:4]), book_id="a",
-        meta={"alternates": list(words), "scores": [-1.0] * len(words), "answer_score": -2.0},
-    )  # fmt: skip
-
-
-def questions(n=4):
-    return wb.Items.from_records(
-        [question(number, f"sentence {number} has the cat .") for number in range(n)]
-    )
 
 
 IDS = questions().frame["item_id"].tolist()

@@ -251,12 +251,9 @@ def test_widgets_share_no_class_of_their_style_sheets():
 
 @pytest.mark.slow
 def test_a_property_that_fails_names_its_seed(tmp_path):
-    here = Path(__file__).parent
-    (tmp_path / "unit").mkdir()
-    for folder, copy in ((here.parent, tmp_path), (here, tmp_path / "unit")):
-        (copy / "conftest.py").write_text((folder / "conftest.py").read_text("utf-8"), "utf-8")
+    shutil.copy(ROOT / "tests" / "conftest.py", tmp_path)
     lines = ["from hypothesis import given, strategies as st", "@given(st.integers())", "def test_it(n):"]
-    (tmp_path / "unit" / "test_it.py").write_text("\n".join([*lines, "    assert n < 7"]))
+    (tmp_path / "test_it.py").write_text("\n".join([*lines, "    assert n < 7"]))
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--rootdir", tmp_path, tmp_path]
     for options, seed in (([], r"\d+"), (["--hypothesis-seed=3"], "3")):
         done = subprocess.run([*command, *options], capture_output=True, text=True, cwd=tmp_path, check=False)

@@ -8,9 +8,9 @@ from tempfile import mkdtemp
 import pytest
 from ask_models import Counting
 from attentive import Windows
+from grooming_questions import questions
 from ipywidgets.widgets import widget as ipywidgets_widget
 from made_predictions import items_of, made
-from test_grooming import questions
 
 import workbench as wb
 from workbench.storage.errors import DataError

@@ -8,9 +8,9 @@ import numpy as np
 import pipelines
 import pytest
 import spacy
-from annotating import hides_torch
 from hypothesis import given
 from hypothesis import strategies as st
+from other_items import hides_torch
 from spacy.tokens import Doc
 from thinc.api import NumpyOps
 

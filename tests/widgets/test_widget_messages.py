@@ -7,10 +7,10 @@ import pytest
 from ask_models import Counting
 from attentive import HEADS, Windows
 from clozes import clozes
+from grooming_questions import questions
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from side_by_side import annotated, listening, predicted
-from test_grooming import questions
 from traitlets import TraitError
 
 import workbench as wb

@@ -7,11 +7,11 @@ import shutil
 import subprocess
 import sys
 import zipfile
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from evaluation_logs import COLONEL, DUMPLINGS, ITEMS, PETRA, RECORDED, SAMPLE, START, TEXTS, archive
 
 import workbench as wb
 from workbench import cli
@@ -21,10 +21,6 @@ from workbench.runs.store import runs
 from workbench.storage import files
 from workbench.storage.errors import DataError
 
-RECORDED = Path(__file__).parent / "recorded_logs"
-ITEMS = wb.load("sample", "dev", variant="openai")[:3]
-TEXTS = ITEMS.frame["text"].tolist()
-COLONEL, DUMPLINGS, PETRA = ITEMS.frame["answer"]
 NAN = float("nan")
 EXPECTED = {  # predictions (None: not known), log-probabilities; what the program counts as right
     "inspect_last_word.eval": ([COLONEL, DUMPLINGS, "stone"], [NAN] * 3),  # by the scorer `includes`
@@ -256,17 +252,6 @@ def test_the_advice_for_forms_that_are_not_read_can_be_followed(tmp_path):
 
 
 # Archives of Inspect
-
-START = {"version": 2, "eval": {"task": "lambada_openai", "model": "org/m"}}
-SAMPLE = {"id": 1, "epoch": 1, "input": TEXTS[0].rpartition(" ")[0], "target": COLONEL, "scores": {}}
-SAMPLE |= {"output": {"completion": COLONEL}}
-
-
-def archive(path, members, method=zipfile.ZIP_DEFLATED):
-    with zipfile.ZipFile(path, "w", method) as packed:
-        for name, content in members.items():
-            packed.writestr(name, content if isinstance(content, (str, bytes)) else json.dumps(content))
-    return path
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])

@@ -18,6 +18,7 @@ torch.set_num_threads(1)  # several tests share few processors
 gc.freeze()  # each training collects garbage once: 0.2 s with all of torch to look through
 
 WORDS = 11
+IDS, WIDTH = 40, 6
 
 
 class Tiny(nn.Module):
@@ -194,3 +195,36 @@ def it_continues_as_if_it_had_never_stopped(device, folder, tolerance=0.0):
     assert [row["step"] for row in training.scores] == [6, 12, 18, 24]
     steps = [row["step"] for row in training.history]
     assert steps == sorted(set(steps))
+
+
+class Bags(nn.Module):
+    """The sum of some rows predicts the next one; its gradient is sparse or dense."""
+
+    def __init__(self, *, sparse=True, seed=3, bad=None):
+        super().__init__()
+        torch.manual_seed(seed)
+        self.rows = nn.Embedding(IDS, WIDTH, sparse=sparse)
+        self.unused = nn.Embedding(5, WIDTH, sparse=sparse)
+        self.output = nn.Linear(WIDTH, IDS)
+        self.bad = bad
+
+    def forward(self, batch, state=None):
+        logits = self.output(self.rows(batch["ids"]).sum(1))
+        loss = nn.functional.cross_entropy(logits, batch["ids"][:, 0])
+        if self.bad is not None:
+            loss = loss * torch.where((batch["step"] == self.bad).any(), torch.nan, 1.0)
+        return loss, state
+
+
+class Draws:
+    """Rows of a few ids, some of them twice; other ones occur in each step."""
+
+    carried, unit, steps, rows, tokens = False, "words", 10, 8, 8
+
+    def __init__(self, before=lambda _step: None):
+        self.before = before
+
+    def batch(self, step, rows=None):
+        self.before(step)
+        ids = np.random.default_rng(step).integers(0, 9, (self.rows, 3)) + 7 * (step % 4)
+        return {"ids": ids[rows or slice(None)], "step": np.full(self.rows, step)[rows or slice(None)]}

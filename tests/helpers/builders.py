@@ -157,3 +157,24 @@ def epub_files(documents, *, title="The Weir", head="", spine=None, extra="", me
             whole.format(head, f"<head><title/></head><body>{body}</body>") if is_body else body
         )
     return files
+
+
+def hub_rows(text):
+    """Return the questions of the release as rows of the hub's set."""
+    rows = []
+    for block in text.strip().split("\n\n"):
+        *sentences, last = [line.partition(" ")[2] for line in block.split("\n")]
+        query, answer, *_, options = last.split("\t")
+        rows.append(
+            {"sentences": sentences, "question": query, "answer": answer, "options": options.split("|")}
+        )
+    return rows
+
+
+def hub_row(question):
+    """Return a question file of the release as a row of the hub's set."""
+    url, article, query, answer, entities = question.strip().split("\n\n")
+    return {
+        "id": "one", "url": url, "article": article, "question": query, "answer": answer,
+        "entities": entities.split("\n"),
+    }  # fmt: skip

@@ -11,8 +11,8 @@ import pandas as pd
 import pipelines
 import pytest
 import spacy
-from annotating import more
 from dask_cluster import cluster
+from other_items import more
 from patience import PATIENCE
 from spacy.tokens import Doc
 

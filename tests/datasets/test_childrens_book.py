@@ -118,18 +118,6 @@ def test_real_questions():
     assert all(len(item.sentences) == 21 and len(item.candidates) == 10 for item in items)
 
 
-def hub_rows(text):
-    """Return the questions of the release as rows of the hub's set."""
-    rows = []
-    for block in text.strip().split("\n\n"):
-        *sentences, last = [line.partition(" ")[2] for line in block.split("\n")]
-        query, answer, *_, options = last.split("\t")
-        rows.append(
-            {"sentences": sentences, "question": query, "answer": answer, "options": options.split("|")}
-        )
-    return rows
-
-
 @pytest.mark.parametrize("form", ["parquet", "jsonl", "json", "csv"])
 def test_the_hubs_library_writes_the_same_questions(tmp_path, form):
     hub = pytest.importorskip("datasets")
@@ -142,7 +130,7 @@ def test_the_hubs_library_writes_the_same_questions(tmp_path, form):
     )
     expected = read(tmp_path / "release", release)
     assert expected[3].candidates[-1] == "|"
-    rows = hub_rows(release)
+    rows = b.hub_rows(release)
     path = tmp_path / f"cbt_ne_valid.{form}"
     if form == "csv":
         pd.DataFrame([{k: json.dumps(v) if k == "sentences" else "|".join(v) if k == "options" else v
@@ -177,7 +165,7 @@ def test_lists_in_cells_of_text_and_other_names_of_the_options(tmp_path, column,
     words = [*b.WORDS[:8], "it's", '"']
     expected = read(tmp_path / "release", b.cbt(candidates="|".join(words), answer="it's"))
     rows = [row | {name: WRITTEN[form](row[name]) for name in ("sentences", "options")}
-            for row in hub_rows(b.cbt(candidates="|".join(words), answer="it's"))]  # fmt: skip
+            for row in b.hub_rows(b.cbt(candidates="|".join(words), answer="it's"))]  # fmt: skip
     path = tmp_path / "cbt_ne_valid.csv"
     pd.DataFrame(rows).rename(columns={"options": column}).to_csv(path, index=False)
     names = ["text", "answer", "answer_span", "sentences", "candidates", "word_class", "tokenised"]
@@ -202,7 +190,7 @@ def test_lists_in_cells_of_text_and_other_names_of_the_options(tmp_path, column,
     ],
 )
 def test_a_row_that_is_no_question_is_left_out_alone(tmp_path, change, problem):
-    rows = hub_rows(b.cbt())
+    rows = b.hub_rows(b.cbt())
     rows[1] |= change
     path = tmp_path / "cbt_ne.jsonl"
     path.write_text("\n".join(map(json.dumps, rows)))

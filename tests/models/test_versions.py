@@ -1,6 +1,6 @@
 """Results of every model are stored with its `version`: whoever changes results raises the version.
 
-``python tests/unit/test_versions.py`` writes the results anew.
+``python tests/models/test_versions.py`` writes the results anew.
 """
 
 import inspect

@@ -7,17 +7,11 @@ from html.parser import HTMLParser
 
 import pytest
 from clozes import clozes
-from patience import PATIENCE
-from side_by_side import annotated, predicted
+from side_by_side import annotated
+from static_pages import ITEMS, PAGES, RUNS, home  # noqa: F401 - a fixture
 
 import workbench as wb
-from workbench.items import notes as remarks
-from workbench.models import NGram
 from workbench.widgets.shared.widget import read_assets
-
-ITEMS = wb.load("sample", variant="capitalised")[:40]
-RUNS = predicted(ITEMS, 3)
-TEXT = "It rained all night. She opened the bag and looked for the ___ again."
 
 
 class Tables(HTMLParser):
@@ -44,50 +38,6 @@ class Tables(HTMLParser):
     def handle_data(self, data):
         if self._inside == "th":
             self.headings[-1] += data
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path, monkeypatch):
-    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path))
-
-
-def asked():
-    models = [NGram.fit(wb.books("sample"), order=2, progress=False)]
-    widget = wb.ask(models, TEXT, word="key", other=TEXT.replace("bag", "door")).wait(PATIENCE)
-    html = widget.to_html()
-    widget.close()
-    return html
-
-
-def saved_comparison():
-    return wb.compare(ITEMS, RUNS, None, resamples=20).saved.html()
-
-
-def noted():
-    item = ITEMS[0]
-    remarks.write_notes(item.dataset, {item.item_id: {"tags": ["odd"], "text": item.text}})
-    return wb.notes()._repr_html_()
-
-
-PAGES = {
-    "available": lambda: wb.available()._repr_html_(),
-    "notes": noted,
-    "models": lambda: wb.models()._repr_html_(),
-    "runs": lambda: wb.runs()._repr_html_(),
-    "evaluate": lambda: wb.evaluate(RUNS, resamples=20).to_html(),
-    "leaderboard": lambda: wb.leaderboard(RUNS, resamples=20).to_html(),
-    "significance": lambda: wb.significance(RUNS[0], RUNS[1], resamples=20).to_html(),
-    "hardest": lambda: wb.hardest(RUNS)._repr_html_(),
-    "contamination": lambda: wb.contamination(ITEMS, "sample", progress=False)._repr_html_(),
-    "items": ITEMS._repr_html_,
-    "statistics": lambda: wb.statistics(ITEMS, annotated(ITEMS))._repr_html_(),
-    "browse": lambda: wb.browse(ITEMS, annotated(ITEMS), RUNS, table=True).to_html(),
-    "explore": lambda: wb.explore(ITEMS, annotated(ITEMS)).to_html(),
-    "compare": lambda: wb.compare(ITEMS, RUNS, annotated(ITEMS), resamples=20).to_html(),
-    "compare, saved": saved_comparison,
-    "table of the CBT": lambda: wb.table("cbt", RUNS, resamples=20).to_html(),
-    "ask": asked,
-}
 
 
 @pytest.mark.parametrize("name", PAGES)

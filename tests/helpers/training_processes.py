@@ -16,8 +16,7 @@ from pathlib import Path
 import torch
 from patience import PATIENCE
 from safetensors.torch import save_file
-from test_optimiser import Bags, Draws
-from tiny_training import Counting, Tiny, perplexity, settings, weights
+from tiny_training import Bags, Counting, Draws, Tiny, perplexity, settings, weights
 
 from workbench.storage.errors import DataError
 from workbench.training import checkpoint

@@ -1,6 +1,6 @@
-"""The public interface, what a notebook written today counts on, compared with ``tests/interface.txt``.
+"""The public interface, what a notebook written today counts on, compared with ``interface.txt`` beside this.
 
-``python tests/unit/test_interface.py`` writes the file anew.
+``python tests/project/test_interface.py`` writes the file anew.
 """
 
 import inspect
@@ -20,7 +20,7 @@ from workbench.widgets.browser.browser import Browser
 from workbench.widgets.compare.compare import Compare
 from workbench.widgets.explore.explore import Explorer
 
-FILE = Path(__file__).parents[1] / "interface.txt"
+FILE = Path(__file__).parent / "interface.txt"
 WIDGETS = {
     "browse": Browser, "explore": Explorer, "compare": Compare, "ask": Ask, "attention": AttentionView,
 }  # fmt: skip
@@ -79,7 +79,7 @@ def interface():
 
 def test_the_interface_is_what_it_was():
     assert interface() == FILE.read_text(encoding="utf-8"), (
-        "if this is meant, run python tests/unit/test_interface.py"
+        "if this is meant, run python tests/project/test_interface.py"
     )
 
 

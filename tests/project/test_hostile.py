@@ -4,12 +4,12 @@ import ast
 import csv
 import io
 import re
-import sys
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pandas as pd
 import pytest
+from hostile import CHARTS, PAGES, RUN, STRINGS
 from html_page import Page
 
 from workbench import charts
@@ -17,9 +17,6 @@ from workbench.charts import theme
 from workbench.items.items import Items
 from workbench.storage.errors import DataError
 from workbench.storage.spreadsheet import spreadsheet_safe
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from hostile import CHARTS, PAGES, RUN, STRINGS
 
 PACKAGE = Path(charts.__file__).parents[1]
 FORBIDDEN = {"script", "img", "a", "iframe", "base", "form", "link", "object", "embed", "bdo"}

@@ -116,20 +116,12 @@ def test_real_questions():
         load("cnnqa", "train")
 
 
-def hub_row(question):
-    url, article, query, answer, entities = question.strip().split("\n\n")
-    return {
-        "id": "one", "url": url, "article": article, "question": query, "answer": answer,
-        "entities": entities.split("\n"),
-    }  # fmt: skip
-
-
 @pytest.mark.parametrize("form", ["parquet", "jsonl", "csv"])
 @pytest.mark.parametrize(("article", "query"), [("article", "question"), ("context", "query")])
 def test_a_table_holds_the_same_questions(tmp_path, form, article, query):
     hub = pytest.importorskip("datasets")
     expected = read(tmp_path / "release", {"one.question": b.cnn()})
-    row = hub_row(b.cnn())
+    row = b.hub_row(b.cnn())
     row[article], row[query] = row.pop("article"), row.pop("question")
     path = tmp_path / f"cnn_test.{form}"
     if form == "csv":
@@ -149,7 +141,7 @@ def test_a_table_holds_the_same_questions(tmp_path, form, article, query):
 @pytest.mark.parametrize("column", ["entities", "candidates", "options"])
 @pytest.mark.parametrize("form", [json.dumps, repr, lambda names: str(np.array(names)), list])
 def test_the_entities_of_a_table_may_be_text_or_candidates(tmp_path, column, form):
-    row = hub_row(b.cnn())
+    row = b.hub_row(b.cnn())
     expected = read(tmp_path / "release", {"one.question": b.cnn()})
     names = row.pop("entities") if column == "entities" else [*expected[0].candidates]
     del row["entities" if "entities" in row else "url"]
@@ -170,7 +162,7 @@ def test_the_entities_of_a_table_may_be_text_or_candidates(tmp_path, column, for
 )
 def test_a_bad_row_of_a_table_stands_alone(tmp_path, change, problem):
     path = tmp_path / "cnn.jsonl"
-    path.write_text("\n".join(json.dumps(hub_row(b.cnn()) | each) for each in ({}, change)))
+    path.write_text("\n".join(json.dumps(b.hub_row(b.cnn()) | each) for each in ({}, change)))
     for read_it in (lambda **o: load("cnnqa", path=path, **o), lambda **o: load(path, **o)):
         with pytest.raises(DataError, match=f"row 1: .*{problem}"):
             read_it()

@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
+import tiny_training
 from safetensors.torch import load_file
-from test_optimiser import Bags, Draws
-from tiny_training import Counting, Tiny, assert_close, perplexity, settings, weights
+from tiny_training import Bags, Counting, Draws, Tiny, assert_close, perplexity, settings, weights
 
 from workbench.training import checkpoint
 from workbench.training.loop import train
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("processes")
-    program = Path(__file__).with_name("training_processes.py")
+    program = Path(tiny_training.__file__).with_name("training_processes.py")
     done = subprocess.run([sys.executable, program, folder], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     return folder
