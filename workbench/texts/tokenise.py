@@ -267,10 +267,15 @@ def parts_cache() -> cache.Cache:
 
 
 def stored_part(piece: Piece, store: cache.Cache) -> Part:
-    """Return the sentences of a piece, from the cache where they are there."""
+    """Return the sentences of a piece, from the cache where they are there.
+
+    Running text, which takes long to tokenise, is put there.
+    """
     table = store.get(piece.key)
-    if table is None:  # damaged, or removed by another process that made room
+    if table is None:
         table = _tokenise(piece)
+        if not piece.layout.tokenised:
+            store.put(piece.key, table)
     words, *arrays = (column.combine_chunks().values for column in table.columns)
     return Part(piece.book, words.to_pylist(), *(array.to_numpy() for array in arrays))
 
