@@ -32,7 +32,7 @@ from workbench.storage.parquet import read_parquet
 from workbench.storage.sealed import SUMS, check_seal, sealed_folder
 from workbench.texts.batches import permuted
 from workbench.texts.corpus import Corpus, Texts
-from workbench.texts.tokenise import HEADING, OPENING, RULE, Part, Piece, Tokeniser, parts_cache, stored_part
+from workbench.texts.tokenise import Part, Piece, Tokeniser, parts_cache, prose_sentences, stored_part
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -501,19 +501,13 @@ def find(chunk: NovelChunk) -> bool:
     with sealed_folder(chunk.folder, CHUNK, replace=True) as new:
         with (new / TEXT).open("wb") as file:
             for source in chunk.sources:
-                start, n_sentences, chapter = file.tell(), 0, 0
-                columns = []
-                for part in source.parts():
-                    opens = np.isin(part.roles, (HEADING, OPENING))
-                    sizes, text, has_capitals = _measured(part)
+                start, columns = file.tell(), []
+                for part, is_prose, numbers, chapters in prose_sentences(source.parts()):
+                    sizes, text, has_capitals = _measured(part, is_prose)
                     file.write(text)
                     is_cased |= has_capitals
-                    is_prose = ~np.isin(part.roles, (HEADING, RULE))
-                    sizes["number"] = n_sentences + np.flatnonzero(is_prose)
-                    sizes["chapter"] = chapter + np.cumsum(opens)[is_prose]
+                    sizes["number"], sizes["chapter"] = numbers, chapters
                     columns.append(sizes)
-                    n_sentences += len(part.lengths)
-                    chapter += int(opens.sum())
                 sizes = np.concatenate(columns)
                 records, reasons = _candidates(sizes, start, chunk.rule)
                 tables.append(records)
@@ -539,9 +533,8 @@ _SIZES = np.dtype(
 )  # fmt: skip
 
 
-def _measured(part: Part) -> tuple[npt.NDArray[Any], bytes, bool]:
+def _measured(part: Part, is_prose: npt.NDArray[np.bool_]) -> tuple[npt.NDArray[Any], bytes, bool]:
     """Return the sizes of the prose sentences, these as lines, and whether there is a capital in them."""
-    is_prose = ~np.isin(part.roles, (HEADING, RULE))
     ids = part.ids[np.repeat(is_prose, part.lengths)].astype(np.int64)
     sizes = np.zeros(int(is_prose.sum()), _SIZES)
     if not len(sizes):

@@ -29,15 +29,13 @@ from workbench.storage.parquet import read_parquet
 from workbench.storage.progress import progress_bar
 from workbench.texts.overlap import held_out_books
 from workbench.texts.tokenise import (
-    HEADING,
-    OPENING,
-    RULE,
     Novels,
     Part,
     Piece,
     Tokeniser,
     checked_texts,
     parts_cache,
+    prose_sentences,
     stored_part,
 )
 
@@ -248,20 +246,16 @@ def _update(bar: tqdm[Any]) -> Callable[[int, int], None]:
 
 def _sentence_table(pieces: Sequence[Piece]) -> pa.Table:
     """Return the sentences of a novel's prose by chapters, without tags."""
-    chapters, numbers, words = [], [], []
-    store, chapter, n = parts_cache(), 0, 0
-    for piece in pieces:
-        part = stored_part(piece, store)
-        ends = part.lengths.cumsum().tolist()
+    columns: list[list[Any]] = [[], [], []]
+    store = parts_cache()
+    for part, is_prose, *about in prose_sentences(stored_part(piece, store) for piece in pieces):
         tokens = [part.words[id_] for id_ in part.ids.tolist()]
-        for role, start, end in zip(part.roles.tolist(), [0, *ends], ends, strict=False):
-            chapter += role in (HEADING, OPENING)
-            if role not in (HEADING, RULE):
-                chapters.append(chapter)
-                numbers.append(n)
-                words.append(" ".join(tokens[start:end]))
-            n += 1
-    return pa.table([chapters, numbers, words, [""] * len(words)], _SCHEMA)
+        ends = part.lengths.cumsum()
+        bounds = zip((ends - part.lengths)[is_prose].tolist(), ends[is_prose].tolist(), strict=True)
+        words = [" ".join(tokens[start:end]) for start, end in bounds]
+        for column, values in zip(columns, [*reversed(about), words], strict=True):
+            column.extend(values)
+    return pa.table([*columns, [""] * len(columns[0])], _SCHEMA)
 
 
 def _tagged(chunk: tuple[pa.Table, str]) -> pa.Table:

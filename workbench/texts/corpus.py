@@ -156,9 +156,9 @@ class Corpus:
             return texts
         home = files.cache_home() / "corpus"
         with files.scratch_folder(home) as scratch:
-            tokeniser = Tokeniser(scratch / "texts", lower=lower, tokenised=tokenised)
+            tokeniser = Tokeniser(scratch / "texts", tokenised=tokenised)
             tokeniser.read(texts, progress=progress)
-            folder = home / tokeniser.key
+            folder = home / cache.digest(tokeniser.key, str(lower))
             if read_manifest(folder) is None:
                 parts = tokeniser.parts(workers=workers, progress=progress)
                 _write(folder, parts, tokeniser.books, lower=lower)
@@ -300,26 +300,27 @@ def _write(folder: Path, parts: Iterable[Part], books: Sequence[tuple[str, str]]
             for part in parts:
                 if part.words is not words:
                     words = part.words
-                    local = np.fromiter(map(numbers.__getitem__, words), np.uint32, len(words))
+                    types = map(str.lower, words) if lower else words
+                    local = np.fromiter(map(numbers.__getitem__, types), np.uint32, len(words))
                     if len(numbers) > len(counts):
                         counts = np.append(counts, np.zeros(len(numbers), np.int64))
                 file.write(local[part.ids].astype("<u4", copy=False).tobytes())
-                counts[local] += np.bincount(part.ids, minlength=len(words))
+                np.add.at(counts, local, np.bincount(part.ids, minlength=len(words)))
                 lengths.append(part.lengths.astype(np.int64))
                 roles.append(part.roles)
                 size[:, part.book] += len(part.lengths), len(part.ids)
         if not size[1].sum():
             remedy = "pass lines of words, books, or a path that holds some"
             raise DataError("there is no word in this text, nothing to train on", remedy=remedy)
-        types = list(numbers)
-        order = sorted(np.flatnonzero(counts).tolist(), key=lambda number: (-counts[number], types[number]))
-        _renumber(path / IDS, order, len(types))
+        every = list(numbers)
+        order = sorted(np.flatnonzero(counts).tolist(), key=lambda number: (-counts[number], every[number]))
+        _renumber(path / IDS, order, len(every))
         (path / COUNTS).write_bytes(counts[order].astype("<i8").data)  # `tofile` sees no disk get full
         starts = np.concatenate([[0], *lengths]).cumsum()
         (path / STARTS).write_bytes(starts.astype("<i8").data)
         (path / ROLES).write_bytes(np.concatenate(roles).tobytes())
         (path / WORDS).write_text(
-            "\n".join(types[number] for number in order), encoding="utf-8", newline="\n"
+            "\n".join(every[number] for number in order), encoding="utf-8", newline="\n"
         )
         columns = {"book_id": [name for name, _ in books], "title": [title for _, title in books]}
         first = np.concatenate([[0], size[0].cumsum()[:-1]])

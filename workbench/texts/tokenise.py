@@ -26,7 +26,7 @@ VERSION = 3
 """Raised when a text gives other tokens or sentences: those of an earlier version are not used again."""
 
 PROSE, OPENING, HEADING, RULE = range(4)
-"""Roles of a sentence: prose, prose that opens a chapter, a heading, and a rule between scenes."""
+"""Roles of a sentence: prose, prose that opens a chapter, then a heading, and a rule between scenes."""
 
 PIECE = 1 << 19
 """Characters of a piece of work, or up to twice as many: some 100,000 tokens."""
@@ -89,7 +89,6 @@ class Piece(NamedTuple):
     offset: int
     size: int
     layout: TextLayout
-    lower: bool
 
 
 class Part(NamedTuple):
@@ -100,15 +99,6 @@ class Part(NamedTuple):
     ids: np.ndarray  # (tokens,), uint32
     lengths: np.ndarray  # (sentences,): tokens of each, none of them 0
     roles: np.ndarray  # (sentences,), uint8: `PROSE`, `OPENING`, `HEADING` or `RULE`
-
-
-class BookText(NamedTuple):
-    """A book, or consecutive lines, which are a book called "lines"."""
-
-    book_id: str
-    title: str
-    layout: TextLayout
-    pieces: Iterable[str]  # its text; each piece of lines lacks the end of its last line
 
 
 def checked_texts(texts: Any, *, lines: bool = True) -> Iterator[Any]:
@@ -167,27 +157,13 @@ def _checked(texts: Iterable[Any], *, lines: bool) -> Iterator[Any]:
         yield text
 
 
-def read_texts(texts: Any, *, tokenised: bool | None = None, lines: bool = True) -> Iterator[BookText]:
-    """Yield the books and groups of lines of `checked_texts`, to be read one after the other.
-
-    `tokenised` overrides what books declare.
-    """
-    n_groups = 0
-    for are_lines, group in groupby(checked_texts(texts, lines=lines), lambda text: isinstance(text, str)):
+def _grouped(texts: Iterable[Any]) -> Iterator[Any]:
+    """Yield books, and iterators over lines in a row."""
+    for are_lines, group in groupby(texts, lambda text: isinstance(text, str)):
         if are_lines:
-            n_groups += 1
-            name = "lines" if n_groups == 1 else f"lines {n_groups}"
-            yield BookText(
-                name, "", TextLayout(lines=True, tokenised=tokenised is not False), joined_lines(group)
-            )
-            continue
-        for book in group:
-            declared = getattr(book, "tokenised", None)
-            is_tokenised = bool(declared if tokenised is None else tokenised)
-            has_line_ends = is_tokenised and has_sentence_lines(book.text)
-            layout = TextLayout(lines=False, tokenised=is_tokenised, line_ends=has_line_ends)
-            pieces = cut_into_pieces(book.text, layout)
-            yield BookText(book.book_id, getattr(book, "title", None) or "", layout, pieces)
+            yield group
+        else:
+            yield from group
 
 
 def has_sentence_lines(text: str) -> bool:
@@ -203,41 +179,49 @@ def has_sentence_lines(text: str) -> bool:
 class Tokeniser:
     """Copies texts to a file, in pieces that processes cut into tokens, with a key for each.
 
-    The file must exist until all `parts` were read. Options are those of :meth:`Corpus.of`.
+    The file must exist until all `parts` were read. `tokenised` overrides what books declare.
 
     Attributes
     ----------
     books : list of (str, str)
-        Id and title of each book.
+        Id and title of each book; lines in a row are a book "lines".
     pieces : list of Piece
         In the order of the texts.
     """
 
-    def __init__(self, path: Path, *, lower: bool = False, tokenised: bool | None = None) -> None:
-        self.path, self.lower, self.tokenised = path, lower, tokenised
+    def __init__(self, path: Path, *, tokenised: bool | None = None) -> None:
+        self.path, self.tokenised = path, tokenised
         self.books: list[tuple[str, str]] = []
         self.pieces: list[Piece] = []
 
     @property
     def key(self) -> str:
-        """A digest of all that the corpus depends on."""
+        """A digest of all that the tokens depend on."""
         owners = [piece.book for piece in self.pieces]
         return cache.digest(repr(self.books), repr(owners), *(piece.key for piece in self.pieces))
 
     def read(self, texts: Any, *, lines: bool = True, progress: bool) -> None:
         """Copy all texts to the file; the errors are those of `checked_texts`."""
+        n_groups = 0
         with self.path.open("wb") as file, progress_bar(label="reading", unit="B", shown=progress) as bar:
-            for text in read_texts(texts, tokenised=self.tokenised, lines=lines):
-                self.books.append((text.book_id, text.title))
-                for piece in text.pieces:
+            for book in _grouped(checked_texts(texts, lines=lines)):
+                if isinstance(book, Iterator):
+                    n_groups += 1
+                    self.books.append(("lines" if n_groups == 1 else f"lines {n_groups}", ""))
+                    layout = TextLayout(lines=True, tokenised=self.tokenised is not False)
+                    pieces = joined_lines(book)
+                else:
+                    self.books.append((book.book_id, getattr(book, "title", None) or ""))
+                    declared = getattr(book, "tokenised", None)
+                    is_tokenised = bool(declared if self.tokenised is None else self.tokenised)
+                    has_line_ends = is_tokenised and has_sentence_lines(book.text)
+                    layout = TextLayout(lines=False, tokenised=is_tokenised, line_ends=has_line_ends)
+                    pieces = cut_into_pieces(book.text, layout)
+                for piece in pieces:
                     content = utf8(piece)
-                    key = cache.digest(str(VERSION), repr((*text.layout, self.lower)), content)
-                    self.pieces.append(
-                        Piece(
-                            key, len(self.books) - 1, self.path, file.tell(), len(content), text.layout,
-                            self.lower,
-                        )
-                    )  # fmt: skip
+                    key = cache.digest(str(VERSION), repr(tuple(layout)), content)
+                    position = (self.path, file.tell(), len(content))
+                    self.pieces.append(Piece(key, len(self.books) - 1, *position, layout))
                     file.write(content)
                     bar.update(len(content))
 
@@ -278,6 +262,16 @@ def stored_part(piece: Piece, store: cache.Cache) -> Part:
             store.put(piece.key, table)
     words, *arrays = (column.combine_chunks().values for column in table.columns)
     return Part(piece.book, words.to_pylist(), *(array.to_numpy() for array in arrays))
+
+
+def prose_sentences(parts: Iterable[Part]) -> Iterator[tuple[Part, np.ndarray, np.ndarray, np.ndarray]]:
+    """Yield the parts of a book: which of their sentences are prose, and of these number and chapter."""
+    first, chapter = 0, 0
+    for part in parts:
+        is_prose = part.roles <= OPENING
+        chapters = chapter + np.isin(part.roles, (HEADING, OPENING)).cumsum()
+        yield part, is_prose, first + np.flatnonzero(is_prose), chapters[is_prose]
+        first, chapter = first + len(chapters), int(chapters[-1]) if len(chapters) else chapter
 
 
 def cut_into_pieces(text: str, layout: TextLayout, *, size: int = PIECE) -> Iterator[str]:
@@ -370,9 +364,6 @@ def _tokenise(piece: Piece) -> pa.Table:
         roles = np.zeros(len(lengths), np.uint8)
     else:
         words, ids, lengths, roles = _cut(text, piece.layout)
-    if piece.lower:  # the types, not each token
-        words, lowered = _numbered([word.lower() for word in words])
-        ids = lowered[ids]
     columns = [pa.array(words, pa.string()), *map(pa.array, (ids, lengths, roles))]
     lists = [pa.ListArray.from_arrays(pa.array([0, len(column)], pa.int32()), column) for column in columns]
     return pa.table(lists, schema=_SCHEMA)
