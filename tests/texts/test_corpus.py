@@ -19,6 +19,7 @@ from workbench.items import text as wt
 from workbench.storage.cache import digest
 from workbench.storage.errors import DataError
 from workbench.storage.files import resource
+from workbench.storage.sealed import SUMS, sealed_folder
 from workbench.texts import corpus as store
 from workbench.texts import tokenise
 from workbench.texts.corpus import RESERVED, Corpus
@@ -271,6 +272,22 @@ def test_a_damaged_corpus_is_made_again(name):
     of([TOKENS])
     assert {path.name: path.read_bytes() for path in corpus.folder.iterdir()} == intact
     assert entries() == [corpus.folder.name]
+
+
+def test_a_corpus_of_the_first_version_is_read(tmp_path):
+    corpus, earlier = of([RUNNING], lower=False), tmp_path / "earlier"
+    assert corpus.roles.tolist() == [tokenise.PROSE] * 3 + [tokenise.HEADING, tokenise.PROSE]
+    with sealed_folder(earlier, store.MANIFEST) as new:
+        for path in corpus.folder.iterdir():
+            if path.name not in (store.ROLES, SUMS):
+                (new / path.name).write_bytes(path.read_bytes().replace(b'"version": 2', b'"version": 1'))
+    read = Corpus(earlier)
+    assert (read.sha256, read.words, list(read.lines())) == (
+        corpus.sha256,
+        corpus.words,
+        list(corpus.lines()),
+    )
+    assert read.roles.tolist() == [tokenise.PROSE] * 5
 
 
 def test_the_digest_is_that_of_the_content():

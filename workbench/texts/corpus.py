@@ -23,7 +23,7 @@ from workbench.storage.sealed import check_seal, sealed_folder, sha256
 from workbench.texts.tokenise import Part, Tokeniser
 
 VERSION = 2
-"""Version of the files' format; a corpus of another version is made again."""
+"""Version of the files' format; those of the first have no roles, and are read."""
 
 MANIFEST = "manifest.json"
 IDS, STARTS, COUNTS, WORDS, BOOKS = "ids.u32", "starts.i64", "counts.i64", "words.txt", "books.parquet"
@@ -78,7 +78,10 @@ class Corpus:
             self.words = (folder / WORDS).read_bytes().decode().split("\n")
             self.counts = np.fromfile(folder / COUNTS, "<i8")
             self.starts = np.fromfile(folder / STARTS, "<i8")
-            self.roles = np.fromfile(folder / ROLES, "|u1")
+            has_roles = content["version"] > 1
+            self.roles = (
+                np.fromfile(folder / ROLES, "|u1") if has_roles else np.zeros(self.n_sentences, "|u1")
+            )
             self.ids = np.memmap(folder / IDS, "<u4", "r")
             self.books = read_parquet(folder / BOOKS).to_pandas()
         _IN_USE.add(self)
@@ -260,7 +263,7 @@ def read_manifest(folder: Path) -> dict[str, Any] | None:
             _check_earlier(folder, content)
         else:
             check_seal(folder, MANIFEST, what="this text", remedy="make it again")
-        if content["version"] == VERSION or "stream" in content:  # streams have had one form
+        if 1 <= content["version"] <= VERSION:
             return content
     return None
 
