@@ -145,28 +145,28 @@ def find_alternates(chunk: SentenceChunk) -> pa.Table:
         first, stop = novels.starts[sentence], novels.starts[sentence + 1]
         tokens = [model.form(novels.words[id_]) for id_ in novels.ids[first:stop].tolist()]
         ids = [backoff.index["<s>"], *backoff.ids(tokens), backoff.index["</s>"]]
-        at = place - int(first) + 1
-        sentences.append(_Sentence(ids[:at], ids[at], ids[at + 1 :]))
-    histories = np.array([one.left[-2:] for one in sentences], dtype=np.int64)
+        index = place - int(first) + 1
+        sentences.append(_Sentence(ids[:index], ids[index], ids[index + 1 :]))
+    histories = np.array([focus.left[-2:] for focus in sentences], dtype=np.int64)
     values = (row for rows in backoff.distribution(histories, chunk=_ROWS) for row in rows)
     results = []
     for number, row in enumerate(values):
-        one, sentence = sentences[number], chunk.sentences[number]
+        focus, sentence = sentences[number], chunk.sentences[number]
         item_id = position(novels, sentence, chunk.places[number]).item_id
         rng = np.random.default_rng(seed_of(chunk.settings.seed, item_id, "alternates"))
-        drawn = _sample(row, rare[rare != one.answer], chunk.settings.alternates, rng)
-        results.append({"sentence": sentence, **_outcome(backoff, one, drawn, chunk.settings.best)})
+        drawn = _sample(row, rare[rare != focus.answer], chunk.settings.alternates, rng)
+        results.append({"sentence": sentence, **_outcome(backoff, focus, drawn, chunk.settings.best)})
     return pa.Table.from_pylist(results, SCHEMA)
 
 
-def _sample(log10: npt.NDArray[Any], words: Ints, most: int, rng: np.random.Generator) -> Ints:
+def _sample(log10: npt.NDArray[Any], words: Ints, size: int, rng: np.random.Generator) -> Ints:
     """Sample different words by their probabilities, in the order in which they are drawn.
 
     The words with the highest sums of log-probability and Gumbel noise are a sample without replacement.
     """
     noisy = log10[words].astype(np.float64) * LN10 + rng.gumbel(size=len(words))
-    if most < len(words):
-        top = np.argpartition(-noisy, most)[:most]
+    if size < len(words):
+        top = np.argpartition(-noisy, size)[:size]
         words, noisy = words[top], noisy[top]
     return np.asarray(words[np.lexsort((words, -noisy))])
 

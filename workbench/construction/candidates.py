@@ -305,8 +305,8 @@ class Candidates:
 
     def drawn(self, start: int, stop: int, seed: int = 0) -> Ints:
         """Return the numbers at the places `start` to `stop` - 1 of a random order, by the seed."""
-        places = np.arange(start, min(stop, len(self)), dtype=np.int64)
-        return permuted(places, len(self), key=(seed,)) if len(places) else places
+        numbers = np.arange(start, min(stop, len(self)), dtype=np.int64)
+        return permuted(numbers, len(self), key=(seed,)) if len(numbers) else numbers
 
     def texts(self) -> Iterator[str]:
         """Yield the tokens of the prose of all novels, one sentence a line, a chunk of novels at a time."""
@@ -502,8 +502,8 @@ def find(chunk: NovelChunk) -> bool:
         with (new / TEXT).open("wb") as file:
             for source in chunk.sources:
                 start, columns = file.tell(), []
-                for part, is_prose, numbers, chapters in prose_sentences(source.parts()):
-                    sizes, text, has_capitals = _measured(part, is_prose)
+                for block, is_prose, numbers, chapters in prose_sentences(source.parts()):
+                    sizes, text, has_capitals = _measured(block, is_prose)
                     file.write(text)
                     is_cased |= has_capitals
                     sizes["number"], sizes["chapter"] = numbers, chapters
@@ -533,27 +533,27 @@ _SIZES = np.dtype(
 )  # fmt: skip
 
 
-def _measured(part: Part, is_prose: npt.NDArray[np.bool_]) -> tuple[npt.NDArray[Any], bytes, bool]:
+def _measured(block: Part, is_prose: npt.NDArray[np.bool_]) -> tuple[npt.NDArray[Any], bytes, bool]:
     """Return the sizes of the prose sentences, these as lines, and whether there is a capital in them."""
-    ids = part.ids[np.repeat(is_prose, part.lengths)].astype(np.int64)
+    ids = block.ids[np.repeat(is_prose, block.lengths)].astype(np.int64)
     sizes = np.zeros(int(is_prose.sum()), _SIZES)
     if not len(sizes):
         return sizes, b"", False
-    kinds = np.fromiter(map(_kind, part.words), np.int64, len(part.words))
-    n_bytes = np.fromiter((len(word.encode()) + 1 for word in part.words), np.int64, len(part.words))
-    sizes["tokens"] = part.lengths[is_prose]
+    type_kinds = np.fromiter(map(_kind, block.words), np.int64, len(block.words))
+    n_bytes = np.fromiter((len(word.encode()) + 1 for word in block.words), np.int64, len(block.words))
+    sizes["tokens"] = block.lengths[is_prose]
     ends = sizes["tokens"].cumsum()
     starts = ends - sizes["tokens"]
-    last = np.maximum.reduceat(np.where(kinds[ids] > 0, np.arange(len(ids)), -1), starts)
+    last = np.maximum.reduceat(np.where(type_kinds[ids] > 0, np.arange(len(ids)), -1), starts)
     has_word = last >= starts
     last = np.where(has_word, last, starts - 1)
-    places = np.concatenate([[0], n_bytes[ids].cumsum()])
-    sizes["bytes"] = places[ends] - places[starts]
-    sizes["kind"] = np.where(has_word, kinds[ids[last]], 0)
-    sizes["after"], sizes["n_after"] = places[ends] - places[last + 1], ends - last - 1
-    with_ends = np.insert(ids, ends, len(part.words))
-    text = " ".join(np.array([*part.words, "\n"], object)[with_ends]).replace(" \n ", "\n")
-    is_cased = any(word != word.lower() for word in map(part.words.__getitem__, np.unique(ids).tolist()))
+    offsets = np.concatenate([[0], n_bytes[ids].cumsum()])
+    sizes["bytes"] = offsets[ends] - offsets[starts]
+    sizes["kind"] = np.where(has_word, type_kinds[ids[last]], 0)
+    sizes["after"], sizes["n_after"] = offsets[ends] - offsets[last + 1], ends - last - 1
+    with_ends = np.insert(ids, ends, len(block.words))
+    text = " ".join(np.array([*block.words, "\n"], object)[with_ends]).replace(" \n ", "\n")
+    is_cased = any(word != word.lower() for word in map(block.words.__getitem__, np.unique(ids).tolist()))
     return sizes, (text.removesuffix(" \n") + "\n").encode(), is_cased
 
 
@@ -568,7 +568,7 @@ def _candidates(sizes: npt.NDArray[Any], start: int, rule: Rule) -> tuple[npt.ND
     `start` is the byte at which its text starts.
     """
     n = len(sizes)
-    tokens, places = (np.concatenate([[0], sizes[name].cumsum()]) for name in ("tokens", "bytes"))
+    tokens, offsets = (np.concatenate([[0], sizes[name].cumsum()]) for name in ("tokens", "bytes"))
     opening = np.searchsorted(sizes["chapter"], sizes["chapter"])  # the first sentence of the chapter
     first = np.searchsorted(tokens, tokens[:n] - rule.minimum, side="left") - 1  # of the context
     length = tokens[1:] - sizes["n_after"] - tokens[first]
@@ -578,7 +578,7 @@ def _candidates(sizes: npt.NDArray[Any], start: int, rule: Rule) -> tuple[npt.ND
     reason = np.select(faults, range(len(faults)), -1)
     rows = np.flatnonzero(reason < 0)
     records = np.zeros(len(rows), RECORD)
-    begins, ends = places[first[rows]], places[rows + 1] - 1 - sizes["after"][rows]
+    begins, ends = offsets[first[rows]], offsets[rows + 1] - 1 - sizes["after"][rows]
     records["start"], records["length"] = start + begins, ends - begins
     records["sentence"], records["context"] = sizes["number"][rows], rows - first[rows]
     records["tokens"] = length[rows]

@@ -132,9 +132,9 @@ def tagged_novels(
     with files.scratch_folder(tagger.store.folder) as scratch:
         tokeniser = Tokeniser(scratch / "texts")
         tokeniser.read(novels, lines=False, progress=progress)
-        parts = tokeniser.parts(workers=workers, progress=progress)
+        blocks = tokeniser.parts(workers=workers, progress=progress)
         sizes: dict[str, int] = {}
-        words = _book_words(parts, [book_id for book_id, _ in tokeniser.books], sizes)
+        words = _book_words(blocks, [book_id for book_id, _ in tokeniser.books], sizes)
         dropped: list[str] = []
         if held_out is None:
             deque(words, maxlen=0)
@@ -161,11 +161,11 @@ def tagged_novels(
 
 
 def _book_words(
-    parts: Iterable[Part], book_ids: Sequence[str], sizes: dict[str, int]
+    blocks: Iterable[Part], book_ids: Sequence[str], sizes: dict[str, int]
 ) -> Iterator[tuple[str, list[str]]]:
     """Yield the id and the words of each book; note their number."""
-    for book, group in groupby(parts, lambda part: part.book):
-        words = [part.words[id_] for part in group for id_ in part.ids.tolist()]
+    for book, group in groupby(blocks, lambda block: block.book):
+        words = [block.words[id_] for block in group for id_ in block.ids.tolist()]
         sizes[book_ids[book]] = len(words)
         yield book_ids[book], words
 
@@ -248,10 +248,10 @@ def _sentence_table(pieces: Sequence[Piece]) -> pa.Table:
     """Return the sentences of a novel's prose by chapters, without tags."""
     columns: list[list[Any]] = [[], [], []]
     store = parts_cache()
-    for part, is_prose, *about in prose_sentences(stored_part(piece, store) for piece in pieces):
-        tokens = [part.words[id_] for id_ in part.ids.tolist()]
-        ends = part.lengths.cumsum()
-        bounds = zip((ends - part.lengths)[is_prose].tolist(), ends[is_prose].tolist(), strict=True)
+    for block, is_prose, *about in prose_sentences(stored_part(piece, store) for piece in pieces):
+        tokens = [block.words[id_] for id_ in block.ids.tolist()]
+        ends = block.lengths.cumsum()
+        bounds = zip((ends - block.lengths)[is_prose].tolist(), ends[is_prose].tolist(), strict=True)
         words = [" ".join(tokens[start:end]) for start, end in bounds]
         for column, values in zip(columns, [*reversed(about), words], strict=True):
             column.extend(values)
@@ -290,17 +290,17 @@ def _overlapping(books: pd.DataFrame, n: int, n_items: int) -> DataError:
     )
 
 
-def keys(seed: int, book_id: str, part: str, n: int) -> Floats:
+def keys(seed: int, book_id: str, purpose: str, n: int) -> Floats:
     """Return a random number below 1 for each of `n` places in a novel, which depends on no other novel."""
-    return np.random.default_rng(seed_of(seed, book_id, part)).random(n)
+    return np.random.default_rng(seed_of(seed, book_id, purpose)).random(n)
 
 
-def seed_of(*parts: Any) -> int:
+def seed_of(*values: Any) -> int:
     """Return a number below 2**64 that stands for its parts, to seed a generator."""
-    return int(cache.digest(*map(str, parts))[:16], 16)
+    return int(cache.digest(*map(str, values))[:16], 16)
 
 
-def threshold(parts: Iterable[Floats], n: int | None) -> float:
+def threshold(groups: Iterable[Floats], n: int | None) -> float:
     """Return the highest of the `n` lowest keys, 1 if there are no more than `n` or `n` is null.
 
     At most `n` keys and those of one novel are in memory.
@@ -308,8 +308,8 @@ def threshold(parts: Iterable[Floats], n: int | None) -> float:
     if n is None:
         return 1.0
     lowest: Floats = np.zeros(0)
-    for part in parts:
-        lowest = np.concatenate([lowest, part])
+    for group in groups:
+        lowest = np.concatenate([lowest, group])
         if len(lowest) > n:
             lowest = np.partition(lowest, n)[: n + 1]  # one more tells that there are more
     return 1.0 if len(lowest) <= n else float(np.sort(lowest)[n - 1]) if n else -1.0

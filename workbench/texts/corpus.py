@@ -163,8 +163,8 @@ class Corpus:
             tokeniser.read(texts, progress=progress)
             folder = home / cache.digest(tokeniser.key, str(lower))
             if read_manifest(folder) is None:
-                parts = tokeniser.parts(workers=workers, progress=progress)
-                _write(folder, parts, tokeniser.books, lower=lower)
+                blocks = tokeniser.parts(workers=workers, progress=progress)
+                _write(folder, blocks, tokeniser.books, lower=lower)
         corpus = cls(folder, name)
         cache.make_room()
         return corpus
@@ -195,9 +195,9 @@ class Corpus:
             All other words become ``<unk>``. What KenLM reserves (``<s>``, ``</s>``, ``<unk>``) always does.
         """
         wanted = None if vocabulary is None else set(vocabulary)
-        known = (word not in RESERVED and (wanted is None or word in wanted) for word in self.words)
-        shown = [word if is_known else "<unk>" for word, is_known in zip(self.words, known, strict=True)]
-        table = np.array([*shown, "\n"], dtype=object)
+        is_listed = (word not in RESERVED and (wanted is None or word in wanted) for word in self.words)
+        types = [word if listed else "<unk>" for word, listed in zip(self.words, is_listed, strict=True)]
+        table = np.array([*types, "\n"], dtype=object)
         first = 0
         while first < self.n_sentences:
             start = self.starts[first]
@@ -290,7 +290,7 @@ def write_manifest(folder: Path, info: dict[str, Any], first: np.ndarray) -> Non
     (folder / MANIFEST).write_text(manifest, encoding="utf-8")
 
 
-def _write(folder: Path, parts: Iterable[Part], books: Sequence[tuple[str, str]], *, lower: bool) -> None:
+def _write(folder: Path, blocks: Iterable[Part], books: Sequence[tuple[str, str]], *, lower: bool) -> None:
     """Write a corpus in place of none, or of a damaged one; DataError if it has no token."""
     numbers: defaultdict[str, int] = defaultdict(count().__next__)
     counts = np.zeros(1 << 16, np.int64)
@@ -300,18 +300,18 @@ def _write(folder: Path, parts: Iterable[Part], books: Sequence[tuple[str, str]]
     words: Sequence[str] | None = None
     with sealed_folder(folder, MANIFEST, replace=folder.exists()) as path:
         with (path / IDS).open("wb") as file:
-            for part in parts:
-                if part.words is not words:
-                    words = part.words
+            for block in blocks:
+                if block.words is not words:
+                    words = block.words
                     types = map(str.lower, words) if lower else words
                     local = np.fromiter(map(numbers.__getitem__, types), np.uint32, len(words))
                     if len(numbers) > len(counts):
                         counts = np.append(counts, np.zeros(len(numbers), np.int64))
-                file.write(local[part.ids].astype("<u4", copy=False).tobytes())
-                np.add.at(counts, local, np.bincount(part.ids, minlength=len(words)))
-                lengths.append(part.lengths.astype(np.int64))
-                roles.append(part.roles)
-                size[:, part.book] += len(part.lengths), len(part.ids)
+                file.write(local[block.ids].astype("<u4", copy=False).tobytes())
+                np.add.at(counts, local, np.bincount(block.ids, minlength=len(words)))
+                lengths.append(block.lengths.astype(np.int64))
+                roles.append(block.roles)
+                size[:, block.book] += len(block.lengths), len(block.ids)
         if not size[1].sum():
             remedy = "pass lines of words, books, or a path that holds some"
             raise DataError("there is no word in this text, nothing to train on", remedy=remedy)
@@ -334,9 +334,9 @@ def _write(folder: Path, parts: Iterable[Part], books: Sequence[tuple[str, str]]
 
 def _renumber(path: Path, order: list[int], types: int) -> None:
     """Renumber the words in the file by their places in `order`."""
-    place = np.zeros(types, "<u4")
-    place[order] = np.arange(len(order))
+    new_ids = np.zeros(types, "<u4")
+    new_ids[order] = np.arange(len(order))
     with path.open("r+b") as file:  # not a memory map: its pages would count as used memory
         while len(ids := np.fromfile(file, "<u4", _BLOCK)):
             file.seek(-ids.nbytes, os.SEEK_CUR)
-            file.write(place[ids].tobytes())
+            file.write(new_ids[ids].tobytes())

@@ -171,8 +171,8 @@ def has_sentence_lines(text: str) -> bool:
     ends = []
     for line in text.split("\n", _LINES)[:_LINES]:
         if tokens := line.split():
-            kinds = map(wt.kind_of_token, reversed(tokens))
-            ends.append(next((kind == "e" for kind in kinds if kind != "f"), False))
+            marks = map(wt.kind_of_token, reversed(tokens))
+            ends.append(next((mark == "e" for mark in marks if mark != "f"), False))
     return 2 * sum(ends) > len(ends)
 
 
@@ -264,13 +264,13 @@ def stored_part(piece: Piece, store: cache.Cache) -> Part:
     return Part(piece.book, words.to_pylist(), *(array.to_numpy() for array in arrays))
 
 
-def prose_sentences(parts: Iterable[Part]) -> Iterator[tuple[Part, np.ndarray, np.ndarray, np.ndarray]]:
+def prose_sentences(blocks: Iterable[Part]) -> Iterator[tuple[Part, np.ndarray, np.ndarray, np.ndarray]]:
     """Yield the parts of a book: which of their sentences are prose, and of these number and chapter."""
     first, chapter = 0, 0
-    for part in parts:
-        is_prose = part.roles <= OPENING
-        chapters = chapter + np.isin(part.roles, (HEADING, OPENING)).cumsum()
-        yield part, is_prose, first + np.flatnonzero(is_prose), chapters[is_prose]
+    for block in blocks:
+        is_prose = block.roles <= OPENING
+        chapters = chapter + np.isin(block.roles, (HEADING, OPENING)).cumsum()
+        yield block, is_prose, first + np.flatnonzero(is_prose), chapters[is_prose]
         first, chapter = first + len(chapters), int(chapters[-1]) if len(chapters) else chapter
 
 
@@ -381,9 +381,9 @@ def _cut(text: str, layout: TextLayout) -> tuple[list[str], np.ndarray, np.ndarr
             paragraphs += [len(tokens) + blank for blank in blanks]
             tokens += pieces
     words, ids = _numbered(tokens)
-    kinds = np.frombuffer("".join(map(wt.kind_of_token, words)).encode(), np.uint8)[ids]  # of types: quicker
+    type_kinds = np.frombuffer("".join(map(wt.kind_of_token, words)).encode(), np.uint8)  # fewer than tokens
     inner = np.array(starts[1:], np.int64)
-    marked = np.insert(kinds, inner, _BOUNDARY)
+    marked = np.insert(type_kinds[ids], inner, _BOUNDARY)
     ends = np.array(sorted(wt.edges_of_kinds(marked.tobytes().decode())), np.int64)
     ends -= np.searchsorted(inner + np.arange(len(inner)), ends, side="left")
     edges = np.unique(np.concatenate([ends, starts, paragraphs]).astype(np.int64))
