@@ -65,8 +65,8 @@ def run(path: Path, settings: Mapping[str, Any], *, timeout: int | None = None) 
 
 def _is_progress(output: Mapping[str, Any]) -> bool:
     """Tell whether an output is a progress bar: ours, or a widget of which nothing is left without kernel."""
-    kinds = output.get("data", {})
-    return output.get("metadata") == PROGRESS or (_WIDGET in kinds and "text/html" not in kinds)
+    data = output.get("data", {})
+    return output.get("metadata") == PROGRESS or (_WIDGET in data and "text/html" not in data)
 
 
 def reproduce(

@@ -45,7 +45,7 @@ class _Run(NamedTuple):
     """A part of a line: characters of one piece."""
 
     text: str
-    kinds: str
+    marks: str
     weight: float | None
     line: float
     x: float
@@ -104,7 +104,7 @@ def attention_map(
     weights = attention.of(row).tolist()
     context, query = weighted_pieces(item, marks, attention.spans, weights)
     answer = (item.answer or "?") if reveal else _BLANK
-    query = [(answer if "b" in kinds else text, kinds, weight) for text, kinds, weight in query]
+    query = [(answer if "b" in letters else text, letters, weight) for text, letters, weight in query]
     runs = list(_laid_out(context, width, 0.0))
     below = runs[-1].line + 1.4 if runs else 0.0
     runs += _laid_out(query, width, below)
@@ -116,11 +116,11 @@ def attention_map(
     down = alt.Scale(domain=[0, height], range=[0, height], nice=False)
     y, y2 = alt.Y("top:Q", axis=None, scale=down), "bottom:Q"
     floor = alt.Y("bottom:Q", axis=None, scale=down)
-    most = float(table["weight"].max()) if table["weight"].notna().any() else 1.0
-    depth = alt.Scale(domain=[0, most or 1.0], range=[0, _DEEPEST], type=_SCALES[scale])
+    max_weight = float(table["weight"].max()) if table["weight"].notna().any() else 1.0
+    depth = alt.Scale(domain=[0, max_weight or 1.0], range=[0, _DEEPEST], type=_SCALES[scale])
 
-    def layer(kind: str) -> alt.Chart:
-        rows = table["kinds"].str.contains(kind) if kind else table["weight"].notna()
+    def layer(pattern: str) -> alt.Chart:
+        rows = table["marks"].str.contains(pattern) if pattern else table["weight"].notna()
         return alt.Chart(table.loc[rows])
 
     shades = layer("").mark_rect(color=theme.PALETTE[0]).encode(
@@ -133,8 +133,8 @@ def attention_map(
         filled=False, stroke=theme.INK, strokeWidth=1.2, cornerRadius=2, aria=False
     ).encode(x=x, x2=x2, y=y, y2=y2)  # fmt: skip
     lines = [
-        layer(kind).mark_rule(color=colour, strokeWidth=2, strokeDash=dash).encode(x=x, x2=x2, y=floor)
-        for kind, colour, dash in (("[mb]", theme.PALETTE[2], [1, 0]), ("p", theme.PALETTE[1], [3, 2]))
+        layer(pattern).mark_rule(color=colour, strokeWidth=2, strokeDash=dash).encode(x=x, x2=x2, y=floor)
+        for pattern, colour, dash in (("[mb]", theme.PALETTE[2], [1, 0]), ("p", theme.PALETTE[1], [3, 2]))
         if reveal
     ]
     words = alt.Chart(table).mark_text(
@@ -156,19 +156,19 @@ def _laid_out(pieces: Sequence[WeightedPiece], width: float, begin: float) -> It
         row = [*([gap] if gap else []), *word]
         if x and x + sum(_width(text) for text, _, _ in row) > width:
             line, x, row = line + 1, 0.0, list(word)
-        for text, kinds, weight in row:
-            yield _Run(text, kinds, weight, line, x, x := x + _width(text))
+        for text, marks, weight in row:
+            yield _Run(text, marks, weight, line, x, x := x + _width(text))
         gap = None
         word.clear()
 
-    for text, kinds, weight in pieces:
+    for text, marks, weight in pieces:
         for run in _RUN.findall(text):
             if not run.isspace():
-                word.append((run, kinds, weight))
+                word.append((run, marks, weight))
                 continue
             if word:
                 yield from placed()
-            gap = (" ", kinds, weight) if x else None
+            gap = (" ", marks, weight) if x else None
             if run == "\n":
                 line, x, gap = line + bool(x), 0.0, None
     if word:
@@ -183,7 +183,7 @@ def _width(text: str) -> float:
 
 def _outlines(table: pd.DataFrame) -> pd.DataFrame:
     """Return one box a line of what asked."""
-    inside = table[table["kinds"].str.contains("w")]
+    inside = table[table["marks"].str.contains("w")]
     boxes = inside.groupby("line", as_index=False).agg(
         {"x": "min", "x2": "max", "top": "min", "bottom": "max"}
     )

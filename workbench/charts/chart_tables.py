@@ -97,19 +97,19 @@ def chart_tables(spec: Mapping[str, Any]) -> list[ChartTable]:
 
 
 def _units(
-    part: Mapping[str, Any], name: str, title: str, encoding: Mapping[str, Any]
+    spec: Mapping[str, Any], name: str, title: str, encoding: Mapping[str, Any]
 ) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
     """Yield data set, title and encoding of each mark; parts inherit them from what holds them."""
-    name = part.get("data", {}).get("name", name)
-    title = _heading(part.get("title")) or title
-    encoding = {**encoding, **part.get("encoding", {})}
-    if "mark" in part:
+    name = spec.get("data", {}).get("name", name)
+    title = _heading(spec.get("title")) or title
+    encoding = {**encoding, **spec.get("encoding", {})}
+    if "mark" in spec:
         yield name, title, encoding
     for key in _PARTS:
-        for inner in part.get(key, ()):
+        for inner in spec.get(key, ()):
             yield from _units(inner, name, title, encoding)
-    if "spec" in part:
-        yield from _units(part["spec"], name, title, encoding)
+    if "spec" in spec:
+        yield from _units(spec["spec"], name, title, encoding)
 
 
 def _heading(title: Any) -> str:

@@ -49,11 +49,11 @@ def answers_among(runs: Any) -> pd.DataFrame:
         ranked = source.frame[has_rank]
         sets = source.frame["dataset"].astype("str") + "/" + source.frame["split"].astype("str")
         unranked += [(model, name) for name in sets.unique() if name not in set(sets[has_rank])]
-        for (dataset, split), part in ranked.groupby(["dataset", "split"], sort=False):
-            ranks = mid_ranks(part["rank"], part["n_tied"])
+        for (dataset, split), set_frame in ranked.groupby(["dataset", "split"], sort=False):
+            ranks = mid_ranks(set_frame["rank"], set_frame["n_tied"])
             last = max(math.ceil(ranks.max()), 10)
             points = np.unique(np.geomspace(1, last, 1 + math.ceil(_A_DECADE * math.log10(last))).astype(int))
-            sure = part["known"].fillna(value=True) & ~part["rank_is_bound"].fillna(value=False)
+            sure = set_frame["known"].fillna(value=True) & ~set_frame["rank_is_bound"].fillna(value=False)
             ranks = np.sort(np.where(sure, ranks, last + 1))
             n, shares = len(ranks), np.searchsorted(ranks, points, side="right") / len(ranks)
             name = f"{dataset}/{split}"
@@ -65,9 +65,9 @@ def answers_among(runs: Any) -> pd.DataFrame:
     return table
 
 
-def panel_head(name: str, part: pd.DataFrame, note: str = "") -> alt.TitleParams:
+def panel_head(name: str, data: pd.DataFrame, note: str = "") -> alt.TitleParams:
     """Return the title of a set's panel; the column `n` says how many items it is drawn from."""
-    lines = [f"{counts(part['n'])} items", *wrap(note, _LINE)]
+    lines = [f"{counts(data['n'])} items", *wrap(note, _LINE)]
     return alt.TitleParams(text=_NAMES.get(name, name), subtitle=lines[0] if len(lines) == 1 else lines)
 
 
@@ -111,12 +111,12 @@ def ranks(runs: Any) -> alt.HConcatChart:
     top = min(1.0, 1.05 * float(data["share"].max()))
     panels: list[Any] = []
     notes = _unranked(data)
-    for name, part in data.groupby("set", sort=False):
-        last = int(part["k"].max())
-        step = part.groupby("model").cumcount()
-        turn = part["model"].map({model: place for place, model in enumerate(models)})
+    for name, set_data in data.groupby("set", sort=False):
+        last = int(set_data["k"].max())
+        step = set_data.groupby("model").cumcount()
+        turn = set_data["model"].map({model: index for index, model in enumerate(models)})
         marked = (step % len(models) == turn) | (len(models) == 1)  # in turns, for lines that coincide
-        base = alt.Chart(part[["model", "k", "share"]].assign(marked=marked)).encode(
+        base = alt.Chart(set_data[["model", "k", "share"]].assign(marked=marked)).encode(
             x=alt.X("k:Q", title="k best words").scale(type="log", domain=[1, last], nice=False).axis(
                 values=[tick for tick in _TICKS if tick <= last], format="~s"
             ),
@@ -131,7 +131,7 @@ def ranks(runs: Any) -> alt.HConcatChart:
         panels.append(
             alt.layer(
                 line, marks, points, width=_WIDTH, height=280,
-                title=panel_head(str(name), part, notes.get(str(name), "")),
+                title=panel_head(str(name), set_data, notes.get(str(name), "")),
             )
         )  # fmt: skip
     return theme.panel_row(panels)
@@ -159,8 +159,8 @@ def accuracy_by_context(runs: Mapping[str, Mapping[Reads, Any]]) -> pd.DataFrame
         for reads, several in by_reads.items():
             for source in predictions_of(several):
                 answered = source.frame[source.frame["p_correct"].notna()]
-                for (dataset, split), part in answered.groupby(["dataset", "split"], sort=False):
-                    row = (model, f"{dataset}/{split}", _label(reads), part["p_correct"].mean(), len(part))
+                for (dataset, split), data in answered.groupby(["dataset", "split"], sort=False):
+                    row = (model, f"{dataset}/{split}", _label(reads), data["p_correct"].mean(), len(data))
                     rows.append(row)
     if not rows:
         raise DataError("there are no predictions", remedy="pass for each model {how much it read: its runs}")
@@ -213,15 +213,15 @@ def context_curve(
         digits = step.replace(",", "")
         return step == "all", float(digits) if digits.isdigit() else np.inf
 
-    def panel(part: pd.DataFrame, head: alt.TitleParams, size: tuple[int, int]) -> alt.LayerChart:
+    def panel(set_data: pd.DataFrame, head: alt.TitleParams, size: tuple[int, int]) -> alt.LayerChart:
         x = ("reads", title, sorted(data["reads"].unique().tolist(), key=order))
-        part = part[list(COLUMNS)].drop(columns="unit")
-        return interval_curves(data, part, x, ("accuracy", "accuracy"), head=head, size=size)
+        set_data = set_data[list(COLUMNS)].drop(columns="unit")
+        return interval_curves(data, set_data, x, ("accuracy", "accuracy"), head=head, size=size)
 
     if by_set:
         sets = data.groupby("set", sort=False)
         return theme.panel_row(
-            [panel(part, panel_head(str(name), part), (_WIDTH, 240)) for name, part in sets]
+            [panel(set_data, panel_head(str(name), set_data), (_WIDTH, 240)) for name, set_data in sets]
         )
     facts = [f"n = {counts(data['n'])}; bars: 95 % (Wilson)"]
     head = theme.chart_title("Accuracy by the context that is read", facts)
@@ -230,7 +230,7 @@ def context_curve(
 
 def interval_curves(
     data: pd.DataFrame,
-    part: pd.DataFrame,
+    drawn: pd.DataFrame,
     x: tuple[str, str, Sequence[Any]],
     y: tuple[str, str],
     *,
@@ -242,12 +242,12 @@ def interval_curves(
 ) -> alt.LayerChart:
     """Return lines of shares over steps, whose intervals stand side by side at each step.
 
-    `part` is the part of `data` that is drawn; all of it decides the colours and the vertical axis. `x`, `y`
+    `drawn` is the subset of `data` to draw; all of `data` decides the colours and the vertical axis. `x`, `y`
     and `by` (a line each) are a column and its title, `x` with the order of its steps.
     """
     (step, title, steps), (share, axis), (line, heading) = x, y, by
     names = data[line].unique().tolist()
-    base = alt.Chart(part).encode(
+    base = alt.Chart(drawn).encode(
         x=alt.X(f"{step}:O", title=title).scale(domain=list(steps)).axis(labelAngle=0),
         xOffset=alt.XOffset(f"{line}:N").scale(domain=names, padding=4),
         color=model_colour(names, line),
@@ -279,8 +279,8 @@ def accuracy_by_window(runs: Mapping[int | str, Any]) -> pd.DataFrame:
         means = frame.groupby(["word_class", "item_id"])["p_correct"].mean().groupby("word_class")
         for name, text in VALUE_LABELS["word_class"].items():
             if name in means.groups:
-                part = means.get_group(name)
-                rows.append((_label(window), text, part.mean(), len(part)))
+                shares = means.get_group(name)
+                rows.append((_label(window), text, shares.mean(), len(shares)))
     if not rows:
         raise DataError("there are no predictions with a class of the missing word")
     return with_intervals(rows, ["window", "word_class", "accuracy", "n"])
@@ -349,13 +349,13 @@ def context_needed(curves: Mapping[str, pd.DataFrame]) -> alt.LayerChart:
     --------
     >>> chart = wb.charts.context_needed({"3-gram": wb.people.unfold(items, ngram)})
     """
-    parts = []
+    frames = []
     for name, frame in curves.items():
         if lacking := [column for column in _UNFOLDING if column not in frame.columns]:
             remedy = "pass what Campaign.unfolding() returns"
             raise DataError(f"the curve of {name!r:.60} has no column {lacking[0]!r}", remedy=remedy)
-        parts.append(frame[list(_UNFOLDING)].assign(model=str(name)))
-    data = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=[*_UNFOLDING, "model"])
+        frames.append(frame[list(_UNFOLDING)].assign(model=str(name)))
+    data = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=[*_UNFOLDING, "model"])
     if not len(data):
         raise DataError("there are no judgments to draw", remedy="finish an item first")
     column = "n_context_sentences"
@@ -586,7 +586,7 @@ def _trial_panel(data: pd.DataFrame, measure: str, parameter: str, value: float)
     )
     mark = pd.DataFrame({parameter: [value], "label": [f"chosen: {value:g}"]})
     rule = alt.Chart(mark).mark_rule(color=theme.INK, strokeDash=[4, 3]).encode(x=x)
-    left = value > _RIGHT * top_value
-    text = rule.mark_text(color=theme.INK, align="right" if left else "left", dx=-5 if left else 5, dy=-6)
+    flip = value > _RIGHT * top_value
+    text = rule.mark_text(color=theme.INK, align="right" if flip else "left", dx=-5 if flip else 5, dy=-6)
     text = text.encode(text="label:N", y=alt.value(0))
     return alt.LayerChart(layer=[lines, rule, text], width=300, height=240)

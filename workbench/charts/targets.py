@@ -94,13 +94,13 @@ def in_context(
     >>> chart = wb.charts.in_context({"LAMBADA": annotations}, by="form")
     """
     frames = statistics.named_sets(sets)
-    what = "Target" if by == "form" else "Target (or its lemma)"
+    subject = "Target" if by == "form" else "Target (or its lemma)"
     where = "in the passage" if within == "passage" else "in the context sentences"
     return _chart(
         statistics.count_in_context(frames, by=by, within=within),
         published_marks(frames, paper, _IN_CONTEXT if (by, within) == ("lemma", "passage") else {}),
         frames,
-        title or f"{what} elsewhere {where}",
+        title or f"{subject} elsewhere {where}",
         top=1,
         bar=_FEW,
     )
@@ -149,14 +149,14 @@ def target_classes_out_of_context(
     >>> chart = wb.charts.target_classes_out_of_context(annotations)
     """
     frames = statistics.named_sets(sets)
-    what = "no lemma" if by == "lemma" else "no such form"
+    criterion = "no lemma" if by == "lemma" else "no such form"
     return _chart(
         statistics.count_classes_out_of_context(frames, by=by),
         published_marks(frames, paper, _OUT if by == "lemma" else {}),
         frames,
-        title or f"{label('target_class')} where {what} is in context",
+        title or f"{label('target_class')} where {criterion} is in context",
         axis=_AXIS,
-        of="share of these targets",
+        share_title="share of these targets",
     )
 
 
@@ -181,7 +181,7 @@ def direct_speech(sets: Sets, *, paper: Beside = True, title: str | None = None)
         title or label("direct_speech"),
         top=1,
         bar=_FEW,
-        of="share of the passages",
+        share_title="share of the passages",
         without="without a value",
     )
 
@@ -195,8 +195,8 @@ def _chart(
     without: str = "without answer",
     **options: Any,
 ) -> alt.LayerChart:
-    shown = set(marks["set"])
-    notes = [f"{name}: {STAND_IN}" for name in frames if name in shown and is_stand_in(frames[name])]
+    marked_sets = set(marks["set"])
+    notes = [f"{name}: {STAND_IN}" for name in frames if name in marked_sets and is_stand_in(frames[name])]
     heading = _counted(title, data, notes, without=without)
     return theme.themed(_bars(data, marks, heading=heading, **options))
 
@@ -206,9 +206,9 @@ def _counted(
 ) -> alt.TitleParams:
     """Return a title that states how many rows stand behind each set, and how many are left out."""
     lines = []
-    for name, part in data.groupby("set", sort=False):
-        n, missing = int(part["n"].iloc[0]), int(part["missing"].iloc[0])
-        mean = f", mean {part['mean'].iloc[0]:.1f}" if "mean" in part and n else ""
+    for name, set_data in data.groupby("set", sort=False):
+        n, missing = int(set_data["n"].iloc[0]), int(set_data["missing"].iloc[0])
+        mean = f", mean {set_data['mean'].iloc[0]:.1f}" if "mean" in set_data and n else ""
         lines.append(f"{name}: n = {n:,}{mean}{f' ({missing:,} {without} excluded)' if missing else ''}")
     return theme.chart_title(head, [*lines, *notes], width=width)
 
@@ -266,11 +266,11 @@ def figure_2(
 
     def panel(head: str, count: Any, judged: Sequence[str], rows: PublishedBars) -> list[alt.LayerChart]:
         """Draw one panel; the line below its title states n in the order of the bars."""
-        part = {name: frame for name, frame in frames.items() if name in judged}
-        if not part:
+        subset = {name: frame for name, frame in frames.items() if name in judged}
+        if not subset:
             return []
-        data = count(part)
-        marks = published_marks(part, {name: of for name, of in beside.items() if name in part}, rows)
+        data = count(subset)
+        marks = published_marks(subset, {name: key for name, key in beside.items() if name in subset}, rows)
         numbers = " / ".join(f"{n:,}" for n in data.drop_duplicates("set")["n"])
         heading = theme.chart_title(head, [f"n = {numbers}"])
         return [_bars(data, marks, heading=heading, top=1, colours=list(frames), bar=15, gap=13, height=220)]
@@ -291,10 +291,10 @@ def figure_2(
 
 def _set_name(frame: pd.DataFrame | None, role: str, *, taken: str = "") -> str:
     """Return the name of a set by the ids of its items; its `role` in the figure where they do not tell."""
-    of = statistics.sources(frame) if frame is not None else set()
-    if not of or of <= {"lambada/dev", "lambada/test"}:
+    sources = statistics.sources(frame) if frame is not None else set()
+    if not sources or sources <= {"lambada/dev", "lambada/test"}:
         return role
-    name = "control" if of == {"lambada/control"} else " + ".join(sorted(of))
+    name = "control" if sources == {"lambada/control"} else " + ".join(sorted(sources))
     return role if name == taken else name
 
 
@@ -308,7 +308,7 @@ def _bars(
     heading: alt.TitleParams,
     axis: str | None = None,
     top: float | None = None,
-    of: str = "share of the targets",
+    share_title: str = "share of the targets",
     colours: Sequence[str] = (),
     bar: int = 26,
     gap: int = 20,
@@ -322,7 +322,7 @@ def _bars(
     names, labels = list(dict.fromkeys(data["set"])), list(dict.fromkeys(data["label"]))
     x = alt.X("label:N", sort=labels, title=axis, axis=alt.Axis(labelAngle=0), scale=alt.Scale(padding=0.2))
     offset = alt.XOffset("set:N", sort=names, scale=alt.Scale(domain=names, paddingInner=0.08))
-    y = _vertical(pd.concat([data["high"], data["share"], marks["share"]]), of, top=top)
+    y = _vertical(pd.concat([data["high"], data["share"], marks["share"]]), share_title, top=top)
     base = alt.Chart(data).encode(x=x, xOffset=offset)
     bars = base.mark_bar().encode(
         y=y, color=_colour(colours or names), tooltip=_tooltip(alt.Tooltip("label:N", title="bar"))
@@ -342,18 +342,18 @@ def _colour(names: Sequence[str]) -> alt.Color:
     return alt.Color("set:N", scale=theme.colours(names), legend=legend)
 
 
-def _tooltip(what: alt.Tooltip) -> list[alt.Tooltip]:
+def _tooltip(value_tooltip: alt.Tooltip) -> list[alt.Tooltip]:
     """Return what a bar tells: its set, what it is, share, interval and counts."""
     return [
         alt.Tooltip("set:N", title="set"),
-        what,
+        value_tooltip,
         *theme.share_tooltips(share="share", low="from", high="to"),
         alt.Tooltip("count:Q", format=",", title="count"),
         alt.Tooltip("n:Q", format=",", title="of"),
     ]
 
 
-def _vertical(values: pd.Series[float], of: str, *, top: float | None = None, spare: float = 0) -> alt.Y:
+def _vertical(values: pd.Series[float], title: str, *, top: float | None = None, spare: float = 0) -> alt.Y:
     """Return a vertical axis of shares from 0 to a round number, `spare` of the height above all values."""
     largest = float(values.max()) if values.notna().any() else 1.0
     largest = max(largest / (1 - spare), 0.01) if top is None else top
@@ -361,7 +361,7 @@ def _vertical(values: pd.Series[float], of: str, *, top: float | None = None, sp
     end = top or float(np.ceil(round(largest / step, 6)) * step)
     ticks = [round(float(tick), 6) for tick in np.arange(0, end + step / 2, step) if tick <= 1]
     scale = alt.Scale(domain=[0, round(end, 6)], nice=False)
-    return alt.Y("share:Q", scale=scale, axis=alt.Axis(format="%", values=ticks), title=of)
+    return alt.Y("share:Q", scale=scale, axis=alt.Axis(format="%", values=ticks), title=title)
 
 
 def _legend_of_shapes(**options: Any) -> alt.Legend:
@@ -370,7 +370,7 @@ def _legend_of_shapes(**options: Any) -> alt.Legend:
 
 def _paper(marks: pd.DataFrame, names: Sequence[str], x: alt.X, y: alt.Y) -> alt.Chart:
     """Draw the paper's values; a bound is a triangle that points to where the value lies."""
-    kinds = marks.drop_duplicates("kind").sort_values("shape", key=lambda column: column.map(_ORDER.index))
+    legend = marks.drop_duplicates("kind").sort_values("shape", key=lambda column: column.map(_ORDER.index))
     aside = (marks["set"].map({name: i for i, name in enumerate(names)}).astype(float) + _ASIDE) / len(names)
     points = alt.Chart(marks.assign(aside=aside)).mark_point(
         filled=True, size=70, color=theme.INK, opacity=1, stroke="white", strokeWidth=0.8
@@ -381,7 +381,7 @@ def _paper(marks: pd.DataFrame, names: Sequence[str], x: alt.X, y: alt.Y) -> alt
         y=y,
         shape=alt.Shape(
             "kind:N",
-            scale=alt.Scale(domain=kinds["kind"].tolist(), range=kinds["shape"].tolist()),
+            scale=alt.Scale(domain=legend["kind"].tolist(), range=legend["shape"].tolist()),
             legend=_legend_of_shapes(),
         ),
         tooltip=[alt.Tooltip("set:N", title="set"), alt.Tooltip("source:N", title="paper")],
@@ -411,7 +411,7 @@ def mention_distance(sets: Sets, *, width: int | None = None, title: str | None 
     title = title or label("mention_distance", unit=True)
     head = _counted(title, data, without="with no earlier mention", width=_LINE)
     axis = "tokens from the target back to its last earlier mention"
-    return _histogram(data, head=head, axis=axis, of="share of targets with an earlier mention")
+    return _histogram(data, head=head, axis=axis, share_title="share of targets with an earlier mention")
 
 
 def lengths(
@@ -447,7 +447,7 @@ def lengths(
     data = statistics.histogram(frames, column, width=width)
     means = _means(data, published_means(frames, paper, quantity))
     heading = _counted(title or label(column, unit=True), data, without="without a value", width=_LINE)
-    return _histogram(data, head=heading, axis=unit, of="share of the passages", means=means)
+    return _histogram(data, head=heading, axis=unit, share_title="share of the passages", means=means)
 
 
 def _means(data: pd.DataFrame, paper: dict[str, float]) -> pd.DataFrame:
@@ -460,13 +460,13 @@ def _means(data: pd.DataFrame, paper: dict[str, float]) -> pd.DataFrame:
 
 def _placed(data: pd.DataFrame) -> pd.DataFrame:
     """Divide each bin among the sets, with a little space around it."""
-    place, names = pd.factorize(data["set"])
+    set_index, names = pd.factorize(data["set"])
     span = data["x2"] - data["x"]
     each = span * (1 - _SPARE) / len(names)
-    left = data["x"] + span * _SPARE / 2 + each * place
+    start = data["x"] + span * _SPARE / 2 + each * set_index
     values, last = data["first"].astype(str), data["last"].astype(str)
     values = values.where(data["last"] <= data["first"], values + "\u2013" + last)
-    placed = data.assign(x=left, x2=left + each, middle=left + each / 2, values=values)
+    placed = data.assign(x=start, x2=start + each, middle=start + each / 2, values=values)
     return placed.drop(columns=["mean", "sd"])
 
 
@@ -475,7 +475,7 @@ def _histogram(
     *,
     head: alt.TitleParams,
     axis: str,
-    of: str,
+    share_title: str,
     means: pd.DataFrame | None = None,
 ) -> alt.LayerChart:
     names = list(dict.fromkeys(data["set"]))
@@ -485,7 +485,7 @@ def _histogram(
     bars = base.mark_rect().encode(
         x=x,
         x2="x2:Q",
-        y=_vertical(data["high"].where(data["count"] > 0), of, spare=0 if means is None else _ROOM),
+        y=_vertical(data["high"].where(data["count"] > 0), share_title, spare=0 if means is None else _ROOM),
         y2=alt.datum(0),
         color=_colour(names),
         tooltip=_tooltip(alt.Tooltip("values:N", title=axis.split(" ", maxsplit=1)[0])),

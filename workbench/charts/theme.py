@@ -57,7 +57,7 @@ EMBED = {"renderer": "svg", "actions": {"export": True, "source": False, "compil
 
 def colours(names: Sequence[str]) -> alt.Scale:
     """Return the scale that gives each set its colour, by its place."""
-    return alt.Scale(domain=list(names), range=[PALETTE[place % len(PALETTE)] for place in range(len(names))])
+    return alt.Scale(domain=list(names), range=[PALETTE[index % len(PALETTE)] for index in range(len(names))])
 
 
 def config() -> dict[str, Any]:
@@ -163,7 +163,7 @@ def side_by_side(*charts: alt.LayerChart) -> alt.HConcatChart:
 def chart_title(head: str, lines: Sequence[str], *, width: int = 62) -> alt.TitleParams:
     """Return a title with lines below it, none of them longer than `width` characters."""
     return alt.TitleParams(
-        text=wrap(head, width=46), subtitle=[part for line in lines for part in wrap(line, width)]
+        text=wrap(head, width=46), subtitle=[wrapped for line in lines for wrapped in wrap(line, width)]
     )
 
 
@@ -207,33 +207,33 @@ def curve_layers(base: alt.Chart, column: str, axis: dict[str, Any]) -> list[Any
 def changed(spec: Any, ends: str | tuple[str, ...], change: Callable[[Any], Any]) -> Any:
     """Return a specification with `change` made to the values of keys that end so; data are left alone."""
     if isinstance(spec, list):
-        return [changed(part, ends, change) for part in spec]
+        return [changed(value, ends, change) for value in spec]
     if not isinstance(spec, dict):
         return spec
     return {
-        key: part if key in _DATA
-        else change(part) if key.lower().endswith(ends) and isinstance(part, str | int | float)
-        else changed(part, ends, change)
-        for key, part in spec.items()
+        key: value if key in _DATA
+        else change(value) if key.lower().endswith(ends) and isinstance(value, str | int | float)
+        else changed(value, ends, change)
+        for key, value in spec.items()
     }  # fmt: skip
 
 
-def drawable(part: Any, *, titles: bool = True) -> Any:
+def drawable(spec: Any, *, titles: bool = True) -> Any:
     """Return a specification, or a part of one, whose texts can be drawn, whatever they hold.
 
     The library that draws ends the process at a character that SVG cannot hold. Vega-Lite puts titles into
     expressions without escaping them, and Vega takes a text that is just "if" for a name.
     """
-    if isinstance(part, str):
-        return f"{part} " if part in _NAMES else _UNDRAWABLE.sub("\N{REPLACEMENT CHARACTER}", part)
-    if isinstance(part, list):
-        return [drawable(one, titles=titles) for one in part]
-    if not isinstance(part, dict):
-        return part
+    if isinstance(spec, str):
+        return f"{spec} " if spec in _NAMES else _UNDRAWABLE.sub("\N{REPLACEMENT CHARACTER}", spec)
+    if isinstance(spec, list):
+        return [drawable(each, titles=titles) for each in spec]
+    if not isinstance(spec, dict):
+        return spec
     return {
         drawable(key): _title(drawable(value)) if titles and key in _TITLES
         else drawable(value, titles=titles and key not in _DATA)
-        for key, value in part.items()
+        for key, value in spec.items()
     }  # fmt: skip
 
 

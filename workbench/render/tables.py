@@ -262,16 +262,16 @@ def grid_markdown(grid: Grid) -> str:
     """Return a table in GitHub Markdown, one table a section."""
     head = [heading.text for heading in grid.headings]
     rule = ["--:" if heading.numeric else ":--" for heading in grid.headings]
-    parts = [f"**{_markdown(grid.title)}**"] if grid.title else []
+    blocks = [f"**{_markdown(grid.title)}**"] if grid.title else []
     for section, rows in (grid.sections or {"": []}).items():
         if section:
-            parts.append(f"*{_markdown(section)}*")
+            blocks.append(f"*{_markdown(section)}*")
         lines = [_row(head, _markdown), _row(rule, str)]
-        parts.append("\n".join([*lines, *(_row(list(map(str, row)), _markdown) for row in rows)]))
-    parts += [_markdown(text) for text in _below(grid)]
+        blocks.append("\n".join([*lines, *(_row(list(map(str, row)), _markdown) for row in rows)]))
+    blocks += [_markdown(text) for text in _below(grid)]
     if grid.notes:
-        parts.append("\n".join(f"- {_markdown(note)}" for note in grid.notes))
-    return "\n\n".join(parts) + "\n"
+        blocks.append("\n".join(f"- {_markdown(note)}" for note in grid.notes))
+    return "\n\n".join(blocks) + "\n"
 
 
 def _below(grid: Grid) -> list[str]:
@@ -286,18 +286,18 @@ def grid_text(grid: Grid) -> str:
     """Return a table as plain text for a terminal."""
     columns = _columns(grid)
     rows = [
-        list(map(_text_cell, row, grid.headings, columns)) for part in grid.sections.values() for row in part
+        list(map(_text_cell, row, grid.headings, columns)) for rows in grid.sections.values() for row in rows
     ]
     lines = text_table(
         [heading.text for heading in grid.headings], rows, [heading.numeric for heading in grid.headings]
     ).split("\n")
-    parts, place = [lines[0]], 1
-    for section, part in grid.sections.items():
-        parts += [f"\n{section}"] if section else []
-        parts += lines[place : place + len(part)]
-        place += len(part)
-    parts += [] if rows else ["no rows"]
-    return "\n".join([*parts, *(f"\n{text}" for text in _below(grid)), *grid.notes])
+    blocks, position = [lines[0]], 1
+    for section, section_rows in grid.sections.items():
+        blocks += [f"\n{section}"] if section else []
+        blocks += lines[position : position + len(section_rows)]
+        position += len(section_rows)
+    blocks += [] if rows else ["no rows"]
+    return "\n".join([*blocks, *(f"\n{text}" for text in _below(grid)), *grid.notes])
 
 
 def _text_cell(cell: Cell, heading: Heading, column: _Column) -> str:

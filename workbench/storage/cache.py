@@ -45,11 +45,11 @@ _WHOLE = 32 * 1024**2  # bytes up to which a file is read whole for a fingerprin
 _ENDS = 1024**2
 
 
-def digest(*parts: str | bytes) -> str:
+def digest(*values: str | bytes) -> str:
     """Return the SHA-256 of a sequence of parts, in hexadecimal; the boundaries count."""
     sha256 = hashlib.sha256()
-    for part in parts:
-        data = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
+    for value in values:
+        data = value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value
         sha256.update(len(data).to_bytes(8, "little"))
         sha256.update(data)
     return sha256.hexdigest()
@@ -60,18 +60,18 @@ def fingerprint(paths: Iterable[Path], base: Path) -> str:
 
     Of a file of more than 32 MB (the weights of a transformer) the size, first and last megabyte count.
     """
-    parts: list[str | bytes] = []
+    contents: list[str | bytes] = []
     for path in sorted(paths):
         size = path.stat().st_size
-        parts += [path.relative_to(base).as_posix(), str(size)]
+        contents += [path.relative_to(base).as_posix(), str(size)]
         with open_regular(path) as file:
             if size <= _WHOLE:
-                parts.append(file.read())
+                contents.append(file.read())
                 continue
-            parts.append(file.read(_ENDS))
+            contents.append(file.read(_ENDS))
             file.seek(-_ENDS, os.SEEK_END)
-            parts.append(file.read())
-    return digest(*parts)
+            contents.append(file.read())
+    return digest(*contents)
 
 
 class Cache:
@@ -137,10 +137,10 @@ def cache_limit() -> int:
 def cache_entries() -> list[CacheEntry]:
     """Return what lies in the cache, the least recently used first."""
     entries = []
-    for kind in _listed(cache_home()):
-        for path in _listed(kind):
+    for folder in _listed(cache_home()):
+        for path in _listed(folder):
             with contextlib.suppress(OSError):  # another process may remove it
-                entries.append(CacheEntry(kind.name, path, folder_size(path), path.stat().st_mtime))
+                entries.append(CacheEntry(folder.name, path, folder_size(path), path.stat().st_mtime))
     return sorted(entries, key=lambda entry: entry.used)
 
 
@@ -205,8 +205,8 @@ def make_room(limit: int | None = None) -> None:
         Bytes; `cache_limit` by default.
     """
     limit, now = cache_limit() if limit is None else limit, time.time()
-    for kind in _listed(cache_home()):
-        sweep(kind, prefix=".")
+    for folder in _listed(cache_home()):
+        sweep(folder, prefix=".")
     entries = cache_entries()
     total = sum(entry.size for entry in entries)
     for entry in entries:

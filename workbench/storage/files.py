@@ -270,18 +270,18 @@ def scratch_folder(home: Path | str) -> Iterator[Path]:
 
 
 @contextmanager
-def _full_disk(place: Path) -> Iterator[None]:
+def _full_disk(path: Path) -> Iterator[None]:
     """Turn an error of the disk into a DataError; not those of networks, nor of files that are read."""
     try:
         yield
     except OSError as error:
         if type(error) is not OSError:  # a missing file, a lost connection and others have their own class
             raise
-        with writing(place):
+        with writing(path):
             raise
 
 
-def check_target(path: Path, is_kind: Callable[[int], bool], kind: str) -> None:
+def check_target(path: Path, is_kind: Callable[[int], bool], expected: str) -> None:
     """Raise an OSError if nothing can be written to a path, or something of another kind is there."""
     if "\0" in str(path):
         raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), str(path))
@@ -291,7 +291,7 @@ def check_target(path: Path, is_kind: Callable[[int], bool], kind: str) -> None:
         raise OSError(errno.EILSEQ, "its name holds half a surrogate pair", str(path)) from None
     with contextlib.suppress(FileNotFoundError):
         if not is_kind(path.stat().st_mode):
-            raise OSError(0, f"what is there is not {kind}", str(path))
+            raise OSError(0, f"what is there is not {expected}", str(path))
 
 
 @contextmanager

@@ -127,15 +127,15 @@ def run_chunks(
     if store is not None and keys is not None:
         stored = ((index, store.get(key)) for index, key in enumerate(keys))
         results = {index: result for index, result in stored if result is not None}
-    left = [index for index in range(len(chunks)) if index not in results]
-    workers = min(cores() if workers is None else workers, len(left))
+    todo = [index for index in range(len(chunks)) if index not in results]
+    workers = min(cores() if workers is None else workers, len(todo))
     done: _Done[R]
     if client is not None:
-        done = _on_cluster(function, chunks, left, client)
+        done = _on_cluster(function, chunks, todo, client)
     elif workers < 2 or multiprocessing.parent_process() is not None:  # noqa: PLR2004 - one worker is none
-        done = ((index, function(chunks[index])) for index in left)
+        done = ((index, function(chunks[index])) for index in todo)
     else:
-        done = _in_processes(function, chunks, left, workers)
+        done = _in_processes(function, chunks, todo, workers)
     sizes = [1] * len(chunks) if size is None else [size(chunk) for chunk in chunks]
     start = sum(sizes[index] for index in results)
     label, report = (None, progress) if callable(progress) else (progress, None)
@@ -154,16 +154,16 @@ def run_chunks(
     return [results[index] for index in range(len(chunks))]
 
 
-def _in_processes(function: Callable[[T], R], chunks: Sequence[T], left: list[int], workers: int) -> _Done[R]:
+def _in_processes(function: Callable[[T], R], chunks: Sequence[T], todo: list[int], workers: int) -> _Done[R]:
     """Work in one pool after the other, until all is done: a pool ends with the first worker that dies."""
     deaths = 0
-    while left:
+    while todo:
         done: set[int] = set()
         fault: BaseException | None = None
         try:
             with _pool(workers) as pool:
                 with _without_main(function):  # processes start while work is submitted
-                    running = {pool.submit(function, chunks[index]): index for index in left}
+                    running = {pool.submit(function, chunks[index]): index for index in todo}
                 while running and (fault is None or isinstance(fault, BrokenProcessPool)):
                     for future in wait(running, return_when=FIRST_COMPLETED).done:
                         index, error = running.pop(future), future.exception()
@@ -178,13 +178,13 @@ def _in_processes(function: Callable[[T], R], chunks: Sequence[T], left: list[in
             deaths = 0 if done else deaths + 1
             if deaths == _TRIES:
                 raise WorkerError(
-                    f"worker processes died {deaths} times one after the other, {len(left)} chunks are left"
+                    f"worker processes died {deaths} times one after the other, {len(todo)} chunks are left"
                     f" -- most often memory ran out: call again with workers=1{_RESUME}"
                 ) from None
-            rest = [index for index in left if index not in done]
-            left = rest[workers:] + rest[:workers]  # what ran when it died comes last: the others get done
+            rest = [index for index in todo if index not in done]
+            todo = rest[workers:] + rest[:workers]  # what ran when it died comes last: the others get done
             workers = workers if done else max(1, workers // 2)  # fewer of them need less memory
-        left = [index for index in left if index not in done]
+        todo = [index for index in todo if index not in done]
 
 
 @contextmanager
@@ -204,7 +204,7 @@ def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
 
 
 def _on_cluster(
-    function: Callable[[T], R], chunks: Sequence[T], left: Sequence[int], client: Client
+    function: Callable[[T], R], chunks: Sequence[T], todo: Sequence[int], client: Client
 ) -> _Done[R]:
     # When a worker dies, the scheduler gives its chunk to another one, as often as the setting
     # distributed.scheduler.allowed-failures says.
@@ -215,7 +215,7 @@ def _on_cluster(
     running: dict[Any, int] = {}
     gone = (distributed.KilledWorker, distributed.CancelledError, OSError)
     try:
-        yield from _submitted(function, chunks, iter(left), client, running)
+        yield from _submitted(function, chunks, iter(todo), client, running)
     except gone as error:
         if isinstance(error, OSError) and client.status == "running":
             raise  # of the function, not of the connection
@@ -231,7 +231,7 @@ def _on_cluster(
 def _submitted(
     function: Callable[[T], R],
     chunks: Sequence[T],
-    left: Iterator[int],
+    todo: Iterator[int],
     client: Client,
     running: dict[Any, int],
 ) -> _Done[R]:
@@ -241,7 +241,7 @@ def _submitted(
     while True:
         threads = sum(client.nthreads().values())  # type: ignore[no-untyped-call]
         seen = time.monotonic() if threads else seen
-        for index in islice(left, max(0, 2 * max(threads, 2) - len(running))):  # a scheduler never holds all
+        for index in islice(todo, max(0, 2 * max(threads, 2) - len(running))):  # a scheduler never holds all
             running[client.submit(function, chunks[index], pure=False, retries=1)] = index
         if not running:
             return

@@ -267,17 +267,17 @@ class _Thrift:
         self.position += size
         return self._data[self.position - size : self.position]
 
-    def value(self, kind: int) -> Any:
-        match kind:
+    def value(self, type_code: int) -> Any:
+        match type_code:
             case 4 | 5 | 6:
                 number = self.varint()
                 return number >> 1 ^ -(number & 1)
             case 1 | 2:
-                return kind == 1
+                return type_code == 1
             case 3:
                 return self._bytes(1)[0]
             case 7 | 8:
-                return self._bytes(8 if kind == 7 else self.varint())  # noqa: PLR2004 - a double; else text
+                return self._bytes(8 if type_code == 7 else self.varint())  # noqa: PLR2004 - a double; else text
             case 9 | 10:
                 head = self._bytes(1)[0]
                 size = self.varint() if head >= 0xF0 else head >> 4  # noqa: PLR2004 - four bits say "longer"
@@ -287,20 +287,20 @@ class _Thrift:
         raise ValueError("not a valid Parquet file")
 
 
-def _plain(kind: pa.DataType) -> pa.DataType:
+def _plain(data_type: pa.DataType) -> pa.DataType:
     """Return the type of a column without dictionaries."""
-    if pa.types.is_dictionary(kind):
-        return kind.value_type
-    if pa.types.is_map(kind):
-        return pa.map_(_plain(kind.key_type), _plain(kind.item_type))
-    if pa.types.is_struct(kind):
-        return pa.struct([field.with_type(_plain(field.type)) for field in kind])
-    if not pa.types.is_nested(kind):
-        return kind
-    field = kind.value_field.with_type(_plain(kind.value_type))
-    if pa.types.is_large_list(kind):
+    if pa.types.is_dictionary(data_type):
+        return data_type.value_type
+    if pa.types.is_map(data_type):
+        return pa.map_(_plain(data_type.key_type), _plain(data_type.item_type))
+    if pa.types.is_struct(data_type):
+        return pa.struct([field.with_type(_plain(field.type)) for field in data_type])
+    if not pa.types.is_nested(data_type):
+        return data_type
+    field = data_type.value_field.with_type(_plain(data_type.value_type))
+    if pa.types.is_large_list(data_type):
         return pa.large_list(field)
-    return pa.list_(field, kind.list_size if pa.types.is_fixed_size_list(kind) else -1)
+    return pa.list_(field, data_type.list_size if pa.types.is_fixed_size_list(data_type) else -1)
 
 
 def _size(values: pa.RecordBatch | pa.Array) -> int:

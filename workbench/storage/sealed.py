@@ -65,10 +65,10 @@ def seal(folder: Path, main: str) -> None:
     """Write the checksums of all files below a folder but hidden ones, that of the `main` file last."""
     (folder / SUMS).unlink(missing_ok=True)
     names = [path.relative_to(folder) for path in folder.rglob("*") if path.is_file()]
-    shown = sorted(name.as_posix() for name in names if not any(part[0] == "." for part in name.parts))
-    shown.sort(key=lambda name: name == main)
-    digests = _sums((folder / name for name in shown), "this folder")
-    lines = [f"{digest}  {name}\n" for digest, name in zip(digests, shown, strict=True)]
+    visible = sorted(name.as_posix() for name in names if not any(entry[0] == "." for entry in name.parts))
+    visible.sort(key=lambda name: name == main)
+    digests = _sums((folder / name for name in visible), "this folder")
+    lines = [f"{digest}  {name}\n" for digest, name in zip(digests, visible, strict=True)]
     write_atomic(folder / SUMS, "".join(lines))
 
 

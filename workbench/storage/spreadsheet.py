@@ -272,16 +272,16 @@ def decoded_text(data: bytes, path: Path, notes: list[str] | None = None) -> str
         if encoding.startswith("utf-") and not encoding.startswith("utf-8"):
             problem = f"this is no {encoding[:6].upper()} text ({error.reason})"
             raise DataError(problem, file=path, remedy=SAVE) from None
-        text, place = data.decode("cp1252", "replace"), error.start
+        text, position = data.decode("cp1252", "replace"), error.start
         readable = data.decode("utf-8", "replace")
         is_damaged = sum(char > "\x7f" for char in readable) >= 2 * readable.count("\ufffd")
         if encoding == "utf-8" and not is_damaged:
-            place = text.find("\ufffd")  # a byte that Windows-1252 lacks
-        if place >= 0:
+            position = text.find("\ufffd")  # a byte that Windows-1252 lacks
+        if position >= 0:
             raise DataError(
-                f"the byte 0x{data[place]:02x} is none of a text in UTF-8, so the file cannot be read",
+                f"the byte 0x{data[position]:02x} is none of a text in UTF-8, so the file cannot be read",
                 file=path,
-                line=data.count(b"\n", 0, place) + 1,
+                line=data.count(b"\n", 0, position) + 1,
                 remedy=f"restore the file, or {SAVE}",
             ) from None
         if notes is not None:
@@ -418,18 +418,18 @@ def _name_columns(header: list[str], rows: list[list[str]]) -> None:
 
 def _points(header: list[str], rows: list[list[str]], words: set[str], *, is_certain: bool) -> Iterator[str]:
     """Write columns of numbers with a decimal comma with a point; yield a note on each."""
-    columns = [place for place, name in enumerate(header) if name.lower() not in words]
-    is_certain &= not any(_POINT.fullmatch(row[place].strip()) for row in rows for place in columns)
-    for place in columns:
-        cells = [cell for row in rows if (cell := row[place].strip())]
+    columns = [index for index, name in enumerate(header) if name.lower() not in words]
+    is_certain &= not any(_POINT.fullmatch(row[index].strip()) for row in rows for index in columns)
+    for index in columns:
+        cells = [cell for row in rows if (cell := row[index].strip())]
         decimals = [cell for cell in cells if _DECIMAL.fullmatch(cell)]
         if not decimals or not all(_DECIMAL.fullmatch(cell) or _INTEGER.fullmatch(cell) for cell in cells):
             continue
         if not is_certain and all(_THOUSANDS.fullmatch(cell) for cell in decimals):
             continue  # 1,234 may be a thousand and more
         for row in rows:
-            row[place] = _GROUPS.sub("", row[place]).replace(",", ".")
-        yield f"the column {header[place]!r} has a decimal comma"
+            row[index] = _GROUPS.sub("", row[index]).replace(",", ".")
+        yield f"the column {header[index]!r} has a decimal comma"
 
 
 def _quoted(value: Any) -> Any:
