@@ -128,13 +128,13 @@ def task_of(item: Item, n_sentences: int, *, candidates: bool) -> Task:
     first, last = item.sentences[-1]
     spans = [*item.sentences[:-1], (first, last + shift), (start, start + len(_PLACEHOLDER))]
     text = f"{item.text[:start]}{_PLACEHOLDER}{item.text[end:]}"
-    shown, places = replace(item, text=text).readable(spans)
-    *context, (left, right), (blank, after) = places
+    readable, spans_shown = replace(item, text=text).readable(spans)
+    *context, (sentence_start, sentence_end), (blank, after) = spans_shown
     first = max(0, len(context) - n_sentences)
     return Task(
         item.item_id,
-        tuple(shown[a:b] for a, b in context[first:]),
-        (shown[left:blank], shown[after:right]),
+        tuple(readable[a:b] for a, b in context[first:]),
+        (readable[sentence_start:blank], readable[after:sentence_end]),
         item.candidates if candidates else None,
     )
 
@@ -340,10 +340,10 @@ def _task(
         (subject, number),
     ).fetchone()
     finished = state == "finished"
-    shown = len(item.context) if condition == "passage" else 0
+    n_shown = len(item.context) if condition == "passage" else 0
     if condition == "unfolding" and row:
-        shown = row[0] if finished else row[0] + 1
-    task = task_of(item, shown, candidates=protocol.candidates)
+        n_shown = row[0] if finished else row[0] + 1
+    task = task_of(item, n_shown, candidates=protocol.candidates)
     return replace(task, guesses=tuple(json.loads(row[1])) if row else (), finished=finished)
 
 
@@ -390,7 +390,7 @@ def save_answer(
     subject: int,
     item_id: str,
     guesses: Sequence[str] | str,
-    shown: int | None = None,
+    n_shown: int | None = None,
     seconds: float | None = None,
 ) -> Task | None:
     """Save what a subject answered, and move the item on; return the next task about it, if there is one."""
@@ -414,10 +414,10 @@ def save_answer(
         "SELECT shown, guesses FROM answers WHERE subject = ? AND item = ? ORDER BY shown", (subject, number)
     ).fetchall()
     expected = {"passage": len(item.context), "sentence": 0, "unfolding": len(before)}[step.condition]
-    shown = (expected if progress != "finished" else before[-1][0]) if shown is None else shown
+    n_shown = (expected if progress != "finished" else before[-1][0]) if n_shown is None else n_shown
     answered = dict(before)
-    if shown in answered:
-        if json.loads(answered[shown]) == words:  # sent again: nothing changes
+    if n_shown in answered:
+        if json.loads(answered[n_shown]) == words:  # sent again: nothing changes
             task = _task(connection, protocol, step_number, item, (subject, number, progress))
             return None if task.finished else task
         raise RefusalError("this item was answered before, with other words", "answered before")
@@ -429,14 +429,14 @@ def save_answer(
         )
     if progress == "finished":
         raise RefusalError("this item was answered before", "answered before")
-    if shown != expected:
-        problem = f"expected an answer with {expected} context sentences shown, got {shown!r:.40}"
+    if n_shown != expected:
+        problem = f"expected an answer with {expected} context sentences shown, got {n_shown!r:.40}"
         raise RefusalError(problem, "wrong context")
     finished = record_judgment(
         connection, protocol, now, page=page, subject=subject, number=number, step=step_number, item=item,
-        words=words, shown=shown, seconds=seconds,
+        words=words, n_shown=n_shown, seconds=seconds,
     )  # fmt: skip
-    return None if finished else task_of(item, shown + 1, candidates=protocol.candidates)
+    return None if finished else task_of(item, n_shown + 1, candidates=protocol.candidates)
 
 
 def record_judgment(
@@ -450,20 +450,20 @@ def record_judgment(
     step: int,
     item: Item,
     words: Sequence[str],
-    shown: int,
+    n_shown: int,
     seconds: float | None = None,
 ) -> bool:
     """Insert a checked answer and move its item on; return whether the person is done with the item."""
     match = best_match(words, str(item.answer))
     correct = match in protocol.accept
     condition = protocol.steps[step].condition
-    finished = condition != "unfolding" or correct or shown >= len(item.context)
+    finished = condition != "unfolding" or correct or n_shown >= len(item.context)
     counted = _count(connection, protocol, number, step, correct=correct) if finished else True
     connection.execute(
         """INSERT INTO answers (subject, item, shown, page, step, guesses, match, correct, counted, seconds,
         answered) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
         (
-            *(subject, number, shown, page, step, json.dumps(words, ensure_ascii=False)),
+            *(subject, number, n_shown, page, step, json.dumps(words, ensure_ascii=False)),
             *(match, correct, counted, seconds, now),
         ),
     )

@@ -131,7 +131,7 @@ class Campaign:
         chosen = named_protocol(protocol, **settings)
         _check_items(items, chosen)
         order = np.random.default_rng(abs(int(seed)) % _SEEDS).permutation(len(items)).tolist()
-        steps = [place % len(chosen.steps) if chosen.drawn else 0 for place in order]
+        steps = [position % len(chosen.steps) if chosen.drawn else 0 for position in order]
         people, frame = [chosen.steps[step].people for step in steps], items.frame
 
         def fill(connection: sqlite3.Connection) -> None:
@@ -293,7 +293,7 @@ class Campaign:
                 subject=subject_id,
                 item_id=item_id,
                 guesses=guesses,
-                shown=shown,
+                n_shown=shown,
                 seconds=seconds,
             )
 
@@ -415,8 +415,8 @@ class Campaign:
     def __repr__(self) -> str:
         with self.read_transaction() as connection:
             counts = dict(connection.execute("SELECT state, count(*) FROM items GROUP BY state").fetchall())
-        parts = ", ".join(f"{counts.get(state, 0):,} {state}" for state in ("open", "kept", "dropped"))
-        return f"Campaign({sum(counts.values()):,} items, protocol {self.protocol.name}: {parts})"
+        states = ", ".join(f"{counts.get(state, 0):,} {state}" for state in ("open", "kept", "dropped"))
+        return f"Campaign({sum(counts.values()):,} items, protocol {self.protocol.name}: {states})"
 
 
 def _check_items(items: Any, chosen: Protocol) -> None:

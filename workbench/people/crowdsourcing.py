@@ -143,12 +143,12 @@ def _row(page: Page, label: Callable[[str], str]) -> dict[str, Any]:
     row: dict[str, Any] = {
         "page": page.id, "step": page.step, "condition": page.condition, "guesses": page.guesses
     }  # fmt: skip
-    for place, task in enumerate(page.tasks, 1):
-        row[f"item_{place}"] = label(task.item_id)
-        row[f"context_{place}"] = "\n".join(task.sentences)
-        row[f"left_{place}"], row[f"right_{place}"] = task.query
+    for number, task in enumerate(page.tasks, 1):
+        row[f"item_{number}"] = label(task.item_id)
+        row[f"context_{number}"] = "\n".join(task.sentences)
+        row[f"left_{number}"], row[f"right_{number}"] = task.query
         if task.candidates is not None:
-            row[f"candidates_{place}"] = "|".join(task.candidates)
+            row[f"candidates_{number}"] = "|".join(task.candidates)
     return row
 
 
@@ -186,7 +186,7 @@ def import_pages(campaign: Campaign, path: Path | str) -> ImportedPages:
     >>> from workbench import people
     >>> campaign = people.Campaign.create(f"{mkdtemp()}/guesses.db", items)
     >>> pages = people.export_pages(campaign, f"{mkdtemp()}/pages.csv", n=1).add_prefix("Input.")
-    >>> answers = {f"Answer.guess_{place}": "time" for place in range(1, 11)}
+    >>> answers = {f"Answer.guess_{number}": "time" for number in range(1, 11)}
     >>> answers |= {"AssignmentId": "A1", "WorkerId": "W1"}
     >>> pages.assign(**answers).to_csv(path := f"{mkdtemp()}/results.csv", index=False)
     >>> print(people.import_pages(campaign, path))
@@ -203,15 +203,15 @@ def import_pages(campaign: Campaign, path: Path | str) -> ImportedPages:
             remedy="take the service's file of results as it is",
         )
     accepted, refused = [], []
-    for place, row in enumerate(rows, 1):
+    for number, row in enumerate(rows, 1):
         if isinstance(row, DataError):
-            refused.append({"row": place, "reason": "invalid row", "problem": row.problem})
+            refused.append({"row": number, "reason": "invalid row", "problem": row.problem})
             continue
         cells = {name: "" if (cell := row.fields.get(name)) is None else str(cell) for name in columns}
         try:
-            accepted.append({"row": place, **_imported(campaign, cells)})
+            accepted.append({"row": number, **_imported(campaign, cells)})
         except RefusalError as error:
-            refused.append({"row": place, "reason": error.reason, "problem": error.problem, **cells})
+            refused.append({"row": number, "reason": error.reason, "problem": error.problem, **cells})
     table = pd.DataFrame(refused, columns=["row", "reason", "problem", *columns])
     return ImportedPages(
         pd.DataFrame(accepted, columns=["row", "assignment", "worker", "page", "n_answers"]),
@@ -224,10 +224,10 @@ def _imported(campaign: Campaign, row: Mapping[str, str]) -> dict[str, Any]:
     name, worker, number = (row[column].strip() for column in _NEEDED)
     if row.get("AssignmentStatus", "").strip().casefold() == "rejected":
         raise RefusalError(f"the assignment {name!r:.60} was rejected", "rejected")
-    for what, value in (("AssignmentId", name), ("WorkerId", worker)):
+    for field, value in (("AssignmentId", name), ("WorkerId", worker)):
         if not 1 <= len(value) <= _LONGEST_ID or "\0" in value:
             raise RefusalError(
-                f"expected 1 to {_LONGEST_ID} characters as {what}, got {value!r:.60}", "invalid row"
+                f"expected 1 to {_LONGEST_ID} characters as {field}, got {value!r:.60}", "invalid row"
             )
     if not (number.isascii() and number.isdigit() and assignment.is_id(int(number[:30]))):
         raise RefusalError(f"there is no page {number!r:.40}", "unknown page")
@@ -279,7 +279,7 @@ def _save_page(
     for (number, item), words in zip(tasks, guesses, strict=True):
         assignment.record_judgment(
             connection, protocol, now, page=page, subject=subject, number=number, step=step_number, item=item,
-            words=words, shown=len(item.context) if step.condition == "passage" else 0,
+            words=words, n_shown=len(item.context) if step.condition == "passage" else 0,
         )  # fmt: skip
     return len(tasks)
 
@@ -319,16 +319,16 @@ def _guesses(
 ) -> list[list[str]]:
     """Return the guesses of a row for each task, in order."""
     answers = []
-    for place, (_, item) in enumerate(tasks, 1):
-        shown = row.get(f"Input.item_{place}", "")
+    for number, (_, item) in enumerate(tasks, 1):
+        exported = row.get(f"Input.item_{number}", "")
         name = label(item.item_id)
-        if name not in (shown, shown.removeprefix("'")):  # a formula may have been quoted
-            problem = f"task {place} is about {shown!r:.60}, expected {name}"
+        if name not in (exported, exported.removeprefix("'")):  # a formula may have been quoted
+            problem = f"task {number} is about {exported!r:.60}, expected {name}"
             raise RefusalError(problem, "wrong page")
-        names = filter(re.compile(rf"Answer\.guess_{place}(_\d+)?").fullmatch, row)
+        names = filter(re.compile(rf"Answer\.guess_{number}(_\d+)?").fullmatch, row)
         words = [row[name].strip() for name in sorted(names, key=lambda name: (len(name), name))]
         if not words:
-            raise RefusalError(f"there is no answer to task {place}", "unanswered tasks")
+            raise RefusalError(f"there is no answer to task {number}", "unanswered tasks")
         answers.append([word for word in words if word] or [""])
     if row.get(f"Input.item_{len(tasks) + 1}"):
         raise RefusalError(f"the page has {len(tasks)} tasks, the row has more", "wrong page")

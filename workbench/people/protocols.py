@@ -168,10 +168,10 @@ class Protocol:
             ) from None
 
 
-def _check_names(kind: type, values: Mapping[str, Any]) -> None:
-    expected = {each.name for each in fields(kind)}
+def _check_names(cls: type, values: Mapping[str, Any]) -> None:
+    expected = {each.name for each in fields(cls)}
     if set(values) != expected:
-        raise DataError(f"expected the fields {', '.join(sorted(expected))} of a {kind.__name__}")
+        raise DataError(f"expected the fields {', '.join(sorted(expected))} of a {cls.__name__}")
 
 
 LAMBADA = Protocol(
@@ -242,7 +242,7 @@ def protocol(name: str | Protocol = "lambada", **settings: Any) -> Protocol:
                     f"{setting} has {len(values)} values, the protocol {base.name} has {len(steps)} steps",
                     remedy="pass one value, or one a step",
                 )
-            steps = [replace(step, **{setting: one}) for step, one in zip(steps, values, strict=True)]
+            steps = [replace(step, **{setting: number}) for step, number in zip(steps, values, strict=True)]
     if unknown := sorted(set(settings) - {"accept", "lease", "candidates", "drawn"}):
         raise DataError(
             f"a protocol has no setting {unknown[0]!r}",

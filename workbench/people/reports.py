@@ -177,8 +177,8 @@ def agreements(frame: pd.DataFrame) -> dict[str, Agreement]:
     answers = last_words(frame).rename(columns={"name": "person"})
     answers = answers.assign(prediction=answers["prediction"].where(answers["prediction"] != ""))
     return {
-        str(condition): agreement(part[["item_id", "person", "prediction"]])
-        for condition, part in answers.groupby("condition", sort=False)
+        str(condition): agreement(rows[["item_id", "person", "prediction"]])
+        for condition, rows in answers.groupby("condition", sort=False)
     }
 
 
@@ -208,14 +208,14 @@ def unfolding(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the share of judgments that are right with at most so many context sentences."""
     frame = last_words(frame)
     frame = frame[frame["condition"] == "unfolding"]
-    most = int(frame["shown"].max()) if len(frame) else -1
+    n_max = int(frame["shown"].max()) if len(frame) else -1
     needed = frame.loc[frame["correct"], "shown"].to_numpy()
-    return curve(needed, len(frame), most)
+    return curve(needed, len(frame), n_max)
 
 
-def curve(needed: npt.NDArray[np.int64], n: int, most: int) -> pd.DataFrame:
-    """Return how many of `n` need at most 0, 1, ... `most` sentences, with the columns of `UNFOLDING`."""
-    sentences = np.arange(most + 1)
+def curve(needed: npt.NDArray[np.int64], n: int, n_max: int) -> pd.DataFrame:
+    """Return how many of `n` need at most 0, 1, ... `n_max` sentences, with the columns of `UNFOLDING`."""
+    sentences = np.arange(n_max + 1)
     n_guessed = np.searchsorted(np.sort(needed), sentences, side="right")
     low, high = wilson(n_guessed, np.full(len(sentences), n))
     columns = (sentences, np.full(len(sentences), n), n_guessed, n_guessed / max(1, n), low, high)

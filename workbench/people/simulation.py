@@ -65,7 +65,7 @@ def with_context_sentences(items: Items, n: int) -> Items:
     if n < 0:
         raise DataError(f"expected a number of sentences of at least 0, got {n}")
 
-    def cut(item: Item) -> Item:
+    def shorten(item: Item) -> Item:
         spans = item.sentences[-1 - n :]
         start = spans[0][0]
         if len(spans) == len(item.sentences):
@@ -74,7 +74,7 @@ def with_context_sentences(items: Items, n: int) -> Items:
         moved = tuple((first - start, last - start) for first, last in spans)
         return replace(item, text=item.text[start:], sentences=moved, answer_span=(a - start, b - start))
 
-    return Items.from_records(map(cut, items), attrs=items.attrs)
+    return Items.from_records(map(shorten, items), attrs=items.attrs)
 
 
 def unfold(items: Items, model: Predictor, *, seed: int = 0) -> pd.DataFrame:
@@ -104,8 +104,8 @@ def unfold(items: Items, model: Predictor, *, seed: int = 0) -> pd.DataFrame:
     [30]
     """
     rest, needed = items, []
-    most = max((len(item.context) for item in items), default=-1)
-    for n in range(most + 1):
+    n_max = max((len(item.context) for item in items), default=-1)
+    for n in range(n_max + 1):
         rest = rest.where(np.array([len(item.context) >= n for item in rest], dtype=bool))
         if not len(rest):
             break
@@ -113,7 +113,7 @@ def unfold(items: Items, model: Predictor, *, seed: int = 0) -> pd.DataFrame:
         mask = right.fillna(value=False).to_numpy(dtype=bool)
         needed += [n] * int(mask.sum())
         rest = rest.where(~mask)
-    return curve(np.array(needed, dtype=np.int64), len(items), most)
+    return curve(np.array(needed, dtype=np.int64), len(items), n_max)
 
 
 _PAGES = 2000  # of one transaction
@@ -172,19 +172,19 @@ def right_probabilities(protocol: Protocol, dropped: Sequence[float]) -> list[fl
     if len(dropped) != len(protocol.steps):
         problem = f"{len(dropped)} rates for the {len(protocol.steps)} steps of {protocol.name}"
         raise DataError(problem, remedy="pass one rate a step")
-    left, probabilities = 1.0, []
+    remaining, probabilities = 1.0, []
     for step, share in zip(protocol.steps, dropped, strict=True):
         if step.passes == "any":
             problem = (
                 f"a step of the protocol {protocol.name} drops nothing, so rates cannot say who is right"
             )
             raise DataError(problem, remedy="simulate it with a model")
-        if share > left + 1e-12:
+        if share > remaining + 1e-12:
             raise DataError("the steps drop more than all items", remedy="give shares of all items")
-        lost = min(1.0, share / left) if left > 0 else 0.0
+        lost = min(1.0, share / remaining) if remaining > 0 else 0.0
         passed = (1 - lost) ** (1 / step.people)
         probabilities.append(passed if step.passes == "right" else 1 - passed)
-        left -= share
+        remaining -= share
     return probabilities
 
 
@@ -255,7 +255,7 @@ def _by_chance(chance: float, rng: np.random.Generator) -> Guess:
 
 
 def _from_words(words: Mapping[tuple[int, int], list[str]]) -> Guess:
-    return lambda number, _item, shown: words[number, shown]
+    return lambda number, _item, n_shown: words[number, n_shown]
 
 
 def _judge(campaign: Campaign, step: int, people: Sequence[tuple[int, Guess]], progress: bool) -> None:  # noqa: FBT001
@@ -283,13 +283,13 @@ def _judge_page(
         return False
     for number, item in assignment.items_of_page(connection, page):
         finished = False
-        shown = len(item.context) if protocol.steps[step].condition == "passage" else 0
+        n_shown = len(item.context) if protocol.steps[step].condition == "passage" else 0
         while not finished:
             finished = assignment.record_judgment(
                 connection, protocol, now, page=page, subject=subject, number=number, step=step, item=item,
-                words=guess(number, item, shown), shown=shown,
+                words=guess(number, item, n_shown), n_shown=n_shown,
             )  # fmt: skip
-            shown += 1
+            n_shown += 1
     connection.execute("UPDATE pages SET state = 'submitted', submitted = ? WHERE id = ?", (now, page))
     return True
 
@@ -310,16 +310,16 @@ def _predicted(
         )
     while chunk := list(islice(rows, _ITEMS)):
         items = Items.from_records(item_from_record(record) for _, record in chunk)
-        for shown, part in _shown(items, described):
-            place = {
+        for n_sentences, shortened in _shown(items, described):
+            numbers = {
                 item_id: number for (number, _), item_id in zip(chunk, items.frame["item_id"], strict=True)
             }
-            table = model.predict(part, top_k=described.guesses, seed=seed)
+            table = model.predict(shortened, top_k=described.guesses, seed=seed)
             best = zip(table["item_id"], table["prediction"], table["top_words"], strict=True)
-            for (item_id, first, others), n in zip(best, shown, strict=True):
+            for (item_id, first, others), n in zip(best, n_sentences, strict=True):
                 guesses = [first] if isinstance(first, str) else []
                 guesses += [word for word in others if word != first]
-                words[place[item_id], n] = guesses[: described.guesses] or [""]
+                words[numbers[item_id], n] = guesses[: described.guesses] or [""]
     return words
 
 

@@ -146,8 +146,8 @@ class Handler(RequestHandler):
         """Check host and form, and find out who asks."""
         if self.hosts is not None and _host_name(self.request.host) not in self.hosts:
             raise RefusedError(403, "This server answers under its own name only.", "foreign host")
-        kind = self.request.headers.get("Content-Type", _FORM).partition(";")[0].strip().lower()
-        if self.request.method == "POST" and kind != _FORM:
+        content_type = self.request.headers.get("Content-Type", _FORM).partition(";")[0].strip().lower()
+        if self.request.method == "POST" and content_type != _FORM:
             raise RefusedError(415, f"Expected a form ({_FORM}).", "unknown form")
         if token := self.get_cookie(self.cookie):
             self.subject = await self.work(self.service.subject(token))
@@ -297,15 +297,15 @@ class Tasks(Handler):
     ) -> None:
         """Show a page as a form that needs no script; the first field that waits has the focus."""
         protocol = self.service.campaign.protocol
-        places = [place for place, task in enumerate(page.tasks) if not task.finished]
+        waiting = [index for index, task in enumerate(page.tasks) if not task.finished]
         self.show(
             "tasks.html",
             page=page,
             thing=task_name(protocol, page.condition),
             lines=task_instructions(protocol, protocol.steps[page.step - 1]),
             lease=_duration(page.expires - self.service.campaign.now()),
-            n_finished=len(page.tasks) - len(places),
-            focus=next((place for place in places if place >= after), places[0] if places else None),
+            n_finished=len(page.tasks) - len(waiting),
+            focus=next((index for index in waiting if index >= after), waiting[0] if waiting else None),
             drafts=drafts or {},
             problems=problems or {},
             notice=notice,
@@ -331,24 +331,24 @@ class SentForm(Tasks):
             self.show_outcome(outcome.page, outcome.refused, save, answers)
 
     def answers(self, save: str, form: Form) -> dict[int, TaskAnswer]:
-        """Return the answers of the form that are to be saved, by place."""
+        """Return the answers to save, by index of their task on the page."""
         empty = self.get_body_argument("empty", "") == "1"
         answers = {}
-        for place, typed in self.typed().items():
+        for index, typed in self.typed().items():
             words = [word for word in typed if word]
             if save == "filled":
                 wanted = len(words) == form.guesses
             elif save == "send":
                 wanted = bool(words) or empty
             else:
-                wanted = save == str(place) and (bool(words) or form.condition == "unfolding")
+                wanted = save == str(index) and (bool(words) or form.condition == "unfolding")
             if wanted:
-                shown, seconds = self.number(f"shown-{place}"), self.number(f"seconds-{place}")
-                answers[place] = TaskAnswer(words or [""], None if shown is None else int(shown), seconds)
+                n_shown, seconds = self.number(f"shown-{index}"), self.number(f"seconds-{index}")
+                answers[index] = TaskAnswer(words or [""], None if n_shown is None else int(n_shown), seconds)
         return answers
 
     def typed(self) -> dict[int, list[str]]:
-        """Return the words of the form by place of the task, empty fields included."""
+        """Return the words of the form by index of their task, empty fields included."""
         typed: dict[int, list[str]] = {}
         for name in self.request.body_arguments:
             if field := re.fullmatch(r"(guess|shown)-(\d{1,4})(?:-\d{1,4})?", name, re.ASCII):
@@ -366,11 +366,11 @@ class SentForm(Tasks):
         self, page: Page, refused: Mapping[int, RefusalError], save: str, answers: Mapping[int, TaskAnswer]
     ) -> None:
         """Show the page again, with what is missing or refused."""
-        one = int(save) if re.fullmatch(r"\d{1,4}", save, re.ASCII) else None
-        missing = ", ".join(str(place + 1) for place, task in enumerate(page.tasks) if not task.finished)
-        problems = {place: _text(error) for place, error in refused.items()}
-        if one is not None and one not in answers:
-            problems[one] = "There is no word yet."
+        sent_task = int(save) if re.fullmatch(r"\d{1,4}", save, re.ASCII) else None
+        missing = ", ".join(str(index + 1) for index, task in enumerate(page.tasks) if not task.finished)
+        problems = {index: _text(error) for index, error in refused.items()}
+        if sent_task is not None and sent_task not in answers:
+            problems[sent_task] = "There is no word yet."
         notice = None
         if save == "send" and missing:
             notice = f"Not finished yet: {missing}."
@@ -378,8 +378,8 @@ class SentForm(Tasks):
                 notice = f"There is no word yet for {missing}. Type one, or say that you cannot guess it."
         if problems or notice:
             self.set_status(409 if refused else 422)
-        drafts = {place: words for place, words in self.typed().items() if place not in answers}
-        after = 0 if one is None else one
+        drafts = {index: words for index, words in self.typed().items() if index not in answers}
+        after = 0 if sent_task is None else sent_task
         self.show_tasks(page, drafts=drafts, problems=problems, notice=notice, after=after)
 
 
@@ -388,14 +388,14 @@ class OneAnswer(SentForm):
 
     async def post(self, number: str) -> None:
         """Save it."""
-        subject, place = self.signed_in(), self.number("place")
-        if place is None:
-            raise RefusedError(400, "Expected the place of a task.", "item not on the page")
-        shown = self.number("shown")
+        subject, index = self.signed_in(), self.number("place")
+        if index is None:
+            raise RefusedError(400, "Expected the index of a task.", "item not on the page")
+        count = self.number("shown")
         answer = TaskAnswer(
-            self.get_body_arguments("guess"), None if shown is None else int(shown), self.number("seconds")
+            self.get_body_arguments("guess"), None if count is None else int(count), self.number("seconds")
         )
-        task = await self.work(self.service.answer(int(number), subject, int(place), answer))
+        task = await self.work(self.service.answer(int(number), subject, int(index), answer))
         self.reply({"finished": task is None, "sentences": [] if task is None else task.sentences})
 
     def reply(self, values: Mapping[str, Any]) -> None:
@@ -415,8 +415,8 @@ class StaticFile(Handler):
 
     def get(self, name: str) -> None:
         """Send it."""
-        kind, content = static_files()[name]
-        self.set_header("Content-Type", kind)
+        content_type, content = static_files()[name]
+        self.set_header("Content-Type", content_type)
         self.set_header("Cache-Control", "no-cache")
         self.finish(content)
 
@@ -487,8 +487,8 @@ def _host_name(host: str) -> str:
 def _duration(seconds: float) -> str:
     minutes = max(1, math.floor(seconds / 60))
     hours, rest = divmod(minutes, 60)
-    parts = [f"{n} {word}{'s' if n > 1 else ''}" for n, word in ((hours, "hour"), (rest, "minute")) if n]
-    return " ".join(parts)
+    amounts = [f"{n} {word}{'s' if n > 1 else ''}" for n, word in ((hours, "hour"), (rest, "minute")) if n]
+    return " ".join(amounts)
 
 
 # -- pages as HTML, from templates in which everything from data is escaped
@@ -513,11 +513,11 @@ def fill_template(template: str, **values: Any) -> str:
 @cache
 def static_files() -> dict[str, tuple[str, bytes]]:
     """Return the files that pages load: type and content by name."""
-    kinds = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+    types = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
     return {
-        path.name: (f"{kinds[path.suffix[1:]]}; charset=utf-8", path.read_bytes())
+        path.name: (f"{types[path.suffix[1:]]}; charset=utf-8", path.read_bytes())
         for path in sorted((_HERE / "static").iterdir())
-        if path.suffix[1:] in kinds
+        if path.suffix[1:] in types
     }
 
 
@@ -530,9 +530,9 @@ def task_instructions(protocol: Protocol, step: ProtocolStep) -> list[str]:
     """Return what a person has to do on the pages of a step, and what counts."""
     thing = task_name(protocol, step.condition)
     if protocol.candidates:
-        shown = "a sentence" if thing == "sentence" else "a passage"
+        extract = "a sentence" if thing == "sentence" else "a passage"
         lines = [
-            f"You see {shown} in which a word is missing. Choose the word that stood there from the list."
+            f"You see {extract} in which a word is missing. Choose the word that stood there from the list."
         ]
         if protocol.name != "completion" and step.condition == "sentence":
             lines.append("Each sentence comes from a longer text, which is not shown.")
@@ -566,11 +566,11 @@ def _what_counts(protocol: Protocol) -> str:
 
 def all_instructions(protocol: Protocol) -> list[tuple[str, list[str]]]:
     """Return the instructions of each kind of page of a protocol, with a heading."""
-    kinds = {(step.condition, step.guesses): step for step in protocol.steps}
+    steps = {(step.condition, step.guesses): step for step in protocol.steps}
     return [
         (
             f"{task_name(protocol, step.condition).capitalize()}s, {step.per_page} a page",
             task_instructions(protocol, step),
         )
-        for step in kinds.values()
+        for step in steps.values()
     ]

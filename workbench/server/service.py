@@ -108,8 +108,8 @@ class WrongTokens:
         Addresses that are remembered.
     """
 
-    def __init__(self, burst: int = 20, pause: float = 3.0, most: int = 10_000) -> None:
-        self.burst, self.pause, self.most = burst, pause, most
+    def __init__(self, burst: int = 20, pause: float = 3.0, limit: int = 10_000) -> None:
+        self.burst, self.pause, self.limit = burst, pause, limit
         self.clock: Callable[[], float] = time.monotonic
         self._free_at: OrderedDict[str, float] = (
             OrderedDict()
@@ -125,7 +125,7 @@ class WrongTokens:
         key = _network(address)
         self._free_at[key] = max(self._free_at.get(key, 0.0), self.clock()) + self.pause
         self._free_at.move_to_end(key)
-        while len(self._free_at) > self.most:
+        while len(self._free_at) > self.limit:
             self._free_at.popitem(last=False)
 
 
@@ -158,13 +158,13 @@ class TaskAnswer:
     """What a form says about one task: words, number of context sentences shown, seconds taken."""
 
     guesses: Sequence[str]
-    shown: int | None = None
+    n_shown: int | None = None
     seconds: float | None = None
 
 
 @dataclass(frozen=True)
 class FormOutcome:
-    """What became of a form: the page as it is now (None: sent), and refusals by place of the task."""
+    """What became of a form: the page as it is now (None: sent), and refusals by index of the task."""
 
     page: Page | None
     refused: Mapping[int, RefusalError]
@@ -241,15 +241,15 @@ class Service:
             return form
         return await self._commits.run(lambda: self._form(page, subject))
 
-    async def answer(self, page: int, subject: Subject, place: int, answer: TaskAnswer) -> Task | None:
-        """Save the answer to the task at a place of a page; return the next task about the item, if any."""
+    async def answer(self, page: int, subject: Subject, index: int, answer: TaskAnswer) -> Task | None:
+        """Save the answer to a task of a page by its index; return the next task about the item, if any."""
         self._following.pop(subject.id, None)
-        return await self._commits.run(lambda: self._answer(page, subject, place, answer))
+        return await self._commits.run(lambda: self._answer(page, subject, index, answer))
 
     async def answer_form(
         self, page: int, subject: Subject, answers: Mapping[int, TaskAnswer], *, send: bool
     ) -> FormOutcome:
-        """Save the answers of a form by place of the task, and submit the page if that is asked for.
+        """Save the answers of a form by index of the task, and submit the page if that is asked for.
 
         The next page is assigned with the one that is sent, in one flush, as it is asked for at once.
 
@@ -268,13 +268,13 @@ class Service:
 
         def work() -> FormOutcome:
             refused = {}
-            for place, answer in answers.items():
+            for index, answer in answers.items():
                 try:
-                    self._answer(page, subject, place, answer)
+                    self._answer(page, subject, index, answer)
                 except RefusalError as error:
                     if error.reason not in _OF_THE_TASK:
                         raise
-                    refused[place] = error
+                    refused[index] = error
             if send:
                 try:
                     self.campaign.submit(page, subject.id)
@@ -291,12 +291,12 @@ class Service:
             self._following[subject.id] = time.monotonic(), each
         return outcome
 
-    def _answer(self, page: int, subject: Subject, place: int, answer: TaskAnswer) -> Task | None:
+    def _answer(self, page: int, subject: Subject, index: int, answer: TaskAnswer) -> Task | None:
         item_ids = self._form(page, subject).item_ids
-        if place >= len(item_ids):
-            raise RefusalError(f"there is no task {place} on page {page}", "item not on the page")
+        if index >= len(item_ids):
+            raise RefusalError(f"there is no task {index} on page {page}", "item not on the page")
         return self.campaign.answer(
-            page, subject.id, item_ids[place], answer.guesses, shown=answer.shown, seconds=answer.seconds
+            page, subject.id, item_ids[index], answer.guesses, shown=answer.n_shown, seconds=answer.seconds
         )
 
     def _form(self, page: int, subject: Subject) -> Form:

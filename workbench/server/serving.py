@@ -132,12 +132,12 @@ async def start(
 
 def _listening(ip: str, port: int) -> list[socket.socket]:
     """Return a socket for each address of a host, all on one port; none is left open on an error."""
-    places = socket.getaddrinfo(ip, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    addresses = socket.getaddrinfo(ip, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     sockets: list[socket.socket] = []
     try:
-        for family, *_, address in dict.fromkeys(places):
-            place = (address[0], sockets[0].getsockname()[1] if sockets else port, *address[2:])
-            sockets.append(socket.create_server(place, family=family, backlog=_WAITING))
+        for family, *_, address in dict.fromkeys(addresses):
+            bound = (address[0], sockets[0].getsockname()[1] if sockets else port, *address[2:])
+            sockets.append(socket.create_server(bound, family=family, backlog=_WAITING))
             sockets[-1].settimeout(0)
     except BaseException:
         for each in sockets:
