@@ -583,7 +583,7 @@ def test_counts_follow_the_models_shown():
     expected = {"all wrong": (right == 0).sum(), "only one right": (right == 1).sum()}
     assert LISTING.counts() == expected | {"all right": (right == 2).sum()}
     LISTING.apply({"hidden": LABELS})
-    assert LISTING.shown() == [0, 1, 2, 3], "with all hidden, all are shown"
+    assert LISTING.visible_models() == [0, 1, 2, 3], "with all hidden, all are shown"
 
 
 def test_which_two_models_are_compared():

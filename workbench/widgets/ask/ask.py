@@ -247,10 +247,10 @@ class Ask(Widget):
             self._asking.close()
         super().close()
 
-    def _static(self, most: int) -> str:
+    def _static(self, limit: int) -> str:
         asking = self._asking
         with asking.lock:
-            page = history_page(asking, [asking.current] if self.text.strip() else [], words=most)
+            page = history_page(asking, [asking.current] if self.text.strip() else [], words=limit)
             return page + past_table(asking, MAXIMUM - len(page.encode()) - _FRAME)
 
     # -- what the page asks
@@ -325,14 +325,14 @@ class Ask(Widget):
         if self.text.strip():
             self._asking.ask(self.state, anew=True)
 
-    def _tell(self, kind: str, record: AskedQuestion, place: int) -> None:
+    def _tell(self, event: str, record: AskedQuestion, index: int) -> None:
         """Pass on to the page what happens, from whatever thread; one call at a time."""
         asking = self._asking
         question = record.question
-        if kind == "answer":
-            view = answer_view(question, record.answers[place], self.top_k)
-            self.send({"type": "answer", "number": question.number, "place": place, "view": view})
-        elif kind == "kept":
+        if event == "answer":
+            view = answer_view(question, record.answers[index], self.top_k)
+            self.send({"type": "answer", "number": question.number, "place": index, "view": view})
+        elif event == "kept":
             rows = [history_row(n, each) for n, each in enumerate(asking.history, 1)]
             self.send({"type": "history", "rows": rows})
         else:
@@ -343,7 +343,7 @@ class Ask(Widget):
                     "state": question.state._asdict(), "labels": asking.labels,
                     "time": f"{question.asked:%H:%M:%S}",
                     "read": preview(question), "problems": dict(question.problems),
-                    "answers": [views.get(place) for place in range(len(asking.labels))],
+                    "answers": [views.get(index) for index in range(len(asking.labels))],
                     "since": max(0.0, record.age), "example": EXAMPLE.text,
                     "boosts": asking.boosts,
                     "rest": any(map(has_rest, question.passages.values())),

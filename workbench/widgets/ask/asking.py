@@ -92,11 +92,11 @@ def answers(
         yield Answer(0.0, {key: {"error": error_text(error)} for key in question.versions})
         return
     for answer in _answers(model, question, top_k, seed):
-        parts = by() if answer.final else ""
-        answer = answer._replace(final=answer.final and not parts, alpha=alpha)  # noqa: PLW2901
+        unit = by() if answer.final else ""
+        answer = answer._replace(final=answer.final and not unit, alpha=alpha)  # noqa: PLW2901
         yield answer
-        if parts:
-            yield answer._replace(final=True, influence=_influence(model, question, parts))
+        if unit:
+            yield answer._replace(final=True, influence=_influence(model, question, unit))
 
 
 def can_be_boosted(model: Any) -> bool:
@@ -113,8 +113,8 @@ def _influence(model: Any, question: Question, by: str) -> dict[str, Shading | s
     for side, item in question.passages.items():
         items = Items.from_records([item])
         try:
-            parts = influence(model, items, by)  # type: ignore[arg-type]  # checked there
-            by_side[side] = shadings(items, influence=parts)["influence"]
+            frame = influence(model, items, by)  # type: ignore[arg-type]  # checked there
+            by_side[side] = shadings(items, influence=frame)["influence"]
         except BaseException as error:  # noqa: BLE001 - whatever a model does, the answer stays
             by_side[side] = error_text(error)
     return by_side
@@ -174,9 +174,9 @@ def _replies(model: Any, question: Question, mask: npt.NDArray[np.bool_], top_k:
     except BaseException as error:  # noqa: BLE001 - whatever a model does, the others go on
         replies = {item.item_id: {"error": error_text(error)} for item in items}
         if len(items) > 1:
-            for place, item_id in enumerate(list(replies)):
+            for index, item_id in enumerate(list(replies)):
                 try:
-                    replies |= _rows(model, items[place : place + 1], top_k, seed)
+                    replies |= _rows(model, items[index : index + 1], top_k, seed)
                 except BaseException as alone_error:  # noqa: BLE001
                     replies[item_id] = {"error": error_text(alone_error)}
     return replies
@@ -267,8 +267,8 @@ class Asking:
     models : mapping of label to Predictor
     settle : float or None
         Seconds without a new question after which one is kept, once all have answered; None: never.
-    tell : callable(kind, record, place), optional
-        Called with ``"asked"``, ``"answer"`` (of the model at `place`) and ``"kept"``, in this order for each
+    tell : callable(event, record, index), optional
+        Called with ``"asked"``, ``"answer"`` (of the model at `index`) and ``"kept"``, in this order for each
         question, one call at a time: after a newer question was asked, no answer to an older one.
     """
 
@@ -309,8 +309,8 @@ class Asking:
             old = self._kept(state)
             if old is not None:
                 question = old.question
-            known = {} if old is None or anew else {i: a for i, a in old.answers.items() if a.complete}
-            record = AskedQuestion(replace(question, number=self._number, state=state), known)
+            stored = {} if old is None or anew else {i: a for i, a in old.answers.items() if a.complete}
+            record = AskedQuestion(replace(question, number=self._number, state=state), stored)
             self.current = record
             self._tell("asked", record)
             if self._asked and not self._threads and not self.closed:
@@ -321,14 +321,14 @@ class Asking:
             self._wait_for_quiet()
         return record
 
-    def take(self, place: int, number: int, answer: Answer) -> bool:
-        """Take an answer of the model at `place`; return whether it was still asked for."""
+    def take(self, index: int, number: int, answer: Answer) -> bool:
+        """Take an answer of the model at `index`; return whether it was still asked for."""
         with self.lock:
             record = self.current
             if self.closed or not self._asked or record.question.number != number:
                 return False
-            record.answers[place] = answer
-            self._tell("answer", record, place)
+            record.answers[index] = answer
+            self._tell("answer", record, index)
             if record.settled and self.complete:
                 self._keep(record)
             self._news.notify_all()
@@ -342,7 +342,7 @@ class Asking:
     @property
     def _final(self) -> set[int]:
         """Return the places of the models that have said all to the current question."""
-        return {place for place, answer in self.current.answers.items() if answer.final}
+        return {index for index, answer in self.current.answers.items() if answer.final}
 
     def wait(self, timeout: float | None = None) -> None:
         """Wait until every model has answered the current question, and keep it; see `Ask.wait`."""
@@ -433,15 +433,15 @@ class Asking:
                 for n, record in enumerate(self.history, 1)
             ]
         names = ("question", "time", *TypedQuestion._fields, "predictions")
-        cells = {name: objects([row[place] for row in rows]) for place, name in enumerate(names)}
+        cells = {name: objects([row[index] for row in rows]) for index, name in enumerate(names)}
         texts = dict.fromkeys(("text", "other", "word", "candidates"), "str")
         types = {"question": "int64", "pairs": "bool", "alpha": "float64", "k": "int64"}
         return pd.DataFrame(cells).astype(types | texts)
 
     def _best(self, record: AskedQuestion) -> dict[str, str | None]:
         return {
-            self.labels[place]: reply.get("prediction")
-            for place, answer in sorted(record.answers.items())
+            self.labels[index]: reply.get("prediction")
+            for index, answer in sorted(record.answers.items())
             if (reply := answer.replies.get(("A", "passage")))
         }
 
@@ -460,14 +460,14 @@ class Asking:
         """Return what the models said to questions, one row a question, model, side and version."""
         return [
             {
-                "question": number, "model": self.labels[place], "side": side, "version": version,
+                "question": number, "model": self.labels[index], "side": side, "version": version,
                 "item_id": record.question.versions[side, version].item_id,
                 "text": record.question.versions[side, version].text,
                 "word": record.question.versions[side, version].answer, "alpha": answer.alpha,
                 "k": record.question.state.k if answer.alpha else None, "seconds": answer.seconds, **reply,
             }
             for number, record in enumerate(records, 1)
-            for place, answer in sorted(record.answers.items())
+            for index, answer in sorted(record.answers.items())
             for (side, version), reply in answer.replies.items()
         ]  # fmt: skip
 
@@ -485,9 +485,9 @@ class Asking:
 
     def _start(self) -> None:
         me = weakref.ref(self)
-        for place, (label, model) in enumerate(self.models.items()):
+        for index, (label, model) in enumerate(self.models.items()):
             ask = partial(answers, model, top_k=self.top_k, seed=self.seed, by=partial(_parts, me))
-            work = (me, place, self._inboxes[place], ask)
+            work = (me, index, self._inboxes[index], ask)
             thread = threading.Thread(target=_work, args=work, name=f"ask {label}", daemon=True)
             self._threads.append(thread)
             thread.start()
@@ -502,9 +502,9 @@ class Asking:
             self._timer.daemon = True
             self._timer.start()
 
-    def _tell(self, kind: str, record: AskedQuestion, place: int = -1) -> None:
+    def _tell(self, event: str, record: AskedQuestion, index: int = -1) -> None:
         if self.tell is not None and not self.closed:
-            self.tell(kind, record, place)
+            self.tell(event, record, index)
 
 
 def _finite(value: Any) -> Any:
@@ -522,16 +522,16 @@ def _parts(asking: weakref.ref[Asking]) -> str:
 
 
 def _work(
-    asking: weakref.ref[Asking], place: int, inbox: Inbox, ask: Callable[[Question], Iterator[Answer]]
+    asking: weakref.ref[Asking], index: int, inbox: Inbox, ask: Callable[[Question], Iterator[Answer]]
 ) -> None:
     """Answer what comes into the box until its end; nothing here keeps the `Asking` alive."""
     while (record := _newest(inbox)) is not None:
-        known = record.answers.get(place)
-        if (known is not None and known.final) or not record.question.passages:
+        stored = record.answers.get(index)
+        if (stored is not None and stored.final) or not record.question.passages:
             continue
         for answer in ask(record.question):
             owner = asking()
-            if owner is None or not owner.take(place, record.question.number, answer):
+            if owner is None or not owner.take(index, record.question.number, answer):
                 break  # the rest is no longer asked for
             del owner
         owner = None

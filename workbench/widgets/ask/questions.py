@@ -155,8 +155,8 @@ def item_of(text: str, *, word: str = "", candidates: str = "", source: Item | N
     if source is not None and candidates == typed_question(source).candidates:
         choices = list(source.candidates or ())
     choices += [item.answer] if choices and item.answer is not None else []
-    for what, typed in (("the word", word), ("the list of candidates", candidates)):
-        check_encodable(typed, what)
+    for field, typed in (("the word", word), ("the list of candidates", candidates)):
+        check_encodable(typed, field)
     return _named(replace(item, candidates=tuple(dict.fromkeys(filter(None, choices))) or None))
 
 
@@ -190,14 +190,14 @@ def alone(item: Item) -> Item:
     )
 
 
-def differences(one: str, other: str) -> tuple[list[Span], list[Span]]:
+def differences(text_a: str, text_b: str) -> tuple[list[Span], list[Span]]:
     """Return the words that two texts do not share, as spans of neighbouring words in each.
 
     The words are compared in order (:class:`difflib.SequenceMatcher`); in texts of very many
     words all between the first and the last difference counts as different.
     """
-    places = [[match.span() for match in _WORD.finditer(text)] for text in (one, other)]
-    a, b = ([text[slice(*span)] for span in spans] for text, spans in zip((one, other), places, strict=True))
+    matches = [list(_WORD.finditer(text)) for text in (text_a, text_b)]
+    a, b = ([match.group() for match in words] for words in matches)
     shorter = min(len(a), len(b))
     head = next((i for i in range(shorter) if a[i] != b[i]), shorter)
     tail = next((i for i in range(shorter - head) if a[-1 - i] != b[-1 - i]), shorter - head)
@@ -207,18 +207,18 @@ def differences(one: str, other: str) -> tuple[list[Span], list[Span]]:
     else:
         operations = list(SequenceMatcher(None, inner[0], inner[1], autojunk=False).get_opcodes())
     spans: tuple[list[Span], list[Span]] = ([], [])
-    for kind, a0, a1, b0, b1 in operations:
+    for tag, a0, a1, b0, b1 in operations:
         for which, first, last in ((0, a0, a1), (1, b0, b1)):
-            if kind != "equal" and first < last:
-                here = places[which][head + first : head + last]
-                spans[which].append((here[0][0], here[-1][1]))
+            if tag != "equal" and first < last:
+                changed = matches[which][head + first : head + last]
+                spans[which].append((changed[0].start(), changed[-1].end()))
     return spans
 
 
 def _named(item: Item) -> Item:
     """Give an item an id that depends on what is asked and nothing else."""
-    parts: Sequence[Any] = (item.text, item.answer_span, item.sentences, item.candidates, item.tokenised)
-    return replace(item, item_id=f"{item.dataset}/{item.split}/{content_digest(*parts)}")
+    content: Sequence[Any] = (item.text, item.answer_span, item.sentences, item.candidates, item.tokenised)
+    return replace(item, item_id=f"{item.dataset}/{item.split}/{content_digest(*content)}")
 
 
 def read_history(path: Path | str) -> list[Question]:
@@ -229,9 +229,9 @@ def read_history(path: Path | str) -> list[Question]:
     DataError
         If the file cannot be read or is not such a history, or one of its questions cannot be asked.
     """
-    what, remedy = "this history of questions", "save it again with save_history"
-    data = read_json(path, what)
-    with reading(path, what, remedy=remedy):
+    name, remedy = "this history of questions", "save it again with save_history"
+    data = read_json(path, name)
+    with reading(path, name, remedy=remedy):
         if data["format"] != FORMAT:
             raise DataError(f"expected the format {FORMAT!r}, got {data['format']!r:.80}", file=path)
         entries = [_typed(entry) for entry in data["questions"]]

@@ -141,21 +141,21 @@ def _reads_all(context: ReadContext, item: Item) -> bool:
 def _cell(reply: Mapping[str, Any], item: Item, inside: set[str], top_k: int) -> dict[str, Any]:
     if "error" in reply:
         return {"error": reply["error"]}
-    kind, values, answer_value = _values(reply, item.answer)
+    scale, values, answer_value = _values(reply, item.answer)
     words = (reply["top_words"] or [])[:top_k]
     target = (item.answer or "").casefold()
-    lengths = values if kind == "p" else [length for length, _ in score_bars(values)]
+    lengths = values if scale == "p" else [length for length, _ in score_bars(values)]
     bars = [
         [
             _readable(w),
             length,
-            _label(kind, v),
+            _label(scale, v),
             w.casefold() in inside,
             bool(target) and w.casefold() == target,
         ]
         for w, length, v in zip(words, lengths, values, strict=False)
     ]
-    return {"bars": bars, "kind": kind} | _headline(reply, item, kind, answer_value)
+    return {"bars": bars, "kind": scale} | _headline(reply, item, scale, answer_value)
 
 
 def _values(reply: Mapping[str, Any], answer: str | None) -> tuple[str, list[float], float | None]:
@@ -180,11 +180,11 @@ def _values(reply: Mapping[str, Any], answer: str | None) -> tuple[str, list[flo
     )
 
 
-def _label(kind: str, value: float) -> str:
-    return score_text(value) if kind == "score" or math.isnan(value) else probability(value)
+def _label(scale: str, value: float) -> str:
+    return score_text(value) if scale == "score" or math.isnan(value) else probability(value)
 
 
-def _headline(reply: Mapping[str, Any], item: Item, kind: str, answer_value: float | None) -> dict[str, str]:
+def _headline(reply: Mapping[str, Any], item: Item, scale: str, answer_value: float | None) -> dict[str, str]:
     """Say what the bars show and, of the word that is asked for, its value among them, rank and ln p."""
     n = reply["n_choices"] or reply["vocabulary_size"]
     among = f"{n or 0:,} {_among(reply, item)}"
@@ -193,13 +193,13 @@ def _headline(reply: Mapping[str, Any], item: Item, kind: str, answer_value: flo
         writes = f"; its own continuation: “{reply['prediction']}”" if reply["prediction"] else ""
         texts["note"] = f"no words to show: this model ranks no vocabulary{writes}"
     else:
-        what = {"p": "probabilities", "share": "normalised scores, not probabilities"}
-        texts["note"] = f"ranked among {among}; {what.get(kind, 'scores, not probabilities')}"
+        names = {"p": "probabilities", "share": "normalised scores, not probabilities"}
+        texts["note"] = f"ranked among {among}; {names.get(scale, 'scores, not probabilities')}"
     if item.answer is None:
         return texts
     if answer_value is not None:
-        texts["p"] = f"{'score ' * (kind == 'score')}{_label(kind, answer_value)}"
-        texts["unit"] = {"p": "probability", "share": f"share of {among}"}.get(kind, "")
+        texts["p"] = f"{'score ' * (scale == 'score')}{_label(scale, answer_value)}"
+        texts["unit"] = {"p": "probability", "share": f"share of {among}"}.get(scale, "")
     if (log_prob := reply["log_prob"]) is not None:
         before = "" if log_prob == (reply.get("answer_score") or log_prob) else ", given the text before it"
         texts["ln"] = f"ln p {fixed(log_prob, 2)} nats{before}"
@@ -207,8 +207,8 @@ def _headline(reply: Mapping[str, Any], item: Item, kind: str, answer_value: flo
         size = None if item.candidates else reply["vocabulary_size"]
         texts["rank"] = f"not in the vocabulary of {size:,}" if size else f"not among the {among}"
     elif reply["rank"] is not None:
-        place = rank_text(reply["rank"], reply["n_tied"], bound=bool(reply["rank_is_bound"]))
-        texts["rank"] = f"{place}{f' of {n:,}' if n else ''}"
+        rank = rank_text(reply["rank"], reply["n_tied"], bound=bool(reply["rank_is_bound"]))
+        texts["rank"] = f"{rank}{f' of {n:,}' if n else ''}"
     return texts
 
 
@@ -221,11 +221,11 @@ def _among(reply: Mapping[str, Any], item: Item) -> str:
     return "words of the vocabulary" if reply["score_type"] == "log_prob" else "candidate words"
 
 
-def _ratio(one: float | None, other: float | None) -> dict[str, str]:
+def _ratio(log_p: float | None, other_log_p: float | None) -> dict[str, str]:
     """Say by how much one natural log-probability is above another, and what factor that is."""
-    if one is None or other is None or not math.isfinite(one - other):
+    if log_p is None or other_log_p is None or not math.isfinite(log_p - other_log_p):
         return _NO_GAIN
-    nats = one - other
+    nats = log_p - other_log_p
     factor = math.exp(min(abs(nats), 700.0))
     sign = "×" if nats >= 0 else "÷"  # noqa: RUF001 - a multiplication sign
     return {"nats": f"{fixed(nats, 2, sign=True)} nats", "factor": f"{sign} {_short(factor)}"}
@@ -297,18 +297,18 @@ def past_table(asking: Asking, room: int) -> str:
 def _past(asking: Asking, number: int, record: AskedQuestion) -> dict[str, Any]:
     question = record.question
     answers = []
-    for place, answer in sorted(record.answers.items()):
+    for index, answer in sorted(record.answers.items()):
         lines, boosted = [], _boosting(question, answer)
         for side, item in question.passages.items():
             reply = answer.replies[side, "passage"]
             if "error" in reply:
                 lines.append(reply["error"])
                 continue
-            kind, _, value = _values(reply, item.answer)
-            texts = _headline(reply, item, kind, value)
+            scale, _, value = _values(reply, item.answer)
+            texts = _headline(reply, item, scale, value)
             best = f"best “{reply['prediction']}”"
             lines.append(", ".join(filter(None, (best, texts["rank"], texts["ln"], boosted))))
-        answers.append((asking.labels[place], " | ".join(lines)))
+        answers.append((asking.labels[index], " | ".join(lines)))
     words = dict.fromkeys(item.answer for item in question.passages.values() if item.answer is not None)
     return {
         "number": number, "time": f"{question.asked:%Y-%m-%d %H:%M:%S}", "word": " / ".join(words),
@@ -321,8 +321,8 @@ def _past(asking: Asking, number: int, record: AskedQuestion) -> dict[str, Any]:
 
 def _question(asking: Asking, record: AskedQuestion, words: int | None) -> dict[str, Any]:
     question = record.question
-    final = {place: answer._replace(final=True) for place, answer in sorted(record.answers.items())}
-    views = {place: answer_view(question, answer, asking.top_k) for place, answer in final.items()}
+    final = {index: answer._replace(final=True) for index, answer in sorted(record.answers.items())}
+    views = {index: answer_view(question, answer, asking.top_k) for index, answer in final.items()}
     sides = [side for view in views.values() for side in view.get("sides", [])]
     cells = [side[version] for side in sides for version in VERSIONS]
     values = [bar[1] for cell in cells if cell.get("kind") == "p" for bar in cell["bars"]]
@@ -334,6 +334,6 @@ def _question(asking: Asking, record: AskedQuestion, words: int | None) -> dict[
     labels = asking.labels if question.passages else []
     return {
         "time": f"{question.asked:%Y-%m-%d %H:%M:%S}", "read": preview(question),
-        "models": [(label, views.get(place)) for place, label in enumerate(labels)],
+        "models": [(label, views.get(index)) for index, label in enumerate(labels)],
         "problems": list(question.problems.values()),
     }  # fmt: skip

@@ -44,12 +44,12 @@ def table_columns(
 
     Where none is chosen, they are the passage, the user's own (`extra`), the usual ones, and the tags.
     """
-    known = known_columns(listing)
-    columns = [name for name in dict.fromkeys(chosen) if name in known]
+    valid = known_columns(listing)
+    columns = [name for name in dict.fromkeys(chosen) if name in valid]
     if not columns:
         there = {name for name in listing.sortable if name == "answer" or name in listing.facets}
         others = [name for name in listing.sortable if name in there - set(ITEM_FACETS)]
-        first = [name for name in extra if name in known]
+        first = [name for name in extra if name in valid]
         usual = [name for name in (*_FIRST, *_LATER, *others) if name in there and name not in (*first, TAGS)]
         columns = [PASSAGE, *list(dict.fromkeys([*first, *usual]))[:_MOST], TAGS]
     sorted_by = [sort.removeprefix("-")] if sort else []
@@ -68,14 +68,14 @@ def table_cells(
     ]  # fmt: skip
 
 
-def encoded(frame: pd.DataFrame, kind: str, *, formulas: Formulas = "keep") -> bytes:
+def encoded(frame: pd.DataFrame, suffix: str, *, formulas: Formulas = "keep") -> bytes:
     """Return a frame as the content of a CSV, JSONL or Parquet file; in CSV, lists and mappings are JSON."""
-    if kind not in _FORMATS:
-        raise DataError(f"there is no format {kind!r}; known are {', '.join(_FORMATS)}")
+    if suffix not in _FORMATS:
+        raise DataError(f"there is no format {suffix!r}; known are {', '.join(_FORMATS)}")
     out = io.BytesIO()
-    if kind == "csv":
+    if suffix == "csv":
         spreadsheet_safe(frame.map(json_cell), formulas).to_csv(out, index=False)
-    elif kind == "jsonl":
+    elif suffix == "jsonl":
         frame.to_json(out, orient="records", lines=True, force_ascii=False)
     else:
         frame.assign(meta=frame["meta"].map(json_cell)).to_parquet(out, index=False)

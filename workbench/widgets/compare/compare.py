@@ -156,10 +156,11 @@ class Compare(ListWidget):
         return comparison_page(
             self.comparison, listing.rows, limit=limit, filters=[text for text, _ in listing.words()],
             sort=self.state["sort"], pair=listing.two(), outcome=cell[2] if cell else "any",
-            column=self.column, shown=listing.shown(), facts=self._facts, baseline=listing.baseline(),
+            column=self.column, models=listing.visible_models(), facts=self._facts,
+            baseline=listing.baseline(),
         )  # fmt: skip
 
-    def _static(self, most: int) -> str:  # noqa: ARG002 - it holds no passages
+    def _static(self, limit: int) -> str:  # noqa: ARG002 - it holds no passages
         with self._lock:
             overview, listing = self._overview(), self._listing
             words = "; ".join(text for text, _ in listing.words())
@@ -297,7 +298,7 @@ class Compare(ListWidget):
             dict(zip(("keys", "excluded", "range"), listing.chosen(column), strict=True)) if column else {}
         )
         return super()._view() | {
-            "shown": listing.shown(), "subtracted": two, "counts": listing.counts(),
+            "shown": listing.visible_models(), "subtracted": two, "counts": listing.counts(),
             "cell": cell, "cell_text": listing.cell_text,
             "selected": self._selected(), "slices": self._slices(), "baseline": self._baseline(),
             "columns": [[name, label(name, unit=True)] for name in columns], "facets": {column: choice},
@@ -318,20 +319,21 @@ class Compare(ListWidget):
         """Return the chart; kept while a cell is chosen or the list sorted."""
         listing, column = self._listing, self.column
         mask = listing.mask(but=[column, *listing.cell_columns])
-        key = column, mask.tobytes(), listing.shown()
+        key = column, mask.tobytes(), listing.visible_models()
         if self._drawn is None or self._drawn[0] != key:
-            self._drawn = key, view.slice_bars(self.comparison, column, mask, listing.shown())
+            self._drawn = key, view.slice_bars(self.comparison, column, mask, listing.visible_models())
         return self._drawn[1]
 
     def _row(self, row: int) -> dict[str, Any]:
-        item, shown = self.comparison.items[row], self._listing.shown()
-        return view.item_row(self.comparison, row, shown, item, self.state)
+        item, visible = self.comparison.items[row], self._listing.visible_models()
+        return view.item_row(self.comparison, row, visible, item, self.state)
 
     def _passage(self, row: int) -> dict[str, Any]:
         """Return the item in a row, with what the shown models expected, those of the cell first."""
-        item, shown, cell = self.comparison.items[row], self._listing.shown(), self._listing.outcome()
-        first = [k for k in cell[:2] if k in shown] if cell else []
-        order = [*first, *(k for k in shown if k not in first)]
+        item, cell = self.comparison.items[row], self._listing.outcome()
+        visible = self._listing.visible_models()
+        first = [k for k in cell[:2] if k in visible] if cell else []
+        order = [*first, *(k for k in visible if k not in first)]
         n, top, labels = len(tokens(item).words), self.comparison.top(row), self.comparison.labels
         weights = {labels[k]: top[k]["attention"] for k in order}
         weights = {name: each for name, each in weights.items() if each is not None and len(each) == n}
@@ -519,8 +521,8 @@ def compare(
     by_name, made = table is not None, make(table)
     if auto and (table := annotations_at_hand(made.items)) is None:
         typed = parse(where).columns if where.strip() else ()
-        known = {"", *made.columns, *(made.frame_columns if typed else ())}
-        if not {column, *typed} <= known:
+        valid = {"", *made.columns, *(made.frame_columns if typed else ())}
+        if not {column, *typed} <= valid:
             from workbench.analysis.annotations import annotate  # noqa: PLC0415 - heavy
 
             table = annotate(made.items)

@@ -82,33 +82,33 @@ class ComparedItems(Listing):
         return self.comparison.frame
 
     def _table_of(self, columns: Collection[str]) -> pd.DataFrame:
-        known = set(columns) <= set(self.comparison.frame_columns)
-        return self.comparison.frame_of(columns) if known else self.table
+        in_frame = set(columns) <= set(self.comparison.frame_columns)
+        return self.comparison.frame_of(columns) if in_frame else self.table
 
     # -- the state
 
     def checked(self, state: Mapping[str, Any]) -> dict[str, Any]:
         """Return a state with all its parts, or raise DataError with what is wrong in it."""
-        parts = {**STATE_OF_COMPARE, **state}
-        if parts["sort"] not in SORTS:
-            raise DataError(f"there is no order {parts['sort']!r}; known are {', '.join(SORTS[1:])}")
-        if isinstance(parts["hidden"], str) or not isinstance(parts["hidden"], Collection):
-            raise DataError(f"'hidden' is {parts['hidden']!r}, expected a list of models")
-        hidden = [self._model(label) for label in parts["hidden"]]
-        checked = super().checked({k: v for k, v in parts.items() if k in STATE or k not in STATE_OF_COMPARE})
+        state = {**STATE_OF_COMPARE, **state}
+        if state["sort"] not in SORTS:
+            raise DataError(f"there is no order {state['sort']!r}; known are {', '.join(SORTS[1:])}")
+        if isinstance(state["hidden"], str) or not isinstance(state["hidden"], Collection):
+            raise DataError(f"'hidden' is {state['hidden']!r}, expected a list of models")
+        hidden = [self._model(label) for label in state["hidden"]]
+        checked = super().checked({k: v for k, v in state.items() if k in STATE or k not in STATE_OF_COMPARE})
         return checked | {
-            "column": self._column(parts["column"]), "pair": self._pair(parts["pair"]),
+            "column": self._column(state["column"]), "pair": self._pair(state["pair"]),
             "hidden": [label for label in self.comparison.labels if label in hidden],
-            **{name: self._model(parts[name]) if parts[name] else "" for name in ("attention", "baseline")},
-            "shade": str(parts["shade"] or ""),
+            **{name: self._model(state[name]) if state[name] else "" for name in ("attention", "baseline")},
+            "shade": str(state["shade"] or ""),
         }  # fmt: skip
 
     def fitting(self, state: Mapping[str, Any]) -> dict[str, Any]:
         """Return a state without what needs columns that are no longer there."""
-        known = set(self.comparison.frame_columns)
-        parts = [clause for clause in clauses(state["where"]) if set(clause.columns) <= known]
+        columns = set(self.comparison.frame_columns)
+        valid = [clause for clause in clauses(state["where"]) if set(clause.columns) <= columns]
         column = state["column"] if state["column"] in self.comparison.columns else ""
-        return dict(state) | {"where": str(all_of(parts)) if parts else "", "column": column}
+        return dict(state) | {"where": str(all_of(valid)) if valid else "", "column": column}
 
     @property
     def first_column(self) -> str:
@@ -188,13 +188,13 @@ class ComparedItems(Listing):
 
     # -- the models
 
-    def shown(self, state: Mapping[str, Any] | None = None) -> list[int]:
-        """Return the places of the models that are not hidden; of all where all are."""
+    def visible_models(self, state: Mapping[str, Any] | None = None) -> list[int]:
+        """Return the indices of the models that are not hidden; of all models if all are hidden."""
         labels, hidden = self.comparison.labels, (state or self.state)["hidden"]
         return [k for k, label in enumerate(labels) if label not in hidden] or list(range(len(labels)))
 
     def baseline(self) -> int | None:
-        """Return the place of the baseline; None where none is chosen."""
+        """Return the index of the baseline, or None without one."""
         label = self.state["baseline"]
         return self.comparison.labels.index(label) if label else None
 
@@ -230,21 +230,21 @@ class ComparedItems(Listing):
     @cached_property
     def best_probable(self) -> tuple[int, int] | None:
         """As `best`, among the models that have log-probabilities; where these are not two, of all."""
-        known = np.flatnonzero(~np.isnan(self.comparison.log_prob).all(axis=1)).tolist()
-        return self._first_two(known) or self.best
+        models = np.flatnonzero(~np.isnan(self.comparison.log_prob).all(axis=1)).tolist()
+        return self._first_two(models) or self.best
 
     def _first_two(self, models: list[int]) -> tuple[int, int] | None:
         accuracy = self.comparison.shares.mean(axis=1).round(12)  # sums of equal shares may differ
-        ranked = sorted(models, key=lambda place: -accuracy[place])
+        ranked = sorted(models, key=lambda model: -accuracy[model])
         protocols = self.comparison.protocols
-        same = [place for place in ranked[1:] if protocols[place] == protocols[ranked[0]]]
+        same = [model for model in ranked[1:] if protocols[model] == protocols[ranked[0]]]
         return (ranked[0], (same or ranked[1:])[0]) if len(ranked) > 1 else None
 
     # -- the order of the list
 
     def counts(self) -> dict[str, int]:
         """Return how many of the listed items all shown models, just one or none has right."""
-        right, n = self._n_right(self.state)[self.rows], len(self.shown())
+        right, n = self._n_right(self.state)[self.rows], len(self.visible_models())
         return {
             "all wrong": int((right == 0).sum()),
             "only one right": int((right == 1).sum()),
@@ -252,7 +252,7 @@ class ComparedItems(Listing):
         }
 
     def _n_right(self, state: Mapping[str, Any]) -> Rows:
-        return np.asarray(self.comparison.correct[self.shown(state)].sum(axis=0), dtype=np.int64)
+        return np.asarray(self.comparison.correct[self.visible_models(state)].sum(axis=0), dtype=np.int64)
 
     def _order(self, state: Mapping[str, Any]) -> NDArray[np.intp]:
         return np.argsort(self._weight(state), kind="stable")
@@ -264,7 +264,7 @@ class ComparedItems(Listing):
             with np.errstate(invalid="ignore"):  # both may be -inf: no difference is known
                 return np.asarray(self.comparison.log_prob[pair[1]] - self.comparison.log_prob[pair[0]])
         weights: dict[str, NDArray[np.float64]] = {
-            "disagreement": -right * (len(self.shown(state)) - right), "all wrong": right,
+            "disagreement": -right * (len(self.visible_models(state)) - right), "all wrong": right,
             "only one right": np.where(right == 0, np.inf, right), "all right": -right,
         }  # fmt: skip
         return weights.get(sort, np.zeros(self.comparison.n))

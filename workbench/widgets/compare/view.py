@@ -66,19 +66,19 @@ def split_labels(labels: Sequence[str]) -> list[tuple[str, str]]:
     Where room is short, the shared part can be cut without loss. It ends at a word's beginning and is empty
     where it is short or the whole label.
     """
-    parts = []
-    for place, name in enumerate(labels):
-        others = [other for at, other in enumerate(labels) if at != place]
+    pairs = []
+    for index, name in enumerate(labels):
+        others = [other for i, other in enumerate(labels) if i != index]
         shared = max((len(commonprefix([name, other])) for other in others), default=0)  # noqa: RUF071 - no paths
         shared = 0 if shared == len(name) else max(name.rfind(mark, 0, shared) + 1 for mark in " -_/(,")
         shared = shared if shared >= _SHARED else 0
-        parts.append((name[:shared], name[shared:]))
-    return parts
+        pairs.append((name[:shared], name[shared:]))
+    return pairs
 
 
-def letters(place: int) -> str:
+def letters(index: int) -> str:
     """Return the short name of a model: A to Z, then AA, AB and so on."""
-    first, last = divmod(place, 26)
+    first, last = divmod(index, 26)
     return (letters(first - 1) if first else "") + chr(ord("A") + last)
 
 
@@ -90,15 +90,15 @@ def model_rows(comparison: Comparison, *, quick: bool = False) -> list[dict[str,
     table = comparison.points() if quick else comparison.table()
     rows, names = table.to_dict("records"), split_labels(comparison.labels)
     ends = [_values(row, "accuracy") for row in rows]
-    most = max(0.01, *(high for *_, high in ends if not np.isnan(high)))
+    top = max(0.01, *(high for *_, high in ends if not np.isnan(high)))
     return [
         {
-            "label": row["label"], "name": names[place], "key": letters(place),
-            "colour": PALETTE[place % len(PALETTE)], "lap": place // len(PALETTE), "spread": row["spread"],
-            "bar": [_length(value, most) for value in ends[place]],
+            "label": row["label"], "name": names[index], "key": letters(index),
+            "colour": PALETTE[index % len(PALETTE)], "lap": index // len(PALETTE), "spread": row["spread"],
+            "bar": [_length(value, top) for value in ends[index]],
             "measures": [_measured(each, row, quick=quick) for each in SHOWN],
         }
-        for place, row in enumerate(rows)
+        for index, row in enumerate(rows)
     ]  # fmt: skip
 
 
@@ -110,8 +110,8 @@ def _values(row: Mapping[Any, Any], name: str) -> tuple[float, float, float]:
     return value, low, high
 
 
-def _length(value: float, most: float) -> float:
-    return 0.0 if pd.isna(value) else round(min(1.0, value / most), 4)
+def _length(value: float, largest: float) -> float:
+    return 0.0 if pd.isna(value) else round(min(1.0, value / largest), 4)
 
 
 def _measured(measure: Measure, row: Mapping[Any, Any], *, quick: bool) -> tuple[str, str, str]:
@@ -124,8 +124,8 @@ def _measured(measure: Measure, row: Mapping[Any, Any], *, quick: bool) -> tuple
         return "∞", "", "an answer has probability 0"
     interval = "" if pd.isna(bounds).any() else DASH.join(map(write, bounds))
     text = measure.coverage.format(n=f"{row[measure.count or 'n']:,}")
-    kind = row.get("interval") if measure.interval == "share" else None
-    about = [f"{text} ({kind})" if kind else text, interval and f"interval {interval}"]
+    method = row.get("interval") if measure.interval == "share" else None
+    about = [f"{text} ({method})" if method else text, interval and f"interval {interval}"]
     return write(value), interval, "; ".join(filter(None, about))
 
 
@@ -147,13 +147,13 @@ def pair_cells(comparison: Comparison) -> list[list[dict[str, Any] | None]]:
     """
     cells: list[list[dict[str, Any] | None]] = [[None] * comparison.m for _ in range(comparison.m)]
     pairs = comparison.pairs()
-    most = max(0.02, *pairs["difference"].abs(), 0)
+    largest = max(0.02, *pairs["difference"].abs(), 0)
     for row in pairs.to_dict("records"):
         for a, b, sign in (("a", "b", 1), ("b", "a", -1)):
             difference = sign * row["difference"]
             p, holm = (_p_text(row[name], missing="not known") for name in ("p", "p_holm"))
             cells[row[a]][row[b]] = {
-                "text": points(difference), "size": _length(abs(difference), most), "less": difference < 0,
+                "text": points(difference), "size": _length(abs(difference), largest), "less": difference < 0,
                 "sure": bool(row["p_holm"] < _LEVEL),
                 "difference": _difference(row, sign), "p": _p_text(row["p"]), "test": row["test"],
                 "mde": _mde(row),
@@ -237,16 +237,16 @@ def selected_numbers(
     is_all = n == comparison.n
     differences: list[tuple[str, str, str, tuple[str, str]]] = []
     if two is not None:
-        known = cells[two[0]][two[1]] if cells else None
+        cell = cells[two[0]][two[1]] if cells else None
         names = ("difference", "p", "test", "mde")
-        differences = [tuple(known[name] for name in names) if known else (_WAIT, _WAIT, "", (_WAIT, ""))] * 2
+        differences = [tuple(cell[name] for name in names) if cell else (_WAIT, _WAIT, "", (_WAIT, ""))] * 2
         if not is_all:
             pair = comparison.pair(*two, mask)
             if in_cell:
                 pair |= {"p": np.nan, "difference_low": np.nan, "mde": np.nan}
             differences[1] = _difference(pair), _p_text(pair["p"]), pair["test"], _mde(pair)
     remark = "" if is_all else "by outcome" if in_cell else "exploratory"
-    parts = (
+    selections = (
         ("all", comparison.n, accuracy_texts(all_shares, comparison.n, level), ""),
         ("selected", n, accuracies, remark),
     )
@@ -254,8 +254,8 @@ def selected_numbers(
         "two": two, "whole": is_all, "n": n,
         "rows": [
             {"name": name, "n": number, "shares": [values[k] for k in listed], "remark": text,
-             "difference": differences[place] if two else None}
-            for place, (name, number, values, text) in enumerate(parts)
+             "difference": differences[index] if two else None}
+            for index, (name, number, values, text) in enumerate(selections)
         ],
         "accuracy": [None if is_all or not n else pair for pair in accuracies],
     }  # fmt: skip
@@ -277,18 +277,18 @@ def outcome_counts(comparison: Comparison, two: tuple[int, int], others: Mask) -
     return {name: int((comparison.cell(*two, name) & others).sum()) for name in OUTCOMES}
 
 
-def slice_bars(comparison: Comparison, column: str, mask: Mask, shown: Sequence[int]) -> dict[str, Any]:
+def slice_bars(comparison: Comparison, column: str, mask: Mask, visible: Sequence[int]) -> dict[str, Any]:
     """Return the chart of a column: the labels of its axis, and of each bin its size and a bar a shown model.
 
     A bar is the accuracy and its Wilson interval as parts of the axis, and both as text; None without items.
     """
     table = comparison.slices(column, mask) if column else pd.DataFrame({"key": [], "high": []})
-    most = float(np.nanmax(table["high"].to_numpy(dtype=float, na_value=np.nan), initial=0))
-    top, groups = next(end for end in _TOPS if end >= min(most, 1.0)), []
-    for key, part in table.groupby("key", sort=False):
-        rows = [part.iloc[k] for k in shown]
+    largest = float(np.nanmax(table["high"].to_numpy(dtype=float, na_value=np.nan), initial=0))
+    top, groups = next(end for end in _TOPS if end >= min(largest, 1.0)), []
+    for key, rows_of_bin in table.groupby("key", sort=False):
+        rows = [rows_of_bin.iloc[k] for k in visible]
         groups.append({
-            "key": key, "label": part["bin"].iloc[0], "n": int(part["n"].iloc[0]),
+            "key": key, "label": rows_of_bin["bin"].iloc[0], "n": int(rows_of_bin["n"].iloc[0]),
             "bars": [
                 None if pd.isna(row["accuracy"]) else
                 [*(_length(row[name], top) for name in ("accuracy", "low", "high")), percent(row["accuracy"]),
@@ -296,7 +296,7 @@ def slice_bars(comparison: Comparison, column: str, mask: Mask, shown: Sequence[
                 for row in rows
             ],
         })  # fmt: skip
-    ticks = [f"{100 * top * part:.3g} %" for part in (0, 0.5, 1)]
+    ticks = [f"{100 * top * fraction:.3g} %" for fraction in (0, 0.5, 1)]
     return {"groups": groups, "ticks": ticks, "n": int(mask.sum())}
 
 
@@ -325,7 +325,7 @@ def scatter_points(comparison: Comparison, two: tuple[int, int] | None, mask: Ma
 
 
 def item_row(
-    comparison: Comparison, place: int, shown: Sequence[int], item: Item, state: Mapping[str, Any]
+    comparison: Comparison, row: int, visible: Sequence[int], item: Item, state: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return what a row of the list shows: text before, inside and after what stands out, and the marks.
 
@@ -338,11 +338,11 @@ def item_row(
         text, inside = snippet(item, None)[0], item.answer or "?"
         before, _, after = text.partition(BLANK_MARK)
     marks = []
-    for k in shown:
-        text, rank = comparison.rank_label(k, place), comparison.rank[k, place]
-        is_long = pd.isna(rank) or (rank >= _HIGHEST and len(shown) > _DENSE)
+    for k in visible:
+        text, rank = comparison.rank_label(k, row), comparison.rank[k, row]
+        is_long = pd.isna(rank) or (rank >= _HIGHEST and len(visible) > _DENSE)
         mark = "○" if is_long else f"{'=' if text.startswith('tied') else ''}{_short(rank)}"
-        right = bool(comparison.correct[k, place])
+        right = bool(comparison.correct[k, row])
         marks.append([right, "" if right else mark, text])
     return {"id": item.item_id, "text": [before, inside, after], "hit": bool(spans), "marks": marks}
 
@@ -354,14 +354,14 @@ def _short(rank: float) -> str:
 
 
 def model_answers(
-    comparison: Comparison, place: int, models: Sequence[int], item: Item, *, limit: int | None = None
+    comparison: Comparison, row: int, models: Sequence[int], item: Item, *, limit: int | None = None
 ) -> dict[str, Any]:
     """Return what some models expected in the blank of an item, their probabilities on one scale.
 
     Of each model there are ``words``, up to a `limit`: the word, the length of its bar, whether it is in the
     passage, whether it is the answer, and the number; ``last`` has that of an answer that is not among them.
     """
-    around, top = words_around(item), comparison.top(place)
+    around, top = words_around(item), comparison.top(row)
     chances = [
         exp(min(value, 0.0))
         for k in models
@@ -411,5 +411,5 @@ def _shown(word: str) -> str:
 
 
 def _inside(word: str, around: set[str]) -> bool:
-    parts = word.casefold().split()
-    return bool(parts) and all(part in around for part in parts)
+    pieces = word.casefold().split()
+    return bool(pieces) and all(piece in around for piece in pieces)

@@ -36,7 +36,7 @@ class Groom(Widget):
         super().__init__(**options)
         self._grooming = grooming
         self._ids = grooming.questions.frame["item_id"].tolist()
-        self._place = {item_id: place for place, item_id in enumerate(self._ids)}
+        self._row_of = {item_id: index for index, item_id in enumerate(self._ids)}
         self._shown = ""
         first = self._ids[next_open(grooming, self._ids, -1)]
         self._show(self.current_id or first)
@@ -47,7 +47,7 @@ class Groom(Widget):
     @property
     def current(self) -> Item:
         """The question that is shown, with the options it came with. An item or its id can be assigned."""
-        return self._grooming.questions[self._place[self.current_id]]
+        return self._grooming.questions[self._row_of[self.current_id]]
 
     @current.setter
     def current(self, item: Item | str) -> None:
@@ -56,8 +56,8 @@ class Groom(Widget):
     @property
     def selection(self) -> Items:
         """The question that is shown, as Items."""
-        place = self._place[self.current_id]
-        return self._grooming.questions[place : place + 1]
+        index = self._row_of[self.current_id]
+        return self._grooming.questions[index : index + 1]
 
     @property
     def counts(self) -> dict[str, int]:
@@ -76,9 +76,9 @@ class Groom(Widget):
         """Return a page of its own with the first `limit` questions that are done; answers open by click."""
         return whole_page("Choice of alternates", self._static(limit))
 
-    def _static(self, most: int) -> str:
+    def _static(self, limit: int) -> str:
         done = [item_id for item_id in self._ids if self._grooming.state(item_id) == DONE]
-        rows = [self._question(item_id) for item_id in done[:most]]
+        rows = [self._question(item_id) for item_id in done[:limit]]
         return render(
             "groom/static.html", rows=rows, counts=self.counts, n=len(self._ids), n_done=len(done),
             subject=self._grooming.subject,
@@ -96,7 +96,7 @@ class Groom(Widget):
 
     def _on_next(self, message: Mapping[str, Any]) -> None:
         """Show the next question that is open."""
-        self._show(self._ids[next_open(self._grooming, self._ids, self._place[self.current_id])])
+        self._show(self._ids[next_open(self._grooming, self._ids, self._row_of[self.current_id])])
         self._send_view(message.get("lane"))
 
     def _on_pick(self, message: Mapping[str, Any]) -> None:
@@ -118,7 +118,7 @@ class Groom(Widget):
     # -- how it is answered
 
     def _show(self, item_id: str) -> None:
-        if item_id not in self._place:
+        if item_id not in self._row_of:
             problem = f"the question {item_id!r:.80} is not among those shown"
             raise DataError(problem, remedy="pass it as an item")
         self._shown = item_id
@@ -137,12 +137,12 @@ class Groom(Widget):
 
     def _question(self, item_id: str) -> dict[str, Any]:
         """Return what is drawn of a question."""
-        item = self._grooming.questions[self._place[item_id]]
+        item = self._grooming.questions[self._row_of[item_id]]
         words, reason = self._grooming.choice(item_id)
-        context, left, right = item.readable_parts()
+        context, before, after = item.readable_parts()
         return {
             "id": item_id, "kind": [each for each in (item.variant, item.book_id) if each],
-            "context": context, "left": left, "answer": item.answer, "right": right,
+            "context": context, "left": before, "answer": item.answer, "right": after,
             "alternates": self._grooming.alternates[item_id], "picked": list(words), "reason": reason,
             "state": self._grooming.state(item_id),
         }  # fmt: skip
@@ -151,7 +151,7 @@ class Groom(Widget):
         counts = self.counts
         self.send(
             {
-                "type": "view", "lane": lane, "n": len(self._ids), "index": self._place[self.current_id],
+                "type": "view", "lane": lane, "n": len(self._ids), "index": self._row_of[self.current_id],
                 "question": self._question(self.current_id), "needed": N_OPTIONS,
                 "done": counts[DONE], "rejected": counts[REJECTED],
                 "closed": len(self._ids) - counts["open"] - counts["begun"],

@@ -25,7 +25,7 @@ _TEN_YEARS = 10 * 365 * 86_400.0  # seconds: a page waits for its only reader
 _LONGEST_NAME = 80
 
 
-def solitary(kind: str | Protocol = "lambada", **settings: Any) -> Protocol:
+def solitary(protocol: str | Protocol = "lambada", **settings: Any) -> Protocol:
     """Return a protocol for people who play alone.
 
     Each item is judged in one condition, which is drawn where there are several. Nothing stops an item, so
@@ -33,7 +33,7 @@ def solitary(kind: str | Protocol = "lambada", **settings: Any) -> Protocol:
 
     Parameters
     ----------
-    kind : {"lambada", "unfolding", "cbt", "completion"} or Protocol
+    protocol : {"lambada", "unfolding", "cbt", "completion"} or Protocol
         A Protocol is taken as it is, with other settings where they are passed.
     **settings
         ``condition``, of ``lambada`` and ``cbt``: ``"passage"``, ``"sentence"``, or ``"both"``, the default.
@@ -50,16 +50,16 @@ def solitary(kind: str | Protocol = "lambada", **settings: Any) -> Protocol:
     >>> [(step.condition, step.guesses, step.per_page) for step in solitary("lambada").steps]
     [('passage', 1, 10), ('sentence', 3, 20)]
     """
-    if not isinstance(kind, str):
-        return named_protocol(kind, **settings)
-    base = named_protocol(kind)
+    if not isinstance(protocol, str):
+        return named_protocol(protocol, **settings)
+    base = named_protocol(protocol)
     steps = {step.condition: step for step in base.steps}  # of lambada the second step is as the first one
-    if kind == "cbt":
+    if protocol == "cbt":
         steps["sentence"] = replace(steps["passage"], condition="sentence")
     if (condition := settings.pop("condition", "both")) != "both":
         if condition not in steps or len(steps) == 1:
             expected = ", ".join([*steps, "both"]) if len(steps) > 1 else "no condition"
-            raise DataError(f"the condition is {condition!r:.60}, expected {expected} for {kind}")
+            raise DataError(f"the condition is {condition!r:.60}, expected {expected} for {protocol}")
         steps = {condition: steps[condition]}
     alone = tuple(_for_everybody(step) for step in steps.values())
     chosen = replace(
@@ -115,15 +115,15 @@ def player_of(campaign: Campaign, subject: str | int | Subject | None) -> Subjec
     wanted = PLAYER if subject is None else subject
     if isinstance(wanted, str):
         wanted = " ".join(wanted.split())
-        if (known := _known(campaign, wanted)) is not None:
-            return known
+        if (existing := _known(campaign, wanted)) is not None:
+            return existing
         with suppress(RefusalError):  # another process was quicker
             return replace(campaign.add_subject(wanted), token=None)
-    known = _known(campaign, wanted)
-    if known is None:
+    existing = _known(campaign, wanted)
+    if existing is None:
         problem = f"there is no subject {wanted!r:.60} in this campaign"
         raise DataError(problem, file=campaign.path, remedy="pass a name; a new one is added")
-    return known
+    return existing
 
 
 def _known(campaign: Campaign, wanted: str | int) -> Subject | None:

@@ -69,7 +69,7 @@ class Guess(Widget):
         super().__init__(**options)
         self.campaign, self.subject, self._runs = campaign, subject, list(runs)
         self._items = campaign.items()
-        self._place = {item_id: place for place, item_id in enumerate(self._items.frame["item_id"])}
+        self._row_of = {item_id: index for index, item_id in enumerate(self._items.frame["item_id"])}
         self._answers = dict(zip(self._items.frame["item_id"], self._items.frame["answer"], strict=True))
         self._models = [_by_item(each) for each in self._runs]
         self._dealt: dict[int, dict[int, str]] = {}  # ids of items by page and place: pages know places alone
@@ -109,13 +109,13 @@ class Guess(Widget):
         DataError
             If nothing was judged in this condition, on a page that is submitted.
         """
-        shown = [step.condition for step in self.campaign.protocol.steps]
-        chosen = condition or ("passage" if "passage" in shown else shown[0])
+        conditions = [step.condition for step in self.campaign.protocol.steps]
+        chosen = condition or ("passage" if "passage" in conditions else conditions[0])
         judged = self._submitted()
         judged = judged[[condition == chosen for condition in judged["condition"]]]
         if judged.empty:
             problem = f"{self.subject.name!r:.60} has judged nothing in the condition {chosen!r:.40}"
-            several = ", ".join(dict.fromkeys(shown))
+            several = ", ".join(dict.fromkeys(conditions))
             raise DataError(problem, remedy=f"play and submit a page first, or choose one of {several}")
         items = self._items.where(self._items.frame["item_id"].isin(judged["item_id"]).to_numpy())
         return reports.predictions(judged, items, self.subject.name)
@@ -137,28 +137,28 @@ class Guess(Widget):
         judged = self._submitted()
         rows: list[dict[str, Any]] = []
         for step in {step.condition: step for step in self.campaign.protocol.steps}.values():
-            part = judged[judged["condition"] == step.condition]
-            if len(part):
-                rows.append(_score_row(f"person: {self.subject.name}", step.condition, part))
+            group = judged[judged["condition"] == step.condition]
+            if len(group):
+                rows.append(_score_row(f"person: {self.subject.name}", step.condition, group))
             if step.condition == "unfolding":
                 continue  # models that saw all of the passage are no match
             for run, by_item in zip(self._runs, self._models, strict=True):
                 guessed = [
-                    by_item.get((item_id, step.condition == "sentence")) for item_id in part["item_id"]
+                    by_item.get((item_id, step.condition == "sentence")) for item_id in group["item_id"]
                 ]
-                if len(part) and None not in guessed:
-                    rows.append(_model_row(run.model, step, [row for row in guessed if row], part["answer"]))
+                if len(group) and None not in guessed:
+                    rows.append(_model_row(run.model, step, [row for row in guessed if row], group["answer"]))
         names = [
             "model", "condition", "n", "accuracy", "accuracy_low", "accuracy_high", "accuracy_any",
             "accuracy_any_low", "accuracy_any_high", *_CLOSE,
         ]  # fmt: skip
-        shown = [TableColumn("model"), TableColumn("condition"), TableColumn("n", "count")]
-        shown += [with_interval("accuracy", "share")]
+        columns = [TableColumn("model"), TableColumn("condition"), TableColumn("n", "count")]
+        columns += [with_interval("accuracy", "share")]
         if any(step.guesses > 1 for step in self.campaign.protocol.steps):
-            shown.append(with_interval("accuracy_any", "share"))
+            columns.append(with_interval("accuracy_any", "share"))
         table = pd.DataFrame(rows, columns=names)
         table.attrs["note"] = "Wilson intervals over items, 95 %."
-        return Table(table, TableLayout("Words that were guessed", tuple(shown)))
+        return Table(table, TableLayout("Words that were guessed", tuple(columns)))
 
     def _submitted(self) -> pd.DataFrame:
         """Return this person's last words on each item, without those on the page that is still open."""
@@ -219,8 +219,8 @@ class Guess(Widget):
     def _on_answer(self, message: Mapping[str, Any]) -> None:
         """Save an answer; one that is refused is told, and the page shown as it is."""
         try:
-            page, place = int(message["page"]), int(message["task"])
-            item_id = self._dealt.get(page, {}).get(place, "")
+            page, index = int(message["page"]), int(message["task"])
+            item_id = self._dealt.get(page, {}).get(index, "")
             self._answer_task(
                 page, item_id, message["guesses"], shown=message.get("shown"), seconds=message.get("seconds")
             )
@@ -313,10 +313,10 @@ class Guess(Widget):
         self.page = self.campaign.next_page(self.subject.id)
         tasks = () if self.page is None else self.page.tasks
         if self.page is not None:
-            self._dealt[self.page.id] = {place: task.item_id for place, task in enumerate(tasks)}
-        known = self._wrong if self.page is not None and self.page.condition == "unfolding" else {}
+            self._dealt[self.page.id] = {index: task.item_id for index, task in enumerate(tasks)}
+        wrong = self._wrong if self.page is not None and self.page.condition == "unfolding" else {}
         self._wrong = {
-            task.item_id: known.get(task.item_id) or [word for word in task.guesses if word]
+            task.item_id: wrong.get(task.item_id) or [word for word in task.guesses if word]
             for task in tasks
             if not task.finished
         }
@@ -351,16 +351,16 @@ class Guess(Widget):
         return {
             "id": page.id, "condition": page.condition, "guesses": page.guesses,
             "candidates": self.campaign.protocol.candidates,
-            "tasks": [self._task_view(page, place, task) for place, task in enumerate(page.tasks)],
+            "tasks": [self._task_view(page, index, task) for index, task in enumerate(page.tasks)],
         }  # fmt: skip
 
-    def _task_view(self, page: Page, place: int, task: Task) -> dict[str, Any]:
+    def _task_view(self, page: Page, index: int, task: Task) -> dict[str, Any]:
         """Return a task as it is drawn; the answer is there only once an item that unfolds has ended.
 
         It has its place on the page, and no id: with that the answer could be looked up.
         """
         view: dict[str, Any] = {
-            "place": place, "sentences": task.sentences, "query": task.query, "shown": task.shown,
+            "place": index, "sentences": task.sentences, "query": task.query, "shown": task.shown,
             "candidates": task.candidates, "guesses": task.guesses if task.finished else (),
             "finished": task.finished, "wrong": self._wrong.get(task.item_id, []), "ended": None,
         }  # fmt: skip
@@ -378,13 +378,13 @@ class Guess(Widget):
         judged = reports.last_words(self.judgments())  # another view may have sent them
         answers = {row["item_id"]: row for row in judged[judged["page"] == page.id].to_dict("records")}
         rows = []
-        for place, task in enumerate(page.tasks):
+        for index, task in enumerate(page.tasks):
             answer = answers[task.item_id]
-            item = self._items[self._place[task.item_id]]
+            item = self._items[self._row_of[task.item_id]]
             passage = task_of(item, len(item.sentences), candidates=False)
             rows.append(
                 {
-                    "place": place, "query": task.query, "sentences": passage.sentences,
+                    "place": index, "query": task.query, "sentences": passage.sentences,
                     "guesses": [word for word in answer["guesses"] if word],
                     "shown": int(answer["shown"]) if page.condition == "unfolding" else None,
                     "models": self._said(task.item_id, alone=page.condition == "sentence"),
@@ -422,12 +422,13 @@ class Guess(Widget):
     def _guesses(self, condition: str) -> int:
         return max(step.guesses for step in self.campaign.protocol.steps if step.condition == condition)
 
-    def _static(self, most: int) -> str:
+    def _static(self, limit: int) -> str:
         state = self._state()
         tasks = [task for task in state["page"]["tasks"] if not task["finished"]] if state["page"] else []
         return render(
-            "guess/static.html", s=state, tasks=tasks[:most], left=len(tasks), review=state["review"][:most],
-            score=self._score_rows() if self.feedback else [], protocol=self.campaign.protocol.name,
+            "guess/static.html", s=state, tasks=tasks[:limit], left=len(tasks),
+            score=self._score_rows() if self.feedback else [], review=state["review"][:limit],
+            protocol=self.campaign.protocol.name,
         )  # fmt: skip
 
 
@@ -553,7 +554,7 @@ def guess(
         file = Path(path) if path is not None else default_path(items, chosen, seed, name)
         campaign = open_campaign(file, items, chosen, seed)
     guessed = [] if runs is None else predictions_of(runs, campaign.items())
-    shown = not isinstance(items, Campaign) if feedback is None else feedback
+    feedback = not isinstance(items, Campaign) if feedback is None else feedback
     player = player_of(campaign, subject)
     height = (600 if campaign.protocol.candidates else 460) if height is None else height
-    return Guess(campaign, player, runs=guessed, feedback=shown, height=height)
+    return Guess(campaign, player, runs=guessed, feedback=feedback, height=height)

@@ -33,8 +33,8 @@ class PublishedPage:
 
     Attributes
     ----------
-    kind : str
-        What it shows, for the list of pages.
+    view_type : str
+        Type of the view, for the list of pages.
     content : str
         HTML of the view that stands there without a script.
     script : str
@@ -51,7 +51,7 @@ class PublishedPage:
         The items that the page holds, of `n_items`.
     """
 
-    kind: str
+    view_type: str
     content: str = ""
     script: str = ""
     style: str = ""

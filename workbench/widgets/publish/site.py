@@ -102,7 +102,7 @@ def publish(
         {
             "file": files[name],
             "title": name,
-            "about": ", ".join(filter(None, (page.kind, page.about))),
+            "about": ", ".join(filter(None, (page.view_type, page.about))),
             "code": _code(page),
         }
         for name, page in pages.items()

@@ -168,11 +168,11 @@ class ListWidget(Widget):
         if self._listing.index(state["current"]) <= 0:
             state["current"] = ""
         changed = {name: value for name, value in state.items() if value != empty[name]}
-        parts = [
+        arguments = [
             f"{name}={json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)}"
             for name, value in changed.items()
         ]
-        return f"wb.{self._verb}({', '.join([*self._arguments, *parts])})"
+        return f"wb.{self._verb}({', '.join([*self._arguments, *arguments])})"
 
     def _empty(self) -> dict[str, Any]:
         """Return the state in which all items are listed."""

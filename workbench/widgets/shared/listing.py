@@ -43,18 +43,18 @@ def clauses(where: str) -> tuple[Query, ...]:
 
 def own_clause(where: str, columns: Collection[str]) -> Query | None:
     """Return the part of a typed filter that names no columns but these; None where there is none."""
-    parts = [clause for clause in clauses(where) if set(clause.columns) <= set(columns)]
-    return all_of(parts) if parts else None
+    matching = [clause for clause in clauses(where) if set(clause.columns) <= set(columns)]
+    return all_of(matching) if matching else None
 
 
 def replaced(where: str, columns: Collection[str], query: Query | None) -> str:
     """Return a typed filter with another clause on these columns, in the place of the one before."""
-    parts = clauses(where)
-    places = [place for place, clause in enumerate(parts) if set(clause.columns) <= set(columns)]
-    if query is None and not places:
+    typed = clauses(where)
+    replaced_at = [index for index, clause in enumerate(typed) if set(clause.columns) <= set(columns)]
+    if query is None and not replaced_at:
         return where
-    first = places[0] if places else len(parts)
-    rest = [clause for place, clause in enumerate(parts) if place not in places]
+    first = replaced_at[0] if replaced_at else len(typed)
+    rest = [clause for index, clause in enumerate(typed) if index not in replaced_at]
     merged = [*rest[:first], *([query] if query is not None else []), *rest[first:]]
     return str(all_of(merged)) if merged else ""
 
@@ -93,7 +93,7 @@ class Listing:
     def _start(self, items: Items) -> None:
         """List all of the items."""
         self.items = items
-        self._places = {item_id: row for row, item_id in enumerate(items.frame["item_id"].tolist())}
+        self._row_of = {item_id: row for row, item_id in enumerate(items.frame["item_id"].tolist())}
         self._masks: dict[str, Mask] = {}
         self.state, self.version = dict(STATE), 0
         self.rows, self._index = np.arange(len(items)), np.arange(len(items))
@@ -119,13 +119,13 @@ class Listing:
             raise DataError(f"there is no filter {min(map(str, unknown))!r}; known are {', '.join(STATE)}")
         if checked["field"] not in FIELDS:
             raise DataError(f"there is no field {checked['field']!r}; known are {', '.join(FIELDS)}")
-        for part in ("where", "query", "sort", "current"):
-            checked[part] = str(checked[part] or "")
+        for name in ("where", "query", "sort", "current"):
+            checked[name] = str(checked[name] or "")
         checked |= {"where": checked["where"].strip(), "regex": bool(checked["regex"])}
         check_encodable(checked["query"], "the search")
         if (column := checked["sort"].removeprefix("-")) and column not in self.sortable:
-            known = ", ".join(self.sortable)
-            raise DataError(f"there is no column {column!r} to sort by; known are {known}")
+            columns = ", ".join(self.sortable)
+            raise DataError(f"there is no column {column!r} to sort by; known are {columns}")
         return checked
 
     def apply(self, state: Mapping[str, Any]) -> dict[str, Any]:
@@ -142,7 +142,7 @@ class Listing:
             rows = order[mask[order]]
             index = np.full(len(self.items), -1)
             index[rows] = np.arange(len(rows))
-        listed = current in self._places and index[self._places[current]] >= 0
+        listed = current in self._row_of and index[self._row_of[current]] >= 0
         if current and not listed and current != before["current"]:
             raise DataError(f"the item {current!r} is not among those shown", remedy="loosen the filters")
         if not listed:
@@ -153,13 +153,13 @@ class Listing:
         return dict(checked)
 
     def index(self, item_id: str) -> int:
-        """Return the place of an item in the list, -1 where it is not there."""
-        row = self._places.get(item_id)
+        """Return the position of an item in the list, or -1 if it is not listed."""
+        row = self._row_of.get(item_id)
         return -1 if row is None else int(self._index[row])
 
-    def place(self, item_id: str) -> int:
+    def row_of(self, item_id: str) -> int:
         """Return the row of an item."""
-        return self._places[item_id]
+        return self._row_of[item_id]
 
     @property
     def selection(self) -> Items:
@@ -221,8 +221,8 @@ class Listing:
             raise DataError(f"the choices are {choices!r:.80}, expected a dict by column")
         for name, choice in choices.items():
             if name not in self.facets:
-                known = ", ".join(self.facets)
-                raise DataError(f"there is no column {name!r} to filter by; known are {known}")
+                columns = ", ".join(self.facets)
+                raise DataError(f"there is no column {name!r} to filter by; known are {columns}")
             where = replaced(where, [name], self._choice(self.facets[name], choice))
         return where
 
@@ -263,8 +263,8 @@ class Listing:
         counts = column.count(self.mask(but=[name] if clause else ()))
         rows = [
             [b.key, b.label, len(b.rows), count]
-            for place, (b, count) in enumerate(zip(column.bins, counts, strict=True))
-            if place < _LIMIT or b.key in keys or b.key == NULL
+            for index, (b, count) in enumerate(zip(column.bins, counts, strict=True))
+            if index < _LIMIT or b.key in keys or b.key == NULL
         ]
         described = column_label(name)._asdict() | {
             "kind": "numbers" if column.ranges else "choice",
@@ -281,17 +281,17 @@ class Listing:
     def words(self) -> list[tuple[str, dict[str, str]]]:
         """Return each search and choice in words, with the change of the state that removes it."""
         state = self.state
-        parts: list[tuple[str, dict[str, str]]] = []
+        terms: list[tuple[str, dict[str, str]]] = []
         if words := state["query"].strip():
             how = "matches the expression" if state["regex"] else "contains"
-            parts.append((f"{state['field']} {how} “{words}”", {"query": ""}))
+            terms.append((f"{state['field']} {how} “{words}”", {"query": ""}))
         groups: dict[tuple[str, ...], list[Query]] = {}
         for clause in clauses(state["where"]):
             groups.setdefault(self._group(clause), []).append(clause)
         for names, queries in groups.items():
             rest = [clause for clause in clauses(state["where"]) if self._group(clause) != names]
-            parts.append((self._phrase(names, all_of(queries)), {"where": str(all_of(rest)) if rest else ""}))
-        return parts
+            terms.append((self._phrase(names, all_of(queries)), {"where": str(all_of(rest)) if rest else ""}))
+        return terms
 
     def _group(self, clause: Query) -> tuple[str, ...]:
         """Return the columns of the choice that a clause is a part of."""
@@ -320,10 +320,10 @@ def facet(name: str, column: pd.Series[Any]) -> Binning | None:
     These are columns of other objects, of one value only, and of text or labels that differ from row to row
     (ids, notes, tokens).
     """
-    kinds = _kinds(column)
+    types = _kinds(column)
     cells = [cell for cell in column.head(1000) if isinstance(cell, _MANY)]
-    nested = any(isinstance(part, (dict, *_MANY)) for cell in cells for part in cell)
-    if nested or dict in kinds or (kinds & set(_MANY) and kinds - set(_MANY)):
+    nested = any(isinstance(value, (dict, *_MANY)) for cell in cells for value in cell)
+    if nested or dict in types or (types & set(_MANY) and types - set(_MANY)):
         return None
     made = binning(name, column)
     n = sum(b.key != NULL for b in made.bins)
@@ -341,11 +341,11 @@ def facets_filter(facets: Any, listing: Listing) -> str:
     """
     if not isinstance(facets, Mapping):
         raise DataError(f"the facets are {facets!r:.80}, expected lists of values by column")
-    parts = []
+    filters = []
     for name, choice in facets.items():
         if name not in listing.facets:
-            known = ", ".join(listing.facets)
-            raise DataError(f"there is no column {name!r} to filter by; known are {known}")
+            columns = ", ".join(listing.facets)
+            raise DataError(f"there is no column {name!r} to filter by; known are {columns}")
         excluded = isinstance(choice, Mapping)
         values = choice.get("not") if excluded else choice
         listed = isinstance(values, Sequence) and all(map(pd.api.types.is_scalar, values))
@@ -359,8 +359,8 @@ def facets_filter(facets: Any, listing: Listing) -> str:
             values = [_WORDS.get(v, v) if isinstance(v, str) and v not in texts else v for v in values]
         query = of_facets({name: values if column.kind == "numbers" else [*dict.fromkeys(values)]})
         if query is not None:
-            parts.append(~query if excluded else query)
-    return str(all_of(parts)) if parts else ""
+            filters.append(~query if excluded else query)
+    return str(all_of(filters)) if filters else ""
 
 
 def _range(name: str, values: Any) -> list[float | None]:

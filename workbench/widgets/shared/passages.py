@@ -32,10 +32,10 @@ def snippet(item: Item, hit: Span | None) -> tuple[str, str, str]:
     start, end = item.sentences[-1]
     if hit is None:
         text, (query, blank) = item.readable([(start, end), item.answer_span])
-        left, right = text[query[0] : blank[0]], text[blank[1] : query[1]]
-        if len(left) > _SNIPPET // 2:
-            left = f"…{left[-_SNIPPET // 2 :].partition(' ')[2]}"
-        return _one_line(f"{left}{BLANK_MARK}{right[:_SNIPPET]}"), "", ""
+        left_text, right_text = text[query[0] : blank[0]], text[blank[1] : query[1]]
+        if len(left_text) > _SNIPPET // 2:
+            left_text = f"…{left_text[-_SNIPPET // 2 :].partition(' ')[2]}"
+        return _one_line(f"{left_text}{BLANK_MARK}{right_text[:_SNIPPET]}"), "", ""
     text, (hit, blank) = item.readable([hit, item.answer_span])
     text = f"{text[: blank[0]]}{BLANK_MARK}{text[blank[1] :]}"
     longer = len(BLANK_MARK) - (blank[1] - blank[0])
@@ -48,8 +48,8 @@ def snippet(item: Item, hit: Span | None) -> tuple[str, str, str]:
 
 def words_around(item: Item) -> set[str]:
     """Return the words of an item without its target, case-folded."""
-    cut = tokens(item)
-    return {word.casefold() for word in cut.words[: cut.target] + cut.words[cut.end :]}
+    split = tokens(item)
+    return {word.casefold() for word in split.words[: split.target] + split.words[split.end :]}
 
 
 def cell_text(value: Any) -> str:
@@ -74,8 +74,8 @@ def score_bars(scores: Sequence[float | None]) -> list[tuple[float, str]]:
     values = [math.nan if score is None or not math.isfinite(score) else score for score in scores]
     largest = max((abs(value) for value in values if not math.isnan(value)), default=0.0) or 1.0
     scaled = [value / largest for value in values]  # the difference of two is finite then
-    known = [value for value in scaled if not math.isnan(value)]
-    low, high = min([0.0, *known]), max(known, default=0.0)
+    finite = [value for value in scaled if not math.isnan(value)]
+    low, high = min([0.0, *finite]), max(finite, default=0.0)
     lengths = [(v - low) / (high - low) if high > low and not math.isnan(v) else 0.0 for v in scaled]
     return [(length, score_text(value)) for length, value in zip(lengths, values, strict=True)]
 
@@ -101,11 +101,11 @@ def check_items(items: Any, verb: str) -> None:
 # -- tables, one row an item
 
 
-def align_to_items(table: Items | pd.DataFrame | None, ids: pd.Series[Any], what: str) -> pd.DataFrame:
+def align_to_items(table: Items | pd.DataFrame | None, ids: pd.Series[Any], name: str) -> pd.DataFrame:
     """Return the table's rows in the order of the items, numbered, without the id; no columns of None."""
     if table is None:
         return pd.DataFrame(index=range(len(ids)))
-    return in_item_order(table, ids, what).reset_index(drop=True)
+    return in_item_order(table, ids, name).reset_index(drop=True)
 
 
 def marks(columns: pd.DataFrame, frame: pd.DataFrame) -> dict[str, list[list[Span] | None]]:

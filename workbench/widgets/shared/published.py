@@ -100,7 +100,7 @@ def _query_data(query: Query) -> dict[str, Any]:
     operands = [_end(value) if isinstance(value, float) else value for value in query.operands]
     return {
         "op": query.operator, "column": query.column, "operands": operands,
-        "parts": [_query_data(part) for part in query.parts],
+        "parts": [_query_data(clause) for clause in query.parts],
     }  # fmt: skip
 
 

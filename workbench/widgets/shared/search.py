@@ -76,12 +76,12 @@ def hits(text: str, expressions: Iterable[str]) -> list[Span]:
         except pa.ArrowInvalid:  # such as an open \Q, which takes our bracket for its own
             continue
         first, *others = replaced[0].as_py().split(opening)
-        place = len(first)
+        offset = len(first)
         for piece in others:
             inside, _, after = piece.partition(closing)
             if inside:
-                spans.append((place, place + len(inside)))
-            place += len(inside) + len(after)
+                spans.append((offset, offset + len(inside)))
+            offset += len(inside) + len(after)
     merged: list[Span] = []
     for start, end in sorted(spans):
         if not merged or start >= merged[-1][1]:

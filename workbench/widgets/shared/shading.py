@@ -159,12 +159,12 @@ def shadings(items: Items, *, influence: Any = None, surprisal: Any = None) -> d
     return made
 
 
-def checked_shade(name: Any, known: Mapping[str, Shading]) -> str:
+def checked_shade(name: Any, available: Mapping[str, Shading]) -> str:
     """Return the name of a shading, "" for none; DataError if there is no such one."""
-    if name and not (isinstance(name, str) and name in known):
+    if name and not (isinstance(name, str) and name in available):
         raise DataError(
             f"there is no {name!r:.80} to shade by",
-            remedy=f"one is {next(iter(known))!r:.80}" if known else "pass influence= or surprisal=",
+            remedy=f"one is {next(iter(available))!r:.80}" if available else "pass influence= or surprisal=",
         )
     return str(name or "")
 

@@ -123,8 +123,8 @@ class SavedPage:
 
     def html(self) -> str:
         """Return the page with as much as `MAXIMUM` allows."""
-        for most in _SIZES:
-            html = _PAGE.format(key=self.key, page=Markup(self.render(most)))  # noqa: S704 - escaped by the widget
+        for limit in _SIZES:
+            html = _PAGE.format(key=self.key, page=Markup(self.render(limit)))  # noqa: S704 - escaped by the widget
             if len(html.encode()) <= MAXIMUM:
                 return str(html)
         return str(_PAGE.format(key=self.key, page=f"This view takes more than {MAXIMUM // 1000} KB."))
@@ -245,7 +245,7 @@ class Widget(anywidget.AnyWidget):
             raise DataError(f"the page sent the type {message.get('type')!r:.80}, which is not known")
         answer(message)
 
-    def _static(self, most: int) -> str:
+    def _static(self, limit: int) -> str:
         """Return what a saved notebook keeps: HTML of at most so many passages, or words of a list."""
         raise NotImplementedError
 
