@@ -94,8 +94,8 @@ def model_rows(comparison: Comparison, *, quick: bool = False) -> list[dict[str,
     return [
         {
             "label": row["label"], "name": names[index], "key": letters(index),
-            "colour": PALETTE[index % len(PALETTE)], "lap": index // len(PALETTE), "spread": row["spread"],
-            "bar": [_length(value, top) for value in ends[index]],
+            "colour": PALETTE[index % len(PALETTE)], "palette_round": index // len(PALETTE),
+            "spread": row["spread"], "bar": [_length(value, top) for value in ends[index]],
             "measures": [_measured(each, row, quick=quick) for each in SHOWN],
         }
         for index, row in enumerate(rows)

@@ -25,9 +25,9 @@ function filterBoxes(c, placeholder, searchState) {
       refuse(false);
     }
   }
-  function draw(found) {
+  function draw(completions) {
     const before = completed?.choices[completed.at]; // chosen by an arrow while the answer was under way
-    completed = found?.choices.length ? { at: -1, ...found } : null;
+    completed = completions?.choices.length ? { at: -1, ...completions } : null;
     choices.hidden = !completed;
     line.setAttribute("aria-expanded", String(Boolean(completed)));
     line.setAttribute("aria-activedescendant", "");
