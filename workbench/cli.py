@@ -145,7 +145,7 @@ def _add_publishing(commands: Any) -> None:
 
 
 def _add_training(commands: Any) -> None:
-    """Add the commands about models, and `stream`, which writes what another machine trains on."""
+    """Add the commands of models, and `stream`, which writes training data for another machine."""
     listing = commands.add_parser("models", help="the models and their settings")
     listing.add_argument("model", nargs="?", help="name of one, to see its settings")
     listing.set_defaults(act=_models)
@@ -201,7 +201,7 @@ def _add_training(commands: Any) -> None:
 
 
 def _add_people(commands: Any) -> None:
-    """Add the commands about campaigns: people who guess words."""
+    """Add the commands of campaigns, in which people guess words."""
     people = commands.add_parser("people", help="campaigns: people who guess words")
     actions = people.add_subparsers(required=True, metavar="ACTION")
 
@@ -245,7 +245,7 @@ def _add_people(commands: Any) -> None:
 
 
 def _number(text: str) -> float:
-    """Return a number, whole where it can be."""
+    """Parse a number, as an integer where possible."""
     value = float(text)
     return int(value) if value.is_integer() else value
 
@@ -292,7 +292,7 @@ def _show(arguments: argparse.Namespace) -> None:
 
 
 def _items(arguments: argparse.Namespace) -> Any:
-    """Return the items that are asked for, None where there are none."""
+    """Return the requested items, or None."""
     from workbench.datasets import load
     from workbench.items.items import Items
 
@@ -349,7 +349,7 @@ def _train(arguments: argparse.Namespace) -> None:
 
 
 def _fitted(arguments: argparse.Namespace, family: Any, settings: dict[str, Any]) -> Any:
-    """Return a model fitted on what the command names."""
+    """Return a model fitted on the data of the command."""
     if family.fitted_on not in {"items", "texts"}:
         return _made(family, settings)
     items, texts = _items(arguments), _texts(arguments)
@@ -367,7 +367,7 @@ def _fitted(arguments: argparse.Namespace, family: Any, settings: dict[str, Any]
 
 
 def _texts(arguments: argparse.Namespace) -> Any:
-    """Return what a model is trained on, None where nothing is named."""
+    """Return the training texts of a command, or None."""
     from workbench.texts.batches import Stream
 
     if arguments.texts is not None and arguments.stream is not None:
@@ -378,7 +378,7 @@ def _texts(arguments: argparse.Namespace) -> Any:
 
 
 def _settings(arguments: argparse.Namespace, family: Any) -> dict[str, Any]:
-    """Return the settings NAME=VALUE of a command; a model that needs another gets that one loaded."""
+    """Return the settings NAME=VALUE of a command; a setting that is a model is loaded."""
     from workbench.models.base import Predictor
 
     settings: dict[str, Any] = {}
@@ -400,7 +400,7 @@ def _settings(arguments: argparse.Namespace, family: Any) -> dict[str, Any]:
 
 
 def _accepted(family: Any) -> set[str]:
-    """Return the names of the settings of a model: of its constructor, and of `fit` and what that trains."""
+    """Return the names of the settings of a model: of its constructor, of `fit` and of its training."""
     functions = [family, family.fit] if hasattr(family, "fit") and family.fitted_on != "a model" else [family]
     parameters = [each for function in functions for each in inspect.signature(function).parameters.values()]
     names = {each.name for each in parameters if each.kind is not each.VAR_KEYWORD} - {"texts"}
@@ -418,7 +418,7 @@ def _made(family: Any, settings: dict[str, Any]) -> Any:
 
 
 def _value(text: str) -> Any:
-    """Return a value as JSON or Python writes it; anything else is text."""
+    """Parse a value as JSON or Python; anything else is text."""
     for read in (json.loads, ast.literal_eval):
         with contextlib.suppress(ValueError, SyntaxError):
             return read(text)

@@ -1,4 +1,4 @@
-"""A passage as a figure: what a model looked at, as in Figure 2 of Hill et al. (2016)."""
+"""Chart of a model's attention to a passage, as in Figure 2 of Hill et al. (2016)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _SCALES: dict[str, Any] = {"linear": "linear", "square root": "sqrt"}
 
 
 class _Run(NamedTuple):
-    """A part of a line: characters of one piece."""
+    """A run of characters of one piece, laid out on a line."""
 
     text: str
     marks: str
@@ -61,7 +61,7 @@ def attention_map(
     reveal: bool = True,
     width: int = 600,
 ) -> alt.LayerChart:
-    """Draw a passage with its parts shaded by what a model looked at.
+    """Draw a passage with its parts shaded by attention weight.
 
     The part that asked, such as the window around the blank, is outlined. With the answer, its mentions are
     underlined, and those of the prediction dashed.
@@ -146,7 +146,7 @@ def attention_map(
 
 
 def _laid_out(pieces: Sequence[WeightedPiece], width: float, begin: float) -> Iterator[_Run]:
-    """Yield the pieces in lines no wider than `width`, broken at white space; a longer word stands alone."""
+    """Yield the pieces in lines no wider than `width`, broken at white space; longer words are not broken."""
     line, x = begin, 0.0
     gap: WeightedPiece | None = None  # white space before the word
     word: list[WeightedPiece] = []  # pieces without white space between them
@@ -176,13 +176,13 @@ def _laid_out(pieces: Sequence[WeightedPiece], width: float, begin: float) -> It
 
 
 def _width(text: str) -> float:
-    """Return about how wide a text is, in px."""
+    """Return the approximate width of a text in px."""
     wide = (_WIDTHS.get(c, 1000 if ord(c) >= _FIRST_WIDE else 556) for c in text)
     return sum(wide) * _SIZE / 1000
 
 
 def _outlines(table: pd.DataFrame) -> pd.DataFrame:
-    """Return one box a line of what asked."""
+    """Return one rectangle per line around the query span."""
     inside = table[table["marks"].str.contains("w")]
     boxes = inside.groupby("line", as_index=False).agg(
         {"x": "min", "x2": "max", "top": "min", "bottom": "max"}

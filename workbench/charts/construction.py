@@ -1,4 +1,4 @@
-"""Charts of how a data set was made: what each step kept and dropped."""
+"""Charts of the construction of a data set: what each step kept and dropped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model expected in a blank: its most probable words, and where the answer is among them."""
+"""Charts of a model's most probable words for a blank, and the rank of the answer."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def _table(frames: _Frames, top_k: int) -> pd.DataFrame:
 
 
 def _frames(expected: Any, items: Items | None) -> _Frames:
-    """Return the frames with the names that they were passed by, of these items alone."""
+    """Return the frames with their names, restricted to the items."""
     named = isinstance(expected, Mapping)
     inputs: Any = expected.items() if named else [(None, value) for value in several(expected)]
     sources: Any = [(name, find_run(value) if isinstance(value, str) else value) for name, value in inputs]
@@ -207,7 +207,7 @@ def _listed(value: Any) -> list[Any]:
 def _answers(
     frames: _Frames, answers: Any, items: Items | None, *, alone: bool
 ) -> dict[tuple[str, str | None], dict[str, Any]]:
-    """Return what is known of the answers, by item and model; None where it holds for every model."""
+    """Return the answers by item and model; the key None holds for every model."""
     answer_of: dict[tuple[str, str | None], dict[str, Any]] = {}
     if items is not None:
         pairs = zip(items.frame["item_id"], items.frame["answer"], strict=True)
@@ -227,7 +227,7 @@ def _answers(
 
 
 def _answer_rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return what a frame tells of answers, without what is null."""
+    """Return the answer columns without nulls."""
     if "answer" not in frame.columns:
         return []
     rows = frame[[column for column in _TOLD if column in frame.columns]].to_dict("records")
@@ -304,7 +304,7 @@ def _percent(p: float) -> str:
 
 
 def _shown(word: str) -> str:
-    """Write a token so that it can be read by itself, and is not too long."""
+    """Return a token as readable text of limited length."""
     text = wt.readable(word) if len(word.split()) == 1 else word
     name = _NAMES.get(word)
     if name:

@@ -1,4 +1,4 @@
-"""Charts of models: training curves, tuned caches, ranks of the right word, context and influence."""
+"""Charts of models: training curves, caches, ranks of the answer, context and influence."""
 
 from __future__ import annotations
 
@@ -66,19 +66,19 @@ def answers_among(runs: Any) -> pd.DataFrame:
 
 
 def panel_head(name: str, data: pd.DataFrame, note: str = "") -> alt.TitleParams:
-    """Return the title of a set's panel; the column `n` says how many items it is drawn from."""
+    """Return the title of a set's panel, with the number of items in column `n`."""
     lines = [f"{counts(data['n'])} items", *wrap(note, _LINE)]
     return alt.TitleParams(text=_NAMES.get(name, name), subtitle=lines[0] if len(lines) == 1 else lines)
 
 
 def counts(n: pd.Series[Any]) -> str:
-    """Return the different numbers of a column: ``1,234``, ``90 or 120``; the range where there are more."""
+    """Return the distinct numbers of a column: ``1,234``, ``90 or 120``; a range for more than two."""
     values = [f"{value:,}" for value in sorted(n.unique().tolist())]
     return " or ".join(values) if len(values) <= 2 else f"{values[0]} to {values[-1]}"  # noqa: PLR2004
 
 
 def model_colour(models: Sequence[str], column: str = "model") -> alt.Color:
-    """Return the colours of models, or of what another column names, with a legend below."""
+    """Return the colours of models, or of the values of another column, with a legend below."""
     colour: alt.Color = alt.Color(f"{column}:N", title=None).scale(theme.colours(models)).legend(
         orient="bottom", columns=3, columnPadding=24, symbolType="stroke", symbolStrokeWidth=3
     )  # fmt: skip
@@ -86,7 +86,7 @@ def model_colour(models: Sequence[str], column: str = "model") -> alt.Color:
 
 
 def ranks(runs: Any) -> alt.HConcatChart:
-    """Draw where models put the right word: one panel a set of items, one line with its own marks a model.
+    """Draw the ranks of the answers: one panel a set of items, one line and marker a model.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ def ranks(runs: Any) -> alt.HConcatChart:
 
 
 def _unranked(data: pd.DataFrame) -> dict[str, str]:
-    """Return by set which models have no ranks; the first set's panel names those of sets without a panel."""
+    """Return the models without ranks, by set; the first panel names those of sets without a panel."""
     sets = data["set"].unique().tolist()
     names: dict[str, list[str]] = {}
     for model, name in data.attrs["unranked"]:
@@ -240,7 +240,7 @@ def interval_curves(
     head: alt.TitleParams | None = None,
     size: tuple[int, int],
 ) -> alt.LayerChart:
-    """Return lines of shares over steps, whose intervals stand side by side at each step.
+    """Return lines of shares over steps, with their intervals side by side at each step.
 
     `drawn` is the subset of `data` to draw; all of `data` decides the colours and the vertical axis. `x`, `y`
     and `by` (a line each) are a column and its title, `x` with the order of its steps.
@@ -327,7 +327,7 @@ def windows(runs: Mapping[int | str, Any]) -> alt.LayerChart:
 
 
 def context_needed(curves: Mapping[str, pd.DataFrame]) -> alt.LayerChart:
-    """Draw the share of items that are guessed with at most so many sentences of context.
+    """Draw the cumulative share of items guessed by the number of context sentences.
 
     Parameters
     ----------
@@ -471,7 +471,7 @@ def training_curves(history: pd.DataFrame, scores: pd.DataFrame | None = None) -
 
 
 def training_html(training: Training) -> str:
-    """Return a training as HTML: its numbers, and its curves as SVG in the colours of the page."""
+    """Return a training as HTML: its numbers, and its curves as SVG that follows the page's theme."""
     curves = ""
     if training.history or training.scores:
         chart = training_curves(training.to_frame(), training.scores_frame())
@@ -482,7 +482,7 @@ def training_html(training: Training) -> str:
 def _curve(
     frame: pd.DataFrame, column: str, titles: tuple[str, str], scale: alt.Scale, *, marked: bool = False
 ) -> Any:
-    """Return one curve over the words trained on, with the title of the panel and that of its axis."""
+    """Return one curve over the words trained on, with the titles of the panel and its axis."""
     values = pd.DataFrame({"tokens": frame["tokens"], "value": frame[column]})  # a score has any name
     unit = frame.attrs.get("unit", "words")
     finite = values.replace([np.inf, -np.inf], np.nan).dropna()
@@ -501,7 +501,7 @@ def _curve(
 
 
 def _score_curve(scores: pd.DataFrame, name: str) -> Any:
-    """Return the panel of a score: a share in percent from 0, perplexity and rank on a logarithmic axis."""
+    """Return the panel of a score: a share in percent from 0; perplexity and rank on a logarithmic axis."""
     score = Score.of(name)
     values = pd.to_numeric(scores[name], errors="coerce")
     values = 100 * values if score.percent else values.where(values > 0) if score.log else values
@@ -561,7 +561,7 @@ def tuning(trials: pd.DataFrame) -> alt.HConcatChart:
 
 
 def _trial_panel(data: pd.DataFrame, measure: str, parameter: str, value: float) -> alt.LayerChart:
-    """Return the lines of a measure, one a set, with the chosen weight marked."""
+    """Return the lines of a measure, one a set, with the chosen parameter marked."""
     names, share = data["set"].unique().tolist(), measure == "accuracy"
     top = max(1.08 * float(data[measure].max()), 0.01)
     scale = alt.Scale(domain=[0, min(1.0, top)], nice=False) if share else alt.Scale(type="log", nice=False)

@@ -208,7 +208,7 @@ def scatter(run_a: Any, run_b: Any) -> alt.LayerChart:
 
 
 def waterfall(result: ProtocolRuns) -> alt.LayerChart:
-    """Draw what each change of the protocol does to the accuracy of a model, from the first to the last.
+    """Draw the effect of each change of the protocol on the accuracy of a model.
 
     Parameters
     ----------
@@ -284,7 +284,7 @@ def waterfall(result: ProtocolRuns) -> alt.LayerChart:
 
 
 def _counted(data: pd.DataFrame, scale: alt.Scale) -> alt.Chart:
-    """Draw items as squares that say how many there are."""
+    """Draw items as squares shaded by their number."""
     low, high = map(float, scale.domain)
     edges = np.linspace(low, high, _CELLS + 1)
     counts, _, _ = np.histogram2d(data["a"], data["b"], bins=[edges, edges])

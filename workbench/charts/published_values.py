@@ -1,4 +1,4 @@
-"""The paper's values beside the sets of annotations that it analysed."""
+"""The paper's values, matched to the sets of annotations."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PublishedBars = Mapping[str, tuple[str, str]]
 
 
 def matched(frames: Mapping[str, pd.DataFrame], beside: Beside) -> dict[str, str]:
-    """Return, by the name of a set, the set of the paper that it is shown beside.
+    """Return the set of the paper for each set of annotations, by name.
 
     The ids of the items tell: LAMBADA's development and test sets are the paper's LAMBADA, the control set
     stands in for its input; all others are shown without it. A mapping with other names is a DataError.
@@ -46,12 +46,12 @@ def matched(frames: Mapping[str, pd.DataFrame], beside: Beside) -> dict[str, str
 
 
 def is_stand_in(frame: pd.DataFrame) -> bool:
-    """Tell if a set is the control set, which the paper did not analyse."""
+    """Return True for the control set, which the paper did not analyse."""
     return statistics.sources(frame) == {"lambada/control"}
 
 
 def published_marks(frames: Mapping[str, pd.DataFrame], beside: Beside, rows: PublishedBars) -> pd.DataFrame:
-    """Return the paper's values: a share and an entry in the legend; one with one bound stands there."""
+    """Return the paper's values as marks: a share and an entry in the legend; triangles mark bounds."""
     marks: list[dict[str, Any]] = []
     for name, paper_set in matched(frames, beside).items():
         for bar, (figure, quantity) in rows.items():

@@ -1,4 +1,4 @@
-"""Charts as files: their size on paper, their fonts, and pages that load nothing from elsewhere."""
+"""Charts as files: their size on paper, their fonts, and self-contained pages."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def _rendered(
 
 
 def _page(spec: dict[str, Any], inches: float | None, *, dark: bool) -> bytes:
-    """Return a chart as a page: its policy runs one script, known by its hash, and loads nothing.
+    """Return a chart as a page whose policy allows one script, by its hash, and no network.
 
     Its tables open on a key or a click below it.
     """
@@ -187,7 +187,7 @@ def _page(spec: dict[str, Any], inches: float | None, *, dark: bool) -> bytes:
 
 
 def chart_html(spec: dict[str, Any], *, picture: str = "") -> str:
-    """Return a specification as HTML that `chart_script` draws, with its tables below.
+    """Return a specification as HTML for `chart_script`, with its tables below.
 
     Where no script runs, a `picture` (SVG) takes its place.
     """
@@ -197,7 +197,7 @@ def chart_html(spec: dict[str, Any], *, picture: str = "") -> str:
 
 @cache
 def chart_script() -> str:
-    """Return Vega and what draws the charts of a page, as one script that loads nothing."""
+    """Return Vega and the code that draws the charts of a page as one self-contained script."""
     import vl_convert  # noqa: PLC0415 - takes a while to import
 
     return str(vl_convert.javascript_bundle(_DRAW, vl_version=theme.VERSION))
@@ -218,7 +218,7 @@ def _size(spec: dict[str, Any]) -> tuple[float, float]:
 
 
 def _with_text_of(spec: dict[str, Any], points: float, inches: float | None) -> dict[str, Any]:
-    """Return a specification whose labels have so many points in the file."""
+    """Return a specification scaled to a label size in points."""
     start = dict(alt.utils.update_nested({"config": _SIZED}, spec, copy=True))
     sized = start
     for _ in range(1 if inches is None else _ROUNDS):
@@ -229,7 +229,7 @@ def _with_text_of(spec: dict[str, Any], points: float, inches: float | None) -> 
 
 
 def _with_fonts(spec: dict[str, Any], font: str | None) -> dict[str, Any]:
-    """Return a specification whose fonts are all there: text in one that is not would be left out."""
+    """Return a specification with installed fonts only; the renderer omits text in a missing font."""
     if font is not None:
         spec = theme.changed(spec, "font", lambda _old: font)
         spec = {**spec, "config": {**spec.get("config", {}), "font": font}}
@@ -249,7 +249,7 @@ def _available(fonts: Any) -> Any:
 
 @cache
 def _is_installed(family: str) -> bool:
-    """Tell if the library that draws files finds a font, by drawing a letter."""
+    """Return True if the renderer finds a font, tested by drawing a letter."""
     import vl_convert  # noqa: PLC0415 - takes a while to import
 
     drawn = {

@@ -1,4 +1,4 @@
-"""Charts of annotations: in context or not, classes, quoted speech, distances, lengths (Paperno et al. 2016).
+"""Charts of annotations: context, classes, quoted speech, distances and lengths (Paperno et al. 2016).
 
 Bars are shares with Wilson's 95 % intervals, one group a category and one bar a set. The paper's values stand
 beside the sets that it analysed.
@@ -63,7 +63,7 @@ def in_context(
     paper: Beside = True,
     title: str | None = None,
 ) -> alt.LayerChart:
-    """Draw how many targets occur elsewhere in their passage: Figure 2a.
+    """Draw the share of targets that occur elsewhere in their passage: Figure 2a.
 
     Parameters
     ----------
@@ -136,7 +136,7 @@ def target_classes_out_of_context(
     paper: Beside = True,
     title: str | None = None,
 ) -> alt.LayerChart:
-    """Draw the classes of the targets that occur nowhere else in the passage: Figure 2c.
+    """Draw the classes of the targets that do not occur elsewhere in the passage: Figure 2c.
 
     Result and errors are as for :func:`in_context`.
 
@@ -161,7 +161,7 @@ def target_classes_out_of_context(
 
 
 def direct_speech(sets: Sets, *, paper: Beside = True, title: str | None = None) -> alt.LayerChart:
-    """Draw how many passages hold quoted speech, and how many targets lie within it (section 3.3).
+    """Draw the shares of passages with quoted speech and of targets within it (section 3.3).
 
     Result and errors are as for :func:`in_context`.
 
@@ -204,7 +204,7 @@ def _chart(
 def _counted(
     head: str, data: pd.DataFrame, notes: Sequence[str] = (), *, without: str, width: int = 56
 ) -> alt.TitleParams:
-    """Return a title that states how many rows stand behind each set, and how many are left out."""
+    """Return a title with the number of rows and of excluded rows of each set."""
     lines = []
     for name, set_data in data.groupby("set", sort=False):
         n, missing = int(set_data["n"].iloc[0]), int(set_data["missing"].iloc[0])
@@ -265,7 +265,7 @@ def figure_2(
     stands_in = stands_in and input_name in beside
 
     def panel(head: str, count: Any, judged: Sequence[str], rows: PublishedBars) -> list[alt.LayerChart]:
-        """Draw one panel; the line below its title states n in the order of the bars."""
+        """Draw one panel; the line below its title gives n in the order of the bars."""
         subset = {name: frame for name, frame in frames.items() if name in judged}
         if not subset:
             return []
@@ -290,7 +290,7 @@ def figure_2(
 
 
 def _set_name(frame: pd.DataFrame | None, role: str, *, taken: str = "") -> str:
-    """Return the name of a set by the ids of its items; its `role` in the figure where they do not tell."""
+    """Return the name of a set from the ids of its items; its `role` in the figure if they are ambiguous."""
     sources = statistics.sources(frame) if frame is not None else set()
     if not sources or sources <= {"lambada/dev", "lambada/test"}:
         return role
@@ -314,7 +314,7 @@ def _bars(
     gap: int = 20,
     height: int = _HEIGHT,
 ) -> alt.LayerChart:
-    """Draw shares of :mod:`workbench.analysis.statistics` with their intervals, and the paper's values.
+    """Draw shares of :mod:`workbench.analysis.statistics` with their intervals and the paper's values.
 
     `top` is the end of the vertical axis (0 to 1), `colours` are all sets that have a colour where the chart
     shows some of them; `bar` and `gap` (between groups) are in pixels.
@@ -337,13 +337,13 @@ def _bars(
 
 
 def _colour(names: Sequence[str]) -> alt.Color:
-    """Return the colours of the sets; one set has no legend, the title names it."""
+    """Return the colours of the sets; a single set is named by the title and has no legend."""
     legend = alt.Legend(title=None, orient="bottom") if len(names) > 1 else None
     return alt.Color("set:N", scale=theme.colours(names), legend=legend)
 
 
 def _tooltip(value_tooltip: alt.Tooltip) -> list[alt.Tooltip]:
-    """Return what a bar tells: its set, what it is, share, interval and counts."""
+    """Return the tooltip of a bar: set, value, share, interval and counts."""
     return [
         alt.Tooltip("set:N", title="set"),
         value_tooltip,
@@ -369,7 +369,7 @@ def _legend_of_shapes(**options: Any) -> alt.Legend:
 
 
 def _paper(marks: pd.DataFrame, names: Sequence[str], x: alt.X, y: alt.Y) -> alt.Chart:
-    """Draw the paper's values; a bound is a triangle that points to where the value lies."""
+    """Draw the paper's values; a bound is a triangle that points towards the value."""
     legend = marks.drop_duplicates("kind").sort_values("shape", key=lambda column: column.map(_ORDER.index))
     aside = (marks["set"].map({name: i for i, name in enumerate(names)}).astype(float) + _ASIDE) / len(names)
     points = alt.Chart(marks.assign(aside=aside)).mark_point(
@@ -393,7 +393,7 @@ def _paper(marks: pd.DataFrame, names: Sequence[str], x: alt.X, y: alt.Y) -> alt
 
 
 def mention_distance(sets: Sets, *, width: int | None = None, title: str | None = None) -> alt.LayerChart:
-    """Draw how many tokens before the target its last earlier mention stands.
+    """Draw the distribution of the distance in tokens from the target to its last earlier mention.
 
     Result and errors are as for :func:`in_context`; shares are of the targets with an earlier mention.
 
@@ -422,7 +422,7 @@ def lengths(
     paper: Beside = True,
     title: str | None = None,
 ) -> alt.LayerChart:
-    """Draw how long the passages are, with the mean of each set (a triangle) and the paper's (a diamond).
+    """Draw the lengths of the passages, with the mean of each set (triangle) and the paper's (diamond).
 
     Result and errors are as for :func:`in_context`.
 
@@ -459,7 +459,7 @@ def _means(data: pd.DataFrame, paper: dict[str, float]) -> pd.DataFrame:
 
 
 def _placed(data: pd.DataFrame) -> pd.DataFrame:
-    """Divide each bin among the sets, with a little space around it."""
+    """Divide each bin among the sets, with a small gap around it."""
     set_index, names = pd.factorize(data["set"])
     span = data["x2"] - data["x"]
     each = span * (1 - _SPARE) / len(names)
@@ -499,7 +499,7 @@ def _histogram(
 
 
 def _mean_marks(means: pd.DataFrame, names: Sequence[str]) -> list[alt.Chart]:
-    """Draw the means above the bars, in the colour of their set, and the paper's above them."""
+    """Draw the means above the bars in the colour of their set, and the paper's above them."""
     shape = alt.Shape(
         "kind:N",
         scale=alt.Scale(domain=[_MEAN, _PAPER], range=["triangle-down", "diamond"]),

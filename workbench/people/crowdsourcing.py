@@ -29,7 +29,7 @@ _LONGEST_ID = 200
 
 @dataclass(frozen=True)
 class ImportedPages:
-    """What became of the rows of a result file.
+    """Outcome of the rows of a result file.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ def export_pages(
     lease: float = 7 * _DAY,
     formulas: Formulas = "keep",
 ) -> pd.DataFrame:
-    """Reserve pages for people outside, and write them as the input file of a crowdsourcing service.
+    """Reserve pages for external people, and write them as the input file of a crowdsourcing service.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ def export_pages(
 
 
 def _labels(connection: sqlite3.Connection) -> Callable[[str], str]:
-    """Return what names an item in exported pages: nobody can look up or test a guess with it.
+    """Return the function that encodes item ids in exported pages, so that nobody can look up an answer.
 
     The id of an item may be its place in a release, or a digest of its text with the answer. Campaigns of
     before there was a secret export ids.
@@ -153,7 +153,7 @@ def _row(page: Page, label: Callable[[str], str]) -> dict[str, Any]:
 
 
 def import_pages(campaign: Campaign, path: Path | str) -> ImportedPages:
-    """Save what people answered on exported pages, from the result file of a crowdsourcing service.
+    """Save the answers of exported pages from the result file of a crowdsourcing service.
 
     Parameters
     ----------
@@ -239,7 +239,7 @@ def _imported(campaign: Campaign, row: Mapping[str, str]) -> dict[str, Any]:
 def _save_page(
     connection: sqlite3.Connection, campaign: Campaign, names: tuple[str, str, int], row: Mapping[str, str]
 ) -> int:
-    """Save the answers of a row to one page; return their number."""
+    """Save the answers of a row to one page; return the number of answers."""
     name, worker, page = names
     protocol, now = campaign.protocol, campaign.now()
     assignment.expire_pages(connection, now)
@@ -285,7 +285,7 @@ def _save_page(
 
 
 def _worker(connection: sqlite3.Connection, worker: str, now: float) -> int:
-    """Return the number of a subject by name; a new one cannot sign in, as nobody learns the token."""
+    """Return the number of a subject by name; a new one cannot sign in, because the token is not returned."""
     row = connection.execute("SELECT id FROM subjects WHERE name = ?", (worker,)).fetchone()
     if row:
         return int(row[0])
@@ -299,7 +299,7 @@ def _check_same(
     saved_name: str,
     guesses: Sequence[Sequence[str]],
 ) -> None:
-    """Refuse a row about a page that is saved, unless it is the row that was saved."""
+    """Refuse a row about a saved page, unless it is the same row."""
     name, worker, _ = names
     if name != saved_name:
         raise RefusalError(f"page {page} has the answers of another assignment", "finished page")

@@ -1,4 +1,4 @@
-"""Protocols of judgment: what people see, how often they may guess, and when an item stops."""
+"""Protocols of judgment: the context shown, the number of guesses, and when an item stops."""
 
 from __future__ import annotations
 
@@ -85,20 +85,20 @@ class ProtocolStep:
             raise DataError("unfolding takes one guess at a time", remedy="leave guesses out")
 
     def outcome(self, n_judged: int, n_right: int) -> Literal["open", "passed", "dropped"]:
-        """Return what happens to an item after so many judgments, of which so many were right."""
+        """Return the outcome of an item from its number of judgments and of right ones."""
         if (self.passes == "right" and n_right < n_judged) or (self.passes == "wrong" and n_right):
             return "dropped"
         return "passed" if n_judged >= self.people else "open"
 
     @property
     def drop_reason(self) -> str:
-        """Why this step drops an item."""
+        """Reason for which this step drops an item."""
         return f"{'guessed' if self.passes == 'wrong' else 'not guessed'} {_PROSE[self.condition]}"
 
 
 @dataclass(frozen=True)
 class Protocol:
-    """The steps that an item goes through.
+    """The steps of a judgment.
 
     Attributes
     ----------
@@ -149,7 +149,7 @@ class Protocol:
 
     @classmethod
     def from_json(cls, text: str) -> Protocol:
-        """Read what `to_json` wrote; DataError if it is no valid protocol."""
+        """Read the JSON of `to_json`; DataError if it is not a valid protocol."""
         try:
             values = json.loads(text)
             _check_names(cls, values)
@@ -193,7 +193,7 @@ PROTOCOLS = {
 
 
 def protocol(name: str | Protocol = "lambada", **settings: Any) -> Protocol:
-    """Return a protocol by its name, with other settings where they are passed.
+    """Return a protocol by its name, with changed settings.
 
     Parameters
     ----------
@@ -255,12 +255,12 @@ def protocol(name: str | Protocol = "lambada", **settings: Any) -> Protocol:
 
 
 def plain_word(word: str) -> str:
-    """Return a typed word without white space around it, composed (NFC), with plain apostrophes."""
+    """Return a typed word without surrounding white space, composed (NFC), with plain apostrophes."""
     return " ".join(unicodedata.normalize("NFC", word).translate(_APOSTROPHES).split())
 
 
 def match(guess: str, answer: str) -> str:
-    """Return which of `MATCHES` a guess is.
+    """Return the element of `MATCHES` for a guess.
 
     White space around a guess and the shape of its apostrophes do not count.
 
@@ -294,7 +294,7 @@ def _nouns(word: str) -> frozenset[str]:
 
 
 def _one_edit(a: str, b: str) -> bool:
-    """Tell whether two different words are one letter apart."""
+    """Return True if two different words are one edit apart."""
     if len(a) > len(b):
         a, b = b, a
     if len(b) - len(a) > 1:

@@ -1,4 +1,4 @@
-"""Simulated people: models, or rates such as the paper's, in the place of subjects; what they would cost.
+"""Simulated people: models, or rates such as the paper's, in place of subjects; expected costs.
 
 A model that unfolds a passage tells how many context sentences a word needs before it is guessed.
 """
@@ -78,7 +78,7 @@ def with_context_sentences(items: Items, n: int) -> Items:
 
 
 def unfold(items: Items, model: Predictor, *, seed: int = 0) -> pd.DataFrame:
-    """Return the share of items that a model predicts with at most so many context sentences.
+    """Return the cumulative share of items that a model predicts, by the number of context sentences.
 
     The model sees the target sentence alone, then one sentence of context more at a time until its best word
     is the answer, as people do in the protocol ``unfolding``; see :meth:`Campaign.unfolding`.
@@ -125,7 +125,7 @@ Guess = Callable[[int, Item, int], list[str]]
 
 @dataclass(frozen=True)
 class Rates:
-    """Shares of all items that the steps of a protocol drop, each as a range.
+    """Shares of all items that the steps of a protocol drop, as ranges.
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ class Rates:
 
     @property
     def middle(self) -> tuple[float, ...]:
-        """The middle of each range."""
+        """Midpoint of each range."""
         return tuple((low + high) / 2 for low, high in self.dropped)
 
 
@@ -159,7 +159,7 @@ PAPER_RATES = Rates(((0.84, 0.86), (0.06, 0.07), (0.03, 0.05)))
 
 
 def right_probabilities(protocol: Protocol, dropped: Sequence[float]) -> list[float]:
-    """Return for each step how probably one person guesses an item, so that shares of all items are dropped.
+    """Return the probability of a right guess at each step that yields the given dropout rates.
 
     People are taken as independent. Where a step drops what anybody of ``n`` guesses, the share ``d`` of the
     items that reach it, this is ``1 - (1 - d) ** (1 / n)``.
@@ -196,7 +196,7 @@ def simulate(
     seed: int = 0,
     progress: bool = True,
 ) -> None:
-    """Let simulated people judge all items of a campaign that are due, step by step.
+    """Let simulated people judge all due items of a campaign, step by step.
 
     They get pages and answer by the same rules as people. The answers are written in large transactions; a
     run that is killed goes on when it is called again.
@@ -259,7 +259,7 @@ def _from_words(words: Mapping[tuple[int, int], list[str]]) -> Guess:
 
 
 def _judge(campaign: Campaign, step: int, people: Sequence[tuple[int, Guess]], progress: bool) -> None:  # noqa: FBT001
-    """Let people in turn judge pages of one step until none of them gets any."""
+    """Let people judge pages of one step in turn until no pages remain."""
     with progress_bar(label=f"step {step + 1}", unit="pages", shown=progress) as bar:
         turn = idle = 0
         while idle < len(people):
@@ -324,7 +324,7 @@ def _predicted(
 
 
 def _shown(items: Items, step: ProtocolStep) -> Iterator[tuple[list[int], Items]]:
-    """Yield what a step shows of items, with the number of context sentences of each."""
+    """Yield the items as a step shows them, with the number of context sentences of each."""
     lengths = [len(item.context) for item in items]
     if step.condition == "passage":
         yield lengths, items
@@ -344,7 +344,7 @@ def expected_cost(
     level: float = 0.95,
     seed: int = 0,
 ) -> Table:
-    """Return what a campaign is expected to cost, step by step, with bands.
+    """Return the expected costs of a campaign by step, with bands.
 
     Parameters
     ----------

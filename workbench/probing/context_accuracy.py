@@ -1,4 +1,4 @@
-"""Accuracy by how much of the context is read: of models, and of people."""
+"""Accuracy of models and people by the amount of context read."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def context_accuracy(
     judgments: pd.DataFrame | None = None,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """Return the accuracy of models, and of people, by how much of the context is read.
+    """Return the accuracy of models and people by the amount of context read.
 
     Parameters
     ----------
@@ -95,14 +95,14 @@ def context_accuracy(
 
 
 def with_intervals(rows: Sequence[tuple[Any, ...]], columns: Sequence[str]) -> pd.DataFrame:
-    """Return rows as a table, with Wilson's interval of the accuracy (95 %) in the columns low and high."""
+    """Return rows as a table, with the 95 % Wilson interval of the accuracy in the columns low and high."""
     frame = pd.DataFrame(rows, columns=list(columns))
     low, high = wilson((frame["accuracy"] * frame["n"]).to_numpy(), frame["n"].to_numpy())
     return frame.assign(low=low, high=high)
 
 
 def _reading(items: Items, k: int | None, unit: Unit) -> Items:
-    """Return items with so much of their contexts."""
+    """Return items with shortened contexts."""
     if k is None:
         return items
     if unit == "sentences":
@@ -111,7 +111,7 @@ def _reading(items: Items, k: int | None, unit: Unit) -> Items:
 
 
 def _people(judgments: pd.DataFrame) -> list[tuple[Any, ...]]:
-    """Return rows of people's judgments, by what they saw."""
+    """Return rows of people's judgments, by the context shown."""
     if missing := sorted({"condition", "prediction_correct", "last_answer"} - set(judgments.columns)):
         raise DataError(
             f"the judgments have no column {missing[0]!r}", remedy="pass what Campaign.judgments() returns"

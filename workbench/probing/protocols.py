@@ -1,4 +1,4 @@
-"""One model under several protocols: rules by which predictions are counted, and the effect of each rule."""
+"""One model under several evaluation protocols, and the effect of each rule."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _SAME = 0.9  # least share of answers that variants of the same items have in co
 
 @dataclass(frozen=True)
 class ScoringProtocol:
-    """How predictions are asked for and counted.
+    """Rules by which predictions are made and counted.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ class ScoringProtocol:
 
     @property
     def variant(self) -> str:
-        """The variant of the items."""
+        """Variant of the items."""
         return self.text.removesuffix(_DETOKENISED)
 
     @property
@@ -105,7 +105,7 @@ FACTORS = tuple(each.name for each in fields(ScoringProtocol))
 
 @dataclass(frozen=True)
 class ProtocolRuns:
-    """The runs of one model under several protocols.
+    """Runs of one model under several protocols.
 
     Attributes
     ----------
@@ -154,18 +154,18 @@ class ProtocolRuns:
 
     @property
     def model(self) -> str:
-        """Name of the model, without what its protocols add."""
+        """Name of the model without the settings of its protocols."""
         run = self.runs[self.path[0]]
         return str(run.info["training"].get("pretrained", run.model))
 
     @cached_property
     def comparison(self) -> Comparison:
-        """The runs of the path, lined up by item."""
+        """The runs of the path, aligned by item."""
         return Comparison.of(self.items, [self.runs[each] for each in self.path], **self.drawing)
 
     @property
     def waterfall(self) -> Table:
-        """One row a step of the path: what changed, and what that did to the same items.
+        """One row a step of the path: the change, and its effect on the same items.
 
         Row 0 is the first protocol, and the last row the change from the first to the last one (``factor``
         "total"). Columns: ``step``, ``factor``, ``before``, ``after`` (values of the factor), ``accuracy``
@@ -212,7 +212,7 @@ class ProtocolRuns:
         return Table(frame, TableLayout(f"{self.model}: from one protocol to the other", columns))
 
     def flips(self, step: int) -> pd.DataFrame:
-        """Return the items that a step of the waterfall turned, one row an item.
+        """Return the items whose outcome changed in a step of the waterfall, one row an item.
 
         Parameters
         ----------
@@ -238,7 +238,7 @@ class ProtocolRuns:
         return pd.DataFrame({**columns, "change": np.where(right[1][rows], "gained", "lost")})
 
     def compare(self, step: int | None = None, **options: Any) -> Any:
-        """Open `wb.compare` on the protocols of the waterfall: a click on two of them lists what turned.
+        """Open `wb.compare` on the protocols of the waterfall; a click on two lists the changed items.
 
         Parameters
         ----------
@@ -299,7 +299,7 @@ def protocols(
     seed: int = 0,
     **factors: Any,
 ) -> ProtocolRuns:
-    """Evaluate a model under several protocols, and say what each change of the rules does to its accuracy.
+    """Evaluate a model under several protocols, and measure the effect of each change on its accuracy.
 
     Parameters
     ----------
@@ -400,7 +400,7 @@ class _Check:
             raise DataError(f"shots={protocol.shots!r} needs examples", remedy="pass examples=")
 
     def reason(self, protocol: ScoringProtocol) -> str:
-        """Return why a protocol cannot be followed; empty where it can."""
+        """Return why a protocol cannot be applied; empty if it can."""
         try:
             self(protocol)
         except DataError as error:
@@ -411,7 +411,7 @@ class _Check:
 def _product(
     factors: Mapping[str, Any], check: _Check
 ) -> tuple[list[ScoringProtocol], list[ScoringProtocol], dict[ScoringProtocol, str]]:
-    """Return all combinations of values that have a meaning, the path through them, and the others."""
+    """Return all valid combinations of values, the path through them, and the others."""
     values = {"text": [check.variants[0]]} | {
         name: list(dict.fromkeys([value] if isinstance(value, str | int) else value))
         for name, value in factors.items()
@@ -439,7 +439,7 @@ def _product(
 
 
 def _path(listed: Sequence[ScoringProtocol], check: _Check) -> list[ScoringProtocol]:
-    """Return protocols with those between two that differ in several factors, one factor after the other."""
+    """Return protocols with intermediate ones, so that each step changes one factor."""
     path = list(listed[:1])
     for before, after in pairwise(listed):
         for order in permutations(before.changes(after)):
@@ -455,14 +455,14 @@ def _path(listed: Sequence[ScoringProtocol], check: _Check) -> list[ScoringProto
 
 
 def _shared_text(protocol: ScoringProtocol) -> tuple[Any, ...]:
-    """Return a key by which protocols that give a model the same texts are together."""
+    """Return a key that groups protocols by the text that the model gets."""
     return tuple(getattr(protocol, name) for name in FACTORS if name != "unit")
 
 
 def _configured(
     model: Predictor, protocol: ScoringProtocol, vocabulary: Any, examples: Items | None, seed: int
 ) -> Predictor:
-    """Return the model as a protocol asks it; the weights are shared."""
+    """Return the model with the settings of a protocol; the weights are shared."""
     if not isinstance(model, CausalLM):
         return model
     prompt = Prompt(
@@ -483,7 +483,7 @@ def _configured(
 
 
 def _matched(several: Sequence[Items]) -> dict[str, Items]:
-    """Return items by variant, those that all variants have, with the same answer but for case."""
+    """Return items by variant: those that all variants share, with the same answer but for case."""
     variants: dict[str, Items] = {}
     for items in several:
         names = items.frame["variant"].unique().tolist()
@@ -506,7 +506,7 @@ def _matched(several: Sequence[Items]) -> dict[str, Items]:
 
 
 def _described(protocol: ScoringProtocol) -> str:
-    """Return a protocol in words: the text, the unit, and whatever is not usual."""
+    """Describe a protocol: the text, the unit, and the unusual settings."""
     names = [name for name in ScoringProtocol().changes(protocol) if name not in {"text", "unit"}]
     others = [f"{name} {getattr(protocol, name)}" for name in names]
     return ", ".join([protocol.text, protocol.unit, *others])

@@ -1,4 +1,4 @@
-"""Frames of results that show what answers their question: a notebook sees a few columns, Python sees all."""
+"""Data frames of results: a notebook shows the most important columns, Python has all."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ _UNITS = {"share": "%", "points": "points", "unsigned points": "points"}
 
 
 class TableColumn(NamedTuple):
-    """How a column is shown.
+    """Display settings of a column.
 
     Attributes
     ----------
@@ -102,7 +102,7 @@ def with_interval(name: str, style: str, **texts: str) -> TableColumn:
 
 
 class TableLayout(NamedTuple):
-    """What is shown of a frame: a caption, columns, and columns whose values head a section of rows.
+    """Display settings of a frame: a caption, columns, and columns whose values head a section of rows.
 
     `signature` names the column with the signatures of the rows: what they share stands under the table,
     what some have besides in a footnote.
@@ -115,7 +115,7 @@ class TableLayout(NamedTuple):
 
 
 class Table(pd.DataFrame):
-    """A frame of results that shows its most important columns.
+    """A data frame of results that shows its most important columns.
 
     Every operation gives a plain DataFrame. ``.attrs["note"]`` says how the numbers were made,
     and ``.attrs["warnings"]``, a list, how they must not be read.
@@ -226,7 +226,7 @@ def _cell(column: TableColumn, row: dict[Any, Any]) -> Cell:
 
 
 def split_signatures(signatures: Iterable[Any], *, sets: bool = True) -> tuple[str, list[str]]:
-    """Return the parts that all signatures share, and the other parts of each but the number of its items.
+    """Return the fields that all signatures share, and the other fields of each but the number of its items.
 
     `sets` tells whether these name the items too.
     """

@@ -32,14 +32,14 @@ _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_
 
 
 class WorkerError(RuntimeError):
-    """Worker processes or the workers of a cluster died or went away repeatedly."""
+    """Worker processes or cluster workers died or became unreachable repeatedly."""
 
 
 class Store(Protocol[R]):
     """Finished chunks by key, such as a cache on disk."""
 
     def get(self, key: str) -> R | None:
-        """Return the result stored under a key, None if there is none."""
+        """Return the result stored under a key, or None."""
 
     def put(self, key: str, value: R) -> None:
         """Store a result."""
@@ -54,7 +54,7 @@ def cores() -> int:
 
 @contextmanager
 def _without_main(function: Callable[..., Any]) -> Iterator[None]:
-    """Let workers start without running the user's script again, unless `function` lives there.
+    """Start workers without running the user's script again, unless it defines `function`.
 
     A fresh process imports the main script to find its functions, and a script without
     ``if __name__ == "__main__"`` would then do all its work once more in each worker.
@@ -83,7 +83,7 @@ def run_chunks(
     size: Callable[[T], int] | None = None,
     unit: str = "chunks",
 ) -> list[R]:
-    """Apply a function to chunks of work, here, in other processes, or on a Dask cluster.
+    """Apply a function to chunks of work in this process, in other processes, or on a Dask cluster.
 
     Chunks in the store are not computed again; every other result is stored as soon as it is there,
     in the order in which the chunks end. A run that was interrupted or killed thus resumes.
@@ -155,7 +155,7 @@ def run_chunks(
 
 
 def _in_processes(function: Callable[[T], R], chunks: Sequence[T], todo: list[int], workers: int) -> _Done[R]:
-    """Work in one pool after the other, until all is done: a pool ends with the first worker that dies."""
+    """Process chunks in one pool after another until all are done; a pool ends when a worker dies."""
     deaths = 0
     while todo:
         done: set[int] = set()
@@ -189,7 +189,7 @@ def _in_processes(function: Callable[[T], R], chunks: Sequence[T], todo: list[in
 
 @contextmanager
 def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
-    """Yield a pool of fresh processes; they are terminated where the block ends early."""
+    """Yield a pool of fresh processes; they are terminated if the block ends early."""
     # Not forked: a fork of a process with threads (Jupyter, torch, pyarrow) may hang, and warns from 3.12 on.
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_start)
@@ -267,12 +267,12 @@ _started: list[int] = []  # the id of this process, if it was started here
 
 
 def in_worker() -> bool:
-    """Return whether this is a process that `run_chunks` started (a Dask worker is not)."""
+    """Return True in a process that `run_chunks` started (not in a Dask worker)."""
     return bool(_started)
 
 
 def _start() -> None:
-    """Prepare a worker process, before it imports anything that computes."""
+    """Prepare a worker process before it imports numerical libraries."""
     _started.append(os.getpid())
     for name in _THREADS:  # there is one worker a core already
         os.environ[name] = "1"

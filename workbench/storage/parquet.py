@@ -1,4 +1,4 @@
-"""Parquet files, read within a bound: a few kilobytes of them can stand for terabytes."""
+"""Parquet files, read within a size limit: a few kilobytes can expand to terabytes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def read_parquet(
     remedy: str | None = None,
     limit: int | None = None,
 ) -> pa.Table:
-    """Return the table in a Parquet file; text that is stored as a dictionary is plain text.
+    """Return the table in a Parquet file, with dictionary columns as plain text.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def read_parquet(
 
 
 class MappedParquet:
-    """A Parquet file that is mapped into memory: what is not asked for is not read from the disk.
+    """A memory-mapped Parquet file, of which only the requested columns and rows are read.
 
     For files that are written once and then only read: where another process shortens the file, reading it
     ends this process. Bounds and errors are those of `read_parquet`.
@@ -91,7 +91,7 @@ class MappedParquet:
         group: int | None = None,
         encoded: Collection[str] = (),
     ) -> pa.Table:
-        """Return some columns, in the order of the file.
+        """Return the named columns, in the order of the file.
 
         Parameters
         ----------
@@ -112,7 +112,7 @@ class MappedParquet:
             return table.unify_dictionaries() if encoded and group is None else table
 
     def group_of(self, row: int) -> tuple[int, int]:
-        """Return the number of the row group that holds a row, and the row's place in it."""
+        """Return the number of the row group that holds a row, and the row's index in it."""
         group = int(np.searchsorted(self._ends, row, side="right"))
         return group, row - (int(self._ends[group - 1]) if group else 0)
 
@@ -123,7 +123,7 @@ def iter_parquet(
     *,
     rows: int = _ROWS,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the table in a Parquet file in batches; the bound holds for each of them."""
+    """Yield the table in a Parquet file in batches; the limit applies to each batch."""
     with reading(file, "this Parquet file"):
         data = files.read_bytes(file, "this Parquet file")
         yield from _batches(file, data, columns, rows, files.MAX_IN_MEMORY, at_once=False)
@@ -141,7 +141,7 @@ def _batches(
     group: int | None = None,
     encoded: Collection[str] = (),
 ) -> Iterator[pa.RecordBatch]:
-    """Yield at least one batch; what is larger than the limit, at once or by batch, raises an error.
+    """Yield at least one batch; raise an error if the data exceed the limit, at once or by batch.
 
     Parameters
     ----------
@@ -177,7 +177,7 @@ def _batches(
 
 
 def _parsed(data: bytes | memoryview) -> tuple[dict[int, Any], pq.ParquetFile]:
-    """Return the description of a file, and the file as Arrow opens it."""
+    """Return the metadata of a file, and the file as Arrow opens it."""
     footer, content = _footer(memoryview(data)), pa.py_buffer(data)
     metadata = pq.read_metadata(pa.BufferReader(content))
     table = pq.ParquetFile(
@@ -191,7 +191,7 @@ def _parsed(data: bytes | memoryview) -> tuple[dict[int, Any], pq.ParquetFile]:
 
 
 def _footer(data: memoryview) -> dict[int, Any]:
-    """Return the description of a file and its columns, by the numbers of the fields."""
+    """Return the metadata of a file and its columns, by field number."""
     end = len(data) - 8
     length = int.from_bytes(data[-8:-4], "little")
     if bytes(data[-4:]) != b"PAR1" or length > end:
@@ -208,7 +208,7 @@ def _footer(data: memoryview) -> dict[int, Any]:
 def _page_sizes(
     data: memoryview, footer: dict[int, Any], columns: Sequence[str] | None, group: int | None
 ) -> list[int]:
-    """Return the bytes that each page of some columns takes at least, once it is read.
+    """Return the minimal size of each page of the columns in memory, in bytes.
 
     Arrow ends the process where the description of a column is missing, and a page of a few bytes may hold
     billions of values; so what Arrow will read is looked up before.
@@ -232,13 +232,13 @@ def _page_sizes(
 
 
 class _Thrift:
-    """Values in Thrift's compact protocol, read one after another; IndexError behind the end."""
+    """Reader of Thrift's compact protocol; IndexError at the end."""
 
     def __init__(self, data: memoryview) -> None:
         self._data, self.position = bytes(data), 0
 
     def struct(self) -> dict[int, Any]:
-        """Return the fields of a structure by their numbers."""
+        """Return the fields of a structure by field number."""
         fields: dict[int, Any] = {}
         number, data = 0, self._data
         while head := data[self.position]:
@@ -304,7 +304,7 @@ def _plain(data_type: pa.DataType) -> pa.DataType:
 
 
 def _size(values: pa.RecordBatch | pa.Array) -> int:
-    """Return the bytes that values take without their dictionaries."""
+    """Return the size of values without their dictionaries, in bytes."""
     if isinstance(values, pa.RecordBatch):
         return sum(map(_size, values.columns))
     if pa.types.is_dictionary(values.type):

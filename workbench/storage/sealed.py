@@ -1,4 +1,4 @@
-"""Sealed folders: written at once or not at all, with checksums of all files, compared when they are read.
+"""Sealed folders: written atomically, with checksums of all files that are compared on reading.
 
 The checksums lie in ``SHA256SUMS``, as ``sha256sum`` writes and checks it.
 """
@@ -36,7 +36,7 @@ _SETTLED = 2  # seconds after which another change of a file would change its ti
 
 
 def sha256(path: Path) -> str:
-    """Return the SHA-256 of a regular file, computed once a process for the same size and times of change."""
+    """Return the SHA-256 of a regular file, cached by its size and times of change."""
     with open_regular(path) as file:
         about = os.fstat(file.fileno())
     identity = (about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns)
@@ -52,7 +52,7 @@ def _computed(path: Path, _identity: tuple[int, ...]) -> str:
 
 @contextmanager
 def sealed_folder(folder: Path, main: str, *, replace: bool = False) -> Iterator[Path]:
-    """Yield a temporary folder; sealed, it takes the place of `folder` if the block ends without an error.
+    """Yield a temporary folder; it is sealed and replaces `folder` if the block succeeds.
 
     `replace` and errors are those of :func:`workbench.storage.files.atomic_folder`.
     """
@@ -62,7 +62,7 @@ def sealed_folder(folder: Path, main: str, *, replace: bool = False) -> Iterator
 
 
 def seal(folder: Path, main: str) -> None:
-    """Write the checksums of all files below a folder but hidden ones, that of the `main` file last."""
+    """Write the checksums of all visible files below a folder, that of the `main` file last."""
     (folder / SUMS).unlink(missing_ok=True)
     names = [path.relative_to(folder) for path in folder.rglob("*") if path.is_file()]
     visible = sorted(name.as_posix() for name in names if not any(entry[0] == "." for entry in name.parts))
@@ -108,7 +108,7 @@ def write_arrays(folder: Path, main: str, arrays: Mapping[str, np.ndarray], **co
 def read_arrays(
     folder: Path, main: str, *, what: str, remedy: str, required: bool = True
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Return the content of the `main` file and the arrays, mapped into memory, that `write_arrays` wrote.
+    """Return the content of the `main` file and the memory-mapped arrays that `write_arrays` wrote.
 
     DataError if the folder is not sealed, or damaged; see `check_seal`.
     """

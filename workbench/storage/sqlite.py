@@ -1,4 +1,4 @@
-"""SQLite databases: made as a whole or not at all, and changed only while their path leads to them."""
+"""SQLite databases, created atomically and changed only while their path leads to them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ROOM = 256 << 10  # bytes: what the first changes of a new database take beside
 def create_database(
     path: Path, fill: Callable[[sqlite3.Connection], None], what: str, *, remedy: str
 ) -> None:
-    """Make a database in WAL mode with what `fill` puts into it, all or nothing.
+    """Create a database in WAL mode with the content that `fill` inserts, atomically.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def _beside(path: Path, end: str) -> Path:
 
 
 def _flush(folder: Path) -> None:
-    """Flush the names of a folder to the disk."""
+    """Flush the directory entries of a folder to the disk."""
     with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:
@@ -97,7 +97,7 @@ def _flush(folder: Path) -> None:
 
 
 def check_regular(path: Path) -> None:
-    """Raise an OSError if there is no regular file at a path, which is not opened.
+    """Raise an OSError if there is no regular file at a path, without opening it.
 
     Where a process opens and closes a database itself, it gives up the locks of all its connections to that
     database (POSIX, ``fcntl``), and another process takes its write-ahead log away.
@@ -107,7 +107,7 @@ def check_regular(path: Path) -> None:
 
 
 def file_identity(path: Path) -> Identity:
-    """Return device and inode of a file; None if it cannot be found."""
+    """Return device and inode of a file, or None if it cannot be found."""
     try:
         status = path.stat()
     except OSError:
@@ -116,11 +116,11 @@ def file_identity(path: Path) -> Identity:
 
 
 class MovedError(DataError):
-    """A database is no longer where it was opened, so nothing is saved."""
+    """The database was moved, deleted or replaced after it was opened, so nothing is saved."""
 
 
 class OpenFiles:
-    """The files that a connection has open: a database, its ``-wal`` and its ``-shm``.
+    """The open files of a connection: a database, its ``-wal`` and its ``-shm``.
 
     Make it after a first transaction has begun, as SQLite opens them then.
 
@@ -144,7 +144,7 @@ class OpenFiles:
         self.database = file_identity(self._path)
 
     def check_database(self) -> None:
-        """Raise MovedError if the path no longer leads to the database that was opened."""
+        """Raise MovedError if the path no longer leads to the opened database."""
         if file_identity(self._path) != self.database:
             raise MovedError(
                 f"{self._what} is no longer at this path: it was moved, deleted or replaced after it was "
@@ -154,7 +154,7 @@ class OpenFiles:
             )
 
     def check(self) -> None:
-        """Raise MovedError if a path no longer leads to the file that is open."""
+        """Raise MovedError if a path no longer leads to the open file."""
         self.check_database()
         for path, opened in self._beside.items():
             if file_identity(path) != opened:

@@ -1,4 +1,4 @@
-"""Ask models about a passage while one types it: whole, and its target sentence alone."""
+"""Ask models about a passage while typing: the whole passage, and its target sentence alone."""
 
 from __future__ import annotations
 
@@ -95,14 +95,14 @@ class Ask(Widget):
 
     @traitlets.validate("text", "other", "word", "candidates")
     def _encodable(self, proposal: Mapping[str, Any]) -> str:
-        """Refuse what could not be sent to the page."""
+        """Refuse text that cannot be sent to the page."""
         if not wt.is_encodable(proposal["value"]):
             raise RefusedValueError("the text holds half a surrogate pair, which no file can hold")
         return str(proposal["value"])
 
     @traitlets.validate("alpha", "k")
     def _boosting(self, proposal: Mapping[str, Any]) -> Any:
-        """Refuse what no model can be boosted by."""
+        """Refuse boosting settings out of range."""
         if problem := boosting_problem(**{"alpha": 0.0, "k": 1, proposal["trait"].name: proposal["value"]}):
             raise RefusedValueError(problem)
         return proposal["value"]
@@ -111,7 +111,7 @@ class Ask(Widget):
 
     @property
     def state(self) -> TypedQuestion:
-        """What is asked, all of it."""
+        """The current question: all its traits as one value."""
         return TypedQuestion(*(getattr(self, name) for name in TypedQuestion._fields))
 
     @state.setter
@@ -120,21 +120,21 @@ class Ask(Widget):
 
     @property
     def problem(self) -> str:
-        """Why a passage cannot be asked; empty where all is well."""
+        """Why the current passage cannot be asked; empty if it can."""
         return "; ".join(self._asking.current.question.problems.values())
 
     @property
     def items(self) -> Items:
-        """The passages of the history, each once, as Items."""
+        """The passages of the history without duplicates, as Items."""
         return self._asking.items()
 
     @property
     def history(self) -> pd.DataFrame:
-        """The questions kept, one row each: what was asked when, and each model's best word."""
+        """The stored questions, one row each: time, question, and each model's best word."""
         return self._asking.questions()
 
     def save_history(self, path: Path | str) -> None:
-        """Write the history as a JSON file, which ``wb.ask(models, history=path)`` reads again.
+        """Write the history as a JSON file for ``wb.ask(models, history=path)``.
 
         It has the questions as they were typed, when they were asked, and what each model said. An item that
         was put in is written as its text, word and candidates.
@@ -147,7 +147,7 @@ class Ask(Widget):
         self._asking.save(path)
 
     def load_history(self, path: Path | str) -> Self:
-        """Add the questions of a file that `save_history` wrote; they are answered when they are asked again.
+        """Add the questions of a file that `save_history` wrote, without answers.
 
         Raises
         ------
@@ -158,7 +158,7 @@ class Ask(Widget):
         return self
 
     def ask_again(self, number: int | None = None, *, timeout: float | None = None) -> Self:
-        """Ask one question of the history anew, or all of them in turn, and wait for the answers.
+        """Ask one or all questions of the history again, and wait for the answers.
 
         Parameters
         ----------
@@ -180,7 +180,7 @@ class Ask(Widget):
         return self
 
     def put(self, item: Item, **changes: Any) -> Self:
-        """Ask about an item, with its own sentences and candidates; it can be edited like any passage.
+        """Ask about an item, with its own sentences and candidates; the text remains editable.
 
         The text has ``___`` at the blank, and the target is the `word`. What was there before is replaced; it
         stays in the history if it was kept.
@@ -203,7 +203,7 @@ class Ask(Widget):
         return self
 
     def wait(self, timeout: float | None = None) -> Self:
-        """Wait until all models have answered, and keep the question.
+        """Wait until all models have answered, and store the question.
 
         Raises
         ------
@@ -217,11 +217,11 @@ class Ask(Widget):
         return self
 
     def keep(self) -> None:
-        """Keep the current question in the history, with the answers that are there."""
+        """Store the current question in the history with its present answers."""
         self._asking.keep(now=True)
 
     def results(self) -> pd.DataFrame:
-        """Return what has been answered of the current question; columns as :meth:`to_frame`."""
+        """Return the present answers to the current question; columns as :meth:`to_frame`."""
         return self._asking.frame([self._asking.current])
 
     def to_frame(self) -> pd.DataFrame:
@@ -234,7 +234,7 @@ class Ask(Widget):
         return self._asking.frame(self._asking.history)
 
     def to_html(self) -> str:
-        """Return a page of its own: the current question, then those of the history, the newest first."""
+        """Return a self-contained page: the current question, then the history, the newest first."""
         with self._asking.lock:
             records = [r for r in reversed(self._asking.history) if r is not self._asking.current]
             if self._asking.current.question.passages:
@@ -242,7 +242,7 @@ class Ask(Widget):
             return whole_page("Questions to models", history_page(self._asking, records))
 
     def close(self) -> None:
-        """Close the widget, and let its threads end."""
+        """Close the widget and end its threads."""
         if hasattr(self, "_asking"):
             self._asking.close()
         super().close()
@@ -292,7 +292,7 @@ class Ask(Widget):
     # -- how it is answered
 
     def _set(self, values: Mapping[str, Any]) -> bool:
-        """Set traits, and ask one question if they have changed; return whether they have."""
+        """Set traits, and ask one question if they have changed; return True if they have."""
         self._set_quietly(values)
         return self._ask()
 
@@ -306,27 +306,27 @@ class Ask(Widget):
             self._quiet = False
 
     def _again(self, number: int) -> None:
-        """Ask a question of the history, whatever was answered."""
+        """Ask a question of the history again."""
         state = self._asking.past(number).question.state
         self._set_quietly(state._asdict())
         self._asking.ask(state, anew=True)
         self._asking.keep()
 
     def _ask(self, _change: Any = None) -> bool:
-        """Ask if this is another question than the current one; return whether it is."""
+        """Ask if the question differs from the current one; return True if it does."""
         changed = not self._quiet and self.state != self._asking.current.question.state
         if changed:
             self._asking.ask(self.state)
         return changed
 
     def _ask_parts(self, _change: Any) -> None:
-        """Ask the question anew, for the influence of other parts."""
+        """Ask the question again, with influence of the chosen parts."""
         self._asking.by = self.influence
         if self.text.strip():
             self._asking.ask(self.state, anew=True)
 
     def _tell(self, event: str, record: AskedQuestion, index: int) -> None:
-        """Pass on to the page what happens, from whatever thread; one call at a time."""
+        """Send an event to the page, from any thread; one call at a time."""
         asking = self._asking
         question = record.question
         if event == "answer":
@@ -367,7 +367,7 @@ def ask(
     height: int | None = None,
     history: Path | str | None = None,
 ) -> Ask:
-    """Ask models about a passage, and watch what they say while it is edited.
+    """Ask models about a passage, with answers that follow each edit.
 
     Every model sees the whole passage, and the target sentence alone; its best words, and rank and
     probability of the target, are shown side by side. The target is hidden from the models. Each model
@@ -447,7 +447,7 @@ def _checked_item(item: Any) -> Item:
 
 
 def models_by_name(models: Any) -> dict[str, Any]:
-    """Return models by name; equal names are told apart by numbers."""
+    """Return models by name; equal names get numbers."""
     if isinstance(models, Mapping):
         pairs = [(str(name), model) for name, model in models.items()]
     else:

@@ -1,4 +1,4 @@
-"""What is shown of questions and answers: numbers as words for the page, and the static twin."""
+"""Questions and answers as the page shows them: formatted numbers, and static HTML."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _PAST = (
 
 
 def answer_view(question: Question, answer: Answer, top_k: int) -> dict[str, Any]:
-    """Return what is drawn of one model's answer.
+    """Return one model's answer as the page draws it.
 
     It has ``seconds`` and whether it is ``final``; ``error`` where all went wrong alike, else the ``heads``
     of the versions and ``sides``: of each its letter and one cell a version with the ``gain`` between them;
@@ -75,7 +75,7 @@ def answer_view(question: Question, answer: Answer, top_k: int) -> dict[str, Any
 
 
 def _boosting(question: Question, answer: Answer, before: str = "") -> str:
-    """Say by what a model was boosted, or why not; nothing where that was not asked."""
+    """Describe the boosting of an answer, or why there is none; empty if it was not requested."""
     if not question.state.alpha:
         return ""
     if not answer.alpha:
@@ -84,7 +84,7 @@ def _boosting(question: Question, answer: Answer, before: str = "") -> str:
 
 
 def _head(context: ReadContext | None, question: Question, version: str) -> str:
-    """Say what a model reads of a version: all of it, or which part."""
+    """Describe which part of a version a model reads."""
     items = [item for (_, name), item in question.versions.items() if name == version]
     if context is None or all(_reads_all(context, item) for item in items):
         return _HEADS[version]
@@ -100,7 +100,7 @@ def _head(context: ReadContext | None, question: Question, version: str) -> str:
 def _what_is_read(
     context: ReadContext | None, question: Question, side: str, version: str, reply: Mapping[str, Any]
 ) -> str:
-    """Say which words of a passage a model reads, and whether it scores those after the blank."""
+    """Describe which words of a passage a model reads, and whether it scores those after the blank."""
     if context is None:
         return "the model does not say what it reads"
     item = question.versions[side, version]
@@ -120,17 +120,17 @@ def _what_is_read(
 
 
 def has_rest(item: Item) -> bool:
-    """Return whether words follow the blank of an item that has no candidates."""
+    """Return True if words follow the blank of an item without candidates."""
     return item.candidates is None and _words_follow(item)
 
 
 def _words_follow(item: Item) -> bool:
-    """Return whether words follow the blank."""
+    """Return True if words follow the blank."""
     return any(map(is_word, item.text[item.answer_span[1] :].split()))
 
 
 def _reads_all(context: ReadContext, item: Item) -> bool:
-    """Return whether a model reads all words of an item but the target."""
+    """Return True if a model reads all words of an item but the target."""
     if context.side == "none" or (context.side == "before" and _words_follow(item)):
         return False
     if context.sentence and len(item.sentences) > 1:
@@ -159,7 +159,7 @@ def _cell(reply: Mapping[str, Any], item: Item, inside: set[str], top_k: int) ->
 
 
 def _values(reply: Mapping[str, Any], answer: str | None) -> tuple[str, list[float], float | None]:
-    """Return what the bars are of, their values, and that of the target; what is not finite is NaN."""
+    """Return the quantity and the values of the bars, and the target's value; NaN if not finite."""
     values = [math.nan if v is None or not math.isfinite(v) else v for v in reply["top_log_probs"] or []]
     answer_value = reply.get("answer_score")
     if reply["score_type"] != "log_prob":
@@ -185,7 +185,7 @@ def _label(scale: str, value: float) -> str:
 
 
 def _headline(reply: Mapping[str, Any], item: Item, scale: str, answer_value: float | None) -> dict[str, str]:
-    """Say what the bars show and, of the word that is asked for, its value among them, rank and ln p."""
+    """Describe the bars, and the target's value, rank and ln p."""
     n = reply["n_choices"] or reply["vocabulary_size"]
     among = f"{n or 0:,} {_among(reply, item)}"
     texts = dict.fromkeys(("p", "unit", "rank", "ln", "note"), "")
@@ -213,7 +213,7 @@ def _headline(reply: Mapping[str, Any], item: Item, scale: str, answer_value: fl
 
 
 def _among(reply: Mapping[str, Any], item: Item) -> str:
-    """Say what kind of words were ranked."""
+    """Describe the set of ranked words."""
     if item.candidates:
         return "candidates"
     if reply["candidate_scores"] is not None:
@@ -222,7 +222,7 @@ def _among(reply: Mapping[str, Any], item: Item) -> str:
 
 
 def _ratio(log_p: float | None, other_log_p: float | None) -> dict[str, str]:
-    """Say by how much one natural log-probability is above another, and what factor that is."""
+    """Return the difference of two natural log-probabilities, and their ratio."""
     if log_p is None or other_log_p is None or not math.isfinite(log_p - other_log_p):
         return _NO_GAIN
     nats = log_p - other_log_p
@@ -238,12 +238,12 @@ def _short(value: float) -> str:
 
 
 def _readable(word: str) -> str:
-    """Write a word of a vocabulary for a reader: quotes and brackets as print has them."""
+    """Return a word of a vocabulary in readable form, with printed quotes and brackets."""
     return word if len(word.split()) != 1 or word.startswith("<") else wt.readable(word) or word
 
 
 def preview(question: Question) -> list[dict[str, Any]]:
-    """Return the passages as they were read: context and target sentence in pieces, by side.
+    """Return the parsed passages: context and target sentence in pieces, by side.
 
     What follows the target sentence is marked ``l``, a difference of two passages ``d``.
     """
@@ -259,7 +259,7 @@ def preview(question: Question) -> list[dict[str, Any]]:
 
 
 def history_row(number: int, record: AskedQuestion) -> dict[str, Any]:
-    """Return what the list of the history shows of a question."""
+    """Return a row of the list of the history."""
     question = record.question
     item = next(iter(question.passages.values()))
     words = list(dict.fromkeys(i.answer for i in question.passages.values() if i.answer is not None))
@@ -270,7 +270,7 @@ def history_row(number: int, record: AskedQuestion) -> dict[str, Any]:
 
 
 def history_page(asking: Asking, records: Sequence[AskedQuestion], *, words: int | None = None) -> str:
-    """Return questions with their answers as HTML that needs neither kernel nor script; all is escaped.
+    """Return questions and answers as escaped, self-contained HTML.
 
     Of each list so many `words` are shown, all by default.
     """
@@ -280,7 +280,7 @@ def history_page(asking: Asking, records: Sequence[AskedQuestion], *, words: int
 
 
 def past_table(asking: Asking, room: int) -> str:
-    """Return the history as an HTML table of at most so many bytes: the newest questions, escaped."""
+    """Return the history as an escaped HTML table within a size limit, the newest questions first."""
     rows: list[str] = []
     room -= len(_PAST.format(rows="", note=_LEFT_OUT.format(n=len(asking.history))).encode())
     for number, record in reversed(list(enumerate(asking.history, 1))):

@@ -1,4 +1,4 @@
-"""What models looked at, drawn on the passage: one item at a time, by hop, layer or head."""
+"""Attention of models, drawn on the passage: one item at a time, by hop, layer or head."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _KEPT = 32  # items whose weights are kept
 
 
 class AttentionView(Widget):
-    """A widget that shows what models looked at; made by :func:`attention`.
+    """A widget that shows the attention of models; made by :func:`attention`.
 
     Attributes
     ----------
@@ -93,7 +93,7 @@ class AttentionView(Widget):
 
     @traitlets.validate("state")
     def _valid_state(self, proposal: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a state with all its parts, or raise DataError; what is not named stays."""
+        """Return a complete, valid state, or raise DataError; settings not named are unchanged."""
         with self._lock:
             before = self.state or {"current": "", "model": next(iter(self._sources)), "row": ""}
             if unknown := set(proposal["value"]) - set(before):
@@ -121,7 +121,7 @@ class AttentionView(Widget):
 
     @property
     def current(self) -> Item | None:
-        """The item that is shown; None where there is none. An item or its id can be assigned."""
+        """The shown item, or None. An item or its id can be assigned."""
         return self._items[self._row_of[self.current_id]] if self.current_id else None
 
     @current.setter
@@ -130,19 +130,19 @@ class AttentionView(Widget):
 
     @property
     def selection(self) -> Items:
-        """The item that is shown, as Items."""
+        """The shown item, as Items."""
         index = self._row_of.get(self.current_id, 0)
         return self._items[index : index + 1]
 
     @property
     def weights(self) -> Attention:
-        """What the model looked at in the item that is shown; DataError if there is none."""
+        """The attention of the model to the shown item; DataError without an item."""
         if not self.current_id:
             raise DataError("there is no item to show", remedy="pass items")
         return self._kept(self.current_id, self.model)
 
     def to_frame(self) -> pd.DataFrame:
-        """Return the weights that are shown: one row a part, the largest weight first.
+        """Return the shown weights: one row a part, the largest weight first.
 
         Columns are item_id, model, row, start, end (characters in ``item.text``), text and weight.
         """
@@ -158,7 +158,7 @@ class AttentionView(Widget):
         return frame.sort_values("weight", ascending=False, kind="stable", ignore_index=True)
 
     def chart(self) -> Any:
-        """Return the passage as a chart, for :func:`wb.save`; answer and prediction as shown here."""
+        """Return the passage as a chart for :func:`wb.save`; answer and prediction as shown here."""
         from workbench.charts.attention import attention_map  # noqa: PLC0415 - Altair is slow to import
 
         item = self.current
@@ -173,7 +173,7 @@ class AttentionView(Widget):
         return save(self.chart(), path, **options)
 
     def to_html(self) -> str:
-        """Return a page of its own with the item that is shown; its answer opens on a click."""
+        """Return a self-contained page with the shown item; its answer opens on a click."""
         return whole_page("Attention", self._static(1))
 
     def _static(self, limit: int) -> str:
@@ -201,7 +201,7 @@ class AttentionView(Widget):
         )  # fmt: skip
 
     def published(self, *, notes: bool = False) -> PublishedView:  # noqa: ARG002 - there are none
-        """Return the view as the data of a page of its own: all items, with the weights of all rows."""
+        """Return the view as the data of a static page: all items, with the weights of all rows."""
         frame = self._items.frame
         first = np.roll(np.arange(len(frame)), -self._row_of.get(self.current_id, 0))
         state = {**self.state, "current": "", "reveal": self.reveal, "scale": self.scale}
@@ -229,7 +229,7 @@ class AttentionView(Widget):
         )
 
     def _published_item(self, row: int) -> dict[str, Any]:
-        """Return an item with the passage and, of each model, what each of its rows weighs."""
+        """Return an item with its passage and, for each model, the weights of each row."""
         item = self._items[row]
         models: dict[str, Any] = {}
         for model in self._sources:
@@ -256,7 +256,7 @@ class AttentionView(Widget):
         self._send_view(message.get("lane"))
 
     def _on_show(self, message: Mapping[str, Any]) -> None:
-        """Show an item by its place; a model or row that is not named stays."""
+        """Show an item by its index; a model or row that is not named stays."""
         index = min(max(0, int(message["index"])), len(self._items) - 1)
         item_id = self._items.frame["item_id"].iloc[index] if len(self._items) else ""
         before, changes = self.state, {name: message[name] for name in ("model", "row") if name in message}
@@ -289,7 +289,7 @@ class AttentionView(Widget):
         return look
 
     def _influence(self, item: Item, attention: Attention, row: str) -> dict[str, Any] | None:
-        """Return the passage shaded by influence, with the correlation of that and of the attention.
+        """Return the passage shaded by influence, with its correlation with the attention.
 
         Of several influences it is that of the model, or else the first. None where the item has none.
         """
@@ -319,18 +319,18 @@ class AttentionView(Widget):
 
 
 def _rounded(weight: float | None) -> float | None:
-    """Return a weight with four digits."""
+    """Return a weight rounded to four digits."""
     return None if weight is None else float(f"{weight:.4g}")
 
 
 def names_of(attention: Attention) -> list[str]:
-    """Return what may be chosen: the rows but `ALL`, and what several of them begin with."""
+    """Return the selectable rows: all but `ALL`, and the groups of rows."""
     names = [name for name in attention.rows if name != ALL]
     return list(dict.fromkeys([*(name.partition(", ")[0] for name in names), *names]))
 
 
 def attention_view(item: Item, attention: Attention, row: str) -> dict[str, Any]:
-    """Return what is drawn of an item, with the weights of one row or group of rows.
+    """Return an item as it is drawn, with the weights of one row or group of rows.
 
     ``context`` and ``query`` are pieces: text, the letters of their marks (b blank, m mention of the answer,
     p mention of the prediction, w window that asked) and the weight; ``parts`` are the strongest ones: text,
@@ -368,7 +368,7 @@ def attention_view(item: Item, attention: Attention, row: str) -> dict[str, Any]
 def strongest(
     item: Item, attention: Attention, weights: Any, context: list[int], query: list[int]
 ) -> list[tuple[str, float, int]]:
-    """Return text, weight and first piece of the parts with the largest weights, 0 left out.
+    """Return text, weight and first piece of the parts with the largest positive weights.
 
     `context` and `query` are the lengths of the pieces. What a part holds of the blank is not shown.
     """
@@ -388,7 +388,7 @@ def strongest(
 
 
 def sources_of(models: Any, items: Items) -> dict[str, Attend]:
-    """Return what gives the attention of each model, by label; equal names are told apart by numbers."""
+    """Return the function that computes the attention of each model, by label; equal names get numbers."""
     named = models.items() if isinstance(models, Mapping) else [(None, each) for each in several(models)]
     sources: dict[str, Attend] = {}
     for label, source in named:
@@ -404,7 +404,7 @@ def sources_of(models: Any, items: Items) -> dict[str, Attend]:
 
 
 def stored_attention(predictions: ModelPredictions) -> Attend:
-    """Return what reads the attention from the column of predictions; DataError if that is empty."""
+    """Return the function that reads the attention of predictions; DataError if there is none."""
     frame, model = predictions.frame, predictions.model
     if "attention" not in frame or frame["attention"].isna().all():
         raise DataError(
@@ -452,7 +452,7 @@ def attention(
     influence: Any = None,
     height: int = 560,
 ) -> AttentionView:
-    """Show what models looked at in items, drawn on the passage.
+    """Show the attention of models to items, drawn on the passage.
 
     Parts of the text are shaded by their weight, the part that asked is outlined, and the strongest parts
     are listed. Answer and prediction are hidden until they are asked for. The keys j and k walk through the

@@ -174,7 +174,7 @@ class Browser(ListWidget):
         return names or bool(table) or table == []
 
     def _load(self, annotations: Items | pd.DataFrame | None) -> None:
-        """Take annotations: columns to show and choose by, and spans to mark."""
+        """Set the annotations: columns to show and filter by, and spans to mark."""
         self._annotated = annotations is not None
         self._annotations = align_to_items(annotations, self._frame["item_id"], "annotations")
         self._marks = marks(self._annotations, self._frame)
@@ -198,7 +198,7 @@ class Browser(ListWidget):
                 self._send_view()
 
     def close(self) -> None:
-        """Close the widget; annotations that are being made are given up."""
+        """Close the widget, and stop its annotations."""
         if hasattr(self, "_annotating"):
             self._annotating.close()
         super().close()
@@ -217,7 +217,7 @@ class Browser(ListWidget):
         return frame.assign(tags=objects([list(n.tags) for n in notes]), note=[n.note for n in notes])
 
     def export(self, path: str | Path, *, formulas: Formulas = "keep") -> Path:
-        """Write what :meth:`to_frame` returns to a ``.csv``, ``.jsonl`` or ``.parquet`` file.
+        """Write the frame of :meth:`to_frame` to a ``.csv``, ``.jsonl`` or ``.parquet`` file.
 
         In CSV, text that a spreadsheet would run as a formula stays as it is, unless `formulas` is
         ``"quote"``: see :func:`workbench.storage.spreadsheet.spreadsheet_safe`.
@@ -229,7 +229,7 @@ class Browser(ListWidget):
         return target
 
     def to_html(self, *, limit: int = 200) -> str:
-        """Return a page of its own with the first `limit` listed items; targets open on a click."""
+        """Return a self-contained page with the first `limit` listed items; targets open on a click."""
         return whole_page("Passages", self._page(self._listing.rows[:limit].tolist()))
 
     def _static(self, limit: int) -> str:
@@ -239,7 +239,7 @@ class Browser(ListWidget):
         return self._page(rows[:limit].tolist())
 
     def _page(self, rows: Sequence[int], *, passages: int | None = None) -> str:
-        """Return the page of some rows; of so many of them the passage is shown, by default of all."""
+        """Return the page of some rows, with the passages of the first ones, by default of all."""
         table = None if self.state["table"] is False else self._static_table(rows)
         n_listed, total = len(self._listing.rows), len(self._items)
         return static_page(
@@ -247,7 +247,7 @@ class Browser(ListWidget):
         )
 
     def _static_table(self, rows: Sequence[int]) -> dict[str, Any]:
-        """Return headings, and the id and cells of each row."""
+        """Return the headings of the table, and the id and cells of each row."""
         columns = self._columns_shown()
         names = [column_title(name) for name in ("item_id", *columns)]
         return {
@@ -269,7 +269,7 @@ class Browser(ListWidget):
         self._mark(message["id"], tags=message["tags"])
 
     def _on_tag(self, message: Mapping[str, Any]) -> None:
-        """Put tags on all rows of some ranges of the list; without ``on``, take off what all of them have."""
+        """Add tags to the rows of some ranges of the list; without ``on``, remove those that all have."""
         if message["version"] != self._listing.version:
             raise DataError("the list has changed since items were selected", remedy="select them again")
         rows = [row for start, end in message["ranges"] for row in self._listing.rows[start:end].tolist()]
@@ -412,7 +412,7 @@ def static_page(
     *,
     table: Mapping[str, Any] | None = None,
 ) -> str:
-    """Return passages, as the page gets them, as HTML that stands by itself, everything from data escaped.
+    """Return passages, as the page gets them, as escaped, self-contained HTML.
 
     So many items are listed (`n_listed`) of `total` in this state. Before the passages stands a `table` of
     them: ``heads``, and ``rows`` of an id and cells.
@@ -433,7 +433,7 @@ def static_page(
 
 
 def listed_columns(names: Any) -> list[str]:
-    """Return names of columns as a list, none for a truth value; DataError for anything else."""
+    """Return names of columns as a list, empty for a truth value; DataError for anything else."""
     if isinstance(names, bool):
         return []
     listed = isinstance(names, Sequence) and not isinstance(names, str)

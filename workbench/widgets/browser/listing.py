@@ -1,4 +1,4 @@
-"""What is listed, as other forms have it: cells of a table, files."""
+"""The listed items in other forms: cells of a table, files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _FORMATS = ("csv", "jsonl", "parquet")
 
 
 def column_title(name: str) -> str:
-    """Return the heading of a column of the table."""
+    """Return the heading of a table column."""
     return "Passage" if name == PASSAGE else label(name)
 
 
@@ -40,7 +40,7 @@ def known_columns(listing: Listing) -> list[str]:
 def table_columns(
     listing: Listing, sort: str, *, chosen: Sequence[str] = (), extra: Iterable[str] = ()
 ) -> list[str]:
-    """Return the columns of the table view: those chosen, and the one it is sorted by.
+    """Return the columns of the table view: the chosen ones, and the one it is sorted by.
 
     Where none is chosen, they are the passage, the user's own (`extra`), the usual ones, and the tags.
     """
@@ -59,7 +59,7 @@ def table_columns(
 def table_cells(
     table: pd.DataFrame, row: int, columns: Sequence[str], *, passage: str, reveal: bool
 ) -> list[str]:
-    """Return the cells of a row as text; those that name the target only with `reveal`."""
+    """Return the cells of a row as text; those that contain the target only with `reveal`."""
     return [
         passage if name == PASSAGE
         else BLANK_MARK if name in _TELLING and not reveal
@@ -69,7 +69,7 @@ def table_cells(
 
 
 def encoded(frame: pd.DataFrame, suffix: str, *, formulas: Formulas = "keep") -> bytes:
-    """Return a frame as the content of a CSV, JSONL or Parquet file; in CSV, lists and mappings are JSON."""
+    """Encode a frame as CSV, JSONL or Parquet; in CSV, lists and mappings are JSON."""
     if suffix not in _FORMATS:
         raise DataError(f"there is no format {suffix!r}; known are {', '.join(_FORMATS)}")
     out = io.BytesIO()

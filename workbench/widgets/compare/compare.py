@@ -1,4 +1,4 @@
-"""Models side by side: how good each is, how they differ, on which items, and what each expected there."""
+"""Models side by side: accuracy, differences, outcomes by item, and the words that each expected."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _FROM_TOP = {"where", "query", "sort"}  # what brings the list back to its first
 
 
 def item_kind(item: Item) -> list[str]:
-    """Return the variant, the word class and the novel of an item, as far as they are known."""
+    """Return the known ones of variant, word class and novel of an item."""
     names = [item.variant, item.word_class if item.word_class != item.variant else None, item.book_id]
     return [name for name in names if name]
 
@@ -110,7 +110,7 @@ class Compare(ListWidget):
         self.observe(self._follow_state, "state")
 
     def _load(self, comparison: Comparison, annotations: Items | pd.DataFrame | None) -> None:
-        """Take a comparison, in the place of one of the same models and items."""
+        """Set a comparison, in place of one of the same models and items."""
         self._listing: ComparedItems = ComparedItems(comparison)
         ids = comparison.items.frame["item_id"]
         self._annotations = align_to_items(annotations, ids, "annotations")
@@ -123,7 +123,7 @@ class Compare(ListWidget):
 
     @property
     def comparison(self) -> Comparison:
-        """What is shown: its tables are the numbers of the widget."""
+        """The comparison, whose tables are the numbers of the widget."""
         return self._listing.comparison
 
     def _empty(self) -> dict[str, Any]:
@@ -135,7 +135,7 @@ class Compare(ListWidget):
         return super()._applied(state)
 
     def to_frame(self) -> pd.DataFrame:
-        """Return the items of the list, in its order, one row each.
+        """Return the listed items in their order, one row each.
 
         Columns are ``item_id``, ``passage`` (readable, with the answer in place), ``answer``; for each model
         ``"<label>: prediction"``, ``"<label>: correct"``, ``"<label>: rank"`` and ``"<label>: log_prob"``;
@@ -150,7 +150,7 @@ class Compare(ListWidget):
         return pd.concat([frame, extra.loc[:, ~extra.columns.isin(frame.columns)]], axis=1)
 
     def to_html(self, *, limit: int = 200) -> str:
-        """Return a page of its own: the tables, what is chosen, and the first `limit` items of the list."""
+        """Return a self-contained page: the tables, the filters, and the first `limit` listed items."""
         listing = self._listing
         cell = listing.outcome()
         return comparison_page(
@@ -203,7 +203,7 @@ class Compare(ListWidget):
         }  # fmt: skip
 
     def _facts(self, row: int) -> list[tuple[str, str]]:
-        """Return the annotations of the item in a row: labels and values."""
+        """Return the annotations of the item in a row as labels and values."""
         values, columns = self._annotations.iloc[row].items(), self.comparison.columns
         return [(label(str(name), unit=True), cell_text(value)) for name, value in values if name in columns]
 
@@ -214,7 +214,7 @@ class Compare(ListWidget):
         super()._on_open(message)
 
     def _on_measure(self, _message: Mapping[str, Any]) -> None:
-        """Resample, and begin to annotate: the page asks for it once the reader sees the rest."""
+        """Resample, and start the annotations, as the page requests once its first view is drawn."""
         if self._cells is None and self._measuring is None:
             self._measuring = Thread(target=self._measure, name="measure", daemon=True)
             self._resampling = self.comparison.n * self.comparison.m > _IN_BACKGROUND
@@ -231,7 +231,7 @@ class Compare(ListWidget):
         _ = self._listing.search  # so that the first one is as quick as the second
 
     def _measure(self) -> None:
-        """Resample, without the lock where it takes long: the page is answered meanwhile."""
+        """Resample, without the lock where it takes long, so that the page is answered meanwhile."""
         try:
             models, cells = view.model_rows(self.comparison), view.pair_cells(self.comparison)
         except MemoryError as error:
@@ -269,14 +269,14 @@ class Compare(ListWidget):
         self.send({**drawn, "type": "scatter", "names": names, "brush": [min(end, 0.0) for end in brush]})
 
     def _on_pick(self, message: Mapping[str, Any]) -> None:
-        """Show an item by its place in the comparison; one that is not listed is an error."""
+        """Show an item by its index in the comparison; DataError if it is not listed."""
         self.send({"type": "picked"})
         self.current_id = self.comparison.items[int(message["row"])].item_id
 
     # -- how it is answered
 
     def _overview(self) -> dict[str, Any]:
-        """Return what does not follow from the state: the models, and their pairs once they are resampled."""
+        """Return the part of the view that is independent of the state: models, and resampled pairs."""
         return {
             "type": "whole", "warnings": list(self.comparison.warnings), "total": self.comparison.n,
             "measures": view.measure_heads(), "pairs": self._cells,
@@ -286,7 +286,7 @@ class Compare(ListWidget):
 
     @property
     def _points(self) -> list[dict[str, Any]]:
-        """The rows of the models without what is resampled."""
+        """Rows of the models without resampled values."""
         if self._quick is None:
             self._quick = view.model_rows(self.comparison, quick=True)
         return self._quick
@@ -316,7 +316,7 @@ class Compare(ListWidget):
         return numbers | {"cells": two and view.outcome_counts(self.comparison, two, others)}
 
     def _slices(self) -> dict[str, Any]:
-        """Return the chart; kept while a cell is chosen or the list sorted."""
+        """Return the chart of slices, cached while only the cell or the order changes."""
         listing, column = self._listing, self.column
         mask = listing.mask(but=[column, *listing.cell_columns])
         key = column, mask.tobytes(), listing.visible_models()
@@ -329,7 +329,7 @@ class Compare(ListWidget):
         return view.item_row(self.comparison, row, visible, item, self.state)
 
     def _passage(self, row: int) -> dict[str, Any]:
-        """Return the item in a row, with what the shown models expected, those of the cell first."""
+        """Return the item in a row, with the best words of the visible models, those of the cell first."""
         item, cell = self.comparison.items[row], self._listing.outcome()
         visible = self._listing.visible_models()
         first = [k for k in cell[:2] if k in visible] if cell else []
@@ -350,7 +350,7 @@ class Compare(ListWidget):
     # -- annotations, made while the reader looks already
 
     def _arrived(self, table: pd.DataFrame) -> None:
-        """Take annotations: new columns to slice by, in the place of those of the text."""
+        """Add annotations: new columns to slice by, in place of the computed ones of the text."""
         assert self._remake is not None  # noqa: S101 - only then is anything annotated
         made, self._remake = self._remake(table), None
         with self._lock:
@@ -364,7 +364,7 @@ class Compare(ListWidget):
 
     @property
     def _progress(self) -> str:
-        """What is under way: intervals of many predictions, and annotations."""
+        """Describe the work in progress: resampling, and annotations."""
         now, texts = self._annotating, []
         if self._resampling:
             texts.append(f"resampling {self.comparison.m} models for intervals and tests")
@@ -381,7 +381,7 @@ class Compare(ListWidget):
             self.send({"type": "error", "lane": None, "message": self._annotating.problem})
 
     def close(self) -> None:
-        """Close the widget; annotations that are under way stop."""
+        """Close the widget, and stop its annotations."""
         self._closed = True
         if hasattr(self, "_annotating"):
             self._annotating.close()
@@ -395,7 +395,7 @@ def compare_logs(
     filter: str | None = None,  # noqa: A002 - the harness's name
     **options: Any,
 ) -> Compare:
-    """Compare the models of logs, whatever programs wrote them, by the paired test that these lack.
+    """Compare the models of evaluation logs of any program by a paired test, which these logs lack.
 
     Items are matched by their text. ``workbench compare a.jsonl b.jsonl`` prints the same comparison.
 
@@ -458,7 +458,7 @@ def compare(
     seed: int = 0,
     height: int = 860,
 ) -> Compare:
-    """Compare models in JupyterLab: how good, how different, where, and what each expected.
+    """Compare models in JupyterLab: accuracy, differences, outcomes by item, and expected words.
 
     Above, the models with their measures, and a matrix of the differences between them: a click on a cell
     lists the items that its row has right and its column wrong. In the middle, accuracies by a column of the

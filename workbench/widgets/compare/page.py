@@ -1,4 +1,4 @@
-"""A comparison as HTML without a kernel: a document to mail, and the table that a saved notebook keeps."""
+"""A comparison as static HTML: a self-contained page, and the table of a saved notebook."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def comparison_page(
     baseline: int | None = None,
     facts: Callable[[int], Sequence[tuple[str, str]]] | None = None,
 ) -> str:
-    """Return a comparison as a document that needs nothing else.
+    """Return a comparison as a self-contained page.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ def models_table(
     warnings: Sequence[str],
     baseline: Mapping[str, Any] | None = None,
 ) -> str:
-    """Return the rows of `model_rows`, and those of `baseline_rows` where there are some, as HTML tables."""
+    """Return the tables of `model_rows` and, with a baseline, of `baseline_rows` as HTML."""
     heads = ["Model", *map(measure_heading, SHOWN)]
     labels = [model["label"] for model in models]
     return render(
@@ -151,7 +151,7 @@ def _differences(comparison: Comparison, baseline: int | None) -> dict[str, Any]
 
 
 def _named_rows(baseline: Mapping[str, Any] | None, labels: Sequence[str]) -> dict[str, Any] | None:
-    """Return the rows of `baseline_rows` with the labels of the models in place of their indices."""
+    """Return the rows of `baseline_rows` with labels of the models in place of their indices."""
     if baseline is None:
         return None
     rows = [{**row, "label": labels[row["k"]]} for row in baseline["rows"]]
@@ -180,7 +180,7 @@ def _models(table: pd.DataFrame, n: int) -> list[dict[str, Any]]:
 
 
 def _measure(row: Mapping[str, Any], measure: Measure, n: int) -> tuple[str, str]:
-    """Return a measure with its interval, and the items that it is of where they are not all."""
+    """Return a measure with its interval, and the number of its items if not all."""
     value, low, high = (row[name] for name in measure.columns)
     if pd.isna(value):
         return DASH, ""
@@ -202,7 +202,7 @@ def _matrix(
 def _cell(
     comparison: Comparison, row: Mapping[str, Any], a: str, b: str, chosen: tuple[int, ...] | None
 ) -> dict[str, Any]:
-    """Return the cell of the matrix in which model `a` stands in the row and `b` in the column."""
+    """Return the matrix cell of the models `a` (row) and `b` (column)."""
     sign = 1 if a == "a" else -1
     difference = sign * row["difference"]
     low, high = sorted(sign * row[f"difference_{end}"] for end in ("low", "high"))
@@ -224,7 +224,7 @@ def _cell(
 
 
 def _slices(comparison: Comparison, name: str) -> tuple[str, list[Any]]:
-    """Return the chart of a column: its heading, and of each bin the name, its size and a row a model."""
+    """Return the chart of a column: its heading, and the name, size and model rows of each bin."""
     frame = comparison.slices(name)
     top = float(np.nanmax(frame["high"].to_numpy(dtype=float), initial=0)) or 1.0
     bins = []
@@ -294,7 +294,7 @@ def _item(comparison: Comparison, row: int, models: Sequence[int]) -> dict[str, 
 
 
 def _attention(top: Mapping[str, Any], words: Sequence[str]) -> list[tuple[str, str]]:
-    """Return each word with its share of the strongest weight; none where the weights fit no words."""
+    """Return each word with its weight relative to the strongest; empty if the weights do not fit."""
     weights = top["attention"]
     if weights is None or len(weights) != len(words):
         return []
@@ -305,20 +305,20 @@ def _attention(top: Mapping[str, Any], words: Sequence[str]) -> list[tuple[str, 
 
 
 def _bar(value: float, low: float, high: float) -> str:
-    """Return the style of a bar with its interval; empty where there are no items."""
+    """Return the style of a bar with its interval; empty without items."""
     if pd.isna(value):
         return ""
     return f"--v:{value:.2%}" + ("" if pd.isna(low) else f";--l:{low:.2%};--h:{high:.2%}")
 
 
 def _cut(name: str, shared: str, rest: str) -> str:
-    """Return a name for a narrow column: what it shares with others is cut first."""
+    """Shorten a name for a narrow column, first the prefix that it shares with others."""
     text = f"…{rest}" if shared and len(name) > _LONGEST else name
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 
 def _number(value: float) -> str:
-    """Return a score, perplexity or rank with three digits, or all before the point."""
+    """Format a score, perplexity or rank with three digits, or all before the decimal point."""
     if pd.isna(value):
         return ""
     if np.isinf(value):

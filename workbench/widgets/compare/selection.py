@@ -1,4 +1,4 @@
-"""The items of a comparison under one state: which cell of two models, which bins, in which order."""
+"""The items of a comparison under one state: the cell of two models, the bins, and the order."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Rows = NDArray[np.int64]
 
 
 class _Facets(UserDict[str, Binning]):
-    """The columns that items are chosen by; one is cut into bins when it is first used."""
+    """The columns to filter by, each cut into bins on first use."""
 
     def __init__(self, comparison: Comparison) -> None:
         super().__init__({f"{name}: log_prob": Binning(f"{name}: log_prob", "numbers", [])
@@ -88,7 +88,7 @@ class ComparedItems(Listing):
     # -- the state
 
     def checked(self, state: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a state with all its parts, or raise DataError with what is wrong in it."""
+        """Return a complete, valid state, or raise DataError with the problem."""
         state = {**STATE_OF_COMPARE, **state}
         if state["sort"] not in SORTS:
             raise DataError(f"there is no order {state['sort']!r}; known are {', '.join(SORTS[1:])}")
@@ -104,7 +104,7 @@ class ComparedItems(Listing):
         }  # fmt: skip
 
     def fitting(self, state: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a state without what needs columns that are no longer there."""
+        """Return a state without the clauses on missing columns."""
         columns = set(self.comparison.frame_columns)
         valid = [clause for clause in clauses(state["where"]) if set(clause.columns) <= columns]
         column = state["column"] if state["column"] in self.comparison.columns else ""
@@ -112,7 +112,7 @@ class ComparedItems(Listing):
 
     @property
     def first_column(self) -> str:
-        """The column that is sliced by at first: the target's class, else the first one; "" without any."""
+        """The column of the first slices: the target's class, else the first column; "" without any."""
         columns = self.comparison.columns
         return _FIRST_COLUMN if _FIRST_COLUMN in columns else next(iter(columns), "")
 
@@ -142,7 +142,7 @@ class ComparedItems(Listing):
     # -- the cell of two models
 
     def outcome(self, state: Mapping[str, Any] | None = None) -> tuple[int, int, str] | None:
-        """Return the two models of which the filter has one clause each, and their cell; else None."""
+        """Return the two models with one clause each in the filter, and their cell, or None."""
         chosen: dict[int, list[bool]] = {}
         for clause in clauses((state or self.state)["where"]):
             k = self._correct.get(clause.columns[0]) if len(clause.columns) == 1 else None
@@ -169,7 +169,7 @@ class ComparedItems(Listing):
 
     @property
     def cell_columns(self) -> tuple[str, ...]:
-        """The columns of the clauses that choose a cell of two models; none where none is chosen."""
+        """The columns of the clauses that choose a cell of two models; empty without a cell."""
         cell = self.outcome()
         return tuple(f"{self.comparison.labels[k]}: correct" for k in cell[:2]) if cell else ()
 
@@ -182,7 +182,7 @@ class ComparedItems(Listing):
 
     @property
     def cell_text(self) -> str:
-        """The cell of two models in words: ``LSTM right, 3-gram wrong``; "" where none is chosen."""
+        """The cell of two models in words: ``LSTM right, 3-gram wrong``; "" without a cell."""
         cell = self.outcome()
         return _WORDS[cell[2]].format(*(self.comparison.labels[k] for k in cell[:2])) if cell else ""
 
@@ -199,15 +199,15 @@ class ComparedItems(Listing):
         return self.comparison.labels.index(label) if label else None
 
     def two(self) -> tuple[int, int] | None:
-        """Return the two models whose numbers are shown: those of the cell, or the pair, or the best."""
+        """Return the two models whose numbers are shown: of the cell, or the pair, or the best two."""
         return self._cell(self.state) or self._chosen_pair(self.state) or self.best
 
     def scattered(self) -> tuple[int, int] | None:
-        """Return the models whose log-probabilities are drawn: as `two`, of those that have some."""
+        """Return the models of the scatter plot: as `two`, among those with log-probabilities."""
         return self._cell(self.state) or self._chosen_pair(self.state) or self.best_probable
 
     def subtracted(self, state: Mapping[str, Any] | None = None) -> tuple[int, int] | None:
-        """Return the models whose log-probabilities ``difference`` subtracts: the pair before the cell."""
+        """Return the models of the column ``difference``: the pair before the cell."""
         state = state or self.state
         return self._chosen_pair(state) or self._cell(state) or self.best_probable
 
@@ -221,7 +221,7 @@ class ComparedItems(Listing):
 
     @cached_property
     def best(self) -> tuple[int, int] | None:
-        """The places of the best model and the best other one of its protocol, else the best of all others.
+        """The indices of the best model and the next best one, of the same protocol if possible.
 
         Of equal ones, those that were passed first.
         """
@@ -229,7 +229,7 @@ class ComparedItems(Listing):
 
     @cached_property
     def best_probable(self) -> tuple[int, int] | None:
-        """As `best`, among the models that have log-probabilities; where these are not two, of all."""
+        """As `best`, among the models with log-probabilities; among all if there are fewer than two."""
         models = np.flatnonzero(~np.isnan(self.comparison.log_prob).all(axis=1)).tolist()
         return self._first_two(models) or self.best
 
@@ -243,7 +243,7 @@ class ComparedItems(Listing):
     # -- the order of the list
 
     def counts(self) -> dict[str, int]:
-        """Return how many of the listed items all shown models, just one or none has right."""
+        """Return how many listed items all visible models, exactly one or none answered correctly."""
         right, n = self._n_right(self.state)[self.rows], len(self.visible_models())
         return {
             "all wrong": int((right == 0).sum()),
@@ -258,7 +258,7 @@ class ComparedItems(Listing):
         return np.argsort(self._weight(state), kind="stable")
 
     def _weight(self, state: Mapping[str, Any]) -> NDArray[np.float64]:
-        """Return what the list is sorted by, least first, NaN last."""
+        """Return the sort keys of the list, ascending, NaN last."""
         sort, right = state["sort"], self._n_right(state).astype(float)
         if sort == "difference" and (pair := self.subtracted(state)):
             with np.errstate(invalid="ignore"):  # both may be -inf: no difference is known

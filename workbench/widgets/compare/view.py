@@ -1,4 +1,4 @@
-"""What a page shows of a comparison, as text and lengths of bars that it draws as they are."""
+"""A comparison as the page draws it: formatted text and lengths of bars."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _TOPS = (0.02, 0.05, 0.1, 0.2, 0.25, 0.4, 0.5, 0.6, 0.8, 1.0)  # ends of the axi
 
 
 def share_text(share: float) -> str:
-    """Return a share in percent without the unit."""
+    """Format a share in percent without the unit."""
     return percent(share, unit=False)
 
 
@@ -61,7 +61,7 @@ WRITERS: Mapping[str, Callable[[float], str]] = {
 
 
 def split_labels(labels: Sequence[str]) -> list[tuple[str, str]]:
-    """Cut each label into what it shares with the beginning of another one, and the rest.
+    """Split each label into the prefix that it shares with another one, and the rest.
 
     Where room is short, the shared part can be cut without loss. It ends at a word's beginning and is empty
     where it is short or the whole label.
@@ -86,7 +86,7 @@ def letters(index: int) -> str:
 
 
 def model_rows(comparison: Comparison, *, quick: bool = False) -> list[dict[str, Any]]:
-    """Return one row a model: its names, its colour and its measures; quick: without what is resampled."""
+    """Return one row a model: names, colour and measures; `quick` omits resampled values."""
     table = comparison.points() if quick else comparison.table()
     rows, names = table.to_dict("records"), split_labels(comparison.labels)
     ends = [_values(row, "accuracy") for row in rows]
@@ -103,7 +103,7 @@ def model_rows(comparison: Comparison, *, quick: bool = False) -> list[dict[str,
 
 
 def _values(row: Mapping[Any, Any], name: str) -> tuple[float, float, float]:
-    """Return a measure and its interval, which is the value itself where none is known."""
+    """Return a measure and its interval, which is the value itself if unknown."""
     value = row[name]
     bounds = (row.get(f"{name}_{end}", np.nan) for end in ("low", "high"))
     low, high = (value if pd.isna(bound) else bound for bound in bounds)
@@ -115,7 +115,7 @@ def _length(value: float, largest: float) -> float:
 
 
 def _measured(measure: Measure, row: Mapping[Any, Any], *, quick: bool) -> tuple[str, str, str]:
-    """Return a measure as text, its interval, and the items that it is of, or why it is missing."""
+    """Return a measure as text, its interval, and its number of items or why it is missing."""
     value, write = row[measure.name], WRITERS[measure.kind]
     bounds = [row.get(f"{measure.name}_{end}", np.nan) for end in ("low", "high")]
     if pd.isna(value):
@@ -130,7 +130,7 @@ def _measured(measure: Measure, row: Mapping[Any, Any], *, quick: bool) -> tuple
 
 
 def measure_heads() -> list[tuple[str, str]]:
-    """Return the heading and the tooltip of each measure of the table of models."""
+    """Return the heading and the tooltip of each measure in the table of models."""
     return [(measure_heading(each), column_label(each.name).tooltip) for each in SHOWN]
 
 
@@ -140,7 +140,7 @@ def measure_heading(measure: Measure) -> str:
 
 
 def pair_cells(comparison: Comparison) -> list[list[dict[str, Any] | None]]:
-    """Return the cells of the matrix (m, m), None on the diagonal: the row's model minus the column's.
+    """Return the cells of the matrix (m, m), row minus column, None on the diagonal.
 
     ``text`` is the difference, ``told`` continues "A right, B wrong", ``size`` is the difference beside the
     greatest one, from 0 to 1, ``sure`` whether p is below .05 after Holm's correction.
@@ -165,7 +165,7 @@ def pair_cells(comparison: Comparison) -> list[list[dict[str, Any] | None]]:
 
 
 def baseline_rows(comparison: Comparison, baseline: int | None) -> dict[str, Any] | None:
-    """Return the other models as differences from one: a row each, and what the numbers are; None for none.
+    """Return the differences of the other models from a baseline, one row each; None without one.
 
     A row has the place ``k`` of the model, the texts of its ``difference``, ``p`` and ``mde``, the numbers of
     ``improvements`` (only it right) and ``regressions`` (only the baseline right), and ``sure``: whether p is
@@ -203,7 +203,7 @@ def _difference(row: Mapping[Any, Any], sign: int = 1) -> str:
 
 
 def _mde(row: Mapping[Any, Any]) -> tuple[str, str]:
-    """Return the minimum detectable effect in points, and what follows where the difference is below."""
+    """Return the minimum detectable effect in points, and its consequence for a smaller difference."""
     below = describe_mde(row["difference"], row["mde"])
     text = DASH if pd.isna(row["mde"]) else fixed(100 * row["mde"], 1)
     return (f"below {text}" if below else text), below
@@ -220,7 +220,7 @@ def selected_numbers(
     in_cell: bool,
     cells: Sequence[Sequence[Mapping[str, Any] | None]] | None,
 ) -> dict[str, Any]:
-    """Return the table of two models on all items and on those of `mask` (n,), and all accuracies on these.
+    """Return the numbers of two models on all items and on those of `mask` (n,), and all accuracies.
 
     Parameters
     ----------
@@ -262,7 +262,7 @@ def selected_numbers(
 
 
 def accuracy_texts(shares: NDArray[np.float64], n: int, level: float) -> list[tuple[str, str]]:
-    """Return each model's accuracy on items (m, n) as text, and its Wilson interval."""
+    """Return the accuracy and the Wilson interval of each model on items (m, n), as text."""
     if not n:
         return [(DASH, "")] * len(shares)
     low, high = wilson(shares.sum(axis=1), n, level=level)
@@ -273,12 +273,12 @@ def accuracy_texts(shares: NDArray[np.float64], n: int, level: float) -> list[tu
 
 
 def outcome_counts(comparison: Comparison, two: tuple[int, int], others: Mask) -> dict[str, int]:
-    """Return how many items each cell of two models would list, of those that pass the other filters."""
+    """Return how many items each cell of two models has, among those that pass the other filters."""
     return {name: int((comparison.cell(*two, name) & others).sum()) for name in OUTCOMES}
 
 
 def slice_bars(comparison: Comparison, column: str, mask: Mask, visible: Sequence[int]) -> dict[str, Any]:
-    """Return the chart of a column: the labels of its axis, and of each bin its size and a bar a shown model.
+    """Return the chart of a column: its ticks, and the size and bars of each bin, one bar a model.
 
     A bar is the accuracy and its Wilson interval as parts of the axis, and both as text; None without items.
     """
@@ -327,7 +327,7 @@ def scatter_points(comparison: Comparison, two: tuple[int, int] | None, mask: Ma
 def item_row(
     comparison: Comparison, row: int, visible: Sequence[int], item: Item, state: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return what a row of the list shows: text before, inside and after what stands out, and the marks.
+    """Return a row of the list: text before, inside and after the highlight, and the marks.
 
     A mark is whether a shown model is right, the rank of the answer as far as there is room, and in full.
     """
@@ -356,7 +356,7 @@ def _short(rank: float) -> str:
 def model_answers(
     comparison: Comparison, row: int, models: Sequence[int], item: Item, *, limit: int | None = None
 ) -> dict[str, Any]:
-    """Return what some models expected in the blank of an item, their probabilities on one scale.
+    """Return the best words of some models for the blank of an item, with probabilities on one scale.
 
     Of each model there are ``words``, up to a `limit`: the word, the length of its bar, whether it is in the
     passage, whether it is the answer, and the number; ``last`` has that of an answer that is not among them.

@@ -1,4 +1,4 @@
-"""The linked view: charts of the annotations above, the passages that are chosen in them below."""
+"""The linked view: charts of the annotations above, the selected passages below."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ class Explorer(Browser):
         self._check_columns()
 
     def to_html(self, *, limit: int = 200) -> str:
-        """Return a page of its own: the charts, and the first `limit` listed items."""
+        """Return a self-contained page: the charts, and the first `limit` listed items."""
         return super().to_html(limit=limit)
 
     def _check_columns(self) -> None:
-        """Raise DataError for a column that cannot be drawn; annotations may still bring one."""
+        """Raise DataError for a column that cannot be drawn, once annotations are complete."""
         columns = [str(name) for name in self._listing.table if name not in ("item_id", "answer")]
         lacking = [name for name in self._further if name not in columns]
         if lacking and self._annotated:
@@ -64,7 +64,7 @@ class Explorer(Browser):
         return super()._progress() | {"charts": self._charts()}
 
     def _charts(self) -> list[dict[str, Any]]:
-        """Return what each chart shows: the name of its column, or why there is no chart."""
+        """Return the content of each chart: the name of its column, or why there is no chart."""
         # context by lemma, where that is known, as in Figure 2a of Paperno et al. (2016); else by form
         unused = "lemma_in_context" if "lemma_in_context" not in self._listing.table else "in_context"
         names = dict.fromkeys([*(name for name in PANELS if name != unused), *self._further])
@@ -74,7 +74,7 @@ class Explorer(Browser):
         ]
 
     def _why(self, name: str) -> str | None:
-        """Return why there is no chart of a column; None if there is one."""
+        """Return why a column has no chart, or None if it has one."""
         if name in self._listing.facets and self._listing.facets[name].kind != "labels":
             return None
         table = self._listing.table
@@ -101,7 +101,7 @@ class Explorer(Browser):
 
 
 def static_charts(view: Mapping[str, Any]) -> str:
-    """Return the charts of a view as an HTML fragment that stands by itself, everything from data escaped."""
+    """Return the charts of a view as escaped, self-contained HTML."""
     words = "; ".join(text for text, _ in view["words"])
     summary = f"{view['n']:,} of {view['total']:,} items{': ' if words else ''}{words}"
     charts = []
@@ -113,7 +113,7 @@ def static_charts(view: Mapping[str, Any]) -> str:
 
 
 def static_bars(facet: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the bars of a choice for the template."""
+    """Return the bars of categories for the template."""
     rows = facet["bins"][:_MOST_BARS] + ([facet["null"]] if facet["null"] else [])
     largest, chosen = max(total for *_, total, _ in rows), facet["keys"]
     return {

@@ -1,4 +1,4 @@
-"""A person picks the four options of sentence completion questions: by keys or clicks, saved at once."""
+"""Choice of the four options of sentence completion questions by a person, saved at once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from workbench.widgets.shared.widget import Widget, closed_on_error, read_assets
 
 
 class Groom(Widget):
-    """A widget in which a person picks the options of questions; made by :func:`groom`.
+    """A widget to pick the options of questions; made by :func:`groom`.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class Groom(Widget):
 
     @property
     def current(self) -> Item:
-        """The question that is shown, with the options it came with. An item or its id can be assigned."""
+        """The shown question with its original options. An item or its id can be assigned."""
         return self._grooming.questions[self._row_of[self.current_id]]
 
     @current.setter
@@ -55,25 +55,25 @@ class Groom(Widget):
 
     @property
     def selection(self) -> Items:
-        """The question that is shown, as Items."""
+        """The shown question, as Items."""
         index = self._row_of[self.current_id]
         return self._grooming.questions[index : index + 1]
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many questions are open, begun, done, rejected, or have a sentence that is used."""
+        """Number of questions by state: open, begun, done, rejected, or with a sentence used before."""
         return self._grooming.counts()
 
     def items(self) -> Items:
-        """Return the questions that are done, with the four options that were picked."""
+        """Return the finished questions with the four picked options."""
         return self._grooming.items()
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row a question: item_id, state, options (those picked), reason (why it is rejected)."""
+        """Return one row a question: item_id, state, options (picked), reason (of a rejection)."""
         return self._grooming.to_frame()
 
     def to_html(self, *, limit: int = 200) -> str:
-        """Return a page of its own with the first `limit` questions that are done; answers open by click."""
+        """Return a self-contained page with the first `limit` finished questions; answers open by click."""
         return whole_page("Choice of alternates", self._static(limit))
 
     def _static(self, limit: int) -> str:
@@ -90,12 +90,12 @@ class Groom(Widget):
         self._send_view(message.get("lane"))
 
     def _on_show(self, message: Mapping[str, Any]) -> None:
-        """Show a question by its place."""
+        """Show a question by its index."""
         self._show(self._ids[min(max(0, int(message["index"])), len(self._ids) - 1)])
         self._send_view(message.get("lane"))
 
     def _on_next(self, message: Mapping[str, Any]) -> None:
-        """Show the next question that is open."""
+        """Show the next open question."""
         self._show(self._ids[next_open(self._grooming, self._ids, self._row_of[self.current_id])])
         self._send_view(message.get("lane"))
 
@@ -108,7 +108,7 @@ class Groom(Widget):
         self._send_view(message.get("lane"))
 
     def _on_undo(self, message: Mapping[str, Any]) -> None:
-        """Take the last change back, and show its question."""
+        """Undo the last change, and show its question."""
         item_id = self._grooming.undo()
         if item_id is None:
             raise DataError("there is nothing to take back")
@@ -136,7 +136,7 @@ class Groom(Widget):
             self._send_view()
 
     def _question(self, item_id: str) -> dict[str, Any]:
-        """Return what is drawn of a question."""
+        """Return a question as it is drawn."""
         item = self._grooming.questions[self._row_of[item_id]]
         words, reason = self._grooming.choice(item_id)
         context, before, after = item.readable_parts()
@@ -168,7 +168,7 @@ def groom(
     current: str | Item = "",
     height: int = 560,
 ) -> Groom:
-    """Let a person pick the four options of sentence completion questions among their alternates.
+    """Pick the four options of sentence completion questions among their alternates.
 
     Each alternate can be seen in its sentence. Keys: the arrows move among the alternates, space or enter
     picks one or takes it back, j and k walk through the questions, n goes to the next open one, u takes the

@@ -1,4 +1,4 @@
-"""Campaigns to play alone: their protocols, where they lie, and who plays."""
+"""Single-player campaigns: their protocols, locations and players."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LONGEST_NAME = 80
 
 
 def solitary(protocol: str | Protocol = "lambada", **settings: Any) -> Protocol:
-    """Return a protocol for people who play alone.
+    """Return a protocol for a single player.
 
     Each item is judged in one condition, which is drawn where there are several. Nothing stops an item, so
     every player can judge all of them. Case does not count.
@@ -73,7 +73,7 @@ def _for_everybody(step: ProtocolStep) -> ProtocolStep:
 
 
 def default_path(items: Items, protocol: Protocol, seed: int, name: str | None = None) -> Path:
-    """Return where the campaign of these items, protocol and seed lies: below ``data/guess``."""
+    """Return the path of the campaign of these items, protocol and seed below ``data/guess``."""
     if name is None:
         digest = content_digest(items_digest(items), protocol.to_json(), seed)
         sets = sorted(set(items.frame["dataset"] + "-" + items.frame["split"]))[:2]
@@ -86,7 +86,7 @@ def default_path(items: Items, protocol: Protocol, seed: int, name: str | None =
 
 
 def open_campaign(path: Path, items: Items, protocol: Protocol, seed: int) -> Campaign:
-    """Open the campaign at a path, or make it; DataError if it holds other items or another protocol."""
+    """Open or create the campaign at a path; DataError if it has other items or another protocol."""
     with writing(path.parent, "the folder of this campaign"):
         path.parent.mkdir(parents=True, exist_ok=True)
     if not path.exists():
@@ -109,7 +109,7 @@ def open_campaign(path: Path, items: Items, protocol: Protocol, seed: int) -> Ca
 
 
 def player_of(campaign: Campaign, subject: str | int | Subject | None) -> Subject:
-    """Return a subject by name or number; a name that is new is added."""
+    """Return a subject by name or number; a new name is added."""
     if isinstance(subject, Subject):
         subject = subject.id
     wanted = PLAYER if subject is None else subject

@@ -41,7 +41,7 @@ _RIGHT = ("exact", "case")  # of models, everywhere
 
 
 class Guess(Widget):
-    """A widget in which a person guesses words; made by :func:`guess`.
+    """A widget to guess words; made by :func:`guess`.
 
     Attributes
     ----------
@@ -83,7 +83,7 @@ class Guess(Widget):
     # -- what Python sees
 
     def judgments(self) -> pd.DataFrame:
-        """Return this person's answers in the order in which they came; see `Campaign.judgments`."""
+        """Return this person's answers in the order of arrival; see `Campaign.judgments`."""
         frame = self.campaign.judgments()
         return frame[frame["subject"] == self.subject.id].reset_index(drop=True)
 
@@ -121,7 +121,7 @@ class Guess(Widget):
         return reports.predictions(judged, items, self.subject.name)
 
     def score(self) -> Table:
-        """Return how often this person is right, and the models of `runs` on the same items.
+        """Return the accuracy of this person, and of the models of `runs` on the same items.
 
         Answers on a page that is not submitted do not count yet: a score would tell which of them are right.
 
@@ -161,13 +161,13 @@ class Guess(Widget):
         return Table(table, TableLayout("Words that were guessed", tuple(columns)))
 
     def _submitted(self) -> pd.DataFrame:
-        """Return this person's last words on each item, without those on the page that is still open."""
+        """Return this person's final judgments, without those on the open page."""
         with self.campaign.read_transaction() as connection:
             page, frame = open_page(connection, self.subject.id), self.judgments()
         return reports.last_words(frame[frame["page"] != page] if page is not None else frame)
 
     def context_shares(self, models: Predictor | Iterable[Predictor] = ()) -> dict[str, pd.DataFrame]:
-        """Return the share guessed by the number of context sentences, of this person and of models.
+        """Return the share guessed by the number of context sentences, for this person and for models.
 
         They are those of the items that the person has finished; see :meth:`unfolding`.
         """
@@ -184,7 +184,7 @@ class Guess(Widget):
         return curves
 
     def unfolding(self, models: Predictor | Iterable[Predictor] = ()) -> Any:
-        """Draw how many context sentences this person needs, and models.
+        """Draw the context sentences needed by this person and by models.
 
         Parameters
         ----------
@@ -207,7 +207,7 @@ class Guess(Widget):
         return context_needed(self.context_shares(models))
 
     def to_html(self) -> str:
-        """Return a page of its own: how far the person is, the tasks of the open page, the score."""
+        """Return a self-contained page: the progress, the tasks of the open page, the score."""
         return whole_page("Guessing game", self._static(10))
 
     # -- what the page asks
@@ -217,7 +217,7 @@ class Guess(Widget):
         self._send_view(message)
 
     def _on_answer(self, message: Mapping[str, Any]) -> None:
-        """Save an answer; one that is refused is told, and the page shown as it is."""
+        """Save an answer; if it is refused, report why and show the page unchanged."""
         try:
             page, index = int(message["page"]), int(message["task"])
             item_id = self._dealt.get(page, {}).get(index, "")
@@ -237,7 +237,7 @@ class Guess(Widget):
         return following
 
     def answer(self, item_id: str, guesses: Sequence[str]) -> Task | None:
-        """Answer a task of the open page from Python, as a simulated player does.
+        """Answer a task of the open page from Python, as simulated players do.
 
         Parameters
         ----------
@@ -273,7 +273,7 @@ class Guess(Widget):
             self._send_view(message)
 
     def submit(self) -> None:
-        """Submit the open page; RefusalError where a task has no answer."""
+        """Submit the open page; RefusalError if a task has no answer."""
         with self._lock:
             self._submit(self._open_page())
             self._send_view({})
@@ -287,7 +287,7 @@ class Guess(Widget):
             self._turn()
 
     def next_page(self) -> Page | None:
-        """Go on after a page was submitted; return the page that is open then, None if no item is due."""
+        """Go on after a submitted page; return the next open page, or None if no item is due."""
         with self._lock:
             self._review = []
             self._turn()
@@ -309,7 +309,7 @@ class Guess(Widget):
     # -- how it is answered
 
     def _turn(self) -> None:
-        """Take the page that is open, or the next one."""
+        """Open the current page, or the next one."""
         self.page = self.campaign.next_page(self.subject.id)
         tasks = () if self.page is None else self.page.tasks
         if self.page is not None:
@@ -322,7 +322,7 @@ class Guess(Widget):
         }
 
     def _refresh(self) -> None:
-        """Read the open page again, which another view may have gone on with."""
+        """Read the open page again, which another view may have changed."""
         if not self._review:
             self._turn()
 
@@ -336,7 +336,7 @@ class Guess(Widget):
         return {"answered": int(answered), "total": len(self._items)}
 
     def _state(self) -> dict[str, Any]:
-        """Return what is drawn: the open page, or the answers of the last one, or that nothing is due."""
+        """Return what is drawn: the open page, the answers of the last one, or the end of the game."""
         stage = "page" if self.page is not None else "review" if self._review else "done"
         progress = self._progress()
         state: dict[str, Any] = {"stage": stage, "name": self.subject.name, **progress, "page": None}
@@ -355,7 +355,7 @@ class Guess(Widget):
         }  # fmt: skip
 
     def _task_view(self, page: Page, index: int, task: Task) -> dict[str, Any]:
-        """Return a task as it is drawn; the answer is there only once an item that unfolds has ended.
+        """Return a task as it is drawn; it has the answer only after an unfolding item has ended.
 
         It has its place on the page, and no id: with that the answer could be looked up.
         """
@@ -374,7 +374,7 @@ class Guess(Widget):
         return {"answer": answer, "match": best, "correct": best in self.campaign.protocol.accept}
 
     def _review_of(self, page: Page) -> list[dict[str, Any]]:
-        """Return the tasks of a submitted page with their answers, and what the models said."""
+        """Return the tasks of a submitted page with their answers, and the models' guesses."""
         judged = reports.last_words(self.judgments())  # another view may have sent them
         answers = {row["item_id"]: row for row in judged[judged["page"] == page.id].to_dict("records")}
         rows = []
@@ -394,7 +394,7 @@ class Guess(Widget):
         return rows
 
     def _said(self, item_id: str, *, alone: bool) -> list[tuple[str, str, bool, str]]:
-        """Return name, word, whether it is right, and what it saw, of each model that predicted an item."""
+        """Return name, word, correctness and condition of each model that predicted an item."""
         rows = []
         for run, by_item in zip(self._runs, self._models, strict=True):
             for saw, note in ((alone, ""), (not alone, "sentence alone" if not alone else "whole passage")):
@@ -405,7 +405,7 @@ class Guess(Widget):
         return rows
 
     def _score_rows(self) -> list[list[str]]:
-        """Return the score as it is shown."""
+        """Return the score as the page shows it."""
         rows = []
         for row in self.score().to_dict("records"):
             several = [("", "accuracy")]
@@ -433,7 +433,7 @@ class Guess(Widget):
 
 
 def _by_item(run: ModelPredictions) -> dict[tuple[str, bool], tuple[list[str], bool]]:
-    """Return a model's best words and whether its prediction is right, by item and "of the query alone"."""
+    """Return a model's best words and correctness, by item and "of the query alone"."""
     frame, rows = run.frame, {}
     best = frame["top_words"] if "top_words" in frame else pd.Series([None] * len(frame))
     columns = (frame["item_id"], frame["variant"], frame["prediction"], frame["correct"], best)
@@ -487,7 +487,7 @@ def guess(
     height: int | None = None,
     **settings: Any,
 ) -> Guess:
-    """Guess missing words by the protocols of the data sets, and become a row beside the models.
+    """Guess missing words by the protocols of the data sets, and compare yourself with models.
 
     A page of passages or target sentences is shown, one at a time; Enter goes to the next guess or task,
     Shift+Enter back. Every answer is saved at once in a database, so the same call goes on where the person

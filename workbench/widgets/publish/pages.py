@@ -1,4 +1,4 @@
-"""The pages of a published site: what a view needs to be drawn without a kernel."""
+"""The pages of a published site: the data and scripts that draw a view without a kernel."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _markup(text: str) -> Markup:
 
 
 def script_json(value: Any) -> str:
-    """Return a value as JSON that can stand in a script element: it ends none and begins no comment."""
+    """Return a value as JSON that is safe inside a script element."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_plain)
     try:
         text.encode()
@@ -90,7 +90,7 @@ def script_json(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value of NumPy or pandas as JSON has it."""
+    """Convert a value of NumPy or pandas for JSON."""
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
     if value is pd.NA or value is pd.NaT:
@@ -149,7 +149,7 @@ def _widget_page(widget: Widget, view: PublishedView, *, max_items: int, max_byt
 
 
 def _fitting(view: PublishedView, *, max_items: int, max_bytes: int) -> tuple[list[int], list[str], str]:
-    """Return the rows whose items fit, in ascending order, these and the head as JSON; listed items first."""
+    """Return the rows whose items fit, ascending, and these as JSON with the head; listed items are first."""
     n = len(view.items)
     others = np.setdiff1d(np.arange(n), view.first, assume_unique=True)
     order = np.concatenate([np.asarray(view.first, dtype=np.intp), others])[:max_items]

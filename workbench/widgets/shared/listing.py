@@ -37,18 +37,18 @@ _WORDS = {"yes": True, "no": False, "unknown": None, "(none)": None, "not known"
 
 @lru_cache(maxsize=64)
 def clauses(where: str) -> tuple[Query, ...]:
-    """Return the filters that a typed filter joins by ``and``; none for an empty one."""
+    """Return the clauses of a typed filter that are joined by ``and``; empty for an empty filter."""
     return parse(where).clauses if where.strip() else ()
 
 
 def own_clause(where: str, columns: Collection[str]) -> Query | None:
-    """Return the part of a typed filter that names no columns but these; None where there is none."""
+    """Return the part of a typed filter on these columns only, or None."""
     matching = [clause for clause in clauses(where) if set(clause.columns) <= set(columns)]
     return all_of(matching) if matching else None
 
 
 def replaced(where: str, columns: Collection[str], query: Query | None) -> str:
-    """Return a typed filter with another clause on these columns, in the place of the one before."""
+    """Return a typed filter with another clause on these columns, in place of the previous one."""
     typed = clauses(where)
     replaced_at = [index for index, clause in enumerate(typed) if set(clause.columns) <= set(columns)]
     if query is None and not replaced_at:
@@ -91,7 +91,7 @@ class Listing:
         self._start(items)
 
     def _start(self, items: Items) -> None:
-        """List all of the items."""
+        """List all items."""
         self.items = items
         self._row_of = {item_id: row for row, item_id in enumerate(items.frame["item_id"].tolist())}
         self._masks: dict[str, Mask] = {}
@@ -101,11 +101,11 @@ class Listing:
 
     @cached_property
     def search(self) -> TextSearch:
-        """The search in the texts, made when it is first needed."""
+        """The text search, made on first use."""
         return TextSearch(self.items)
 
     def set_tags(self, rows: Sequence[Sequence[str]]) -> None:
-        """Set the tags of the items, a facet and a column as others are."""
+        """Set the tags of the items, which are a facet and a column."""
         self.table[TAGS] = objects([list(row) or None for row in rows])
         self.facets[TAGS] = binning(TAGS, self.table[TAGS])
         self._masks = {}
@@ -113,7 +113,7 @@ class Listing:
     # -- the state
 
     def checked(self, state: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a state with all its parts, or raise DataError with what is wrong in it."""
+        """Return a complete, valid state, or raise DataError with the problem."""
         checked = STATE | dict(state)
         if unknown := set(checked) - set(STATE):
             raise DataError(f"there is no filter {min(map(str, unknown))!r}; known are {', '.join(STATE)}")
@@ -129,7 +129,7 @@ class Listing:
         return checked
 
     def apply(self, state: Mapping[str, Any]) -> dict[str, Any]:
-        """Put a state in place of the one before; return it with all its parts. DataError changes nothing.
+        """Apply a state, and return it complete; DataError leaves the list unchanged.
 
         The current item stays while it is listed; else it is the first one.
         """
@@ -174,7 +174,7 @@ class Listing:
     # -- what passes
 
     def mask(self, *, but: Collection[str] = ()) -> Mask:
-        """Return the rows that pass, shape (n,), but for the choices of some columns."""
+        """Return the mask of passing rows, shape (n,), ignoring the choices of some columns."""
         return self._passing(self.state, but)
 
     def _passing(self, state: Mapping[str, Any], but: Collection[str] = ()) -> Mask:
@@ -195,7 +195,7 @@ class Listing:
         return self._masks[text]
 
     def _table_of(self, columns: Collection[str]) -> pd.DataFrame:
-        """Return the table with these columns at least, as far as they are there."""
+        """Return the table with at least the available ones of these columns."""
         del columns
         return self.table
 
@@ -212,7 +212,7 @@ class Listing:
     # -- the choices of columns
 
     def choose(self, where: str, choices: Mapping[str, Any]) -> str:
-        """Return a typed filter with other choices of columns; None removes the choice of a column.
+        """Return a typed filter with changed choices of columns; None removes the choice of a column.
 
         A choice is a dict with ``keys`` of the column's bins, or with a closed ``range`` of numbers, None for
         an open end; with ``exclude``, the other rows are listed.
@@ -241,7 +241,7 @@ class Listing:
         return ~query if query is not None and choice.get("exclude") else query
 
     def chosen(self, name: str) -> tuple[list[str], bool, tuple[float, float] | None]:
-        """Return the bins that a column's clause lists, whether it excludes them, and its range."""
+        """Return the bins in a column's clause, whether it excludes them, and its range."""
         query = own_clause(self.state["where"], [name])
         if query is None:
             return [], False, None
@@ -253,7 +253,7 @@ class Listing:
         return self.facets[name].chosen(inner, self._clause(inner)), excluded, span
 
     def describe(self, name: str) -> dict[str, Any]:
-        """Return a facet as the page draws it: of each bin the number of rows, and of those that pass.
+        """Return a facet as the page draws it: the total and the passing rows of each bin.
 
         The numbers are those that a click would give: all other filters hold, the facet's own does not.
         """
@@ -279,7 +279,7 @@ class Listing:
         return described
 
     def words(self) -> list[tuple[str, dict[str, str]]]:
-        """Return each search and choice in words, with the change of the state that removes it."""
+        """Describe each search and choice, with the change of the state that removes it."""
         state = self.state
         terms: list[tuple[str, dict[str, str]]] = []
         if words := state["query"].strip():
@@ -294,11 +294,11 @@ class Listing:
         return terms
 
     def _group(self, clause: Query) -> tuple[str, ...]:
-        """Return the columns of the choice that a clause is a part of."""
+        """Return the columns of the choice that a clause belongs to."""
         return clause.columns
 
     def _phrase(self, names: tuple[str, ...], query: Query) -> str:
-        """Return a choice in words, as far as it is one of bins or a range of a column."""
+        """Describe a choice of bins or of a range of a column."""
         name = names[0]
         if len(names) > 1 or name not in self.facets:
             return str(query)
@@ -315,7 +315,7 @@ class Listing:
 
 
 def facet(name: str, column: pd.Series[Any]) -> Binning | None:
-    """Return the bins of a column to choose from; None where it has nothing to choose by.
+    """Return the bins of a column to choose from, or None if it is not suitable.
 
     These are columns of other objects, of one value only, and of text or labels that differ from row to row
     (ids, notes, tokens).
@@ -380,7 +380,7 @@ def _kinds(column: pd.Series[Any]) -> set[type]:
 
 
 def _finite(number: float) -> float | None:
-    """Return a number as a page writes it; None for one that is infinite."""
+    """Return a number for the page, None for an infinite one."""
     if not np.isfinite(number):
         return None
     rounded = float(f"{number:.12g}")
@@ -388,7 +388,7 @@ def _finite(number: float) -> float | None:
 
 
 def _span_text(low: float, high: float, unit: str) -> str:
-    """Return a range of numbers in words, with the unit."""
+    """Describe a range of numbers with its unit."""
     ends, below = [cell_text(_finite(end)) for end in (low, high)], _finite(high) not in (high, None)
     if low == high:
         text = ends[0]
