@@ -364,7 +364,7 @@ def test_a_server_and_a_game_acknowledge_nothing_after_a_move(tmp_path, caplog):
     game.send = sent.append
     game.campaign.path.unlink()
     task = {"page": game.page.id, "task": 0, "guesses": ["dog"]}
-    game._hear(game, {"type": "answer", **task}, [])
+    game._handle_message(game, {"type": "answer", **task}, [])
     assert [message["type"] for message in sent] == ["error"]
     assert "moved, deleted or replaced" in sent[0]["message"]
     game.campaign.close()

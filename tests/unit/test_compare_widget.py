@@ -437,7 +437,7 @@ def opened(made):
     """Open a page, and wait for the annotations; return what it is sent."""
     listening(made)
     for kind in ("open", "measure"):
-        made._hear(made, {"type": kind}, [])
+        made._handle_message(made, {"type": kind}, [])
     made.release.set()
     for thread in threading.enumerate():
         if thread.name == "annotate":
@@ -595,7 +595,8 @@ def test_which_two_models_are_compared():
         ({"where": "`model 0: correct`"}, (3, 2), (3, 1), (3, 1)),
     ]:
         LISTING.apply(state)
-        assert (LISTING.two(), LISTING.scattered(), LISTING.subtracted()) == (two, scattered, subtracted)
+        pairs = LISTING.shown_pair(), LISTING.scatter_pair(), LISTING.difference_pair()
+        assert pairs == (two, scattered, subtracted)
 
 
 @pytest.mark.parametrize(

@@ -130,11 +130,7 @@ def target_classes(sets: Sets, *, paper: Beside = True, title: str | None = None
 
 
 def target_classes_out_of_context(
-    sets: Sets,
-    *,
-    by: Literal["lemma", "form"] = "lemma",
-    paper: Beside = True,
-    title: str | None = None,
+    sets: Sets, *, by: Literal["lemma", "form"] = "lemma", paper: Beside = True, title: str | None = None
 ) -> alt.LayerChart:
     """Draw the classes of the targets that do not occur elsewhere in the passage: Figure 2c.
 

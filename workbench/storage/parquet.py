@@ -85,11 +85,7 @@ class MappedParquet:
             self.metadata: dict[bytes, bytes] = schema.metadata or {}
 
     def table(
-        self,
-        columns: Sequence[str] | None = None,
-        *,
-        group: int | None = None,
-        encoded: Collection[str] = (),
+        self, columns: Sequence[str] | None = None, *, group: int | None = None, encoded: Collection[str] = ()
     ) -> pa.Table:
         """Return the named columns, in the order of the file.
 
@@ -118,10 +114,7 @@ class MappedParquet:
 
 
 def iter_parquet(
-    file: Path | str,
-    columns: Sequence[str] | None = None,
-    *,
-    rows: int = _ROWS,
+    file: Path | str, columns: Sequence[str] | None = None, *, rows: int = _ROWS
 ) -> Iterator[pa.RecordBatch]:
     """Yield the table in a Parquet file in batches; the limit applies to each batch."""
     with reading(file, "this Parquet file"):

@@ -86,7 +86,7 @@ class Ask(Widget):
         super().__init__(**options)
         self._asker = ""  # the page whose message is being answered
         self._quiet = False
-        self._asking = Asking(models, top_k=self.top_k, seed=seed, settle=settle, tell=self._tell)
+        self._asking = Asking(models, top_k=self.top_k, seed=seed, settle=settle, listener=self._notify)
         self._asking.by = self.influence
         self.observe(self._ask, TypedQuestion._fields)
         self.observe(self._ask_parts, "influence")
@@ -264,12 +264,12 @@ class Ask(Widget):
 
     def _on_open(self, _message: Mapping[str, Any]) -> None:
         with self._asking.lock:
-            self._tell("asked", self._asking.current, -1)
-            self._tell("kept", self._asking.current, -1)
+            self._notify("asked", self._asking.current, -1)
+            self._notify("kept", self._asking.current, -1)
 
     def _on_ask(self, message: Mapping[str, Any]) -> None:
         if not self._set({name: message["state"][name] for name in TypedQuestion._fields}):
-            self._tell("asked", self._asking.current, -1)
+            self._notify("asked", self._asking.current, -1)
         if message.get("settled"):
             self._asking.keep()
 
@@ -325,7 +325,7 @@ class Ask(Widget):
         if self.text.strip():
             self._asking.ask(self.state, anew=True)
 
-    def _tell(self, event: str, record: AskedQuestion, index: int) -> None:
+    def _notify(self, event: str, record: AskedQuestion, index: int) -> None:
         """Send an event to the page, from any thread; one call at a time."""
         asking = self._asking
         question = record.question

@@ -26,14 +26,7 @@ from workbench.probing.influence import influence
 from workbench.runs.predictions import check_log_probs, typed_predictions
 from workbench.storage.errors import DataError, writing
 from workbench.storage.files import write_atomic
-from workbench.widgets.ask.questions import (
-    FORMAT,
-    Key,
-    Question,
-    TypedQuestion,
-    read_history,
-    read_question,
-)
+from workbench.widgets.ask.questions import FORMAT, Key, Question, TypedQuestion, read_history, read_question
 from workbench.widgets.shared.shading import Shading, shadings
 
 COLUMNS = (
@@ -267,7 +260,7 @@ class Asking:
     models : mapping of label to Predictor
     settle : float or None
         Seconds without a new question after which one is kept, once all have answered; None: never.
-    tell : callable(event, record, index), optional
+    listener : callable(event, record, index), optional
         Called with ``"asked"``, ``"answer"`` (of the model at `index`) and ``"kept"``, in this order for each
         question, one call at a time: after a newer question was asked, no answer to an older one.
     """
@@ -279,13 +272,13 @@ class Asking:
         top_k: int = 10,
         seed: int = 0,
         settle: float | None = SETTLED,
-        tell: Callable[[str, AskedQuestion, int], None] | None = None,
+        listener: Callable[[str, AskedQuestion, int], None] | None = None,
     ) -> None:
         self.models: dict[str, Any] = dict(models)
         self.labels = list(self.models)
         self.boosts = any(map(can_be_boosted, self.models.values()))
         self.top_k, self.seed, self.settle = top_k, seed, settle
-        self.tell = tell
+        self._listener = listener
         self.lock = threading.RLock()
         self._news = threading.Condition(self.lock)
         self.sources: dict[str, Item] = {}  # items that were put in, by their typed text
@@ -306,13 +299,13 @@ class Asking:
         question = read_question(state, sources=self.sources)
         with self.lock:
             self._number += 1
-            old = self._kept(state)
+            old = self._stored(state)
             if old is not None:
                 question = old.question
             stored = {} if old is None or anew else {i: a for i, a in old.answers.items() if a.complete}
             record = AskedQuestion(replace(question, number=self._number, state=state), stored)
             self.current = record
-            self._tell("asked", record)
+            self._notify("asked", record)
             if self._asked and not self._threads and not self.closed:
                 self._start()
             for inbox in () if self.closed else self._inboxes:
@@ -328,7 +321,7 @@ class Asking:
             if self.closed or not self._asked or record.question.number != number:
                 return False
             record.answers[index] = answer
-            self._tell("answer", record, index)
+            self._notify("answer", record, index)
             if record.settled and self.complete:
                 self._keep(record)
             self._news.notify_all()
@@ -378,16 +371,16 @@ class Asking:
                 self._keep(record)
 
     def _keep(self, record: AskedQuestion) -> None:
-        old = self._kept(record.question.state)
+        old = self._stored(record.question.state)
         if old is record:
             return
         if old is None:
             self.history.append(record)
         else:
             self.history[self.history.index(old)] = record
-        self._tell("kept", record)
+        self._notify("kept", record)
 
-    def _kept(self, state: TypedQuestion) -> AskedQuestion | None:
+    def _stored(self, state: TypedQuestion) -> AskedQuestion | None:
         return next((r for r in self.history if r.question.state.key == state.key), None)
 
     def past(self, number: Any) -> AskedQuestion:
@@ -414,10 +407,10 @@ class Asking:
         questions = read_history(path)
         with self.lock:
             for question in questions:
-                if self._kept(question.state) is None:
+                if self._stored(question.state) is None:
                     self.history.append(AskedQuestion(question, settled=True))
             if questions:
-                self._tell("kept", self.history[-1])
+                self._notify("kept", self.history[-1])
 
     def items(self) -> Items:
         """Return the passages of the history as items without duplicates."""
@@ -502,9 +495,9 @@ class Asking:
             self._timer.daemon = True
             self._timer.start()
 
-    def _tell(self, event: str, record: AskedQuestion, index: int = -1) -> None:
-        if self.tell is not None and not self.closed:
-            self.tell(event, record, index)
+    def _notify(self, event: str, record: AskedQuestion, index: int = -1) -> None:
+        if self._listener is not None and not self.closed:
+            self._listener(event, record, index)
 
 
 def _finite(value: Any) -> Any:

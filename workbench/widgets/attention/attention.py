@@ -86,7 +86,7 @@ class AttentionView(Widget):
         self._sources, self._items = dict(sources), items
         self._shadings = shadings(items, influence=influence)
         self._row_of = {item_id: index for index, item_id in enumerate(items.frame["item_id"])}
-        self._kept = lru_cache(maxsize=_KEPT)(self._attend)
+        self._attention_of = lru_cache(maxsize=_KEPT)(self._attend)
         first = str(next(iter(self._row_of), ""))
         self.state = dict(state) | {"current": state["current"] or first}
         self.observe(lambda _: self._send_view(), "state")
@@ -111,7 +111,7 @@ class AttentionView(Widget):
                 problem = f"the item {item_id!r:.80} is not among those shown"
                 raise DataError(problem, remedy="pass it as an item")
             if item_id:
-                attention = self._kept(item_id, model)
+                attention = self._attention_of(item_id, model)
                 if model != before["model"] and row not in {"", *names_of(attention)}:
                     state["row"] = ""  # the other model has other layers
                 attention.of(state["row"])
@@ -139,7 +139,7 @@ class AttentionView(Widget):
         """The attention of the model to the shown item; DataError without an item."""
         if not self.current_id:
             raise DataError("there is no item to show", remedy="pass items")
-        return self._kept(self.current_id, self.model)
+        return self._attention_of(self.current_id, self.model)
 
     def to_frame(self) -> pd.DataFrame:
         """Return the shown weights: one row a part, the largest weight first.
@@ -233,7 +233,7 @@ class AttentionView(Widget):
         item = self._items[row]
         models: dict[str, Any] = {}
         for model in self._sources:
-            attention = self._kept(item.item_id, model)
+            attention = self._attention_of(item.item_id, model)
             views = {name: attention_view(item, attention, name) for name in ("", *names_of(attention))}
             passage, influence = views[""], self._influence(item, attention, "")
             rows = {

@@ -131,7 +131,7 @@ class Browser(ListWidget):
             for name, value in (("influence", influence), ("surprisal", surprisal))
             if value is not None
         ]
-        self._annotating = Annotating(items, arrived=self._arrived, changed=self._send_progress)
+        self._annotating = Annotating(items, arrived=self._on_annotations, changed=self._send_progress)
         automatic = isinstance(annotations, str)
         if automatic and annotations != AUTO:
             raise DataError(f"annotations are {annotations!r}, expected a DataFrame, {AUTO!r} or None")
@@ -186,7 +186,7 @@ class Browser(ListWidget):
         self._listing = Listing(self._items, columns | self._outcomes)
         self._label()
 
-    def _arrived(self, annotations: pd.DataFrame) -> None:
+    def _on_annotations(self, annotations: pd.DataFrame) -> None:
         with self._lock:
             self._load(annotations)
             waiting, self._waiting = self._waiting, {}

@@ -104,7 +104,9 @@ class Compare(ListWidget):
             for name, value in (("influence", influence), ("surprisal", surprisal))
             if value is not None
         ]
-        self._annotating = Annotating(comparison.items, arrived=self._arrived, changed=self._changed)
+        self._annotating = Annotating(
+            comparison.items, arrived=self._on_annotations, changed=self._on_progress
+        )
         self._load(comparison, annotations)
         self.state = {"shade": self._empty()["shade"], **state}
         self.observe(self._follow_state, "state")
@@ -155,7 +157,7 @@ class Compare(ListWidget):
         cell = listing.outcome()
         return comparison_page(
             self.comparison, listing.rows, limit=limit, filters=[text for text, _ in listing.words()],
-            sort=self.state["sort"], pair=listing.two(), outcome=cell[2] if cell else "any",
+            sort=self.state["sort"], pair=listing.shown_pair(), outcome=cell[2] if cell else "any",
             column=self.column, models=listing.visible_models(), facts=self._facts,
             baseline=listing.baseline(),
         )  # fmt: skip
@@ -227,7 +229,7 @@ class Compare(ListWidget):
         if self._remake is not None:
             self._annotating.start()
         if self._remake is not None or self._cells is None:
-            self._tell()
+            self._send_progress()
         _ = self._listing.search  # so that the first one is as quick as the second
 
     def _measure(self) -> None:
@@ -236,7 +238,7 @@ class Compare(ListWidget):
             models, cells = view.model_rows(self.comparison), view.pair_cells(self.comparison)
         except MemoryError as error:
             self._resampling = False
-            self._tell()
+            self._send_progress()
             self.send({"type": "error", "lane": None, "message": f"The models were not resampled: {error}"})
             return
         with self._lock:
@@ -260,7 +262,7 @@ class Compare(ListWidget):
 
     def _on_scatter(self, _message: Mapping[str, Any]) -> None:
         listing, labels = self._listing, self.comparison.labels
-        two = listing.scattered()
+        two = listing.scatter_pair()
         names = [f"{labels[k]}: log_prob" for k in two or ()]
         mask = listing.mask(but=[*names, *listing.cell_columns])
         spans = [listing.chosen(name)[2] for name in names]
@@ -293,7 +295,7 @@ class Compare(ListWidget):
 
     def _view(self) -> dict[str, Any]:
         listing, column, columns = self._listing, self.column, self.comparison.columns
-        cell, two = listing.outcome(), listing.subtracted()
+        cell, two = listing.outcome(), listing.difference_pair()
         choice = (
             dict(zip(("keys", "excluded", "range"), listing.chosen(column), strict=True)) if column else {}
         )
@@ -309,7 +311,7 @@ class Compare(ListWidget):
         return view.baseline_rows(self.comparison, self._listing.baseline()) if self._cells else None
 
     def _selected(self) -> dict[str, Any]:
-        listing, two = self._listing, self._listing.two()
+        listing, two = self._listing, self._listing.shown_pair()
         mask, in_cell = listing.mask(), bool(listing.outcome())
         numbers = view.selected_numbers(self.comparison, mask, two, in_cell=in_cell, cells=self._cells)
         others = listing.mask(but=listing.cell_columns) if in_cell else mask
@@ -349,7 +351,7 @@ class Compare(ListWidget):
 
     # -- annotations, made while the reader looks already
 
-    def _arrived(self, table: pd.DataFrame) -> None:
+    def _on_annotations(self, table: pd.DataFrame) -> None:
         """Add annotations: new columns to slice by, in place of the computed ones of the text."""
         assert self._remake is not None  # noqa: S101 - only then is anything annotated
         made, self._remake = self._remake(table), None
@@ -372,11 +374,11 @@ class Compare(ListWidget):
             texts.append(f"annotating: {now.done:,} of {self.comparison.n:,} items")
         return "; ".join(texts)
 
-    def _tell(self) -> None:
+    def _send_progress(self) -> None:
         self.send({"type": "note", "text": self._progress})
 
-    def _changed(self) -> None:
-        self._tell()
+    def _on_progress(self) -> None:
+        self._send_progress()
         if self._annotating.problem:
             self.send({"type": "error", "lane": None, "message": self._annotating.problem})
 

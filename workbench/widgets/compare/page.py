@@ -14,15 +14,7 @@ from workbench.evaluation.comparison import Comparison
 from workbench.items.pieces import pieces
 from workbench.items.tokens import tokens
 from workbench.render.labels import column_label, label
-from workbench.render.numbers import (
-    MINUS,
-    fixed,
-    p_value,
-    percent,
-    points,
-    span,
-    with_minus,
-)
+from workbench.render.numbers import MINUS, fixed, p_value, percent, points, span, with_minus
 from workbench.runs.measures import SHOWN, Measure
 from workbench.widgets.compare.view import (
     DASH,

@@ -16,7 +16,7 @@ from workbench.analysis.binning import Binning
 from workbench.evaluation.comparison import Comparison
 from workbench.items.query import Query, all_of
 from workbench.storage.errors import DataError
-from workbench.widgets.shared.listing import STATE, Listing, clauses, replaced
+from workbench.widgets.shared.listing import STATE, Listing, clauses, replace_clause
 
 STATE_OF_COMPARE: dict[str, Any] = {
     **STATE, "column": "", "pair": None, "hidden": [], "attention": "", "baseline": "", "shade": "",
@@ -165,7 +165,7 @@ class ComparedItems(Listing):
                 raise DataError(f"there is no outcome {name!r}; known are {', '.join(_RIGHT)}")
             queries = [Query("is true", f"{label}: correct") for label in self._pair(pair) or ()]
             query = all_of(q if right else ~q for q, right in zip(queries, _RIGHT[name], strict=True))
-        return replaced(where, [*self._correct], query)
+        return replace_clause(where, [*self._correct], query)
 
     @property
     def cell_columns(self) -> tuple[str, ...]:
@@ -198,15 +198,15 @@ class ComparedItems(Listing):
         label = self.state["baseline"]
         return self.comparison.labels.index(label) if label else None
 
-    def two(self) -> tuple[int, int] | None:
+    def shown_pair(self) -> tuple[int, int] | None:
         """Return the two models whose numbers are shown: of the cell, or the pair, or the best two."""
         return self._cell(self.state) or self._chosen_pair(self.state) or self.best
 
-    def scattered(self) -> tuple[int, int] | None:
+    def scatter_pair(self) -> tuple[int, int] | None:
         """Return the models of the scatter plot: as `two`, among those with log-probabilities."""
         return self._cell(self.state) or self._chosen_pair(self.state) or self.best_probable
 
-    def subtracted(self, state: Mapping[str, Any] | None = None) -> tuple[int, int] | None:
+    def difference_pair(self, state: Mapping[str, Any] | None = None) -> tuple[int, int] | None:
         """Return the models of the column ``difference``: the pair before the cell."""
         state = state or self.state
         return self._chosen_pair(state) or self._cell(state) or self.best_probable
@@ -260,7 +260,7 @@ class ComparedItems(Listing):
     def _weight(self, state: Mapping[str, Any]) -> NDArray[np.float64]:
         """Return the sort keys of the list, ascending, NaN last."""
         sort, right = state["sort"], self._n_right(state).astype(float)
-        if sort == "difference" and (pair := self.subtracted(state)):
+        if sort == "difference" and (pair := self.difference_pair(state)):
             with np.errstate(invalid="ignore"):  # both may be -inf: no difference is known
                 return np.asarray(self.comparison.log_prob[pair[1]] - self.comparison.log_prob[pair[0]])
         weights: dict[str, NDArray[np.float64]] = {

@@ -385,16 +385,16 @@ def _answer(top: Mapping[str, Any], around: set[str], scale: float, limit: int |
     number = "" if log_prob is None else f"ln p {fixed(log_prob, 2)} ({probability(exp(log_prob))})"
     number = "probability 0" if log_prob is not None and np.isneginf(log_prob) else number
     lines = [
-        (_shown(word), length, _inside(word, around), word.casefold() == answer.casefold(), text)
+        (_readable(word), length, _inside(word, around), word.casefold() == answer.casefold(), text)
         for word, (length, text) in zip(words, bars or [(0.0, "")] * len(words), strict=False)
     ]
     length, text = _probability_bar(log_prob, scale)
-    last = (_shown(answer), length, _inside(answer, around), True, text)
+    last = (_readable(answer), length, _inside(answer, around), True, text)
     return {
         "scores": bool(words) and not is_probability, "words": lines, "label": top["label"],
         "last": [] if any(same for *_, same, _ in lines) else [last],
         "correct": bool(top["correct"]),
-        "prediction": None if top["prediction"] is None else _shown(top["prediction"]),
+        "prediction": None if top["prediction"] is None else _readable(top["prediction"]),
         "text": " · ".join(filter(None, [top["rank_label"], number])) or "rank and probability not known",
     }  # fmt: skip
 
@@ -406,7 +406,7 @@ def _probability_bar(log_prob: float | None, scale: float) -> tuple[float, str]:
     return _length(p, scale or 1.0), probability(p)
 
 
-def _shown(word: str) -> str:
+def _readable(word: str) -> str:
     return wt.readable(word) if len(word.split()) == 1 else word
 
 

@@ -37,7 +37,7 @@ class Groom(Widget):
         self._grooming = grooming
         self._ids = grooming.questions.frame["item_id"].tolist()
         self._row_of = {item_id: index for index, item_id in enumerate(self._ids)}
-        self._shown = ""
+        self._shown_id = ""
         first = self._ids[next_open(grooming, self._ids, -1)]
         self._show(self.current_id or first)
         self.observe(self._set_outside, "current_id")
@@ -121,17 +121,17 @@ class Groom(Widget):
         if item_id not in self._row_of:
             problem = f"the question {item_id!r:.80} is not among those shown"
             raise DataError(problem, remedy="pass it as an item")
-        self._shown = item_id
+        self._shown_id = item_id
         self.current_id = item_id
 
     def _set_outside(self, _change: Any) -> None:
         with self._lock:
-            if self.current_id == self._shown:
+            if self.current_id == self._shown_id:
                 return
             try:
                 self._show(self.current_id)
             except Exception:
-                self.current_id = self._shown
+                self.current_id = self._shown_id
                 raise
             self._send_view()
 

@@ -72,13 +72,13 @@ class Guess(Widget):
         self._row_of = {item_id: index for index, item_id in enumerate(self._items.frame["item_id"])}
         self._answers = dict(zip(self._items.frame["item_id"], self._items.frame["answer"], strict=True))
         self._models = [_by_item(each) for each in self._runs]
-        self._dealt: dict[int, dict[int, str]] = {}  # ids of items by page and place: pages know places alone
+        self._task_ids: dict[int, dict[int, str]] = {}  # by page and index; the browser knows only indices
         self._wrong: dict[str, list[str]] = {}  # of the open page, while it unfolds
         self._review: list[dict[str, Any]] = []  # of the page that was submitted last
         self.page: Page | None = None
         # names this game in what a page remembers of words that are typed and not yet sent
         self.set_trait("game", content_digest(str(campaign.path.absolute()), subject.id))
-        self._turn()
+        self._load_page()
 
     # -- what Python sees
 
@@ -220,7 +220,7 @@ class Guess(Widget):
         """Save an answer; if it is refused, report why and show the page unchanged."""
         try:
             page, index = int(message["page"]), int(message["task"])
-            item_id = self._dealt.get(page, {}).get(index, "")
+            item_id = self._task_ids.get(page, {}).get(index, "")
             self._answer_task(
                 page, item_id, message["guesses"], shown=message.get("shown"), seconds=message.get("seconds")
             )
@@ -284,36 +284,36 @@ class Guess(Widget):
         if before is not None and before.id == page and self.feedback:
             self._review = self._review_of(before)
         else:
-            self._turn()
+            self._load_page()
 
     def next_page(self) -> Page | None:
         """Go on after a submitted page; return the next open page, or None if no item is due."""
         with self._lock:
             self._review = []
-            self._turn()
+            self._load_page()
             self._send_view({})
             return self.page
 
     def _on_next(self, message: Mapping[str, Any]) -> None:
         self._review = []
-        self._turn()
+        self._load_page()
         self._send_view(message)
 
     def _refuse(self, message: Mapping[str, Any], error: RefusalError) -> None:
         lane = {name: message.get(name) for name in ("lane", "from")}
         self.send({"type": "error", **lane, "message": f"{error.reason}: {error}", "reason": error.reason})
         self._review = []
-        self._turn()
+        self._load_page()
         self._send_view({})
 
     # -- how it is answered
 
-    def _turn(self) -> None:
+    def _load_page(self) -> None:
         """Open the current page, or the next one."""
         self.page = self.campaign.next_page(self.subject.id)
         tasks = () if self.page is None else self.page.tasks
         if self.page is not None:
-            self._dealt[self.page.id] = {index: task.item_id for index, task in enumerate(tasks)}
+            self._task_ids[self.page.id] = {index: task.item_id for index, task in enumerate(tasks)}
         wrong = self._wrong if self.page is not None and self.page.condition == "unfolding" else {}
         self._wrong = {
             task.item_id: wrong.get(task.item_id) or [word for word in task.guesses if word]
@@ -324,7 +324,7 @@ class Guess(Widget):
     def _refresh(self) -> None:
         """Read the open page again, which another view may have changed."""
         if not self._review:
-            self._turn()
+            self._load_page()
 
     def _send_view(self, message: Mapping[str, Any]) -> None:
         lane = {name: message.get(name) for name in ("lane", "from")}
@@ -387,13 +387,13 @@ class Guess(Widget):
                     "place": index, "query": task.query, "sentences": passage.sentences,
                     "guesses": [word for word in answer["guesses"] if word],
                     "shown": int(answer["shown"]) if page.condition == "unfolding" else None,
-                    "models": self._said(task.item_id, alone=page.condition == "sentence"),
+                    "models": self._model_guesses(task.item_id, alone=page.condition == "sentence"),
                     **self._outcome(task.item_id, answer["guesses"]),
                 }
             )  # fmt: skip
         return rows
 
-    def _said(self, item_id: str, *, alone: bool) -> list[tuple[str, str, bool, str]]:
+    def _model_guesses(self, item_id: str, *, alone: bool) -> list[tuple[str, str, bool, str]]:
         """Return name, word, correctness and condition of each model that predicted an item."""
         rows = []
         for run, by_item in zip(self._runs, self._models, strict=True):

@@ -50,7 +50,7 @@ class Annotating:
     ) -> None:
         self.state: Literal["idle", "running", "done", "failed"] = "idle"
         self.done, self.problem = 0, ""
-        self._items, self._arrived, self._changed = items, arrived, changed
+        self._items, self._on_annotations, self._on_progress = items, arrived, changed
         self._thread: threading.Thread | None = None
         self._closed = False
 
@@ -83,19 +83,19 @@ class Annotating:
             annotations = annotate(self._items, progress=self._progress)
             self.state, self.done = "done", len(self._items)
             if not self._closed:
-                self._arrived(annotations)
+                self._on_annotations(annotations)
         except _ClosedError:
             return
         except Exception as error:  # noqa: BLE001 - the reader sees it in the widget
             self.state, self.problem = "failed", f"The items could not be annotated: {error}"
         if not self._closed:
-            self._changed()
+            self._on_progress()
 
     def _progress(self, done: int, _total: int) -> None:
         if self._closed:
             raise _ClosedError
         self.done = done
-        self._changed()
+        self._on_progress()
 
 
 def annotations_at_hand(items: Items) -> pd.DataFrame | None:

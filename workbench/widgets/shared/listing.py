@@ -41,13 +41,13 @@ def clauses(where: str) -> tuple[Query, ...]:
     return parse(where).clauses if where.strip() else ()
 
 
-def own_clause(where: str, columns: Collection[str]) -> Query | None:
+def columns_clause(where: str, columns: Collection[str]) -> Query | None:
     """Return the part of a typed filter on these columns only, or None."""
     matching = [clause for clause in clauses(where) if set(clause.columns) <= set(columns)]
     return all_of(matching) if matching else None
 
 
-def replaced(where: str, columns: Collection[str], query: Query | None) -> str:
+def replace_clause(where: str, columns: Collection[str], query: Query | None) -> str:
     """Return a typed filter with another clause on these columns, in place of the previous one."""
     typed = clauses(where)
     replaced_at = [index for index, clause in enumerate(typed) if set(clause.columns) <= set(columns)]
@@ -223,7 +223,7 @@ class Listing:
             if name not in self.facets:
                 columns = ", ".join(self.facets)
                 raise DataError(f"there is no column {name!r} to filter by; known are {columns}")
-            where = replaced(where, [name], self._choice(self.facets[name], choice))
+            where = replace_clause(where, [name], self._choice(self.facets[name], choice))
         return where
 
     def _choice(self, column: Binning, choice: Any) -> Query | None:
@@ -242,7 +242,7 @@ class Listing:
 
     def chosen(self, name: str) -> tuple[list[str], bool, tuple[float, float] | None]:
         """Return the bins in a column's clause, whether it excludes them, and its range."""
-        query = own_clause(self.state["where"], [name])
+        query = columns_clause(self.state["where"], [name])
         if query is None:
             return [], False, None
         excluded = query.operator == "not"
@@ -259,7 +259,7 @@ class Listing:
         """
         column = self.facets[name]
         keys, excluded, span = self.chosen(name)
-        clause = own_clause(self.state["where"], [name])
+        clause = columns_clause(self.state["where"], [name])
         counts = column.count(self.mask(but=[name] if clause else ()))
         rows = [
             [b.key, b.label, len(b.rows), count]

@@ -118,7 +118,7 @@ class SavedPage:
         self.key = uuid4().hex[:12]
         self.render = render
         self._lock = Lock()
-        self._kept: str | None = None  # what the notebook has; None before the widget is shown
+        self._displayed: str | None = None  # what the notebook has; None before the widget is shown
         self._timer: Timer | None = None
 
     def html(self) -> str:
@@ -134,9 +134,9 @@ class SavedPage:
         _publish({**live, "text/plain": ""})
         self._publish(update=False)
 
-    def touch(self) -> None:
+    def schedule_update(self) -> None:
         """Schedule an update of the page once the state has been stable for a moment."""
-        if self._kept is None:
+        if self._displayed is None:
             return
         with self._lock:
             if self._timer is not None:
@@ -147,7 +147,7 @@ class SavedPage:
 
     def update(self) -> None:
         """Update the page now, if it is shown."""
-        if self._kept is not None:
+        if self._displayed is not None:
             self._publish(update=True)
 
     def _update_quietly(self) -> None:
@@ -162,9 +162,9 @@ class SavedPage:
 
     def _publish(self, *, update: bool) -> None:
         html = self.html()
-        if update and html == self._kept:
+        if update and html == self._displayed:
             return
-        self._kept = html
+        self._displayed = html
         data = {"text/html": html, "text/plain": "a view for notebooks"}
         _publish(data, transient={"display_id": self.key}, update=update)
 
@@ -209,13 +209,13 @@ class Widget(anywidget.AnyWidget):
         self.saved = SavedPage(self._static)
         self._lock = RLock()  # messages are heard in two threads, annotations arrive in one of their own
         super().__init__(saved_key=self.saved.key, **options)
-        self.on_msg(self._hear)
-        self.observe(lambda _change: self.saved.touch())
+        self.on_msg(self._handle_message)
+        self.observe(lambda _change: self.saved.schedule_update())
 
     def send(self, content: Any, buffers: Any = None) -> None:
         """Send a message to the page, and schedule an update of the static page."""
         super().send(content, buffers)
-        self.saved.touch()
+        self.saved.schedule_update()
 
     def close(self) -> None:
         """Close the widget; the static page in the notebook stays."""
@@ -224,7 +224,7 @@ class Widget(anywidget.AnyWidget):
         if isinstance(self.layout, ipywidgets.Layout):  # a widget of its own, which the kernel would keep
             self.layout.close()
 
-    def _hear(self, _widget: Any, message: Mapping[str, Any], _buffers: Any) -> None:
+    def _handle_message(self, _widget: Any, message: Mapping[str, Any], _buffers: Any) -> None:
         """Answer any message of the page; errors and interrupts are shown there."""
         message = message if isinstance(message, Mapping) else {"type": message}
         values = {name: message.get(name) for name in ("lane", "from")}
