@@ -262,7 +262,7 @@ def test_errors_name_file_line_and_remedy(file, text, line, problem):
         (b" \n", "the file is empty"),
         (b"item_id,prediction\n", "no record that can be read"),
         (b"item_id,prediction\na,K\x81se", "line 2: the byte 0x81 .* UTF-8"),
-        (b"\xff\xfea", "no UTF-16"),
+        (b"\xff\xfea", "not valid UTF-16"),
         (b"PAR1 and then", "cannot be read"),
         (b'[{"item_id": "a",\n "prediction": ', "not a JSON list .*line 2"),
         (b'{\n"results": {"lambada_openai": {}}}', "results over all items.*--log_samples"),

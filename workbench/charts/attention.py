@@ -70,15 +70,15 @@ def attention_map(
     ----------
     item : Item
     attention : Attention
-        Of this item: an element of ``model.attend(items)``.
+        Attention to this item: an element of ``model.attend(items)``.
     row : str, optional
         Hop, layer or head, as for :meth:`workbench.models.passage.Attention.of`; all together by default.
     scale : {"linear", "square root"}
-        Of the shades.
+        Scale of the shades.
     reveal : bool, default True
         Whether answer and prediction are drawn.
     width : int, default 600
-        Of the text, in px.
+        Width of the text, in px.
 
     Returns
     -------

@@ -87,7 +87,7 @@ def expected(
     ------
     DataError
         If a column is missing, there is nothing to show, there are more than 24 panels, or the predictions
-        hold scores that are no probabilities, or a word's place is taken twice.
+        hold scores that are not probabilities, or a word's place is taken twice.
 
     Examples
     --------
@@ -183,7 +183,7 @@ def _unfolded(frame: pd.DataFrame, top_k: int) -> pd.DataFrame:
         words, values = _listed(row["top_words"]), _listed(row["top_log_probs"])
         if row.get("score_type", "log_prob") != "log_prob":
             raise DataError(
-                f"the model {row.get('model')!r} gives scores, which are no probabilities",
+                f"the model {row.get('model')!r} gives scores, which are not probabilities",
                 remedy="choose a model whose score_type is log_prob",
             )
         if not words:

@@ -388,8 +388,8 @@ def influence_curve(
     parts : DataFrame or mapping of str to DataFrame
         What :func:`wb.influence` returned, for one or several models by name.
     value, edges, level, resamples, seed
-        As for :func:`workbench.probing.influence.influence_by_distance`, which computes the means and their
-        bootstrap intervals, and raises the same errors.
+        Options of :func:`workbench.probing.influence.influence_by_distance`, which computes the means and
+        their bootstrap intervals, and raises the same errors.
 
     Returns
     -------

@@ -93,10 +93,10 @@ def accuracy(
         The column: a choice, a truth value or a number, such as ``target_class`` or ``mention_distance``; of
         the predictions, of annotations, or of one's own (``items.extra``), which a stored run knows.
     bins : int or sequence of float, optional
-        How many ranges a column of numbers is cut into (about equally many items each), or where it is cut.
+        Number of bins for a column of numbers (about equally many items each), or their edges.
         By default 5 ranges, or each value where there are few.
     items : Items, optional
-        What the predictions are about.
+        The predicted items.
 
     Returns
     -------

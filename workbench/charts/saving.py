@@ -80,7 +80,7 @@ def save(
     chart : Altair chart
         One of this package's, or any other.
     path : path
-        Where to; the ending says in which form: ``.svg``, ``.png``, ``.pdf``, ``.html`` (a page of its own,
+        Path; the suffix selects the format: ``.svg``, ``.png``, ``.pdf``, ``.html`` (a page of its own,
         with tooltips, which loads nothing from elsewhere) or ``.json`` (the Vega-Lite specification).
     width : str or float, optional
         Width of the whole figure, with its legend: ``"8.5cm"``, or mm, in, pt, px; a number is in px (96 to

@@ -72,7 +72,7 @@ def in_context(
     by : {"lemma", "form"}
         The form or its lemma (as in the paper), or the very form.
     within : {"passage", "context"}
-        In the whole passage, or in the sentences before the target sentence only.
+        Region: the whole passage, or the sentences before the target sentence only.
     paper : bool, or mapping of str to str, default True
         Mark the paper's values: by the sets' items (LAMBADA's development and test set beside ``lambada``,
         the control set beside ``input``), or as the mapping says.
@@ -428,7 +428,7 @@ def lengths(
     column : {"n_tokens", "n_context_sentences"}
         Tokens of the whole passage, or sentences before the target sentence.
     width
-        As for :func:`mention_distance`, in the units of `column`.
+        Options of :func:`mention_distance`, in the units of `column`.
     paper : see :func:`in_context`
         It is about the paper's means (section 3.2).
 

@@ -40,7 +40,7 @@ class Task:
     candidates : tuple of str or None
         The words to choose from; None if a word is typed.
     guesses : tuple of str
-        What this person has answered last; empty at first.
+        Last answer of this person; empty at first.
     finished : bool
         Whether nothing more is asked about this item.
 

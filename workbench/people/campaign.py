@@ -86,7 +86,7 @@ class Campaign:
             self._attrs = json.loads(settings["attrs"])
             self.seed = int(settings["seed"])
             if not isinstance(self._attrs, dict):
-                raise TypeError("the information about the items is no mapping")
+                raise TypeError("the information about the items is not a mapping")
             database.check_consistency(connection, self.protocol, self.path)
 
     @classmethod
@@ -271,7 +271,7 @@ class Campaign:
         shown : int, optional
             Number of context sentences that were shown.
         seconds : float, optional
-            How long the subject took.
+            Time that the subject took.
 
         Returns
         -------

@@ -83,7 +83,7 @@ def export_pages(
     Returns
     -------
     DataFrame
-        What was written.
+        The exported rows.
 
     Raises
     ------

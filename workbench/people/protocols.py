@@ -107,7 +107,7 @@ class Protocol:
     candidates : bool
         Whether people choose among the item's candidates; else they type a word.
     accept : tuple of str
-        Which matches count as right (:data:`workbench.people.protocols.MATCHES`).
+        Matches that count as right (:data:`workbench.people.protocols.MATCHES`).
     lease : float
         Seconds for which a page is reserved; what is not answered by then is given to somebody else.
     drawn : bool

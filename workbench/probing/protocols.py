@@ -50,15 +50,15 @@ class ScoringProtocol:
         Variant of the items, such as "plain", "capitalised" or "openai"; with " detokenised" after it, tokens
         are joined as a book would print them.
     unit : {"whole-word", "word", "last-token"}
-        What has to be right: the word and its end; the sub-tokens of the word, whatever follows, as in
+        Unit that must be right: the word and its end; the sub-tokens of the word, whatever follows, as in
         lm-evaluation-harness; or the last sub-token, given those before it.
     filter : {"none", "vocabulary", "stop-words"}
-        What the prediction is chosen from: whatever the model writes; the words of a vocabulary; or these
+        Set of predictable words: any that the model writes; the words of a vocabulary; or these
         without stop words.
     beginning : {"tokenizer", "nothing", "newline", "mark"}
-        What stands before the text: see :class:`workbench.models.pretrained.prompts.Prompt`.
+        Text before the passage: see :class:`workbench.models.pretrained.prompts.Prompt`.
     space : {"word", "context"}
-        With what the space before the word is encoded.
+        Neighbour with which the space before the word is encoded.
     shots : int
         Number of examples before the passage.
     template : str
@@ -110,7 +110,7 @@ class ProtocolRuns:
     Attributes
     ----------
     items : Items (n,)
-        Those of the first protocol, as far as all variants have them.
+        Settings of the first protocol, as far as all variants have them.
     runs : dict of ScoringProtocol to Run
     path : tuple of ScoringProtocol
         Protocols of the waterfall, from the first to the last.

@@ -78,7 +78,7 @@ class TableColumn(NamedTuple):
     name : str
         Name in the frame.
     style : str, or (str, mapping of str to str)
-        How its values are written, a key of `_WRITERS`; or the column that decides the style of each row, and
+        Number format, a key of `_WRITERS`; or the column that decides the style of each row, and
         the styles by its values (else ``quantity``).
     interval : (str, str), optional
         Columns with the bounds that stand in brackets.

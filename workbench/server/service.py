@@ -145,7 +145,7 @@ class TooManyError(Exception):
     Attributes
     ----------
     seconds : float
-        How long it has to wait.
+        Waiting time in seconds.
     """
 
     def __init__(self, seconds: float) -> None:

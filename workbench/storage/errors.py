@@ -87,11 +87,11 @@ def database_errors(
     ----------
     file : path
     what : str
-        What the file is, such as "this file of choices".
+        Description of the file, such as "this file of choices".
     patience : float
         Seconds that SQLite waits for another process.
     remedy : str
-        What to do where the file is damaged.
+        Remedy for a damaged file.
     """
     import sqlite3  # noqa: PLC0415 - few have a database
 

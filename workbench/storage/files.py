@@ -122,7 +122,7 @@ def open_regular(path: Path | str) -> IO[bytes]:
     handle = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe is opened without waiting
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
-        raise OSError(0, "it is no regular file", name)
+        raise OSError(0, "not a regular file", name)
     return open(handle, "rb")  # noqa: PTH123 - of a handle; the caller closes it
 
 
@@ -133,14 +133,14 @@ def read_bytes(path: Path | str, what: str = "this file", *, limit: int | None =
     ----------
     path : path
     what : str
-        What the file is, for the error, such as "this vocabulary".
+        Description of the file for the error, such as "this vocabulary".
     limit : int, optional
         Most bytes that it may have; `MAX_IN_MEMORY` by default.
 
     Raises
     ------
     DataError
-        If it cannot be read, is no regular file, or is larger.
+        If it cannot be read, is not a regular file, or is larger.
     """
     limit = MAX_IN_MEMORY if limit is None else limit
     with reading(path, what), open_regular(path) as file:
@@ -159,7 +159,7 @@ def read_json(path: Path | str, what: str = "this file", *, limit: int | None = 
 def listed(folder: Path) -> list[Path]:
     """Return the visible content of a folder, sorted; nothing if it is missing.
 
-    DataError if it may not be listed, or is no folder.
+    DataError if it may not be listed, or is not a folder.
     """
     with reading(folder, "this folder"), contextlib.suppress(FileNotFoundError):
         return sorted(path for path in folder.iterdir() if not path.name.startswith("."))

@@ -39,7 +39,7 @@ def extensions(group: str, reserved: Collection[str] = ()) -> dict[str, EntryPoi
         warnings.warn(problem, stacklevel=2)
     result = {}
     for name, entries in named.items():
-        problem = "" if _NAME.fullmatch(name) else "this is no name"
+        problem = "" if _NAME.fullmatch(name) else "not a valid name"
         problem = "the workbench has this name itself" if name in reserved else problem
         problem = "several packages give this name" if len(entries) > 1 else problem
         if problem:

@@ -97,7 +97,7 @@ def run_chunks(
     keys : sequence of str, optional
         The key of each chunk in the store.
     store : Store, optional
-        Where finished chunks are stored; used from this process alone.
+        Store of finished chunks, used from this process alone.
     workers : int, optional
         Number of processes; all cores by default, at most one per chunk. With one, and within a
         worker process, the chunks are computed in this process.
@@ -108,7 +108,7 @@ def run_chunks(
     size : callable, optional
         Units of a chunk in the bar; 1 by default.
     unit : str
-        What the bar counts.
+        Unit that the bar counts.
 
     Returns
     -------

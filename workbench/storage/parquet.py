@@ -42,7 +42,7 @@ def read_parquet(
     data : bytes, optional
         The content of the file, where it is in memory already.
     what, remedy : str
-        What the file is and what to do, for the DataError if it cannot be read.
+        Description of the file and remedy, for the DataError if it cannot be read.
     limit : int, optional
         Most bytes that the table may take; `workbench.storage.files.MAX_IN_MEMORY` by default.
     """
@@ -62,14 +62,14 @@ class MappedParquet:
     ----------
     file : path
     what, remedy : str
-        What the file is and what to do, for the DataError if it cannot be read.
+        Description of the file and remedy, for the DataError if it cannot be read.
 
     Attributes
     ----------
     names : list of str
         Its columns.
     metadata : dict of bytes to bytes
-        What its writer noted beside them.
+        Metadata of its schema.
     """
 
     def __init__(

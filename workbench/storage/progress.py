@@ -60,11 +60,11 @@ def progress_bar(
     Parameters
     ----------
     total : number or None
-        How many units there are, where that is known.
+        Number of units, if known.
     label : str
         Text before the bar.
     unit : str
-        What is counted, such as ``"words"`` or ``"B"``; large numbers are shown as 1.2k, 3.4M.
+        Unit of counting, such as ``"words"`` or ``"B"``; large numbers are shown as 1.2k, 3.4M.
     shown : bool
         Whether to show it at all.
     **options

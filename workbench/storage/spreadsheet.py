@@ -136,8 +136,8 @@ def read_rows(data: bytes, path: Path, *, words: Collection[str] = ()) -> TableR
     Raises
     ------
     DataError
-        If it is no table, is empty, or has a column twice. A row that is broken, or has more or fewer cells
-        than the header, is a DataError in its place.
+        If it is not a table, is empty, or has a duplicate column. A broken row, or one with more or fewer
+        cells than the header, is a DataError in its place.
 
     Examples
     --------
@@ -176,7 +176,7 @@ def read_frame(data: bytes, path: Path, *, words: Collection[str] = (), limit: i
     Parameters
     ----------
     data, path, words
-        As for `read_rows`.
+        Options of `read_rows`.
     limit : int
         Most columns; of a file with more, the frame has their names and no row, which takes less time.
 
@@ -257,7 +257,7 @@ def decoded_text(data: bytes, path: Path, notes: list[str] | None = None) -> str
     Raises
     ------
     DataError
-        If it is no text, says what it is and what to do; if it is damaged, in which line.
+        If it is not text, says what it is and what to do; if it is damaged, in which line.
     """
     for mark, name, remedy in _FOREIGN:
         if data.startswith(mark) or (mark.startswith(b"<") and data[:16].lower().startswith(mark)):
@@ -270,7 +270,7 @@ def decoded_text(data: bytes, path: Path, notes: list[str] | None = None) -> str
         text = data.decode(encoding)
     except UnicodeDecodeError as error:
         if encoding.startswith("utf-") and not encoding.startswith("utf-8"):
-            problem = f"this is no {encoding[:6].upper()} text ({error.reason})"
+            problem = f"this is not valid {encoding[:6].upper()} text ({error.reason})"
             raise DataError(problem, file=path, remedy=SAVE) from None
         text, position = data.decode("cp1252", "replace"), error.start
         readable = data.decode("utf-8", "replace")
@@ -279,7 +279,7 @@ def decoded_text(data: bytes, path: Path, notes: list[str] | None = None) -> str
             position = text.find("\ufffd")  # a byte that Windows-1252 lacks
         if position >= 0:
             raise DataError(
-                f"the byte 0x{data[position]:02x} is none of a text in UTF-8, so the file cannot be read",
+                f"invalid UTF-8 byte 0x{data[position]:02x}, so the file cannot be read",
                 file=path,
                 line=data.count(b"\n", 0, position) + 1,
                 remedy=f"restore the file, or {SAVE}",

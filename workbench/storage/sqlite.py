@@ -31,9 +31,9 @@ def create_database(
     fill : callable
         Called once, in a transaction.
     what : str
-        What the file is, such as "this campaign".
+        Description of the file, such as "this campaign".
     remedy : str
-        What to do where there is a database already.
+        Remedy if there is a database already.
 
     Raises
     ------
@@ -103,7 +103,7 @@ def check_regular(path: Path) -> None:
     database (POSIX, ``fcntl``), and another process takes its write-ahead log away.
     """
     if not stat.S_ISREG(path.stat().st_mode):
-        raise OSError(0, "it is no regular file", str(path))
+        raise OSError(0, "not a regular file", str(path))
 
 
 def file_identity(path: Path) -> Identity:
@@ -128,7 +128,7 @@ class OpenFiles:
     ----------
     path : Path
     what : str
-        What the file is, such as "the campaign's database".
+        Description of the file, such as "the campaign's database".
 
     Attributes
     ----------

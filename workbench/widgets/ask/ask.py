@@ -152,7 +152,7 @@ class Ask(Widget):
         Raises
         ------
         DataError
-            If the file is no such history; nothing is added then.
+            If the file is not such a history; nothing is added then.
         """
         self._asking.load(path)
         return self
@@ -195,7 +195,7 @@ class Ask(Widget):
         Raises
         ------
         DataError
-            If this is no Item.
+            If this is not an Item.
         """
         state = typed_question(_checked_item(item))
         self._asking.sources[state.text] = item
@@ -381,15 +381,15 @@ def ask(
         The passage. An item keeps its sentences and candidates, and its answer is the word; `Ask.put` puts
         in another one later.
     word, other, candidates, pairs
-        As in :class:`Ask`; candidates may be a sequence, and `other` is asked by default if it is given.
+        Traits of :class:`Ask`; candidates may be a sequence, and `other` is asked by default if it is given.
     alpha, k, influence
-        As in :class:`Ask`.
+        Settings of :class:`Ask`.
     top_k : int, default 10
         Words that are shown.
     seed : int, default 0
         Decides among equal scores.
     height : int, optional
-        Of the widget, in px; by default it is as high as the answers of all models.
+        Height of the widget in px; by default it is as high as the answers of all models.
     history : path, optional
         A file of questions that `Ask.save_history` wrote, to be asked again.
 
@@ -459,7 +459,7 @@ def models_by_name(models: Any) -> dict[str, Any]:
     for name, model in pairs:
         if isinstance(model, type) or not callable(getattr(model, "predict", None)):
             raise DataError(
-                f"{model!r:.80} is no model: it has no predict(items, top_k)",
+                f"{model!r:.80} is not a model: it has no predict(items, top_k)",
                 remedy="pass models such as NGram.fit(...) gives",
             )
         by_name[free_name(name, by_name)] = model

@@ -76,7 +76,7 @@ class Question:
     passages, problems : mapping of side to Item, to str
         The passages that could be read, and why the others could not.
     versions : mapping of Key to Item
-        What is asked.
+        Versions of the passages to predict.
     items : Items
         The different ones of these; a passage of one sentence is asked once.
     """

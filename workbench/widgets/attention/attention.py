@@ -468,7 +468,7 @@ def attention(
     current : str or Item, optional
         The item to begin with.
     model, row, reveal, scale
-        As in :class:`AttentionView`.
+        Entries of the state, as in :class:`AttentionView`.
     influence : DataFrame or mapping of str to DataFrame, optional
         What ``wb.influence`` returned, for one model, or for several by the names that they have here. The
         passage stands there twice, shaded by attention and by influence, with Kendall's tau-b of the two over

@@ -471,7 +471,7 @@ def browse(
     Parameters
     ----------
     items : Items
-        What to browse. Columns of one's own (``items.extra``) become filters, too.
+        Items to browse. Columns of one's own (``items.extra``) become filters, too.
     annotations : DataFrame or "auto", optional
         One row an item, with ``item_id`` as a column or the index; each further column
         becomes a filter (text a choice, numbers a range) and is shown beside the passage.
@@ -481,7 +481,7 @@ def browse(
     predictions : Run, DataFrame or str, or several of these, optional
         Runs, frames of predictions (``item_id``, ``model``, ``prediction``, ...) or names of stored runs, as
         for ``wb.compare``, shown beside the passage; each model's right and wrong answers become a filter.
-        Where they have the column ``attention``, it can be shown in the passage.
+        With a column ``attention``, the weights can be shown in the passage.
     query, field, regex, facets
         Filters to start with, as in ``Browser.state``: text to search for (ignoring case), where
         (``passage``, ``sentence`` or ``answer``), whether it is a regular expression
@@ -508,7 +508,7 @@ def browse(
         shaded by them once its target is shown; a tooltip (the pointer, or Tab and the arrow keys) has the
         value, the distance or the best words. Of a frame with a ``difference`` that is shown.
     shade : str, optional
-        What shades the passage: ``"influence"``, ``"surprisal"`` or ``"difference in surprisal"``, followed
+        Shading of the passage: ``"influence"``, ``"surprisal"`` or ``"difference in surprisal"``, followed
         by ``": "`` and the name where there are names; the first by default, ``""`` for nothing.
     height : int
         Height of the widget in px.

@@ -406,12 +406,12 @@ def compare_logs(
     *paths : path
         Logs with one record an item, and whatever else :func:`workbench.import_results` reads.
     items : Items, optional
-        What the logs are about; by default those that the first log names, where they are at hand, else items
+        Items of the logs; by default those that the first log names, where they are at hand, else items
         made of its texts.
     variant, filter : str, optional
-        As of :func:`workbench.import_results`, for all logs.
+        Options of :func:`workbench.import_results`, for all logs.
     **options
-        As of :func:`compare`.
+        Options of :func:`compare`.
 
     Returns
     -------
@@ -469,7 +469,7 @@ def compare(
     Parameters
     ----------
     items : Items
-        What was predicted. Compared are the items that every model predicted and whose answer is known.
+        Predictions. Compared are the items that every model predicted and whose answer is known.
     runs : Run, DataFrame or str, or several of these
         Runs, frames of predictions (``item_id``, ``model`` and ``prediction`` are enough), or names of
         stored runs.
@@ -478,11 +478,11 @@ def compare(
         (``items.extra``) do in any case. ``"auto"``, the
         default, annotates the items while the widget is already there; None leaves that out.
     where, query, field, regex, sort, current, column, pair, hidden, attention, baseline
-        What is chosen at the start, as in ``Compare.state``: ``wb.compare(items, runs, **view.state)`` is the
+        State at the start, as in ``Compare.state``: ``wb.compare(items, runs, **view.state)`` is the
         same view again; ``view.code`` is that line, and "Copy this view" puts it on the clipboard. Where
         these name a column of annotations that are not given, the items are annotated first.
     influence, surprisal, shade
-        What shades the passage, as in :func:`wb.browse`.
+        Shading of the passage, as in :func:`wb.browse`.
     ask : Ask, optional
         A widget of ``wb.ask``: the button "Ask about this" puts the item that is shown into it.
     level, resamples, seed

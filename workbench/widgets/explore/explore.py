@@ -180,7 +180,7 @@ def explore(
     Parameters
     ----------
     items : Items
-        What to explore.
+        Items to explore.
     annotations : DataFrame or "auto", optional
         As for ``wb.browse``; by default the items are annotated while the view is already there. Charted
         are ``lemma_in_context`` (else ``in_context``), ``direct_speech``, ``target_class``,

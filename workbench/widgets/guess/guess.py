@@ -95,7 +95,7 @@ class Guess(Widget):
         Parameters
         ----------
         condition : {"passage", "sentence", "unfolding"}, optional
-            What was seen: one condition is one row of a table. By default the whole passage if the protocol
+            Condition of the judgments: one row of a table. By default the whole passage if the protocol
             shows it, else its first condition.
 
         Returns
@@ -252,7 +252,7 @@ class Guess(Widget):
         Raises
         ------
         RefusalError
-            As of `Campaign.answer`.
+            Errors of `Campaign.answer`.
         """
         with self._lock:
             following = self._answer_task(self._open_page(), item_id, guesses)

@@ -30,7 +30,7 @@ class PublishedView:
     host : str
         The script's class that answers the widget's messages.
     shows : str
-        What it shows, for the list of pages.
+        Type of the view, for the list of pages.
     items : Items
         All items of the view.
     first : array of int (k,)

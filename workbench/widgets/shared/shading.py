@@ -35,11 +35,11 @@ class Shading(NamedTuple):
     Attributes
     ----------
     label, unit : str
-        What the values are, and their unit.
+        Name and unit of the values.
     spans : mapping of str to sequence of ShadedSpan
         By item id; the spans of an item do not overlap.
     signs : (str, str) or None
-        What values above and below 0 mean; None where there are none below.
+        Meaning of values above and below 0; None if there are none below.
     """
 
     label: str
