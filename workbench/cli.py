@@ -321,7 +321,7 @@ def _models(arguments: argparse.Namespace) -> None:
             say(f"{name:<18} {description} (fitted on: {fitted_on})")
         return
     family = registry.model_class(arguments.model)
-    say(f"{inspect.getdoc(family)}\n\nSettings: {', '.join(sorted(_accepted(family)))}")
+    say(f"{inspect.getdoc(family)}\n\nSettings: {', '.join(sorted(_setting_names(family)))}")
 
 
 def _train(arguments: argparse.Namespace) -> None:
@@ -333,13 +333,13 @@ def _train(arguments: argparse.Namespace) -> None:
     for name in _FLAGS:
         if (value := getattr(arguments, name)) is not None:
             settings[name] = value
-    unknown = sorted(set(settings) - _accepted(family))
+    unknown = sorted(set(settings) - _setting_names(family))
     if unknown and not hasattr(family, "trained"):  # a network checks its settings itself, and knows more
         raise DataError(
             f"{arguments.model} has no setting {unknown[0]!r}",
             remedy=f"`workbench models {arguments.model}` lists its settings",
         )
-    model = _fitted(arguments, family, settings)
+    model = _fit(arguments, family, settings)
     info: dict[str, Any] = getattr(model, "info", {})
     if info.get("stopped") == "interrupted":
         raise DataError(f"interrupted; its state is in {arguments.out}", remedy="the same command resumes it")
@@ -348,10 +348,10 @@ def _train(arguments: argparse.Namespace) -> None:
     say(f"{model.name}: {info.get('stopped', 'finished')}, in {arguments.out}")
 
 
-def _fitted(arguments: argparse.Namespace, family: Any, settings: dict[str, Any]) -> Any:
+def _fit(arguments: argparse.Namespace, family: Any, settings: dict[str, Any]) -> Any:
     """Return a model fitted on the data of the command."""
     if family.fitted_on not in {"items", "texts"}:
-        return _made(family, settings)
+        return _build(family, settings)
     items, texts = _items(arguments), _texts(arguments)
     on_items = family.fitted_on == "items"
     if (items if on_items else texts) is None:
@@ -399,7 +399,7 @@ def _settings(arguments: argparse.Namespace, family: Any) -> dict[str, Any]:
     return settings
 
 
-def _accepted(family: Any) -> set[str]:
+def _setting_names(family: Any) -> set[str]:
     """Return the names of the settings of a model: of its constructor, of `fit` and of its training."""
     functions = [family, family.fit] if hasattr(family, "fit") and family.fitted_on != "a model" else [family]
     parameters = [each for function in functions for each in inspect.signature(function).parameters.values()]
@@ -407,12 +407,12 @@ def _accepted(family: Any) -> set[str]:
     return names | {*getattr(family, "sizes", ()), *getattr(family, "trained", ())}
 
 
-def _made(family: Any, settings: dict[str, Any]) -> Any:
+def _build(family: Any, settings: dict[str, Any]) -> Any:
     """Return a model that needs no training."""
     try:
         inspect.signature(family).bind(**settings)
     except TypeError as error:
-        remedy = f"its settings are {', '.join(sorted(_accepted(family)))}"
+        remedy = f"its settings are {', '.join(sorted(_setting_names(family)))}"
         raise DataError(f"{family.__name__}: {error}", remedy=remedy) from None
     return family(**settings)
 
@@ -438,7 +438,7 @@ def _evaluate(arguments: argparse.Namespace) -> None:
     named = [name for name in arguments.model if not Path(name).is_dir() and name in registry.model_names()]
     if arguments.settings and not named:
         raise DataError("settings are for models that are given by name", remedy="train it with them")
-    accepted = set().union(*(_accepted(registry.model_class(name)) for name in named))
+    accepted = set().union(*(_setting_names(registry.model_class(name)) for name in named))
     if unknown := [text for text in arguments.settings if text.partition("=")[0] not in accepted]:
         remedy = f"there are {', '.join(sorted(accepted))}"
         raise DataError(f"no model has the setting {unknown[0]}", remedy=remedy)
@@ -448,7 +448,7 @@ def _evaluate(arguments: argparse.Namespace) -> None:
             family = registry.model_class(name)
             settings = {"device": arguments.device} if arguments.device else {}
             settings |= _settings(arguments, family)
-            model = _made(family, {key: settings[key] for key in settings if key in _accepted(family)})
+            model = _build(family, {key: settings[key] for key in settings if key in _setting_names(family)})
         else:
             model = Predictor.load(name)
             if arguments.device and isinstance(getattr(type(model), "device", None), property):

@@ -105,9 +105,9 @@ def attention_map(
     context, query = weighted_pieces(item, marks, attention.spans, weights)
     answer = (item.answer or "?") if reveal else _BLANK
     query = [(answer if "b" in letters else text, letters, weight) for text, letters, weight in query]
-    runs = list(_laid_out(context, width, 0.0))
+    runs = list(_layout(context, width, 0.0))
     below = runs[-1].line + 1.4 if runs else 0.0
-    runs += _laid_out(query, width, below)
+    runs += _layout(query, width, below)
     table = pd.DataFrame(runs, columns=list(_Run._fields)).assign(
         top=[_LINE * run.line for run in runs], bottom=[_LINE * (run.line + 0.86) for run in runs]
     )
@@ -145,13 +145,13 @@ def attention_map(
     return theme.themed(layers.properties(title=head, width=width, height=height))
 
 
-def _laid_out(pieces: Sequence[WeightedPiece], width: float, begin: float) -> Iterator[_Run]:
+def _layout(pieces: Sequence[WeightedPiece], width: float, begin: float) -> Iterator[_Run]:
     """Yield the pieces in lines no wider than `width`, broken at white space; longer words are not broken."""
     line, x = begin, 0.0
     gap: WeightedPiece | None = None  # white space before the word
     word: list[WeightedPiece] = []  # pieces without white space between them
 
-    def placed() -> Iterator[_Run]:
+    def flush() -> Iterator[_Run]:
         nonlocal line, x, gap
         row = [*([gap] if gap else []), *word]
         if x and x + sum(_width(text) for text, _, _ in row) > width:
@@ -167,12 +167,12 @@ def _laid_out(pieces: Sequence[WeightedPiece], width: float, begin: float) -> It
                 word.append((run, marks, weight))
                 continue
             if word:
-                yield from placed()
+                yield from flush()
             gap = (" ", marks, weight) if x else None
             if run == "\n":
                 line, x, gap = line + bool(x), 0.0, None
     if word:
-        yield from placed()
+        yield from flush()
 
 
 def _width(text: str) -> float:

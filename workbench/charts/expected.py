@@ -139,7 +139,7 @@ def _table(frames: _Frames, top_k: int) -> pd.DataFrame:
     tables: list[pd.DataFrame] = []
     for name, frame in frames:
         if set(_PREDICTED) <= set(frame.columns):
-            table = _unfolded(frame, top_k)
+            table = _word_rows(frame, top_k)
         elif lacking := [column for column in _NEEDED if column not in frame.columns]:
             raise DataError(
                 f"there is no column {lacking[0]!r}",
@@ -159,7 +159,7 @@ def _table(frames: _Frames, top_k: int) -> pd.DataFrame:
     if twice.any():
         raise DataError(f"{data['item_id'][twice].iloc[0]} has two words at one place",
                         remedy="give each model a name of its own: {'name': expected, ...}")  # fmt: skip
-    data = data.assign(order=pd.factorize(data["item_id"])[0], shown=data["word"].map(_shown))
+    data = data.assign(order=pd.factorize(data["item_id"])[0], shown=data["word"].map(_word_text))
     data = data[data["place"] <= top_k].sort_values(["order", "place"], kind="stable")
     return data[["item_id", "model", "place", "word", "shown", "p", "among"]]
 
@@ -176,11 +176,11 @@ def _frames(expected: Any, items: Items | None) -> _Frames:
     return [(name, f[f["item_id"].isin(ids)] if "item_id" in f.columns else f) for name, f in frames]
 
 
-def _unfolded(frame: pd.DataFrame, top_k: int) -> pd.DataFrame:
+def _word_rows(frame: pd.DataFrame, top_k: int) -> pd.DataFrame:
     """Return the lists of predictions as one row a word."""
     rows: list[dict[str, Any]] = []
     for row in frame.to_dict("records"):
-        words, values = _listed(row["top_words"]), _listed(row["top_log_probs"])
+        words, values = _as_list(row["top_words"]), _as_list(row["top_log_probs"])
         if row.get("score_type", "log_prob") != "log_prob":
             raise DataError(
                 f"the model {row.get('model')!r} gives scores, which are not probabilities",
@@ -190,7 +190,7 @@ def _unfolded(frame: pd.DataFrame, top_k: int) -> pd.DataFrame:
             raise DataError(
                 f"the prediction for {row['item_id']} names no best words", remedy="predict with top_k=10"
             )
-        choices = _listed(row.get("candidate_scores"))
+        choices = _as_list(row.get("candidate_scores"))
         total = np.logaddexp.reduce(choices) if choices else 0.0
         rows += [
             {"item_id": row["item_id"], "model": row.get("model") or "", "place": rank, "word": word,
@@ -200,7 +200,7 @@ def _unfolded(frame: pd.DataFrame, top_k: int) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["item_id", "model", "place", "word", "p", "among"])
 
 
-def _listed(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     return list(value) if isinstance(value, list | tuple | np.ndarray) else []
 
 
@@ -245,7 +245,7 @@ def _panel(
     words = words.assign(answer=is_answer, end=ends)
     below: list[str] = []
     if word and not is_answer.any():
-        missed = _missed(answer, among=bool(words["among"].any()))
+        missed = _answer_facts(answer, among=bool(words["among"].any()))
         below = wrap(", ".join(missed), int((extent + _BARS + _ROOM) / _LETTER))
         below = [line.replace(_HOLD, " ") for line in below]
     positions = [*words["place"].tolist(), *(f"line {index}" for index in range(len(below)))]
@@ -276,9 +276,9 @@ def _panel(
     return alt.LayerChart(layer=layers, width=_BARS + _ROOM, height=_STEP * len(positions))
 
 
-def _missed(answer: Mapping[str, Any], *, among: bool) -> list[str]:
+def _answer_facts(answer: Mapping[str, Any], *, among: bool) -> list[str]:
     """Return the rank label of an answer outside the top words."""
-    facts = [f"answer: {_shown(str(answer['answer']))}"]
+    facts = [f"answer: {_word_text(str(answer['answer']))}"]
     if answer.get("known") is not None and not answer["known"]:
         facts.append("outside the vocabulary")
     elif "rank" in answer:
@@ -303,7 +303,7 @@ def _percent(p: float) -> str:
     return f"{value:.1e} %".replace("e-0", "e-")
 
 
-def _shown(word: str) -> str:
+def _word_text(word: str) -> str:
     """Return a token as readable text of limited length."""
     text = wt.readable(word) if len(word.split()) == 1 else word
     name = _NAMES.get(word)

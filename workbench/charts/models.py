@@ -110,7 +110,7 @@ def ranks(runs: Any) -> alt.HConcatChart:
     models = data["model"].unique().tolist()
     top = min(1.0, 1.05 * float(data["share"].max()))
     panels: list[Any] = []
-    notes = _unranked(data)
+    notes = _unranked_notes(data)
     for name, set_data in data.groupby("set", sort=False):
         last = int(set_data["k"].max())
         step = set_data.groupby("model").cumcount()
@@ -137,7 +137,7 @@ def ranks(runs: Any) -> alt.HConcatChart:
     return theme.panel_row(panels)
 
 
-def _unranked(data: pd.DataFrame) -> dict[str, str]:
+def _unranked_notes(data: pd.DataFrame) -> dict[str, str]:
     """Return the models without ranks, by set; the first panel names those of sets without a panel."""
     sets = data["set"].unique().tolist()
     names: dict[str, list[str]] = {}

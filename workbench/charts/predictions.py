@@ -195,7 +195,7 @@ def scatter(run_a: Any, run_b: Any) -> alt.LayerChart:
             tooltip=[alt.Tooltip("item_id:N", title=label("item_id")), "answer:N", "outcome:N", *numbers],
         )  # fmt: skip
     else:
-        marks = _counted(data, scale).encode(x=x, y=y)
+        marks = _density_squares(data, scale).encode(x=x, y=y)
     ends = pd.DataFrame({"a": scale.domain, "b": scale.domain})
     line = alt.Chart(ends).mark_line(color=theme.INK, strokeDash=[4, 3], strokeWidth=1, opacity=0.6)
     left_out = len(pair) - len(data)
@@ -283,7 +283,7 @@ def waterfall(result: ProtocolRuns) -> alt.LayerChart:
     return theme.themed(layers.properties(width=_SIDE + 80, height=46 * len(data), title=head))
 
 
-def _counted(data: pd.DataFrame, scale: alt.Scale) -> alt.Chart:
+def _density_squares(data: pd.DataFrame, scale: alt.Scale) -> alt.Chart:
     """Draw items as squares shaded by their number."""
     low, high = map(float, scale.domain)
     edges = np.linspace(low, high, _CELLS + 1)

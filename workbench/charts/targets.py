@@ -193,11 +193,11 @@ def _chart(
 ) -> alt.LayerChart:
     marked_sets = set(marks["set"])
     notes = [f"{name}: {STAND_IN}" for name in frames if name in marked_sets and is_stand_in(frames[name])]
-    heading = _counted(title, data, notes, without=without)
+    heading = _heading(title, data, notes, without=without)
     return theme.themed(_bars(data, marks, heading=heading, **options))
 
 
-def _counted(
+def _heading(
     head: str, data: pd.DataFrame, notes: Sequence[str] = (), *, without: str, width: int = 56
 ) -> alt.TitleParams:
     """Return a title with the number of rows and of excluded rows of each set."""
@@ -405,7 +405,7 @@ def mention_distance(sets: Sets, *, width: int | None = None, title: str | None 
     """
     data = statistics.histogram(sets, "mention_distance", first=1, width=width)
     title = title or label("mention_distance", unit=True)
-    head = _counted(title, data, without="with no earlier mention", width=_LINE)
+    head = _heading(title, data, without="with no earlier mention", width=_LINE)
     axis = "tokens from the target back to its last earlier mention"
     return _histogram(data, head=head, axis=axis, share_title="share of targets with an earlier mention")
 
@@ -442,7 +442,7 @@ def lengths(
     unit, quantity = _LENGTHS[column]
     data = statistics.histogram(frames, column, width=width)
     means = _means(data, published_means(frames, paper, quantity))
-    heading = _counted(title or label(column, unit=True), data, without="without a value", width=_LINE)
+    heading = _heading(title or label(column, unit=True), data, without="without a value", width=_LINE)
     return _histogram(data, head=heading, axis=unit, share_title="share of the passages", means=means)
 
 
@@ -454,7 +454,7 @@ def _means(data: pd.DataFrame, paper: dict[str, float]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["set", "mean", "kind", "text"])
 
 
-def _placed(data: pd.DataFrame) -> pd.DataFrame:
+def _dodge_bins(data: pd.DataFrame) -> pd.DataFrame:
     """Divide each bin among the sets, with a small gap around it."""
     set_index, names = pd.factorize(data["set"])
     span = data["x2"] - data["x"]
@@ -477,7 +477,7 @@ def _histogram(
     names = list(dict.fromkeys(data["set"]))
     domain = [float(data["x"].min()), float(data["x2"].max())]
     x = alt.X("x:Q", title=axis, scale=alt.Scale(domain=domain, nice=False), axis=alt.Axis(grid=False))
-    base = alt.Chart(_placed(data))
+    base = alt.Chart(_dodge_bins(data))
     bars = base.mark_rect().encode(
         x=x,
         x2="x2:Q",
@@ -486,7 +486,7 @@ def _histogram(
         color=_colour(names),
         tooltip=_tooltip(alt.Tooltip("values:N", title=axis.split(" ", maxsplit=1)[0])),
     )
-    filled = alt.Chart(_placed(data).query("count > 0"))  # an interval at each empty bin is noise
+    filled = alt.Chart(_dodge_bins(data).query("count > 0"))  # an interval at each empty bin is noise
     error = filled.mark_rule(color=theme.INK, strokeWidth=1).encode(x="middle:Q", y="low:Q", y2="high:Q")
     layers: list[Any] = [bars, error]
     if means is not None and len(means):

@@ -209,7 +209,7 @@ def import_pages(campaign: Campaign, path: Path | str) -> ImportedPages:
             continue
         cells = {name: "" if (cell := row.fields.get(name)) is None else str(cell) for name in columns}
         try:
-            accepted.append({"row": number, **_imported(campaign, cells)})
+            accepted.append({"row": number, **_import_row(campaign, cells)})
         except RefusalError as error:
             refused.append({"row": number, "reason": error.reason, "problem": error.problem, **cells})
     table = pd.DataFrame(refused, columns=["row", "reason", "problem", *columns])
@@ -219,7 +219,7 @@ def import_pages(campaign: Campaign, path: Path | str) -> ImportedPages:
     )
 
 
-def _imported(campaign: Campaign, row: Mapping[str, str]) -> dict[str, Any]:
+def _import_row(campaign: Campaign, row: Mapping[str, str]) -> dict[str, Any]:
     """Save one row, or refuse it."""
     name, worker, number = (row[column].strip() for column in _NEEDED)
     if row.get("AssignmentStatus", "").strip().casefold() == "rejected":

@@ -243,7 +243,7 @@ def simulate(
     people = [campaign.add_subject().id for _ in range(n_subjects)]
     for number in range(len(protocol.steps)):
         if models:
-            words = [_predicted(campaign, number, model, seed) for model in models]
+            words = [_predict_words(campaign, number, model, seed) for model in models]
             guesses = [_from_words(each) for each in words]
         else:
             guesses = [_by_chance(chances[number], rng)]
@@ -294,7 +294,7 @@ def _judge_page(
     return True
 
 
-def _predicted(
+def _predict_words(
     campaign: Campaign, step: int, model: Predictor, seed: int
 ) -> dict[tuple[int, int], list[str]]:
     """Return a model's best words for the items at a step, by number and context sentences shown."""
@@ -310,7 +310,7 @@ def _predicted(
         )
     while chunk := list(islice(rows, _ITEMS)):
         items = Items.from_records(item_from_record(record) for _, record in chunk)
-        for n_sentences, shortened in _shown(items, described):
+        for n_sentences, shortened in _visible_items(items, described):
             numbers = {
                 item_id: number for (number, _), item_id in zip(chunk, items.frame["item_id"], strict=True)
             }
@@ -323,7 +323,7 @@ def _predicted(
     return words
 
 
-def _shown(items: Items, step: ProtocolStep) -> Iterator[tuple[list[int], Items]]:
+def _visible_items(items: Items, step: ProtocolStep) -> Iterator[tuple[list[int], Items]]:
     """Yield the items as a step shows them, with the number of context sentences of each."""
     lengths = [len(item.context) for item in items]
     if step.condition == "passage":

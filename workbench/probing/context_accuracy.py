@@ -85,7 +85,7 @@ def context_accuracy(
         several = [models] if isinstance(models, Predictor) else list(models)
         models = {model.name: model for model in several}
     rows: list[tuple[Any, ...]] = []
-    read = [(_label(k), _reading(items, k, unit)) for k in lengths]
+    read = [(_label(k), _shorten(items, k, unit)) for k in lengths]
     for name, model in models.items():
         for label, changed in read:
             right = model.predict(changed, 1, seed=seed)["p_correct"].dropna()
@@ -101,7 +101,7 @@ def with_intervals(rows: Sequence[tuple[Any, ...]], columns: Sequence[str]) -> p
     return frame.assign(low=low, high=high)
 
 
-def _reading(items: Items, k: int | None, unit: Unit) -> Items:
+def _shorten(items: Items, k: int | None, unit: Unit) -> Items:
     """Return items with shortened contexts."""
     if k is None:
         return items

@@ -176,17 +176,17 @@ class ProtocolRuns:
         made, last = self.comparison, len(self.path) - 1
         ends = [*pairwise(range(last + 1)), (0, last)] if last else []
         accuracy = made.shares.mean(axis=1)
-        first = {"step": 0, "factor": "first", "after": _described(self.path[0]), "accuracy": accuracy[0]}
+        first = {"step": 0, "factor": "first", "after": _describe(self.path[0]), "accuracy": accuracy[0]}
         rows: list[dict[str, Any]] = [first]
         if ends:
             pairs = np.array([(after, before) for before, after in ends]).T
             tests = made.tests(pairs)
             mean, *bounds = made.log_prob_intervals(pairs)
             for number, (before, after) in enumerate(ends):
-                row: dict[str, Any] = {**_changed(self.path[before], self.path[after])}
+                row: dict[str, Any] = {**_changed_factors(self.path[before], self.path[after])}
                 if number == last:
-                    row = {"factor": "total", "before": _described(self.path[0])}
-                    row |= {"after": _described(self.path[-1])}
+                    row = {"factor": "total", "before": _describe(self.path[0])}
+                    row |= {"after": _describe(self.path[-1])}
                 row |= {"step": number + 1 if number < last else None, "accuracy": accuracy[after]}
                 row |= {"difference": tests.difference[number], "difference_low": tests.low[number]}
                 row |= {"difference_high": tests.high[number], "n_gained": tests.only_a[number]}
@@ -269,7 +269,7 @@ class ProtocolRuns:
         return [
             f"{made.n:,} items; {100 * level:g} % intervals of the paired bootstrap by {made.units.by}.",
             f"{resamples:,} replicates, seed {seed}.",
-            *(f"Left out, {_described(protocol)}: {why}." for protocol, why in self.skipped.items()),
+            *(f"Left out, {_describe(protocol)}: {why}." for protocol, why in self.skipped.items()),
         ]
 
     def _repr_html_(self) -> str:
@@ -348,7 +348,7 @@ def protocols(
     ['first', 'text', 'unit', 'total']
     """
     several = [items] if isinstance(items, Items) else list(items)
-    variants = _matched(several)
+    variants = _match_variants(several)
     check = _Check(model, tuple(variants), vocabulary is not None, examples is not None)
     if protocols is not None and factors:
         raise DataError("both protocols and factors are named", remedy="name either")
@@ -365,7 +365,7 @@ def protocols(
     runs: dict[ScoringProtocol, Run] = {}
     with sharing_words():
         for protocol in sorted(wanted, key=_shared_text):
-            asked = _configured(model, protocol, vocabulary, examples, seed)
+            asked = _configure(model, protocol, vocabulary, examples, seed)
             runs[protocol] = predict(variants[protocol.variant], asked, seed=seed)
     lost = max(map(len, several)) - len(variants[path[0].variant])
     notes = (f"{lost:,} items are left out that not all variants have.",) if lost else ()
@@ -459,7 +459,7 @@ def _shared_text(protocol: ScoringProtocol) -> tuple[Any, ...]:
     return tuple(getattr(protocol, name) for name in FACTORS if name != "unit")
 
 
-def _configured(
+def _configure(
     model: Predictor, protocol: ScoringProtocol, vocabulary: Any, examples: Items | None, seed: int
 ) -> Predictor:
     """Return the model with the settings of a protocol; the weights are shared."""
@@ -482,7 +482,7 @@ def _configured(
     )
 
 
-def _matched(several: Sequence[Items]) -> dict[str, Items]:
+def _match_variants(several: Sequence[Items]) -> dict[str, Items]:
     """Return items by variant: those that all variants share, with the same answer but for case."""
     variants: dict[str, Items] = {}
     for items in several:
@@ -505,14 +505,14 @@ def _matched(several: Sequence[Items]) -> dict[str, Items]:
     return {name: items.where(items.frame["item_id"].isin(ids)) for name, items in variants.items()}
 
 
-def _described(protocol: ScoringProtocol) -> str:
+def _describe(protocol: ScoringProtocol) -> str:
     """Describe a protocol: the text, the unit, and the unusual settings."""
     names = [name for name in ScoringProtocol().changes(protocol) if name not in {"text", "unit"}]
     others = [f"{name} {getattr(protocol, name)}" for name in names]
     return ", ".join([protocol.text, protocol.unit, *others])
 
 
-def _changed(before: ScoringProtocol, after: ScoringProtocol) -> dict[str, str]:
+def _changed_factors(before: ScoringProtocol, after: ScoringProtocol) -> dict[str, str]:
     """Return the factors that differ, with their values on both sides."""
     names, sides = before.changes(after), {"before": before, "after": after}
     values = {side: ", ".join(str(getattr(each, name)) for name in names) for side, each in sides.items()}

@@ -334,7 +334,7 @@ class SentForm(Tasks):
         """Return the answers to save, by index of their task on the page."""
         empty = self.get_body_argument("empty", "") == "1"
         answers = {}
-        for index, typed in self.typed().items():
+        for index, typed in self.typed_words().items():
             words = [word for word in typed if word]
             if save == "filled":
                 wanted = len(words) == form.guesses
@@ -347,7 +347,7 @@ class SentForm(Tasks):
                 answers[index] = TaskAnswer(words or [""], None if n_shown is None else int(n_shown), seconds)
         return answers
 
-    def typed(self) -> dict[int, list[str]]:
+    def typed_words(self) -> dict[int, list[str]]:
         """Return the words of the form by index of their task, empty fields included."""
         typed: dict[int, list[str]] = {}
         for name in self.request.body_arguments:
@@ -378,7 +378,7 @@ class SentForm(Tasks):
                 notice = f"There is no word yet for {missing}. Type one, or say that you cannot guess it."
         if problems or notice:
             self.set_status(409 if refused else 422)
-        drafts = {index: words for index, words in self.typed().items() if index not in answers}
+        drafts = {index: words for index, words in self.typed_words().items() if index not in answers}
         after = 0 if sent_task is None else sent_task
         self.show_tasks(page, drafts=drafts, problems=problems, notice=notice, after=after)
 

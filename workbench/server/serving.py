@@ -105,7 +105,7 @@ async def start(
     if not 0 <= port <= _LAST_PORT:  # sockets count on from 0 after the last one
         raise DataError(f"expected a port from 0 to {_LAST_PORT}, got {port}", remedy="name another --port")
     try:
-        sockets = _listening(ip, port)
+        sockets = _bind_sockets(ip, port)
     except OSError as error:
         problem = f"cannot listen on {ip}, port {port} ({reason(error)})"
         raise DataError(problem, remedy="name another --port or --ip") from None
@@ -130,7 +130,7 @@ async def start(
     return Running(url, loopback, secure, server, service)
 
 
-def _listening(ip: str, port: int) -> list[socket.socket]:
+def _bind_sockets(ip: str, port: int) -> list[socket.socket]:
     """Return a socket for each address of a host, all on one port; none stays open on an error."""
     addresses = socket.getaddrinfo(ip, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     sockets: list[socket.socket] = []

@@ -215,7 +215,7 @@ def _on_cluster(
     running: dict[Any, int] = {}
     gone = (distributed.KilledWorker, distributed.CancelledError, OSError)
     try:
-        yield from _submitted(function, chunks, iter(todo), client, running)
+        yield from _submit_chunks(function, chunks, iter(todo), client, running)
     except gone as error:
         if isinstance(error, OSError) and client.status == "running":
             raise  # of the function, not of the connection
@@ -228,7 +228,7 @@ def _on_cluster(
             client.cancel(list(running))  # type: ignore[no-untyped-call]
 
 
-def _submitted(
+def _submit_chunks(
     function: Callable[[T], R],
     chunks: Sequence[T],
     todo: Iterator[int],

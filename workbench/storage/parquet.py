@@ -78,7 +78,7 @@ class MappedParquet:
         self.file, self._what, self._remedy = file, what, remedy
         with reading(file, what, remedy=remedy), files.open_regular(file) as opened:
             self._data = memoryview(mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ))
-            self._parsed = _parsed(self._data)
+            self._parsed = _parse(self._data)
             self._ends = np.cumsum([group[3] for group in self._parsed[0][4]])
             schema = self._parsed[1].schema_arrow
             self.names: list[str] = schema.names
@@ -139,13 +139,13 @@ def _batches(
     Parameters
     ----------
     parsed : optional
-        What `_parsed` gives of the data.
+        What `_parse` gives of the data.
     group : int, optional
         Number of a row group; all by default.
     encoded : collection of str
         Columns of text that stay dictionaries.
     """
-    footer, table = _parsed(data) if parsed is None else parsed
+    footer, table = _parse(data) if parsed is None else parsed
     sizes = _page_sizes(memoryview(data), footer, columns, group)
     if (sum(sizes) if at_once else max(sizes, default=0)) > limit:
         raise files.too_large(file, limit)
@@ -169,7 +169,7 @@ def _batches(
             yield batch.cast(schema)
 
 
-def _parsed(data: bytes | memoryview) -> tuple[dict[int, Any], pq.ParquetFile]:
+def _parse(data: bytes | memoryview) -> tuple[dict[int, Any], pq.ParquetFile]:
     """Return the metadata of a file, and the file as Arrow opens it."""
     footer, content = _footer(memoryview(data)), pa.py_buffer(data)
     metadata = pq.read_metadata(pa.BufferReader(content))

@@ -41,11 +41,11 @@ def sha256(path: Path) -> str:
         about = os.fstat(file.fileno())
     identity = (about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns)
     is_settled = time.time() - max(about.st_mtime, about.st_ctime) > _SETTLED
-    return (_computed if is_settled else _computed.__wrapped__)(path, identity)
+    return (_compute if is_settled else _compute.__wrapped__)(path, identity)
 
 
 @lru_cache(maxsize=4096)
-def _computed(path: Path, _identity: tuple[int, ...]) -> str:
+def _compute(path: Path, _identity: tuple[int, ...]) -> str:
     with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type] # it can be read
 

@@ -157,7 +157,7 @@ def read_rows(data: bytes, path: Path, *, words: Collection[str] = ()) -> TableR
         if not text.strip():
             raise DataError("this table cannot be read: the file is empty", file=path)
         separator, first, text = _separator(text, path)
-        rows = _parsed(text, path, separator)
+        rows = _parse_rows(text, path, separator)
     (line, header), rows = _equal_rows(rows, path, skipped=first - 1)
     cells = [row[1] for row in rows if not isinstance(row, DataError)]
     _name_columns(header, cells)
@@ -304,7 +304,7 @@ def _separator(text: str, path: Path) -> tuple[str, int, str]:
     return max(order, key=fit), 1, text
 
 
-def _parsed(text: str, path: Path, separator: str) -> list[Row | DataError]:
+def _parse_rows(text: str, path: Path, separator: str) -> list[Row | DataError]:
     """Return the non-empty rows; quotation marks in a tab-separated table may be plain characters."""
     rows = list(_cells(text, separator, csv.QUOTE_MINIMAL))
     if separator == "\t" and any(isinstance(cells, str) for _, cells in rows):

@@ -47,7 +47,7 @@ def create_database(
     """
     with writing(path, what):
         check_target(path, stat.S_ISREG, "a file")
-    beside = [each for end in _BESIDE if os.path.lexists(each := _beside(path, end))]
+    beside = [each for end in _BESIDE if os.path.lexists(each := _companion(path, end))]
     if os.path.lexists(path):
         raise DataError("there is a file already", file=path, remedy=remedy)
     if beside:
@@ -82,7 +82,7 @@ def create_database(
             _flush(path.parent)
 
 
-def _beside(path: Path, end: str) -> Path:
+def _companion(path: Path, end: str) -> Path:
     return path.with_name(path.name + end)
 
 
@@ -140,7 +140,7 @@ class OpenFiles:
         self._what = what
         self._path = path.absolute()  # also after a change of the working directory
         real = self._path.resolve()  # SQLite names the others by it
-        self._beside = {_beside(real, end): file_identity(_beside(real, end)) for end in _OPEN_BESIDE}
+        self._beside = {_companion(real, end): file_identity(_companion(real, end)) for end in _OPEN_BESIDE}
         self.database = file_identity(self._path)
 
     def check_database(self) -> None:

@@ -157,7 +157,7 @@ def item_of(text: str, *, word: str = "", candidates: str = "", source: Item | N
     choices += [item.answer] if choices and item.answer is not None else []
     for field, typed in (("the word", word), ("the list of candidates", candidates)):
         check_encodable(typed, field)
-    return _named(replace(item, candidates=tuple(dict.fromkeys(filter(None, choices))) or None))
+    return _with_content_id(replace(item, candidates=tuple(dict.fromkeys(filter(None, choices))) or None))
 
 
 def filled(item: Item, word: str) -> Item:
@@ -185,7 +185,7 @@ def alone(item: Item) -> Item:
         spans = sentences_around(item.text[first:last], blank, tokenised=item.tokenised)
         last = first + next((stop for _, stop in spans if stop >= max(blank[1], 1)), last - first)
     text = item.text[first:last]
-    return _named(
+    return _with_content_id(
         replace(item, text=text, answer_span=(start - first, end - first), sentences=((0, len(text)),))
     )
 
@@ -215,7 +215,7 @@ def differences(text_a: str, text_b: str) -> tuple[list[Span], list[Span]]:
     return spans
 
 
-def _named(item: Item) -> Item:
+def _with_content_id(item: Item) -> Item:
     """Set the id of an item to a digest of its content."""
     content: Sequence[Any] = (item.text, item.answer_span, item.sentences, item.candidates, item.tokenised)
     return replace(item, item_id=f"{item.dataset}/{item.split}/{content_digest(*content)}")
@@ -234,7 +234,7 @@ def read_history(path: Path | str) -> list[Question]:
     with reading(path, name, remedy=remedy):
         if data["format"] != FORMAT:
             raise DataError(f"expected the format {FORMAT!r}, got {data['format']!r:.80}", file=path)
-        entries = [_typed(entry) for entry in data["questions"]]
+        entries = [_parse_entry(entry) for entry in data["questions"]]
     questions = []
     for number, (state, asked) in enumerate(entries, 1):
         question = read_question(state)
@@ -245,7 +245,7 @@ def read_history(path: Path | str) -> list[Question]:
     return questions
 
 
-def _typed(entry: Mapping[str, Any]) -> tuple[TypedQuestion, datetime]:
+def _parse_entry(entry: Mapping[str, Any]) -> tuple[TypedQuestion, datetime]:
     """Return a question of a file and its time; TypeError or ValueError if it is not valid."""
     entry = {"alpha": _EMPTY.alpha, "k": _EMPTY.k, **entry}  # older files have none
     state = TypedQuestion(**{name: entry[name] for name in TypedQuestion._fields})

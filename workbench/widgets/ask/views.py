@@ -50,14 +50,14 @@ def answer_view(question: Question, answer: Answer, top_k: int) -> dict[str, Any
         cells = {v: _cell(reply, item, inside, top_k) for v, reply in zip(VERSIONS, replies, strict=True)}
         for version, reply in zip(VERSIONS, replies, strict=True):
             if "error" not in reply:
-                cells[version]["note"] += _boosting(question, answer, "; ")
+                cells[version]["note"] += _boosting_text(question, answer, "; ")
                 cells[version]["reads"] = _what_is_read(answer.context, question, side, version, reply)
                 if reply["rank_is_bound"] and not answer.final:
                     cells[version]["rank"] += "; exact rank: computing …"
         gain = _ratio(*(reply.get("log_prob") for reply in replies))
         sides.append({"side": side, "word": item.answer, "single": len(item.sentences) == 1,
                       **cells, "gain": gain})  # fmt: skip
-    heads = {version: _head(answer.context, question, version) for version in VERSIONS}
+    heads = {version: _reading_text(answer.context, question, version) for version in VERSIONS}
     shaded = {
         side: shading if isinstance(shading, str) else shaded_passage(question.passages[side], {}, shading)
         for side, shading in (answer.influence or {}).items()
@@ -74,7 +74,7 @@ def answer_view(question: Question, answer: Answer, top_k: int) -> dict[str, Any
     return view
 
 
-def _boosting(question: Question, answer: Answer, before: str = "") -> str:
+def _boosting_text(question: Question, answer: Answer, before: str = "") -> str:
     """Describe the boosting of an answer, or why there is none; empty if it was not requested."""
     if not question.state.alpha:
         return ""
@@ -83,7 +83,7 @@ def _boosting(question: Question, answer: Answer, before: str = "") -> str:
     return f"{before}boosted by {answer.alpha:g} over {question.state.k:,} words"
 
 
-def _head(context: ReadContext | None, question: Question, version: str) -> str:
+def _reading_text(context: ReadContext | None, question: Question, version: str) -> str:
     """Describe which part of a version a model reads."""
     items = [item for (_, name), item in question.versions.items() if name == version]
     if context is None or all(_reads_all(context, item) for item in items):
@@ -187,7 +187,7 @@ def _label(scale: str, value: float) -> str:
 def _headline(reply: Mapping[str, Any], item: Item, scale: str, answer_value: float | None) -> dict[str, str]:
     """Describe the bars, and the target's value, rank and ln p."""
     n = reply["n_choices"] or reply["vocabulary_size"]
-    among = f"{n or 0:,} {_among(reply, item)}"
+    among = f"{n or 0:,} {_ranked_set(reply, item)}"
     texts = dict.fromkeys(("p", "unit", "rank", "ln", "note"), "")
     if not reply["top_words"]:
         writes = f"; its own continuation: “{reply['prediction']}”" if reply["prediction"] else ""
@@ -212,7 +212,7 @@ def _headline(reply: Mapping[str, Any], item: Item, scale: str, answer_value: fl
     return texts
 
 
-def _among(reply: Mapping[str, Any], item: Item) -> str:
+def _ranked_set(reply: Mapping[str, Any], item: Item) -> str:
     """Describe the set of ranked words."""
     if item.candidates:
         return "candidates"
@@ -284,7 +284,7 @@ def past_table(asking: Asking, room: int) -> str:
     rows: list[str] = []
     room -= len(_PAST.format(rows="", note=_LEFT_OUT.format(n=len(asking.history))).encode())
     for number, record in reversed(list(enumerate(asking.history, 1))):
-        row = render("ask/past.html", **_past(asking, number, record))
+        row = render("ask/past.html", **_history_entry(asking, number, record))
         room -= len(row.encode())
         if room < 0:
             break
@@ -294,11 +294,11 @@ def past_table(asking: Asking, room: int) -> str:
     return _PAST.format(rows="".join(rows), note=note) if asking.history else ""
 
 
-def _past(asking: Asking, number: int, record: AskedQuestion) -> dict[str, Any]:
+def _history_entry(asking: Asking, number: int, record: AskedQuestion) -> dict[str, Any]:
     question = record.question
     answers = []
     for index, answer in sorted(record.answers.items()):
-        lines, boosted = [], _boosting(question, answer)
+        lines, boosted = [], _boosting_text(question, answer)
         for side, item in question.passages.items():
             reply = answer.replies[side, "passage"]
             if "error" in reply:

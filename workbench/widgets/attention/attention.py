@@ -238,7 +238,7 @@ class AttentionView(Widget):
             passage, influence = views[""], self._influence(item, attention, "")
             rows = {
                 name: {
-                    "weights": [_rounded(piece[2]) for piece in (*view["context"], *view["query"])],
+                    "weights": [_round_weight(piece[2]) for piece in (*view["context"], *view["query"])],
                     **{key: view[key] for key in ("most", "sum", "parts")},
                 }
                 for name, view in views.items()
@@ -318,7 +318,7 @@ class AttentionView(Widget):
         )  # fmt: skip
 
 
-def _rounded(weight: float | None) -> float | None:
+def _round_weight(weight: float | None) -> float | None:
     """Return a weight rounded to four digits."""
     return None if weight is None else float(f"{weight:.4g}")
 

@@ -96,7 +96,7 @@ def model_rows(comparison: Comparison, *, quick: bool = False) -> list[dict[str,
             "label": row["label"], "name": names[index], "key": letters(index),
             "colour": PALETTE[index % len(PALETTE)], "palette_round": index // len(PALETTE),
             "spread": row["spread"], "bar": [_length(value, top) for value in ends[index]],
-            "measures": [_measured(each, row, quick=quick) for each in SHOWN],
+            "measures": [_measure_cell(each, row, quick=quick) for each in SHOWN],
         }
         for index, row in enumerate(rows)
     ]  # fmt: skip
@@ -114,7 +114,7 @@ def _length(value: float, largest: float) -> float:
     return 0.0 if pd.isna(value) else round(min(1.0, value / largest), 4)
 
 
-def _measured(measure: Measure, row: Mapping[Any, Any], *, quick: bool) -> tuple[str, str, str]:
+def _measure_cell(measure: Measure, row: Mapping[Any, Any], *, quick: bool) -> tuple[str, str, str]:
     """Return a measure as text, its interval, and its number of items or why it is missing."""
     value, write = row[measure.name], WRITERS[measure.kind]
     bounds = [row.get(f"{measure.name}_{end}", np.nan) for end in ("low", "high")]
@@ -385,11 +385,11 @@ def _answer(top: Mapping[str, Any], around: set[str], scale: float, limit: int |
     number = "" if log_prob is None else f"ln p {fixed(log_prob, 2)} ({probability(exp(log_prob))})"
     number = "probability 0" if log_prob is not None and np.isneginf(log_prob) else number
     lines = [
-        (_readable(word), length, _inside(word, around), word.casefold() == answer.casefold(), text)
+        (_readable(word), length, _in_passage(word, around), word.casefold() == answer.casefold(), text)
         for word, (length, text) in zip(words, bars or [(0.0, "")] * len(words), strict=False)
     ]
     length, text = _probability_bar(log_prob, scale)
-    last = (_readable(answer), length, _inside(answer, around), True, text)
+    last = (_readable(answer), length, _in_passage(answer, around), True, text)
     return {
         "scores": bool(words) and not is_probability, "words": lines, "label": top["label"],
         "last": [] if any(same for *_, same, _ in lines) else [last],
@@ -410,6 +410,6 @@ def _readable(word: str) -> str:
     return wt.readable(word) if len(word.split()) == 1 else word
 
 
-def _inside(word: str, around: set[str]) -> bool:
+def _in_passage(word: str, around: set[str]) -> bool:
     pieces = word.casefold().split()
     return bool(pieces) and all(piece in around for piece in pieces)

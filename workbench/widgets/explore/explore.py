@@ -69,11 +69,11 @@ class Explorer(Browser):
         unused = "lemma_in_context" if "lemma_in_context" not in self._listing.table else "in_context"
         names = dict.fromkeys([*(name for name in PANELS if name != unused), *self._further])
         return [
-            {"name": name, "title": label(name, unit=True), "limit": _MOST_BARS, "why": self._why(name)}
+            {"name": name, "title": label(name, unit=True), "limit": _MOST_BARS, "why": self._reason(name)}
             for name in names
         ]
 
-    def _why(self, name: str) -> str | None:
+    def _reason(self, name: str) -> str | None:
         """Return why a column has no chart, or None if it has one."""
         if name in self._listing.facets and self._listing.facets[name].kind != "labels":
             return None

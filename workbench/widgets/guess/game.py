@@ -115,18 +115,18 @@ def player_of(campaign: Campaign, subject: str | int | Subject | None) -> Subjec
     wanted = PLAYER if subject is None else subject
     if isinstance(wanted, str):
         wanted = " ".join(wanted.split())
-        if (existing := _known(campaign, wanted)) is not None:
+        if (existing := _find_subject(campaign, wanted)) is not None:
             return existing
         with suppress(RefusalError):  # another process was quicker
             return replace(campaign.add_subject(wanted), token=None)
-    existing = _known(campaign, wanted)
+    existing = _find_subject(campaign, wanted)
     if existing is None:
         problem = f"there is no subject {wanted!r:.60} in this campaign"
         raise DataError(problem, file=campaign.path, remedy="pass a name; a new one is added")
     return existing
 
 
-def _known(campaign: Campaign, wanted: str | int) -> Subject | None:
+def _find_subject(campaign: Campaign, wanted: str | int) -> Subject | None:
     people = campaign.subjects()
     for number, name in zip(people["subject"].tolist(), people["name"].tolist(), strict=True):
         if wanted == (name if isinstance(wanted, str) else number):

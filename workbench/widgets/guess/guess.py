@@ -111,7 +111,7 @@ class Guess(Widget):
         """
         conditions = [step.condition for step in self.campaign.protocol.steps]
         chosen = condition or ("passage" if "passage" in conditions else conditions[0])
-        judged = self._submitted()
+        judged = self._submitted_judgments()
         judged = judged[[condition == chosen for condition in judged["condition"]]]
         if judged.empty:
             problem = f"{self.subject.name!r:.60} has judged nothing in the condition {chosen!r:.40}"
@@ -134,7 +134,7 @@ class Guess(Widget):
             ``case``, ``number`` or ``spelling`` alone. Models stand
             beside the sentences alone where their predictions are of these (``wb.query_only``).
         """
-        judged = self._submitted()
+        judged = self._submitted_judgments()
         rows: list[dict[str, Any]] = []
         for step in {step.condition: step for step in self.campaign.protocol.steps}.values():
             group = judged[judged["condition"] == step.condition]
@@ -160,7 +160,7 @@ class Guess(Widget):
         table.attrs["note"] = "Wilson intervals over items, 95 %."
         return Table(table, TableLayout("Words that were guessed", tuple(columns)))
 
-    def _submitted(self) -> pd.DataFrame:
+    def _submitted_judgments(self) -> pd.DataFrame:
         """Return this person's final judgments, without those on the open page."""
         with self.campaign.read_transaction() as connection:
             page, frame = open_page(connection, self.subject.id), self.judgments()

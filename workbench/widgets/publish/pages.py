@@ -131,7 +131,7 @@ def make_page(view: Any, name: str, *, max_items: int, max_bytes: int, notes: bo
 
 def _widget_page(widget: Widget, view: PublishedView, *, max_items: int, max_bytes: int) -> PublishedPage:
     n = len(view.items)
-    rows, texts, head = _fitting(view, max_items=max_items, max_bytes=max_bytes)
+    rows, texts, head = _fit_rows(view, max_items=max_items, max_bytes=max_bytes)
     data = head[:-1] + f',"items":[{",".join(texts)}]}}'
     held = f"{len(rows):,} of {n:,} items"
     notes = [f"{held}; the others were left out."] if len(rows) < n else []
@@ -148,7 +148,7 @@ def _widget_page(widget: Widget, view: PublishedView, *, max_items: int, max_byt
     )  # fmt: skip
 
 
-def _fitting(view: PublishedView, *, max_items: int, max_bytes: int) -> tuple[list[int], list[str], str]:
+def _fit_rows(view: PublishedView, *, max_items: int, max_bytes: int) -> tuple[list[int], list[str], str]:
     """Return the rows whose items fit, ascending, and these as JSON with the head; listed items are first."""
     n = len(view.items)
     others = np.setdiff1d(np.arange(n), view.first, assume_unique=True)

@@ -109,7 +109,7 @@ def publish(
     ]
     sets = data_sets(list(pages.values()))
     licences = [f"{each['title']}: {each['notice']}" for each in sets if each["notice"]]
-    signed = _signed(list(pages.values()), runs)
+    signed = _signatures(list(pages.values()), runs)
     about = render("publish/about.html", sets=sets, runs=signed, views=listed, versions=_versions())
     texts = {
         "index.html": PublishedPage(
@@ -219,7 +219,7 @@ def _notices(page: PublishedPage) -> list[str]:
     return [notice for name in names if (notice := terms(str(name))["notice"])]
 
 
-def _signed(pages: Sequence[PublishedPage], runs: Sequence[Run | str]) -> list[dict[str, str]]:
+def _signatures(pages: Sequence[PublishedPage], runs: Sequence[Run | str]) -> list[dict[str, str]]:
     """Return the signatures of the runs, and the code that recomputes their measures."""
     named: dict[str, Any] = {}
     for run in (*runs, *(run for page in pages for run in page.runs)):

@@ -82,7 +82,7 @@ class Listing:
         frame = items.frame
         self.table = frame[["item_id", "answer", *ITEM_FACETS]].assign(**dict(columns))
         names = map(str, self.table)
-        self.sortable = [name for name in names if not _kinds(self.table[name]) & {dict, *_MANY}]
+        self.sortable = [name for name in names if not _cell_types(self.table[name]) & {dict, *_MANY}]
         self.facets: MutableMapping[str, Binning] = {}
         for name in (*ITEM_FACETS, *columns):
             made = facet(name, self.table[name])
@@ -320,7 +320,7 @@ def facet(name: str, column: pd.Series[Any]) -> Binning | None:
     These are columns of other objects, of one value only, and of text or labels that differ from row to row
     (ids, notes, tokens).
     """
-    types = _kinds(column)
+    types = _cell_types(column)
     cells = [cell for cell in column.head(1000) if isinstance(cell, _MANY)]
     nested = any(isinstance(value, (dict, *_MANY)) for cell in cells for value in cell)
     if nested or dict in types or (types & set(_MANY) and types - set(_MANY)):
@@ -375,7 +375,7 @@ def _range(name: str, values: Any) -> list[float | None]:
     return list(values)
 
 
-def _kinds(column: pd.Series[Any]) -> set[type]:
+def _cell_types(column: pd.Series[Any]) -> set[type]:
     return {type(value) for value in column.head(1000)} - {type(None), type(pd.NA), float}
 
 
