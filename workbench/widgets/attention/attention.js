@@ -48,7 +48,7 @@ function render({ model, el }) {
     drawPlace();
     show({});
   }
-  /** All that may be chosen, in the order of the keys h and l. */
+  /** Selectable rows, in the order of the keys h and l. */
   function rows() {
     const all = (s.passage?.groups ?? []).flatMap(([name, inner]) => [name, ...inner]);
     return ["", ...all];

@@ -47,7 +47,7 @@ function panelsOf(c) {
     c.drawBar();
     moveNode();
   }
-  /** Stand below what the panel belongs to; what belongs to the passage stands over the list beside it. */
+  /** Place the panel below its anchor; panels of the passage are placed over the list beside it. */
   function moveNode() {
     const box = c.root.getBoundingClientRect();
     const anchorBox = s.anchor()?.getBoundingClientRect();

@@ -64,7 +64,7 @@ function render({ model, el }) {
   const task = () => tasks()[s.place] ?? null;
   const keyOf = (item) => `${page().id} ${item.place} ${item.shown}`;
   const unfolds = () => page()?.condition === "unfolding";
-  /** The key of the draft in the boxes: while an answer is under way, of what follows it. */
+  /** Key of the draft in the boxes; while an answer is being saved, that of the next guess. */
   const draftKey = (item) => keyOf(unfolds() && s.pending.has(keyOf(item)) ? { ...item, shown: item.shown + 1 } : item);
   const isDone = (item) => item.finished || s.pending.has(keyOf(item));
   const nOpen = () => tasks().filter((item) => !isDone(item)).length;

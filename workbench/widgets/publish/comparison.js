@@ -156,7 +156,7 @@ const publishedComparison = (() => {
     }
   }
 
-  /** What answers the page of a comparison. */
+  /** Host of a comparison page. */
   class ComparisonHost extends ListHost {
     makeListing(data) { return new ComparedListing(data); }
     answer(message) {
@@ -301,7 +301,7 @@ const publishedComparison = (() => {
         shadings: data.shadings, ...this.answers(order.map((k) => item.models[k])), ...this.pieces(row),
       };
     }
-    /** What some models expected, with bars on the scale of these. */
+    /** Best words of some models, with bars on a common scale. */
     answers(models) {
       const bars = models.flatMap(({ scores, words }) => (scores ? [] : words));
       const longest = bars.reduce((a, b) => (a && a[1] >= b[1] ? a : b), null);

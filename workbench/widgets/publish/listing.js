@@ -71,7 +71,7 @@ const publishedLists = (() => {
 
   // ---- the text of an item
   const joinedText = (pieces) => pieces.map(([text]) => text).join("");
-  /** An item's text as it is read, where its target sentence begins, and where the blank is. */
+  /** Readable text of an item, start of its target sentence, and span of its blank. */
   function readableText({ context, query }) {
     const before = joinedText(context);
     const gap = before && !before.endsWith("\n") ? " " : "";
@@ -104,7 +104,7 @@ const publishedLists = (() => {
     return [runs, shades && cutShades];
   }
   const oneLine = (text) => text.replaceAll("\n", " ");
-  /** What a row of the list shows: before, inside and after the first hit, or the end of the target sentence. */
+  /** Text of a list row: before, inside and after the first hit, or the end of the target sentence. */
   function snippet({ text, start, blank }, hit) {
     if (!hit) {
       let before = text.slice(start, blank[0]);
@@ -196,7 +196,7 @@ const publishedLists = (() => {
       if (!this.masks.has(text)) this.masks.set(text, language.mask(query, this.table, this.n));
       return this.masks.get(text);
     }
-    /** An expression for what is searched, null where nothing is. */
+    /** Regular expression of the search, or null. */
     expression({ query, regex }) {
       const words = query.trim();
       if (!words) return null;
@@ -365,7 +365,7 @@ const publishedLists = (() => {
     return Number.isFinite(low) ? language.allOf([language.between(facet.name, low, Infinity), below]) : below;
   }
 
-  /** What answers the messages of a page that lists items; `send` hands it an answer. */
+  /** Host of a page that lists items: it answers messages through `send`. */
   class ListHost {
     constructor(data, send) {
       Object.assign(this, { data, send, listing: this.makeListing(data) });
@@ -442,7 +442,7 @@ const publishedLists = (() => {
     }
   }
 
-  /** What answers the pages of browser and explorer. */
+  /** Host of browser and explorer pages. */
   class BrowserHost extends ListHost {
     makeListing(data) { return new BrowserListing(data); }
     view() {

@@ -133,7 +133,7 @@ const filterLanguage = (() => {
       TOKENS[type].lastIndex = position;
       return TOKENS[type].exec(source)?.[0] ?? null;
     };
-    /** The next token, of one of these kinds. */
+    /** The next token, of one of these types. */
     function next(types) {
       skip();
       if (position >= source.length && !types.includes("end")) throw new Ended(types);
@@ -228,7 +228,7 @@ const filterLanguage = (() => {
     }
     return either(0);
   }
-  /** Read a filter; FilterError where the text is none. */
+  /** Read a filter; FilterError for an invalid text. */
   function parse(source) {
     if (source.split("(").length - 1 > DEEPEST) throw new FilterError(`the filter has more than ${DEEPEST} brackets`);
     try {
@@ -247,7 +247,7 @@ const filterLanguage = (() => {
     for (const value of values) counts.set(value, (counts.get(value) ?? 0) + 1);
     return [...counts].sort((a, b) => b[1] - a[1]).map(([value]) => value);
   };
-  /** Values as they are written in a filter: the most frequent first, of numbers low to high. */
+  /** Values in the syntax of filters: the most frequent first, numbers in ascending order. */
   function choices(cells) {
     if (cells.kind === "nothing") return [];
     if (cells.kind === "yes or no") return ["true", "false"];
@@ -301,7 +301,7 @@ const filterLanguage = (() => {
     }
     return negative ? (x) => !test(x) : test;
   }
-  /** An expression for a text as it is, in any case. */
+  /** Regular expression of a literal text, ignoring case. */
   const literal = (source, flags = "iu") => new RegExp(source.replace(/[\\^$.*+?()[\]{}|/]/g, (sign) => `\\${sign}`), flags);
 
   // ---- completions
@@ -312,7 +312,7 @@ const filterLanguage = (() => {
     for (let match = PIECE.exec(before); match; match = PIECE.exec(before)) piece = match;
     return piece?.groups.word !== undefined ? piece.index : cursor;
   }
-  /** What can stand at the cursor: columns, operators, values of the column before it. */
+  /** Completions at the cursor: columns, operators, values of the column before it. */
   function suggest(source, cursor, table) {
     const start = wordStart(source, cursor);
     const written = source.slice(start, cursor);

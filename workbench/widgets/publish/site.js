@@ -52,7 +52,7 @@ const publishedPage = (() => {
     notice.hidden = !text;
   }
 
-  /** Keep the state of a `host` and the fragment the same; returns what writes and reads the fragment. */
+  /** Synchronise the state of a `host` with the fragment; return functions to write and read the fragment. */
   function followAddress(host, models) {
     const canonical = (state) => ({ ...state, current: host.isFirst(state.current) ? "" : state.current });
     const published = { ...host.state };

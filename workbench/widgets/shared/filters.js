@@ -1,4 +1,4 @@
-/* The search, the typed filter with its completions, and what is chosen, in words. */
+/* Search box, filter line with completions, and the summary of choices. */
 
 /** The boxes of search and filter; a part of the state is changed as it is typed, the filter on Enter. */
 function filterBoxes(c, placeholder, searchState) {
@@ -72,7 +72,7 @@ function filterBoxes(c, placeholder, searchState) {
   };
 }
 
-/** How many items are listed, and a chip a choice that removes it; `inside` may draw a choice. */
+/** Number of listed items, and a chip to remove each choice; `inside` may draw a choice. */
 function chosenWords(c, hint, inside = (text) => text) {
   const { s } = c;
   const node = h("div", { class: "wb-said", tabindex: 0, role: "status", "aria-live": "polite" }, "…");

@@ -1,12 +1,12 @@
-/* A list of items under one state: what page and kernel say to each other, the keys, and the rows in view. */
+/* A list of items under one state: messages between page and kernel, keys, and visible rows. */
 
 const PAGE = 60; // rows asked for at a time
 const NO_ITEMS = "No items match. Remove a filter, or press Clear.";
 
-/** Let page and kernel share a state; `c` gets what changes it, and `s`, what the kernel told last.
+/** Share a state between page and kernel; `c` gets the functions that change it, `s` the last view of the kernel.
 
-    `c.follow` draws a view, newest or not; `c.drawList`, `c.drawPassage` and `c.redraw` a part of it. `more` answers
-    messages that only one widget has.
+    `c.follow` draws a view, newest or not; `c.drawList`, `c.drawPassage` and `c.redraw` a part of it. `extraHandlers`
+    answer messages of one widget alone.
 */
 function shareState(c, model, outer, complain, extraHandlers) {
   const { s, list, view } = c;
@@ -15,7 +15,7 @@ function shareState(c, model, outer, complain, extraHandlers) {
   const query = () => line.ask("query", { type: "query", ...pending, state: { ...pending.state }, choose: { ...pending.choose } });
   Object.assign(c, line, {
     forget() { pending = { state: {}, choose: {} }; },
-    /** Change parts of the state; `others` are further parts of the message. */
+    /** Change entries of the state; `fields` are further fields of the message. */
     change(changes, fields = {}) {
       Object.assign(pending.state, changes);
       pending = { ...pending, ...fields };
@@ -102,7 +102,7 @@ function shareState(c, model, outer, complain, extraHandlers) {
   };
 }
 
-/** Return what answers the keys of a list: those that all lists have, and `acts`. Where `goes` is false, `e` is no key of it. */
+/** Return the key handler of a list: common keys and `acts`. A key is ignored where `goes` is false. */
 function keysOf(c, acts, escape, goes) {
   const { s } = c;
   const to = (node) => () => { node.focus({ preventScroll: true }); node.select(); };
@@ -124,7 +124,7 @@ function keysOf(c, acts, escape, goes) {
   };
 }
 
-/** The list: only the rows in view are in the page.
+/** The list; the page holds only the visible rows.
 
     `row(data, i)` returns the content of a row, its class and its label; `classes(i)` those that follow what is chosen, by name.
 */
@@ -132,7 +132,7 @@ function itemList(c, { height, row, classes, click, onscroll = () => {} }) {
   const { s, uid } = c;
   const spacer = h("div", { class: "wb-spacer", role: "presentation" });
   const list = h("div", { class: "wb-list", role: "listbox", tabindex: 0, "aria-label": "Items", onscroll: () => { onscroll(); drawSoon(); } }, spacer);
-  let drawn = new Map(); // rows that are drawn, by place
+  let drawn = new Map(); // drawn rows, by index
   let drawing = false;
 
   function drawSoon() {
@@ -184,7 +184,7 @@ function itemList(c, { height, row, classes, click, onscroll = () => {} }) {
     if (top < list.scrollTop) list.scrollTop = top;
     else if (top + height() > list.scrollTop + list.clientHeight) list.scrollTop = top + height() - list.clientHeight;
   }
-  /** Draw the rows of a view anew, with the current one in sight. */
+  /** Redraw the rows of a view, with the current one visible. */
   function show() {
     drawn.clear();
     draw(); // sets the height

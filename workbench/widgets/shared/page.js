@@ -1,4 +1,4 @@
-/* What the pages of all widgets share; it is joined before each of them.
+/* Shared code of all widget pages, joined before each of them.
    Text from the data reaches the page through textContent and attributes alone, never as HTML. */
 
 const PATIENCE = 5000; // ms without an answer of the kernel before the reader is told
@@ -10,9 +10,9 @@ const DASH = "\u2013";
 
 /** Write a number with commas between thousands. */
 const number = (n) => n.toLocaleString("en");
-/** Text for a tooltip or label: without the characters that would turn what stands around it. */
+/** Remove the characters that change the direction of the surrounding text. */
 const stripBidi = (text) => String(text).replace(/[\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, "");
-/** Why a filter is refused, and what the list shows meanwhile. */
+/** Error of a filter, with a note that the list is unchanged. */
 const refusal = (text) => `${text.replace(/\.?\s*$/, ".")} ${STILL}`;
 const isNode = (child) => child !== null && child !== undefined && child !== false;
 
@@ -45,9 +45,9 @@ function errorBanner() {
   return { node, complain };
 }
 
-/** Hide the page that the notebook keeps of this widget, while the live view is there.
+/** Hide the static page of this widget while the live view is shown.
 
-    A view that hears nothing, as one restored without its kernel, gives way to the page until it does.
+    A view without answers, such as one restored without its kernel, is hidden until it gets one.
 */
 function hideStaticPage(model, root) {
   const page = `.wb-saved-${model.get("saved_key")}`;
@@ -66,7 +66,7 @@ function hideStaticPage(model, root) {
   };
 }
 
-/** Requests to the kernel. In each lane one is under way at a time, and the newest one waits.
+/** Queue of requests to the kernel: one active request a lane, and the newest one waits.
 
     `root` names the lanes whose answer is awaited (data-waits). Where no answer comes in time, `complain` is called.
 */
@@ -91,7 +91,7 @@ function requestQueue(model, root, complain) {
     }
     draw();
   };
-  /** The answer has come: send what waits; tell if it was the newest request. */
+  /** Handle an answer: send the waiting request; return whether it was the newest. */
   const answered = (lane) => {
     const next = lanes[lane]?.next;
     delete lanes[lane];
@@ -104,7 +104,7 @@ function requestQueue(model, root, complain) {
     clearTimeout(clock);
     clock = null;
   };
-  /** The view was taken away; JupyterLab keeps its element, so that must not hold all that was in it. */
+  /** Empty the removed view, whose element JupyterLab keeps. */
   const end = () => {
     onAnyAnswer();
     root.remove();
@@ -140,7 +140,7 @@ function copier(near, label, text, title, cssClass = "wb-button wb-copier") {
   }, label);
 }
 
-/** Let the reader keep a file that the kernel sent. */
+/** Download a file that the kernel sent. */
 function download(name, buffer) {
   const link = h("a", { href: URL.createObjectURL(new Blob([buffer])), download: name });
   link.click();
@@ -154,7 +154,7 @@ function plainKey(e) {
   return plain;
 }
 
-/** Answer what the kernel says by `handlers`, a function a type of message; return what ends that. */
+/** Handle messages of the kernel by `handlers`, one function a type; return the function that stops it. */
 function listenTo(model, line, complain, handlers) {
   const listen = (message, buffers) => {
     line.onAnyAnswer();

@@ -1,6 +1,6 @@
 /* The parts of a passage that all lists show. */
 
-/** Pieces of a passage: marked, shaded (`shades`, a pair of share and note a piece; null for none), and the target as `blank(kinds)` draws it. */
+/** Pieces of a passage: marked, shaded (`shades`, a pair of share and note a piece; null for none), and the target drawn by `blank(letters)`. */
 function passagePieces(pieces, shades, reveal, blank) {
   return pieces.map(([text, letters], i) => {
     const shade = shades?.[i] ?? null;
@@ -19,10 +19,10 @@ function passagePieces(pieces, shades, reveal, blank) {
     return node;
   });
 }
-/** The pieces' shades of one side of a passage (0: the context, 1: the target sentence), where they are to be seen. */
+/** The pieces' shades of one side of a passage (0: the context, 1: the target sentence), if they are visible. */
 const shadesOf = (p, side, reveal) => (reveal && p.shades ? p.shades.pieces[side] : null);
 
-/** What shades mean: their ends, and what the signs say. Hatching and a dotted line tell values below 0 without colours. */
+/** Legend of the shades: their ends and signs. Hatching and a dotted line mark negative values without colours. */
 function shadesLegend({ label, unit, signs, ends }) {
   const swatch = (cssClass, text) => [h("span", { class: `wb-weighed wb-swatch ${cssClass}`, style: "--wb-weight: 60%", "aria-hidden": "true" }), text];
   const [low, high] = ends.map((end) => (unit ? `${end} ${unit}` : end));
@@ -72,7 +72,7 @@ function pieceNotes(root, view) {
     e.preventDefault();
     e.stopPropagation();
   });
-  /** One piece can be reached by the Tab key: to be called once a passage is drawn. */
+  /** Make one piece reachable by the Tab key; call it after a passage is drawn. */
   return () => {
     hide();
     const [first] = all();
@@ -80,7 +80,7 @@ function pieceNotes(root, view) {
   };
 }
 
-/** The choice of what shades the passage: the attention of a model, or one of `p.shadings`. */
+/** Selector of the shading: the attention of a model, or one of `p.shadings`. */
 function shadesChoice(c, p, label = (name) => name) {
   const select = h("select", { class: "wb-look", "aria-label": "Shade by", onchange: () => {
     const [type, name] = [select.value.slice(0, 1), select.value.slice(1)];
@@ -99,7 +99,7 @@ function askAbout(c, p) {
   return h("button", { class: "wb-button wb-ask-about", type: "button", title: "Put the item into the widget of wb.ask", onclick: () => c.ask("ask", { type: "ask", id: p.id }) }, "Ask about this");
 }
 
-/** What an answer to that request says on the button, for a moment. */
+/** Show the answer to that request on the button for a moment. */
 function saySent(c, id) {
   const button = c.view.querySelector(".wb-ask-about");
   if (c.s.passage?.id !== id || !button) return;
