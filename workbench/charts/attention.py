@@ -64,7 +64,7 @@ def attention_map(
     """Draw a passage with its parts shaded by attention weight.
 
     The part that asked, such as the window around the blank, is outlined. With the answer, its mentions are
-    underlined, and those of the prediction dashed.
+    underlined, and mentions of the prediction dashed.
 
     Parameters
     ----------

@@ -36,7 +36,7 @@ def funnel_counts(steps: pd.DataFrame) -> pd.DataFrame:
             remedy="pass manifest.to_frame() or campaign.funnel()",
         )
     if not len(steps):
-        raise DataError("the funnel has no step", remedy="pass that of a finished construction")
+        raise DataError("the funnel has no step", remedy="pass the funnel of a finished construction")
     rows = []
     for step_number, row in enumerate(steps.to_dict("records"), 1):
         n_in, n_out = int(row["n_in"]), int(row["n_out"])

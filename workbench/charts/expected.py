@@ -18,7 +18,7 @@ from workbench.items.schema import Item
 from workbench.runs.store import find_run
 from workbench.storage.errors import DataError
 
-_Frames = list[tuple[str | None, pd.DataFrame]]  # what is expected, by the name that it was passed with
+_Frames = list[tuple[str | None, pd.DataFrame]]  # frames of expected words, by the name of the argument
 _LIMIT = 24  # panels of a chart
 _SIGN = "← answer"
 _NEEDED = ("item_id", "place", "word", "log_prob")

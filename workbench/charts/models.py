@@ -21,7 +21,7 @@ from workbench.storage.errors import DataError
 from workbench.training.history import Score, Training
 
 Reads = int | str | None
-"""How much of a passage a model reads: so many words, ``"sentence"``, or all (None)."""
+"""Context that a model reads: a number of words, ``"sentence"``, or all (None)."""
 
 _NAMES = {"lambada/dev": "LAMBADA development", "lambada/test": "LAMBADA test", "lambada/control": "Control"}
 _A_DECADE = 12  # points of a curve
@@ -152,7 +152,7 @@ def _unranked_notes(data: pd.DataFrame) -> dict[str, str]:
 def accuracy_by_context(runs: Mapping[str, Mapping[Reads, Any]]) -> pd.DataFrame:
     """Return the accuracy of models by how much they read, as :func:`context_curve` draws it.
 
-    Columns and errors are those of :func:`workbench.context_accuracy`, and ``set`` (data set and split).
+    Columns and errors as of :func:`workbench.context_accuracy`, and ``set`` (data set and split).
     """
     rows: list[tuple[Any, ...]] = []
     for model, by_reads in runs.items():
@@ -179,7 +179,7 @@ def context_curve(
         for each model, by its name, how many words were read and the predictions that this gave: a run, a
         frame, the name of a run, or several of these: ``{"LSTM": {4: run, "sentence": run, None: run}}``,
         where None is all. With a model that is trained here, ``model.with_context(4)`` reads the last four
-        words before the blank, ``model.with_context("sentence")`` those of the target sentence.
+        words before the blank, ``model.with_context("sentence")`` the target sentence only.
 
     Returns
     -------
@@ -529,7 +529,7 @@ def tuning(trials: pd.DataFrame) -> alt.HConcatChart:
     -------
     alt.HConcatChart
         One line a set; a vertical line marks the chosen weight. Perplexity is on a logarithmic axis, and left
-        out where there is none.
+        out without one.
 
     Raises
     ------

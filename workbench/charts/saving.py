@@ -105,7 +105,7 @@ def save(
     Raises
     ------
     DataError
-        If the ending is none of these, or the width has no known unit.
+        If the suffix is unknown, or the width has no known unit.
 
     Examples
     --------

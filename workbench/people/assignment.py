@@ -79,7 +79,7 @@ class Page:
         Words that may be typed for each task.
     tasks : tuple of Task
     expires : float
-        When the page is given to somebody else, in seconds since 1970.
+        Expiry time of the page, in seconds since 1970.
 
     Examples
     --------

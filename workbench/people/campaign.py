@@ -42,7 +42,7 @@ class Campaign:
     answer is on the disk before :meth:`answer` returns, so a killed process or a lost connection costs none.
     Threads, processes and forks may use one database at the same time. No subject ever gets an item in two
     conditions, or in two steps, and no item is given to more people than its step still needs; a page that is
-    not answered in time is given to somebody else.
+    not answered in time is assigned to another person.
 
     Attributes
     ----------
@@ -205,7 +205,7 @@ class Campaign:
         Raises
         ------
         RefusalError
-            If somebody has this name already (``duplicate subject``).
+            If the name is taken (``duplicate subject``).
         """
         if name is not None:
             name = " ".join(str(name).split())
@@ -384,7 +384,7 @@ class Campaign:
 
         Notes
         -----
-        In the protocol ``lambada`` the items of the second step were guessed by somebody before, so a share
+        In the protocol ``lambada``, another person has guessed the items of the second step before, so a share
         of right answers there is no estimate for all items.
         """
         name = self._name_of(subject)

@@ -69,7 +69,7 @@ def export_pages(
     campaign : Campaign
     path : path
         Of the CSV file: one row a page, with the columns ``page``, ``step``, ``condition``, ``guesses``, and
-        for each task ``item_1`` (a name that tells nothing of the item), ``context_1``, ``left_1``,
+        for each task ``item_1`` (a name without information on the item), ``context_1``, ``left_1``,
         ``right_1``, ``candidates_1`` ...
     n : int, optional
         Most pages; all that are due by default.

@@ -18,7 +18,7 @@ Condition = Literal["passage", "sentence", "unfolding"]
 sentence of context more after each wrong guess."""
 
 Passes = Literal["right", "wrong", "any"]
-"""Which items a step lets pass: those that everybody guesses, those that nobody guesses, or all."""
+"""Items that pass a step: guessed by all people, by none, or any."""
 
 _MOST = 1000  # people, guesses, or tasks of a page
 _PROSE = {
@@ -109,7 +109,7 @@ class Protocol:
     accept : tuple of str
         Matches that count as right (:data:`workbench.people.protocols.MATCHES`).
     lease : float
-        Seconds for which a page is reserved; what is not answered by then is given to somebody else.
+        Seconds for which a page is reserved; items not answered by then are assigned to other people.
     drawn : bool
         Whether each item is judged at one step alone, which is drawn, instead of at all of them in turn. Then
         one person can play alone, and a subject's pages of the steps alternate.
@@ -205,7 +205,7 @@ def protocol(name: str | Protocol = "lambada", **settings: Any) -> Protocol:
     **settings
         ``people``, ``guesses``, ``per_page``, ``price``: one value for all steps, or a sequence with one a
         step (see `ProtocolStep`). ``condition`` (of ``cbt`` and ``completion``): ``"passage"``,
-        ``"sentence"``, or ``"both"`` for two steps, in which nobody judges the same item twice. ``accept``,
+        ``"sentence"``, or ``"both"`` for two steps, in which no person judges an item twice. ``accept``,
         ``lease``, ``candidates`` and ``drawn``: see `Protocol`.
 
     Returns

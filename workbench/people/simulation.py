@@ -1,6 +1,6 @@
 """Simulated people: models, or rates such as the paper's, in place of subjects; expected costs.
 
-A model that unfolds a passage tells how many context sentences a word needs before it is guessed.
+`unfold` measures how many context sentences a model needs to guess a word.
 """
 
 from __future__ import annotations
@@ -206,7 +206,7 @@ def simulate(
     campaign : Campaign
     subjects : Predictor, sequence of Predictor, or Rates
         Models, whose best words are the guesses (of the whole items, or of what the step shows of them), or
-        rates at which items are dropped; those of the paper by default. Where rates say that somebody does
+        rates at which items are dropped; the paper's by default. Where rates say that somebody does
         not guess an item, the guess is empty.
     n_subjects : int, default 100
         People; of several models each is as many. No item goes to one of them twice, so at least as many are
@@ -351,7 +351,7 @@ def expected_cost(
     n_items : int
         Items that enter the first step.
     rates : Rates
-        Shares of all items that each step drops; those of the paper by default. Each draw takes a value out
+        Shares of all items that each step drops; the paper's by default. Each draw takes a value out
         of each range.
     protocol : str or Protocol, default "lambada"
         With prices and sizes of pages; every step must drop items.

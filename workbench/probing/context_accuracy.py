@@ -42,14 +42,14 @@ def context_accuracy(
     items : Items (n,)
         Items with answers.
     reads : sequence of int or None, optional
-        How much is read, `SENTENCES` or `WORDS` by default: so many sentences of context before the target
-        sentence (0: that alone), or so many words before the blank; None is all. An item that has fewer is
+        Amounts of context, `SENTENCES` or `WORDS` by default: numbers of sentences before the target
+        sentence (0: that alone), or of words before the blank; None is all. An item that has fewer is
         read whole, so that all accuracies are of the same items.
     unit : {"sentences", "words"}
     judgments : DataFrame, optional
         People's answers, of a game or campaign (:meth:`workbench.people.Campaign.judgments`). Those about the
         target sentence alone and the whole passage are a line, ``people``. Where the context unfolds sentence
-        by sentence, ``people, unfolding`` is the share who have guessed the word with at most so many.
+        by sentence, ``people, unfolding`` is the cumulative share of right guesses.
     seed : int, default 0
         Decides among equal scores.
 

@@ -96,11 +96,11 @@ def influence(
 
     Notes
     -----
-    Without a few words a text is one that nobody would write, which is unlikely for that reason too; without
+    Without a few words a text is ungrammatical, and unlikely for that reason too; without
     a sentence it reads well more often. A masked text has the length of the whole one, but no model was
     trained on it. A conclusion that both support is safer.
 
-    Log-probabilities are those of `model.log_prob`: of the answer and the end of the word, whatever follows.
+    Log-probabilities as of `model.log_prob`: of the answer and the end of the word, whatever follows.
     The model is asked about a passage and all its changed forms together. A causal model (of a kind whose
     paths can share a row, such as GPT-2 and Llama) computes once what a form and the whole passage begin
     with. A passage of five sentences then costs 2.9 readings of it (64 passages of the sample, padding
@@ -340,7 +340,7 @@ def attention_correlation(
 
     Of each item, Kendall's tau-b over its parts is computed, as Jain and Wallace (2019, section 4.1) do for
     words that are left out; the mean over the items is returned. Beside it stands the tau of influence and
-    nearness to the answer: attention that tells no more than that has no greater tau.
+    nearness to the answer: attention without more information than that has no greater tau.
 
     Parameters
     ----------

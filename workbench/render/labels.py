@@ -1,6 +1,6 @@
 """Display names of columns: a short label, a unit, and one sentence for a tooltip.
 
-Widgets, charts and tables take them from here; they stand in ``labels.csv``, one row a column of items,
+Widgets, charts and tables take them from here; they are in ``labels.csv``, one row a column of items,
 annotations, predictions and results. Columns of a user's own are called by their name. So are values, but for
 the codes of `VALUE_LABELS`.
 """
@@ -27,7 +27,7 @@ VALUE_LABELS: Mapping[str, Mapping[str, str]] = {
     "word_class": {"NE": "named entity", "CN": "common noun", "V": "verb", "P": "preposition"},
     "here": {"True": "yes", "False": "no"},
 }  # fmt: skip
-"""What the codes of a column stand for, by column, in their customary order."""
+"""Meaning of the codes of a column, by column, in their customary order."""
 
 
 class ColumnLabel(NamedTuple):

@@ -81,11 +81,11 @@ class TableColumn(NamedTuple):
         Number format, a key of `_WRITERS`; or the column that decides the style of each row, and
         the styles by its values (else ``quantity``).
     interval : (str, str), optional
-        Columns with the bounds that stand in brackets.
+        Columns with the bounds in brackets.
     detail : str, optional
         A column with text that stands smaller beside the value.
     heading, tooltip : str, optional
-        Instead of those of :mod:`workbench.render.labels`.
+        Labels in place of those in :mod:`workbench.render.labels`.
     """
 
     name: str
@@ -228,7 +228,7 @@ def _cell(column: TableColumn, row: dict[Any, Any]) -> Cell:
 def split_signatures(signatures: Iterable[Any], *, sets: bool = True) -> tuple[str, list[str]]:
     """Return the fields that all signatures share, and the other fields of each but the number of its items.
 
-    `sets` tells whether these name the items too.
+    `sets` is True if these name the items too.
     """
     split_rows = [[] if pd.isna(text) else str(text).split("|") for text in signatures]
     filled = [row for row in split_rows if row]

@@ -68,7 +68,7 @@ class _Column(NamedTuple):
     """Common properties of the cells of a column.
 
     All numbers get the room of the longest `fraction` (from the decimal point on) and of the longest `suffix`
-    (a unit), so that their decimal points are aligned; `ragged` tells whether some are shorter.
+    (a unit), so that their decimal points are aligned; `ragged` is True if some are shorter.
     """
 
     detailed: bool

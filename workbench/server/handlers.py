@@ -463,7 +463,7 @@ def application(service: Service, hosts: frozenset[str] | None, cookie: str, *, 
         routes,
         default_handler_class=Unknown,
         default_handler_args=shared,
-        log_function=lambda _: None,  # who asks for what is nobody's business
+        log_function=lambda _: None,  # requests are not logged, for privacy
         xsrf_cookies=True,
         xsrf_cookie_name=f"{cookie}-form",
         xsrf_cookie_kwargs={

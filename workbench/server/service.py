@@ -213,7 +213,7 @@ class Service:
     async def sign_in(self, token: str, address: str) -> Subject | None:
         """Return the subject of a token, or None; TooManyError after too many wrong tokens from an address.
 
-        A right one is taken whatever came from the address before, as many people may be behind it.
+        A right one is always accepted, as many people may share the address.
         """
         subject = await self.subject(token)
         if subject is None and TOKEN.fullmatch(token):
@@ -251,7 +251,7 @@ class Service:
     ) -> FormOutcome:
         """Save the answers of a form by index of the task, and optionally submit the page.
 
-        The next page is assigned with the one that is sent, in one flush, as it is asked for at once.
+        The next page is assigned in the same flush, as the browser requests it at once.
 
         Returns
         -------

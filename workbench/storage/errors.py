@@ -53,7 +53,7 @@ def reading(
 ) -> Iterator[None]:
     """Convert every error of a block that only reads a file into one DataError.
 
-    A file that nobody checked can make a parser fail in any way, so any exception is the file's fault here:
+    An unchecked file can make a parser fail in any way, so any exception is the file's fault here:
     keep the block to reading and parsing. An error for lack of memory stays what it is.
     `what` says what the file is, such as "this vocabulary", and `line` which line is read.
     """

@@ -104,7 +104,7 @@ def run_chunks(
     client : distributed.Client, optional
         A Dask client, in place of processes. Chunks of a worker that dies go to another one.
     progress : str or callable, optional
-        Label of a progress bar, or what is called with the units done and all units; nothing without it.
+        Label of a progress bar, or a callback with the units done and all units; silent by default.
     size : callable, optional
         Units of a chunk in the bar; 1 by default.
     unit : str

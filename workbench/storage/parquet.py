@@ -56,7 +56,7 @@ class MappedParquet:
     """A memory-mapped Parquet file, of which only the requested columns and rows are read.
 
     For files that are written once and then only read: where another process shortens the file, reading it
-    ends this process. Bounds and errors are those of `read_parquet`.
+    ends this process. Bounds and errors as of `read_parquet`.
 
     Parameters
     ----------

@@ -54,7 +54,7 @@ def _compute(path: Path, _identity: tuple[int, ...]) -> str:
 def sealed_folder(folder: Path, main: str, *, replace: bool = False) -> Iterator[Path]:
     """Yield a temporary folder; it is sealed and replaces `folder` if the block succeeds.
 
-    `replace` and errors are those of :func:`workbench.storage.files.atomic_folder`.
+    `replace` and errors as of :func:`workbench.storage.files.atomic_folder`.
     """
     with atomic_folder(folder, replace=replace) as new:
         yield new

@@ -29,7 +29,7 @@ JSON_ENDINGS = (".json", ".jsonl", ".ndjson")
 SAVE = 'save it as "CSV UTF-8" (in a spreadsheet: File, Save As)'
 _FORMULA = re.compile(r"'*[=+\-@\t\r\n]")
 _SEPARATORS = ",;\t"
-_SAMPLE, _ENOUGH = 50, 10_000  # rows that tell the separator; columns of a worksheet
+_SAMPLE, _ENOUGH = 50, 10_000  # rows that determine the separator; columns of a worksheet
 _BOMS = (  # UTF-32 first: its mark begins with that of UTF-16
     (codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF32_BE, "utf-32"),
     (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"), (codecs.BOM_UTF8, "utf-8-sig"),

@@ -229,7 +229,7 @@ class Ask(Widget):
 
         ``version`` is ``passage`` or ``sentence``, ``side`` is A, or B for the second passage of a
         minimal pair; ``log_prob`` is natural. A model that was not boosted has ``alpha`` 0 and no ``k``. A
-        model's ``error`` stands in its row.
+        model's ``error`` is in its row.
         """
         return self._asking.frame(self._asking.history)
 
@@ -376,7 +376,7 @@ def ask(
     Parameters
     ----------
     models : Predictor, or list or mapping of name to Predictor
-        Whatever has ``name`` and ``predict(items, top_k, seed=)``; equal names get numbers.
+        Objects with ``name`` and ``predict(items, top_k, seed=)``; equal names get numbers.
     text : str or Item
         The passage. An item keeps its sentences and candidates, and its answer is the word; `Ask.put` puts
         in another one later.
@@ -403,7 +403,7 @@ def ask(
     DataError
         If there is no model, or something that is none, a text holds half a surrogate pair, `alpha` or
         `k` is out of range, or the history cannot be read. A passage that cannot be read raises nothing:
-        what is wrong shows in the widget and in ``.problem``.
+        errors are shown in the widget and in ``.problem``.
 
     Examples
     --------

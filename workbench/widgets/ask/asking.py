@@ -473,7 +473,7 @@ class Asking:
             if self._timer is not None:
                 self._timer.cancel()
             _close(self._inboxes)
-            self.models = dict.fromkeys(self.models)  # whatever keeps this keeps no model
+            self.models = dict.fromkeys(self.models)  # a reference to this holds no model
             self._news.notify_all()
 
     def _start(self) -> None:

@@ -36,7 +36,7 @@ _MANY = 1500  # words between which differences are looked for
 
 
 class TypedQuestion(NamedTuple):
-    """All settings of a question as typed; attributes are those of `Ask`."""
+    """All settings of a question as typed; attributes as of `Ask`."""
 
     text: str = ""
     other: str = ""
@@ -109,7 +109,7 @@ def read_question(
 ) -> Question:
     """Parse a typed question; errors of a passage are in ``problems``.
 
-    Where a text is that of a key of `sources`, its sentences and tokens are those of that item.
+    A text that is a key of `sources` has the sentences and tokens of that item.
     """
     texts = {"A": state.text} | ({"B": state.other} if state.pairs else {})
     passages: dict[str, Item] = {}
@@ -134,7 +134,7 @@ def read_question(
 def item_of(text: str, *, word: str = "", candidates: str = "", source: Item | None = None) -> Item:
     """Return a passage as an item; see `TypedQuestion`.
 
-    The target counts as one more candidate where it is none of them. With a `source`, the item that has
+    The target is added to the candidates if it is missing. With a `source`, the item that has
     this text, only word and candidates are read.
 
     Raises

@@ -272,7 +272,7 @@ def history_row(number: int, record: AskedQuestion) -> dict[str, Any]:
 def history_page(asking: Asking, records: Sequence[AskedQuestion], *, words: int | None = None) -> str:
     """Return questions and answers as escaped, self-contained HTML.
 
-    Of each list so many `words` are shown, all by default.
+    `words` limits each list; all are shown by default.
     """
     with asking.lock:
         questions = [_question(asking, record, words) for record in records]

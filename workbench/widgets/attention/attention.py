@@ -291,7 +291,7 @@ class AttentionView(Widget):
     def _influence(self, item: Item, attention: Attention, row: str) -> dict[str, Any] | None:
         """Return the passage shaded by influence, with its correlation with the attention.
 
-        Of several influences it is that of the model, or else the first. None where the item has none.
+        Of several influences, the model's or else the first is used. None if the item has none.
         """
         first = next(iter(self._shadings.values()), None)
         shading = self._shadings.get(f"influence: {attention.model}", first)

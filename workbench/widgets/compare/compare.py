@@ -404,7 +404,7 @@ def compare_logs(
     Parameters
     ----------
     *paths : path
-        Logs with one record an item, and whatever else :func:`workbench.import_results` reads.
+        Logs with one record an item, and other inputs of :func:`workbench.import_results`.
     items : Items, optional
         Items of the logs; by default those that the first log names, where they are at hand, else items
         made of its texts.

@@ -24,7 +24,7 @@ STATE_OF_COMPARE: dict[str, Any] = {
 """The state in which all items are listed; see :class:`workbench.widgets.compare.compare.Compare`."""
 
 SORTS = ("", "disagreement", "difference", "all wrong", "only one right", "all right")
-"""Orders of the list; ``difference`` is that of the log-probabilities of two models."""
+"""Orders of the list; ``difference`` is by the log-probabilities of two models."""
 
 _FIRST_COLUMN = "target_class"
 _RIGHT = {

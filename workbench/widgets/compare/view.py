@@ -34,7 +34,7 @@ from workbench.widgets.shared.passages import BLANK_MARK, score_bars, snippet, w
 from workbench.widgets.shared.search import item_hits
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#707070", "#F0E442")
-"""Colours of the models: those of the charts (Okabe and Ito's), without what draws charts."""
+"""Colours of the models as in charts (Okabe and Ito's), without the import of Altair."""
 
 DASH = "\N{EN DASH}"
 _WAIT = "…"

@@ -34,10 +34,10 @@ def solitary(protocol: str | Protocol = "lambada", **settings: Any) -> Protocol:
     Parameters
     ----------
     protocol : {"lambada", "unfolding", "cbt", "completion"} or Protocol
-        A Protocol is taken as it is, with other settings where they are passed.
+        A Protocol is used unchanged, except for the settings passed.
     **settings
         ``condition``, of ``lambada`` and ``cbt``: ``"passage"``, ``"sentence"``, or ``"both"``, the default.
-        The others are those of :func:`workbench.people.protocol`.
+        Other settings as of :func:`workbench.people.protocol`.
 
     Raises
     ------

@@ -123,7 +123,7 @@ class Guess(Widget):
     def score(self) -> Table:
         """Return the accuracy of this person, and of the models of `runs` on the same items.
 
-        Answers on a page that is not submitted do not count yet: a score would tell which of them are right.
+        Answers on a page that is not submitted do not count yet: a score would reveal which are right.
 
         Returns
         -------
@@ -169,7 +169,7 @@ class Guess(Widget):
     def context_shares(self, models: Predictor | Iterable[Predictor] = ()) -> dict[str, pd.DataFrame]:
         """Return the share guessed by the number of context sentences, for this person and for models.
 
-        They are those of the items that the person has finished; see :meth:`unfolding`.
+        Only items that the person has finished count; see :meth:`unfolding`.
         """
         frame = self.judgments()
         done = reports.last_words(frame)
@@ -491,7 +491,7 @@ def guess(
 
     A page of passages or target sentences is shown, one at a time; Enter goes to the next guess or task,
     Shift+Enter back. Every answer is saved at once in a database, so the same call goes on where the person
-    stopped, after a restart and in another browser. Nobody gets an item in two conditions.
+    stopped, after a restart and in another browser. No person gets an item in two conditions.
 
     Parameters
     ----------

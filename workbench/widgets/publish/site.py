@@ -77,7 +77,7 @@ def publish(
     Raises
     ------
     DataError
-        If the folder holds anything else, a view is none, or one needs what is not published.
+        If the folder has other content, a view is not valid, or one needs data that are not published.
 
     Examples
     --------
@@ -180,7 +180,7 @@ def file_names(titles: Sequence[str]) -> dict[str, str]:
     return names
 
 
-# -- what stands behind the views
+# -- provenance of the views
 
 
 def data_sets(pages: Sequence[PublishedPage]) -> list[dict[str, Any]]:
