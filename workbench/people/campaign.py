@@ -384,8 +384,8 @@ class Campaign:
 
         Notes
         -----
-        In the protocol ``lambada``, another person has guessed the items of the second step before, so a share
-        of right answers there is no estimate for all items.
+        In the protocol ``lambada`` another person guessed the items of the second step before, so a share
+        of right answers there is not an estimate for all items.
         """
         name = self._name_of(subject)
         return reports.predictions(self.judgments(), self.items(), name)
