@@ -261,7 +261,7 @@ def test_errors_name_file_line_and_remedy(file, text, line, problem):
         (None, "No such file"),
         (b" \n", "the file is empty"),
         (b"item_id,prediction\n", "no record that can be read"),
-        (b"item_id,prediction\na,K\x81se", "line 2: the byte 0x81 .* UTF-8"),
+        (b"item_id,prediction\na,K\x81se", "line 2: invalid UTF-8 byte 0x81"),
         (b"\xff\xfea", "not valid UTF-16"),
         (b"PAR1 and then", "cannot be read"),
         (b'[{"item_id": "a",\n "prediction": ', "not a JSON list .*line 2"),
