@@ -178,7 +178,7 @@ def import_pages(campaign: Campaign, path: Path | str) -> ImportedPages:
     Raises
     ------
     DataError
-        If the file is no table or lacks a column.
+        If the file is not a table or lacks a column.
 
     Examples
     --------

@@ -101,7 +101,7 @@ def _words(text: str) -> list[str]:
         or not words
         or not all(isinstance(word, str) and is_encodable(word) for word in words)
     ):
-        raise TypeError("guesses are no list of words")
+        raise TypeError("guesses are not a list of words")
     return words
 
 

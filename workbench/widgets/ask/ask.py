@@ -401,7 +401,7 @@ def ask(
     Raises
     ------
     DataError
-        If there is no model, or something that is none, a text holds half a surrogate pair, `alpha` or
+        If there is no model, an object is not one, a text holds half a surrogate pair, `alpha` or
         `k` is out of range, or the history cannot be read. A passage that cannot be read raises nothing:
         errors are shown in the widget and in ``.problem``.
 
