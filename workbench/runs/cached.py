@@ -32,14 +32,8 @@ class CacheTable(Table):
         rows: dict[tuple[str, str], dict[str, Any]] = {}
         for entry in disk.cache_entries():
             name = entry.path.name[:_KEY] if entry.path.is_dir() else ""
-            new = {
-                "kind": entry.category,
-                "entry": name,
-                "content": _content(entry.path),
-                "bytes": 0,
-                "files": 0,
-            }
-            row = rows.setdefault((entry.category, name), new)
+            new = {"kind": entry.kind, "entry": name, "content": _content(entry.path), "bytes": 0, "files": 0}
+            row = rows.setdefault((entry.kind, name), new)
             row["bytes"] += entry.size
             row["files"] += 1
             row["used"] = datetime.fromtimestamp(entry.used, UTC).isoformat(timespec="seconds")
@@ -72,10 +66,8 @@ class CacheTable(Table):
             problem = f"there is no {min(set(names) - known)!r} in the cache" if names else "nothing is named"
             kinds = ", ".join(sorted(set(self["kind"])))
             raise DataError(problem, remedy=f"name an entry, or a kind: {kinds or 'there is none'}")
-        entries = [e for e in disk.cache_entries() if {e.category, e.path.name[:_KEY]} & set(names)]
-        held = [
-            f"{entry.category} {entry.path.name[:_KEY]}" for entry in entries if not disk.remove(entry.path)
-        ]
+        entries = [e for e in disk.cache_entries() if {e.kind, e.path.name[:_KEY]} & set(names)]
+        held = [f"{entry.kind} {entry.path.name[:_KEY]}" for entry in entries if not disk.remove(entry.path)]
         if held:
             warnings.warn(f"in use, so it stays: {', '.join(held)}", stacklevel=2)
         return self.of_disk()

@@ -123,7 +123,7 @@ class Cache:
 class CacheEntry(NamedTuple):
     """A file or folder of the cache: its size in bytes, and the time of its last use (seconds since 1970)."""
 
-    category: str
+    kind: str
     path: Path
     size: int
     used: float
