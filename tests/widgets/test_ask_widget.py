@@ -57,7 +57,7 @@ def of(sent, kind):
 
 
 def hear(widget, kind, **message):
-    widget._hear(widget, {"type": kind, "from": "page", **message}, [])
+    widget._handle_message(widget, {"type": kind, "from": "page", **message}, [])
 
 
 def state(**options):

@@ -437,7 +437,7 @@ def opened(made):
     """Open a page, and wait for the annotations; return what it is sent."""
     listening(made)
     for kind in ("open", "measure"):
-        made._hear(made, {"type": kind}, [])
+        made._handle_message(made, {"type": kind}, [])
     made.release.set()
     for thread in threading.enumerate():
         if thread.name == "annotate":
@@ -583,7 +583,7 @@ def test_counts_follow_the_models_shown():
     expected = {"all wrong": (right == 0).sum(), "only one right": (right == 1).sum()}
     assert LISTING.counts() == expected | {"all right": (right == 2).sum()}
     LISTING.apply({"hidden": LABELS})
-    assert LISTING.shown() == [0, 1, 2, 3], "with all hidden, all are shown"
+    assert LISTING.visible_models() == [0, 1, 2, 3], "with all hidden, all are shown"
 
 
 def test_which_two_models_are_compared():
@@ -595,7 +595,8 @@ def test_which_two_models_are_compared():
         ({"where": "`model 0: correct`"}, (3, 2), (3, 1), (3, 1)),
     ]:
         LISTING.apply(state)
-        assert (LISTING.two(), LISTING.scattered(), LISTING.subtracted()) == (two, scattered, subtracted)
+        pairs = LISTING.shown_pair(), LISTING.scatter_pair(), LISTING.difference_pair()
+        assert pairs == (two, scattered, subtracted)
 
 
 @pytest.mark.parametrize(

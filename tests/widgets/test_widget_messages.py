@@ -90,7 +90,7 @@ def commands(widget):
 def heard(widget, message):
     """Return what is answered, as the page would read it: JSON in UTF-8, which knows no NaN."""
     widget.sent.clear()
-    widget._hear(widget, message, [])
+    widget._handle_message(widget, message, [])
     return [
         json.loads(json.dumps(each, allow_nan=False, ensure_ascii=False).encode()) for each in widget.sent
     ]
