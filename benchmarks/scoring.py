@@ -64,7 +64,7 @@ def random_lstm(items: wb.Items, options: argparse.Namespace) -> tuple[Recurrent
     torch.manual_seed(0)
     shares = 1 / np.arange(1, options.vocabulary + 2)  # as words fall off by their rank
     network = RecurrentModule(
-        (1e9 * shares).astype(int).tolist(), kind="lstm", width=options.width, softmax=options.softmax
+        (1e9 * shares).astype(int).tolist(), cell="lstm", width=options.width, softmax=options.softmax
     )
     with torch.no_grad():
         network.embedding.weight.normal_()

@@ -101,7 +101,7 @@ def attention_map(
     marks = {"w": [attention.query] if attention.query else []}
     if reveal:
         marks |= {"m": mentions(item), "p": attention.predicted(item)}
-    weights = attention.of(row).tolist()
+    weights = attention.row_weights(row).tolist()
     context, query = weighted_pieces(item, marks, attention.spans, weights)
     answer = (item.answer or "?") if reveal else _BLANK
     query = [(answer if "b" in kinds else text, kinds, weight) for text, kinds, weight in query]

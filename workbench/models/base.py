@@ -231,7 +231,7 @@ class Predictor(ABC):
         words = list(self.vocabulary or ())
         index: dict[str | None, int] = {word: number for number, word in enumerate(words)}
         forms = [self.form(a) if isinstance(a, str) else None for a in items.frame["answer"]]
-        known = np.array([form in index for form in forms], dtype=bool)
+        in_vocabulary = np.array([form in index for form in forms], dtype=bool)
         log_prob = np.full(len(items), np.nan)
         rank, tied = np.zeros((2, len(items)), dtype=np.int64)
         top_words: list[list[str]] = []
@@ -243,9 +243,9 @@ class Predictor(ABC):
             best = _best(values, top_k)
             top_words.append([words[number] for number in best])
             top_log_probs.append(values[best].tolist())
-        if not known.all():
-            log_prob[~known] = self.log_prob(items.where(~known))
-        return Ranked(log_prob, rank, tied, known, top_words, top_log_probs)
+        if not in_vocabulary.all():
+            log_prob[~in_vocabulary] = self.log_prob(items.where(~in_vocabulary))
+        return Ranked(log_prob, rank, tied, in_vocabulary, top_words, top_log_probs)
 
     def expected(self, items: Items, *, top_k: int = 10) -> pd.DataFrame:
         """Return the most probable words of the vocabulary for each blank, whether it has candidates or not.
@@ -321,9 +321,9 @@ class Predictor(ABC):
             raise DataError("there are no items to predict", remedy="pass at least one")
         has_candidates = items.frame["candidates"].notna().to_numpy()
         masks = [mask for mask in (has_candidates, ~has_candidates) if mask.any()]
-        parts = [self._predict(items.where(mask), top_k, seed) for mask in masks]
+        tables = [self._predict(items.where(mask), top_k, seed) for mask in masks]
         order = np.argsort(np.concatenate([np.flatnonzero(mask) for mask in masks]))
-        return pd.concat(parts, ignore_index=True).iloc[order].reset_index(drop=True)
+        return pd.concat(tables, ignore_index=True).iloc[order].reset_index(drop=True)
 
     def _predict(self, items: Items, top_k: int, seed: int) -> pd.DataFrame:
         """Predict items that all have candidates, or none of which has."""
@@ -342,14 +342,14 @@ class Predictor(ABC):
 
     def _in_vocabulary(self, items: Items, log_prob: Floats) -> npt.NDArray[np.bool_]:
         """Return whether each answer is in the vocabulary; true, unchecked, where it has a `log_prob`."""
-        known = np.ones(len(items), dtype=bool)
+        in_vocabulary = np.ones(len(items), dtype=bool)
         if self.vocabulary is not None and (missing := np.isnan(log_prob)).any():
             words, answers = frozenset(self.vocabulary), items.frame["answer"].tolist()
-            known[missing] = [
+            in_vocabulary[missing] = [
                 isinstance(answers[row], str) and self.form(answers[row]) in words
                 for row in np.flatnonzero(missing)
             ]
-        return known
+        return in_vocabulary
 
     def _offered(self, items: Items) -> list[list[str]] | None:
         """Return the candidates, or the choices of items that have none."""
@@ -388,8 +388,8 @@ class Predictor(ABC):
             write_atomic(new / FILE, json.dumps(about, indent=1))
             seal(new, FILE)
             (target / FILE).unlink(missing_ok=True)
-            parts = {path.name for path in new.iterdir()} - {FILE, SUMS}
-            for name in (SUMS, *sorted(parts), FILE):  # the last one says that the rest is complete
+            entries = {path.name for path in new.iterdir()} - {FILE, SUMS}
+            for name in (SUMS, *sorted(entries), FILE):  # the last one says that the rest is complete
                 if (target / name).is_dir():
                     (target / name).rename(old / name)
                 (new / name).replace(target / name)
@@ -427,10 +427,10 @@ class Predictor(ABC):
             config = dict(about["config"])
         check_seal(folder, FILE, what="this saved model", remedy="save it again", required=False)
         if name in registry.model_names():
-            kind: Any = registry.model_class(name)
+            family: Any = registry.model_class(name)
         else:
-            kind = {registry.place_of(kind): kind for kind in _subclasses(Predictor)}.get(name)
-        if kind is None or not issubclass(kind, cls):
+            family = {registry.import_path_of(family): family for family in _subclasses(Predictor)}.get(name)
+        if family is None or not issubclass(family, cls):
             raise DataError(
                 f"expected a saved {cls.__name__}, got {name!r}", file=file,
                 remedy="load it by its own class, or import the module that defines that class first",
@@ -438,7 +438,7 @@ class Predictor(ABC):
         token = remote_code.set(trust_remote_code or remote_code.get())  # of those that it is made of, too
         try:
             with reading(file, "this saved model", remedy="save it again"):
-                model: Self = kind._load(folder, config)  # noqa: SLF001 - of this family
+                model: Self = family._load(folder, config)  # noqa: SLF001 - of this family
                 if not isinstance(model.name, str):
                     raise DataError(f"the name should be text, not {model.name!r:.80}", file=file)
                 built = json.loads(json.dumps(model.config))
@@ -460,19 +460,19 @@ class Predictor(ABC):
         return cls(**arguments(cls, config))
 
 
-def arguments(kind: type, config: Mapping[str, Any]) -> dict[str, Any]:
+def arguments(model_type: type, config: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a file says as arguments of a class; DataError for a name that no file may set."""
-    parameters = inspect.signature(kind).parameters.values()
-    known = set(config if any(each.kind is each.VAR_KEYWORD for each in parameters) else ())
-    known |= {each.name for each in parameters}
-    if unknown := sorted(set(config) - (known - {"trust_remote_code"})):
-        raise DataError(f"{kind.__name__} has no option {unknown[0]!r} that a file may set")
+    parameters = inspect.signature(model_type).parameters.values()
+    options = set(config if any(each.kind is each.VAR_KEYWORD for each in parameters) else ())
+    options |= {each.name for each in parameters}
+    if unknown := sorted(set(config) - (options - {"trust_remote_code"})):
+        raise DataError(f"{model_type.__name__} has no option {unknown[0]!r} that a file may set")
     return dict(config)
 
 
-def _subclasses(kind: Any) -> set[Any]:
+def _subclasses(base: Any) -> set[Any]:
     """Return a class and all that inherit from it, as far as they are imported."""
-    return {kind}.union(*map(_subclasses, kind.__subclasses__()))
+    return {base}.union(*map(_subclasses, base.__subclasses__()))
 
 
 def pad(rows: Sequence[Sequence[float] | Floats]) -> Floats:

@@ -127,11 +127,11 @@ class Boosted(Wrapper):
             frames: list[list[pd.DataFrame]] = [[] for _ in settings]
             for start in range(0, len(items), _CHUNK):
                 passes: dict[tuple[Any, ...], Any] = {}
-                for model, parts in zip(settings, frames, strict=True):
+                for model, tables in zip(settings, frames, strict=True):
                     model._passes = passes  # noqa: SLF001 - of this class
-                    parts.append(model.predict(items[start : start + _CHUNK], 1))
-            for model, parts in zip(settings, frames, strict=True):
-                rows.append((model.k, model.alpha, name, *measured(pd.concat(parts))))
+                    tables.append(model.predict(items[start : start + _CHUNK], 1))
+            for model, tables in zip(settings, frames, strict=True):
+                rows.append((model.k, model.alpha, name, *measured(pd.concat(tables))))
         # no window is shorter than one word, so that one is not at an edge
         grids = {"k": windows if min(windows, default=1) > 1 else (0, *windows), "alpha": alphas}
         return self._best(rows, grids, by)

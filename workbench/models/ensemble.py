@@ -79,8 +79,8 @@ class Ensemble(Predictor):
     @property
     def training(self) -> dict[str, Any]:
         """The models'."""
-        parts = [model.training for model in self.models]
-        return {"models": parts} if any(parts) else {}
+        trainings = [model.training for model in self.models]
+        return {"models": trainings} if any(trainings) else {}
 
     @property
     def context(self) -> ReadContext | None:

@@ -63,9 +63,10 @@ class ReadContext(NamedTuple):
 
     def spans(self, item: Item) -> list[Span]:
         """Return where the words that it reads stand in the item's text, without those that it scores."""
-        cut = tokens(item)
-        first = cut.sentences[-1] if self.sentence else 0
-        before, after = list(cut.spans[first : cut.target]), list(cut.spans[cut.end :])
+        item_tokens = tokens(item)
+        first = item_tokens.sentences[-1] if self.sentence else 0
+        before = list(item_tokens.spans[first : item_tokens.target])
+        after = list(item_tokens.spans[item_tokens.end :])
         if self.words is not None:
             before, after = before[max(0, len(before) - self.words) :], after[: self.words]
         read = {"before": before, "both": before + after, "none": []}[self.side]
@@ -79,10 +80,10 @@ def passages(items: Items, *, lower: bool) -> Iterator[tuple[Item, Passage]]:
 
 
 def _passage(item: Item, *, lower: bool) -> Passage:
-    cut = tokens(item)
-    words = tuple([word.lower() for word in cut.words]) if lower else cut.words
-    first = cut.sentences[-1]
-    return Passage(words[:first], words[first : cut.target], words[cut.end :])
+    item_tokens = tokens(item)
+    words = tuple([word.lower() for word in item_tokens.words]) if lower else item_tokens.words
+    first = item_tokens.sentences[-1]
+    return Passage(words[:first], words[first : item_tokens.target], words[item_tokens.end :])
 
 
 def lefts(items: Items, *, lower: bool) -> Iterator[Sequence[str]]:
@@ -117,20 +118,20 @@ def distinct(words: Iterable[str], *, lower: bool, answer: str | None = None) ->
     return list(chosen.values())
 
 
-def occurrences(words: Sequence[str], wanted: tuple[str, ...], places: Sequence[int]) -> list[int]:
+def occurrences(words: Sequence[str], wanted: tuple[str, ...], positions: Sequence[int]) -> list[int]:
     """Return the places at which some words stand in a row, of those at which the first one stands."""
     if len(wanted) == 1:
-        return list(places)
-    return [place for place in places if tuple(words[place : place + len(wanted)]) == wanted]
+        return list(positions)
+    return [position for position in positions if tuple(words[position : position + len(wanted)]) == wanted]
 
 
-def places_of(words: Iterable[str]) -> dict[str, list[int]]:
+def positions_of(words: Iterable[str]) -> dict[str, list[int]]:
     """Return where each word stands; an empty one, which is the blank, stands nowhere."""
-    places: dict[str, list[int]] = {}
-    for place, word in enumerate(words):
+    positions: dict[str, list[int]] = {}
+    for position, word in enumerate(words):
         if word:
-            places.setdefault(word, []).append(place)
-    return places
+            positions.setdefault(word, []).append(position)
+    return positions
 
 
 def is_word(token: str) -> bool:
@@ -170,7 +171,7 @@ class Attention(NamedTuple):
     query: Span | None
     prediction: str
 
-    def of(self, row: str = "") -> npt.NDArray[np.float64]:
+    def row_weights(self, row: str = "") -> npt.NDArray[np.float64]:
         """Return the weights (S,) of one row, or the mean of a group of rows.
 
         Parameters
@@ -187,7 +188,7 @@ class Attention(NamedTuple):
         name = row or ALL
         if name in self.rows:
             return np.asarray(self.weights[self.rows.index(name)], dtype=np.float64)
-        members = [place for place, each in enumerate(self.rows) if not row or each.startswith(f"{row}, ")]
+        members = [index for index, each in enumerate(self.rows) if not row or each.startswith(f"{row}, ")]
         if not members and row:
             raise DataError(
                 f"{self.model} has no row {row!r:.80} of attention", remedy=f"choose {self.rows[0]!r}"
@@ -205,7 +206,7 @@ class Attention(NamedTuple):
         spans = tokens(item).spans
         starts, ends = [start for start, _ in spans], [end for _, end in spans]
         sums = np.zeros(len(spans))
-        for (start, end), weight in zip(self.spans, self.of(), strict=True):
+        for (start, end), weight in zip(self.spans, self.row_weights(), strict=True):
             first, last = bisect_right(ends, start), bisect_left(starts, end)
             if window:
                 first = first + window // 2 if first else max(0, last - 1 - window // 2)
@@ -215,7 +216,7 @@ class Attention(NamedTuple):
 
     def predicted(self, item: Item) -> list[Span]:
         """Return where the prediction stands in the text, outside of the blank; case is ignored."""
-        cut, word = tokens(item), self.prediction.casefold()
-        places = [place for place in range(len(cut.words)) if not cut.target <= place < cut.end]
-        same = [cut.spans[place] for place in places if cut.words[place].casefold() == word]
+        item_tokens, word = tokens(item), self.prediction.casefold()
+        positions = [*range(item_tokens.target), *range(item_tokens.end, len(item_tokens.words))]
+        same = [item_tokens.spans[i] for i in positions if item_tokens.words[i].casefold() == word]
         return [(start, end) for start, end in same if start < end]

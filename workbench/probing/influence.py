@@ -312,7 +312,7 @@ def attention_to_parts(attention: Attention, parts: pd.DataFrame, row: str = "")
     start, end = (parts[name].to_numpy(dtype=float)[:, None] for name in ("start", "end"))
     overlap = np.minimum(end, spans[:, 1]) - np.maximum(start, spans[:, 0])
     shares = overlap.clip(0) / np.maximum(spans[:, 1] - spans[:, 0], 1)
-    return np.asarray(shares @ attention.of(row), dtype=float)
+    return np.asarray(shares @ attention.row_weights(row), dtype=float)
 
 
 def rank_correlation(values: npt.ArrayLike, others: npt.ArrayLike) -> float:

@@ -27,7 +27,7 @@ from workbench.models.passage import (
     one_of,
     parts,
     passages,
-    places_of,
+    positions_of,
 )
 from workbench.runs.predictions import Floats
 from workbench.storage.cache import digest
@@ -180,7 +180,7 @@ class MaximumFrequency(PassageBaseline):
         if self.counts is not None:
             return [min(self.counts.get(token, 0) for token in word) for word in wanted]
         counts = Counter(context)
-        where = places_of(context) if any(len(word) > 1 for word in wanted) else {}
+        where = positions_of(context) if any(len(word) > 1 for word in wanted) else {}
         return [
             counts[word[0]] if len(word) == 1 else len(occurrences(context, word, where.get(word[0], ())))
             for word in wanted
@@ -260,7 +260,7 @@ class SlidingWindow(PassageBaseline):
         if not self.punctuation:
             context = [word for word in context if is_word(word)]
         asked = [w for w in passage.left + passage.right if self.punctuation or is_word(w)]
-        where = places_of(context)
+        where = positions_of(context)
         inside = Counter(asked)
         shared = self._spots(inside, inside, where)
         spots: list[tuple[int, int, int]] = []
@@ -277,15 +277,15 @@ class SlidingWindow(PassageBaseline):
             sizes.append(len(inside.keys() | set(word)) if self.length == "set" else len(asked) + len(word))
         if not spots:
             return np.zeros(len(wanted))
-        place, earlier, often = np.array(spots, dtype=np.int64).T
+        position, earlier, often = np.array(spots, dtype=np.int64).T
         row = np.repeat(np.arange(len(wanted)), n_places)
         # a token counts in all windows that begin in first ... place
-        first = np.maximum(place - np.repeat(sizes, n_places), earlier) + 1
+        first = np.maximum(position - np.repeat(sizes, n_places), earlier) + 1
         low = int(first.min())
         change = np.zeros((len(wanted), len(context) - low + 1))
         weight = self._weights(often, len(context))
         np.add.at(change, (row, first - low), weight)
-        np.add.at(change, (row, place - low + 1), -weight)
+        np.add.at(change, (row, position - low + 1), -weight)
         return _snapped(change.cumsum(axis=1).max(axis=1))
 
     def _spots(
@@ -297,10 +297,10 @@ class SlidingWindow(PassageBaseline):
         """
         spots = []
         for word in words:
-            places = where.get(word, [])
-            k = {"tokens": len(places), "types": 1, "bag": bag[word]}[self.overlap]
-            blocked = [*[_NOWHERE] * k, *places]
-            spots += [(place, blocked[i], len(places)) for i, place in enumerate(places)]
+            positions = where.get(word, [])
+            k = {"tokens": len(positions), "types": 1, "bag": bag[word]}[self.overlap]
+            blocked = [*[_NOWHERE] * k, *positions]
+            spots += [(position, blocked[i], len(positions)) for i, position in enumerate(positions)]
         return spots
 
     def _weights(self, counts: Any, n: int) -> Any:
@@ -370,25 +370,25 @@ class WordDistance(PassageBaseline):
         return max(models, key=lambda model: float(model.predict(items, top_k=1)["p_correct"].mean()))
 
     def _score(self, context: Sequence[str], passage: Passage, wanted: Sequence[tuple[str, ...]]) -> Floats:
-        where = places_of(context)
+        where = positions_of(context)
         ids = {word: index for index, word in enumerate(where)}
         text = np.array([ids.get(word, -1) for word in context], dtype=np.int64)
-        left, right = passage.left, passage.right
-        asked = [ids.get(word, -2) for word in left + right]  # -1 and -2: nothing equals them
-        counted = np.array([self.punctuation or is_word(word) for word in left + right], dtype=bool)
+        before, after = passage.left, passage.right
+        asked = [ids.get(word, -2) for word in before + after]  # -1 and -2: nothing equals them
+        counted = np.array([self.punctuation or is_word(word) for word in before + after], dtype=bool)
         scores = np.full(len(wanted), -self.m * int(counted.sum()) - 1.0)
         for size in {len(word) for word in wanted}:
             mentions = [
-                (place, index)
+                (position, index)
                 for index, word in enumerate(wanted)
                 if len(word) == size
-                for place in occurrences(context, word, where.get(word[0], ()))
+                for position in occurrences(context, word, where.get(word[0], ()))
             ]
             if mentions:
-                place, index = np.array(mentions).T
-                query = np.array([*asked[: len(left)], *[-2] * size, *asked[len(left) :]], dtype=np.int64)
-                blank = slice(len(left), len(left) + size)
-                cost = self._costs(text, query, place - len(left), blank)
+                position, index = np.array(mentions).T
+                query = np.array([*asked[: len(before)], *[-2] * size, *asked[len(before) :]], dtype=np.int64)
+                blank = slice(len(before), len(before) + size)
+                cost = self._costs(text, query, position - len(before), blank)
                 counted_cost = np.delete(cost, blank, axis=1)[:, counted]
                 np.maximum.at(scores, index, -counted_cost.sum(axis=1).astype(float))
         return scores

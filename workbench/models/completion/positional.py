@@ -158,7 +158,7 @@ class Positional(Wrapper):
         fitted: Mapping[str, Any] | None = None,
     ) -> None:
         by_position = {_NEXT: -1.0, _TWO_ON: 1.0} if weights is None else weights
-        self.weights = {int(place): float(weight) for place, weight in by_position.items()}
+        self.weights = {int(position): float(weight) for position, weight in by_position.items()}
         if not self.weights or not 0 <= min(self.weights) <= max(self.weights) < ngram.order:
             raise DataError(
                 f"the positions are {sorted(self.weights)}, expected some of 0 to {ngram.order - 1}, as "
@@ -195,9 +195,9 @@ class Positional(Wrapper):
         if not len(asked):
             raise DataError("no question has an answer and candidates", remedy="pass some that have both")
         words = [list(row) for row in asked.frame["candidates"]]
-        at = [row.index(answer) for row, answer in zip(words, asked.frame["answer"], strict=True)]
+        answer_index = [row.index(answer) for row, answer in zip(words, asked.frame["answer"], strict=True)]
         values = _features(ngram, asked, words, positions)
-        weights = conditional_logit(values, np.array(at), ridge=ridge)
+        weights = conditional_logit(values, np.array(answer_index), ridge=ridge)
         fitted = {
             "questions": len(asked),
             "dataset": sorted(set(asked.frame["dataset"])),
@@ -255,11 +255,11 @@ def _features(
 ) -> Floats:
     """Return the scores at some positions, (n, most words, positions), NaN beyond the words of an item."""
     values = ngram.position_scores(items, words)
-    most = values.shape[2]
+    n_positions = values.shape[2]
     features = np.zeros((*values.shape[:2], len(positions)))
-    for column, place in enumerate(positions):
-        if place < most:
-            features[..., column] = np.nan_to_num(values[..., place], nan=0.0)
+    for column, position in enumerate(positions):
+        if position < n_positions:
+            features[..., column] = np.nan_to_num(values[..., position], nan=0.0)
     inside = np.arange(values.shape[1]) < np.array([len(row) for row in words], dtype=int)[:, None]
     features[~inside] = np.nan
     return features

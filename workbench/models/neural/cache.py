@@ -219,8 +219,8 @@ class CacheModule(LanguageModule):
         """
         hidden, _, keys, words = self._read(ids[:, :-1], state)
         query, target = hidden[:, start:], ids[:, 1 + start :]
-        place = torch.arange(start, hidden.shape[1], device=ids.device)
-        n_cached = words.shape[1] - hidden.shape[1] + 1 + place  # by the time of each place
+        position = torch.arange(start, hidden.shape[1], device=ids.device)
+        n_cached = words.shape[1] - hidden.shape[1] + 1 + position  # by the time of each place
         cached = torch.arange(words.shape[1], device=ids.device) < n_cached[:, None]  # (rest, cached)
         cached = cached & (words > 0)[:, None]
         similarity = torch.einsum("rtw,rcw->rtc", query.float(), keys.float())
@@ -268,15 +268,15 @@ class CachedScorer(Scorer):
         wanted = torch.from_numpy(targets).to(self.device)
 
         def work(rows: slice) -> list[Tensor]:
-            part, scores = rows_of(states, rows), []
-            log_probs = self.network.output.distribution(part.hidden).float()
+            chunk, scores = rows_of(states, rows), []
+            log_probs = self.network.output.distribution(chunk.hidden).float()
             if log_probs.amax(1).isnan().any():  # in words that are not the answer, too
                 raise DataError(
                     "the network gives log-probabilities that are NaN",
                     remedy="check its weights: load or train it again",
                 )
             for weight, flatness in pairs:
-                copies = copied(part, weight, flatness).copies
+                copies = copied(chunk, weight, flatness).copies
                 log_prob, counts, _, _ = word_scores(log_probs, self.share, copies).ranked(wanted[rows], 0)
                 rank, tied = counts.double().T
                 correct = torch.where(rank == 1, 1 / tied.clamp_min(1), 0.0)
@@ -284,6 +284,6 @@ class CachedScorer(Scorer):
                 scores.append(torch.stack([correct, log_prob.double(), rank, tied]).cpu())
             return scores
 
-        parts = zip(*self._chunks(0, len(targets), work), strict=True)  # the chunks of each pair
-        measures = (torch.cat(part, 1).numpy() for part in parts)
+        chunks = zip(*self._chunks(0, len(targets), work), strict=True)  # the chunks of each pair
+        measures = (torch.cat(chunk, 1).numpy() for chunk in chunks)
         return [summary(p, log_prob, mid_ranks(*ranks)) for p, log_prob, *ranks in measures]

@@ -89,11 +89,11 @@ class MemoryModule(WindowModule):
         words, absent = ids.clamp_min(0), ids == NONE
         keys, values = self.keys(words), self.values(words)  # (rows, places, width)
         mask = torch.zeros_like(absent, dtype=keys.dtype).masked_fill(absent, -torch.inf)
-        before, parts = self.window - 1, []
+        before, chunks = self.window - 1, []
         for start in range(0, ids.shape[1] - before, self.chunk):
-            part = slice(start, start + self.chunk + before)
-            parts.append(self.attend(keys[:, part], values[:, part], mask[:, part]))
-        return functional.dropout(torch.cat(parts, 1), self.dropout, self.training)
+            chunk = slice(start, start + self.chunk + before)
+            chunks.append(self.attend(keys[:, chunk], values[:, chunk], mask[:, chunk]))
+        return functional.dropout(torch.cat(chunks, 1), self.dropout, self.training)
 
     def looked(self, ids: Int[Tensor, "rows time"]) -> Looked:
         """Return the attention of each hop to the words of each context."""
@@ -124,7 +124,7 @@ class MemoryModule(WindowModule):
         (rows, time, memory), is appended to `hops`, if that is a list.
         """
         memory, width = self.key_ages.shape
-        rows, places, _ = keys.shape
+        rows, length, _ = keys.shape
         across, ages = keys.transpose(1, 2), self.key_ages.t()
         first = QUERY * keys.sum(-1) + mask  # (rows, places)
         scores = first.unfold(1, memory, 1) + QUERY * self.key_ages.sum(-1)  # (rows, time, memory)
@@ -137,7 +137,7 @@ class MemoryModule(WindowModule):
             attention = scores.softmax(-1)  # (rows, time, memory)
             if hops is not None:
                 hops.append(attention)
-            answer = torch.baddbmm(turned + attention @ self.value_ages, _wide(attention, places), values)
+            answer = torch.baddbmm(turned + attention @ self.value_ages, _wide(attention, length), values)
             # PReLU with slopes of 1 and 0: half of the units are left as they are, half cut off at 0
             query = functional.prelu(answer.view(-1, width), self.slopes.to(answer.dtype))
             query = query.view(rows, -1, width)
@@ -146,15 +146,15 @@ class MemoryModule(WindowModule):
 
 def _band(scores: Float[Tensor, "rows time places"], memory: int) -> Float[Tensor, "rows time memory"]:
     """Return each place's scores of the words up to it: a view whose rows begin one word later each."""
-    rows, time, places = scores.shape
-    return scores.as_strided((rows, time, memory), (time * places, places + 1, 1))
+    rows, time, length = scores.shape
+    return scores.as_strided((rows, time, memory), (time * length, length + 1, 1))
 
 
-def _wide(attention: Float[Tensor, "rows time memory"], places: int) -> Float[Tensor, "rows time places"]:
+def _wide(attention: Float[Tensor, "rows time memory"], length: int) -> Float[Tensor, "rows time places"]:
     """Put the shares of the words up to each place where these words stand: `_band` backwards, else 0."""
     rows, time, memory = attention.shape
-    longer = functional.pad(attention, (0, places + 1 - memory))  # by one, so each row begins one later
-    return longer.view(rows, -1)[:, : time * places].view(rows, time, places)
+    longer = functional.pad(attention, (0, length + 1 - memory))  # by one, so each row begins one later
+    return longer.view(rows, -1)[:, : time * length].view(rows, time, length)
 
 
 class MemoryNetwork(Neural):

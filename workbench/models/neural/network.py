@@ -198,8 +198,8 @@ class WindowModule(LanguageModule):
     def last(self, ids: WordIds, lengths: Lengths) -> ContextStates:
         """Return what predicts the word after each context, without reading the words before."""
         ids = known(ids, self.n_words)
-        place = lengths[:, None] - self.window + torch.arange(self.window, device=ids.device)
-        ids = ids.gather(1, place.clamp_min(0)).masked_fill(place < 0, NONE)  # (rows, window)
+        position = lengths[:, None] - self.window + torch.arange(self.window, device=ids.device)
+        ids = ids.gather(1, position.clamp_min(0)).masked_fill(position < 0, NONE)  # (rows, window)
         return ContextStates(self.read(ids)[:, 0])
 
 
@@ -252,11 +252,11 @@ class WordScores(NamedTuple):
         log_prob, column = self.log_prob(targets[:, None]), self._columns(targets[:, None])
         rank, tied = (self.log_probs > log_prob).sum(1) + 1, (self.log_probs == log_prob).sum(1)
         counts = torch.stack([rank, tied], 1) * (column >= 0)
-        places, best = _top(self.log_probs, min(top_k, n_words - 1))
+        indices, best = _top(self.log_probs, min(top_k, n_words - 1))
         if self.ids.shape[1]:
-            extra = self.ids.gather(1, (places - n_words).clamp_min(0))
-            places = torch.where(places < n_words, places, extra)
-        return torch.where(targets < 0, torch.nan, log_prob[:, 0]), counts, places, best
+            extra = self.ids.gather(1, (indices - n_words).clamp_min(0))
+            indices = torch.where(indices < n_words, indices, extra)
+        return torch.where(targets < 0, torch.nan, log_prob[:, 0]), counts, indices, best
 
     def _columns(self, targets: Int[Tensor, "rows k"]) -> Int[Tensor, "rows k"]:
         """Return the columns of words, -1 for other words outside the vocabulary."""
@@ -293,21 +293,21 @@ def word_scores(
     values[:, 0] = -torch.inf
     row, word, mixed = row[~inside], word[~inside], mixed[~inside]  # sorted by row
     first = torch.searchsorted(row, torch.arange(rows, device=row.device))
-    place = torch.arange(len(row), device=row.device) - first[row]
-    width = int(place.max()) + 1 if len(row) else 0
+    slot = torch.arange(len(row), device=row.device) - first[row]
+    width = int(slot.max()) + 1 if len(row) else 0
     ids, extra = row.new_full((rows, width), -1), values.new_full((rows, width), -torch.inf)
-    ids[row, place], extra[row, place] = word, mixed
+    ids[row, slot], extra[row, slot] = word, mixed
     return WordScores(torch.cat([values, extra], 1), ids, unknown)
 
 
 def _copied_words(copies: Copies) -> tuple[Int[Tensor, " n"], Int[Tensor, " n"], Float[Tensor, " n"]]:
     """Return row, extended id and probability of each different word that is copied, sorted by row and id."""
-    row, place = torch.nonzero((copies.copy > 0) & (copies.ids > 0), as_tuple=True)
-    word = copies.ids[row, place]
+    row, position = torch.nonzero((copies.copy > 0) & (copies.ids > 0), as_tuple=True)
+    word = copies.ids[row, position]
     size = int(word.max()) + 1 if len(word) else 1
     pairs, index = torch.unique(row * size + word, return_inverse=True)
     mass = torch.zeros(len(pairs), dtype=torch.float64, device=word.device)
-    mass.index_add_(0, index, copies.copy[row, place].double())
+    mass.index_add_(0, index, copies.copy[row, position].double())
     return pairs // size, pairs % size, mass
 
 
@@ -315,16 +315,16 @@ def _top(
     values: Float[Tensor, "rows columns"], k: int
 ) -> tuple[Int[Tensor, "rows k"], Float[Tensor, "rows k"]]:
     """Return the places of the best values, the best first, of equal ones the lower place first."""
-    best, places = values.topk(k, dim=1)
+    best, indices = values.topk(k, dim=1)
     if k:
         ambiguous = ((values >= best[:, -1:]).sum(1) > k).nonzero()[:, 0]  # topk chose among equal values
         for row in ambiguous.tolist():
             order = torch.argsort(values[row], descending=True, stable=True)[:k]
-            places[row], best[row] = order, values[row, order]
-    order = torch.argsort(places, dim=1)
-    places, best = places.gather(1, order), best.gather(1, order)
+            indices[row], best[row] = order, values[row, order]
+    order = torch.argsort(indices, dim=1)
+    indices, best = indices.gather(1, order), best.gather(1, order)
     order = torch.argsort(best, dim=1, descending=True, stable=True)
-    return places.gather(1, order), best.gather(1, order)
+    return indices.gather(1, order), best.gather(1, order)
 
 
 def check_reads(reads: object) -> int | str | None:
@@ -372,8 +372,8 @@ class ItemEncoder:
         for item, passage in passages(items, lower=self.lower):
             blank = EncodedBlank()
             before = passage.left if self.reads == SENTENCE else (*passage.context, *passage.left)
-            most = self.reads if isinstance(self.reads, int) else len(before)
-            blank.ids = self.ids(before[-most:], blank) or (0,)
+            n_read = self.reads if isinstance(self.reads, int) else len(before)
+            blank.ids = self.ids(before[-n_read:], blank) or (0,)
             blank.right = self.ids(passage.right, blank)
             yield item, blank
 
@@ -383,7 +383,7 @@ class ItemEncoder:
 
     def ids(self, words: Iterable[str], blank: EncodedBlank) -> tuple[int, ...]:
         """Return extended ids; words outside the vocabulary are numbered in the order of the passage."""
-        local = {word: self.n_words + place for place, word in enumerate(blank.unknown)}
+        local = {word: self.n_words + index for index, word in enumerate(blank.unknown)}
         numbers = []
         for word in words:
             number = self.index.get(word, local.get(word))

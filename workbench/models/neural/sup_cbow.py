@@ -71,10 +71,10 @@ class BagOfWordsModule(LanguageModule):
         self.embedding = nn.EmbeddingBag(self.n_words, dimensions, mode="sum", padding_idx=0)
         nn.init.zeros_(self.embedding.weight)
         self.embedding.weight.requires_grad_(tuned)
-        parts: list[nn.Module] = [nn.LayerNorm(dimensions)]
+        modules: list[nn.Module] = [nn.LayerNorm(dimensions)]
         for width in [dimensions, *[hidden] * (layers - 1)]:
-            parts += [nn.Linear(width, hidden), nn.ReLU(), nn.Dropout(dropout)]
-        self.layers = nn.Sequential(*parts)
+            modules += [nn.Linear(width, hidden), nn.ReLU(), nn.Dropout(dropout)]
+        self.layers = nn.Sequential(*modules)
         self.output = softmax_layer(softmax, hidden, counts)
 
     def set_vectors(self, vectors: Float[Tensor, "words dimensions"]) -> None:
@@ -126,7 +126,7 @@ def _vectors(cbow: CBOW, stream: Stream) -> Matrix:
     """Return the vectors of a stream's words, float32 (V, dimensions); zeros for a word that has none."""
     if bool(cbow.vectors.info["lower"]) != stream.lower:
         raise DataError("either the vectors or the texts are lower-cased", remedy="fit both on one corpus")
-    rows = np.array([cbow.vectors.place.get(word, -1) for word in stream.vocabulary])
+    rows = np.array([cbow.vectors.row_of.get(word, -1) for word in stream.vocabulary])
     vectors: Matrix = np.zeros((len(rows), cbow.input.shape[1]), np.float32)
     vectors[rows >= 0] = cbow.input[rows[rows >= 0]]
     return vectors

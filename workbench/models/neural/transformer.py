@@ -88,16 +88,16 @@ class Pointer(nn.Module):
         Nothing is copied from places that are `absent`; where no other is, all is left to the softmax.
         """
         rows, time, _ = states.shape
-        place = torch.arange(time, device=states.device)
-        at, asking = place, states
+        position = torch.arange(time, device=states.device)
+        current, asking = position, states
         if asked is not None:
-            at, asking = asked[:, None], states[torch.arange(rows, device=states.device)[:, None], asked]
+            current, asking = asked[:, None], states[torch.arange(rows, device=states.device)[:, None], asked]
         before = functional.pad(states, (0, 0, 1, 0))[:, :-1]  # what predicted each word
         query = self.query(asking).view(rows, -1, self.heads, self.size).transpose(1, 2)
         key = self.key(torch.cat([before, words], -1)).view(rows, time, self.heads, self.size).transpose(1, 2)
         exact = torch.promote_types(states.dtype, torch.float32)
         scores = (query @ key.transpose(2, 3)).to(exact) / math.sqrt(self.size)  # (rows, heads, asked, time)
-        later = place > at[..., None]  # (time, time), or (rows, 1, asked, time)
+        later = position > current[..., None]  # (time, time), or (rows, 1, asked, time)
         if absent is not None:
             later = later | absent[:, None, None]
         attention = scores.masked_fill(later, -torch.inf).softmax(-1)
@@ -129,9 +129,9 @@ class Block(nn.Module):
     def forward(self, x: States, turn: Float[Tensor, "2 time half"]) -> States:
         """Read the words before each place."""
         rows, time, width = x.shape
-        parts = self.attend(self.first(x)).view(rows, time, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
-        query, key = _turned(parts[0], turn), _turned(parts[1], turn)  # (rows, heads, time, size)
-        seen = functional.scaled_dot_product_attention(query, key, parts[2], is_causal=True)
+        projections = self.attend(self.first(x)).view(rows, time, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        query, key = _turned(projections[0], turn), _turned(projections[1], turn)  # (rows, heads, time, size)
+        seen = functional.scaled_dot_product_attention(query, key, projections[2], is_causal=True)
         x = x + self.drop(self.joined(seen.transpose(1, 2).reshape(rows, time, width)))
         gate, value = self.gated(self.second(x)).chunk(2, -1)
         result: Tensor = x + self.drop(self.out(functional.silu(gate) * value))
@@ -189,10 +189,10 @@ class TransformerModule(LanguageModule):
         nn.init.normal_(self.embedding.weight, std=self.width**-0.5)
         nn.init.normal_(self.place.weight, std=self.width**-0.5)
         for block in blocks:
-            for part in (block.attend, block.gated):
-                nn.init.normal_(part.weight, std=self.width**-0.5)
-            for part in (block.joined, block.out):  # what all blocks add together has the size of one
-                nn.init.normal_(part.weight, std=part.in_features**-0.5 / (2 * len(blocks)) ** 0.5)
+            for layer in (block.attend, block.gated):
+                nn.init.normal_(layer.weight, std=self.width**-0.5)
+            for layer in (block.joined, block.out):  # what all blocks add together has the size of one
+                nn.init.normal_(layer.weight, std=layer.in_features**-0.5 / (2 * len(blocks)) ** 0.5)
 
     def states(self, ids: WordIds, state: TextState = None) -> tuple[States, TextState]:
         """Return what predicts the word after each place."""
@@ -227,14 +227,14 @@ class TransformerModule(LanguageModule):
         """Return ln p of each word; in a text longer than the window, given at least half a window before."""
         rest, done = ids.shape[1] - 1, min(ids.shape[1] - 1, self.window)
         begin = start if start < done else 0
-        parts = [super().following(ids[:, : done + 1], state, start=begin, share=share)]
+        chunks = [super().following(ids[:, : done + 1], state, start=begin, share=share)]
         while done < rest:
             stop = min(done + max(1, self.window // 2), rest)
             first = stop - self.window
             text = ids[:, first : stop + 1]
-            parts.append(super().following(text, state, start=done - first, share=share))
+            chunks.append(super().following(text, state, start=done - first, share=share))
             done = stop
-        return torch.cat(parts, 1)[:, start - begin :]
+        return torch.cat(chunks, 1)[:, start - begin :]
 
     def targets(
         self, ids: WordIds, state: TextState = None, *, start: int = 0, share: float | None = None
@@ -277,9 +277,9 @@ def _turned(
     x: Float[Tensor, "rows heads time size"], turn: Float[Tensor, "2 time half"]
 ) -> Float[Tensor, "rows heads time size"]:
     """Turn pairs of numbers by the angle of their place."""
-    one, other = x.float().chunk(2, -1)
+    first, second = x.float().chunk(2, -1)
     cos, sin = turn
-    return torch.cat([one * cos - other * sin, one * sin + other * cos], -1).type_as(x)
+    return torch.cat([first * cos - second * sin, first * sin + second * cos], -1).type_as(x)
 
 
 class PointerTransformer(Neural):

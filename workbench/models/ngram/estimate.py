@@ -94,13 +94,13 @@ def kenlm_binary(folder: Path, model: BackOff) -> Path:
 def _words(corpus: Corpus, vocabulary: int | Sequence[str] | None) -> list[str]:
     """Return the words that a model knows: those that the corpus has, the most frequent first."""
     if vocabulary is None or isinstance(vocabulary, int):
-        known = corpus.vocabulary(vocabulary)
+        words = corpus.vocabulary(vocabulary)
     else:
         wanted = {word.lower() if corpus.lower else word for word in vocabulary}
-        known = [word for word in corpus.vocabulary(None) if word in wanted]
-    if not known:
+        words = [word for word in corpus.vocabulary(None) if word in wanted]
+    if not words:
         raise DataError("no word of the vocabulary is in the texts")
-    return known
+    return words
 
 
 def _estimate(
@@ -159,11 +159,11 @@ def _write_grams(
     file: BinaryIO, words: pa.Array, grams: Any, log10: npt.NDArray[np.float32], backoff: Any | None
 ) -> None:
     """Write lines of a section of an ARPA file: n-grams as ids (n, order), log-probabilities and weights."""
-    parts: list[Any] = [pa.array(log10).cast(pa.string()), pa.scalar("\t")]
+    columns: list[Any] = [pa.array(log10).cast(pa.string()), pa.scalar("\t")]
     for column in range(grams.shape[1]):
-        parts += [words.take(pa.array(grams[:, column])), pa.scalar(" ")]
+        columns += [words.take(pa.array(grams[:, column])), pa.scalar(" ")]
     weights = [] if backoff is None else [pa.scalar("\t"), pa.array(backoff).cast(pa.string())]
-    text = pc.binary_join_element_wise(*parts[:-1], *weights, pa.scalar("\n"), "")
+    text = pc.binary_join_element_wise(*columns[:-1], *weights, pa.scalar("\n"), "")
     _, offsets, data = text.buffers()
     ends = np.frombuffer(offsets, np.int32)[text.offset : text.offset + len(text) + 1]
     file.write(memoryview(data)[ends[0] : ends[-1]])

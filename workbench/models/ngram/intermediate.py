@@ -55,7 +55,7 @@ class Text:
     def __init__(self, corpus: Corpus, words: Sequence[str]) -> None:
         self._corpus, self.words = corpus, list(words)
         self._codes = _codes(len(self.words))
-        index = {word: place for place, word in enumerate(self.words)}
+        index = {word: number for number, word in enumerate(self.words)}
         self._ids = np.array([index.get(word, len(index)) for word in corpus.words])
         self.has_unknown = bool((self._ids == len(index)).any())
 
@@ -84,8 +84,8 @@ class Text:
         """Return what ``lmplz`` has as its words, in the order of its ids, and our ids of them."""
         n_words = len(self.words)
         codes = self._codes[: n_words + self.has_unknown]
-        ids = {code: place if place < n_words else n_words + 1 for place, code in enumerate(codes)}
-        ids |= {special.encode(): n_words + place for place, special in enumerate(SPECIAL)}
+        ids = {code: number if number < n_words else n_words + 1 for number, code in enumerate(codes)}
+        ids |= {special.encode(): n_words + number for number, special in enumerate(SPECIAL)}
         for special in (b"<s>", b"</s>"):
             insort(codes, special, key=_hash)
         codes = [b"<unk>", *codes]
@@ -168,11 +168,11 @@ def _add_unseen(model: BackOff, folder: Path, unseen: float) -> None:
     unknown = model.index["<unk>"]
     for order, level in enumerate(model.levels[1:], start=2):
         for rows in blocks_of(level["key"]):
-            places = rows.start + np.flatnonzero((level["key"][rows] & WORD) == unknown)
-            if len(places):
+            indices = rows.start + np.flatnonzero((level["key"][rows] & WORD) == unknown)
+            if len(indices):
                 logp = np.load(folder / f"logp.{order}.npy", mmap_mode="r+")
-                weights = model.state(model.grams(order, places)[:, :-1]).backoff
-                logp[places] = _sum_of_log10(logp[places], unseen + np.sum(weights, axis=0, dtype=float))
+                weights = model.state(model.grams(order, indices)[:, :-1]).backoff
+                logp[indices] = _sum_of_log10(logp[indices], unseen + np.sum(weights, axis=0, dtype=float))
 
 
 def _sum_of_log10(first: npt.NDArray[Any], second: Any) -> npt.NDArray[np.float32]:
@@ -301,10 +301,10 @@ class _Orders:
         wanted = _joined(high, low)
         threads = cores()
         with ThreadPoolExecutor(threads) as pool:
-            place = np.concatenate(list(pool.map(key.searchsorted, np.array_split(wanted, threads))))
-        if (place == len(key)).any() or (key[place] != wanted).any():
+            index = np.concatenate(list(pool.map(key.searchsorted, np.array_split(wanted, threads))))
+        if (index == len(key)).any() or (key[index] != wanted).any():
             raise self._error(order, "a part of an n-gram is missing in the order below")
-        return place
+        return index
 
 
 def _joined(high: npt.NDArray[Any], low: npt.NDArray[Any]) -> Keys:

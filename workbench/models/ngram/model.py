@@ -274,38 +274,38 @@ class NGram(PositionScorer):
         width = max((len(row) for row in words), default=0)
         scores = np.full((len(items), width, self.order), np.nan)
         contexts, wanted = [], []
-        places: list[int] = []
+        slots: list[int] = []
         unknown = self.model.index["<unk>"]
         shared = []  # where an unknown word is in the blank
-        for row, (item, (left, right)) in enumerate(zip(items, self.blanks(items), strict=True)):
-            first = len(left)
+        for row, (item, (left_words, right_words)) in enumerate(zip(items, self.blanks(items), strict=True)):
+            first = len(left_words)
             for column, word in enumerate(words[row]):
                 pieces = self.model.ids(parts(item, word, lower=self.lower))
-                line = [*left, *pieces, *right[: self.order - 1]]
-                for place in range(first, len(line)):
-                    step = max(0, place - first - len(pieces) + 1)
-                    contexts.append(line[max(0, place - self.order + 1) : place])
-                    wanted.append(line[place])
-                    if not step and line[place] == unknown:
-                        shared.append(len(places))
-                    places.append((row * width + column) * self.order + step)
+                line = [*left_words, *pieces, *right_words[: self.order - 1]]
+                for position in range(first, len(line)):
+                    step = max(0, position - first - len(pieces) + 1)
+                    contexts.append(line[max(0, position - self.order + 1) : position])
+                    wanted.append(line[position])
+                    if not step and line[position] == unknown:
+                        shared.append(len(slots))
+                    slots.append((row * width + column) * self.order + step)
         ids = np.array(wanted, dtype=np.int64)[:, None]
         values = self.model.log10(self.model.contexts(contexts), ids)[:, 0].astype(float) * LN10
         values[shared] -= self.unknown_share
         if (bad := np.isnan(values)).any():  # not to be taken for a position without a word
-            row = places[int(bad.argmax())] // (width * self.order)
+            row = slots[int(bad.argmax())] // (width * self.order)
             raise not_a_number(
                 np.nan, items.frame["item_id"].iloc[row], model=self.name, what="log-probability of a word"
             )
         flat = scores.reshape(-1)
-        flat[places] = 0
-        np.add.at(flat, places, values)
+        flat[slots] = 0
+        np.add.at(flat, slots, values)
         return scores
 
     def contexts(self, items: Items) -> Ids:
         """Return the last words before each blank as ids, shape (n, order - 1); -1 where there are fewer."""
         start = self.model.index["<s>"]
-        rows = [(start, *self.model.ids(left)) for left in lefts(items, lower=self.lower)]
+        rows = [(start, *self.model.ids(words)) for words in lefts(items, lower=self.lower)]
         return self.model.contexts(rows)
 
     def distribution(self, items: Items, *, chunk: int = 256) -> Iterator[Floats]:
@@ -316,17 +316,17 @@ class NGram(PositionScorer):
     def ranking(self, items: Items, *, top_k: int = 10) -> Ranked:
         """Rank the answers among the vocabulary, exactly and without computing it all."""
         contexts, ids = self.contexts(items), self.answers(items)
-        state, known = self.model.state(contexts), ids >= 0
+        state, in_vocabulary = self.model.state(contexts), ids >= 0
         answer_values = self.model.log10(contexts, np.maximum(ids, 0)[:, None], state)[:, 0]
         above = self.model.count(state, answer_values)
         tied = self.model.count(state, answer_values, equal=True) - above
         values, words = self.model.top(contexts, top_k, state)
         log_prob = answer_values.astype(float) * LN10
-        if not known.all():
-            log_prob[~known] = self.log_prob(items.where(~known))
+        if not in_vocabulary.all():
+            log_prob[~in_vocabulary] = self.log_prob(items.where(~in_vocabulary))
         names = np.array(self.model.words, dtype=object)[words]
         return Ranked(
-            log_prob, above + 1, tied, known, names.tolist(), (values.astype(float) * LN10).tolist()
+            log_prob, above + 1, tied, in_vocabulary, names.tolist(), (values.astype(float) * LN10).tolist()
         )
 
     def cached(self, weight: float = 0.1, *, decay: float = 1.0) -> CachedNGram:
@@ -477,11 +477,11 @@ class CachedNGram(Wrapper, PositionScorer):
 
     def distribution(self, items: Items, *, chunk: int = 256) -> Iterator[Floats]:
         """Yield natural log-probabilities of the whole vocabulary, (up to `chunk`, vocabulary) at a time."""
-        known = self._known(items)
+        passage_words = self._known(items)
         start = 0
         for values in self.base.distribution(items, chunk=chunk):
             mixed = values + np.log1p(-self.weight)
-            for row, (ids, share) in enumerate(known[start : start + len(values)]):
+            for row, (ids, share) in enumerate(passage_words[start : start + len(values)]):
                 if not share:
                     mixed[row] = values[row]
                 elif len(ids):
@@ -534,12 +534,12 @@ class CachedNGram(Wrapper, PositionScorer):
 
     def _plain(self, items: Items, top_k: int) -> tuple[Any, ...]:
         """Return what `ranking` needs of the n-gram model, and of the passages."""
-        model, contexts, known = self.base.model, self.base.contexts(items), self._known(items)
+        model, contexts, passage_words = self.base.model, self.base.contexts(items), self._known(items)
         state = model.state(contexts)
-        width = max((len(each) for each, _ in known), default=0)
+        width = max((len(each) for each, _ in passage_words), default=0)
         held = np.zeros((len(items), width), dtype=np.int64)
         share, inside = np.zeros((len(items), width)), np.zeros((len(items), width), dtype=bool)
-        for row, (each, shares) in enumerate(known):
+        for row, (each, shares) in enumerate(passage_words):
             held[row, : len(each)], share[row, : len(each)], inside[row, : len(each)] = each, shares, True
         ids = self.base.answers(items)
         own10 = model.log10(contexts, np.maximum(ids, 0)[:, None], state)[:, 0].astype(float)

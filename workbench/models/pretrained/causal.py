@@ -195,7 +195,7 @@ class CausalLM(PretrainedModel):
             problem = "words of a vocabulary are encoded with the space before them"
             raise DataError(problem, remedy='leave out vocabulary=, or use Prompt(space="word")')
         super().__init__(
-            path_or_name, kind="causal", text=text, eager=attention, device=device, dtype=dtype,
+            path_or_name, variant="causal", text=text, eager=attention, device=device, dtype=dtype,
             revision=revision, trust_remote_code=trust_remote_code,
         )  # fmt: skip
         words = words if self.correct == "words" else None
@@ -416,8 +416,8 @@ class CausalLM(PretrainedModel):
         columns |= self._answer_columns(items, scores)
         for item_id, path in zip(items.frame["item_id"], written, strict=True):
             if path[-1:] == [BROKEN]:
-                what = "log-probability of a sub-token"
-                raise not_a_number(np.nan, item_id, model=self.name, dtype=self.dtype, what=what)
+                quantity = "log-probability of a sub-token"
+                raise not_a_number(np.nan, item_id, model=self.name, dtype=self.dtype, what=quantity)
         correct = scores["greedy"] & has
         if self.correct == "whole-word":
             columns["unit"], correct = "whole-word", correct & scores["stops"]
@@ -548,7 +548,7 @@ class CausalLM(PretrainedModel):
             layers, heads, _ = weights.shape
             rows = [f"layer {a}, head {b}" for a in range(1, layers + 1) for b in range(1, heads + 1)]
             read = np.flatnonzero(weights.any(axis=(0, 1)))
-            spans = tuple(split.spans[place] for place in read)
+            spans = tuple(split.spans[position] for position in read)
             query = next((span for span in reversed(split.spans[: split.target]) if span[0] < span[1]), None)
             chosen = "" if pd.isna(prediction) else str(prediction)
             values = weights[:, :, read].reshape(len(rows), -1)

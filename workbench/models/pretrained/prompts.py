@@ -134,8 +134,8 @@ class Prompt:
         self.shots, self.seed, self.per_item = int(shots), int(seed), bool(per_item)
         self._pool = _pool(examples, self.shots)
         self._fixed = self._order("")
-        rows = [(one.item_id, one.text, one.answer, one.answer_span) for one in self._pool.values()]
-        self._digest = digest(*(str(part) for row in rows for part in row)) if rows else None
+        rows = [(item.item_id, item.text, item.answer, item.answer_span) for item in self._pool.values()]
+        self._digest = digest(*(str(field) for row in rows for field in row)) if rows else None
 
     def examples_for(self, item: Item | None = None) -> list[Item]:
         """Return the examples that stand before an item, in their order.
@@ -149,7 +149,7 @@ class Prompt:
             return [] if self.per_item else [self._pool[key] for key in self._fixed[: self.shots]]
         order, letters = self._order(item.item_id) if self.per_item else self._fixed, _letters(item.text)
         examples = (self._pool[key] for key in order if key != letters)
-        return list(islice((one for one in examples if one.item_id != item.item_id), self.shots))
+        return list(islice((example for example in examples if example.item_id != item.item_id), self.shots))
 
     def prefix(self, item: Item, *, detokenise: bool = False) -> str:
         """Return all that stands before an item's own text: the examples, and the template up to ``{text}``.
@@ -159,9 +159,9 @@ class Prompt:
         DataError
             If the template has words between passage and answer, and an example has text after its answer.
         """
-        shown = [self._shown(example, detokenise=detokenise) for example in self.examples_for(item)]
+        texts = [self._shown(example, detokenise=detokenise) for example in self.examples_for(item)]
         first = "\n" if self.beginning == "newline" else ""
-        return first + "".join(f"{text}{self.separator}" for text in shown) + self._head
+        return first + "".join(f"{text}{self.separator}" for text in texts) + self._head
 
     def split(self, item: Item, word: str | None = None, *, detokenise: bool = False) -> SplitText:
         """Return the text of an item (see `split_text`) with the prompt in front.
@@ -200,7 +200,7 @@ class Prompt:
         source = hashlib.blake2b(f"{self.seed}\0{item_id}".encode(), digest_size=16)
         rng = np.random.default_rng(int.from_bytes(source.digest(), "little"))
         keys = list(self._pool)
-        return [keys[place] for place in rng.permutation(len(keys))]
+        return [keys[index] for index in rng.permutation(len(keys))]
 
     def _joined(self, text: str) -> str:
         return f"{text.rstrip()}{self.between}" if self.between else text

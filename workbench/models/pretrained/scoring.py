@@ -91,9 +91,9 @@ class CausalScorer:
         self.length = _context_length(checkpoint.model.config, checkpoint.tokenizer)
         size = int(checkpoint.model.get_output_embeddings().weight.shape[0])
         self.subwords = Subwords(checkpoint.tokenizer, size, **encoding)
-        most = batch_tokens or checkpoint.batch_tokens
+        tokens_per_batch = batch_tokens or checkpoint.batch_tokens
         on_cpu = checkpoint.device == "cpu"
-        self.batcher = Batcher(most, rows=_ROWS, positions=_LOGITS // size, concurrent=on_cpu)
+        self.batcher = Batcher(tokens_per_batch, rows=_ROWS, positions=_LOGITS // size, concurrent=on_cpu)
         self._factor = 4 if on_cpu else 2  # contexts are in the rows, but not computed
         self._shares_states = True
         self._takes_positions = "position_ids" in inspect.signature(checkpoint.model.forward).parameters
@@ -116,15 +116,15 @@ class CausalScorer:
         """
         pairs = self.subwords.pairs([continuation for row in rows for continuation in row])
         groups = [range(*ends) for ends in pairwise(np.cumsum([0, *map(len, rows)]).tolist())]
-        shared = [group for group in groups if self._share_context([pairs[place] for place in group])]
+        shared = [group for group in groups if self._share_context([pairs[number] for number in group])]
         single = sorted(set(range(len(pairs))).difference(*shared))
         scores = no_scores(len(pairs))
-        scores[single] = self.score_pairs([pairs[place] for place in single], step=step)
+        scores[single] = self.score_pairs([pairs[number] for number in single], step=step)
         for batch, contexts in self.contexts([pairs[group[0]][0] for group in shared]):
             owners = [index for index, row in enumerate(batch) for _ in shared[row]]
-            places = [place for row in batch for place in shared[row]]
-            scores[places] = self.score_after(contexts, owners, [pairs[place][1] for place in places])
-            step(len(places))
+            numbers = [number for row in batch for number in shared[row]]
+            scores[numbers] = self.score_after(contexts, owners, [pairs[number][1] for number in numbers])
+            step(len(numbers))
         return scores
 
     def score_pairs(
@@ -144,14 +144,14 @@ class CausalScorer:
         scores = _started(len(pairs))
         rows: list[Ids] = []
         asked: list[tuple[int, list[int], Ids]] = []  # of each row its pair, the positions, the targets
-        for owner, (left, right) in enumerate(pairs):
-            ids = left + right
+        for owner, (context, continuation) in enumerate(pairs):
+            ids = context + continuation
             if len(ids) <= self.length:
                 rows.append(ids)
-                asked.append((owner, list(range(len(left) - 1, len(ids))), [*right, _END]))
+                asked.append((owner, list(range(len(context) - 1, len(ids))), [*continuation, _END]))
                 continue
             seen = ids[:-1][-self.length :]
-            targets = right[-len(seen) :]
+            targets = continuation[-len(seen) :]
             rows += [seen, ids[-self.length :]]
             asked.append((owner, list(range(len(seen) - len(targets), len(seen))), targets))
             asked.append((owner, [self.length - 1], [_END]))
@@ -160,7 +160,7 @@ class CausalScorer:
             logits = self._logits([rows[row] for row in batch], [asked[row][1] for row in batch])
             return self._token_scores(logits, [target for row in batch for target in asked[row][2]])
 
-        positions = [len(places) for _, places, _ in asked]
+        positions = [len(columns) for _, columns, _ in asked]
         for batch, tokens in self.batcher.run([len(ids) for ids in rows], work, positions=positions):
             _add(scores, [asked[row][0] for row in batch for _ in asked[row][1]], tokens)
             step(sum(asked[row][2][-1] == _END for row in batch))
@@ -306,7 +306,7 @@ class CausalScorer:
     def _share_context(self, pairs: Sequence[tuple[Ids, Ids]]) -> bool:
         """Return whether several continuations have the same context, and none is too long."""
         return len(pairs) > 1 and all(
-            left == pairs[0][0] and len(left) + len(right) <= self.length for left, right in pairs
+            before == pairs[0][0] and len(before) + len(after) <= self.length for before, after in pairs
         )
 
     def _token_scores(self, logits: torch.Tensor, targets: Sequence[int]) -> Scores:
@@ -336,7 +336,7 @@ class CausalScorer:
 
     def _encode_cached(self, rows: list[Ids]) -> tuple[torch.Tensor, Any]:
         """Return the logits after contexts, and their keys and values; None where rows cannot be selected."""
-        ids, mask = padded(rows, left=True)
+        ids, mask = padded(rows, pad_left=True)
         positions = np.maximum(mask.cumsum(axis=1) - 1, 0)
         asked = [[ids.shape[1] - 1]] * len(rows)
         logits, cache = self.checkpoint.logits(ids, asked, **self._options(mask, positions))
@@ -357,7 +357,7 @@ class CausalScorer:
         heads, asked = [contexts.ids[row.owner] for row in rows], [row.asked for row in rows]
         if contexts.cache is None:
             rows_with_heads = [head + row.ids for head, row in zip(heads, rows, strict=True)]
-            shifted = [[len(head) + place for place in row] for head, row in zip(heads, asked, strict=True)]
+            shifted = [[len(head) + index for index in row] for head, row in zip(heads, asked, strict=True)]
             return self._logits(rows_with_heads, shifted)
         ids, _ = padded([row.ids for row in rows])
         steps, _ = padded([row.steps for row in rows])

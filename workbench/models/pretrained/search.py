@@ -203,15 +203,15 @@ class Search:
         self._node = np.zeros(len(trie.form), dtype=np.int64)  # to ask about next; ROOT: the bound is exact
         self._open(ROOT, np.asarray(first, dtype=np.float64))
 
-    def take(self, most: int) -> list[int]:
-        """Return the nodes to ask the model about next: at most `most` for the rank and a few others."""
+    def take(self, limit: int) -> list[int]:
+        """Return the nodes to ask the model about next: at most `limit` for the rank and a few others."""
         if self.broken or not len(self._bound):
             return []
         lower, upper = self._bounds()
         is_open = _open_words(lower, upper, _CLOSE)
         positive = lower[lower > 0]
         best = np.partition(positive, -self.top_k)[-self.top_k] if len(positive) >= self.top_k else 0.0
-        within = int(min(most, max(self.budget - self.spent, 0)))
+        within = int(min(limit, max(self.budget - self.spent, 0)))
         nodes = self._next_nodes(self._undecided(lower, upper))[:within] if within else []
         # others may turn out to be below the best words: no more of them than may be needed
         others = self._next_nodes(is_open & (upper > best))[: self.top_k]
@@ -308,7 +308,7 @@ def _open_words(lower: Floats, upper: Floats, share: float) -> Mask:
 class AsksModel(Protocol):
     """A search that the model's answers come to from outside, in any batches."""
 
-    def take(self, most: int) -> list[int]:
+    def take(self, limit: int) -> list[int]:
         """Return the nodes to ask the model about next."""
 
     def give(self, node: int, end: float, children: Floats) -> None:
@@ -397,12 +397,12 @@ def _run(
     """Ask the model what the searches need, for all at once; `step` gets the number of those that end."""
     running = list(range(len(searches)))
     while running:
-        wanted = {place: searches[place].take(_PATHS) for place in running}
-        running = [place for place, nodes in wanted.items() if nodes]
+        wanted = {owner: searches[owner].take(_PATHS) for owner in running}
+        running = [owner for owner, nodes in wanted.items() if nodes]
         step(len(wanted) - len(running))
-        taken = [(place, node) for place, nodes in wanted.items() for node in nodes]
+        taken = [(owner, node) for owner, nodes in wanted.items() for node in nodes]
         paths = [trie.path(node) for _, node in taken]
-        for batch, logits in scorer.next_logits(contexts, [place for place, _ in taken], paths):
+        for batch, logits in scorer.next_logits(contexts, [owner for owner, _ in taken], paths):
             norm, end = scorer.end_log_probs(logits)
             below = [trie.children(taken[index][1]) for index in batch]
             sizes = [len(nodes) for nodes in below]
@@ -411,8 +411,8 @@ def _run(
             values = (logits[rows, tokens].double() - norm.double()[rows]).cpu().numpy()
             children = np.split(values, np.cumsum(sizes)[:-1])
             for index, closing, log_probs in zip(batch, end.double().cpu().tolist(), children, strict=True):
-                place, node = taken[index]
-                searches[place].give(node, closing, log_probs)
+                owner, node = taken[index]
+                searches[owner].give(node, closing, log_probs)
 
 
 def next_log_probs(scorer: CausalScorer, trie: Trie, contexts: Sequence[Ids]) -> Floats:
@@ -466,10 +466,10 @@ def write_words(
     scores = no_scores(len(queries))
     for batch, contexts in _contexts(scorer, queries, 1, scores):
         first = _most_probable(contexts.first)
-        others = [place for place, owner in enumerate(batch) if not scores["greedy"][owner]]
-        for place in others:
-            words[batch[place]] = [first[place]]
-        others = [place for place in others if first[place] != BROKEN]
+        others = [row for row, owner in enumerate(batch) if not scores["greedy"][owner]]
+        for row in others:
+            words[batch[row]] = [first[row]]
+        others = [row for row in others if first[row] != BROKEN]
         step(len(batch) - len(others))
         _write_on(scorer, contexts, [words[owner] for owner in batch], others, step=step)
     return words, scores
@@ -479,24 +479,24 @@ def _write_on(
     scorer: CausalScorer,
     contexts: EncodedContexts,
     paths: Sequence[Ids],
-    places: Sequence[int],
+    rows: Sequence[int],
     *,
     step: Callable[[int], object],
 ) -> None:
     """Add the next sub-tokens to the words at some places, until they are over; `step` gets how many are."""
     room = [min(_LONGEST_WORD, scorer.length - len(ids)) for ids in contexts.ids]
-    unfinished = [place for place in places if len(paths[place]) < room[place]]
+    unfinished = [row for row in rows if len(paths[row]) < room[row]]
     while unfinished:
         asked, unfinished = unfinished, []
-        for part, logits in scorer.next_logits(contexts, asked, [paths[place] for place in asked]):
+        for batch, logits in scorer.next_logits(contexts, asked, [paths[row] for row in asked]):
             tokens = _most_probable(logits)
-            for place, token in zip([asked[index] for index in part], tokens, strict=True):
+            for row, token in zip([asked[index] for index in batch], tokens, strict=True):
                 if token == BROKEN:
-                    paths[place].append(token)
+                    paths[row].append(token)
                 elif not scorer.subwords.ends[token]:
-                    paths[place].append(token)
-                    if len(paths[place]) < room[place]:
-                        unfinished.append(place)
+                    paths[row].append(token)
+                    if len(paths[row]) < room[row]:
+                        unfinished.append(row)
         step(len(asked) - len(unfinished))
 
 
@@ -516,12 +516,12 @@ def _contexts(
     limits = [max(scorer.length - max(room, len(query.path)), 1) for query in queries]
     visible = [query.context[-limit:] for query, limit in zip(queries, limits, strict=True)]
     for batch, contexts in scorer.contexts(visible):
-        places = [place for place, owner in enumerate(batch) if queries[owner].path]
-        owners = [batch[place] for place in places]
-        scores[owners] = scorer.score_after(contexts, places, [queries[owner].path for owner in owners])
+        rows = [row for row, owner in enumerate(batch) if queries[owner].path]
+        owners = [batch[row] for row in rows]
+        scores[owners] = scorer.score_after(contexts, rows, [queries[owner].path for owner in owners])
         yield batch, contexts
-    cut = [index for index, query in enumerate(queries) if query.path and len(query.context) > limits[index]]
-    scores[cut] = scorer.score_pairs([(queries[index].context, queries[index].path) for index in cut])
+    long = [index for index, query in enumerate(queries) if query.path and len(query.context) > limits[index]]
+    scores[long] = scorer.score_pairs([(queries[index].context, queries[index].path) for index in long])
 
 
 class CoverageSearch:
@@ -548,9 +548,9 @@ class CoverageSearch:
         """Probability of the beginnings of words that were not looked at."""
         return float(np.exp([-value for value, _ in self._heap]).sum())
 
-    def take(self, most: int) -> list[int]:
-        """Return at most `most` nodes to ask the model about next."""
-        n = min(most, len(self._heap), int(min(self._budget, most))) if self.open > _NEGLIGIBLE else 0
+    def take(self, limit: int) -> list[int]:
+        """Return at most `limit` nodes to ask the model about next."""
+        n = min(limit, len(self._heap), int(min(self._budget, limit))) if self.open > _NEGLIGIBLE else 0
         self._budget -= n
         taken = [heappop(self._heap) for _ in range(n)]
         self._log_prob |= {node: -value for value, node in taken}

@@ -381,15 +381,15 @@ class ServerModel(Predictor):
                     f"{token!r}, of {value:.2f} nats",
                 )
 
-    def _compare(self, what: str, echo: Echo, other: Echo) -> None:
+    def _compare(self, subject: str, echo: Echo, other: Echo) -> None:
         """Refuse a server that gives the sub-tokens that two texts begin with different log-probabilities."""
         n = min(len(echo.tokens), len(other.tokens))
         if echo.tokens[:n] != other.tokens[:n]:
-            self._refuse(f"the same sub-tokens for {what}", f"{echo.tokens[:n]} and {other.tokens[:n]}")
+            self._refuse(f"the same sub-tokens for {subject}", f"{echo.tokens[:n]} and {other.tokens[:n]}")
         difference = float(np.nanmax(np.abs(np.subtract(echo.log_probs[:n], other.log_probs[:n]))))
         if difference > self.tolerance:
             self._refuse(
-                f"the same log-probabilities for {what}, within {self.tolerance:g} nats (tolerance=)",
+                f"the same log-probabilities for {subject}, within {self.tolerance:g} nats (tolerance=)",
                 f"{difference:.3f} nats between them",
             )
 

@@ -161,15 +161,15 @@ class Subwords:
         heads = self.contexts([before for before, _ in continuations])
         pairs = []
         for (before, after), ids, head in zip(continuations, joined, heads, strict=True):
-            left = before.rstrip()
-            right = before[len(left) :] + after
+            stripped = before.rstrip()
+            remainder = before[len(stripped) :] + after
             tail = ids[len(head) :]
-            if not (left and tail):
-                [tail] = self.encode([right], special=False)
-                if not left and tail[:1] == head and len(tail) > 1:
+            if not (stripped and tail):
+                [tail] = self.encode([remainder], special=False)
+                if not stripped and tail[:1] == head and len(tail) > 1:
                     tail = tail[1:]
             if not tail:
-                raise DataError(f"the tokenizer leaves no sub-token of {right[:40]!r}")
+                raise DataError(f"the tokenizer leaves no sub-token of {remainder[:40]!r}")
             pairs.append((head, tail))
         return pairs
 

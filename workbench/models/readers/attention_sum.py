@@ -50,21 +50,21 @@ class BiGRU(nn.Module):
         """Return the states at each place, and the last state of each direction; the mask tells padding."""
         time = torch.arange(vectors.shape[1], device=vectors.device)
         lengths = mask.sum(1, keepdim=True).clamp_min(1)
-        places = torch.where(time < lengths, lengths - 1 - time, time)  # its own inverse
+        mirrored = torch.where(time < lengths, lengths - 1 - time, time)  # its own inverse
         read = self.forwards(vectors)[0]
-        reversed_ = self.backwards(_at(vectors, places))[0]
+        reversed_ = self.backwards(_at(vectors, mirrored))[0]
         ends = torch.cat([_at(read, lengths - 1), _at(reversed_, lengths - 1)], 2)[:, 0]
-        return torch.cat([read, _at(reversed_, places)], 2), ends
+        return torch.cat([read, _at(reversed_, mirrored)], 2), ends
 
 
-def _at(vectors: States, places: Int[Tensor, "rows k"]) -> States:
+def _at(vectors: States, positions: Int[Tensor, "rows k"]) -> States:
     """Return the vectors at some places of each row."""
-    return vectors.gather(1, places[..., None].expand(-1, -1, vectors.shape[2]))
+    return vectors.gather(1, positions[..., None].expand(-1, -1, vectors.shape[2]))
 
 
-def state_at(states: States, places: Int[Tensor, " rows"]) -> Float[Tensor, "rows states"]:
+def state_at(states: States, positions: Int[Tensor, " rows"]) -> Float[Tensor, "rows states"]:
     """Return the state at one place of each row."""
-    return _at(states, places[:, None])[:, 0]
+    return _at(states, positions[:, None])[:, 0]
 
 
 def word_vectors(n_ids: int, size: int) -> nn.Embedding:

@@ -38,8 +38,8 @@ def window_ids(ids: Ids, centres: Ids, size: int) -> Tensor:
     """
     half = size // 2
     padded = functional.pad(ids, (half, half), value=PAD)
-    places = centres[..., None] + torch.arange(size, device=ids.device)  # in `padded`
-    return padded.gather(1, places.flatten(1)).view(places.shape)
+    positions = centres[..., None] + torch.arange(size, device=ids.device)  # in `padded`
+    return padded.gather(1, positions.flatten(1)).view(positions.shape)
 
 
 class BagModule(ReaderModule):

@@ -202,17 +202,17 @@ class ContextualModule(ReaderModule):
         hidden, read, state, _ = self.before(batch, memory)
         first = self.log_prob(hidden.expand(-1, n, -1), read.expand(-1, n, -1), candidates)
         padded = functional.pad(query, (self.window, query.shape[1]), value=PAD)
-        left = blank[:, None] + torch.arange(1, self.window, device=blank.device)  # places in `padded`
+        left_positions = blank[:, None] + torch.arange(1, self.window, device=blank.device)  # in `padded`
         n_after = int((query != PAD).sum(1).sub(blank + 1).max())
-        right = blank[:, None] + self.window + 1 + torch.arange(n_after, device=blank.device)
+        right_positions = blank[:, None] + self.window + 1 + torch.arange(n_after, device=blank.device)
         if n_after == 0:
             return mask_absent(first, batch)
-        after = padded.gather(1, right)
-        parts = [padded.gather(1, left), after[:, :-1]]
-        lead, rest = (part[:, None].expand(-1, n, -1) for part in parts)
+        after = padded.gather(1, right_positions)
+        segments = [padded.gather(1, left_positions), after[:, :-1]]
+        lead, rest = (segment[:, None].expand(-1, n, -1) for segment in segments)
         lines = torch.cat([lead, candidates[..., None], rest], -1).flatten(0, 1)
         inputs, read, _ = self.attended(lines, memory, batch["context"])
-        output, _ = self.run(inputs, tuple(part.repeat_interleave(n, 1) for part in state))  # type: ignore[arg-type]
+        output, _ = self.run(inputs, tuple(tensor.repeat_interleave(n, 1) for tensor in state))  # type: ignore[arg-type]
         log_probs = self.log_prob(output, read, after.repeat_interleave(n, 0))
         return mask_absent(first + log_probs.sum(1).view(rows, n), batch)
 
@@ -220,11 +220,11 @@ class ContextualModule(ReaderModule):
         """Return the weights of the windows of the context when the word in the blank is predicted."""
         context = batch["context"]
         *_, weights = self.before(batch, self.memory(batch))
-        place, half = torch.arange(context.shape[1], device=context.device), self.window // 2
+        position, half = torch.arange(context.shape[1], device=context.device), self.window // 2
         length = (context != PAD).sum(1, keepdim=True)
-        begin = (place - half).clamp_min(0).expand_as(context)
-        end = torch.minimum(place + half + 1, length)
-        real = place < length
+        begin = (position - half).clamp_min(0).expand_as(context)
+        end = torch.minimum(position + half + 1, length)
+        real = position < length
         return Looked(("blank",), (weights * real)[:, None], begin * real, end * real)
 
 

@@ -89,9 +89,9 @@ def any_blank(batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
     answers = batch["candidates"].gather(1, batch["answer"][:, None])
     query = batch["query"].scatter(1, batch["blank"][:, None], answers)
     shares = (query > UNKNOWN) + _LEAST * functional.one_hot(batch["blank"], query.shape[1])
-    place = shares.multinomial(1)
-    words = query.gather(1, place)
-    moved = {"query": query.scatter(1, place, BLANK), "blank": place[:, 0], "candidates": words}
+    position = shares.multinomial(1)
+    words = query.gather(1, position)
+    moved = {"query": query.scatter(1, position, BLANK), "blank": position[:, 0], "candidates": words}
     slots = (batch["context"] == words).long()
     return {**batch, **moved, "slots": slots, "answer": torch.zeros_like(batch["answer"])}
 
@@ -293,21 +293,21 @@ class Reader(TrainedNetwork, Predictor):
         for rows, (looked, scores) in self._batcher.run(questions.lengths, work):
             if looked is None:
                 return super().attend(items)
-            parts_of = (looked.begin, looked.end, looked.weights)
-            begin, end, weights = (part.cpu().numpy() for part in parts_of if part is not None)
-            for place, row in enumerate(rows):
+            tensors = (looked.begin, looked.end, looked.weights)
+            begin, end, weights = (tensor.cpu().numpy() for tensor in tensors if tensor is not None)
+            for index, row in enumerate(rows):
                 item = items[row]
                 forms = [parts(item, word, lower=self.lower) for word in offered[row]]
                 choices = different(iter(forms))
-                values = scores[place, : len(choices)].double().cpu().numpy()
+                values = scores[index, : len(choices)].double().cpu().numpy()
                 check_scores(
                     items[row : row + 1], values[None], [[" ".join(choice) for choice in choices]],
                     model=self.name, dtype=self.dtype,
                 )  # fmt: skip
                 best = choices[int(values.argmax())]
                 prediction = offered[row][forms.index(best)]
-                spans = begin[place], end[place]
-                looks[row] = self._attention(item, looked.names, spans, weights[place], prediction)
+                spans = begin[index], end[index]
+                looks[row] = self._attention(item, looked.names, spans, weights[index], prediction)
         return [looks[row] for row in range(len(items))]
 
     def _token_attention(self, items: Items) -> list[list[float]]:
@@ -321,23 +321,23 @@ class Reader(TrainedNetwork, Predictor):
         self,
         item: Item,
         names: tuple[str, ...],
-        places: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]],
+        bounds: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]],
         weights: npt.NDArray[np.floating],
         prediction: str,
     ) -> Attention:
         """Return what a network looked at in one item, with characters in place of tokens."""
-        cut = tokens(item)
-        begin, end = places
-        shown = (end > begin) & (weights != 0).any(0)
+        words = tokens(item)
+        begin, end = bounds
+        mask = (end > begin) & (weights != 0).any(0)
         spans = [
-            (cut.spans[b][0], cut.spans[e - 1][1]) for b, e in zip(begin[shown], end[shown], strict=True)
+            (words.spans[b][0], words.spans[e - 1][1]) for b, e in zip(begin[mask], end[mask], strict=True)
         ]
         around = self.network.around
-        first, last = cut.sentences[-1], len(cut.spans)
+        first, last = words.sentences[-1], len(words.spans)
         if around is not None:
-            first, last = max(first, cut.target - around // 2), min(last, cut.end + around // 2)
-        query = (cut.spans[first][0], cut.spans[last - 1][1]) if first < last else None
-        values = weights[:, shown].astype(np.float64)
+            first, last = max(first, words.target - around // 2), min(last, words.end + around // 2)
+        query = (words.spans[first][0], words.spans[last - 1][1]) if first < last else None
+        values = weights[:, mask].astype(np.float64)
         return Attention(item.item_id, self.name, names, tuple(spans), values, query, prediction)
 
     def accuracy(self, questions: Questions) -> float:

@@ -114,7 +114,7 @@ class AttentionView(Widget):
                 shown = self._kept(item_id, model)
                 if model != before["model"] and row not in {"", *names_of(shown)}:
                     state["row"] = ""  # the other model has other layers
-                shown.of(state["row"])
+                shown.row_weights(state["row"])
             return state
 
     # -- state, as Python sees it
@@ -152,7 +152,7 @@ class AttentionView(Widget):
             shown = self.weights
             rows = [
                 (item.item_id, self.model, self.row or ALL, start, end, item.text[start:end], float(weight))
-                for (start, end), weight in zip(shown.spans, shown.of(self.row), strict=True)
+                for (start, end), weight in zip(shown.spans, shown.row_weights(self.row), strict=True)
             ]
         frame = pd.DataFrame(rows, columns=names)
         return frame.sort_values("weight", ascending=False, kind="stable", ignore_index=True)
@@ -335,7 +335,7 @@ def attention_view(item: Item, shown: Attention, row: str) -> dict[str, Any]:
     p mention of the prediction, w window that asked) and the weight; ``parts`` are the strongest ones: text,
     weight, and the number of the piece where each begins.
     """
-    weights = shown.of(row)
+    weights = shown.row_weights(row)
     marks = {
         "m": mentions(item),
         "p": shown.predicted(item),
