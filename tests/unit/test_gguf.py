@@ -238,6 +238,6 @@ def test_runs_that_come_with_the_workbench_are_whole_and_small():
     assert folders
     for folder in folders:
         assert sum(file.stat().st_size for file in folder.iterdir()) < 500_000
-        run = store.at(folder)
+        run = store.open_run(folder)
         assert len(run.predictions) == len(run)
         assert run.info["origin"] == "the workbench"

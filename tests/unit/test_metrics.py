@@ -156,8 +156,8 @@ def test_every_measure_is_in_results_and_comparisons():
     table, compared = evaluate(frame, resamples=20), Comparison.of(items_of(frame), [frame]).table()
     for measure in measures.MEASURES:
         assert set(measure.columns) <= set(table.columns)
-        assert set(measure.columns) <= set(compared.columns) or not measure.shown
-        assert (column_label(measure.name).label in table.to_html()) == measure.shown
+        assert set(measure.columns) <= set(compared.columns) or not measure.in_tables
+        assert (column_label(measure.name).label in table.to_html()) == measure.in_tables
 
 
 @pytest.mark.parametrize("frame", [unknown_answers(made(5)), made(0)])

@@ -118,15 +118,15 @@ def _of_values(
     warnings = list(_variants(each, variants))
     proper = {label: bool((~np.isnan(row)).any()) for label, row in zip(labels, log_prob, strict=True)}
     lost = {
-        label: int((~model.truths("known")[places]).sum()) if model.values("known", places) else 0
-        for label, model, places in each
+        label: int((~model.truths("known")[indices]).sum()) if model.values("known", indices) else 0
+        for label, model, indices in each
     }
-    sets = {label: model.value_sets(places) for label, model, places in each}
+    sets = {label: model.value_sets(indices) for label, model, indices in each}
     log_probs = [label for label in labels if proper[label]]
     warnings += _differences(sets, log_probs, lost, rows.shape[1])
     warnings += _beginnings({label: values["bos"] for label, values in sets.items()})
     warnings += _log_probs(each, log_prob)
-    bounds = {label: int(model.truths("rank_is_bound")[places].sum()) for label, model, places in each}
+    bounds = {label: int(model.truths("rank_is_bound")[indices].sum()) for label, model, indices in each}
     if any(bounds.values()):
         counts = "; ".join(f"{_and([label])}, {_items(k)}" for label, k in bounds.items() if k)
         warnings.append(f"Some ranks are only lower bounds, so median ranks may be too low: {counts}.")
@@ -215,7 +215,7 @@ Each = Sequence[tuple[str, ModelPredictions, Ints]]
 
 def _variants(each: Each, variants: set[str] | None) -> Iterator[str]:
     """Compare the variants of the predictions with each other and with those of the items."""
-    sets = {label: model.values("variant", places) for label, model, places in each}
+    sets = {label: model.values("variant", indices) for label, model, indices in each}
     if len(languages := languages_of(set().union(*sets.values()))) > 1:
         names = " and ".join(map(language_name, languages))
         yield (
@@ -223,7 +223,7 @@ def _variants(each: Each, variants: set[str] | None) -> Iterator[str]:
             " in one language, pass its items alone."
         )
     read = {label: ", ".join(sorted(variants)) for label, variants in sets.items()}
-    variant, shown = next(iter(read.values())), ", ".join(sorted(variants or ()))
+    variant, expected = next(iter(read.values())), ", ".join(sorted(variants or ()))
     unchanged = {label: {split_variant(str(name))[0] for name in each} for label, each in sets.items()}
     if len(set(read.values())) > 1 and len({frozenset(each) for each in unchanged.values()}) == 1:
         yield f"The models read different forms of the same items: {_listed(read)}."
@@ -231,23 +231,23 @@ def _variants(each: Each, variants: set[str] | None) -> Iterator[str]:
         yield (
             f"The models read different variants of the text, which is not the same task: {_listed(read)}."
         )
-    elif variants is not None and variant != shown:
-        yield f"The models read the variant {variant}, and the items shown are of the variant {shown}."
+    elif variants is not None and variant != expected:
+        yield f"The models read the variant {variant}, and the items shown are of the variant {expected}."
 
 
 def _log_probs(each: Each, log_prob: Floats) -> Iterator[str]:
-    known = ~np.isnan(log_prob)
-    count = {label: int(row.sum()) for (label, *_), row in zip(each, known, strict=True)}
+    present = ~np.isnan(log_prob)
+    count = {label: int(row.sum()) for (label, *_), row in zip(each, present, strict=True)}
     pairs = [(model.log_prob[rows], model.floats("log_prob_uncorrected")[rows]) for _, model, rows in each]
     events = [_event(*pair) for pair in pairs]
     none = [label for (label, *_), event in zip(each, events, strict=True) if event is None]
     if none and len(none) < len(each):
-        one = len(none) == 1
+        single = len(none) == 1
         yield (
-            f"{_and(none)} {'gives' if one else 'give'} no log-probabilities, so"
-            f" {'its perplexity is' if one else 'their perplexities are'} not known."
+            f"{_and(none)} {'gives' if single else 'give'} no log-probabilities, so"
+            f" {'its perplexity is' if single else 'their perplexities are'} not known."
         )
-    if len({row.tobytes() for row in known if row.any()}) > 1:
+    if len({row.tobytes() for row in present if row.any()}) > 1:
         yield (
             "Log-probabilities are given for different items, so perplexities are not of the same items:"
             f" {_listed({label: _items(k) for label, k in count.items() if k})}."

@@ -153,8 +153,8 @@ def leaderboard(
     head = [*names, *(name for name in first_names if name not in names)]
     spread = spread_columns(rows)
     table = typed(pd.DataFrame(rows, columns=[*head, *MEASURED, *spread, *_AGAINST, *_PUBLISHED]))
-    kinds = dict.fromkeys(("place", "n_paired"), "Int64") | {"published": "bool", "source": "str"}
-    table = table.astype(dict.fromkeys(_AGAINST, "Float64") | kinds)
+    dtypes = dict.fromkeys(("place", "n_paired"), "Int64") | {"published": "bool", "source": "str"}
+    table = table.astype(dict.fromkeys(_AGAINST, "Float64") | dtypes)
     datasets = {name for run in measured_runs for name in run.datasets}
     measured = table[~table["published"]]
     shares = [(row, share) for row in rows if (share := row.get("share_in_training"))]
@@ -179,8 +179,8 @@ def leaderboard(
     table["distinction"] = pd.Series(apart, index=table.index, dtype="str")
     first = (TableColumn("place", "count"), TableColumn("model", detail="distinction"))
     n, accuracy, *others = shown_measures(table)
-    shown = (*first, n, accuracy, *(column._replace(interval=None) for column in others), *_SHOWN)
-    return Table(table, TableLayout("Models ranked by accuracy", shown, tuple(keys), "signature"))
+    columns = (*first, n, accuracy, *(column._replace(interval=None) for column in others), *_SHOWN)
+    return Table(table, TableLayout("Models ranked by accuracy", columns, tuple(keys), "signature"))
 
 
 def _name(row: dict[str, Any]) -> str:
@@ -195,8 +195,8 @@ def _ranked(group: list[MeasuredRun], measures: RunMeasures) -> list[dict[str, A
             -run.row["accuracy"], run.row.get("perplexity", np.inf), run.row["model"], run.row["run"]
         ),
     )  # fmt: skip
-    most = max((run.row["n"] for run in group), default=0)
-    best = next((run for run in group if run.row["n"] == most), None)
+    n_max = max((run.row["n"] for run in group), default=0)
+    best = next((run for run in group if run.row["n"] == n_max), None)
     others = [run for run in group if run is not best]
     tests = iter(measures.against(others, best) if best else [])
     rows = [run.row | ({} if run is best else next(tests)) | {"published": False} for run in group]
@@ -236,15 +236,15 @@ def _placed(ranked: list[dict[str, Any]], reported: list[dict[str, Any]]) -> lis
     """
     sets = {tuple(names) for row in ranked for names in row["sets"]}
     mixed = len(sets | {(row["dataset"], row["split"], ENGLISH) for row in reported}) > 1
-    most = max((row["n"] for row in ranked), default=0)
+    n_max = max((row["n"] for row in ranked), default=0)
     reported = sorted(reported, key=lambda row: (row.get("perplexity", np.inf), row["model"]))
     rows = sorted([*ranked, *reported], key=lambda row: -row["accuracy"])  # stable
     placed: list[dict[str, Any]] = []
     for row in rows:
-        part = mixed or (not row["published"] and (row["n"] < most or bool(reported and row["subset"])))
+        unranked = mixed or (not row["published"] and (row["n"] < n_max or bool(reported and row["subset"])))
         equal = placed and row["accuracy"] == placed[-1]["accuracy"]
-        row["place"] = None if part else placed[-1]["place"] if equal else len(placed) + 1
-        placed += [] if part else [row]
+        row["place"] = None if unranked else placed[-1]["place"] if equal else len(placed) + 1
+        placed += [] if unranked else [row]
     return rows
 
 

@@ -168,10 +168,10 @@ def evaluate(
             counts.append((label, int(in_training[is_asked].sum()), int(is_asked.sum())))
             head = {"model": predictions.model, "run": predictions.run, "distinction": distinction}
             random = is_random(frame)
-            for group, part in _groups(frame, names):
-                subset = subset_of(part) if _WHOLE.issuperset(names) else ""
-                rows.append(head | group | {"chance": chance_of(part) if random else "", "subset": subset})
-                yield part
+            for group, members in _groups(frame, names):
+                subset = subset_of(members) if _WHOLE.issuperset(names) else ""
+                rows.append(head | group | {"chance": chance_of(members) if random else "", "subset": subset})
+                yield members
 
     measured_rows = measure_all(parts(), drawing)
     rows = [row | measured for row, measured in zip(rows, measured_rows, strict=True)]
@@ -185,8 +185,8 @@ def evaluate(
     repeated = any(apart) and table.duplicated(["model", *names]).any()
     model = TableColumn("model", detail="distinction" if repeated else "")
     groups = (_group_column(table[name]) for name in names if name != "model")
-    shown = (model, *groups, *shown_measures(table))
-    return Table(table, TableLayout("Accuracy, perplexity and median rank", shown, signature="signature"))
+    layout = (model, *groups, *shown_measures(table))
+    return Table(table, TableLayout("Accuracy, perplexity and median rank", layout, signature="signature"))
 
 
 def _has_several_languages(model: ModelPredictions) -> bool:
@@ -217,9 +217,9 @@ def shown_measures(table: pd.DataFrame) -> tuple[TableColumn, ...]:
     return (
         TableColumn("n", "count", detail="subset" if _has_text(table, "subset") else ""),
         *(
-            with_interval(each.name, each.kind, detail=_beside(each, table))
+            with_interval(each.name, each.format, detail=_beside(each, table))
             for each in measures.MEASURES
-            if each.shown or (each.name == "perplexity_uncorrected" and _only_uncorrected(table))
+            if each.in_tables or (each.name == "perplexity_uncorrected" and _only_uncorrected(table))
         ),
         *([TableColumn("n_perplexity", "count")] if fewer else ()),
     )
@@ -248,8 +248,8 @@ def _groups(frame: pd.DataFrame, names: list[str]) -> Iterator[tuple[dict[str, A
         grouped = list(frame.groupby(names, dropna=False, observed=True))
     except TypeError as error:
         raise DataError(f"cannot group items by {', '.join(names)}: {error}") from None
-    for values, part in grouped:
-        yield dict(zip(names, values, strict=True)), part
+    for values, members in grouped:
+        yield dict(zip(names, values, strict=True)), members
 
 
 def measured_columns(
@@ -383,13 +383,13 @@ class _Quantities:
     def of(cls, frame: pd.DataFrame, drawing: Drawing) -> _Quantities:
         """Take the quantities from predictions."""
         frame = frame[frame["correct"].notna()]
-        of = bootstrap.units(frame["book_id"])
+        units = bootstrap.units(frame["book_id"])
         seeds = by_seed(frame)
         correct, several = seeds.mean(axis=1), seeds.shape[1] > 1
-        known = frame["known"].fillna(value=False).to_numpy(dtype=bool)
+        in_vocabulary = frame["known"].fillna(value=False).to_numpy(dtype=bool)
         log_prob = floats(frame["log_prob"].where(frame["score_type"] == "log_prob"))
         quantities = {
-            "correct": correct, "correct_known": np.where(known, correct, np.nan),
+            "correct": correct, "correct_known": np.where(in_vocabulary, correct, np.nan),
             "p_correct": floats(frame["p_correct"]), "log_prob": log_prob,
             "log_prob_uncorrected": floats(frame["log_prob_uncorrected"]),
             "mid_rank": mid_ranks(frame["rank"], frame["n_tied"]),
@@ -399,15 +399,15 @@ class _Quantities:
         values = {name: column for name, column in quantities.items() if not np.isnan(column).all()}
         row: dict[str, Any] = {
             "n": len(frame),
-            "n_known": int(known.sum()),
-            "resampled_by": of.by,
-            "n_novels": of.number if of.by == "novel" else None,
+            "n_known": int(in_vocabulary.sum()),
+            "resampled_by": units.by,
+            "n_novels": units.number if units.by == "novel" else None,
             "n_perplexity": int((~np.isnan(log_prob)).sum()),
             "n_tied_items": int((frame["n_tied"].fillna(1) > 1).sum()) if "mid_rank" in values else 0,
             "share_in_training": _share_in_training(frame["in_training"]),
-            "signature": signature_text(frame, of, drawing),
+            "signature": signature_text(frame, units, drawing),
         }
-        return cls(values, of, several, row | (spread(seeds) if several else {}))
+        return cls(values, units, several, row | (spread(seeds) if several else {}))
 
     def measured(self, replicates: Mapping[str, Floats], drawing: Drawing) -> dict[str, Any]:
         """Return all columns; `replicates` (resamples, 1) of the quantities are those of `resampled`."""
@@ -465,8 +465,8 @@ def is_random(frame: pd.DataFrame) -> bool:
     It may draw several words for the answers that it can predict: none is certain to be right, nor wrong, for
     all of them. Means over seeds are of no one draw.
     """
-    known = frame["known"].fillna(value=False).to_numpy(dtype=bool)
-    return BY_SEED not in frame and are_draws(floats(frame["p_correct"])[known])
+    in_vocabulary = frame["known"].fillna(value=False).to_numpy(dtype=bool)
+    return BY_SEED not in frame and are_draws(floats(frame["p_correct"])[in_vocabulary])
 
 
 def are_draws(p: Floats) -> bool:
@@ -486,34 +486,35 @@ def chance_text(p: float) -> str:
 
 def subset_of(frame: pd.DataFrame) -> str:
     """Say of how many items predictions (n,) are, where they are a part of a released split: ``of 4,869``."""
-    places = frame[["dataset", "split"]].drop_duplicates().to_numpy().tolist()
-    if len(places) != 1:
+    splits = frame[["dataset", "split"]].drop_duplicates().to_numpy().tolist()
+    if len(splits) != 1:
         return ""
-    [(dataset, split)] = places
+    [(dataset, split)] = splits
     classes = frame["word_class"].dropna().unique() if dataset == "cbt" else ()
     size = released_size(str(dataset), str(split), map(str, classes))
     return f"of {size:,}" if size and len(frame) < size else ""
 
 
-def signature_text(frame: pd.DataFrame, of: Units, drawing: Drawing) -> str:
+def signature_text(frame: pd.DataFrame, units: Units, drawing: Drawing) -> str:
     """Return what identifies measures of predictions, as sacrebleu does for BLEU (Post 2018).
 
     ``lambada/dev/plain|n:4869|unit:word|vocab:60000|unknown:shared|ci:95|boot:2000|by:item|seed:0|
     version:0.1.0``: data set, split and variant (several with +), items, those of the columns `VARIANT` that
     have a value (of a prompt a digest), intervals, and this package.
     """
-    place = (
+    data = (
         "+".join(sorted(set(map(str, frame[name].dropna().unique()))))
         for name in ("dataset", "split", "variant")
     )
     values = [one_value(frame[name]) for name in VARIANT]
-    parts = {"n": len(frame)} | dict(zip(_PARTS, values, strict=True))
-    if parts["prompt"] is not None:
-        parts["prompt"] = digest(parts["prompt"])[:8]
-    parts["text"] = "detokenised" if parts["text"] is True else parts["text"] or None
-    parts |= {"ci": f"{100 * drawing.level:g}", "boot": drawing.resamples, "by": of.by, "seed": drawing.seed}
-    parts["version"] = metadata.version("lambada-workbench")
-    return "|".join(["/".join(place), *(f"{k}:{v}" for k, v in parts.items() if v not in {None, "none"})])
+    fields = {"n": len(frame)} | dict(zip(_PARTS, values, strict=True))
+    if fields["prompt"] is not None:
+        fields["prompt"] = digest(fields["prompt"])[:8]
+    fields["text"] = "detokenised" if fields["text"] is True else fields["text"] or None
+    level, resamples, seed = drawing
+    fields |= {"ci": f"{100 * level:g}", "boot": resamples, "by": units.by, "seed": seed}
+    fields["version"] = metadata.version("lambada-workbench")
+    return "|".join(["/".join(data), *(f"{k}:{v}" for k, v in fields.items() if v not in {None, "none"})])
 
 
 def spread(seeds: npt.NDArray[np.bool_]) -> dict[str, Any]:
@@ -531,11 +532,11 @@ def spread(seeds: npt.NDArray[np.bool_]) -> dict[str, Any]:
 
 def typed(table: pd.DataFrame) -> pd.DataFrame:
     """Give the columns of `measure` types that hold nulls."""
-    kinds = dict.fromkeys(_INTS, "Int64") | dict.fromkeys(
+    dtypes = dict.fromkeys(_INTS, "Int64") | dict.fromkeys(
         (*_FLOATS, *_SPREADS, "share_in_training"), "Float64"
     )
-    kinds |= dict.fromkeys(("interval", "resampled_by", "spread"), "str")
-    return table.astype({name: kind for name, kind in kinds.items() if name in table.columns})
+    dtypes |= dict.fromkeys(("interval", "resampled_by", "spread"), "str")
+    return table.astype({name: dtype for name, dtype in dtypes.items() if name in table.columns})
 
 
 def note(table: pd.DataFrame, datasets: Iterable[str], drawing: Drawing) -> str:
@@ -543,21 +544,21 @@ def note(table: pd.DataFrame, datasets: Iterable[str], drawing: Drawing) -> str:
     if not len(table):
         return "There are no predictions."
     level, resamples, seed = drawing
-    parts = [f"{100 * level:g} % intervals; bootstrap with {resamples:,} replicates, seed {seed}"]
+    sentences = [f"{100 * level:g} % intervals; bootstrap with {resamples:,} replicates, seed {seed}"]
     for by, rows in table.groupby("resampled_by", sort=True):
-        least, most = (int(rows["n_novels"].agg(f)) if by == "novel" else 0 for f in ("min", "max"))
+        least, greatest = (int(rows["n_novels"].agg(f)) if by == "novel" else 0 for f in ("min", "max"))
         text = bootstrap.describe_resampling(str(by), least)
-        if least != most:
-            text = text.replace(f"{least:,} novels", f"{least:,} to {most:,} novels", 1)
-        parts.append(text if len(rows) == len(table) else f"{text} (in {len(rows)} of {len(table)} rows)")
+        if least != greatest:
+            text = text.replace(f"{least:,} novels", f"{least:,} to {greatest:,} novels", 1)
+        sentences.append(text if len(rows) == len(table) else f"{text} (in {len(rows)} of {len(table)} rows)")
         if by == "item" and "lambada" in datasets:
-            parts.append(bootstrap.LAMBADA)
+            sentences.append(bootstrap.LAMBADA)
     if _only_uncorrected(table):
-        parts.append(
+        sentences.append(
             "perplexities of logs of lm-evaluation-harness are of the sub-tokens alone, without the end of"
             " the word, and have a column of their own"
         )
-    return f"{'; '.join(parts)}."
+    return f"{'; '.join(sentences)}."
 
 
 def list_unpredictable(table: pd.DataFrame, names: Sequence[str]) -> list[str]:

@@ -252,28 +252,28 @@ class AlignedPredictions:
     def _each(self) -> Iterable[tuple[ModelPredictions, Ints]]:
         return zip(self.models, self.rows, strict=True)
 
-    def _known_answers(self, known: pa.Array) -> list[str]:
+    def _known_answers(self, merged: pa.Array) -> list[str]:
         for label, (model, rows) in zip(self.labels, self._each(), strict=True):
             if any(split_variant(str(name))[1] in SUBSTITUTIONS for name in model.values("variant", rows)):
                 continue  # they are other words on purpose
             answers = model.strings("answer", rows)
-            differ = pc.fill_null(pc.not_equal(answers, known), fill_value=False)
+            differ = pc.fill_null(pc.not_equal(answers, merged), fill_value=False)
             for k in np.flatnonzero(differ.to_numpy(zero_copy_only=False)).tolist():
-                answer, expected = answers[k].as_py(), known[k].as_py()
+                answer, expected = answers[k].as_py(), merged[k].as_py()
                 if answer.casefold() != expected.casefold():
                     raise DataError(
                         f"{label!r} has the answer {answer!r} to the item {self.item_ids[k]!r}, expected"
                         f" {expected!r}",
                         remedy="compare predictions of these very items",
                     )
-            known = pc.coalesce(known, answers)
-        return list(known.to_pylist())
+            merged = pc.coalesce(merged, answers)
+        return list(merged.to_pylist())
 
     @cached_property
     def units(self) -> Units:
         """What is resampled: novels where every item names one, else items."""
-        known = coalesced("book_id", self._book_ids, self.models, self.rows)
-        return bootstrap.units(pd.Series(known.to_pylist(), dtype="str"))
+        book_ids = coalesced("book_id", self._book_ids, self.models, self.rows)
+        return bootstrap.units(pd.Series(book_ids.to_pylist(), dtype="str"))
 
     def value_sets(self, k: int) -> dict[str, set[object]]:
         """Return the different values of the columns that name the variant of a model's predictions."""
@@ -357,6 +357,6 @@ def align(item_ids: pa.Array, models: Sequence[ModelPredictions]) -> Ints:
 
 def mean_of_known(values: Floats) -> float:
     """Return the mean of the values that are not NaN; NaN of none, and of both infinities."""
-    known = values[~np.isnan(values)]
+    present = values[~np.isnan(values)]
     with np.errstate(invalid="ignore"):
-        return float(known.mean()) if len(known) else math.nan
+        return float(present.mean()) if len(present) else math.nan

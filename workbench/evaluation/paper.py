@@ -167,17 +167,17 @@ def _of_people(system: Any) -> bool:
 
 def _columns(task: str, rows: pd.DataFrame, chosen: str, split: str | None) -> Iterator[Column]:
     if task == "lambada":
-        for section, part in rows.groupby("set", sort=False):
-            of = chosen if section == "lambada" else "control"
+        for section, members in rows.groupby("set", sort=False):
+            subset = chosen if section == "lambada" else "control"
             for measured, (name, label, unit) in _LAMBADA.items():
-                yield Column(str(section), label, measured, unit, of, None, _printed(part, name))
+                yield Column(str(section), label, measured, unit, subset, None, _printed(members, name))
     elif task == "msrcc":
         printed = _printed(rows, "percent_correct")
         yield Column("", "Correct (%)", "accuracy", "percent", chosen, None, printed)
     elif task == "cnnqa":
-        for label, of in (("Validation", "dev"), ("Test", "test")):
-            if split in {None, of}:
-                yield Column("", label, "accuracy", "fraction", of, None, _printed(rows, label.lower()))
+        for label, subset in (("Validation", "dev"), ("Test", "test")):
+            if split in {None, subset}:
+                yield Column("", label, "accuracy", "fraction", subset, None, _printed(rows, label.lower()))
     else:
         for word_class, (name, label) in _CLASSES.items():
             yield Column("", label, "accuracy", "fraction", chosen, word_class, _printed(rows, name))
@@ -248,12 +248,12 @@ class ResultsTable:
             cells = records[start : start + len(columns)]
             section, system, model = (cells[0][name] for name in ("section", "system", "model"))
             rows = sections.setdefault(section, [])
-            shown = every or not pd.isna(model) or _of_people(system)
-            if shown and (section, system) != before and any(not pd.isna(cell["printed"]) for cell in cells):
+            listed = every or not pd.isna(model) or _of_people(system)
+            if listed and (section, system) != before and any(not pd.isna(cell["printed"]) for cell in cells):
                 rows.append(_of_paper(cells))
             if not pd.isna(model):
                 rows += _of_ours(cells)
-            before = (section, system) if shown else None
+            before = (section, system) if listed else None
         headings = [
             Heading("System or model", f"{tooltip('system')} {tooltip('model')}", numeric=False),
             Heading("Value", _EACH, numeric=False),
@@ -445,26 +445,26 @@ def _variants_of(frame: pd.DataFrame, task: str) -> Iterator[tuple[tuple[Any, ..
         variants = ("cbt-" + codes).where(codes != ENGLISH, None)
     keys = [variants if name == "variant" else frame[name] for name in _KEYS]
     groups: Any = frame.groupby(keys, dropna=False, observed=True, sort=False)
-    for values, part in groups:
-        yield tuple(None if pd.isna(value) else value for value in values), part.reset_index(drop=True)
+    for values, group in groups:
+        yield tuple(None if pd.isna(value) else value for value in values), group.reset_index(drop=True)
 
 
 def _places(columns: Sequence[Column]) -> dict[tuple[str, str | None], list[str]]:
     """Return the labels of the columns by split and word class."""
-    places: dict[tuple[str, str | None], list[str]] = {}
+    labels: dict[tuple[str, str | None], list[str]] = {}
     for column in columns:
-        places.setdefault((column.split, column.word_class), []).append(column.label)
-    return places
+        labels.setdefault((column.split, column.word_class), []).append(column.label)
+    return labels
 
 
 def _ordered(rows: Sequence[_Row], columns: Sequence[Column]) -> Iterator[tuple[str | None, _Row | None]]:
     """Give systems with our rows (None: missing) in the order of the paper, then the other rows."""
-    left = list(rows)
+    rest = list(rows)
     for system in dict.fromkeys(system for column in columns for system in column.printed):
-        of_system: list[_Row | None] = [row for row in left if normalised(row.key[0]) == normalised(system)]
-        left = [row for row in left if row not in of_system]
+        of_system: list[_Row | None] = [row for row in rest if normalised(row.key[0]) == normalised(system)]
+        rest = [row for row in rest if row not in of_system]
         yield from ((system, row) for row in of_system or [None])
-    yield from ((row.key[0], row) for row in left)
+    yield from ((row.key[0], row) for row in rest)
 
 
 def _sizes(name: str, column: Column, dataset: str | None) -> tuple[int | None, int | None]:
@@ -537,21 +537,21 @@ def _notes(
             " (shared), or not defined (none)."
         )
     accuracy = ours[(ours["measure"] == "accuracy") & (ours["n_known"] < ours["n"])]
-    for section, part in accuracy.groupby("section", sort=False):
-        several = len(set(part["column"])) > 1
+    for section, section_rows in accuracy.groupby("section", sort=False):
+        several = len(set(section_rows["column"])) > 1
         values = [
             f"{_name(cell)} {in_unit(cell['ours_known'], cell['measured_in'])}"
             f" ({cell['column'] + ', ' if several else ''}{cell['n_known']:,} of {cell['n']:,})"
-            for cell in part.to_dict("records")
+            for cell in section_rows.to_dict("records")
         ]
-        place = f" ({section!s})" if section else ""
+        suffix = f" ({section!s})" if section else ""
         lost = {
             f"{_name(cell)}, {cell['column']}" if several else _name(cell): 1 - cell["n_known"] / cell["n"]
-            for cell in part.to_dict("records")
+            for cell in section_rows.to_dict("records")
         }
         if warning := unpredictable(lost):
             yield warning
-        counted = f"Accuracy on the items whose answer is in the vocabulary or among the choices{place}"
+        counted = f"Accuracy on the items whose answer is in the vocabulary or among the choices{suffix}"
         yield f"{counted}: {'; '.join(values)}."
     compared = ours["difference"].notna()
     differences = " Differences are ours minus the paper's." if compared.any() else ""
@@ -573,7 +573,7 @@ def _notes(
 
 def _variants(ours: pd.DataFrame) -> str:
     """Say which variants the rows are of, with the models of each where not all models have all of them."""
-    parts = []
+    phrases = []
     for name in ("variant", *VARIANT):
         title = _TITLES.get(name, name)
         by_models: dict[str, list[str]] = {}
@@ -583,10 +583,10 @@ def _variants(ours: pd.DataFrame) -> str:
             by_models.setdefault("; ".join(sorted(who)), []).append(text)
         values = {who: " and ".join(several) for who, several in by_models.items()}
         if len(values) == 1 and ours[name].notna().all():
-            parts.append(f"{title} {next(iter(values.values()))}")
+            phrases.append(f"{title} {next(iter(values.values()))}")
         elif values:
-            parts.append(f"{title} " + ", ".join(f"{value} ({who})" for who, value in values.items()))
-    return ". ".join(f"{text[:1].upper()}{text[1:]}" for text in parts)
+            phrases.append(f"{title} " + ", ".join(f"{value} ({who})" for who, value in values.items()))
+    return ". ".join(f"{text[:1].upper()}{text[1:]}" for text in phrases)
 
 
 def _resampled(ours: pd.DataFrame) -> str:

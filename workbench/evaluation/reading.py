@@ -202,7 +202,7 @@ def predictions_of(runs: Any, items: Items | None = None, *, pool: bool = False)
     item_ids = None if items is None else pa.array(items.frame["item_id"], pa.string())
     read = partial(_read, items=items, item_ids=item_ids, pool=pool)
     with ThreadPoolExecutor() as threads:
-        return [part for parts in threads.map(read, several(runs)) for part in parts]
+        return [model for models in threads.map(read, several(runs)) for model in models]
 
 
 def several(runs: Any) -> list[Any]:
@@ -211,12 +211,12 @@ def several(runs: Any) -> list[Any]:
     return [runs] if single else list(runs)
 
 
-def coalesced(name: str, known: pa.Array, models: Sequence[ModelPredictions], rows: Rows) -> pa.Array:
+def coalesced(name: str, column: pa.Array, models: Sequence[ModelPredictions], rows: Rows) -> pa.Array:
     """Return a column of text of items (n,), its nulls filled from the models' `rows` (m, n) for them."""
     for model, of_model in zip(models, rows, strict=True):
-        if known.null_count:
-            known = pc.coalesce(known, model.strings(name, of_model))
-    return known
+        if column.null_count:
+            column = pc.coalesce(column, model.strings(name, of_model))
+    return column
 
 
 def _read(
@@ -263,9 +263,9 @@ def _completed(frame: pd.DataFrame, items: Items | None) -> pd.DataFrame:
             f"the predictions know none of the items, {items.frame['item_id'].iloc[:1].tolist()} the first",
             remedy="pass the items that were predicted; their ids are in items.frame['item_id']",
         )
-    parts = asked.groupby("model", sort=False)
+    groups = asked.groupby("model", sort=False)
     return pd.concat(
-        [from_answers(items, part, model=str(model)) for model, part in parts], ignore_index=True
+        [from_answers(items, group, model=str(model)) for model, group in groups], ignore_index=True
     )
 
 
@@ -279,13 +279,13 @@ def _split_run(source: Any, info: Mapping[str, Any], item_ids: pa.Array | None) 
     if stored is not None and len(models) > 1:  # the rows of one model are not those of the file
         table, stored = stored.columns(), None
     for model in models:
-        part = table if len(models) == 1 else table.filter(pc.equal(table["model"], model))
-        part = part.combine_chunks()
-        are_all = item_ids is not None and part["item_id"].combine_chunks().equals(item_ids)
-        if not are_all and pc.count_distinct(part["item_id"]).as_py() < len(part):
-            _check_single(model, part["item_id"].to_pandas())
-        name = _named(model, pc.unique(part["variant"]).to_pylist())
-        yield ModelPredictions(name, run, _shared(part, (model, run)), info, folder, stored)
+        subset = table if len(models) == 1 else table.filter(pc.equal(table["model"], model))
+        subset = subset.combine_chunks()
+        are_all = item_ids is not None and subset["item_id"].combine_chunks().equals(item_ids)
+        if not are_all and pc.count_distinct(subset["item_id"]).as_py() < len(subset):
+            _check_single(model, subset["item_id"].to_pandas())
+        name = _named(model, pc.unique(subset["variant"]).to_pylist())
+        yield ModelPredictions(name, run, _shared(subset, (model, run)), info, folder, stored)
 
 
 def _check_table(table: pa.Table) -> None:
@@ -311,10 +311,10 @@ def _split_frame(frame: pd.DataFrame, run: str | None, info: Mapping[str, Any]) 
         frame["run"] = frame["run"].where(frame["run"] != "", run)
     if frame["item_id"].isna().any() or frame["model"].isna().any():
         raise DataError("the predictions have a row without item_id or model")
-    for (model, name), part in frame.groupby(["model", "run"], sort=False):
-        _check_single(str(model), part["item_id"])
-        label = _named(str(model), part["variant"].dropna().unique())
-        yield ModelPredictions(label, str(name), _sorted(part), info)
+    for (model, name), subset in frame.groupby(["model", "run"], sort=False):
+        _check_single(str(model), subset["item_id"])
+        label = _named(str(model), subset["variant"].dropna().unique())
+        yield ModelPredictions(label, str(name), _sorted(subset), info)
 
 
 def _named(model: str, variants: Iterable[Any]) -> str:
@@ -471,8 +471,8 @@ def is_of_papers(row: Mapping[str, Any]) -> bool:
     return protocol_of(row) in {protocol_of({"unit": unit}) for unit in ("word", "whole-word")}
 
 
-def _short(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+def _short(text: str, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
 def _check_single(model: str, item_ids: pd.Series[Any]) -> None:
@@ -515,14 +515,14 @@ def joined(
     if items is not None:
         extra = items.extra
         of_items = items.frame.join(extra[[name for name in extra if name not in COLUMNS]])
-    for what, other in (("items", of_items), ("annotations", annotations)):
+    for source, other in (("items", of_items), ("annotations", annotations)):
         if other is None:
             continue
-        beside = in_item_order(other, frame["item_id"], what)
+        beside = in_item_order(other, frame["item_id"], source)
         for column in beside.columns:
             if column not in frame.columns:
                 frame[column] = beside[column]
-            elif what == "items" and column in texts and frame[column].isna().any():
+            elif source == "items" and column in texts and frame[column].isna().any():
                 frame[column] = frame[column].where(frame[column].notna(), beside[column].astype("str"))
     if any(name not in frame for name in names):
         stored = predictions.item_columns.reindex(frame["item_id"]).set_axis(frame.index)
@@ -595,4 +595,4 @@ def run_of(name: str) -> Run:
     folder = Path(name)
     if not (folder / store.INFO).is_file() or folder.name == name:
         return store.find_run(name)
-    return store.at(folder.resolve())
+    return store.open_run(folder.resolve())

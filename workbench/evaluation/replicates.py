@@ -112,10 +112,10 @@ def replicates(runs: Any, *, level: float = 0.95, resamples: int = 2000, seed: i
     pooled = _pooled(models, ", ".join(seeds))
     frame = pooled.frame
     classes = [name for name in WORD_CLASSES if (frame["word_class"] == name).any()]
-    parts = {"all": frame}
-    parts |= {name: frame[frame["word_class"] == name] for name in classes if len(classes) > 1}
+    frames = {"all": frame}
+    frames |= {name: frame[frame["word_class"] == name] for name in classes if len(classes) > 1}
     rows = [
-        {"model": pooled.model, "word_class": name} | measure(part, drawing) for name, part in parts.items()
+        {"model": pooled.model, "word_class": name} | measure(each, drawing) for name, each in frames.items()
     ]
     table = typed(pd.DataFrame(rows, columns=["model", "word_class", *MEASURES, *SPREAD]))
     table = table.astype({"word_class": "str"})
@@ -142,9 +142,9 @@ def _check_alike(models: Sequence[ModelPredictions]) -> None:
         raise DataError(f"the run {min(twice)!r} is passed twice", remedy="pass each run once")
     first, *others = models
     for other in others:
-        for what, a, b in _differences(first, other):
+        for difference, a, b in _differences(first, other):
             raise DataError(
-                f"these runs differ in more than the seed: {what} is {a!r:.80} and {b!r:.80}",
+                f"these runs differ in more than the seed: {difference} is {a!r:.80} and {b!r:.80}",
                 remedy="pass runs of one model and one setting, for the same items",
             )
 
@@ -158,15 +158,15 @@ def _differences(a: ModelPredictions, b: ModelPredictions) -> Iterator[tuple[str
         yield "the number of items that only one has", len(ids[0] - ids[1]), len(ids[1] - ids[0])
         return
     for name in _SAME:
-        one, two = a.frame[name], b.frame[name]
-        differ = ~((one == two) | (one.isna() & two.isna())).fillna(value=False).to_numpy(dtype=bool)
+        first, other = a.frame[name], b.frame[name]
+        differ = ~((first == other) | (first.isna() & other.isna())).fillna(value=False).to_numpy(dtype=bool)
         if differ.any():
-            place = int(differ.argmax())
-            yield f"{name} of {a.frame['item_id'].iloc[place]}", one.iloc[place], two.iloc[place]
+            index = int(differ.argmax())
+            yield f"{name} of {a.frame['item_id'].iloc[index]}", first.iloc[index], other.iloc[index]
     if a.info and b.info:
         settings = [dict(_flat({name: model.info.get(name) for name in _OF_RUN})) for model in (a, b)]
         for name in dict.fromkeys((*settings[0], *settings[1])):
-            values = [part.get(name) for part in settings]
+            values = [config.get(name) for config in settings]
             if values[0] != values[1] and _OF_SEED.isdisjoint(name.split(".")):
                 yield name, values[0], values[1]
 

@@ -128,7 +128,7 @@ class Significance:
             log_probs = ("mean ln p per target word (nats)", "nats", None, None, self.log_prob_difference)
             p_kind = "p, bound" if self.log_prob_p_is_bound else "p"
             rows.append((*log_probs, *bounds, self.log_prob_p_value, p_kind, None))
-        kinds = {"share": "percentage points", "count": "whole difference", "nats": "signed"}
+        units = {"share": "percentage points", "count": "whole difference", "nats": "signed"}
         columns = (
             TableColumn("quantity"),
             *(
@@ -137,7 +137,7 @@ class Significance:
                 )
                 for side, name in (("a", self.a), ("b", self.b))
             ),
-            TableColumn("difference", ("kind", kinds), ("low", "high"), tooltip="First minus second model."),
+            TableColumn("difference", ("kind", units), ("low", "high"), tooltip="First minus second model."),
             TableColumn("p", ("p_kind", _P_KINDS), tooltip=f"Of the difference in accuracy: {self.test}."),
             TableColumn("mde", "unsigned points"),
         )
@@ -244,15 +244,15 @@ def compare_pair(a: ModelPredictions, b: ModelPredictions, drawing: Drawing) -> 
         notes.append(f"{bootstrap.LAMBADA}.")
     (mean,), *bounds = paired.log_prob_intervals(pair)
     log_probs = paired.log_prob_difference(0, 1)
-    known, p_log_prob, is_bound = ~np.isnan(log_probs), None, False
-    if known.any() and np.isfinite(log_probs[known]).all():
+    present, p_log_prob, is_bound = ~np.isnan(log_probs), None, False
+    if present.any() and np.isfinite(log_probs[present]).all():
         p_log_prob, exact, is_bound = bootstrap.sign_flip(
-            log_probs[known], units.subset(known), drawing.resamples, drawing.seed
+            log_probs[present], units.subset(present), drawing.resamples, drawing.seed
         )
         signs = "exact" if exact else f"{drawing.resamples:,} random choices of signs"
         notes.append(f"p of the log-probabilities is of a sign-flip test by {units.by}, {signs}.")
-    if known.any() and not known.all():
-        notes.append(f"Log-probabilities are compared on {int(known.sum()):,} items.")
+    if present.any() and not present.all():
+        notes.append(f"Log-probabilities are compared on {int(present.sum()):,} items.")
     if np.isnan(test.p[0]):
         notes.append("There is no p: they do not do the same task.")
     elif np.isnan(test.mde[0]):
@@ -277,7 +277,7 @@ def compare_pair(a: ModelPredictions, b: ModelPredictions, drawing: Drawing) -> 
         n_only_b=int(test.only_b[0]),
         resampled_by=units.by,
         n_units=units.number,
-        log_prob_difference=float(mean) if known.any() else None,
+        log_prob_difference=float(mean) if present.any() else None,
         log_prob_interval=None if p_log_prob is None else (float(bounds[0][0]), float(bounds[1][0])),
         log_prob_p_value=p_log_prob,
         log_prob_p_is_bound=is_bound,

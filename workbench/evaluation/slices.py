@@ -57,8 +57,8 @@ class Slices:
             for column in extra.columns:
                 self._makers.setdefault(str(column), partial(extra.__getitem__, column))
         for name in _OF_ITEMS:
-            known = pa.array(frame[name], pa.string(), from_pandas=True)
-            self._makers.setdefault(name, partial(_coalesced, name, known, models, rows))
+            column = pa.array(frame[name], pa.string(), from_pandas=True)
+            self._makers.setdefault(name, partial(_coalesced, name, column, models, rows))
         for name, (other, make) in _OF_TEXT.items():
             if other not in self._makers:
                 self._makers[name] = cache(partial(make, frame))
@@ -105,8 +105,8 @@ _OF_TEXT: dict[str, tuple[str, Callable[[pd.DataFrame], pd.Series[Any]]]] = {
 """Columns that are made of the items' texts, unless there is an annotation of the name that comes first."""
 
 
-def _coalesced(name: str, known: pa.Array, models: Sequence[ModelPredictions], rows: Any) -> pd.Series[Any]:
-    return pd.Series(pd.array(coalesced(name, known, models, rows), dtype="str"))
+def _coalesced(name: str, column: pa.Array, models: Sequence[ModelPredictions], rows: Any) -> pd.Series[Any]:
+    return pd.Series(pd.array(coalesced(name, column, models, rows), dtype="str"))
 
 
 def _repeated(frame: pd.DataFrame) -> list[bool | None]:

@@ -137,7 +137,7 @@ def check_scores(
     if bad.any():
         row, column = np.unravel_index(int(bad.argmax()), bad.shape)
         item_id, quantity = items.frame["item_id"].iloc[row], "score of a candidate"
-        raise not_a_number(values[row, column], item_id, model=model, dtype=dtype, what=quantity)
+        raise not_a_number(values[row, column], item_id, model=model, dtype=dtype, quantity=quantity)
     return values, inside
 
 
@@ -162,7 +162,7 @@ def check_ranked(items: Items, ranked: Ranked, *, model: str, dtype: str | None 
                 problem, remedy="fit the model on more text, or check that its weights are finite"
             )
         quantity = "log-probability of a word"
-        raise not_a_number(values[index], item_id, model=model, dtype=dtype, what=quantity)
+        raise not_a_number(values[index], item_id, model=model, dtype=dtype, quantity=quantity)
 
 
 def check_answers(

@@ -61,11 +61,11 @@ class CacheTable(Table):
         DataError
             If nothing is named, or nothing has that name.
         """
-        known = {*self["kind"], *self["entry"]} - {""}
-        if not names or set(names) - known:
-            problem = f"there is no {min(set(names) - known)!r} in the cache" if names else "nothing is named"
-            kinds = ", ".join(sorted(set(self["kind"])))
-            raise DataError(problem, remedy=f"name an entry, or a kind: {kinds or 'there is none'}")
+        valid = {*self["kind"], *self["entry"]} - {""}
+        if not names or set(names) - valid:
+            problem = f"there is no {min(set(names) - valid)!r} in the cache" if names else "nothing is named"
+            kind_list = ", ".join(sorted(set(self["kind"])))
+            raise DataError(problem, remedy=f"name an entry, or a kind: {kind_list or 'there is none'}")
         entries = [e for e in disk.cache_entries() if {e.kind, e.path.name[:_KEY]} & set(names)]
         held = [f"{entry.kind} {entry.path.name[:_KEY]}" for entry in entries if not disk.remove(entry.path)]
         if held:

@@ -39,7 +39,7 @@ class ModelSource:
     """
 
     folder: Path | None
-    kind: type | None = None
+    model_type: type | None = None
     attention: bool = False
     model: Any = None
 
@@ -49,7 +49,7 @@ class ModelSource:
             return self.model
         if not _loaded or _loaded[0][0] != self:
             _loaded.clear()  # two of them may not fit into memory
-            model = self.kind.load(self.folder)  # type: ignore[union-attr] # a Predictor
+            model = self.model_type.load(self.folder)  # type: ignore[union-attr] # a Predictor
             if self.attention:
                 model.attention = True
             _loaded.append((self, model))

@@ -188,9 +188,9 @@ def check_log_probs(frame: pd.DataFrame) -> None:
     """
     size = frame["vocabulary_size"]
     among_vocabulary = (frame.get("n_choices", size) == size).fillna(value=size.notna()).astype(bool)
-    known = frame["known"].fillna(value=False).astype(bool) & frame["answer"].notna()
-    known &= frame["rank"].notna()
-    needed = known & among_vocabulary & (frame["score_type"] == "log_prob")
+    in_vocabulary = frame["known"].fillna(value=False).astype(bool) & frame["answer"].notna()
+    in_vocabulary &= frame["rank"].notna()
+    needed = in_vocabulary & among_vocabulary & (frame["score_type"] == "log_prob")
     bad = np.asarray((needed & frame["log_prob"].isna()) | (frame["log_prob"] == np.inf), dtype=bool)
     if bad.any():
         row = frame.iloc[int(bad.argmax())]
@@ -202,14 +202,14 @@ def not_a_number(
     item_id: str,
     *,
     model: str,
-    what: str = "log-probability of the answer",
+    quantity: str = "log-probability of the answer",
     dtype: str | None = None,
 ) -> DataError:
     """Return the error of a model, with precision `dtype`, that computes NaN or infinity for an item."""
     precision = f" ({dtype})" if dtype else ""
     problem = "not a number" if np.isnan(value) else f"infinite ({value})"
     return DataError(
-        f"the {what} is {problem} for {item_id} by the model {model!r}{precision}",
+        f"the {quantity} is {problem} for {item_id} by the model {model!r}{precision}",
         remedy="its weights are not finite, or its precision overflows: use dtype='float32' where the "
         "model has that option, else train or download it again",
     )
@@ -222,16 +222,16 @@ def typed_predictions(frame: pd.DataFrame) -> pd.DataFrame:
         raise DataError(f"the predictions have the column {twice!r} twice")
     frame = frame.copy(deep=False)
     for name in filter(frame.columns.__contains__, COLUMNS):
-        kind, nulls = SCHEMA.field(name).type, 0
+        arrow_type, nulls = SCHEMA.field(name).type, 0
         try:
-            if kind in _KINDS:
-                frame[name] = frame[name].astype(_KINDS[kind])
+            if arrow_type in _KINDS:
+                frame[name] = frame[name].astype(_KINDS[arrow_type])
             else:
-                nulls = pa.array(frame[name].tolist(), kind, from_pandas=True).flatten().null_count
+                nulls = pa.array(frame[name].tolist(), arrow_type, from_pandas=True).flatten().null_count
         except Exception as error:  # noqa: BLE001 - a value may be anything
-            raise DataError(f"the column {name!r} is not of type {kind} ({reason(error)})") from None
+            raise DataError(f"the column {name!r} is not of type {arrow_type} ({reason(error)})") from None
         if nulls:
-            lacking = "word" if kind.value_type == _TEXT else "number"
+            lacking = "word" if arrow_type.value_type == _TEXT else "number"
             raise DataError(
                 f"the column {name!r} has a list that lacks a {lacking}"
                 f"{'' if lacking == 'word' else ', or holds NaN'}"
@@ -277,9 +277,9 @@ def cast(table: pa.Table, names: Sequence[str] = COLUMNS, encoded: Sequence[str]
 
 def completed(table: pa.Table, names: Sequence[str] = COLUMNS) -> pa.Table:
     """Return an Arrow table with these columns of `SCHEMA`: those of `OPTIONAL` that it lacks are null."""
-    for place, column in enumerate(field for field in SCHEMA if field.name in names):
+    for index, column in enumerate(field for field in SCHEMA if field.name in names):
         if column.name not in table.column_names:
-            table = table.add_column(place, column, pa.nulls(len(table), column.type))
+            table = table.add_column(index, column, pa.nulls(len(table), column.type))
     return table
 
 
@@ -293,9 +293,9 @@ def from_table(table: pa.Table) -> pd.DataFrame:
     fields = [field for field in SCHEMA if field.name in table.column_names]
     plain = [field.name for field in fields if field.type in _KINDS]
     frame: pd.DataFrame = table.select(plain).to_pandas(types_mapper=_EXTENSIONS.get)
-    for place, field in enumerate(fields):
+    for index, field in enumerate(fields):
         if field.type not in _KINDS:
-            frame.insert(place, field.name, pd.Series(table[field.name].to_pylist(), dtype="object"))
+            frame.insert(index, field.name, pd.Series(table[field.name].to_pylist(), dtype="object"))
     return frame
 
 

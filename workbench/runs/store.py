@@ -345,9 +345,9 @@ class RunsTable(Table):
             remedy = f"there are items, {', '.join(_LISTED)}"
             raise DataError(f"runs have no column {lacking[0]!r}", remedy=remedy)
         groups = self.frame.groupby(columns, dropna=False, sort=False)
-        kinds = {"runs": ("run", "size"), "finished": ("finished", "max"), "bytes": ("bytes", "sum")}
-        shown = (*map(TableColumn, columns), TableColumn("runs", "count"), *_SHOWN[4:5], *_SHOWN[6:7])
-        return Table(groups.agg(**kinds).reset_index(), TableLayout(f"Stored runs by {column}", shown))
+        aggregates = {"runs": ("run", "size"), "finished": ("finished", "max"), "bytes": ("bytes", "sum")}
+        layout = (*map(TableColumn, columns), TableColumn("runs", "count"), *_SHOWN[4:5], *_SHOWN[6:7])
+        return Table(groups.agg(**aggregates).reset_index(), TableLayout(f"Stored runs by {column}", layout))
 
     def delete(self, *names: str) -> RunsTable:
         """Delete runs by their names, and return those that are left; DataError if one does not exist.
@@ -381,9 +381,9 @@ def runs() -> RunsTable:
 
 def _listed(infos: list[dict[str, Any]]) -> RunsTable:
     data = {}
-    for name, kind in _LISTED.items():
-        values = [value if _fits(value := info.get(name), kind) else None for info in infos]
-        data[name] = pd.Series(values, dtype=kind)
+    for name, dtype in _LISTED.items():
+        values = [value if _fits(value := info.get(name), dtype) else None for info in infos]
+        data[name] = pd.Series(values, dtype=dtype)
     data["outdated"] = pd.Series([is_outdated(info) for info in infos], dtype=bool)
     table = pd.DataFrame(data).sort_values("finished", ascending=False, ignore_index=True, kind="stable")
     if names := table.loc[table["outdated"], "run"].tolist():
@@ -391,9 +391,9 @@ def _listed(infos: list[dict[str, Any]]) -> RunsTable:
     return RunsTable(table, TableLayout("Stored runs", _SHOWN, _SET))
 
 
-def _fits(value: Any, kind: str) -> bool:
+def _fits(value: Any, dtype: str) -> bool:
     """Return whether a column of a kind can hold a value."""
-    is_kind = isinstance(value, _KINDS[kind]) and not isinstance(value, bool)
+    is_kind = isinstance(value, _KINDS[dtype]) and not isinstance(value, bool)
     return is_kind and not (isinstance(value, int) and abs(value) >= 2**63)
 
 
@@ -404,10 +404,10 @@ def find_run(name: str) -> Run:
         near = [info["run"] for info in _infos() if name.lower() in info["run"].lower()]
         hint = f"did you mean {', '.join(near[:5])}?" if near else "wb.runs() lists the stored runs"
         raise DataError(f"there is no run {name!r}", remedy=hint)
-    return at(folder)
+    return open_run(folder)
 
 
-def at(folder: Path) -> Run:
+def open_run(folder: Path) -> Run:
     """Return the run in a folder, wherever that is; DataError if it is damaged."""
     return Run(folder.name, folder, _info(folder))
 
@@ -463,8 +463,8 @@ def _info(folder: Path) -> dict[str, Any]:
             info: dict[str, Any] = json.load(content)
         json.dumps([folder.name, info], ensure_ascii=False).encode()  # half a surrogate pair is no text
         datetime.fromisoformat(info["finished"])
-        for name, kind in _WRITTEN.items():
-            if not (_fits(info.get(name), kind) or (info.get(name) is None and name == "accuracy")):
+        for name, dtype in _WRITTEN.items():
+            if not (_fits(info.get(name), dtype) or (info.get(name) is None and name == "accuracy")):
                 raise ValueError(f"its {name} is {info.get(name)!r:.40}")
         return info | {"run": folder.name}
 
@@ -529,13 +529,13 @@ def model_identity(model: Any) -> dict[str, Any]:
     }
 
 
-def json_value(value: Any, what: str) -> Any:
+def json_value(value: Any, description: str) -> Any:
     """Return a value as JSON represents it: tuples as lists, keys as text; `what` names it in the error."""
     try:
         return json.loads(json.dumps(value, ensure_ascii=False).encode())
     except (TypeError, ValueError) as error:
         remedy = "use text, numbers, None, and lists and dicts of these"
-        raise DataError(f"{what} cannot be written as JSON: {error}", remedy=remedy) from None
+        raise DataError(f"{description} cannot be written as JSON: {error}", remedy=remedy) from None
 
 
 def _version(model: object) -> Any:
@@ -543,8 +543,8 @@ def _version(model: object) -> Any:
 
     A `version` that it inherits speaks of another class.
     """
-    kind = type(model)
-    declared = kind.__module__.partition(".")[0] == "workbench" or "version" in vars(kind)
+    model_type = type(model)
+    declared = model_type.__module__.partition(".")[0] == "workbench" or "version" in vars(model_type)
     return getattr(model, "version", None) if declared else None
 
 

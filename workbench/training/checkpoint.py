@@ -132,9 +132,9 @@ def weights(network: nn.Module) -> dict[str, Tensor]:
     tensors: dict[str, Tensor] = {}
     seen: set[tuple[Any, ...]] = set()
     for name, values in network.state_dict().items():
-        place = (values.data_ptr(), values.shape, values.stride()) if values.numel() else (name,)
-        if place not in seen:
-            seen.add(place)
+        key = (values.data_ptr(), values.shape, values.stride()) if values.numel() else (name,)
+        if key not in seen:
+            seen.add(key)
             tensors[name] = values
     return tensors
 

@@ -217,10 +217,10 @@ class _Run:
 
     def _continue(self, checkpoint: TrainingState) -> None:
         """Take over weights, optimiser and carried state of a checkpoint of the same training."""
-        for part, values in self.identity.items():
-            if problem := checkpoints.difference(values, checkpoint.identity.get(part, {})):
+        for section, values in self.identity.items():
+            if problem := checkpoints.difference(values, checkpoint.identity.get(section, {})):
                 raise DataError(
-                    f"this folder holds a training with different {part}: {problem}",
+                    f"this folder holds a training with different {section}: {problem}",
                     file=self.folder,
                     remedy="pass another folder, or remove this one to begin anew",
                 )
@@ -269,11 +269,11 @@ class _Run:
         total, states = torch.zeros((), device=self.device), []
         try:
             for start in range(0, rows, self.micro_rows):
-                part = slice(start, min(start + self.micro_rows, rows))
-                state = None if self.state is None else tuple(values[part] for values in self.state)
+                micro = slice(start, min(start + self.micro_rows, rows))
+                state = None if self.state is None else tuple(values[micro] for values in self.state)
                 with self.accelerator.autocast():
-                    loss, after = self._forward({name: values[part] for name, values in batch.items()}, state)
-                loss = loss * ((part.stop - part.start) / rows)
+                    loss, after = self._forward({name: value[micro] for name, value in batch.items()}, state)
+                loss = loss * ((micro.stop - micro.start) / rows)
                 loss.backward()
                 total += loss.detach()
                 if after is not None and self.batches.carried:
@@ -340,8 +340,8 @@ class _Run:
         if several and self.step % _AGREE:
             return
         ahead = (time.monotonic() - self._step_begun) * (_AGREE if several else 1)
-        left = limit - self._evaluated_in - self.seconds - ahead
-        share = 1.0 if left <= 0 else 1 - left / (limit - self._evaluated_in)
+        remaining = limit - self._evaluated_in - self.seconds - ahead
+        share = 1.0 if remaining <= 0 else 1 - remaining / (limit - self._evaluated_in)
         self.share = max(self.share, broadcast_object_list([share])[0])
         self.training.steps = max(self.step, round(self.step / self.share))  # as far as can be told
 
@@ -382,11 +382,11 @@ class _Run:
         training = self.training
         if self._bad_step is not None:
             step = self._bad_step + 1
-            at = f"{step * self.batches.tokens:,} {self.batches.unit}"
+            amount = f"{step * self.batches.tokens:,} {self.batches.unit}"
             name = checkpoints.folder_name(self._bad_step)
             where = "in memory" if self.folder is None else f"in {self.folder / name}"
             raise DataError(
-                f"loss or gradient is not finite (not a number) in step {step:,} ({at})",
+                f"loss or gradient is not finite (not a number) in step {step:,} ({amount})",
                 remedy=f"train with a lower learning rate than {self.settings.learning_rate:g}; "
                 f"the weights before this step are kept {where}",
             )

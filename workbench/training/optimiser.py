@@ -52,7 +52,7 @@ class AdamW:
             weights = [self._parts[name] for name in names]
             gradients = [weight.grad for weight in weights if weight.grad is not None]
             means, squares = (
-                [self._occurring(name, self.state[kind][name]) for name in names] for kind in _MOMENTS
+                [self._occurring(name, self.state[moment][name]) for name in names] for moment in _MOMENTS
             )
             steps = [self.state["steps"][name] for name in names]
             adamw(
@@ -60,11 +60,11 @@ class AdamW:
                 beta1=self.settings.betas[0], beta2=self.settings.betas[1], weight_decay=decay, eps=_EPSILON,
                 amsgrad=False, maximize=False,
             )  # fmt: skip
-            for name, *parts in zip(names, weights, means, squares, strict=True):
+            for name, *updates in zip(names, weights, means, squares, strict=True):
                 if name in self._rows:
-                    tensors = (self.trained[name], *(self.state[kind][name] for kind in _MOMENTS))
-                    for values, part in zip(tensors, parts, strict=True):
-                        values.index_copy_(0, self._rows[name], part)
+                    tensors = (self.trained[name], *(self.state[moment][name] for moment in _MOMENTS))
+                    for values, update in zip(tensors, updates, strict=True):
+                        values.index_copy_(0, self._rows[name], update)
 
     def _occurring(self, name: str, values: Tensor) -> Tensor:
         """Return a copy of the rows that occur, or all where the gradient is not sparse."""
@@ -72,6 +72,6 @@ class AdamW:
 
     def load(self, state: Mapping[str, Mapping[str, Tensor]]) -> None:
         """Copy the `state` of another one."""
-        for kind, tensors in self.state.items():
+        for moment, tensors in self.state.items():
             for name, values in tensors.items():
-                values.copy_(state[kind][name])
+                values.copy_(state[moment][name])

@@ -159,16 +159,16 @@ class TrainingSettings:
         cosine (Loshchilov and Hutter 2017, SGDR, equation 5, without restarts), linearly, or not at all.
         """
         if self.minutes is not None:
-            place, rising, end = share, self.warm_up, 1.0
+            position, rising, end = share, self.warm_up, 1.0
         else:
-            place, rising, end = step + 1, self.rising, self.n_steps
-        if place < rising:
-            return self.learning_rate * place / rising
-        if self.schedule == "constant" or place == rising:
+            position, rising, end = step + 1, self.rising, self.n_steps
+        if position < rising:
+            return self.learning_rate * position / rising
+        if self.schedule == "constant" or position == rising:
             return self.learning_rate
-        done = min(1.0, (place - rising) / (end - rising))
-        left = 1 - done if self.schedule == "linear" else (1 + math.cos(math.pi * done)) / 2
-        return self.learning_rate * (self.final + (1 - self.final) * left)
+        done = min(1.0, (position - rising) / (end - rising))
+        remaining = 1 - done if self.schedule == "linear" else (1 + math.cos(math.pi * done)) / 2
+        return self.learning_rate * (self.final + (1 - self.final) * remaining)
 
     def evaluates(self, step: int, shares: tuple[float, float] = (0.0, 0.0)) -> bool:
         """Return whether there is an evaluation after so many steps.

@@ -142,8 +142,8 @@ def accuracy_by_item(answers: pd.DataFrame) -> pd.DataFrame:
 
 
 def _shares(answers: pd.DataFrame, column: str) -> pd.DataFrame:
-    known = answers.dropna(subset=["correct"])
-    grouped = known["correct"].astype(float).groupby(known[column], sort=False)
+    judged = answers.dropna(subset=["correct"])
+    grouped = judged["correct"].astype(float).groupby(judged[column], sort=False)
     counts = pd.DataFrame({"n": grouped.size(), "n_right": grouped.sum()}).astype(int)
     table = counts.reindex(answers[column].drop_duplicates(), fill_value=0).reset_index()
     low, high = wilson(table["n_right"], table["n"])
@@ -163,8 +163,8 @@ def majority(answers: pd.DataFrame, seed: int = 0) -> pd.DataFrame:
     """
     rng = np.random.default_rng(seed)
     rows: list[dict[str, Any]] = []
-    for item_id, part in answers.groupby("item_id", sort=True):  # sorted: the draw is that of any order
-        words = part["prediction"].dropna().tolist()
+    for item_id, group in answers.groupby("item_id", sort=True):  # sorted: the draw is that of any order
+        words = group["prediction"].dropna().tolist()
         counts = Counter(word.casefold() for word in words)
         tied = sorted(word for word, count in counts.items() if count == max(counts.values()))
         prediction = None

@@ -99,7 +99,7 @@ def _write_lines(table: pa.Table, path: Path) -> None:
 def _plain(value: Any) -> Any:
     """Return a value as JSON can hold it."""
     if isinstance(value, list):
-        return [_plain(one) for one in value]
+        return [_plain(element) for element in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None if math.isnan(value) else str(value)
     return value
@@ -174,7 +174,7 @@ def _text(value: Any) -> str:
     return value
 
 
-def _list(kind: pa.DataType, value: Any) -> list[Any] | None:
+def _list(element_type: pa.DataType, value: Any) -> list[Any] | None:
     if isinstance(value, str):
         try:
             value = json.loads(value) if value.strip() else None
@@ -184,6 +184,6 @@ def _list(kind: pa.DataType, value: Any) -> list[Any] | None:
         return None
     if not isinstance(value, list):
         raise ValueError(f"no list: {str(value)[:40]!r}")  # noqa: TRY004 - of a cell
-    if kind == pa.string():
-        return [None if one is None else _text(one) for one in value]
-    return [number_of(one) for one in value]
+    if element_type == pa.string():
+        return [None if element is None else _text(element) for element in value]
+    return [number_of(element) for element in value]

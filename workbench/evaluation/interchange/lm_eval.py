@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
-from workbench.evaluation.interchange.records import number_of, truth_of, wording
+from workbench.evaluation.interchange.records import normalised_text, number_of, truth_of
 from workbench.items.language import ENGLISH, in_language, language_code
 from workbench.storage.errors import DataError
 from workbench.storage.files import read_json
@@ -108,11 +108,11 @@ class Log(NamedTuple):
 
     def prompt(self, templates: set[str | None]) -> str | None:
         """Return the value of the column ``prompt``: null where every passage was shown alone."""
-        shown = templates - {None}
-        if shown <= {PASSAGE} and not self.shots and not self.info.get("system_instruction"):
+        used = templates - {None}
+        if used <= {PASSAGE} and not self.shots and not self.info.get("system_instruction"):
             return None
-        unknown = self.shots is None and any("{shots}" in str(template) for template in shown)
-        prompt: dict[str, Any] = {"task": self.task, "template": max(map(str, shown), default=None)}
+        unknown = self.shots is None and any("{shots}" in str(template) for template in used)
+        prompt: dict[str, Any] = {"task": self.task, "template": max(map(str, used), default=None)}
         prompt["shots"] = None if unknown else self.shots or 0
         if self.shots:
             prompt["seed"] = self.info.get("fewshot_seed")
@@ -286,18 +286,18 @@ def choice_scores(values: Iterable[Any]) -> list[float]:
 
 def prompt_template(context: str, passage: str) -> str:
     """Return the form of a prompt that holds a passage without its last word."""
-    shown = wording(passage.rstrip().rpartition(" ")[0])
-    if not shown or shown not in wording(context):
+    beginning = normalised_text(passage.rstrip().rpartition(" ")[0])
+    if not beginning or beginning not in normalised_text(context):
         return "{other}"
-    before, _, after = wording(context).rpartition(shown)
+    before, _, after = normalised_text(context).rpartition(beginning)
     return f"{'{shots}' if before.strip() else ''}{PASSAGE}{' ' + after.strip() if after.strip() else ''}"
 
 
 def leaves(value: Any) -> Iterator[Any]:
     """Yield what nested lists hold."""
     if isinstance(value, Sequence) and not isinstance(value, str):
-        for one in value:
-            yield from leaves(one)
+        for element in value:
+            yield from leaves(element)
     else:
         yield value
 
@@ -412,8 +412,8 @@ def _arguments_of(config: Mapping[str, Any]) -> Mapping[Any, Any]:
     """Return the arguments of the model, which are written as a mapping or as ``name=value,name=value``."""
     arguments = config.get("model_args")
     if isinstance(arguments, str):
-        parts = (part.partition("=") for part in arguments.split(","))
-        arguments = {name.strip(): value.strip() for name, _, value in parts}
+        pairs = (argument.partition("=") for argument in arguments.split(","))
+        arguments = {name.strip(): value.strip() for name, _, value in pairs}
     return mapping(arguments)
 
 

@@ -295,7 +295,10 @@ class NGram(PositionScorer):
         if (bad := np.isnan(values)).any():  # not to be taken for a position without a word
             row = slots[int(bad.argmax())] // (width * self.order)
             raise not_a_number(
-                np.nan, items.frame["item_id"].iloc[row], model=self.name, what="log-probability of a word"
+                np.nan,
+                items.frame["item_id"].iloc[row],
+                model=self.name,
+                quantity="log-probability of a word",
             )
         flat = scores.reshape(-1)
         flat[slots] = 0

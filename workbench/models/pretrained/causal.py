@@ -279,7 +279,7 @@ class CausalLM(PretrainedModel):
         ids, number = items.frame["item_id"].tolist(), "log-probability of a word"
 
         def fail(row: int) -> DataError:
-            return not_a_number(np.nan, ids[row], model=self.name, dtype=self.dtype, what=number)
+            return not_a_number(np.nan, ids[row], model=self.name, dtype=self.dtype, quantity=number)
 
         with progress_bar(2 * len(pairs), label=self.name, unit="texts", shown=self.progress) as bar:
             step = update_with_estimate(bar)
@@ -417,7 +417,7 @@ class CausalLM(PretrainedModel):
         for item_id, path in zip(items.frame["item_id"], written, strict=True):
             if path[-1:] == [BROKEN]:
                 quantity = "log-probability of a sub-token"
-                raise not_a_number(np.nan, item_id, model=self.name, dtype=self.dtype, what=quantity)
+                raise not_a_number(np.nan, item_id, model=self.name, dtype=self.dtype, quantity=quantity)
         correct = scores["greedy"] & has
         if self.correct == "whole-word":
             columns["unit"], correct = "whole-word", correct & scores["stops"]

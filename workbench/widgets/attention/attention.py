@@ -285,7 +285,7 @@ class AttentionView(Widget):
         place = self._place[item_id]
         look = self._sources[model](self._items[place : place + 1])[0]
         if not np.isfinite(look.weights).all():
-            raise not_a_number(np.nan, item_id, model=model, what="attention to some part")
+            raise not_a_number(np.nan, item_id, model=model, quantity="attention to some part")
         return look
 
     def _influence(self, item: Item, shown: Attention, row: str) -> dict[str, Any] | None:

@@ -184,7 +184,7 @@ def _measure(row: Mapping[str, Any], measure: Measure, n: int) -> tuple[str, str
     value, low, high = (row[name] for name in measure.columns)
     if pd.isna(value):
         return DASH, ""
-    write, write_value = (share_text, percent) if measure.kind == "share" else (_number, _number)
+    write, write_value = (share_text, percent) if measure.format == "share" else (_number, _number)
     counted = row[measure.count] if measure.count else n
     return f"{write_value(value)} {span(low, high, write)}", f"of {counted:,} items" if counted < n else ""
 

@@ -116,7 +116,7 @@ def _length(value: float, most: float) -> float:
 
 def _measured(measure: Measure, row: Mapping[Any, Any], *, quick: bool) -> tuple[str, str, str]:
     """Return a measure as text, its interval, and the items that it is of, or why it is missing."""
-    value, write = row[measure.name], WRITERS[measure.kind]
+    value, write = row[measure.name], WRITERS[measure.format]
     bounds = [row.get(f"{measure.name}_{end}", np.nan) for end in ("low", "high")]
     if pd.isna(value):
         return _WAIT if quick else DASH, "", measure.missing
@@ -136,7 +136,7 @@ def measure_heads() -> list[tuple[str, str]]:
 
 def measure_heading(measure: Measure) -> str:
     """Return the label of a measure, with the unit of a share."""
-    return column_label(measure.name).label + (", %" if measure.kind == "share" else "")
+    return column_label(measure.name).label + (", %" if measure.format == "share" else "")
 
 
 def pair_cells(comparison: Comparison) -> list[list[dict[str, Any] | None]]:
