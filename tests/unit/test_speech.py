@@ -163,17 +163,17 @@ def readings(words):
                 yield total, spans if place == 0 else [*spans[:-1], (spans[-1][0], len(low))]
             return
         mark = marks[number]
-        cost += held * module._PER_TOKEN * (mark.at - last)
+        cost += held * module._PER_TOKEN * (mark.token - last)
         ways = module._WAYS_OF_DOUBLE if mark.double else module._WAYS_OF_SINGLE
         for start, end, does, extra in ways:
-            if start != place or (does == module._CLOSE_TERM and mark.at - opened > 8):
+            if start != place or (does == module._CLOSE_TERM and mark.token - opened > 8):
                 continue
             now = list(spans)
             if start in {0, 9, 10} and end not in {0, 9, 10}:
-                now.append((mark.at, None))
+                now.append((mark.token, None))
             if start not in {0, 9, 10} and end == 0:
-                now[-1] = (now[-1][0], mark.at + 1)
-            at = mark.at if does == module._OPEN_TERM else opened
+                now[-1] = (now[-1][0], mark.token + 1)
+            at = mark.token if does == module._OPEN_TERM else opened
             yield from onward(number + 1, end, now, at, cost + module._costs(low, plain, mark)[does] + extra)
 
     for place, cost in module._START.items():

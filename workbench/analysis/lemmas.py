@@ -26,7 +26,7 @@ KINDS = {
     "N": ("NOUN", "N"), "P": ("PROPN", "N"), "V": ("VERB", "V"), "U": ("AUX", "V"), "A": ("ADJ", "A"),
     "R": ("ADV", "R"), "p": ("PRON", "O"), "d": ("DET", "O"), "t": ("PART", "O"), "o": ("X", "O"),
 }  # fmt: skip
-"""Letters of the parts of speech in the table: the UPOS tag, and the kind of a `Reading`."""
+"""Letters of the parts of speech in the table: the UPOS tag, and the class of a `Reading`."""
 
 _APOSTROPHES = str.maketrans("’ʼ`", "'''")  # noqa: RUF001 - typographic apostrophes are meant
 POSSESSIVE = re.compile(r"(?<=\w)'s?$")
@@ -45,7 +45,7 @@ _LEAST_NAME = 3  # letters that are left of a name when its plural ending is tak
 class Reading(NamedTuple):
     """One way to read a form: its part of speech, and the lemma with it, in lower case."""
 
-    kind: str  # N (nouns and names), V, A, R, or O (all that does not inflect, and pronouns)
+    word_class: str  # N (nouns and names), V, A, R, or O (all that does not inflect, and pronouns)
     lemma: str
 
 
@@ -61,7 +61,7 @@ class Lemmas:
         For VERB, NOUN, ADJ and ADV all lemmas of irregular forms.
     strong : collection of str
         Verbs without a regular past form, so that ``seed`` is no form of ``see``.
-    kinds : mapping of str to str
+    classes : mapping of str to str
         For frequent forms the letters of the parts of speech that they occur as, see `KINDS`.
     attested : mapping of str to sequence of str
         Words that are their own lemma: ``verbs``, and ``others``.
@@ -74,12 +74,12 @@ class Lemmas:
         irregular: Mapping[str, Mapping[str, list[str]]],
         *,
         strong: frozenset[str] = frozenset(),
-        kinds: Mapping[str, str] | None = None,
+        classes: Mapping[str, str] | None = None,
         attested: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         self._exceptions, self._cased, self._irregular = exceptions, cased, irregular
         self._strong = frozenset(strong)
-        self._kinds = dict(kinds or {})
+        self._classes = dict(classes or {})
         self.verbs = frozenset((attested or {}).get("verbs", ()))
         """Attested words that can be verbs."""
         self.words = self.verbs.union((attested or {}).get("others", ()))
@@ -96,9 +96,9 @@ class Lemmas:
         DataError
             If it is not there, damaged, or of another format.
         """
-        what = "this table of lemmas"
-        with reading(path, what, remedy="take the file of this version, which `make tagger` makes"):
-            table = read_json(path, what)
+        description = "this table of lemmas"
+        with reading(path, description, remedy="take the file of this version, which `make tagger` makes"):
+            table = read_json(path, description)
             if table["format"] != FORMAT:
                 raise DataError(
                     f"the table has the format {table['format']}, expected {FORMAT}",
@@ -110,7 +110,7 @@ class Lemmas:
                 table["cased"],
                 table["irregular"],
                 strong=frozenset(table["strong"]),
-                kinds={form: kinds for kinds, forms in table["kinds"].items() for form in forms},
+                classes={form: classes for classes, forms in table["kinds"].items() for form in forms},
                 attested=table["attested"],
             )
 
@@ -145,13 +145,13 @@ class Lemmas:
     def knows(self, form: str) -> bool:
         """Tell if a form is an attested word or a frequent form."""
         low = fold_case(form)
-        return low in self.words or low in self._kinds
+        return low in self.words or low in self._classes
 
     def is_ordinary(self, form: str) -> bool:
         """Tell if a form is attested as another word than a name."""
         low = fold_case(form)
-        kinds = self._kinds.get(low)
-        return low in self.words if kinds is None else not set("Po").issuperset(kinds)
+        classes = self._classes.get(low)
+        return low in self.words if classes is None else not set("Po").issuperset(classes)
 
     def _readings(self, form: str) -> frozenset[Reading]:
         """Return all readings of a form; a possessive, a final period and the case make no difference.
@@ -162,18 +162,18 @@ class Lemmas:
         low = _stripped(fold_case(form))
         if low in _AMBIGUOUS or not any(map(str.isalpha, low)):
             return frozenset({Reading("O", low)})
-        kinds = self._kinds.get(low, "NVAR")
-        result = {Reading(KINDS[k][1], self.lemma(low, KINDS[k][0]).lower()) for k in kinds}
-        if low.endswith("s") and not {"N", "V"}.isdisjoint(kinds):  # dreams: a frequent noun, a rare verb
-            if (noun := self._noun(low)) in self.words and "N" in self._kinds.get(noun, "N"):
+        classes = self._classes.get(low, "NVAR")
+        result = {Reading(KINDS[k][1], self.lemma(low, KINDS[k][0]).lower()) for k in classes}
+        if low.endswith("s") and not {"N", "V"}.isdisjoint(classes):  # dreams: a frequent noun, a rare verb
+            if (noun := self._noun(low)) in self.words and "N" in self._classes.get(noun, "N"):
                 result.add(Reading("N", noun))
             if (verb := self._verb(low)) in self.verbs:
                 result.add(Reading("V", verb))
-        for pos, kind in (("VERB", "V"), ("NOUN", "N"), ("ADJ", "A"), ("ADV", "R")):
-            result.update(Reading(kind, lemma) for lemma in self._irregular.get(pos, {}).get(low, ()))
-        if not _OPEN.isdisjoint(kinds):
-            result.update(Reading(kind, low) for kind in "NVAR")  # an ending can come to any open word
-        if low not in self._kinds:
+        for pos, word_class in (("VERB", "V"), ("NOUN", "N"), ("ADJ", "A"), ("ADV", "R")):
+            result.update(Reading(word_class, lemma) for lemma in self._irregular.get(pos, {}).get(low, ()))
+        if not _OPEN.isdisjoint(classes):
+            result.update(Reading(letter, low) for letter in "NVAR")  # an ending can come to any open word
+        if low not in self._classes:
             result.update(Reading("N", name) for name in self._names(low))
         return frozenset(result)
 
@@ -298,7 +298,7 @@ def any_same_root(word: str, others: Iterable[str]) -> bool:
 def word_roots(word: str) -> frozenset[str]:
     """Return a word's lemmas and the attested words that they are derived from."""
     readings = default().readings(word)
-    words = {lemma for kind, lemma in readings if kind != "O" and len(lemma) > len("at")}
+    words = {lemma for word_class, lemma in readings if word_class != "O" and len(lemma) > len("at")}
     new = words
     for _ in range(_STEPS):
         new = {base for derived in new for base in _bases(derived)} - words

@@ -120,8 +120,8 @@ def available() -> pd.DataFrame:
             rows.append((name, "", "", False, error.problem))
             continue
         if hasattr(reader, "at_hand"):
-            parts = reader.at_hand(searched)
-            rows += [(name, *part, where is not None, _short(where, searched)) for *part, where in parts]
+            entries = reader.at_hand(searched)
+            rows += [(name, *key, where is not None, _short(where, searched)) for *key, where in entries]
         else:
             rows.append((name, "", "", True, _origin(entry)))
     # the name of the columns is the heading above the numbers of rows in a notebook

@@ -88,7 +88,7 @@ def members(archive: Path | IO[bytes], name: str | None = None) -> Iterator[Memb
     with _undamaged(name):
         # what a stream holds is counted where it comes from
         for entry in _bounded(archive) if isinstance(archive, Path) else _tar(archive):
-            if entry.kind == "file":
+            if entry.file_type == "file":
                 with entry.open() as stream:
                     yield Member(name, entry.name, entry.size, stream, digests)
 
@@ -99,7 +99,7 @@ class _Entry:
 
     name: str
     size: int
-    kind: str
+    file_type: str
     open: Callable[[], IO[bytes]]
 
 
@@ -138,16 +138,16 @@ def _open_xz(raw: IO[bytes]) -> Any:
 
 
 def _zip(raw: IO[bytes]) -> Iterator[_Entry]:
-    kinds = {0: "file", stat.S_IFREG: "file", stat.S_IFDIR: "folder"}
+    types = {0: "file", stat.S_IFREG: "file", stat.S_IFDIR: "folder"}
     with zipfile.ZipFile(raw) as packed:
         for entry in packed.infolist():
             if entry.compress_type == zipfile.ZIP_LZMA:
                 raise ValueError("it is compressed with LZMA, expected deflate")  # whose memory has no bound
             mode = stat.S_IFMT(entry.external_attr >> 16)
-            kind = "folder" if entry.is_dir() else kinds.get(mode, "other")
+            file_type = "folder" if entry.is_dir() else types.get(mode, "other")
             zstandard = entry.compress_type == _ZSTANDARD
             opener: Any = partial(_open_zstandard, raw, entry) if zstandard else partial(packed.open, entry)
-            yield _Entry(entry.filename, entry.file_size, kind, opener)
+            yield _Entry(entry.filename, entry.file_size, file_type, opener)
 
 
 def _open_zstandard(raw: IO[bytes], entry: zipfile.ZipInfo) -> IO[bytes]:
@@ -173,9 +173,9 @@ def _tar(raw: IO[bytes]) -> Iterator[_Entry]:
             tar.members = []  # type: ignore[attr-defined]  # the list would grow with the archive
             if entry.size < 0:
                 raise ValueError(f"{entry.name!r} in it has {entry.size} bytes")
-            kind = "file" if entry.isreg() else "folder" if entry.isdir() else "other"
+            file_type = "file" if entry.isreg() else "folder" if entry.isdir() else "other"
             opener: Any = partial(tar.extractfile, entry)  # None for what is no file
-            yield _Entry(entry.name, entry.size, kind, opener)
+            yield _Entry(entry.name, entry.size, file_type, opener)
 
 
 class _Stream:
@@ -252,10 +252,10 @@ def _extract(entry: _Entry, out: Path) -> None:
     name = entry.name.replace("\\", "/")
     if name.startswith("/") or ".." in name.split("/") or re.match(r"[A-Za-z]:", name):
         raise ValueError(f"{entry.name!r} in it leads out of the folder")
-    if entry.kind == "other":
+    if entry.file_type == "other":
         raise ValueError(f"{entry.name!r} in it is a link or a device")
     path = out / entry.name
-    if entry.kind == "folder":
+    if entry.file_type == "folder":
         path.mkdir(parents=True, exist_ok=True)
         return
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -102,8 +102,8 @@ def entry_of(dataset: str) -> Entry:
         problem = f"the package of {dataset!r} does not say where to fetch it"
         raise DataError(problem, remedy="read its documentation, and put the files into data/raw")
     files = tuple(Remote(**remote) for remote in table.get("files", ()))
-    known = {key: value for key, value in table.items() if key != "reader"}
-    return Entry(dataset=dataset, **{**known, "files": files})
+    entry = {key: value for key, value in table.items() if key != "reader"}
+    return Entry(dataset=dataset, **{**entry, "files": files})
 
 
 def entries() -> dict[str, Entry]:
@@ -247,50 +247,50 @@ class _TransferError(Exception):
 
 def _download_from(address: str, remote: Remote, target: Path, *, progress: bool) -> None:
     """Try again where connection or server failed in a way that may pass, then put the file in place."""
-    part = _part(target)
+    partial = _part(target)
     for tried in range(1, TRIES + 1):
-        start = part.stat().st_size if part.is_file() else 0
+        start = partial.stat().st_size if partial.is_file() else 0
         start = start if start <= (remote.bytes or 0) else 0
         try:
             if start != remote.bytes:
-                _transfer(address, remote, part, start, progress=progress)
-            _check(address, remote, part, start)
+                _transfer(address, remote, partial, start, progress=progress)
+            _check(address, remote, partial, start)
         except _TransferError as error:
-            if part.is_file() and not part.stat().st_size:
-                part.unlink()
+            if partial.is_file() and not partial.stat().st_size:
+                partial.unlink()
             if tried == TRIES or not error.temporary:
                 raise
         else:
-            part.replace(target)
+            partial.replace(target)
             return
         time.sleep(PAUSE * 2 ** (tried - 1))
 
 
-def _check(address: str, remote: Remote, part: Path, start: int) -> None:
+def _check(address: str, remote: Remote, partial: Path, start: int) -> None:
     """Remove a part that is wrong; where it has two pieces, of two files perhaps, try again."""
-    size, sha256 = part.stat().st_size, sealed.sha256(part)
+    size, sha256 = partial.stat().st_size, sealed.sha256(partial)
     if (size, sha256) == (remote.bytes, remote.sha256):
         return
-    fault = _fault(part, remote.name)
+    fault = _fault(partial, remote.name)
     if size < (remote.bytes or 0) and not fault:
         problem = f"{address} ends after {size:,} bytes, expected {remote.bytes:,}"
         raise _TransferError(problem, temporary=True)
-    part.unlink()
+    partial.unlink()
     fault = fault or f"it has the sha256 {sha256}, expected {remote.sha256}"
     raise _TransferError(f"{address} is not the expected file: {fault}", temporary=start > 0)
 
 
-def _transfer(address: str, remote: Remote, part: Path, start: int, *, progress: bool) -> None:
+def _transfer(address: str, remote: Remote, partial: Path, start: int, *, progress: bool) -> None:
     """Append to a part what it lacks; what is there already stays when the connection breaks."""
     expected = remote.bytes or 0
     bar = progress_bar(expected, label=remote.name, unit="B", shown=progress, initial=start)
-    with Session() as session, bar, part.open("r+b" if start else "wb") as file:
+    with Session() as session, bar, partial.open("r+b" if start else "wb") as file:
         headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={start}-"} if start else {})
         with _network(address) as seconds:
             response = session.get(address, headers=headers, stream=True, timeout=seconds)
         code = response.status_code
         if code == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
-            part.unlink()
+            partial.unlink()
         if code != HTTPStatus.OK and not (start and code == HTTPStatus.PARTIAL_CONTENT):
             problem = f"{address} cannot be downloaded: the server answers {code} {response.reason[:60]}"
             raise _TransferError(problem, temporary=code in _TEMPORARY)
@@ -298,7 +298,7 @@ def _transfer(address: str, remote: Remote, part: Path, start: int, *, progress:
         file.truncate()
         while block := _block(response, address):
             if file.tell() + len(block) > expected:
-                part.unlink()
+                partial.unlink()
                 problem = f"{address} is not the expected file: it has more than {expected:,} bytes"
                 raise _TransferError(problem, temporary=start > 0)
             file.write(block)
@@ -367,13 +367,13 @@ def _plan(it: Entry, where: Path) -> str:
     if not it.published and not is_ready:
         lines.append(f"  by hand: {' '.join(it.manual.split())} into this folder")
     for remote in it.files if is_ready or it.published else ():
-        part = _part(where / remote.name)
+        partial = _part(where / remote.name)
         if is_ready or _is_there(remote, where):
             state = "there already"
         elif _is_right(where / remote.name, remote.sha256, remote.bytes):
             state = "there already, to be unpacked"
-        elif part.is_file():
-            state = f"{part.stat().st_size:,} of them are there"
+        elif partial.is_file():
+            state = f"{partial.stat().st_size:,} of them are there"
         else:
             state = "to be fetched" + (" and unpacked" if remote.unpack else "")
         size = "size not known" if remote.bytes is None else f"{remote.bytes:,} bytes"

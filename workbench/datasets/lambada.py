@@ -281,7 +281,7 @@ RELEASE = sources.Release(
     files=_FILES,
     parse=_parse,
     archives=_ARCHIVES,
-    loose=[part for part in _FILES if part[0] == "rejected" or part[1] != "plain"],
+    loose=[key for key in _FILES if key[0] == "rejected" or key[1] != "plain"],
     variant_in_file=_variant_in_file,
     variant_in_name=_variant_in_name,
     books={

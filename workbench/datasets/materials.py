@@ -57,8 +57,8 @@ class Materials:
         if self.task == "lambada" and _found("lambada", {"train"}, books=True):
             return books("lambada", "train")
         if (novels := sources.spot(searched, _NOVELS)) is None:
-            places = ", ".join(str(root.folder) for root in searched)
-            problem = f"found no novels to train on ({_NOVELS[0]}); searched {places}"
+            folders = ", ".join(str(root.folder) for root in searched)
+            problem = f"found no novels to train on ({_NOVELS[0]}); searched {folders}"
             raise DataError(problem, remedy="pass texts= a file, folder or archive of books")
         if self.task == "cbt":
             return (book for book in books(novels) if "/children/" in f"/{book.book_id}")

@@ -139,9 +139,9 @@ def _add_roles(options: dict[str, Any], frame: pd.DataFrame, path: Path, notes: 
         options[role] = column
 
 
-def _column(frame: pd.DataFrame, known: Sequence[str], path: Path) -> Any:
-    """Return the column that has one of the `known` names, the first of them that is there, or None."""
-    for name in known:
+def _column(frame: pd.DataFrame, names: Sequence[str], path: Path) -> Any:
+    """Return the column that has one of the given names, the first of them that is there, or None."""
+    for name in names:
         columns = [column for column in frame.columns if str(column).lower() == name]
         if len(set(columns)) > 1:
             problem = f"the columns {' and '.join(map(repr, columns))} have one name but for case"

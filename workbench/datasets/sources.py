@@ -218,15 +218,15 @@ def search_roots(dataset: str, path: Path | str | None = None) -> list[Root]:
                 next(folder.iterdir(), None)
         # what a user points at is taken for this data set, whatever its folders are called
         return [_scan(folder, dataset)]
-    places = [expanded(os.environ["WORKBENCH_DATA"])] if os.environ.get("WORKBENCH_DATA") else []
-    return [_scan(folder, folder.name) for folder in dict.fromkeys([*places, data_home() / "raw"])]
+    folders = [expanded(os.environ["WORKBENCH_DATA"])] if os.environ.get("WORKBENCH_DATA") else []
+    return [_scan(folder, folder.name) for folder in dict.fromkeys([*folders, data_home() / "raw"])]
 
 
 def _scan(folder: Path, label: str) -> Root:
     if is_file(folder):
         return Root(folder, [(f"{label}/{folder.name}", str(folder))])
-    cut = len(str(folder).rstrip(os.sep)) + 1
-    return Root(folder, [(f"{label}/{p[cut:].replace(os.sep, '/')}", p) for p in walk(folder)])
+    start = len(str(folder).rstrip(os.sep)) + 1
+    return Root(folder, [(f"{label}/{p[start:].replace(os.sep, '/')}", p) for p in walk(folder)])
 
 
 def single(path: Path | str | None) -> File | None:
@@ -277,11 +277,11 @@ def spot(searched: Sequence[Root], patterns: Sequence[str] = (), archives: Seque
 
 def missing(dataset: str, names: Sequence[str], searched: Sequence[Root]) -> DataError:
     """Return the error for files that are nowhere."""
-    places = ", ".join(
+    locations = ", ".join(
         f"{r.folder}{'' if is_file(r.folder) or is_folder(r.folder) else ' (not there)'}" for r in searched
     )
     return DataError(
-        f"found no {' or '.join(names)}; searched {places} with subfolders",
+        f"found no {' or '.join(names)}; searched {locations} with subfolders",
         remedy=f'get it with wb.fetch("{dataset}"), or pass path= a folder, file or archive',
     )
 
@@ -321,14 +321,14 @@ def _from_archive(archive: Path, wanted: Mapping[str, Sequence[str]]) -> dict[st
     return {key: _only(files[key][rank], wanted[key][rank]) for key, rank in best.items()}
 
 
-def choose(kind: str, value: str | None, names: Sequence[str], owner: str, default: str | None = None) -> str:
+def choose(role: str, value: str | None, names: Sequence[str], owner: str, default: str | None = None) -> str:
     """Return `value`, or the default where it is null; the error for any other name lists `names`."""
     value = default if value is None else value
     if value in names:
         return str(value)
     close = difflib.get_close_matches(str(value), names, 1)
     raise DataError(
-        f"{owner} has no {kind} {value!r}; there is {', '.join(names)}",
+        f"{owner} has no {role} {value!r}; there is {', '.join(names)}",
         remedy=f"did you mean {close[0]!r}?" if close else None,
     )
 
@@ -569,7 +569,7 @@ class Release:
 
     def at_hand(self, searched: Sequence[Root]) -> Iterator[tuple[str, str, Path | None]]:
         """Yield split, variant ("books" for books) and place, None where it is not on this machine."""
-        for part, patterns in self.files.items():
-            yield *part, spot(searched, patterns, () if part in self.loose else self.archives)
+        for key, patterns in self.files.items():
+            yield *key, spot(searched, patterns, () if key in self.loose else self.archives)
         for split, books in self.books.items():
             yield split, "books", spot(searched, books.patterns)

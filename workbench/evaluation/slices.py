@@ -146,5 +146,6 @@ def _binning(name: str, values: pd.Series[Any], cuts: int | Sequence[float] | No
             return None
         return quantile_bins(numbers, cuts or 5)
 
-    binned = binning(name, values, cut=cut, limit=MOST)
-    return replace(binned, bins=[] if binned.kind == "labels" else [b for b in binned.bins if len(b.rows)])
+    binned = binning(name, values, rule=cut, limit=MOST)
+    bins = [] if binned.value_type == "labels" else [b for b in binned.bins if len(b.rows)]
+    return replace(binned, bins=bins)

@@ -174,9 +174,9 @@ def _read(file: Path) -> dict[tuple[str, str], Note]:
             continue
         with reading(file, "this note", line=number, remedy="mend or delete it; nothing was changed"):
             row: dict[str, Any] = json.loads(line.decode())
-            parts = str(row["item_id"]), _tags(row["tags"]), str(row["note"]), row["updated"]
+            fields = str(row["item_id"]), _tags(row["tags"]), str(row["note"]), row["updated"]
             others = {name: value for name, value in row.items() if name not in _FIELDS}
-            read = Note(*parts, str(row.get("text_digest", "")), others)
+            read = Note(*fields, str(row.get("text_digest", "")), others)
             datetime.fromisoformat(read.updated)
             json.dumps(row, ensure_ascii=False).encode()  # half a surrogate pair could not be written again
         rows[read.item_id, read.text_digest] = read

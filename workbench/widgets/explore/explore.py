@@ -75,7 +75,7 @@ class Explorer(Browser):
 
     def _why(self, name: str) -> str | None:
         """Return why there is no chart of a column; None if there is one."""
-        if name in self._listing.facets and self._listing.facets[name].kind != "labels":
+        if name in self._listing.facets and self._listing.facets[name].value_type != "labels":
             return None
         table = self._listing.table
         if name not in table and not self._annotated:
