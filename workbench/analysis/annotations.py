@@ -146,7 +146,7 @@ def annotate(
 
 
 def _check_language(items: Items) -> None:
-    """Raise DataError for other languages: classes, lemmas, names and speech are those of English."""
+    """Raise DataError for other languages: classes, lemmas, names and speech are for English only."""
     variants = items.frame["variant"]
     foreign = variants.map(language) != ENGLISH
     if foreign.any():
@@ -171,7 +171,7 @@ def _table_key(identity: str | None, digests: Sequence[str]) -> str:
 
 
 def _digests(items: Items) -> list[str]:
-    """Return the SHA-256 of each item without its names: of what annotations depend on."""
+    """Return the SHA-256 of each item without its id and names, on which annotations depend."""
     frame = items.frame
     columns = (frame[name].tolist() for name in ("answer_span", "sentences", "tokenised"))
     rows = zip(frame["text"].tolist(), _answers(items), *columns, strict=True)
@@ -223,14 +223,14 @@ def _identity(source: tagging.PipelineFolder) -> str:
 
 @lru_cache(maxsize=1)
 def _version() -> str:
-    """Return a digest of what results of any pipeline depend on."""
+    """Return a digest of code version, lemma tables and spaCy version."""
     tables = resource("en_narrative", "lemmatizer")  # mentions depend on it with every pipeline
     lemmas = disk.fingerprint(tables.glob("*"), tables)
     return disk.digest(str(VERSION), lemmas, metadata.version("spacy"), str(FEATURES))
 
 
 class _Store:
-    """The cache on disk, or none; a cache that cannot be written gives one warning."""
+    """The cache on disk, or none; one warning if it cannot be written."""
 
     def __init__(self, *, cache: bool) -> None:
         self.cache = disk.Cache("annotations", FEATURES) if cache else None
@@ -428,7 +428,7 @@ def _in_speech(tokens: Tokens, spoken: Sequence[Span]) -> Span | None:
 
 
 def vocative(tokens: Tokens, tags: Sequence[str], within: Span) -> bool:
-    """Tell if the target addresses somebody in the speech that it lies in (tokens `within`): ``, John``.
+    """Return whether the target is a form of address in its quoted speech (tokens `within`): ``, John``.
 
     It is a name, or a term of address (*sir*, *mother*, *boys*), that a comma, an opening quote mark or an
     interjection sets off on its left, words such as *my dear* and the rest of the name between, and
@@ -455,7 +455,7 @@ def vocative(tokens: Tokens, tags: Sequence[str], within: Span) -> bool:
 
 
 def _listed(low: Sequence[str], tags: Sequence[str], comma: int, after: int) -> bool:
-    """Tell if a comma stands in a list of names, or before a name that explains a noun."""
+    """Return whether a comma is in a list of names, or before an apposition."""
     if not comma:
         return False
     if low[after : after + 2] in ([",", "and"], [",", "or"]):

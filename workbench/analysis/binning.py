@@ -77,7 +77,7 @@ class Bins:
 
 
 def whole_bins(values: ArrayLike, *, first: int | None = None, width: int | None = None) -> Bins:
-    """Choose bins of equal width that hold all of the whole numbers `values`, for the figures of a set.
+    """Choose bins of equal width for all of the integers `values`, for the figures of a set.
 
     Parameters
     ----------
@@ -169,7 +169,7 @@ BinRule = Callable[[NDArray[np.float64]], Bins | None]
 
 @dataclass(frozen=True, eq=False)
 class Bin:
-    """Some rows of a column.
+    """A bin: rows of a column with one value or range.
 
     Attributes
     ----------
@@ -239,7 +239,7 @@ class Binning:
         return [len(b.rows) if mask is None else int(np.count_nonzero(mask[b.rows])) for b in self.bins]
 
     def query(self, keys: Collection[Any]) -> Query | None:
-        """Return the filter for the rows of some bins, adjoining ranges as one; None without any bin.
+        """Return the filter for the rows of bins, adjoining ranges merged; None without any bin.
 
         Raises
         ------
@@ -357,7 +357,7 @@ def _ranges(name: str, values: NDArray[np.float64], rule: BinRule, *, integers: 
 
 
 def _range_query(name: str, low: float, high: float, *, integers: bool) -> Query:
-    """Return the filter for a range; one of numbers that are not whole ends before the next edge."""
+    """Return the filter for a range; a range of non-integers excludes its upper edge."""
     if integers or not np.isfinite(high):
         return between(name, low, high)
     below = Query("<", name, (nextafter(high, inf),))

@@ -143,12 +143,12 @@ class Lemmas:
         return low.replace(",", "") if pos == "NUM" and low[:1].isdigit() else low
 
     def knows(self, form: str) -> bool:
-        """Tell if a form is an attested word or a frequent form."""
+        """Return whether a form is an attested word or a frequent form."""
         low = fold_case(form)
         return low in self.words or low in self._classes
 
     def is_ordinary(self, form: str) -> bool:
-        """Tell if a form is attested as another word than a name."""
+        """Return whether a form is attested as a word other than a name."""
         low = fold_case(form)
         classes = self._classes.get(low)
         return low in self.words if classes is None else not set("Po").issuperset(classes)
@@ -217,7 +217,7 @@ def default() -> Lemmas:
 
 
 def _stripped(low: str) -> str:
-    """Take off what makes no other word: a possessive, a period; ``goin'`` is *going*."""
+    """Remove endings that do not change the word: a possessive, a period; ``goin'`` is *going*."""
     if low.endswith("in'") and len(low) > len("ain'"):
         return f"{low[:-1]}g"
     if low in _AMBIGUOUS:
@@ -248,7 +248,7 @@ _DOUBLED = re.compile(r"(?P<twice>[bdgkmnprtv])(?P=twice)$")
 
 
 def _base(stem: str) -> str:
-    """Restore a verb from what is left without -ed or -ing."""
+    """Restore a verb from its stem without -ed or -ing."""
     if _DOUBLED.search(stem):
         return stem[:-1]
     return f"{stem}e" if _LACKS_E.search(stem) else stem
@@ -280,7 +280,7 @@ _DOUBLED_STEM = re.compile(r"([bdgklmnprt])\1$")
 
 
 def any_same_root(word: str, others: Iterable[str]) -> bool:
-    """Tell if any of several tokens has one root with a word, without regard to case.
+    """Return whether any of the tokens shares a root with a word, regardless of case.
 
     Words of one root are ``die``, ``dead`` and ``death``, but not ``corn`` and ``corner``, nor the forms of
     one word (``dog``, ``dogs``), which are mentions of each other. Derivational endings and prefixes are

@@ -23,7 +23,7 @@ _HYPHEN = re.compile(r"[-‐‑–—]+")  # noqa: RUF001 - dashes are meant
 
 
 def mention_indices(tokens: Tokens) -> list[int]:
-    """Return the indices of the tokens that mention the target, in order; those of the answer do not count.
+    """Return the indices of the tokens that mention the target, in order, without the answer itself.
 
     Of an answer of several tokens the head counts (see `Tokens.head`).
     """
@@ -38,7 +38,7 @@ def mention_indices(tokens: Tokens) -> list[int]:
 
 
 def same_form(tokens: Tokens, indices: Sequence[int]) -> bool:
-    """Tell if a mention at one of the indices has the form of the target, case and a possessive apart."""
+    """Return whether a mention at one of the indices has the target's form, ignoring case and possessive."""
     wanted = _bare(tokens.words[tokens.head]) if indices else ""
     return any(_bare(tokens.words[index]) == wanted for index in indices)
 
@@ -54,7 +54,7 @@ def mentions(item: Item) -> list[Span]:
 
 
 def sentence_of(tokens: Tokens, index: int) -> int:
-    """Return how many sentences before the target sentence a token stands; 0 within it."""
+    """Return the number of sentences from a token to the target sentence; 0 within it."""
     return len(tokens.sentences) - max(1, bisect_right(tokens.sentences, index))
 
 

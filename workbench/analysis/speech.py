@@ -209,7 +209,7 @@ def _near(low: list[str], plain: list[int], mark: _Mark) -> _Near:
 
 
 def _costs(low: list[str], plain: list[int], mark: _Mark) -> tuple[float, ...]:
-    """Return the costs of what a mark may do, in the order of ``_OPEN``, ``_CLOSE`` and so on."""
+    """Return the cost of each reading of a quote mark (opening, closing, ...)."""
     near = _near(low, plain, mark)
     against_open = _CLEAR * (mark.side == _CLOSES)
     against_close = _CLEAR * (mark.side == _OPENS)
@@ -232,7 +232,7 @@ def _costs(low: list[str], plain: list[int], mark: _Mark) -> tuple[float, ...]:
 
 
 def _single(near: _Near, side: str, costs: tuple[float, float, float, float]) -> tuple[float, ...]:
-    """Return the costs of what a single mark may do: it may be an apostrophe, which does nothing."""
+    """Return the cost of each reading of a single mark, which may be an apostrophe."""
     opens, closes, opens_term, closes_term = costs
     elided = near.after in _ELIDED and not near.joins_after
     opens, opens_term = opens + _CLEAR * elided, opens_term + _CLEAR * elided
@@ -267,7 +267,7 @@ def speech(item: Item) -> list[Span]:
 
 
 def definitions(words: Sequence[str], target: int | None = None) -> dict[str, bool]:
-    """Tell by which definitions a passage holds direct speech.
+    """Return whether a passage has direct speech, by several definitions.
 
     The share of such passages depends on the definition, which the paper (Paperno et al. 2016: 71 %, and 61 %
     of the input) does not give.

@@ -74,7 +74,7 @@ def sources(frame: pd.DataFrame) -> set[str]:
 
 
 def _column(frame: pd.DataFrame, column: str, name: str = "") -> pd.Series[Any]:
-    """Return a column of the annotations, or raise DataError where there is none."""
+    """Return a column of the annotations; DataError if it is missing."""
     if column not in frame.columns:
         raise DataError(
             f"the annotations{f' of {name!r}' if name else ''} have no column {column}",
@@ -351,7 +351,7 @@ def _mean(quantity: str, values: pd.Series[Any]) -> _Row:
 
 
 def _annotated(frame: pd.DataFrame) -> Iterator[_Row]:
-    """Describe items by their annotations, as far as the columns are there."""
+    """Describe items by the available columns of their annotations."""
 
     def has(*columns: str) -> bool:
         return set(columns) <= set(frame.columns)
@@ -387,7 +387,7 @@ def _percent(quantity: str, truth: pd.Series[Any]) -> _Row:
 
 
 def _beside(split: str, row: _Row) -> dict[str, str]:
-    """Return the paper's value for a quantity of a split of LAMBADA, if it gives one."""
+    """Return the paper's value for a quantity of a split of LAMBADA, if there is one."""
     keys = [("text", split), ("4", split)]
     # A count of one split has no value that also holds for all splits; a mean has.
     if row.unit == "mean" and split in _PAPER_SPLITS:

@@ -1,4 +1,4 @@
-"""Data sets: each is read into the same kind of items.
+"""Data sets, all read into the same items.
 
 One short module per data set, which ``data/registry.toml`` names, has its `Release`; `sources` and
 `archives` find and read files, `fetch` downloads, `books` streams novels, `own_table` reads a user's table,
@@ -25,7 +25,7 @@ __all__ = ["Book", "available", "books", "dataset_names", "load"]
 
 
 def dataset_names() -> list[str]:
-    """Return the names that :func:`load` knows: the workbench's own, then those of other packages."""
+    """Return the names for :func:`load`: data sets of the workbench, then of other packages."""
     return list(sources.readers())
 
 
@@ -96,7 +96,7 @@ def load(
 
 
 def available() -> pd.DataFrame:
-    """Tell which parts of the data sets are on this machine, without reading them.
+    """List the data sets found on this machine, without reading them.
 
     Returns
     -------

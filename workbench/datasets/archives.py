@@ -56,7 +56,7 @@ class Member:
     digests: dict[str, bytes]
 
     def read(self) -> bytes:
-        """Return the content; DataError if it is too large, or there was another one under the same name."""
+        """Return the content; DataError if it is too large, or differs from an entry of the same name."""
         if self.size > files.MAX_IN_MEMORY:
             raise files.too_large(f"{self.archive}/{self.name}", files.MAX_IN_MEMORY)
         with _undamaged(self.archive):
@@ -95,7 +95,7 @@ def members(archive: Path | IO[bytes], name: str | None = None) -> Iterator[Memb
 
 @dataclass(frozen=True)
 class _Entry:
-    """One entry of an archive; its kind is "file", "folder", or "other" for links and devices."""
+    """One entry of an archive; its type is "file", "folder", or "other" for links and devices."""
 
     name: str
     size: int
@@ -247,7 +247,7 @@ def unpack(archive: Path, sums: Mapping[str, str]) -> Path:
 
 
 def _extract(entry: _Entry, out: Path) -> None:
-    """Write an entry of an archive into a folder; ValueError if it leads out, or is no file or folder."""
+    """Write an entry of an archive into a folder; ValueError if it leads out or is a link or device."""
     # `filter="data"` of tarfile does the same for tar files, but puts absolute names inside and allows links
     name = entry.name.replace("\\", "/")
     if name.startswith("/") or ".." in name.split("/") or re.match(r"[A-Za-z]:", name):

@@ -150,7 +150,7 @@ def _languages(rows: Iterable[tuple[Any, Mapping[str, Any]]]) -> set[str]:
 
 
 def _translation(file: sources.File) -> str:
-    """Return the variant of OpenAI's text that the name of the file, else that of its folders, tells."""
+    """Infer the variant of OpenAI's text from the name of the file, else of its folders."""
     folders = "/".join(file.path.absolute().parts[-4:-1]).lower()
     name = file.name.lower()
     match = _TRANSLATED.search(name) or _TRANSLATED.search(f"{folders.rpartition('/')[2]}/")
@@ -162,7 +162,7 @@ def _translation(file: sources.File) -> str:
 
 
 def _parse(file: sources.File, split: str, variant: str) -> Iterator[Item | DataError]:
-    """Yield passages, whose answer is the last word of a line.
+    """Yield passages with the last word of a line as answer.
 
     Those of `plain` and `capitalised` share their ids, ``lambada/dev/000017`` for line 18: they are the same.
     Translations have their language in the id: ``lambada/test/openai-de/000017``.

@@ -65,7 +65,7 @@ class Materials:
         return novels
 
     def load(self, split: str | None = None, variant: str | None = None) -> Items:
-        """Return items, as :func:`workbench.load` does; of the sample those of the stories "test" only."""
+        """Return items, as :func:`workbench.load` does; of the sample only the stories "test"."""
         if self.dataset != "sample":
             items = datasets.load(self.dataset, split, variant=variant)
             return items.sample(_SMOKE[0]) if self.scale == "smoke" else items

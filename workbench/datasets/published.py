@@ -66,7 +66,7 @@ def _sizes() -> dict[tuple[str, str, str], int]:
 
 
 def released_size(dataset: str, split: str, word_classes: Iterable[str] = ()) -> int | None:
-    """Return how many items a split has, or its questions of some word classes; None where it is not known.
+    """Return the number of items of a split, or of its questions of some word classes; None if unknown.
 
     Examples
     --------
@@ -105,7 +105,7 @@ def _values() -> dict[tuple[str, ...], Value]:
 
 
 def find_value(figure: str, subset: str, quantity: str) -> Value | None:
-    """Return one published number as :func:`value` does, or None where the paper gives none."""
+    """Return one published number as :func:`value` does, or None if it is not in the paper."""
     return _values().get((figure, subset, quantity))
 
 

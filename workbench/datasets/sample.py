@@ -142,7 +142,7 @@ def _completions(folder: Path) -> Iterator[Item]:
 
 
 def _item(row: dict[str, Any], start: int, **columns: Any) -> Item:
-    """Return a question with candidates, whose answer starts at an offset of the text."""
+    """Return a question with candidates and the offset of its answer in the text."""
     return Item(
         dataset="sample",
         split="dev",

@@ -197,7 +197,7 @@ def _answers_table(file: sources.File) -> Iterator[tuple[int, int, str] | DataEr
 
 
 def _rows_with_answers(file: sources.File, variant: str) -> Iterator[Item | DataError]:
-    """Yield the items of a table whose answers are in a column."""
+    """Yield the items of a table with a column of answers."""
     answered = True
     for row in QUESTIONS.rows_of_file(file, variant):
         if isinstance(row, DataError):

@@ -1,4 +1,4 @@
-"""What the readers of data sets share: a release as data, finding and decoding files, bad records.
+"""Releases as data for the readers of data sets: finding and decoding files, bad records.
 
 Files are read on disk or inside an archive that stays packed.
 """
@@ -51,7 +51,7 @@ _SPLIT_IN_NAME = {
 
 @dataclass(frozen=True)
 class File:
-    """One file that was found: its content, and what to call it.
+    """One file: its content, and its name in messages.
 
     `path` is the file on disk, or the archive that holds it under the name `member`. `companion` is a second
     file that belongs to it, such as the answers to its questions.
@@ -106,7 +106,7 @@ class File:
 
 
 def is_binary(data: bytes) -> bool:
-    """Return whether bytes are no text, by a zero byte or by what files of other kinds begin with."""
+    """Return whether bytes are not text, by a zero byte or the signature of a binary format."""
     return b"\0" in data or data.startswith(_BINARY)
 
 
@@ -158,17 +158,17 @@ def matcher(pattern: str) -> Matcher:
 
 
 def is_file(path: os.PathLike[str] | str) -> bool:
-    """Return whether there is a regular file; not for what cannot be found out, such as a link to itself."""
+    """Return True for an existing regular file; False if it cannot be determined, as for a link to itself."""
     return os.path.isfile(path)  # noqa: PTH113 - `Path.is_file` raises OSError for a name that is too long
 
 
 def is_folder(path: Path | str) -> bool:
-    """Return whether there is a folder; not for what cannot be found out."""
+    """Return True for an existing folder; False if it cannot be determined."""
     return os.path.isdir(path)  # noqa: PTH112
 
 
 def expanded(path: Path | str) -> Path:
-    """Return a path with the home folder in place of ``~``, as it is where there is none."""
+    """Expand ``~``; return the path unchanged if that fails."""
     return Path(os.path.expanduser(path))  # noqa: PTH111 - `Path.expanduser` raises RuntimeError
 
 
@@ -202,7 +202,7 @@ class Root:
     files: list[tuple[str, str]]  # (label with folders, path)
 
     def matching(self, pattern: str) -> list[Path]:
-        """Return the files whose name fits; a pattern with ``/`` is held against the folders too."""
+        """Return the files with a matching name; a pattern with ``/`` is matched with the folders too."""
         fits = matcher(pattern)
         return [Path(path) for label, path in self.files if fits(label)]
 
@@ -334,7 +334,7 @@ def choose(role: str, value: str | None, names: Sequence[str], owner: str, defau
 
 
 def split_in_name(name: str) -> str | None:
-    """Return the split that a file's or folder's name tells, if it does."""
+    """Infer the split from the name of a file or folder, or return None."""
     words = "|".join(f"(?P<{split}>{pattern})" for split, pattern in _SPLIT_IN_NAME.items())
     match = re.search(rf"(?:^|[^a-z])(?:{words})(?![a-z])", name.lower())
     return match.lastgroup if match else None
@@ -348,7 +348,7 @@ def gather(
     files: Sequence[File] = (),
     attrs: dict[str, Any] | None = None,
 ) -> Items:
-    """Build items from what a reader yields: good records, and errors in place of bad ones.
+    """Build items from a reader's records, with errors in place of bad ones.
 
     ``on_error="raise"`` raises the first error, "skip" keeps them in ``.problems``. `files`, those that were
     read, are named in ``attrs["source"]``, with ``attrs["sha256"]``; ``attrs["note"]`` says
@@ -385,7 +385,7 @@ def gather(
 
 
 def compare_published(dataset: str, file: File) -> str:
-    """Say how a file differs from the published one of its name, and from a text of whole lines.
+    """Describe the differences of a file from the published one of its name, and incomplete lines.
 
     What differs is also printed to standard error, once in a process.
     """
@@ -422,7 +422,7 @@ def _parse_registry(text: str) -> dict[str, Any]:
 
 
 def readers() -> dict[str, EntryPoint]:
-    """Return the readers of data sets by name: those that the registry lists, then those of other packages.
+    """Return the readers of data sets by name: of the registry, then of other packages.
 
     Each is a `Release`, or another object (a module, say) with its `load` and perhaps other members of it.
     """
@@ -433,7 +433,7 @@ def readers() -> dict[str, EntryPoint]:
 
 
 def table_of(dataset: str) -> Mapping[str, Any]:
-    """Return the table of a data set in the registry, or the terms that another package's reader has."""
+    """Return the table of a data set in the registry, or the terms of another package's reader."""
     if (table := registry().get(dataset)) is not None:
         return dict(table)
     entry = readers().get(dataset)
@@ -455,7 +455,7 @@ class BookFiles:
 
 @dataclass(frozen=True, kw_only=True)
 class Release:
-    """A data set as data: the names of its files, and how one of them is read.
+    """A data set's release: the names of its files, and the function that parses one of them.
 
     Attributes
     ----------

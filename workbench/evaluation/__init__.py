@@ -1,4 +1,4 @@
-"""What reads predictions, and predictions alone: measures, tests, rankings, and the papers' tables.
+"""Evaluation of predictions: measures, tests, rankings, and the papers' tables.
 
 `metrics`, `significance`, `leaderboard` and `comparison` draw with the one engine of `bootstrap`; `reading`
 is the one way from runs to predictions. `comparability` says what must not be compared, `slices` cuts items,

@@ -56,14 +56,14 @@ class Drawing(NamedTuple):
 
 
 class Units(NamedTuple):
-    """What is drawn as a whole: `codes` (n,) has the unit of each item, from 0 to `number` - 1."""
+    """Units of resampling: `codes` (n,) has the unit of each item, from 0 to `number` - 1."""
 
     codes: Ints
     number: int
     by: Literal["novel", "item"]
 
     def subset(self, rows: Mask | Ints) -> Units:
-        """Return the units of some of the items, in the order of `rows`."""
+        """Return the units of a subset of the items, in the order of `rows`."""
         codes = self.codes[rows]
         if self.by == "item":
             return Units(np.arange(len(codes)), len(codes), "item")
@@ -84,7 +84,7 @@ def units(book_id: pd.Series[Any]) -> Units:
 
 
 def describe_resampling(by: str, number: int) -> str:
-    """Say in words what was resampled, and what that means."""
+    """Describe in words the units of resampling and the scope of the interval."""
     if by == "novel":
         few = f"; with fewer than {FEW} novels such intervals are too narrow" if number < FEW else ""
         return f"whole novels were resampled ({number:,} novels){few}"
@@ -119,7 +119,7 @@ def resample(
 def resample_all(
     rows: Sequence[tuple[Floats, Floats]], units: Units, resamples: int, seed: int
 ) -> list[tuple[Floats, Floats]]:
-    """Return what `resample` gives for each of several pairs of means and medians, to the last bit.
+    """Return the results of `resample` for several pairs of means and medians, equal to the last bit.
 
     The units are drawn once for all of them.
     """
@@ -317,7 +317,7 @@ def sign_flips(sums: Floats | Ints, resamples: int, seed: int) -> tuple[Floats, 
 
 
 def _exact_sign_flip(sums: Ints) -> float:
-    """Return the share of all choices of signs whose sum is as far from 0; `sums` (units,) has no 0.
+    """Return the share of sign assignments with a sum at least as far from 0; `sums` (units,) has no 0.
 
     The distribution of the sum is made one size of unit at a time, as k units of one size that are positive
     follow a binomial distribution (Pagano and Tritchler 1983).

@@ -1,4 +1,4 @@
-"""Warnings about predictions that are not comparable, one whole sentence each."""
+"""Warnings about predictions that are not comparable."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def list_warnings(
     log_prob: Floats,
     variants: set[str] | None = None,
 ) -> list[str]:
-    """Say in what predictions of several models (m) differ, and what is left out.
+    """Describe the differences between the predictions of models (m), and the items left out.
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ def _differences(
 
 
 def unpredictable(shares: Mapping[str, float]) -> str:
-    """Say for which models more than a tenth of the answers cannot be predicted; empty where there is none.
+    """List the models that cannot predict more than a tenth of the answers; empty without any.
 
     `shares` has the share of the answers that are not among the words of each.
     """
@@ -184,7 +184,7 @@ def _unpredictable(lost: Mapping[str, int], n: int) -> Iterator[str]:
 
 
 def other_task(a: Mapping[str, set[Any]], b: Mapping[str, set[Any]]) -> bool:
-    """Tell whether two models read different texts or predict different units: accuracies are not comparable.
+    """Return whether two models read different texts or predict different units, so not comparable.
 
     What a model sees of a text, the query alone for instance, is no other text.
     """
@@ -193,7 +193,7 @@ def other_task(a: Mapping[str, set[Any]], b: Mapping[str, set[Any]]) -> bool:
 
 
 def other_event(a: Mapping[str, set[Any]], b: Mapping[str, set[Any]]) -> bool:
-    """Tell whether probabilities of two models are of different events, so not comparable."""
+    """Return whether probabilities of two models are of different events, so not comparable."""
     return other_task(a, b) or any(a[name] != b[name] for name in ("vocabulary_size", "unknown"))
 
 
@@ -291,7 +291,7 @@ def of_one_event(corrected: Floats, uncorrected: Floats) -> Floats:
 
 
 def _event(corrected: Floats, uncorrected: Floats) -> str | None:
-    """Say what the log-probabilities (n,) of a model are of; None where it gives none."""
+    """Return the event of a model's log-probabilities (n,) in words; None without any."""
     if np.isnan(corrected).all():
         return None
     return _SUB_TOKENS if is_uncorrected(corrected, uncorrected) else "the whole word"

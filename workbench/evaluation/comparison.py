@@ -145,7 +145,7 @@ class Comparison(AlignedPredictions):
 
     @cached_property
     def _quantities(self) -> dict[str, Floats]:
-        """What measures are made of, (m, n) each, in the order of `evaluate`."""
+        """Quantities of the measures, (m, n) each, in the order of `evaluate`."""
         values = {"correct": self.shares, "log_prob": self.log_prob, "mid_rank": self._mid_rank}
         if (self._order == np.arange(self.n)).all():  # a copy of all rows takes long
             return values
@@ -176,7 +176,7 @@ class Comparison(AlignedPredictions):
         )
 
     def _chance(self, k: int) -> str:
-        """Say what a model is expected to get right of the items if it is a random baseline; else ""."""
+        """Return the expected accuracy of a random baseline in words; "" for other models."""
         p = self.models[k].floats("p_correct")
         is_random = not self._several[k] and are_draws(p[self.models[k].truths("known")])
         return chance_text(mean_of_known(p[self.rows[k]])) if is_random else ""
@@ -336,12 +336,12 @@ class Comparison(AlignedPredictions):
         return list(self._columns)
 
     def frame_of(self, names: Collection[str]) -> pd.DataFrame:
-        """Return some columns of `frame`; no other is made."""
+        """Return the named columns of `frame`; no other is computed."""
         return pd.DataFrame({name: self._columns[name]() for name in names})
 
     @cached_property
     def _columns(self) -> dict[str, Callable[[], Any]]:
-        """What makes the columns of `frame`."""
+        """Functions that compute the columns of `frame`."""
         item_ids = partial(self.items.frame["item_id"].to_numpy)
         makers: dict[str, Callable[[], Any]] = {"item_id": item_ids, "answer": partial(list, self.answers)}
         for k, model in enumerate(self.labels):
@@ -359,15 +359,15 @@ class Comparison(AlignedPredictions):
         return self.models[k].strings("prediction", self.rows[k]).to_pylist()  # type: ignore[no-any-return]
 
     def bins(self, column: str) -> list[Bin]:
-        """Return the values or ranges of a column, DataError if there is none; every item is in just one."""
+        """Return the values or ranges of a column; DataError if it is missing. Every item is in just one."""
         return self.binning(column).bins
 
     def binning(self, column: str) -> Binning:
-        """Return a column with its bins and their filters, DataError if there is none."""
+        """Return a column with its bins and their filters; DataError if it is missing."""
         return self._slices.binning(column)
 
     def slices(self, column: str, mask: Mask | None = None) -> pd.DataFrame:
-        """Return the models' accuracies on the items, those of `mask` (n,) only, of each bin of a column.
+        """Return the models' accuracies in each bin of a column, on the items of `mask` (n,).
 
         Returns
         -------

@@ -25,7 +25,7 @@ Part = tuple[str, list[str]]
 
 @dataclass(frozen=True)
 class Contamination(Overlap):
-    """A report on what items share with texts; attributes are those of :class:`Overlap`.
+    """A report on n-grams shared by items and texts; attributes as of :class:`Overlap`.
 
     ``wb.browse(items, annotations=report.frame)`` makes the columns of ``frame`` filters.
     """

@@ -23,7 +23,7 @@ _SHOWN = 20
 
 @dataclass(frozen=True)
 class Hardest:
-    """Items in an order that several models give them.
+    """Items in an order by the results of several models.
 
     Attributes
     ----------

@@ -188,7 +188,7 @@ def _name(row: dict[str, Any]) -> str:
 
 
 def _ranked(group: list[MeasuredRun], measures: RunMeasures) -> list[dict[str, Any]]:
-    """Sort the measures of one group and compare each of its runs with the best of those on most items."""
+    """Sort the measures of one group, and compare each run with the best run on the most items."""
     group = sorted(
         group,
         key=lambda run: (
@@ -212,7 +212,7 @@ def _ranked(group: list[MeasuredRun], measures: RunMeasures) -> list[dict[str, A
 def _published(
     names: list[str], chosen: dict[str, str | None], present: set[str]
 ) -> dict[Group, list[dict[str, Any]]]:
-    """Return what others report, by group; nothing where groups are by what only items have."""
+    """Return published results by group; empty where groups are by columns of items."""
     if set(names) - set(_SCORE_COLUMNS):
         return {}
     table = published_scores()

@@ -1,4 +1,4 @@
-"""Predictions of items with other words in place of theirs: the new answer, the old one, or another."""
+"""Predictions of items with substituted words: the new answer, the original one, or another word."""
 
 from __future__ import annotations
 

@@ -157,7 +157,7 @@ def evaluate(
         names.append("language")
 
     def parts() -> Iterator[pd.DataFrame]:
-        """Yield what is measured, one model after the other, so that one of them is a frame at a time."""
+        """Yield the groups of each model in turn, so that only one model is a frame at a time."""
         for predictions, distinction in zip(models, apart, strict=True):
             frame = joined(predictions, names, items, annotations)
             if "language" in names and "language" not in frame:
@@ -226,7 +226,7 @@ def shown_measures(table: pd.DataFrame) -> tuple[TableColumn, ...]:
 
 
 def _only_uncorrected(table: pd.DataFrame) -> bool:
-    """Tell whether a row has a perplexity of sub-tokens alone."""
+    """Return whether a row has a perplexity of sub-tokens alone."""
     name = "perplexity_uncorrected"
     return name in table and bool((table[name].notna() & table["perplexity"].isna()).any())
 
@@ -310,7 +310,7 @@ def resampled(
 def _resampled_all(
     models: Sequence[tuple[Mapping[str, Floats], Mask]], units: Units, drawing: Drawing
 ) -> list[dict[str, Floats]]:
-    """Do what `resampled` does for each of several `values` and `several`; the units are drawn once."""
+    """Return the results of `resampled` for several `values` and `several`; the units are drawn once."""
     replicates: list[dict[str, Floats]] = [{} for _ in models]
     statistics = [_resampled_statistics(values, units, several) for values, several in models]
     indices = [index for index, names in enumerate(statistics) if names]
@@ -342,7 +342,7 @@ def _resampled_statistics(values: Mapping[str, Floats], units: Units, several: M
 
 
 def is_resampled(shares: Floats, units: Units, several: Mask) -> Mask:
-    """Tell of which models (m,) the interval of the share of right answers (m, n) is resampled.
+    """Return the models (m,) with resampled intervals of the share of right answers (m, n).
 
     Resampling says nothing where all outcomes are equal, or there is one unit; Wilson's interval is over
     items, so it is not of novels, nor of means over replicates (`several`).
@@ -360,7 +360,7 @@ def measure(frame: pd.DataFrame, drawing: Drawing) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class _Quantities:
-    """What measures of one model are made of.
+    """Quantities of one model's items, from which measures are computed.
 
     Attributes
     ----------
@@ -460,7 +460,7 @@ def _share_in_training(column: pd.Series[Any]) -> float | None:
 
 
 def is_random(frame: pd.DataFrame) -> bool:
-    """Tell whether predictions of one run (n,) are those of a random baseline.
+    """Return whether predictions of one run (n,) are those of a random baseline.
 
     It may draw several words for the answers that it can predict: none is certain to be right, nor wrong, for
     all of them. Means over seeds are of no one draw.
@@ -470,17 +470,17 @@ def is_random(frame: pd.DataFrame) -> bool:
 
 
 def are_draws(p: Floats) -> bool:
-    """Tell whether probabilities of being right (n,), of answers that can be predicted, are of a draw."""
+    """Return whether probabilities of being right (n,), of predictable answers, are of a draw."""
     return len(p) > 0 and bool((p > 0).all() and (p < 1).any())
 
 
 def chance_of(frame: pd.DataFrame) -> str:
-    """Say what a random baseline is expected to get right of all items (n,): its accuracy is of one draw."""
+    """Return the expected accuracy of a random baseline on all items (n,) in words."""
     return chance_text(float(frame["p_correct"].mean()))
 
 
 def chance_text(p: float) -> str:
-    """Say what a random baseline is expected to get right, a share."""
+    """Return the expected accuracy of a random baseline, a share, in words."""
     return f"{percent(p)} expected"
 
 
@@ -496,7 +496,7 @@ def subset_of(frame: pd.DataFrame) -> str:
 
 
 def signature_text(frame: pd.DataFrame, units: Units, drawing: Drawing) -> str:
-    """Return what identifies measures of predictions, as sacrebleu does for BLEU (Post 2018).
+    """Return the signature of measures of predictions, as sacrebleu does for BLEU (Post 2018).
 
     ``lambada/dev/plain|n:4869|unit:word|vocab:60000|unknown:shared|ci:95|boot:2000|by:item|seed:0|
     version:0.1.0``: data set, split and variant (several with +), items, those of the columns `VARIANT` that
@@ -531,7 +531,7 @@ def spread(seeds: npt.NDArray[np.bool_]) -> dict[str, Any]:
 
 
 def typed(table: pd.DataFrame) -> pd.DataFrame:
-    """Give the columns of `measure` types that hold nulls."""
+    """Convert the columns of `measure` to nullable types."""
     dtypes = dict.fromkeys(_INTS, "Int64") | dict.fromkeys(
         (*_FLOATS, *_SPREADS, "share_in_training"), "Float64"
     )
@@ -562,7 +562,7 @@ def note(table: pd.DataFrame, datasets: Iterable[str], drawing: Drawing) -> str:
 
 
 def list_unpredictable(table: pd.DataFrame, names: Sequence[str]) -> list[str]:
-    """Return what is to be said of answers that models cannot predict, of a table of measures by `names`."""
+    """Return notes on answers that models cannot predict, for a table of measures by `names`."""
     lost = {} if "known" in names else dict(_lost(table, names))
     return list(filter(None, [unpredictable(lost)]))
 

@@ -113,7 +113,7 @@ def _critical_counts(m: Floats, alpha: float) -> Floats:
 
 
 def describe_mde(difference: float, mde: float) -> str:
-    """Say what a difference below the minimum detectable effect means; "" where it is not below."""
+    """Return a note on a difference below the minimum detectable effect; "" for other differences."""
     if not abs(difference) < mde:
         return ""
     return (
@@ -271,7 +271,7 @@ class AlignedPredictions:
 
     @cached_property
     def units(self) -> Units:
-        """What is resampled: novels where every item names one, else items."""
+        """Units of resampling: novels if every item names one, else items."""
         book_ids = coalesced("book_id", self._book_ids, self.models, self.rows)
         return bootstrap.units(pd.Series(book_ids.to_pylist(), dtype="str"))
 

@@ -161,7 +161,7 @@ def _with_people(layout: Layout) -> Layout:
 
 
 def _of_people(system: Any) -> bool:
-    """Tell whether a row of a paper has the answers of people."""
+    """Return whether a row of a paper has the answers of people."""
     return normalised(system).startswith("human")
 
 
@@ -311,7 +311,7 @@ def _n_text(cell: Mapping[Any, Any]) -> str:
 
 
 def _name(cell: Mapping[Any, Any]) -> str:
-    """Return the name of a row of ours, with what tells it apart from others of its model."""
+    """Return the name of a row of ours, with the distinction from other rows of its model."""
     return ", ".join(str(cell[name]) for name in ("model", "distinction") if cell[name])
 
 
@@ -402,7 +402,7 @@ class _Row:
 def _rows(
     models: Sequence[ModelPredictions], task: str, columns: Sequence[Column], drawing: Drawing
 ) -> list[_Row]:
-    """Measure what belongs into each column, and put runs of one model into one row where they fit."""
+    """Measure the predictions of each column, and merge runs of one model into one row where they fit."""
     rows: list[_Row] = []
     for model in models:
         for key, frame in _variants_of(model.frame, task):
@@ -423,7 +423,7 @@ def _rows(
 
 
 def _distinguish(rows: Sequence[_Row]) -> None:
-    """Say what tells each row apart from the others of its model."""
+    """Return the distinction of each row from the other rows of its model."""
     traits: list[dict[str, str]] = []
     for row in rows:
         values = zip(_KEYS[1:], row.key[1:], strict=True)
@@ -438,7 +438,7 @@ def _distinguish(rows: Sequence[_Row]) -> None:
 
 
 def _variants_of(frame: pd.DataFrame, task: str) -> Iterator[tuple[tuple[Any, ...], pd.DataFrame]]:
-    """Cut predictions of one model by system and variant: each part may stand in a row of its own."""
+    """Group predictions of one model by system and variant: each group may be a row."""
     variants = frame["variant"]
     if task == "cbt":  # that of a question is its word class: a column, not a row
         codes = variants.map(language)
@@ -458,7 +458,7 @@ def _places(columns: Sequence[Column]) -> dict[tuple[str, str | None], list[str]
 
 
 def _ordered(rows: Sequence[_Row], columns: Sequence[Column]) -> Iterator[tuple[str | None, _Row | None]]:
-    """Give systems with our rows (None: missing) in the order of the paper, then the other rows."""
+    """Yield systems with our rows (None: missing) in the order of the paper, then the other rows."""
     rest = list(rows)
     for system in dict.fromkeys(system for column in columns for system in column.printed):
         of_system: list[_Row | None] = [row for row in rest if normalised(row.key[0]) == normalised(system)]
@@ -520,7 +520,7 @@ def _notes(
     dataset: str | None,
     drawing: Drawing,
 ) -> Iterator[str]:
-    """Say what is to be known to read the table."""
+    """Return the notes below the table."""
     ours = frame[frame["ours"].notna()]
     if not len(ours):
         yield "There are no results of ours yet."
@@ -572,7 +572,7 @@ def _notes(
 
 
 def _variants(ours: pd.DataFrame) -> str:
-    """Say which variants the rows are of, with the models of each where not all models have all of them."""
+    """Describe the variants of the rows, with the models of each where models differ."""
     phrases = []
     for name in ("variant", *VARIANT):
         title = _TITLES.get(name, name)

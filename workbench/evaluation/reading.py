@@ -1,4 +1,4 @@
-"""Predictions from whatever names them: runs, frames, or names of runs."""
+"""Read predictions from runs, data frames or run names."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class ModelPredictions:
 
     @property
     def evaluated(self) -> pd.DataFrame:
-        """The columns `NEEDED` and others that are at hand, one row an item, sorted by item; made anew."""
+        """The columns `NEEDED` and other available ones, one row an item, sorted by item; a new frame."""
         return self.data if isinstance(self.data, pd.DataFrame) else self._frame_of(self.data)
 
     def _frame_of(self, table: pa.Table) -> pd.DataFrame:
@@ -134,11 +134,11 @@ class ModelPredictions:
         return self.truths("correct")[:, None]
 
     def strings(self, name: str, rows: Rows) -> pa.Array:
-        """Return the text in some rows of a column of `table`."""
+        """Return the text in the rows of a column of `table`."""
         return self.table[name].take(pa.array(rows)).cast(pa.string()).combine_chunks()
 
     def values(self, name: str, rows: Rows) -> set[Any]:
-        """Return the different values in some rows of a column of `table`, null left out."""
+        """Return the unique values in the rows of a column of `table`, without null."""
         column = self.table[name]
         if len(rows) < len(column):  # rows are of different items: else these are all
             return _different(column.take(pa.array(rows)))
@@ -152,7 +152,7 @@ class ModelPredictions:
         return {}
 
     def value_sets(self, rows: Rows) -> dict[str, set[Any]]:
-        """Return the different values in some rows of the variant and of each column of `VARIANT`."""
+        """Return the unique values in the rows of the variant and of each column of `VARIANT`."""
         return {name: self.values(name, rows) for name in ("variant", *VARIANT)}
 
     def cell(self, name: str, row: int) -> Any:
@@ -172,7 +172,7 @@ def _different(column: pa.ChunkedArray) -> set[Any]:
 
 
 def is_uncorrected(log_prob: Floats, uncorrected: Floats) -> bool:
-    """Tell whether log-probabilities (n,) are of the sub-tokens alone, without the end of the word.
+    """Return whether log-probabilities (n,) are of the sub-tokens alone, without the end of the word.
 
     So they are in logs of lm-evaluation-harness: the two columns are equal.
     """
@@ -249,7 +249,7 @@ def _read(
 
 
 def _completed(frame: pd.DataFrame, items: Items | None) -> pd.DataFrame:
-    """Return predictions with all columns, those that a frame lacks from its words and the items."""
+    """Return predictions with all columns; missing ones are computed from the words and the items."""
     lacking = next(name for name in (*_WORDS, *NEEDED) if name not in frame.columns and name not in OPTIONAL)
     if items is None or lacking in _WORDS:
         remedy = "pass items= as well, or make them with wb.predict"
@@ -270,7 +270,7 @@ def _completed(frame: pd.DataFrame, items: Items | None) -> pd.DataFrame:
 
 
 def _split_run(source: Any, info: Mapping[str, Any], item_ids: pa.Array | None) -> Iterator[ModelPredictions]:
-    """Give the models of a run apart; the folder's name is that of the run. Ids of items are unique."""
+    """Split a run by model; the folder has the name of the run. Ids of items are unique."""
     run, folder = str(source.run), getattr(source, "folder", None)
     stored = getattr(source, "stored", None)
     table = source.table if stored is None else stored.columns(_READ, encoded=True)
@@ -289,7 +289,7 @@ def _split_run(source: Any, info: Mapping[str, Any], item_ids: pa.Array | None) 
 
 
 def _check_table(table: pa.Table) -> None:
-    """Do what `check_log_probs` does; a frame is made only where a log-probability is null or not finite."""
+    """Check log-probabilities as `check_log_probs`; make a frame only if one is null or not finite."""
     log_prob = table["log_prob"]
     if log_prob.null_count or not pc.all(pc.is_finite(log_prob), min_count=0).as_py():
         check_log_probs(from_table(table.select(list(CHECKED))))
@@ -305,7 +305,7 @@ def _shared(table: pa.Table, key: tuple[str, str]) -> pa.Table:
 
 
 def _split_frame(frame: pd.DataFrame, run: str | None, info: Mapping[str, Any]) -> Iterator[ModelPredictions]:
-    """Give the models and runs of one frame apart."""
+    """Split one frame by model and run."""
     frame = frame.assign(run=frame["run"].fillna(""))
     if run is not None:
         frame["run"] = frame["run"].where(frame["run"] != "", run)
@@ -318,13 +318,13 @@ def _split_frame(frame: pd.DataFrame, run: str | None, info: Mapping[str, Any]) 
 
 
 def _named(model: str, variants: Iterable[Any]) -> str:
-    """Return the name of a model, with what it saw of the items where that is the query or passage alone."""
+    """Return the name of a model, with its input if that is the query or passage alone."""
     inputs = {split_variant(str(variant))[1] for variant in variants}
     return model if "" in inputs else " ".join([model, *(f"({name})" for name in sorted(inputs))])
 
 
 def labels(models: Sequence[ModelPredictions], *, by_set: bool = False) -> list[str]:
-    """Name models so that no two names are equal: with what tells those of one name apart.
+    """Return unique names of models, with the distinctions of models of the same name.
 
     That is as few as needed of data set, split, variant, `VARIANT`, options of the model, and seed, as in
     ``LSTM, capitalised``; then the name of the run; then a number. With `by_set`, models on different data
@@ -336,7 +336,7 @@ def labels(models: Sequence[ModelPredictions], *, by_set: bool = False) -> list[
 
 
 def distinctions(models: Sequence[ModelPredictions], *, by_set: bool = False) -> list[str]:
-    """Return for each model what tells it apart from others of its name, see `labels`; empty without any."""
+    """Return each model's distinction from others of its name, see `labels`; empty without any."""
     traits = [traits_of(model) for model in models]
     sets = [f"{each['dataset']}\n{each['split']}" if by_set else "" for each in traits]
     names = [f"{model.model}\n{name}" for model, name in zip(models, sets, strict=True)]
@@ -344,7 +344,7 @@ def distinctions(models: Sequence[ModelPredictions], *, by_set: bool = False) ->
 
 
 def traits_of(model: ModelPredictions) -> dict[str, str]:
-    """Return what may tell a model apart from others of its name, in words, the most telling first."""
+    """Return possible distinctions of a model from others of its name, the most important first."""
     rows = np.arange(len(model.table))
     names = ("dataset", "split", "variant", *VARIANT)
     traits = {name: words_of(name, frozenset(model.values(name, rows))) for name in names}
@@ -364,7 +364,7 @@ def settings_of(model: ModelPredictions) -> dict[str, str]:
 
 
 def tell_apart(names: Sequence[str], traits: Sequence[Mapping[str, str]]) -> list[str]:
-    """Return for each of several rows what tells it apart from the others of its name; empty where none is.
+    """Return each row's distinction from the others of its name; empty without any.
 
     A trait is named where it divides rows that all traits before it leave alike, the seed and the run last;
     rows that no trait divides are numbered.
@@ -410,7 +410,7 @@ _UNUSUAL = ("text", "omitted", "unknown")  # beginnings of texts that are no hab
 
 
 def words_of(name: str, values: frozenset[Any]) -> str:
-    """Write the values of a column of `VARIANT`, or of another one, for readers."""
+    """Return the values of a column of `VARIANT`, or of another column, in words."""
     write: Callable[[Any], str] = {
         "vocabulary_size": lambda size: f"{size:,} words",
         "unknown": lambda how: f"unknown answers {how}",
@@ -436,7 +436,7 @@ def _prompt(text: str) -> str:
 
 
 def _boundaries(prompt: Mapping[str, Any]) -> list[str]:
-    """Say what a prompt changes at the beginning of the text, and before the answer."""
+    """Return a prompt's changes at the beginning of the text, and before the answer, in words."""
     beginnings = {"nothing": "no BOS", "newline": "newline first", "mark": "BOS first"}
     space = "space encoded with the context" if prompt.get("space") == "context" else ""
     return list(filter(None, [beginnings.get(str(prompt.get("beginning")), ""), space]))
@@ -467,7 +467,7 @@ def protocol_of(row: Mapping[str, Any]) -> str:
 
 
 def is_of_papers(row: Mapping[str, Any]) -> bool:
-    """Tell whether a result was counted as in the papers' tables: whole words of the text as released."""
+    """Return whether a result was counted as in the papers' tables: words of the text as released."""
     return protocol_of(row) in {protocol_of({"unit": unit}) for unit in ("word", "whole-word")}
 
 
@@ -485,7 +485,7 @@ def _check_single(model: str, item_ids: pd.Series[Any]) -> None:
 
 
 def _sorted(frame: pd.DataFrame) -> pd.DataFrame:
-    """Sort by item, so that what is drawn by a seed does not depend on the order of the rows."""
+    """Sort by item, so that draws by a seed are independent of the order of the rows."""
     ids = pa.array(frame["item_id"], pa.large_string(), from_pandas=True)
     if frame.index.equals(pd.RangeIndex(len(frame))) and not ids.null_count and _ascends(ids):
         return frame

@@ -150,7 +150,7 @@ def _check_alike(models: Sequence[ModelPredictions]) -> None:
 
 
 def _differences(a: ModelPredictions, b: ModelPredictions) -> Iterator[tuple[str, Any, Any]]:
-    """Yield in what two runs differ beside the seed: name, and the values."""
+    """Yield the differences of two runs apart from the seed: name, and the values."""
     if a.model != b.model:
         yield "the model", a.model, b.model
     if a.frame["item_id"].tolist() != b.frame["item_id"].tolist():
@@ -181,7 +181,7 @@ def _flat(values: Any, name: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _seeds(models: Sequence[ModelPredictions]) -> list[str]:
-    """Return the seeds of the runs: those of the training where they differ, else of the predictions."""
+    """Return the seeds of the runs: of the training if they differ, else of the predictions."""
     configs = [dict(_flat(model.info.get("config", {}))) for model in models]
     names = [name for name in configs[0] if name.rpartition(".")[2] == "seed"]
     for name in names:

@@ -63,7 +63,7 @@ _USUAL = Drawing()
 
 @dataclass(frozen=True)
 class MeasuredRun:
-    """What a run of one model predicts for a group of items: its measures, and the predictions on demand.
+    """Predictions of one model for a group of items: the measures, and the predictions on demand.
 
     `row` is empty where no answer is known; `key` tells the predictions apart from all others.
     """
@@ -146,7 +146,7 @@ class RunMeasures:
         return self._known(keys, lambda missing: _compared([runs[k] for k in missing], best, self.drawing))
 
     def save(self, *, trim: bool = True) -> None:
-        """Keep what is new, and of the rest what was used last."""
+        """Store the new measures, and of the others those used last."""
         if self._earlier is None or self._used.keys() <= self._earlier.keys():
             return
         rows = list((self._used | self._read() | self._used).items())[:_KEPT]
@@ -157,7 +157,7 @@ class RunMeasures:
                 make_room()
 
     def _known(self, keys: Sequence[str | None], compute: Callable[[list[int]], Iterable[Any]]) -> list[Any]:
-        """Return what is known by keys; the rest is computed, by its indices, and kept where it has a key."""
+        """Return stored measures by key; others are computed by index, and stored under their key."""
         if self._earlier is None:
             self._earlier = self._read() if any(keys) else None
         earlier = self._earlier or {}
@@ -240,7 +240,7 @@ def _sets(frame: pd.DataFrame) -> list[tuple[str, str, str]]:
 
 
 def _outcomes(frame: pd.DataFrame) -> dict[str, Any] | None:
-    """Return what a test of one run (n,) against another on the same items needs, None of several seeds.
+    """Return the outcomes (n,) of a run for tests against another on the same items; None of several seeds.
 
     That is a digest of the items with their answers and novels, which of them are right (as bits, in
     hexadecimal), and what the accuracy depends on.
@@ -263,7 +263,7 @@ def _right(run: MeasuredRun) -> npt.NDArray[np.bool_]:
 def _groups(
     models: list[ModelPredictions], names: list[str], chosen: dict[str, Any]
 ) -> dict[Group, list[ModelPredictions]]:
-    """Cut predictions into groups, each with a ranking of its own; rows without an answer are left out."""
+    """Group predictions for separate rankings; rows without an answer are left out."""
     groups: dict[Group, list[ModelPredictions]] = {}
     for model in models:
         columns = joined(model, names)
@@ -279,7 +279,7 @@ def _groups(
 
 
 def _compared(runs: Sequence[MeasuredRun], best: MeasuredRun, drawing: Drawing) -> Iterator[dict[str, Any]]:
-    """Test runs against the best; those of one run on the best's items at once, which takes less time."""
+    """Test runs against the best; runs on the best's items are tested at once, which is faster."""
     outcomes = best.row["outcomes"]
     alike = [
         run for run in runs
@@ -302,7 +302,7 @@ def _compared_alone(run: MeasuredRun, best: MeasuredRun, drawing: Drawing) -> di
 def _compared_at_once(
     runs: Sequence[MeasuredRun], best: MeasuredRun, drawing: Drawing
 ) -> Iterator[dict[str, Any]]:
-    """Do for several runs on the items of the best what `compare_pair` does for one, from outcomes."""
+    """Compare several runs on the items of the best as `compare_pair` does, from outcomes."""
     if not runs:
         return
     frame = best.predictions().evaluated

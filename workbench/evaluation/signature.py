@@ -20,7 +20,7 @@ _USUAL = {"text": "as-is", "correct": "greedy", "candidates": "sentence", "budge
 
 @dataclass(frozen=True)
 class RunSignature:
-    """What identifies a number, and how it is computed again.
+    """The signature of a number, and the code that repeats it.
 
     Attributes
     ----------

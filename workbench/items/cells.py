@@ -43,7 +43,7 @@ def check_encodable(text: str, description: str) -> None:
 
 
 def plain_cell(value: Any, column: str, depth: int = 0) -> Any:
-    """Return a cell as JSON can hold it; None for what is missing, the text of what has no such form."""
+    """Return a cell as a JSON value; None if missing, text if JSON has no such type."""
     if isinstance(value, np.ndarray | pd.Series | pd.Index | pd.api.extensions.ExtensionArray):
         value = value.tolist()
     if isinstance(value, list | tuple | Mapping):
@@ -78,7 +78,7 @@ def shown(value: Any) -> str:
 
 
 def text_cell(row: Mapping[str, Any], name: str) -> str | None:
-    """Return the text of a cell, a number as text, None for what is missing; DataError for all else."""
+    """Return the text of a cell, a number as text, None if missing; DataError for other types."""
     value = row.get(name)
     if isinstance(value, str):
         if not value.strip():
@@ -123,7 +123,7 @@ def _strings(text: str) -> list[str]:
 
 
 def cell_choices(value: Any) -> tuple[str, ...] | None:
-    """Return the words to choose from: of a list, JSON, or joined by ``|``; None for what is missing."""
+    """Return the candidates of a cell: a list, JSON, or joined by ``|``; None if missing."""
     if _is_missing(value):
         return None
     words = listed_cell(value, "|")

@@ -117,7 +117,7 @@ class Items:
 
     @classmethod
     def concat(cls, sets: Iterable[Items]) -> Items:
-        """Concatenate several sets; ids must stay unique. What all `attrs` share stays, and every note."""
+        """Concatenate several sets with unique ids. Entries of `attrs` that all share stay, and all notes."""
         sets = list(sets)
         if not sets:
             raise DataError("there is nothing to join", remedy="pass at least one Items")
@@ -215,7 +215,7 @@ class Items:
 
     @property
     def extra(self) -> pd.DataFrame:
-        """Further columns, such as those of a user's own table: (n, k), in the order of the items.
+        """Additional columns, such as columns of a user's table: (n, k), in the order of the items.
 
         They are the entries of ``meta`` that hold text, numbers, truth values or lists of them; a row without
         an entry is missing. Facets, slices and groups are made of them as of annotations: pass the items
@@ -266,7 +266,7 @@ class Items:
 
     @classmethod
     def from_parquet(cls, path: Path | str) -> Items:
-        """Read what :meth:`to_parquet` wrote."""
+        """Read a file of :meth:`to_parquet`."""
         table = read_parquet(path, what="this Parquet file of items")
         extra = (table.schema.metadata or {}).get(b"workbench")
         if extra is None or set(COLUMNS) - set(table.column_names):
@@ -552,7 +552,7 @@ def items_from_text(
 
 
 def _built(row: Mapping[str, Any], tokenised: bool | None) -> tuple[Any, ...]:  # noqa: FBT001
-    """Return the id that the row gives, and the columns from the text to the book."""
+    """Return the id in the row, and the columns from the text to the book."""
     text, answer = row["text"], text_cell(row, "answer")
     if not isinstance(text, str) or not text.strip():
         raise DataError(f"the text is {shown(text)}, expected a passage")

@@ -26,7 +26,7 @@ from workbench.storage.files import atomic_path, check_target, data_home, listed
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Tags and a note on one item; `fields` are others of its line, which are written again as they were."""
+    """Tags and a note on one item; `fields` are other fields of its line, written back unchanged."""
 
     item_id: str
     tags: tuple[str, ...] = ()
@@ -130,7 +130,7 @@ def write_notes(
 
 
 def _line(note: Note) -> dict[str, Any]:
-    """Return what is written of a note."""
+    """Return the line of a note."""
     values = asdict(note)
     fields: dict[str, Any] = values.pop("fields")
     return values | fields

@@ -273,7 +273,7 @@ def _write_column(name: str) -> str:
 
 
 class Cells:
-    """A column: what it holds (a key of `_KINDS`, or "nothing"), and which rows have no value.
+    """A column: its type of values (a key of `_KINDS`, or "nothing"), and the rows without a value.
 
     Attributes
     ----------
@@ -387,7 +387,7 @@ def _parser() -> lark.Lark:
 
 
 def _read(tree: Any) -> Query:
-    """Return the filter that a tree of the grammar stands for."""
+    """Return the filter of a tree of the grammar."""
     negated = False
     while tree.data == "negation":  # however many stand in a row
         tree, negated = tree.children[0], not negated
@@ -418,7 +418,7 @@ def _read_token(token: lark.Token, *, plain: bool = False) -> Any:
 
 
 def of_facets(facets: Mapping[str, Sequence[Any]]) -> Query | None:
-    """Return the filter that choices by column stand for; None without any choice.
+    """Return the filter of choices by column; None without any choice.
 
     Two numbers ``[low, high]`` are a closed range, with None for an open end. Anything else is a choice of
     values, in which None stands for a missing value.
@@ -451,7 +451,7 @@ def word_start(text: str, cursor: int) -> int:
 
 
 def suggest(text: str, cursor: int, frame: pd.DataFrame) -> list[str]:
-    """Return what can stand at the cursor: columns, operators, values of the column before it.
+    """Return completions at the cursor: columns, operators, values of the column before it.
 
     A suggestion replaces the text from :func:`word_start` to the cursor; the best come first, 20 at most.
     """

@@ -1,4 +1,4 @@
-"""The item: its fields and what is derived from them, the columns of a frame of items, and their checks."""
+"""The item: its fields and derived values, the columns of a frame of items, and their checks."""
 
 from __future__ import annotations
 
@@ -217,7 +217,7 @@ def check_name(name: str, role: str) -> None:
 def _fault(
     text: str, answer: Any, span: Span, sentences: tuple[Span, ...], candidates: tuple[str, ...] | None
 ) -> str | None:
-    """Return what is wrong with one item, if anything is."""
+    """Return the error in an item, if there is one."""
     return _misplaced(text, span, sentences) or _unanswered(text[slice(*span)], answer, candidates)
 
 

@@ -80,7 +80,7 @@ def sentence_tokens(text: str, *, tokenised: bool = True) -> list[list[str]]:
 
 
 def tokens_and_paragraphs(text: str, *, tokenised: bool = True) -> tuple[list[str], list[int]]:
-    """Return the tokens of a text, and where a blank line stands among them; tokens have no such lines."""
+    """Return the tokens of a text, and the positions of blank lines among them."""
     if tokenised:
         return text.split(), []
     tokens: list[str] = []
@@ -113,7 +113,7 @@ def edges_of_kinds(codes: str) -> set[int]:
 
 
 def kind_of_token(token: str) -> str:
-    """Return "e" for a token that ends a sentence, "f" for another that may follow it there, else "x"."""
+    """Return "e" for a token that ends a sentence, "f" for one that may follow it there, else "x"."""
     if not _FOLLOWING.fullmatch(token):
         return "x"
     return "e" if _ENDING.fullmatch(token) else "f"
@@ -143,7 +143,7 @@ _MONEY = frozenset("$£€#")
 
 @lru_cache(maxsize=1 << 16)
 def _shape(piece: str) -> tuple[str, bool, bool, bool]:
-    """Show a token: as what, if it joins the one before, the one after, if neighbours matter."""
+    """Return a token as shown, and whether it joins the one before, the one after, and depends on both."""
     low = piece.lower()
     if low in _OPEN:
         return _OPEN[low], False, True, piece == "`"
@@ -164,7 +164,7 @@ def _is_cut(pieces: Sequence[str], index: int) -> bool:
 
 
 def _layout(pieces: Sequence[str], *, cut_at_hyphens: bool) -> Iterator[tuple[bool, str]]:
-    """Yield for every token if a space stands before it, and what is shown for it."""
+    """Yield for every token whether a space is before it, and its text as shown."""
     before, tight = "", True
     double = single = False  # within plain double quotes, within single quotes
     for index, piece in enumerate(pieces):
@@ -435,7 +435,7 @@ def _parts(word: str) -> tuple[str, ...]:
 
 
 def _opens(text: str, offset: int, last: str, *, quoted: bool) -> bool:
-    """Tell if the straight quote at an offset opens a quotation; `last` is the token before."""
+    """Return whether the straight quote at an offset opens a quotation; `last` is the token before."""
     after, before = text[offset + 1 : offset + 2], text[max(0, offset - 1) : offset]
     if not before or before.isspace():
         return bool(after.strip()) or not quoted
@@ -464,7 +464,7 @@ _ATTACHED = re.compile(
 
 
 def sentences_around(text: str, answer: Span, *, tokenised: bool) -> list[Span]:
-    """Cut a text into sentences; an empty blank counts as the word that would stand in it.
+    """Cut a text into sentences; an empty blank counts as a word.
 
     So ``She said ___`` is one sentence, and in ``She left. ___`` the blank is a sentence of its own.
     """
@@ -494,7 +494,7 @@ def last_word(text: str, *, tokenised: bool) -> Span | None:
 
 
 def final_word(text: str, *, tokenised: bool) -> Span | None:
-    """Return the span of the last word, whatever marks and brackets follow it; None where there is none."""
+    """Return the span of the last word, before any marks and brackets; None without a word."""
     end = len(text)
     while span := last_word(text[:end], tokenised=True):
         word = span if tokenised else last_word(text[:end], tokenised=False)
@@ -509,7 +509,7 @@ def final_word(text: str, *, tokenised: bool) -> Span | None:
 
 
 def holds_unspaced(text: str) -> bool:
-    """Tell whether a text has two letters in a row of a script without spaces between words, as Chinese."""
+    """Return whether a text has two adjacent letters of a script without spaces between words, as Chinese."""
     return bool(_UNSPACED.search(text))
 
 
@@ -519,7 +519,7 @@ def looks_tokenised(text: str) -> bool:
 
 
 def is_encodable(text: str) -> bool:
-    """Tell whether a text can be written: JSON may hold half a surrogate pair, which no file can."""
+    """Return whether a text can be written: JSON may hold half a surrogate pair, UTF-8 cannot."""
     try:
         text.encode()
     except UnicodeEncodeError:

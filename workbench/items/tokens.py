@@ -53,7 +53,7 @@ class Tokens(NamedTuple):
 
     @property
     def head(self) -> int:
-        """Index of the token that stands for the answer; `target` where there is none.
+        """Index of the answer's head token; `target` without an answer.
 
         It is the last token of the answer that holds a letter or a digit and is no contraction:
         ``York`` of ``New York``, ``do`` of ``do n't``, ``Nadia`` of ````Nadia``.

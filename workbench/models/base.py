@@ -1,4 +1,4 @@
-"""What every model does: give words scores, and from these make rows of the predictions table."""
+"""The base class of models: scores of words, and the rows of the predictions table made from them."""
 
 from __future__ import annotations
 
@@ -129,16 +129,16 @@ class Predictor(ABC):
 
     @property
     def training(self) -> dict[str, Any]:
-        """What it was trained on, and whether that was checked for the items; empty if it learns nothing."""
+        """Training data, and whether they were checked for the items; empty without training."""
         return {}
 
     @property
     def context(self) -> ReadContext | None:
-        """What it reads of a passage, which `wb.ask` shows; None if it does not say."""
+        """Extent of the passage that the model reads, which `wb.ask` shows; None if unknown."""
         return None
 
     def in_training(self, items: Items) -> pd.Series[Any]:
-        """Return which items stand whole in the texts that it was fitted on, by ``item_id``.
+        """Return which items the training texts contain whole, by ``item_id``.
 
         Null where that is not known: its texts are not on this machine any more, or never were, as those of
         a pretrained model.
@@ -267,7 +267,7 @@ class Predictor(ABC):
         return pd.DataFrame(rows, columns=["item_id", "place", "word", "log_prob"])
 
     def attend(self, items: Items) -> list[Attention]:
-        """Return what the model looked at in each item; DataError if it cannot say."""
+        """Return the attention of the model in each item; DataError if it has none."""
         del items
         raise DataError(f"{self.name} has no attention to show", remedy="take a reader or a transformer")
 
@@ -326,7 +326,7 @@ class Predictor(ABC):
         return pd.concat(tables, ignore_index=True).iloc[order].reset_index(drop=True)
 
     def _predict(self, items: Items, top_k: int, seed: int) -> pd.DataFrame:
-        """Predict items that all have candidates, or none of which has."""
+        """Predict items that all have candidates, or all have none."""
         words, columns = self._offered(items), self._columns(items)
         if words is None:
             ranked = self.ranking(items, top_k=max(top_k, 2))  # two: one may be the answer, drawn against
@@ -357,7 +357,7 @@ class Predictor(ABC):
         return [list(row) for row in candidates] if candidates.notna().any() else self.choices(items)
 
     def _columns(self, items: Items) -> dict[str, Any]:
-        """Return the columns that do not depend on what is predicted."""
+        """Return the columns that are independent of the prediction."""
         complete = np.array([not split_variant(variant)[1] for variant in items.frame["variant"]], dtype=bool)
         columns = {
             "system": _tasks(items.frame).map(self.systems.get).where(complete).astype("str"),
@@ -451,7 +451,7 @@ class Predictor(ABC):
         return model
 
     def _save(self, folder: Path) -> None:
-        """Write what the configuration does not hold."""
+        """Write the data that are not in the configuration."""
         del folder
 
     @classmethod
@@ -461,7 +461,7 @@ class Predictor(ABC):
 
 
 def arguments(model_type: type, config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a file says as arguments of a class; DataError for a name that no file may set."""
+    """Return the options in a file as arguments of a class; DataError for one that no file may set."""
     parameters = inspect.signature(model_type).parameters.values()
     options = set(config if any(each.kind is each.VAR_KEYWORD for each in parameters) else ())
     options |= {each.name for each in parameters}
@@ -471,7 +471,7 @@ def arguments(model_type: type, config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _subclasses(base: Any) -> set[Any]:
-    """Return a class and all that inherit from it, as far as they are imported."""
+    """Return a class and its imported subclasses."""
     return {base}.union(*map(_subclasses, base.__subclasses__()))
 
 

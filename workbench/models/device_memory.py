@@ -1,4 +1,4 @@
-"""Memory of a CPU or GPU: batches that fit into it, and weights that give it back.
+"""Memory of a CPU or GPU: batches that fit into it, and weights that are moved off it.
 
 ``accelerate.utils.find_executable_batch_size`` is not used: it runs ``gc.collect()`` before each call (0.5 s
 with torch and transformers loaded) and starts the whole work again after a failure.
@@ -65,7 +65,7 @@ class Batcher:
         positions: Sequence[int] | None = None,
         factor: int = 1,
     ) -> Iterator[tuple[list[int], Result]]:
-        """Yield the indices of the rows of each batch, and what `work` returned for them.
+        """Yield the row indices of each batch and the result of `work` for them.
 
         Parameters
         ----------
@@ -133,7 +133,7 @@ class Batcher:
 
 @contextmanager
 def _workers(n_workers: int) -> Iterator[tuple[Callable[..., Callable[[], Any]], int]]:
-    """Give what takes a function and its argument and returns a function for the result, and how many run.
+    """Yield a function that submits a call and returns its future result, and the number of workers.
 
     One is computed when its result is asked for; several, at most one for each of torch's threads, at once.
     """
@@ -166,7 +166,7 @@ def _clear_device_cache() -> None:
 
 
 def free(*models: object) -> str:
-    """Move the weights of models off the GPU, and give their memory and torch's reserve back.
+    """Move the weights of models to the CPU and free the GPU's memory, torch's reserve included.
 
     The weights wait in the memory of the CPU, and return to the GPU when the model is next used
     (``accelerate.cpu_offload_with_hook``). Memory that a notebook still refers to, such as the outputs of
@@ -234,7 +234,7 @@ def _networks(model: object) -> Iterator[tuple[object, nn.Module]]:
 
 
 def _free_memory() -> str:
-    """Return torch's reserve to the GPUs, and what is free on each that was used."""
+    """Free torch's reserve of GPU memory; return the free memory of each GPU in use."""
     torch = sys.modules.get("torch")
     if torch is None or not torch.cuda.is_available():
         return "no GPU here"

@@ -1,4 +1,4 @@
-"""Several models as one: the mean of the probabilities that they give the words of an item."""
+"""Ensembles: the mean of several models' probabilities of an item's words."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Ensemble(Predictor):
 
     @property
     def context(self) -> ReadContext | None:
-        """What all models read together; None if one does not say."""
+        """Extent that all models read together; None if unknown for one of them."""
         contexts = {model.context for model in self.models}
         if len(contexts) == 1 or None in contexts:
             return contexts.pop() if len(contexts) == 1 else None
@@ -139,7 +139,7 @@ def ensemble(models: Any) -> Ensemble:
 
 
 class _Recorded(Predictor):
-    """The scores that a run holds of the candidates of its items, as a model."""
+    """A model of the scores that a run stores for the candidates of its items."""
 
     version: ClassVar[int] = 1
 

@@ -1,4 +1,4 @@
-"""The words that models without training look at: those of the context and of the query."""
+"""Words of the context and the query, as models read them, and attention weights on them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Passage(NamedTuple):
 
 
 class ReadContext(NamedTuple):
-    """What a model reads of a passage to predict the word in the blank.
+    """The extent of a passage that a model reads to predict the word in the blank.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ class ReadContext(NamedTuple):
     scores_rest: bool = False
 
     def spans(self, item: Item) -> list[Span]:
-        """Return where the words that it reads stand in the item's text, without those that it scores."""
+        """Return the spans of the words that it reads in the item's text, without those that it scores."""
         item_tokens = tokens(item)
         first = item_tokens.sentences[-1] if self.sentence else 0
         before = list(item_tokens.spans[first : item_tokens.target])
@@ -119,14 +119,14 @@ def distinct(words: Iterable[str], *, lower: bool, answer: str | None = None) ->
 
 
 def occurrences(words: Sequence[str], wanted: tuple[str, ...], positions: Sequence[int]) -> list[int]:
-    """Return the places at which some words stand in a row, of those at which the first one stands."""
+    """Return the positions of a sequence of words, given those of its first word."""
     if len(wanted) == 1:
         return list(positions)
     return [position for position in positions if tuple(words[position : position + len(wanted)]) == wanted]
 
 
 def positions_of(words: Iterable[str]) -> dict[str, list[int]]:
-    """Return where each word stands; an empty one, which is the blank, stands nowhere."""
+    """Return the positions of each word; an empty word, which is the blank, has none."""
     positions: dict[str, list[int]] = {}
     for position, word in enumerate(words):
         if word:
@@ -140,13 +140,13 @@ def is_word(token: str) -> bool:
 
 
 def one_of(name: str, value: object, allowed: Sequence[str]) -> None:
-    """Raise DataError if an argument is none of what it may be."""
+    """Raise DataError if a value is not one of the allowed ones."""
     if value not in allowed:
         raise DataError(f"{name} is {value!r}, expected one of {', '.join(allowed)}")
 
 
 class Attention(NamedTuple):
-    """What a model looked at in one item.
+    """Attention weights of a model in one item.
 
     Attributes
     ----------
@@ -215,7 +215,7 @@ class Attention(NamedTuple):
         return [float(value) for value in sums]
 
     def predicted(self, item: Item) -> list[Span]:
-        """Return where the prediction stands in the text, outside of the blank; case is ignored."""
+        """Return the spans of the prediction in the text, outside the blank; case is ignored."""
         item_tokens, word = tokens(item), self.prediction.casefold()
         positions = [*range(item_tokens.target), *range(item_tokens.end, len(item_tokens.words))]
         same = [item_tokens.spans[i] for i in positions if item_tokens.words[i].casefold() == word]

@@ -66,7 +66,7 @@ class PredictionChunk(NamedTuple):
 
 
 class ClusterPredictions(NamedTuple):
-    """What workers predicted: the predictions, their devices, and the stored chunks, in files."""
+    """Predictions of workers: the tables, their devices, and the stored chunks, in files."""
 
     frame: pd.DataFrame
     device: str

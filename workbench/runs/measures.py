@@ -1,4 +1,4 @@
-"""What predictions are measured by: each measure is one class, listed in `MEASURES`.
+"""Measures of predictions: each is one class, listed in `MEASURES`.
 
 A new measure is a class here and a row of ``render/labels.csv``; tables, trials and ``wb.compare`` show it.
 """
@@ -17,7 +17,7 @@ Quantity = Literal[
 
 
 class Measure:
-    """The mean or median over items of what is taken from each prediction, and how that is shown.
+    """A measure: the mean or median over items of a quantity of each prediction, and its format.
 
     Attributes
     ----------
@@ -127,7 +127,7 @@ class Bits(Perplexity):
 
 
 class UncorrectedPerplexity(Perplexity):
-    """Perplexity by the sub-tokens alone, whatever follows them, as lm-evaluation-harness has it."""
+    """Perplexity of the sub-tokens without the end of the word, as in lm-evaluation-harness."""
 
     name, quantity, count, in_tables = "perplexity_uncorrected", "log_prob_uncorrected", "", False
 

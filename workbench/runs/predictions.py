@@ -96,7 +96,7 @@ _VARIANT = {"run": "", "system": None, "unit": "word", "filter": "none", "vocabu
 def from_answers(
     items: Items, answers: Mapping[str, str] | pd.DataFrame, *, model: str, **variant: Any
 ) -> pd.DataFrame:
-    """Return the predictions table of answers that were given elsewhere, by people or another program.
+    """Return the predictions table of answers by people or other programs.
 
     Parameters
     ----------
@@ -180,7 +180,7 @@ def _typed(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def check_log_probs(frame: pd.DataFrame) -> None:
-    """Raise DataError where a model ranks the answer among a vocabulary, but gives it no log-probability.
+    """Raise DataError if a model ranks the answer among a vocabulary without a log-probability.
 
     No word is greater than NaN, so a model that does not work has such answers at rank 1. Plus infinity is an
     error too; minus infinity, a probability of 0, is none. Columns are `CHECKED`, of which ``n_choices`` may
@@ -216,7 +216,7 @@ def not_a_number(
 
 
 def typed_predictions(frame: pd.DataFrame) -> pd.DataFrame:
-    """Give those columns of a frame that are in `SCHEMA` its types; DataError if their values have others."""
+    """Convert the columns of a frame that are in `SCHEMA` to its types; DataError for other values."""
     if frame.columns.has_duplicates:
         twice = frame.columns[frame.columns.duplicated()][0]
         raise DataError(f"the predictions have the column {twice!r} twice")
@@ -276,7 +276,7 @@ def cast(table: pa.Table, names: Sequence[str] = COLUMNS, encoded: Sequence[str]
 
 
 def completed(table: pa.Table, names: Sequence[str] = COLUMNS) -> pa.Table:
-    """Return an Arrow table with these columns of `SCHEMA`: those of `OPTIONAL` that it lacks are null."""
+    """Return an Arrow table with the columns `names` of `SCHEMA`; missing ones of `OPTIONAL` are null."""
     for index, column in enumerate(field for field in SCHEMA if field.name in names):
         if column.name not in table.column_names:
             table = table.add_column(index, column, pa.nulls(len(table), column.type))
@@ -284,7 +284,7 @@ def completed(table: pa.Table, names: Sequence[str] = COLUMNS) -> pa.Table:
 
 
 def from_table(table: pa.Table) -> pd.DataFrame:
-    """Return an Arrow table of predictions as a frame, with the types that `check_predictions` gives.
+    """Return an Arrow table of predictions as a frame, with the types of `check_predictions`.
 
     It may have some of the columns of `SCHEMA` only, and dictionaries.
     """
@@ -300,7 +300,7 @@ def from_table(table: pa.Table) -> pd.DataFrame:
 
 
 def frame_of(items: pd.DataFrame, columns: Mapping[str, Any], variant: Mapping[str, Any]) -> pd.DataFrame:
-    """Join a model's columns to those of the items, with the types of `SCHEMA`, unchecked."""
+    """Join a model's columns to the items' columns, with the types of `SCHEMA`, unchecked."""
     if strange := set(variant) - set(_VARIANT):
         raise TypeError(f"predictions have no column {min(strange)!r}")
     return _typed(items.loc[:, list(_ITEM)].assign(**{**_VARIANT, **columns, **variant}))

@@ -121,7 +121,7 @@ class RunTable:
             return self._typed(names, ENCODED if encoded else ())
 
     def row(self, row: int, names: Sequence[str]) -> dict[str, Any]:
-        """Return some cells of a row; the row group that was read last is kept."""
+        """Return cells of a row; the last row group stays in memory."""
         group, index = self._file.group_of(row)
         key = group, tuple(names)
         with self._lock:

@@ -1,4 +1,4 @@
-"""The store of runs: predictions on disk with what they depend on; found again, never overwritten.
+"""The store of runs: predictions on disk with their origin; found again, never overwritten.
 
 A run depends on the items and on the model's class, version and config; commit and packages are recorded.
 """
@@ -74,7 +74,7 @@ _NAMED = "* exclude (filename) replace (parse_filename(parse_dirpath(filename)) 
 
 @dataclass(frozen=True)
 class Run:
-    """One model's predictions for some items, as they are stored in a folder of the name `run`.
+    """One model's predictions for a set of items, stored in a folder of the name `run`.
 
     `info` is ``run.json``: model, version, config, seed, git commit, data and their digest, package versions,
     device, seconds, and information about the training texts.
@@ -278,7 +278,7 @@ def ship(run: Run, folder: Path) -> Path:
 
 
 def keep(items: Items, frame: pd.DataFrame, *, name: str | None = None, **info: Any) -> Run:
-    """Store predictions as a run: those made elsewhere, or those that found the disk full.
+    """Store predictions as a run: of other programs, or after a full disk.
 
     Answers that were given elsewhere become predictions by :func:`workbench.runs.predictions.from_answers`.
 
@@ -350,7 +350,7 @@ class RunsTable(Table):
         return Table(groups.agg(**aggregates).reset_index(), TableLayout(f"Stored runs by {column}", layout))
 
     def delete(self, *names: str) -> RunsTable:
-        """Delete runs by their names, and return those that are left; DataError if one does not exist.
+        """Delete runs by their names, and return the remaining ones; DataError if one does not exist.
 
         A run goes as a whole: its folder is renamed first. Damaged runs, which no list shows, go too.
         """
@@ -392,13 +392,13 @@ def _listed(infos: list[dict[str, Any]]) -> RunsTable:
 
 
 def _fits(value: Any, dtype: str) -> bool:
-    """Return whether a column of a kind can hold a value."""
+    """Return whether a column of a type can hold a value."""
     is_kind = isinstance(value, _KINDS[dtype]) and not isinstance(value, bool)
     return is_kind and not (isinstance(value, int) and abs(value) >= 2**63)
 
 
 def find_run(name: str) -> Run:
-    """Return a run by its name; DataError if there is none, or its folder is damaged."""
+    """Return a run by its name; DataError if it is missing or its folder is damaged."""
     folder = data_home() / "runs" / name
     if not name or name.startswith(".") or name != Path(name).name or not os.path.isdir(folder):  # noqa: PTH112 - of a long name
         near = [info["run"] for info in _infos() if name.lower() in info["run"].lower()]
@@ -456,7 +456,7 @@ def _infos() -> list[dict[str, Any]]:
 
 
 def _info(folder: Path) -> dict[str, Any]:
-    """Return the description of the run in a folder, whose name is that of the run; DataError if damaged."""
+    """Return the description of the run in a folder of the run's name; DataError if damaged."""
     file = folder / INFO
     with reading(file, "the description of this run", remedy=AGAIN):
         with open_regular(file) as content:
@@ -476,7 +476,7 @@ def _store(name: str, frame: pd.DataFrame, items: Items, info: dict[str, Any]) -
 
 
 def _follow(run: Run) -> Run:
-    """Do what follows when a run is stored, also where a killed process did not: the run is returned."""
+    """Complete the storing of a run, also after a killed process; return the run."""
     for follow in WHEN_STORED:
         with contextlib.suppress(DataError):  # the run is stored, whatever else cannot be
             follow(run)
@@ -515,7 +515,7 @@ def items_digest(items: Items) -> str:
 
 
 def model_identity(model: Any) -> dict[str, Any]:
-    """Return what a model's results depend on beside the items, as JSON represents it.
+    """Return the settings that determine a model's results, apart from the items, as JSON values.
 
     Its name, class, version and config. The version is None for a user's class without one of its own, as
     nothing tells whether its code has changed.
@@ -530,7 +530,7 @@ def model_identity(model: Any) -> dict[str, Any]:
 
 
 def json_value(value: Any, description: str) -> Any:
-    """Return a value as JSON represents it: tuples as lists, keys as text; `what` names it in the error."""
+    """Return a value as JSON represents it: tuples as lists, keys as text; errors have the `description`."""
     try:
         return json.loads(json.dumps(value, ensure_ascii=False).encode())
     except (TypeError, ValueError) as error:
@@ -539,7 +539,7 @@ def json_value(value: Any, description: str) -> Any:
 
 
 def _version(model: object) -> Any:
-    """Return the version of a model's results, None for a user's class without a `version` of its own.
+    """Return the version of a model's results; None for a user's class without a `version`.
 
     A `version` that it inherits speaks of another class.
     """

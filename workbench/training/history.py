@@ -135,7 +135,7 @@ class Training:
         return remaining * seconds / steps / 60 if steps > 0 and seconds >= 0 else math.nan
 
     def to_frame(self) -> pd.DataFrame:
-        """Return the history as a table: `HISTORY`, one row a point; ``attrs["unit"]`` is what is counted."""
+        """Return the history as a table: `HISTORY`, one row a point; ``attrs["unit"]`` is the unit."""
         frame = _frame(self.history, HISTORY)
         frame.attrs["unit"] = self.unit
         return frame
@@ -156,7 +156,7 @@ class Training:
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
-        """Read what `to_json` returned; what is missing is empty, DataError for something else."""
+        """Read the text of `to_json`; missing fields are empty, DataError if it is not valid."""
         names = {column.name for column in fields(cls)}
         try:
             values = {name: value for name, value in dict(content).items() if name in names}
@@ -171,7 +171,7 @@ class Training:
             raise DataError(f"this is not the record of a training: {error}") from error
 
     def facts(self) -> dict[str, str]:
-        """Return the present state in words, part by part; `UNKNOWN` where there is nothing yet."""
+        """Return the present state in words, by name; `UNKNOWN` where there is nothing yet."""
         last, best, remaining = self.last, self.best, self.minutes_left
         newest = self.history[-1] if self.history else {}
         speed, loss = number(newest.get("tokens_per_second")), number(newest.get("loss"))
@@ -230,7 +230,7 @@ class Training:
 
 
 class Score(NamedTuple):
-    """What the name of a score says about it."""
+    """A score as described by its name."""
 
     label: str
     percent: bool  # whether it is a share, shown in percent
@@ -318,7 +318,7 @@ class Progress:
         """Note the start of a training after `step` steps that were done before."""
 
     def step(self) -> None:
-        """Note another step; it is called at every step, so it has to be cheap."""
+        """Update the progress after a step; it is called at every step, so it has to be cheap."""
 
     def update(self, training: Training) -> None:
         """Note that history, scores or notes have grown."""
@@ -328,7 +328,7 @@ class Progress:
 
 
 def progress_view(visible: bool = True) -> Progress:  # noqa: FBT001, FBT002 - named as everywhere
-    """Return the progress callback for this place.
+    """Return the progress callback for a notebook, a terminal, or a log.
 
     In a notebook it is one output with numbers and curves, drawn again at most once a second; on a terminal a
     bar, with scores as lines above it; elsewhere lines on the standard output, one in ten seconds. Under

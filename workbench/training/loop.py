@@ -189,7 +189,7 @@ class _Run:
             self._finish()
 
     def _begin(self, checkpoint: TrainingState | None, name: str, key: str) -> None:
-        """Begin anew, or continue from a checkpoint; DataError if it is of another training."""
+        """Begin a training, or continue from a checkpoint; DataError if it is of a different training."""
         settings, rank = self.settings, self.accelerator.process_index
         self.identity = checkpoints.identity(self.network, self.batches, settings, key)
         training = Training.from_json(checkpoint.info["training"] if checkpoint else {})
@@ -262,7 +262,7 @@ class _Run:
         return self.accelerator.reduce(total, "mean") if several else total, state
 
     def _backward(self, batch: dict[str, Tensor]) -> tuple[Tensor, State] | None:
-        """Compute loss and gradients of this process, some rows at a time; None if memory runs out."""
+        """Compute loss and gradients of this process in micro-batches; None if memory runs out."""
         for weight in self.trained.values():
             weight.grad = None
         rows = len(next(iter(batch.values())))
@@ -314,7 +314,7 @@ class _Run:
         self._good += 1 - self.bad
 
     def finish_step(self, loss: Tensor, state: State) -> None:
-        """Count a step, and do what is due after it."""
+        """Count a step, then evaluate, save and report where due."""
         if state is not None:  # after a loss that is not finite the last good one stays
             before = self.state or tuple(map(torch.zeros_like, state))
             pairs = zip(state, before, strict=True)
@@ -531,7 +531,7 @@ class _Interrupts:
             raise KeyboardInterrupt
 
     def breakable(self, do: Callable[[], dict[str, float]]) -> dict[str, float] | None:
-        """Return what `do` returns; None if an interrupt came before or broke it off."""
+        """Return the result of `do`; None if it was interrupted."""
         self._breakable = True
         try:
             return None if self.asked else do()

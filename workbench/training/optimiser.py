@@ -44,7 +44,7 @@ class AdamW:
 
     @torch.no_grad()
     def step(self, rate: float, *, skip: Tensor) -> None:
-        """Change what `changed` returned at a rate; nothing where `skip`, on the same device, is 1."""
+        """Update the weights of `changed` at a rate; skip the step where `skip`, on the same device, is 1."""
         for is_matrix, decay in ((True, self.settings.weight_decay), (False, 0.0)):
             names = [name for name, weight in self.trained.items() if (weight.ndim > 1) == is_matrix]
             if not names:
@@ -71,7 +71,7 @@ class AdamW:
         return values[self._rows[name]] if name in self._rows else values
 
     def load(self, state: Mapping[str, Mapping[str, Tensor]]) -> None:
-        """Copy the `state` of another one."""
+        """Copy the `state` of another optimiser."""
         for moment, tensors in self.state.items():
             for name, values in tensors.items():
                 values.copy_(state[moment][name])

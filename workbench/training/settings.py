@@ -134,7 +134,7 @@ class TrainingSettings:
             )
 
     def in_steps(self, epoch: int, tokens: int) -> Self:
-        """Return the same settings with epochs or tokens as steps: so many an epoch, of so many tokens."""
+        """Convert epochs or tokens to steps, given steps per epoch and tokens per step."""
         if self.epochs is None and self.tokens is None:
             return self
         steps = self.tokens / tokens if self.epochs is None else self.epochs * epoch  # type: ignore[operator]
@@ -142,7 +142,7 @@ class TrainingSettings:
 
     @property
     def n_steps(self) -> int:
-        """Number of steps; DataError where the length is given in another way."""
+        """Number of steps; DataError if the length is set otherwise."""
         if self.steps is None:
             raise DataError("the length of this training is not known in steps", remedy="use in_steps")
         return self.steps
@@ -171,7 +171,7 @@ class TrainingSettings:
         return self.learning_rate * (self.final + (1 - self.final) * remaining)
 
     def evaluates(self, step: int, shares: tuple[float, float] = (0.0, 0.0)) -> bool:
-        """Return whether there is an evaluation after so many steps.
+        """Return whether an evaluation is due after `step` steps.
 
         With `minutes` the shares of the time before and after the last step decide.
         """
@@ -188,7 +188,7 @@ class TrainingSettings:
 
 
 def torch_device(name: str | None = None) -> torch.device:
-    """Return a device by its name, by default a GPU where there is one; DataError if there is none."""
+    """Return a device by its name, by default a GPU if available; DataError if it is missing."""
     import torch  # noqa: PLC0415 - slow
 
     n_gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0

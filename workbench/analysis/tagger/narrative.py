@@ -84,7 +84,7 @@ class NarrativeTagger(Tagger):  # type: ignore[misc] # spaCy's class has no type
         return np.split(_IDS[flat.argmax(axis=1)], edges)
 
     def _shifts(self, doc: Doc) -> NDArray[np.float32]:
-        """Return what is added to the log odds of a name at each token of a document."""
+        """Return the addition to the log odds of a name at each token of a document."""
         if tells_by_case(doc):
             return np.zeros(len(doc), dtype=np.float32)
         after_comma, elsewhere, once = self.bias

@@ -52,7 +52,7 @@ def fold_token(form: str) -> str:
 
 @dataclass(frozen=True)
 class Lexicon:
-    """How each form is used whatever its case, and how often it is a name, counted in novels.
+    """Case-insensitive counts of each form in novels, and the share that are names.
 
     It carries what capitals show in print over to lower-cased text. Row 0 is of unknown forms, and zero.
     """
@@ -81,7 +81,7 @@ class Lexicon:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Lexicon:
-        """Read what `to_bytes` wrote."""
+        """Read the bytes of `to_bytes`."""
         with np.load(io.BytesIO(data), allow_pickle=False) as table:
             words = table["words"].tobytes().decode()
             return cls(tuple(words.split("\n")) if words else (), *(table[name] for name in _ARRAYS))
@@ -159,7 +159,7 @@ def _case(form: str) -> int:
 
 
 def tells_by_case(doc: Doc) -> bool:
-    """Tell if a text has both small and capital letters, so that a capital says something."""
+    """Return whether a text has both small and capital letters, so that capitals are informative."""
     cases = {_case(form) for form in {token.text for token in doc}}
     return _LOWER in cases and not cases.isdisjoint((_TITLE, _UPPER, _MIXED))
 
@@ -359,7 +359,7 @@ def _same_forms(tables: Sequence[NDArray[np.uint64]]) -> NDArray[np.int64]:
 
 
 def _forget(table: NDArray[np.uint64], share: float) -> None:
-    """Let some of the rarer forms of a document be met as words that nobody knows."""
+    """Replace rare forms of a document by the unknown form at random (word dropout)."""
     forms, inverse = np.unique(table[:, KEY], return_inverse=True)
     drawn = np.random.random(len(forms)) < share  # noqa: NPY002 - the generator that spaCy seeds
     lost = drawn[inverse] & (table[:, COUNTED] > 0)

@@ -120,7 +120,7 @@ def _cell(value: Any) -> str:
 
 
 def is_predictions(record: FileRecord) -> bool:
-    """Tell whether a record has all columns of a predictions table."""
+    """Return whether a record has all columns of a predictions table."""
     return {field.name for field in SCHEMA} - set(OPTIONAL) <= set(record.fields)
 
 

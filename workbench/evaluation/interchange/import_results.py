@@ -120,7 +120,7 @@ class Imported:
 
 
 class _File(NamedTuple):
-    """The records of a file, and what the caller says of it."""
+    """The records of a file, and the caller's options."""
 
     records: Sequence[FileRecord]
     notes: Notes
@@ -148,7 +148,7 @@ def import_results(
     on_error: str = "raise",
     seed: int = 0,
 ) -> Imported:
-    """Import what was computed elsewhere, or what people answered.
+    """Import predictions of other programs, or people's answers.
 
     Parameters
     ----------
@@ -247,7 +247,7 @@ def import_results(
 
 
 def program_of(file_records: Sequence[FileRecord]) -> lm_eval.Program | None:
-    """Return the program that wrote a log, by its first records; None if it is no such log."""
+    """Return the program that wrote a log, by its first records; None if it is unknown."""
     first = [record.fields for record in file_records[:_FIRST]]
     return next((program for program in _PROGRAMS if any(map(program.is_sample, first))), None)
 
@@ -265,7 +265,7 @@ def _kept(imported: Imported) -> Imported:
 
 
 def _sample_log(file: _File, program: lm_eval.Program, text: str | None, chosen: str | None) -> Imported:
-    """Make predictions of the log of a program that says what it wrote about each passage."""
+    """Make predictions from a program's log of samples."""
     notes, log = file.notes, program.log_of(file.notes.path, file.records[0].fields)
     items = file.items
     if items is None:
@@ -365,7 +365,7 @@ def _epoch(record: FileRecord) -> int:
 
 
 def _said(sample: lm_eval.Sample, word: Any, notes: Notes) -> str | None:
-    """Return the word that a program's record gives for an item: the item's answer if it counts as right.
+    """Return the predicted word of a program's record: the item's answer if it counts as right.
 
     Note where record and item do not agree on the answer, or on whether it is right.
     """
@@ -394,7 +394,7 @@ def _candidate_scores(sample: lm_eval.Sample, candidates: Any) -> list[float] | 
 
 
 def _columns(file: _File, named: Mapping[str, str | None]) -> dict[str, str]:
-    """Choose the columns of a table of answers: those that were named, else those of a usual name."""
+    """Choose the columns of a table of answers: the named ones, else by their usual names."""
     present = list(dict.fromkeys(name for record in file.records for name in record.fields))
     lower = {_column_key(name): name for name in reversed(present)}
     chosen = {}
@@ -419,7 +419,7 @@ def _columns(file: _File, named: Mapping[str, str | None]) -> dict[str, str]:
 
 
 def _column_key(name: str) -> str:
-    """Return the letters and digits of a column's name, without what MTurk puts before it."""
+    """Return the letters and digits of a column's name, without MTurk's prefix."""
     return re.sub(r"[\W_]+", "", _OF_FORM.sub("", name.strip().casefold(), count=1))
 
 
@@ -484,7 +484,7 @@ def _nobody(record: FileRecord, column: str) -> str | None:
 
 
 def _answer(record: FileRecord, columns: Mapping[str, str], model: str | None) -> ResultRow:
-    """Read one row; raise ValueError if a cell is no text or number, or nobody answered."""
+    """Read one row; raise ValueError if a cell is not a text or number, or the person is missing."""
 
     def cell(role: str, convert: Any) -> Any:
         try:
@@ -579,7 +579,7 @@ def _folded(word: Any) -> str | None:
 def _frame(
     matched: Sequence[records.MatchedRow], items: Items, variants: list[str], words: list[Any], **columns: Any
 ) -> pd.DataFrame:
-    """Return unchecked predictions of what was answered to the items in their places."""
+    """Return unchecked predictions of the answers to the matched items."""
     asked = items.frame.iloc[[match.item_index for match in matched]].reset_index(drop=True)
     columns["model"] = [match.row.who for match in matched]
     return predictions.frame_of_answers(asked.assign(variant=list(variants)), words, columns, {})

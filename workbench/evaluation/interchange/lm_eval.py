@@ -1,4 +1,4 @@
-"""Sample logs of lm-evaluation-harness: what it wrote about each passage, and about the run.
+"""Read sample logs of lm-evaluation-harness: its samples and its description of the run.
 
 Gao et al. (2021), "A framework for few-shot language model evaluation", https://github.com/EleutherAI/lm-evaluation-harness.
 Read are the ``samples_*.jsonl`` that ``--log_samples`` writes since version 0.4.3 (0.5 included), the JSON
@@ -139,7 +139,7 @@ _AROUND = re.compile(r"^[\W_]+|[\W_]+$")
 
 
 def is_sample(fields: Mapping[str, Any]) -> bool:
-    """Tell whether a record looks like one of the harness."""
+    """Return whether a record looks like a sample of the harness."""
     return {"resps", "doc"} <= set(fields) or {"filtered_resps", "doc"} <= set(fields) or "logit_0" in fields
 
 
@@ -197,7 +197,7 @@ def whole_passages() -> DataError:
 
 
 def is_text(value: Any) -> bool:
-    """Tell whether a value is text."""
+    """Return whether a value is text."""
     return isinstance(value, str)
 
 
@@ -221,7 +221,7 @@ def _requests(arguments: Any) -> list[tuple[str, Any]]:
 
 
 def verdict(fields: Mapping[str, Any], names: Sequence[str]) -> bool | None:
-    """Return the first of some metrics that is 0 or 1; None where none is."""
+    """Return the first metric of `names` that is 0 or 1; None without one."""
     for name in names:
         value = fields.get(name)
         if isinstance(value, (bool, int, float)) and value in {0, 1}:
@@ -230,7 +230,7 @@ def verdict(fields: Mapping[str, Any], names: Sequence[str]) -> bool | None:
 
 
 def same_word(answer: str | None, word: str | None) -> bool:
-    """Tell whether two texts are one word, but for case and the punctuation around it."""
+    """Return whether two texts are the same word, apart from case and the punctuation around it."""
     return bool(answer and word) and bare_word(str(answer)).casefold() == bare_word(str(word)).casefold()
 
 
@@ -240,7 +240,7 @@ def bare_word(text: str) -> str:
 
 
 def _generated(fields: Mapping[str, Any], _: Sequence[str]) -> dict[str, Any]:
-    """Return the fields of a `Sample` that say what text was generated."""
+    """Return the fields of a `Sample` about the generated text."""
     responses = next(filter(None, (fields.get("filtered_resps"), fields.get("resps"))), None)
     answer = next(leaves(responses or ()), None)
     if not isinstance(answer, str):
@@ -294,7 +294,7 @@ def prompt_template(context: str, passage: str) -> str:
 
 
 def leaves(value: Any) -> Iterator[Any]:
-    """Yield what nested lists hold."""
+    """Yield the elements of nested lists."""
     if isinstance(value, Sequence) and not isinstance(value, str):
         for element in value:
             yield from leaves(element)
@@ -329,7 +329,7 @@ def _response(fields: Mapping[str, Any]) -> tuple[float, bool]:
 
 
 def log_of(path: Path, _fields: Mapping[str, Any] | None = None) -> Log:
-    """Return what a file's name and the results beside it say."""
+    """Return the description of the run in a file's name and in the results beside it."""
     stem = path.name.removesuffix(path.suffix)
     match = next(filter(None, (pattern.fullmatch(stem) for pattern in _NAMES)), None)
     task = None if match is None else str(match["task"])
@@ -355,7 +355,7 @@ def log_of(path: Path, _fields: Mapping[str, Any] | None = None) -> Log:
 
 
 def _bos(results: Mapping[str, Any], config: Mapping[str, Any]) -> str:
-    """Return what texts begin with, by the version of the harness and the arguments of the model."""
+    """Return the beginning of texts, by the version of the harness and the arguments of the model."""
     token, arguments = results.get("tokenizer_bos_token"), _arguments_of(config)
     if isinstance(token, list) and token and token[0] is None:
         return "none"  # the tokenizer has no such mark
@@ -376,7 +376,7 @@ def _natural(value: Any) -> int | None:
 
 
 def variant_of(task: str | None) -> str | None:
-    """Return the form of a task's passages: ``openai``, ``plain``, or None where its name does not tell.
+    """Return the form of a task's passages by its name: ``openai``, ``plain``, or None if unknown.
 
     That of a translation has its language: ``openai-de``, of the later ones ``openai-mt-de``.
     """
@@ -387,7 +387,7 @@ def variant_of(task: str | None) -> str | None:
 
 
 def _results(path: Path, task: str | None, time: str) -> Mapping[str, Any]:
-    """Return the results of the same run: those of the same time, else the only ones in the folder."""
+    """Return the results of the same run, by the time, or the only results in the folder."""
     files = [file for file in path.parent.glob("*.json") if time and file.stem.endswith(time)]
     if not files:
         files = sorted(path.parent.glob("*results*.json"))

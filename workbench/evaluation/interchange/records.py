@@ -82,7 +82,7 @@ class Notes:
         self.note(problem.problem, problem.line, text, used=False)
 
     def note(self, problem: str, line: int | None = None, text: str | None = None, *, used: bool) -> None:
-        """Note something about a record that is no error."""
+        """Add a note about a record that is not an error."""
         self._rows.append((line, problem, (text or "")[:_START], used))
 
     def frame(self) -> pd.DataFrame:
@@ -95,7 +95,7 @@ class Notes:
 def read_records(
     path: Path, *, words: Collection[str] = (), notes: list[str] | None = None
 ) -> Iterator[FileRecord | DataError]:
-    """Read the records of a file in order; its content tells which of the formats it has.
+    """Read the records of a file in order; the format is inferred from the content.
 
     `words` names, in lower case, the columns of a table whose cells stay as they are; what a table's
     encoding or decimal comma gives to say is added to `notes`.
@@ -134,7 +134,7 @@ def _record(value: Any, path: Path, line: int) -> FileRecord | DataError:
 
 
 def _lines(text: str, path: Path) -> Iterator[FileRecord | DataError]:
-    """Read JSON lines, or one object, which is then asked what it is."""
+    """Read JSON lines, or one JSON object of a known format."""
     values = json_lines(text)
     first = values[0][1]
     if len(values) > 1 and isinstance(first, Exception):
@@ -172,14 +172,14 @@ def _object(value: dict[str, Any], path: Path) -> Iterator[FileRecord | DataErro
 
 
 def check_known(fields: Mapping[str, Any], path: Path) -> None:
-    """Raise DataError if a record is known by its fields to be of a program whose files are not read."""
+    """Raise DataError if a record's fields are those of a program that is not supported."""
     for program, marks in _UNREAD:
         if marks <= set(fields):
             raise DataError(f"this is a file of {program}, which is not read", file=path, remedy=_AS_TABLE)
 
 
 def _inspect_records(log: Mapping[str, Any], samples: Any, path: Path) -> Iterator[FileRecord | DataError]:
-    """Yield the samples of an Inspect log, each with what the log says of the evaluation."""
+    """Yield the samples of an Inspect log, each with the log's description of the evaluation."""
     if not samples or not isinstance(samples, list):
         raise DataError(
             f"this log of Inspect (status {log.get('status', 'started')!s:.20}) holds no samples",
@@ -195,7 +195,7 @@ def _inspect_records(log: Mapping[str, Any], samples: Any, path: Path) -> Iterat
 
 
 def _is_inspect(data: bytes, path: Path) -> bool:
-    """Return whether a zip archive is a log of Inspect, by its name or those of its files."""
+    """Return whether a zip archive is a log of Inspect, by its name or its files' names."""
     if path.suffix.lower() == ".eval":
         return True
     with reading(path, "this archive", remedy="download or write it again"):
@@ -229,7 +229,7 @@ def _inspect_archive(path: Path) -> Iterator[FileRecord | DataError]:
 
 
 def _order(sample: Mapping[str, Any]) -> tuple[float, str, str]:
-    """Return by what samples are sorted: ids that are numbers by their size, then the others; then epochs."""
+    """Return the sort key of samples: numeric ids by value, then other ids; then epochs."""
     number = sample.get("id")
     return number if isinstance(number, int) else math.inf, str(number), str(sample.get("epoch"))
 
@@ -258,7 +258,7 @@ def _parquet(data: bytes, path: Path) -> Iterator[FileRecord]:
 
 
 def text_of(value: Any) -> str | None:
-    """Return a cell as text, None where it is empty; raise ValueError if it is no valid text."""
+    """Parse a cell as text; None if empty, ValueError if not valid."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return None
     if isinstance(value, (Mapping, list, tuple)):
@@ -270,7 +270,7 @@ def text_of(value: Any) -> str | None:
 
 
 def number_of(value: Any) -> float:
-    """Return a cell as a number, NaN where it is empty; raise ValueError if it is none, or says NaN."""
+    """Parse a cell as float; NaN if empty, ValueError if not numeric or "NaN"."""
     if value is None or (isinstance(value, str) and not value.strip()):
         return math.nan
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
@@ -297,7 +297,7 @@ def truth_of(value: Any) -> bool | None:
 
 
 def text_key(text: str) -> str:
-    """Return the letters and digits of a text, which are the same in all of its variants.
+    """Return the letters and digits of a text, which all its variants share.
 
     Case, accents, white space, punctuation, and the names of brackets (``-lrb-``) do not count; a blank of
     underscores has no key.
@@ -318,7 +318,7 @@ def normalised_text(text: str) -> str:
 
 
 class Match(NamedTuple):
-    """Places of the items that have a text, several where they cannot be told apart, and how it was found.
+    """Indices of the items with a text, several if they are indistinguishable, and the type of the match.
 
     `how` is ``exact``, ``same wording`` (white space and quotes differ) or ``same key`` (case, tokens or
     punctuation differ).
@@ -366,7 +366,7 @@ class ResultRow(NamedTuple):
 
 
 class MatchedRow(NamedTuple):
-    """An answer and the place of its item; ``how`` is that of a `Match`, or ``id``."""
+    """An answer and the index of its item; ``how`` as in `Match`, or ``id``."""
 
     row: ResultRow
     item_index: int

@@ -206,7 +206,7 @@ class MaximumFrequency(PassageBaseline):
 
 
 class SlidingWindow(PassageBaseline):
-    """Choose the word which, with the query, has most in common with some window of the context.
+    """Choose the word that, with the query, has the largest overlap with a window of the context.
 
     Hill et al. (2016), section 4.1, after Richardson et al. (2013), "MCTest", algorithm 1: the
     query with the candidate is a bag of words S, the window is as long as S has different words, and the
@@ -412,7 +412,7 @@ class WordDistance(PassageBaseline):
 
 
 def _snapped(values: Floats) -> Floats:
-    """Return the values, with those that differ by rounding errors made equal."""
+    """Return the values, equal where they differ by rounding errors."""
     order = np.argsort(values)
     ordered = values[order]
     first = np.flatnonzero(np.diff(ordered, prepend=-np.inf) > _SAME)
@@ -422,7 +422,7 @@ def _snapped(values: Floats) -> Floats:
 
 
 def _counts(corpus: Any, *, lower: bool) -> tuple[dict[str, int], dict[str, Any]]:
-    """Return the counts of a corpus' words, and what it is."""
+    """Return the word counts of a corpus and its description."""
     if isinstance(corpus, Mapping):
         pairs: Iterable[tuple[str, int]] = corpus.items()
         training: dict[str, Any] = {}

@@ -253,7 +253,7 @@ class WordTwoOn(_OnePosition):
 def _features(
     ngram: Positions, items: Items, words: Sequence[Sequence[str]], positions: Sequence[int]
 ) -> Floats:
-    """Return the scores at some positions, (n, most words, positions), NaN beyond the words of an item."""
+    """Return the scores at the positions, (n, most words, positions); NaN beyond the words of an item."""
     values = ngram.position_scores(items, words)
     n_positions = values.shape[2]
     features = np.zeros((*values.shape[:2], len(positions)))

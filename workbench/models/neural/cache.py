@@ -105,7 +105,7 @@ class CachedNeural(NetworkPredictor, Wrapper):
         return self.base.network
 
     def scorer(self) -> CachedScorer:
-        """Return what computes probabilities from ids."""
+        """Return the scorer: it computes probabilities from ids."""
         network = CacheModule(self.network, self.weight, self.flatness)
         return CachedScorer(network.train(self.network.training), share=self.unknown_share)
 
@@ -151,7 +151,7 @@ class CachedNeural(NetworkPredictor, Wrapper):
     def _measures(
         self, items: Items, pairs: Sequence[tuple[float, float]]
     ) -> list[tuple[int, float, float, float]]:
-        """Return what each pair of weight and flatness has on a set."""
+        """Return the measures of each pair of weight and flatness on a set."""
         blanks, answers = self.encode(items)
         if items.frame["candidates"].notna().any() or any(len(ids) != 1 for ids in answers):
             models = (self._with(self.base, weight=weight, flatness=flatness) for weight, flatness in pairs)
@@ -177,7 +177,7 @@ class CacheModule(LanguageModule):
         self.window = None if base.stateful else base.window  # one that carries its words on reads any text
 
     def states(self, ids: WordIds, state: TextState = None) -> tuple[States, TextState]:
-        """Return the network's states, and what it and the cache remember."""
+        """Return the network's states, and the memory of network and cache."""
         hidden, after, keys, words = self._read(ids, state)
         return hidden, None if after is None else (*after, keys, words, hidden[:, -1])
 
@@ -195,7 +195,7 @@ class CacheModule(LanguageModule):
     def remember(
         self, ids: WordIds, state: TextState = None
     ) -> tuple[Float[Tensor, "rows width"], TextState]:
-        """Return the last state, and what the network and the cache remember."""
+        """Return the last state, and the memory of network and cache."""
         hidden, state = self.states(ids, state)
         return hidden[:, -1], state
 
@@ -243,7 +243,7 @@ def copied(states: ContextStates, weight: float, flatness: float) -> ContextStat
 def cache_shares(
     similarity: Float[Tensor, "*shape cached"], weight: float, flatness: float
 ) -> tuple[Float[Tensor, "*shape cached"], Float[Tensor, "*shape"]]:
-    """Return the probability that each place is copied, and ln of what is left to the network.
+    """Return the probability that each position is copied, and ln of the network's share.
 
     The similarities are -inf where nothing is cached; without any, all is left to the network.
     """

@@ -266,7 +266,7 @@ def _read_weights(file: Path, network: nn.Module, expected: str) -> None:
 
 
 def _home(config: dict[str, Any], folder: Path | str | None, cached_in: str) -> Path:
-    """Return the folder of a training, with its configuration in it; DataError if it is of another one."""
+    """Return a training's folder with its configuration; DataError if it holds a different training."""
     key = cache.digest(json.dumps(config, sort_keys=True))
     home = cache_home() / cached_in / key if folder is None else Path(folder)
     file = home / _CONFIG
@@ -283,7 +283,7 @@ def _home(config: dict[str, Any], folder: Path | str | None, cached_in: str) -> 
 
 
 def _remove_leftovers(home: Path) -> None:
-    """Remove what a finished model does not need, and a killed process may have left."""
+    """Remove checkpoints and scratch files of a finished training, which a killed process may have left."""
     shutil.rmtree(home / _CHECKPOINTS, ignore_errors=True)
     sweep(home)
 

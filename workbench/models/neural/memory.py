@@ -114,7 +114,7 @@ class MemoryModule(WindowModule):
         mask: Float[Tensor, "rows places"],
         hops: list[Tensor] | None = None,
     ) -> States:
-        """Read the memory before each place of a text in several hops, at all places at once.
+        """Read the memory before each position of a text in several hops, at all positions at once.
 
         Keys and values are ``A x`` and ``C x`` of the words; the mask is -inf where there is no word, else 0.
         Every word has the `memory` words up to it in memory: a band of all pairs of words. So scores and sums
@@ -145,13 +145,13 @@ class MemoryModule(WindowModule):
 
 
 def _band(scores: Float[Tensor, "rows time places"], memory: int) -> Float[Tensor, "rows time memory"]:
-    """Return each place's scores of the words up to it: a view whose rows begin one word later each."""
+    """Return each position's scores of the words up to it: a view whose rows each begin one word later."""
     rows, time, length = scores.shape
     return scores.as_strided((rows, time, memory), (time * length, length + 1, 1))
 
 
 def _wide(attention: Float[Tensor, "rows time memory"], length: int) -> Float[Tensor, "rows time places"]:
-    """Put the shares of the words up to each place where these words stand: `_band` backwards, else 0."""
+    """Scatter each position's shares of the words up to it to these words' positions: `_band` inverted."""
     rows, time, memory = attention.shape
     longer = functional.pad(attention, (0, length + 1 - memory))  # by one, so each row begins one later
     return longer.view(rows, -1)[:, : time * length].view(rows, time, length)

@@ -1,4 +1,4 @@
-"""Neural language models that are trained here: what all of them share, from texts to files."""
+"""The base class of neural language models: training, scoring and files."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class Neural(TrainedNetwork, NetworkPredictor):
 
     @classmethod
     def _label(cls, sizes: Mapping[str, Any]) -> str:
-        """Return what tables call a model of some sizes."""
+        """Return the name of a model of the given sizes."""
         return f"{cls.title} {sizes['width']}" if "width" in sizes else cls.title
 
     @classmethod
@@ -260,7 +260,7 @@ class Neural(TrainedNetwork, NetworkPredictor):
 
     @property
     def config(self) -> dict[str, Any]:
-        """What it was built and trained from, digests of vocabulary and weights, and the options."""
+        """Sizes, settings and training data, digests of vocabulary and weights, and the options."""
         return {
             **self._option_values,
             "info": self.info,
@@ -298,7 +298,7 @@ class Neural(TrainedNetwork, NetworkPredictor):
         return CachedNeural(self, weight, flatness=flatness)
 
     def _set(self, options: Mapping[str, Any]) -> None:
-        """Change options of the class; the name follows what is read."""
+        """Change options of the class; the name follows the context size."""
         for option in options:
             one_of("the option", option, self.options)
         one_of("unknown", options.get("unknown", self.unknown), UNKNOWN[1:])

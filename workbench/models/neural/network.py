@@ -1,4 +1,4 @@
-"""What all networks over words share: ids in, states and a softmax out, and words copied from the passage.
+"""The base class of networks: word ids in, states and a softmax out, words copied from the passage.
 
 Class 0 is ``<unk>``; the words of the vocabulary follow. *Extended* ids go on beyond them: each different
 word of a passage that is outside the vocabulary has one, so that it can be copied.
@@ -47,14 +47,14 @@ class Copies(NamedTuple):
 
 
 class ContextStates(NamedTuple):
-    """What predicts the word after each context: the inputs of the softmax, and what is copied."""
+    """Inputs of the softmax that predict the word after each context, and the copied words."""
 
     hidden: Float[Tensor, "rows width"]
     copies: Copies | None = None
 
 
 class Targets(NamedTuple):
-    """What predicts some words of a text, row by row, place by place, and what is remembered of it."""
+    """Inputs of the softmax for words of a text, row by row, position by position, and the state after it."""
 
     hidden: Hidden
     classes: Target
@@ -63,7 +63,7 @@ class Targets(NamedTuple):
 
 
 class Looked(NamedTuple):
-    """What a network looked at in each text of a batch: weights on its words, or on other parts.
+    """Attention weights of a network in each text of a batch, on its words or longer segments.
 
     Attributes
     ----------
@@ -111,7 +111,7 @@ class LanguageModule(nn.Module):
 
     @abstractmethod
     def states(self, ids: WordIds, state: TextState = None) -> tuple[States, TextState]:
-        """Return what the word after each place is predicted from, and what is remembered.
+        """Return the state that predicts the word after each position, and the carried state.
 
         The ids are classes (see :func:`known`); `state` is what is remembered of the text before.
         """
@@ -130,7 +130,7 @@ class LanguageModule(nn.Module):
         return Targets(hidden[:, start:].flatten(0, 1), ids[:, 1 + start :].flatten(), state=state)
 
     def forward(self, batch: dict[str, Tensor], state: TextState = None) -> tuple[Tensor, TextState]:
-        """Return the mean of -ln p of the words after the first, in nats, and what is remembered.
+        """Return the mean of -ln p of the words after the first, in nats, and the carried state.
 
         The batch has ``"ids"``, extended ids (rows, length + 1): each word but the last is read, each but the
         first predicted.
@@ -141,7 +141,7 @@ class LanguageModule(nn.Module):
     def remember(
         self, ids: WordIds, state: TextState = None
     ) -> tuple[Float[Tensor, "rows width"], TextState]:
-        """Return the state after some words (extended ids), and what is remembered."""
+        """Return the state after the words (extended ids), and the carried state."""
         hidden, state = self.states(known(ids, self.n_words), state)
         return hidden[:, -1], state
 
@@ -154,7 +154,7 @@ class LanguageModule(nn.Module):
         return ContextStates(hidden[torch.arange(len(ids), device=ids.device), lengths - 1])
 
     def looked(self, ids: WordIds) -> Looked | None:
-        """Return what the network looks at to predict the word after each context, None if it cannot say.
+        """Return the attention that predicts the word after each context; None if the network has none.
 
         The contexts are extended ids, all of the same length, of one to `window` words.
         """
@@ -177,7 +177,7 @@ class LanguageModule(nn.Module):
 
 
 class WindowModule(LanguageModule):
-    """A language model that sees the last `window` words; its state are all of them but one.
+    """A language model of the last `window` words; its state is all of them but one.
 
     Before the beginning of a text there is :data:`NONE`.
     """
@@ -186,17 +186,17 @@ class WindowModule(LanguageModule):
 
     @abstractmethod
     def read(self, ids: Int[Tensor, "rows places"]) -> States:
-        """Return what predicts the word after each `window` adjacent words."""
+        """Return the states that predict the word after each `window` adjacent words."""
 
     def states(self, ids: WordIds, state: TextState = None) -> tuple[States, TextState]:
-        """Return what predicts the word after each place, and the last words."""
+        """Return the states that predict the word after each position, and the last words."""
         size = self.window - 1
         before = ids.new_full((len(ids), size), NONE) if state is None else state[0]
         ids = torch.cat([before, ids], 1)
         return self.read(ids), (ids[:, ids.shape[1] - size :],)
 
     def last(self, ids: WordIds, lengths: Lengths) -> ContextStates:
-        """Return what predicts the word after each context, without reading the words before."""
+        """Return the states that predict the word after each context, from its last words alone."""
         ids = known(ids, self.n_words)
         position = lengths[:, None] - self.window + torch.arange(self.window, device=ids.device)
         ids = ids.gather(1, position.clamp_min(0)).masked_fill(position < 0, NONE)  # (rows, window)
@@ -209,7 +209,7 @@ def known(ids: Int[Tensor, "*shape"], n_words: int) -> Int[Tensor, "*shape"]:
 
 
 def sizes_of(network: type[nn.Module]) -> dict[str, Any]:
-    """Return the sizes of a kind of network and their defaults: the keyword options of its constructor."""
+    """Return the sizes of a network class with their defaults: the constructor's keyword-only options."""
     options = inspect.signature(network).parameters.values()
     return {
         option.name: option.default
@@ -219,7 +219,7 @@ def sizes_of(network: type[nn.Module]) -> dict[str, Any]:
 
 
 class WordScores(NamedTuple):
-    """Natural log-probabilities of all words after some contexts.
+    """Natural log-probabilities of all words after each context.
 
     The columns are the classes of the softmax, ``<unk>`` among them as -inf, then words of the passage that
     are outside the vocabulary, -inf where a row has fewer. `ids` are the extended ids of the latter, -1 where
@@ -231,7 +231,7 @@ class WordScores(NamedTuple):
     unknown: Float[Tensor, " rows"]
 
     def log_prob(self, targets: Int[Tensor, "rows k"]) -> Float[Tensor, "rows k"]:
-        """Return ln p of some words of each row, by their extended ids."""
+        """Return ln p of words of each row, by their extended ids."""
         column = self._columns(targets)
         values = self.log_probs.gather(1, column.clamp_min(0))
         return torch.where(column >= 0, values, self.unknown[:, None])
@@ -314,7 +314,7 @@ def _copied_words(copies: Copies) -> tuple[Int[Tensor, " n"], Int[Tensor, " n"],
 def _top(
     values: Float[Tensor, "rows columns"], k: int
 ) -> tuple[Int[Tensor, "rows k"], Float[Tensor, "rows k"]]:
-    """Return the places of the best values, the best first, of equal ones the lower place first."""
+    """Return the indices of the best values, the best first; of equal ones the lower index first."""
     best, indices = values.topk(k, dim=1)
     if k:
         ambiguous = ((values >= best[:, -1:]).sum(1) > k).nonzero()[:, 0]  # topk chose among equal values
@@ -328,7 +328,7 @@ def _top(
 
 
 def check_reads(reads: object) -> int | str | None:
-    """Return how much a model reads before a blank; DataError if it is no such length."""
+    """Return the context size before a blank; DataError if it is not valid."""
     if reads is None or (isinstance(reads, str) and reads == SENTENCE):
         return reads
     if isinstance(reads, int) and not isinstance(reads, bool) and reads > 0:
@@ -337,7 +337,7 @@ def check_reads(reads: object) -> int | str | None:
 
 
 def reads_suffix(reads: int | str | None) -> str:
-    """Return what is added to a model's name for how much it reads."""
+    """Return the suffix of a model's name for its context size."""
     if isinstance(reads, int):
         return f", last {f'{reads:,} words' if reads > 1 else 'word'}"
     return "" if reads is None else f", {reads} alone"
@@ -368,7 +368,7 @@ class ItemEncoder:
         self.n_words, self.lower, self.reads = len(vocabulary) + 1, lower, reads
 
     def blanks(self, items: Items) -> Iterator[tuple[Item, EncodedBlank]]:
-        """Yield every item with what is around its blank."""
+        """Yield every item with the encoded words around its blank."""
         for item, passage in passages(items, lower=self.lower):
             blank = EncodedBlank()
             before = passage.left if self.reads == SENTENCE else (*passage.context, *passage.left)

@@ -66,7 +66,7 @@ class RecurrentModule(LanguageModule):
                     initialise(gate)
 
     def states(self, ids: WordIds, state: TextState = None) -> tuple[States, TextState]:
-        """Return the last layer's output after each word, and what all layers remember."""
+        """Return the last layer's output after each word, and the states of all layers."""
         words = self.embedding(ids) * self.width**0.5
         words = functional.dropout(words, self.dropout, self.training)
         before = None
@@ -81,7 +81,7 @@ class RecurrentModule(LanguageModule):
 
 
 class _Recurrent(Neural):
-    """What both kinds share."""
+    """The base class of recurrent language models."""
 
     cell: ClassVar[Cell]
     sizes: ClassVar[dict[str, Any]] = sizes_of(RecurrentModule)

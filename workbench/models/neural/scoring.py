@@ -116,7 +116,7 @@ class Scorer:
     def last(
         self, contexts: Sequence[Context], read: Callable[[Tensor, Tensor], ContextStates] | None = None
     ) -> ContextStates:
-        """Read contexts of extended ids, none of them empty; return what predicts the words after them."""
+        """Read non-empty contexts of extended ids; return the states that predict the words after them."""
         n, read = len(contexts), read or self.network.last
         hidden, copies = torch.empty(n, self.network.width, device=self.device), None
         for rows, states in self._batches(
@@ -160,7 +160,7 @@ class Scorer:
     def continuations(
         self, contexts: Sequence[Context], lines: Sequence[Sequence[Context]], pieces: Sequence[Sequence[int]]
     ) -> list[Floats]:
-        """Return ln p of some continuations of each context: a word, and what may stand after it.
+        """Return ln p of continuations of each context: a word and any words after it.
 
         `pieces` tells how many ids of each continuation are the word's: of these an unknown one has its share
         of ``<unk>``; for the words after it, which are the same whatever the word, all of ``<unk>`` counts.
@@ -186,13 +186,13 @@ class Scorer:
         return log_probs
 
     def words(self, states: ContextStates, rows: slice) -> WordScores:
-        """Return ln p of all words after some contexts, with the words of the passage mixed in."""
+        """Return ln p of all words after the contexts, mixed with the words of the passage."""
         batch = rows_of(states, rows)
         log_probs = self.network.output.distribution(batch.hidden).float()
         return word_scores(log_probs, self.share, batch.copies)
 
     def _reads_once(self, lines: Sequence[Sequence[Context]]) -> bool:
-        """Return whether one pass gives what predicts the first words, and what the others go on from."""
+        """Return whether one pass gives the states for the first words and for the words after them."""
         several = any(len(line) > 1 for columns in lines for line in columns)
         return several and self.network.stateful and not self.network.copies
 
@@ -242,7 +242,7 @@ class Scorer:
             yield from zip([cells[i] for i in indices], values, strict=True)
 
     def _states(self, contexts: Sequence[Context]) -> tuple[Tensor, list[tuple[Tensor, ...]]]:
-        """Return the last states (rows, width) of contexts, and what is remembered; the longest comes first.
+        """Return the last states (rows, width) of contexts, and the carried states; the longest comes first.
 
         All are read up to the end of the shortest; the others go on from there.
         """
@@ -263,7 +263,7 @@ class Scorer:
     def _following(
         self, lines: Sequence[Context], states: Sequence[tuple[Tensor, ...]] | None = None, start: int = 0
     ) -> list[Floats]:
-        """Return ln p of all but the first `start` + 1 words of each line, given what stands before."""
+        """Return ln p of all but the first `start` + 1 words of each line, given the words before."""
         ids, lengths = self.padded(lines)
         state = None if states is None else tuple(_joined(tensors) for tensors in zip(*states, strict=True))
         values = self.network.following(ids, state, start=start, share=self.share).double().cpu().numpy()
@@ -281,7 +281,7 @@ class Scorer:
         window: int | None = None,
         batcher: Batcher | None = None,
     ) -> Iterator[tuple[list[int], T]]:
-        """Yield indices of rows, each cut to its last `window` words, and what `work` returned for them."""
+        """Yield the row indices of batches and the results of `work`; rows are cut to `window` last words."""
         clipped = rows if window is None else [row[-window:] for row in rows]
 
         def evaluated(indices: Sequence[int]) -> T:
@@ -291,7 +291,7 @@ class Scorer:
         return (batcher or self._batcher).run([len(row) for row in clipped], evaluated)
 
     def _chunks(self, start: int, stop: int, work: Callable[[slice], T]) -> list[T]:
-        """Return what `work` returned for each chunk of rows, in their order."""
+        """Return the result of `work` for each chunk of rows, in order."""
 
         def evaluated(rows: Sequence[int]) -> T:
             with evaluating(self.network):
@@ -340,7 +340,7 @@ class NetworkPredictor(Predictor):
 
     @property
     def context(self) -> ReadContext:
-        """What it reads before the blank: as far as the network's window and the encoder reach."""
+        """Extent before the blank: as far as the network's window and the encoder reach."""
         reads = self.encoder.reads
         limits = [limit for limit in (self.network.window, reads) if isinstance(limit, int)]
         sentence = reads == SENTENCE
@@ -351,12 +351,12 @@ class NetworkPredictor(Predictor):
         """Return this model, its weights shared, as one that reads only so much before a blank."""
 
     def scorer(self) -> Scorer:
-        """Return what computes probabilities from ids."""
+        """Return the scorer: it computes probabilities from ids."""
         return Scorer(self.network, share=self.unknown_share)
 
     @property
     def unknown_share(self) -> float:
-        """What is subtracted from the natural log-probability of ``<unk>`` for one unknown word."""
+        """Difference of ln p of ``<unk>`` and of one unknown word."""
         return math.log(self.unknown_types) if self.unknown == "shared" else 0.0
 
     def form(self, word: str) -> str:
@@ -372,7 +372,7 @@ class NetworkPredictor(Predictor):
         return self._score(items, words, after=self.after)
 
     def log_prob(self, items: Items) -> Floats:
-        """Return the natural log-probability of each answer given what stands before it, shape (n,)."""
+        """Return the natural log-probability of each answer given the words before it, shape (n,)."""
         answers = items.frame["answer"].tolist()
         scores = self._score(items, [[a] if isinstance(a, str) else [] for a in answers], after=False)
         return scores[:, 0] if scores.shape[1] else np.full(len(items), np.nan)
@@ -397,7 +397,7 @@ class NetworkPredictor(Predictor):
             yield scorer.distribution(states, start, min(start + chunk, len(items)))
 
     def attend(self, items: Items) -> list[Attention]:
-        """Return what the network looked at before each blank; DataError if it cannot say.
+        """Return the network's attention before each blank; DataError if it has none.
 
         The weights of a pointer are the probability that a word is copied from a place, those of a memory
         network the attention of each hop.
@@ -410,7 +410,7 @@ class NetworkPredictor(Predictor):
         return [look.by_token(item) for item, look in zip(items, self._looks(items), strict=True)]
 
     def _looks(self, items: Items) -> list[Attention]:
-        """Return what the network looked at, without its predictions."""
+        """Return the network's attention without its predictions."""
         network, looks = self.network, []
         for item, blank in self.encoder.blanks(items):
             ids = blank.ids if network.window is None else blank.ids[-network.window :]

@@ -29,7 +29,7 @@ _ADAPTIVE = 512, 16  # classes and width from which clusters save time
 
 
 class Softmax(nn.Module):
-    """A layer that predicts the words of a vocabulary from states of some width.
+    """A layer that predicts the words of a vocabulary from states.
 
     The counts are those of the words in the training text: biases begin as ln p, so that training begins from
     word frequency. The weights of an embedding are those of the words, too ("tied", Press and Wolf 2017);
@@ -53,7 +53,7 @@ class Softmax(nn.Module):
         """Return ln p of all words, for all rows at once."""
 
     def log_prob(self, hidden: Hidden, target: Target, mixture: Mixture = None) -> LogProb:
-        """Return ln p of each row's target, mixed with what is copied."""
+        """Return ln p of each row's target, mixed with the copied words."""
         log_prob: Tensor = self(hidden, target)
         return log_prob if mixture is None else mix(log_prob, *mixture)
 
@@ -188,7 +188,7 @@ def softmax(
 def mix(
     log_prob: Float[Tensor, "*shape"], share: Float[Tensor, "*shape"], copied: Float[Tensor, "*shape"]
 ) -> Float[Tensor, "*shape"]:
-    """Return ln p of words from what the softmax says, ln of its share, and the probability of copying."""
+    """Return ln p of words from the softmax's ln p, ln of its share, and the probability of copying."""
     positive = copied > 0
     mass = torch.where(positive, copied.clamp_min(LEAST), 1.0).log()
     return torch.where(positive, torch.logaddexp(log_prob + share, mass), log_prob + share)
@@ -213,7 +213,7 @@ def _log_prob(hidden: Tensor, weight: Tensor, bias: Tensor, target: Tensor) -> T
 
 
 def _chunks(n: int, n_words: int, like: Tensor) -> list[slice]:
-    """Return the parts of `n` rows that are computed at a time; one at least."""
+    """Return the chunks of `n` rows that are computed at a time; at least one."""
     size = max(_ROWS, _LOGITS["cuda" if like.is_cuda else "cpu"] // n_words)
     number = max(1, -(-n // size))
     return [slice(*bounds) for bounds in pairwise(n * chunk // number for chunk in range(number + 1))]

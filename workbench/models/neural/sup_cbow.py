@@ -44,7 +44,7 @@ _initial: ContextVar[Matrix | None] = ContextVar("_initial", default=None)  # ve
 
 
 class BagOfWordsModule(LanguageModule):
-    """Predict a word from the sum of the vectors of a passage's words, whatever their order.
+    """Predict a word from the sum of the vectors of a passage's words; their order is ignored.
 
     The sum is normed (Ba et al. 2016, *Layer normalization*), as long passages have long sums, and goes
     through layers of rectified linear units. A word outside the vocabulary has no vector: it adds nothing.
@@ -83,12 +83,12 @@ class BagOfWordsModule(LanguageModule):
             self.embedding.weight[1:].copy_(vectors)
 
     def sums(self, ids: WordIds) -> Float[Tensor, "rows dimensions"]:
-        """Return the sum of the vectors of some words, by their extended ids; 0 adds nothing."""
+        """Return the sum of the vectors of words, by their extended ids; 0 adds nothing."""
         total: Tensor = self.embedding(known(ids, self.n_words))
         return total
 
     def states(self, ids: WordIds, state: TextState = None) -> tuple[States, TextState]:
-        """Return what predicts the word after each place, from the sum of all up to there; keep the sum."""
+        """Return the states that predict the word after each position: running sums; and the last sum."""
         vectors = functional.embedding(ids, self.embedding.weight, padding_idx=0)  # (rows, time, dimensions)
         sums = vectors.cumsum(1)
         if state is not None:
@@ -107,7 +107,7 @@ class BagOfWordsModule(LanguageModule):
         return self.output.loss(hidden, batch["target"]), None
 
     def last(self, ids: WordIds, lengths: Lengths) -> ContextStates:
-        """Return what predicts the word that each passage lacks; the order of its words means nothing."""
+        """Return the states that predict the missing word of each passage; word order is ignored."""
         beyond = torch.arange(ids.shape[1], device=ids.device) >= lengths[:, None]  # (rows, time)
         return ContextStates(self.layers(self.sums(ids.masked_fill(beyond, 0))))
 
@@ -133,7 +133,7 @@ def _vectors(cbow: CBOW, stream: Stream) -> Matrix:
 
 
 class SupCBOW(Neural):
-    """Predict the missing word from all other words of the passage, whatever their order; made by `fit`.
+    """Predict the missing word from the other words of the passage, in any order; made by `fit`.
 
     Examples
     --------
@@ -238,5 +238,5 @@ class SupCBOW(Neural):
 
     @cached_property
     def encoder(self) -> ItemEncoder:
-        """How items become ids: all words but the answer stand before the blank."""
+        """The encoder of items: all words but the answer are read before the blank."""
         return _PassageEncoder(self.vocabulary, lower=self.lower)

@@ -38,7 +38,7 @@ _ELSEWHERE = 1 << 40  # beyond all extended ids
 
 
 class PointerAttention(NamedTuple):
-    """What is copied at some places of a text.
+    """Copied words at positions of a text.
 
     ln of the share of the softmax and of each head, and the attention of each head: its rows sum to 1 over
     the places up to their own.
@@ -53,7 +53,7 @@ class PointerAttention(NamedTuple):
         return torch.einsum("rah,rhat->rat", self.heads.exp(), self.attention)
 
     def of(self, same: Bool[Tensor, "rows asked time"]) -> Float[Tensor, "rows asked"]:
-        """Return the probability of copying the next word; `same` tells where it stands."""
+        """Return the probability of copying the next word; `same` marks its positions."""
         mass = (self.attention * same[:, None]).sum(-1)  # (rows, heads, asked)
         return (self.heads.exp() * mass.transpose(1, 2)).sum(-1)
 
@@ -83,7 +83,7 @@ class Pointer(nn.Module):
         asked: Int[Tensor, "rows asked"] | None = None,
         absent: Bool[Tensor, "rows time"] | None = None,
     ) -> PointerAttention:
-        """Return what is copied after each place, or after those asked for, of the words up to it.
+        """Return the copied words after each position, or after the positions asked for.
 
         Nothing is copied from places that are `absent`; where no other is, all is left to the softmax.
         """
@@ -111,7 +111,7 @@ class Pointer(nn.Module):
 
 
 class Block(nn.Module):
-    """Attention to the words before, then a gated feed-forward part; both are added to what came in.
+    """A transformer block: causal attention, then a gated feed-forward layer, with residual connections.
 
     As in present-day language models: RMS norm before each part, rotary positions (Su et al. 2021), gates
     (Shazeer 2020), no biases.
@@ -127,7 +127,7 @@ class Block(nn.Module):
         self.out = nn.Linear(inner, width, bias=False)
 
     def forward(self, x: States, turn: Float[Tensor, "2 time half"]) -> States:
-        """Read the words before each place."""
+        """Read the words before each position."""
         rows, time, width = x.shape
         projections = self.attend(self.first(x)).view(rows, time, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
         query, key = _turned(projections[0], turn), _turned(projections[1], turn)  # (rows, heads, time, size)
@@ -195,7 +195,7 @@ class TransformerModule(LanguageModule):
                 nn.init.normal_(layer.weight, std=layer.in_features**-0.5 / (2 * len(blocks)) ** 0.5)
 
     def states(self, ids: WordIds, state: TextState = None) -> tuple[States, TextState]:
-        """Return what predicts the word after each place."""
+        """Return the states that predict the word after each position."""
         return self._read(ids)[0], state
 
     def _read(self, ids: WordIds) -> tuple[States, States]:
@@ -254,7 +254,7 @@ class TransformerModule(LanguageModule):
         return Targets(flat, classes, (keep.flatten(), pointed.of(same).flatten()), state)
 
     def last(self, ids: WordIds, lengths: Lengths) -> ContextStates:
-        """Return what predicts the word after each context, and what it copies."""
+        """Return the states that predict the word after each context, and the copied words."""
         states, words = self._read(ids)
         hidden = states[torch.arange(len(ids), device=ids.device), lengths - 1]
         if self.pointer is None:
@@ -276,7 +276,7 @@ class TransformerModule(LanguageModule):
 def _turned(
     x: Float[Tensor, "rows heads time size"], turn: Float[Tensor, "2 time half"]
 ) -> Float[Tensor, "rows heads time size"]:
-    """Turn pairs of numbers by the angle of their place."""
+    """Rotate pairs of numbers by the angle of their position."""
     first, second = x.float().chunk(2, -1)
     cos, sin = turn
     return torch.cat([first * cos - second * sin, first * sin + second * cos], -1).type_as(x)

@@ -113,7 +113,7 @@ class BackOff:
         return ids
 
     def _find(self, order: int, node: Ids, word: Ids) -> Ids:
-        """Return the places of n-grams of an order from those of their contexts; -1 where there is none."""
+        """Return the indices of n-grams of an order from the indices of their contexts; -1 if not listed."""
         key = self.levels[order - 1]["key"]
         wanted = (np.maximum(node, 0).astype(np.uint64) << SHIFT) | np.maximum(word, 0).astype(np.uint64)
         index = np.searchsorted(key, wanted)
@@ -122,14 +122,14 @@ class BackOff:
         return np.where(listed, index, -1)
 
     def node(self, grams: Ids) -> Ids:
-        """Return the places of n-grams (n, order) among those of their order; -1 for those not listed."""
+        """Return the indices of n-grams (n, order) in their order's list; -1 if not listed."""
         index = grams[:, 0]
         for column in range(1, grams.shape[1]):
             index = self._find(column + 1, index, grams[:, column])
         return index
 
     def grams(self, order: int, indices: Ids) -> Ids:
-        """Return the words of n-grams of an order by their places, shape (n, order)."""
+        """Return the words of n-grams of an order by their indices, shape (n, order)."""
         columns = []
         for level in self.levels[order - 1 : 0 : -1]:
             key = level["key"][indices]
@@ -195,7 +195,7 @@ class BackOff:
         """
 
         def above(sorted_values: Any, low: Ids, high: Ids, order: int) -> Ids:
-            """Count in the falling values of an order those that exceed the value with the weights added."""
+            """Count the descending values of an order that exceed the value with the weights added."""
             start, weights = low.copy(), state.backoff[order - 1 :]
             low, high = low.copy(), high.copy()
             while (open_ := low < high).any():
@@ -257,7 +257,7 @@ class BackOff:
     def _best(
         self, state: BackOffState, n: int, k: int, length: int
     ) -> tuple[Singles, Ids, npt.NDArray[np.bool_]]:
-        """Choose among the first `length` words of each list; return where that is known to be enough."""
+        """Choose among the first `length` words of each list; return where these are certainly enough."""
         best = np.full((n, k), -np.inf, dtype=np.float32)
         chosen = np.zeros((n, k), dtype=np.int64)
         last: list[tuple[Ids, Singles]] = []  # contexts, and the last value that was compared in a list

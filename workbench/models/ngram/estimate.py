@@ -1,4 +1,4 @@
-"""From texts to an n-gram model on disk, made once: the arrays, what it was made of, and an ARPA file."""
+"""Estimate n-gram models on disk, once each: the arrays, their origin, and an ARPA file."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _ROWS = 1 << 20  # n-grams that are written to an ARPA file at a time
 
 
 def read_info(folder: Path) -> dict[str, Any]:
-    """Return what a model was made of and how; DataError if the folder holds none, or one that is damaged."""
+    """Return a model's texts and settings; DataError if the folder has no model or a damaged one."""
     info: dict[str, Any] = read_json(folder / INFO, "this n-gram model")
     check_seal(folder, INFO, what="this n-gram model", remedy="fit it again", required=False)
     return info
@@ -80,7 +80,7 @@ def estimated(
 
 
 def kenlm_binary(folder: Path, model: BackOff) -> Path:
-    """Return the model in KenLM's own form, made of the arrays where there is none, or a damaged one."""
+    """Return the model in KenLM's format, made from the arrays where it is missing or damaged."""
     home = folder / KENLM
     with suppress(DataError):
         check_seal(home, BINARY, what="this model of KenLM", remedy="make it again")
@@ -92,7 +92,7 @@ def kenlm_binary(folder: Path, model: BackOff) -> Path:
 
 
 def _words(corpus: Corpus, vocabulary: int | Sequence[str] | None) -> list[str]:
-    """Return the words that a model knows: those that the corpus has, the most frequent first."""
+    """Return a model's vocabulary: words of the corpus, the most frequent first."""
     if vocabulary is None or isinstance(vocabulary, int):
         words = corpus.vocabulary(vocabulary)
     else:
@@ -113,7 +113,7 @@ def _estimate(
     temporary: Path | None,
     progress: bool,
 ) -> dict[str, Any]:
-    """Write the arrays into a folder; return what the estimation reports."""
+    """Write the arrays into a folder; return the estimation's report."""
     order, pruning = settings["order"], settings["pruning"]
     if settings["smoothing"] == "kneser-ney":
         with scratch_folder(temporary or folder) as scratch:

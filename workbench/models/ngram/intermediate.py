@@ -1,4 +1,4 @@
-"""What ``lmplz --intermediate`` writes, read into sorted arrays; and the text for it.
+"""Read the output of ``lmplz --intermediate`` into sorted arrays; write its input.
 
 Its n-grams are records of word ids and two floats, in suffix order: by the last word, then by the one
 before it. The ids rise with a hash of the words. So it gets short codes in place of words, chosen such
@@ -81,7 +81,7 @@ class Text:
             yield codes.tobytes()
 
     def known(self) -> tuple[list[bytes], npt.NDArray[np.int64]]:
-        """Return what ``lmplz`` has as its words, in the order of its ids, and our ids of them."""
+        """Return the words of ``lmplz`` in the order of its ids, and their ids here."""
         n_words = len(self.words)
         codes = self._codes[: n_words + self.has_unknown]
         ids = {code: number if number < n_words else n_words + 1 for number, code in enumerate(codes)}
@@ -106,7 +106,7 @@ def _hashes(numbers: Keys, width: int) -> Keys:
 
 
 def _codes(n_words: int) -> list[bytes]:
-    """Return codes for words whose hashes rise, and one more for unknown words, after that of ``</s>``."""
+    """Return codes for words with ascending hashes, and one for unknown words, after that of ``</s>``."""
     numbers = np.arange(4 * n_words + 100)  # 42 % of them come before </s>
     width = -(-len(numbers).bit_length() // 5)
     letters = np.zeros((len(numbers), 8), np.uint8)
@@ -161,7 +161,7 @@ def compile_intermediate(prefix: Path, folder: Path, text: Text, *, progress: bo
 
 
 def _add_unseen(model: BackOff, folder: Path, unseen: float) -> None:
-    """Add to each listed probability of ``<unk>`` what the ``<unk>`` of ``lmplz`` has after that context.
+    """Add ``lmplz``'s probability of ``<unk>`` after a context to each listed probability of ``<unk>``.
 
     The words that no text has are unknown ones too. No other probability changes, so each context sums to 1.
     """
@@ -297,7 +297,7 @@ class _Orders:
             yield level_arrays(keys, chosen["logp"], chosen["lower"], backoff, self._n_words)
 
     def _find(self, key: Keys, high: Places, low: Places, order: int) -> npt.NDArray[np.int64]:
-        """Return the places of keys; DataError where one is missing."""
+        """Return the indices of keys; DataError where one is missing."""
         wanted = _joined(high, low)
         threads = cores()
         with ThreadPoolExecutor(threads) as pool:

@@ -35,7 +35,7 @@ _KINDS = {"kneser-ney": "Kneser-Ney", "good-turing": "Good-Turing"}
 
 
 class PositionScorer(Predictor):
-    """A model whose score of a word is a sum over the word's position and those after it.
+    """A model that scores a word by a sum over its position and the positions after it.
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ class PositionScorer(Predictor):
         return np.where(np.isnan(values[:, :, 0]), np.nan, np.nansum(values, axis=2))
 
     def log_prob(self, items: Items) -> Floats:
-        """Return the natural log-probability of each answer given what stands before it, shape (n,)."""
+        """Return the natural log-probability of each answer given the words before it, shape (n,)."""
         answers = items.frame["answer"].tolist()
         values = self.position_scores(items, [[a] if isinstance(a, str) else [] for a in answers])
         return values[:, 0, 0] if values.shape[1] else np.full(len(items), np.nan)
@@ -199,7 +199,7 @@ class NGram(PositionScorer):
 
     @property
     def systems(self) -> dict[str, str]:  # type: ignore[override] # depends on the smoothing
-        """By data set, the row of the papers' table that it stands for."""
+        """The row of the papers' table that the model reproduces, by data set."""
         if self.smoothing == "good-turing":
             return {"lambada": "N-Gram", "msrcc": f"Smoothed {self.order}-gram"}
         return {"lambada": "N-Gram", "cbt": "KNESER-NEY LANGUAGE MODEL"}
@@ -469,7 +469,7 @@ class CachedNGram(Wrapper, PositionScorer):
         return scores, share, has_cache
 
     def _once(self, compute: Callable[..., T], items: Items, *arguments: Any) -> T:
-        """Return what does not depend on the weight; `tuned` computes it for the first weight alone."""
+        """Return the values that are independent of the weight; `tuned` computes them once."""
         if self._read is None:
             return compute(items, *arguments)
         key = (compute.__name__, tuple(items.frame["item_id"]), arguments)
@@ -536,7 +536,7 @@ class CachedNGram(Wrapper, PositionScorer):
         return Ranked(self.log_prob(items), rank, tied, ids >= 0, names.tolist(), best.tolist())
 
     def _plain(self, items: Items, top_k: int) -> tuple[Any, ...]:
-        """Return what `ranking` needs of the n-gram model, and of the passages."""
+        """Return the values of the n-gram model and of the passages that `ranking` needs."""
         model, contexts, passage_words = self.base.model, self.base.contexts(items), self._known(items)
         state = model.state(contexts)
         width = max((len(each) for each, _ in passage_words), default=0)

@@ -238,7 +238,7 @@ class CausalLM(PretrainedModel):
 
     @property
     def config(self) -> dict[str, Any]:
-        """The model's name and the digest of its files, and how it is used."""
+        """The model's name, the digest of its files, and its options."""
         return super().config | {
             "vocabulary": None if self.vocabulary is None else cache.digest(*self.vocabulary),
             "prompt": None if self.prompt is None else json.loads(self.prompt.to_json()),
@@ -254,7 +254,7 @@ class CausalLM(PretrainedModel):
         return self._word_scores(items, scores, [len(row) for row in words])
 
     def log_prob(self, items: Items) -> Floats:
-        """Return the log-probability of each answer and its end, whatever follows; NaN without an answer.
+        """Return the log-probability of each answer and its end, not of the text after it; NaN without one.
 
         Items in a row whose texts begin alike share what the model computes of the beginning.
         """
@@ -342,7 +342,7 @@ class CausalLM(PretrainedModel):
         return pd.DataFrame(columns | {"covered": shares[:, 0], "covered_at_most": shares[:, 1]})
 
     def _by_lead(self, items: Items) -> dict[tuple[str, str, bool], list[int]]:
-        """Return the places of items by what their words, or forms of words, are encoded after."""
+        """Return the indices of items by the text before their words, or forms of words."""
         groups: dict[tuple[str, str, bool], list[int]] = {}
         for index, item in enumerate(items):
             text = self._split(item)
@@ -394,7 +394,7 @@ class CausalLM(PretrainedModel):
         )  # fmt: skip
 
     def _write(self, items: Items, columns: dict[str, Any]) -> pd.DataFrame:
-        """Return the rows of what the model writes: a word, or the last sub-token of the answer.
+        """Return the rows of generated predictions: a word, or the last sub-token of the answer.
 
         An answer is correct where each of its sub-tokens, or the last one, is the most probable one. The
         prediction is the answer then, though the model might go on with the word. Where the model writes the
@@ -444,7 +444,7 @@ class CausalLM(PretrainedModel):
         return frame_of(items.frame, required, columns)
 
     def _answer_columns(self, items: Items, scores: Scores) -> dict[str, Any]:
-        """Return the columns about the answers' sub-tokens; null where there is no answer."""
+        """Return the columns about the answers' sub-tokens; null without an answer."""
         has = _has_answer(items)
         check_answers(items, word_log_probs(scores), has, model=self.name, dtype=self.dtype)
         return {
@@ -497,7 +497,7 @@ class CausalLM(PretrainedModel):
         return split(item, word, detokenise=self._detokenise)
 
     def _answers(self, items: Items) -> list[list[Continuation]]:
-        """Return the answer of each item, without what follows it; nothing where there is none."""
+        """Return the answer of each item without the text after it; empty without an answer."""
         texts = [self._split(item) for item in items]
         return [[(text.before, text.word)] if text.word else [] for text in texts]
 

@@ -63,7 +63,7 @@ def convert(file: Path) -> Converted:
     Raises
     ------
     DataError
-        If it is no whole GGUF file, or ``transformers`` cannot convert such a model or tokenizer exactly.
+        If it is not a valid GGUF file, or ``transformers`` cannot convert its model or tokenizer exactly.
     """
     try:
         import gguf  # noqa: F401, PLC0415 - an extra
@@ -230,7 +230,7 @@ def _description(metadata: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _label(file: Path, description: Mapping[str, str]) -> str:
-    """Return the name of the model, that of its file unless this is a digest, and its quantisation."""
+    """Return the model's name, from its file unless this is a digest, with its quantisation."""
     name, quantisation = file.name.removesuffix(".gguf"), description["quantisation"]
     if _HASH.fullmatch(name):
         name = description["name"] or name[:16]

@@ -1,4 +1,4 @@
-"""Models of ``transformers``: loading them, and what causal and masked ones share."""
+"""Load models of ``transformers``; the base class of causal and masked ones."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class Checkpoint(NamedTuple):
         return torch.from_numpy(np.asarray(values, dtype=np.int64)).to(self.device)
 
     def input_ids(self, ids: Any) -> torch.Tensor:
-        """Return sub-tokens as a tensor; DataError if one is none of the model's."""
+        """Return sub-tokens as a tensor; DataError for an id outside the model's vocabulary."""
         size, max_id = int(self.model.get_input_embeddings().weight.shape[0]), int(np.max(ids, initial=0))
         if max_id >= size:
             raise DataError(
@@ -124,7 +124,7 @@ class Checkpoint(NamedTuple):
 
     @contextmanager
     def eager(self) -> Iterator[None]:
-        """Let the model return the weights of its attention, which quicker implementations do not."""
+        """Make the model return its attention weights, which faster implementations do not."""
         before = self.model.config._attn_implementation  # noqa: SLF001 - it has no public name
         if before == "eager":
             yield
@@ -190,7 +190,7 @@ def _put_back(_block: Any, _inputs: Any, states: torch.Tensor) -> torch.Tensor:
 
 
 def is_plain(model: Any) -> bool:
-    """Return whether a model is of one of the kinds that tests compare with a plain pass in every way."""
+    """Return whether a model has an architecture that the tests compare with a plain forward pass."""
     name = model.config.model_type
     return name in KINDS and type(model).__module__.startswith(f"transformers.models.{name}.")
 
@@ -267,7 +267,7 @@ class PretrainedModel(Predictor):
 
     @property
     def training(self) -> dict[str, Any]:
-        """The name of the model, and how it is loaded: what it was trained on is not known."""
+        """The name of the model and the options of loading; its training data are unknown."""
         source = {name: self._source[name] for name in ("path_or_name", "revision")}
         return {"pretrained": self._checkpoint.label} | source
 
@@ -346,7 +346,7 @@ def _load_checkpoint(
 
 
 def _load_tokenizer(source: str, **options: Any) -> Any:
-    """Load the tokenizer of a model; DataError where there is none.
+    """Load the tokenizer of a model; DataError if it is missing.
 
     For some kinds of model, transformers makes an empty tokenizer where the files are missing.
     """
@@ -372,7 +372,7 @@ def _load_tokenizer(source: str, **options: Any) -> Any:
 
 
 def _name_of(folder: Path) -> str:
-    """Return the name of a model: that in its configuration, else that of its repository or folder.
+    """Return the name of a model from its configuration, else from its repository or folder.
 
     Paths, and names of temporary folders, are no names of models.
     """
@@ -388,7 +388,7 @@ def _name_of(folder: Path) -> str:
 
 
 def _check_causal(checkpoint: Checkpoint, source: str) -> None:
-    """Raise DataError if the model sees what comes after a position.
+    """Raise DataError if the model attends to later positions.
 
     Two texts differ in their last sub-token only. Log-probabilities that are not numbers are no difference.
     """
@@ -425,7 +425,7 @@ def _check_causal(checkpoint: Checkpoint, source: str) -> None:
 
 
 def _find_files(path_or_name: Path | str, variant: Variant) -> tuple[Path | str, Converted | None]:
-    """Return the folder of a model, or its name on the hub, and what a GGUF file was converted to."""
+    """Return the folder of a model or its name on the hub, and the converted model of a GGUF file."""
     path = Path(path_or_name)
     if not path.exists():
         if isinstance(path_or_name, Path) or path_or_name.startswith((".", "/", "~")):
@@ -449,7 +449,7 @@ def _find_files(path_or_name: Path | str, variant: Variant) -> tuple[Path | str,
 
 
 def _fetch_small_files(name: str, revision: str | None) -> Path:
-    """Fetch what `_check_files` reads of a model on the hub, and return its folder in the hub's cache.
+    """Fetch the files of a model on the hub that `_check_files` reads; return their folder in the cache.
 
     The folder is named after the commit.
     """
@@ -512,7 +512,7 @@ def _check_name(name: str, key: str, file: Path | str) -> None:
 
 
 def _check_config(config: Any, source: str, *, trust: bool) -> None:
-    """Remove from a configuration, and those in it, what chooses code; DataError if that is needed."""
+    """Remove the fields that choose code from a configuration; DataError if they are needed."""
     for name in _CODE:
         if hasattr(config, name):
             setattr(config, name, None)
@@ -531,7 +531,7 @@ def _check_config(config: Any, source: str, *, trust: bool) -> None:
 
 
 def _check_weights(info: Mapping[str, Any], variant: Variant, source: str) -> None:
-    """Raise DataError unless the weights of a checkpoint are those that its configuration describes."""
+    """Raise DataError unless the weights of a checkpoint fit its configuration."""
     missing = sorted(map(str, info["missing_keys"] or info["mismatched_keys"]))
     unexpected = sorted(key for key in map(str, info["unexpected_keys"]) if not _OTHER_HEADS.search(key))
     if missing:

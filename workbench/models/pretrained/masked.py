@@ -38,7 +38,7 @@ _ROWS = 512  # in a batch at most: each has a row of logits over the whole vocab
 
 
 class _Sequence(NamedTuple):
-    """A text as the model gets it, and what is asked of it."""
+    """The input ids of a text, and the positions to score."""
 
     ids: tuple[int, ...]
     masked_spans: tuple[tuple[int, int], ...]  # of each scored sub-token
@@ -142,7 +142,7 @@ class MaskedLM(PretrainedModel):
         return pad([[totals[sequence] for sequence in row] for row in rows])
 
     def _sequences(self, item: Item, words: Sequence[str]) -> list[_Sequence]:
-        """Return what the model gets for each word at the blank of an item."""
+        """Return the input of the model for each word in the blank of an item."""
         if not words:
             return []
         texts = [self._text(item, word) for word in words]
@@ -240,7 +240,7 @@ def _marks(tokenizer: Any) -> tuple[list[int], list[int]]:
 
 
 def _longest(checkpoint: Checkpoint) -> int:
-    """Return how many sub-tokens a model has positions for; some count them from after the padding's."""
+    """Return the number of positions of a model; some models count them from the padding id on."""
     limit = int(checkpoint.tokenizer.model_max_length)
     n_positions = int(getattr(checkpoint.model.config, "max_position_embeddings", None) or limit)
     for name, module in checkpoint.model.named_modules():

@@ -33,7 +33,7 @@ class SplitText(NamedTuple):
 
     @property
     def context(self) -> str:
-        """What stands before the word, without the white space at its end."""
+        """The text before the word, without trailing white space."""
         return self.before.rstrip()
 
     @property
@@ -138,7 +138,7 @@ class Prompt:
         self._digest = digest(*(str(field) for row in rows for field in row)) if rows else None
 
     def examples_for(self, item: Item | None = None) -> list[Item]:
-        """Return the examples that stand before an item, in their order.
+        """Return the examples before an item, in order.
 
         Parameters
         ----------
@@ -152,7 +152,7 @@ class Prompt:
         return list(islice((example for example in examples if example.item_id != item.item_id), self.shots))
 
     def prefix(self, item: Item, *, detokenise: bool = False) -> str:
-        """Return all that stands before an item's own text: the examples, and the template up to ``{text}``.
+        """Return the prompt before an item's own text: the examples, and the template up to ``{text}``.
 
         Raises
         ------
@@ -173,7 +173,7 @@ class Prompt:
         return SplitText(before, text.word, "" if self.between else text.after)
 
     def to_json(self, item: Item | None = None) -> str:
-        """Return what a predictions table stores of the prompt: its configuration and its examples' ids.
+        """Return the prompt's column of a predictions table: its configuration and its examples' ids.
 
         Parameters
         ----------
@@ -222,7 +222,7 @@ def _wrong(field: str, problem: str, remedy: str) -> NoReturn:
 
 
 def _cut(field: str, template: Any, name: str) -> tuple[str, str]:
-    """Return what stands before and after the one field of a template."""
+    """Return the text before and after the one field of a template."""
     expected, remedy = f"{{{name}}}", f"write {{{name}}} once, and other braces twice"
     if not isinstance(template, str):
         _wrong(field, f"is {template!r}", "pass text")
@@ -267,5 +267,5 @@ def _pool(examples: Items | None, shots: int) -> dict[str, Item]:
 
 
 def _letters(text: str) -> str:
-    """Return what distinguishes texts, however they are written: letters and digits, in lower case."""
+    """Return the letters and digits of a text in lower case, to compare texts."""
     return "".join(filter(str.isalnum, text.casefold()))

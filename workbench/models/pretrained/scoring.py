@@ -222,7 +222,7 @@ class CausalScorer:
         asked: Sequence[int] | None = None,
         seen: Sequence[int] | None = None,
     ) -> Iterator[tuple[list[int], torch.Tensor]]:
-        """Yield the logits of what comes after sub-tokens that follow contexts, in batches.
+        """Yield the logits after sub-tokens that follow contexts, in batches.
 
         Parameters
         ----------
@@ -348,7 +348,7 @@ class CausalScorer:
         return logits, cache if fits else None
 
     def _logits(self, rows: Sequence[Ids], asked: Sequence[Sequence[int]]) -> torch.Tensor:
-        """Return the logits at some positions of each row, all in turn, (positions, logits)."""
+        """Return the logits at the asked positions of each row, in order, (positions, logits)."""
         ids, _ = padded(rows)  # no position sees the padding, which is at the right
         return self.checkpoint.logits(ids, asked, use_cache=False)[0]
 
@@ -393,7 +393,7 @@ def _packs(model: Any) -> bool:
 
 
 def _copied(cache: Any) -> Any:
-    """Return a cache with layers of its own, whose keys and values are those of the other until replaced."""
+    """Return a shallow copy of a key-value cache."""
     copied = copy.copy(cache)
     copied.layers = [copy.copy(layer) for layer in cache.layers]
     return copied
@@ -424,12 +424,12 @@ def _join(batches: Sequence[EncodedContexts]) -> EncodedContexts:
 
 
 def _started(n: int) -> Scores:
-    """Return scores of `n` texts to which those of their sub-tokens are to be added."""
+    """Return empty scores of `n` texts, to which the scores of their sub-tokens are added."""
     return np.array([(0.0, np.nan, True, np.nan, _END, False)] * n, dtype=SCORES)
 
 
 def _add(scores: Scores, owners: Sequence[int], tokens: Scores) -> None:
-    """Add the scores of sub-tokens, or of ends of words, to those of the texts that they belong to."""
+    """Add the scores of sub-tokens, or of ends of words, to the scores of their texts."""
     rows, is_inner = np.array(owners, dtype=np.int64), np.isnan(tokens["end"])
     np.add.at(scores["log_prob"], rows[is_inner], tokens["log_prob"][is_inner])
     np.logical_and.at(scores["greedy"], rows[is_inner], tokens["greedy"][is_inner])
@@ -450,7 +450,7 @@ def _context_length(config: Any, tokenizer: Any) -> int:
 
 
 class PathRow(NamedTuple):
-    """Paths after a context in one row: what several begin with stands there once."""
+    """Paths after a context in one row, with common prefixes stored once."""
 
     owner: int  # the context
     seen: int | None  # how many sub-tokens of it are seen; None for all
@@ -497,7 +497,7 @@ def pack_paths(
 
 
 def tree_mask(contexts: npt.NDArray[np.bool_], rows: Sequence[PathRow], width: int) -> npt.NDArray[np.bool_]:
-    """Return what each node of the rows sees: its context, what is before it on its path, and itself.
+    """Return the attention mask of the nodes: the context, the earlier nodes of the path, the node itself.
 
     `contexts` (rows, length) are the places of the contexts; the mask is (rows, 1, width, length + width).
     """

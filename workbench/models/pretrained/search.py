@@ -99,7 +99,7 @@ class Trie:
         self.n_words = len(np.unique(self.word))
 
     def _set_nodes(self, rows: Integers, length: Integers, shared: Integers) -> None:
-        """Set the nodes: for each form in turn those that it does not share with the form before it."""
+        """Set the nodes: for each form those that it does not share with the form before it."""
         counts = length - shared
         first = np.repeat(np.arange(len(rows)), counts)
         depth = np.arange(len(first)) - np.repeat(np.cumsum(counts) - length, counts)
@@ -229,7 +229,7 @@ class Search:
 
     @property
     def result(self) -> SearchResult:
-        """What is known so far; the best word has NaN where the model gave that for any word."""
+        """The result so far; the best word has NaN if the model gave NaN for any word."""
         if self.broken:
             return SearchResult(0, 0, is_bound=False, words=[0], forms=[0], log_probs=[np.nan])
         lower, upper = self._bounds()
@@ -301,7 +301,7 @@ class Search:
 
 
 def _open_words(lower: Floats, upper: Floats, share: float) -> Mask:
-    """Return the words of whose probability more than a share is not known yet."""
+    """Return the words with more than a share of their probability still unknown."""
     return np.asarray(upper - lower > share * lower)
 
 
@@ -316,7 +316,7 @@ class AsksModel(Protocol):
 
 
 class WordQuery(NamedTuple):
-    """What is asked about an item."""
+    """The context of an item, and the sub-tokens of its answer."""
 
     context: Ids  # before the word; where it leaves no room for a word, the first sub-tokens are not seen
     path: Ids  # sub-tokens of the answer; empty where there is none
@@ -394,7 +394,7 @@ def _run(
     *,
     step: Callable[[int], object],
 ) -> None:
-    """Ask the model what the searches need, for all at once; `step` gets the number of those that end."""
+    """Score the pending prefixes of all searches in batches; `step` gets the number of finished searches."""
     running = list(range(len(searches)))
     while running:
         wanted = {owner: searches[owner].take(_PATHS) for owner in running}
@@ -431,7 +431,7 @@ def next_log_probs(scorer: CausalScorer, trie: Trie, contexts: Sequence[Ids]) ->
 
 @contextmanager
 def sharing_words(*, share: bool = True) -> Iterator[None]:
-    """Let models that are asked about the same texts in a row, in several ways, share what they write."""
+    """Share the words that models write after the same texts within this context."""
     token = _SHARED.set({} if share else None)
     try:
         yield
@@ -440,14 +440,14 @@ def sharing_words(*, share: bool = True) -> Iterator[None]:
 
 
 def shares_words() -> bool:
-    """Tell whether models share what they write (`sharing_words`)."""
+    """Return whether models share the words that they write (`sharing_words`)."""
     return _SHARED.get() is not None
 
 
 def write_words(
     scorer: CausalScorer, queries: Sequence[WordQuery], *, step: Callable[[int], object]
 ) -> tuple[list[Ids], Scores]:
-    """Let the model write a word: the most probable sub-token, one after the other, until the word is over.
+    """Generate a word greedily: the most probable sub-tokens, until the word ends.
 
     Return the sub-tokens of the words, 12 at most, and the scores of the answers. The last sub-token is
     `BROKEN` where a logit after those before it is not a number. Within `sharing_words`, what was written
@@ -483,7 +483,7 @@ def _write_on(
     *,
     step: Callable[[int], object],
 ) -> None:
-    """Add the next sub-tokens to the words at some places, until they are over; `step` gets how many are."""
+    """Add sub-tokens to the words of `rows` until they end; `step` gets the number of words that end."""
     room = [min(_LONGEST_WORD, scorer.length - len(ids)) for ids in contexts.ids]
     unfinished = [row for row in rows if len(paths[row]) < room[row]]
     while unfinished:

@@ -53,7 +53,7 @@ _KNOWN = pa.schema([("log_prob", pa.float64())])
 
 
 class _Answer(NamedTuple):
-    """What the server says of a text that follows a context, or what it writes after one."""
+    """The server's scores of a text after a context, or the text that it generates."""
 
     log_prob: float  # of all sub-tokens of the text; NaN where it writes
     greedy: bool  # whether each of them is the most probable one
@@ -193,7 +193,7 @@ class ServerModel(Predictor):
 
     @property
     def training(self) -> dict[str, Any]:
-        """The name of the model: what it was trained on is not known."""
+        """The name of the model; its training data are unknown."""
         return {"pretrained": self.model}
 
     def score(self, items: Items, words: Sequence[Sequence[str]]) -> Floats:
@@ -232,7 +232,7 @@ class ServerModel(Predictor):
     def _write(
         self, items: Items, greedy: npt.NDArray[np.bool_] | None, columns: dict[str, Any]
     ) -> pd.DataFrame:
-        """Return the rows of what the model writes, as :class:`workbench.models.CausalLM` has them.
+        """Return the rows of generated predictions, as :class:`workbench.models.CausalLM` has them.
 
         `greedy` tells which answers it writes, where that is known already.
         """
@@ -273,13 +273,13 @@ class ServerModel(Predictor):
         return text
 
     def _continuation(self, text: SplitText) -> Continuation:
-        """Return what is scored of a text with a candidate, and what stands before that."""
+        """Return the context and the scored continuation of a text with a candidate."""
         if self.candidates == "rest" and text.after:
             return text.before + text.word, text.after
         return text.before, text.word + text.after
 
     def _score_answers(self, items: Items) -> list[_Answer]:
-        """Return what the server says of each answer; NaN and not greedy where there is none."""
+        """Return the server's scores of each answer; NaN and not greedy without an answer."""
         texts = [self._split(item) for item in items]
         answers = self._ask([(text.before, text.word) for text in texts if text.word])
         return [answers.get((text.before, text.word), _NONE) for text in texts]
@@ -315,7 +315,7 @@ class ServerModel(Predictor):
         return answers
 
     def _answer(self, pair: Continuation) -> _Answer:
-        """Return what the server says of a text after a context, or writes after one."""
+        """Return the server's scores of a text after a context, or the text that it generates."""
         before, after = pair
         if not after:
             return _Answer(math.nan, greedy=False, tokens=self._written(before))
@@ -346,7 +346,7 @@ class ServerModel(Predictor):
         return names[0]
 
     def _test(self) -> tuple[str, str]:
-        """Test the server with the known text; return what texts begin with, and a digest of its numbers."""
+        """Test the server with the known text; return the beginning of texts and a digest of its numbers."""
         if self.greedy_only:
             first, second = self._written(HEAD), self._written(HEAD)
             if not first or first != second:
@@ -370,7 +370,7 @@ class ServerModel(Predictor):
         return echo.bos, self._known_digest(echo)
 
     def _check_written(self, text: str, token: str) -> None:
-        """Refuse a server that writes another sub-token than the one that it calls the most probable."""
+        """Refuse a server that generates a different sub-token than its most probable one."""
         echo = self._echo(text + token)
         start = echo.boundary(len(text))
         if start is not None and echo.tokens[start:] == [token]:
@@ -382,7 +382,7 @@ class ServerModel(Predictor):
                 )
 
     def _compare(self, subject: str, echo: Echo, other: Echo) -> None:
-        """Refuse a server that gives the sub-tokens that two texts begin with different log-probabilities."""
+        """Refuse a server whose log-probabilities of a common beginning differ between two texts."""
         n = min(len(echo.tokens), len(other.tokens))
         if echo.tokens[:n] != other.tokens[:n]:
             self._refuse(f"the same sub-tokens for {subject}", f"{echo.tokens[:n]} and {other.tokens[:n]}")
@@ -420,7 +420,7 @@ class ServerModel(Predictor):
 
 
 def _begins_with(tokens: Sequence[str], word: str) -> bool:
-    """Return whether a word is what the first of some sub-tokens are, without the white space before it."""
+    """Return whether the first sub-tokens make up a word, without the white space before it."""
     return bool(word) and any(text.strip() == word for text in accumulate(tokens))
 
 

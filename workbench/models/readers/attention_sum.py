@@ -47,7 +47,7 @@ class BiGRU(nn.Module):
                 nn.init.orthogonal_(gate)
 
     def forward(self, vectors: States, mask: Mask) -> tuple[States, Float[Tensor, "rows states"]]:
-        """Return the states at each place, and the last state of each direction; the mask tells padding."""
+        """Return the states at each position and the last state of each direction; the mask marks words."""
         time = torch.arange(vectors.shape[1], device=vectors.device)
         lengths = mask.sum(1, keepdim=True).clamp_min(1)
         mirrored = torch.where(time < lengths, lengths - 1 - time, time)  # its own inverse
@@ -58,12 +58,12 @@ class BiGRU(nn.Module):
 
 
 def _at(vectors: States, positions: Int[Tensor, "rows k"]) -> States:
-    """Return the vectors at some places of each row."""
+    """Return the vectors at the positions of each row."""
     return vectors.gather(1, positions[..., None].expand(-1, -1, vectors.shape[2]))
 
 
 def state_at(states: States, positions: Int[Tensor, " rows"]) -> Float[Tensor, "rows states"]:
-    """Return the state at one place of each row."""
+    """Return the state at one position of each row."""
     return _at(states, positions[:, None])[:, 0]
 
 
@@ -150,7 +150,7 @@ class AttentionSumModule(ReaderModule):
 
 
 class AttentionSum(Reader):
-    """Choose the candidate whose mentions in the context get most attention; made by `fit`.
+    """Choose the candidate with the most attention on its mentions in the context; made by `fit`.
 
     Kadlec et al. (2016). Pass ``validation`` and ``patience=2``: it overfits after about two epochs.
 

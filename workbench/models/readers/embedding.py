@@ -23,7 +23,7 @@ PARTS = ("context+query", "query", "window", "window+position")
 
 
 def window_ids(ids: Ids, centres: Ids, size: int) -> Tensor:
-    """Return the words around some places, `PAD` beyond the ends of a text.
+    """Return the words around positions, `PAD` beyond the ends of a text.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def window_ids(ids: Ids, centres: Ids, size: int) -> Tensor:
 
 
 class BagModule(ReaderModule):
-    """Score a word by the product of its embedding with the sum of those of a part of the question.
+    """Score a word by the product of its embedding with the summed embeddings of a part of the question.
 
     S(q, w) = phi(q) A^T B phi(w). The loss is -ln p of the answer among all words of the vocabulary, as for
     the paper's memory networks; it does not state that of its embedding models. The blank and words outside
@@ -76,7 +76,7 @@ class BagModule(ReaderModule):
                 weights[PAD] = 0
 
     def embedded(self, batch: Mapping[str, Tensor]) -> Tensor:
-        """Return the embedding of what is read, (rows, width)."""
+        """Return the embedding of the words read, (rows, width)."""
         ids = batch["query"]
         if self.reads == "context+query":
             ids = torch.cat([batch["context"], ids], 1)
@@ -103,7 +103,7 @@ class BagModule(ReaderModule):
 
 
 class EmbeddingReader(Reader):
-    """Score words by their embeddings and those of a part of the question; made by `fit`."""
+    """Score words by embeddings of words and of a part of the question; made by `fit`."""
 
     version = 1
     title = "Embedding model"

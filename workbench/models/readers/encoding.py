@@ -53,7 +53,7 @@ _RAGGED = _Question._fields[:-2]
 
 
 class Questions:
-    """Encoded questions: arrays of all of them, one after another.
+    """Encoded questions, concatenated into arrays.
 
     Candidates that the lower-cased text does not distinguish are one. A candidate of several tokens begins
     where all of them stand in a row, and has the id of the last one.
@@ -162,7 +162,7 @@ class Questions:
         return cls(types, arrays, "")
 
     def batch(self, rows: Sequence[int] | Ints) -> Batch:
-        """Return some questions, padded with `PAD`, int64.
+        """Return a subset of the questions, padded with `PAD`, int64.
 
         Returns
         -------
@@ -262,7 +262,7 @@ class QuestionBatches:
     Parameters
     ----------
     questions : Questions
-        Those whose answer is none of the candidates are left out.
+        Questions without their answer among the candidates are left out.
     rows : int
         Questions of a batch.
     seed : int

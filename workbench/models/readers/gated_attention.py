@@ -1,4 +1,4 @@
-"""The gated-attention reader: the query gates what is read of the context, layer by layer.
+"""The gated-attention reader: the query gates the states of the context, layer by layer.
 
 Dhingra et al. (2017), "Gated-Attention Readers for Text Comprehension".
 """

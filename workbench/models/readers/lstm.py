@@ -35,7 +35,7 @@ Vectors = Float[Tensor, "rows time width"]
 
 
 class QueryLSTM(LSTM):
-    """An LSTM language model that ranks candidates by the probability of the whole query with each in place.
+    """An LSTM language model that ranks candidates by the probability of the query with each in the blank.
 
     It is trained on running text whose case is kept, as the paper's LSTMs were; the optimiser is AdamW, the
     paper's SGD. `fit` takes the options of :class:`LSTM`.
@@ -59,7 +59,7 @@ class QueryLSTM(LSTM):
 
     @property
     def systems(self) -> dict[str, str]:  # type: ignore[override]
-        """The row of the paper's table that it stands for, by what it reads."""
+        """The row of the paper's table that the model reproduces, by the text that it reads."""
         row = _SYSTEMS.get(self.reads)
         return {} if row is None else {"cbt": row}
 
@@ -136,7 +136,7 @@ class ContextualModule(ReaderModule):
     def attended(
         self, ids: Ids, memory: _Memory, context: Ids
     ) -> tuple[Vectors, Vectors, Float[Tensor, "rows time context"]]:
-        """Return the inputs of the LSTM, what is read of the context, and the weights of its words.
+        """Return the inputs of the LSTM, the vector read from the context, and the weights of its words.
 
         `ids` (rows, window - 1 + time) has `window` - 1 words before the first input. There may be several
         rows in a row for each context.
@@ -192,9 +192,9 @@ class ContextualModule(ReaderModule):
         return h.transpose(0, 1), read[row, blank, None], (h, c), weights[row, blank]
 
     def scores(self, batch: Mapping[str, Tensor]) -> Scores:
-        """Return ln p of each candidate and of the words after it, given what stands before.
+        """Return ln p of each candidate and of the words after it, given the words before.
 
-        What stands before is read once, the candidates and what follows as one batch.
+        The words before are read once, the candidates and the words after them as one batch.
         """
         query, blank, candidates = batch["query"], batch["blank"], batch["candidates"]
         rows, n = candidates.shape

@@ -30,7 +30,7 @@ Vectors = Float[Tensor, "memories width"]
 
 
 class Memories(NamedTuple):
-    """Memories of a batch of questions, one after another.
+    """Memories of a batch of questions, concatenated.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class Memories(NamedTuple):
         return self.padded(scores, rows, -torch.inf).softmax(1)[self.row, self.slot]
 
     def times(self, rows: int) -> Float[Tensor, " memories"]:
-        """Return where each memory is among those of its question: from more than 0 to 1, the last one."""
+        """Return the relative position of each memory in its question: from above 0 to 1, the last one."""
         return (self.slot + 1) / torch.bincount(self.row, minlength=rows)[self.row]
 
 
@@ -67,7 +67,7 @@ def memories_at(mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 class Dictionary(nn.EmbeddingBag):
-    """The sum of the vectors of some words; with several positions, each has vectors of its own.
+    """The sum of the vectors of words; with several positions, each has its own vectors.
 
     Gradients are sparse: a batch changes the vectors of its words only.
     """
@@ -124,7 +124,7 @@ class SoftMemoryModule(ReaderModule):
         return self.keys.weight[self.words] if self.tied else self.outputs
 
     def memories(self, batch: Mapping[str, Tensor]) -> tuple[Memories, Any]:
-        """Return the memories of a batch, and what they are embedded from."""
+        """Return the memories of a batch, and their content to embed."""
         raise NotImplementedError
 
     def embedded(self, dictionary: Dictionary, content: Any) -> Vectors:
@@ -411,7 +411,7 @@ class SententialMemoryModule(SoftMemoryModule):
 
 
 class LexicalMemoryModule(ReaderModule):
-    """Memories are the last words before the blank, those of the context and of the query.
+    """Memories are the last words before the blank, in the context and the query.
 
     It is the memory network of Sukhbaatar et al. (2015, section 5) as a language model
     (:class:`workbench.models.neural.memory.MemoryModule`): each memory has a vector of its age, the query is
@@ -506,7 +506,7 @@ class LexicalMemoryModule(ReaderModule):
 
 
 class LexicalMemory(Reader):
-    """A memory network whose memories are single words; made by `fit` (sizes: `LexicalMemoryModule`)."""
+    """A memory network with single words as memories; made by `fit` (sizes: `LexicalMemoryModule`)."""
 
     version = 1
     title = "Lexical memory"
@@ -517,7 +517,7 @@ class LexicalMemory(Reader):
 
 
 class SententialMemory(Reader):
-    """A memory network whose memories are sentences; made by `fit` (sizes: `SententialMemoryModule`)."""
+    """A memory network with sentences as memories; made by `fit` (sizes: `SententialMemoryModule`)."""
 
     version = 1
     title = "Sentential memory"
@@ -531,7 +531,7 @@ class SententialMemory(Reader):
 
 
 class WindowMemory(Reader):
-    """A memory network whose memories are windows around the candidates' mentions.
+    """A memory network with windows around the candidates' mentions as memories.
 
     Made by `fit`, which takes the sizes of `WindowMemoryModule`: ``self_supervised=True`` is the
     paper's best model.

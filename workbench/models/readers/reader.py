@@ -1,4 +1,4 @@
-"""What all readers share: training on questions, scores of candidates, attention, files."""
+"""The base class of readers: training on questions, scores of candidates, attention, files."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class ReaderModule(nn.Module):
     around: int | None = None  # words of the query around the blank that it reads, all by default
 
     def scores(self, batch: Mapping[str, Tensor]) -> Scores:
-        """Return how well each candidate fits: higher is better, -inf where there is none."""
+        """Return a score of each candidate: higher is better, -inf for padding."""
         raise NotImplementedError
 
     def loss(self, batch: Mapping[str, Tensor]) -> Float[Tensor, " rows"]:
@@ -71,7 +71,7 @@ class ReaderModule(nn.Module):
         return self.loss(batch).mean(), None
 
     def looked(self, batch: Mapping[str, Tensor]) -> Looked | None:
-        """Return what it looked at, None if it cannot say."""
+        """Return the attention weights, None if the network has none."""
         del batch
         return None
 
@@ -82,7 +82,7 @@ def mask_absent(scores: Scores, batch: Mapping[str, Tensor]) -> Scores:
 
 
 def any_blank(batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the questions with another blank: any known word of the query, drawn at random.
+    """Return the questions with the blank at a random known word of the query.
 
     The answer is that word, and the only candidate; its mentions are those in the context.
     """
@@ -141,13 +141,13 @@ class Reader(TrainedNetwork, Predictor):
 
     @classmethod
     def _systems(cls, sizes: Mapping[str, Any]) -> dict[str, str]:
-        """Return the rows of the papers' tables that a model of some sizes stands for."""
+        """Return the rows of the papers' tables that a model of the given sizes reproduces."""
         del sizes
         return cls.systems
 
     @classmethod
     def _label(cls, sizes: Mapping[str, Any]) -> str:
-        """Return what tables call a model of some sizes."""
+        """Return the name of a model of the given sizes."""
         del sizes
         return cls.title
 
@@ -243,7 +243,7 @@ class Reader(TrainedNetwork, Predictor):
 
     @property
     def config(self) -> dict[str, Any]:
-        """What it was built and trained from, digests of words and weights, and its name."""
+        """Sizes, settings and training data, digests of words and weights, and the name."""
         return {
             "name": self.name,
             "info": self.info,
@@ -264,7 +264,7 @@ class Reader(TrainedNetwork, Predictor):
         ]
 
     def score(self, items: Items, words: Sequence[Sequence[str]]) -> Floats:
-        """Return how well words fit the blank of each item, (n, most words); NaN beyond those of an item."""
+        """Return scores of words in the blank of each item, (n, most words); NaN beyond an item's words."""
         questions = Questions.of(items, self.words, words=words, lower=self.lower)
         rows = []
         for item, row, values in zip(items, words, self._scores(questions), strict=True):
@@ -276,9 +276,9 @@ class Reader(TrainedNetwork, Predictor):
         return scores
 
     def attend(self, items: Items) -> list[Attention]:
-        """Return what the network looked at in each item; DataError if it cannot say.
+        """Return the network's attention in each item; DataError if it has none.
 
-        The parts of the text are words, windows around mentions of the candidates, or sentences.
+        The spans of the text are words, windows around mentions of the candidates, or sentences.
         """
         network = self.network
         offered = self._offered(items) or []
@@ -325,7 +325,7 @@ class Reader(TrainedNetwork, Predictor):
         weights: npt.NDArray[np.floating],
         prediction: str,
     ) -> Attention:
-        """Return what a network looked at in one item, with characters in place of tokens."""
+        """Return a network's attention in one item, with spans of characters in place of tokens."""
         words = tokens(item)
         begin, end = bounds
         mask = (end > begin) & (weights != 0).any(0)
@@ -373,7 +373,7 @@ class Reader(TrainedNetwork, Predictor):
         return scores
 
     def _batch(self, questions: Questions, rows: Sequence[int]) -> dict[str, Tensor]:
-        """Return some questions on the device."""
+        """Return a subset of the questions on the device."""
         batch = questions.batch(rows)
         return {name: torch.from_numpy(values).to(self.device) for name, values in batch.items()}
 
