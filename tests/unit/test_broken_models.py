@@ -282,7 +282,9 @@ def test_a_file_says_nan_or_nothing(cell, kept, tmp_path):
     if kept:
         assert len(import_results(tmp_path / "answers.csv", two, model="m", keep=False)) == kept
         return
-    with pytest.raises(DataError, match="line 3: the column 'log_prob' holds NaN, which no model that works"):
+    with pytest.raises(
+        DataError, match="line 3: the column 'log_prob' holds NaN, which is not a valid number"
+    ):
         import_results(tmp_path / "answers.csv", two, model="m")
     assert not len(wb.runs())
 

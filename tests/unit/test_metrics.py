@@ -221,7 +221,7 @@ def test_runs_and_frames_of_several_models_are_read():
         (made(3), {"level": 1}, "between 0 and 1"),
         (made(3), {"resamples": 0}, "resamples, got 0"),
         (made(3), {"annotations": pd.DataFrame({"x": [1]})}, "no column 'item_id'"),
-        (made(3), {"annotations": pd.DataFrame({"item_id": ["z"]})}, "know none of the items"),
+        (made(3), {"annotations": pd.DataFrame({"item_id": ["z"]})}, "have none of the items"),
         (made(3), {"annotations": pd.DataFrame({"item_id": ["z", "z"]})}, "hold the item 'z' twice"),
     ],
 )

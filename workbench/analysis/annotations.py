@@ -171,7 +171,7 @@ def _table_key(identity: str | None, digests: Sequence[str]) -> str:
 
 
 def _digests(items: Items) -> list[str]:
-    """Return the SHA-256 of each item without its id and names, on which annotations depend."""
+    """Return the SHA-256 of each item's text, answer and sentences, on which annotations depend."""
     frame = items.frame
     columns = (frame[name].tolist() for name in ("answer_span", "sentences", "tokenised"))
     rows = zip(frame["text"].tolist(), _answers(items), *columns, strict=True)

@@ -161,7 +161,7 @@ def _classes(sets: Sets, inside: str | None) -> pd.DataFrame:
         values = rest["target_class"].dropna().astype("str")
         n = len(values) + missing
         if unknown := sorted(set(values) - set(CLASSES)):
-            raise DataError(f"the target class {unknown[0]!r} is none of {' '.join(CLASSES)}")
+            raise DataError(f"the target class {unknown[0]!r} is not one of {' '.join(CLASSES)}")
         rows += [
             _bar(values == value, n, set=name, column="target_class", value=value, label=value)
             for value in CLASSES

@@ -93,7 +93,7 @@ def parse_value(text: str) -> Value:
             if low is not None and high is not None and low > high:
                 break
             return Value(low, high, about, text.strip())
-    problem = f"{text!r} is no number as papers print them"
+    problem = f"{text!r} is not a number as printed in papers"
     raise DataError(problem, remedy="write 48, <15, 84-86 or >80 (about 84)")
 
 

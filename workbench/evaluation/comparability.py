@@ -22,7 +22,7 @@ _DIFFERENCES = {
     "unknown": "The models score unknown answers differently, so perplexities are not comparable",
     "prompt": "The models were prompted differently",
 }
-_SUB_TOKENS = "the sub-tokens of the answer, whatever follows them"
+_SUB_TOKENS = "the sub-tokens of the answer alone"
 _NAMED = 4  # models that a sentence names
 _TENTH = 0.1
 

@@ -144,5 +144,5 @@ def _words(book: Any) -> Part:
         return book.book_id, book.text.split()
     except AttributeError:
         raise DataError(
-            f"this is no text to read: {type(book).__name__}", remedy="pass a corpus, a path, books, or lines"
+            f"expected texts, got {type(book).__name__}", remedy="pass a corpus, a path, books, or lines"
         ) from None

@@ -260,7 +260,7 @@ def _completed(frame: pd.DataFrame, items: Items | None) -> pd.DataFrame:
     asked = frame[frame["item_id"].isin(items.frame["item_id"])]
     if asked.empty:
         raise DataError(
-            f"the predictions know none of the items, {items.frame['item_id'].iloc[:1].tolist()} the first",
+            f"the predictions have none of the items, {items.frame['item_id'].iloc[:1].tolist()} the first",
             remedy="pass the items that were predicted; their ids are in items.frame['item_id']",
         )
     groups = asked.groupby("model", sort=False)

@@ -32,7 +32,7 @@ class Slices:
     They are those of `annotations` (``item_id`` is a column or the index; columns of lists are left out),
     those of one's own (``items.extra``, or as a run was stored with), and what `items`, or the predictions of
     `models` (m) in their `rows` (m, n), tell. DataError if the annotations have no ``item_id``, hold an item
-    twice, or know none of the items.
+    twice, or have none of the items.
     """
 
     def __init__(

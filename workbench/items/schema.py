@@ -195,7 +195,7 @@ def check(frame: pd.DataFrame) -> None:
     if ids.duplicated().any():
         raise DataError(f"the id {ids[ids.duplicated()].iloc[0]!r} occurs twice")
     if strange := set(frame["word_class"].dropna()) - set(WORD_CLASSES):
-        raise DataError(f"the word class {min(strange)!r} is none of {' '.join(WORD_CLASSES)}")
+        raise DataError(f"the word class {min(strange)!r} is not one of {' '.join(WORD_CLASSES)}")
     names = ("text", "answer", "answer_span", "sentences", "candidates")
     for start in range(0, len(frame), _BLOCK):
         block = frame.iloc[start : start + _BLOCK]

@@ -140,16 +140,16 @@ def check_predictions(frame: pd.DataFrame, items: Items | None = None) -> pd.Dat
     Raises
     ------
     DataError
-        If a column is missing or strange, an id occurs twice for one model and run or is none of `items`, a
+        If a column is missing or strange, an id occurs twice for one model and run or is not in `items`, a
         log-probability is above 0 or NaN, a rank below 1, or ``correct`` does not fit the prediction.
     """
     frame = _typed(frame)
     for name in _NEVER_NULL:
         _all(frame, frame[name].notna(), f"the column {name!r} is empty")
     for name, allowed in _WORDS.items():
-        _all(frame, frame[name].isin(allowed), f"{name!r} is none of {', '.join(allowed)}")
+        _all(frame, frame[name].isin(allowed), f"{name!r} is not one of {', '.join(allowed)}")
     _all(frame, ~frame.duplicated(["item_id", "model", "run"]), "the item occurs twice for this model")
-    _all(frame, frame["bos"].isna() | frame["bos"].isin(BOS), f"'bos' is none of {', '.join(BOS)}")
+    _all(frame, frame["bos"].isna() | frame["bos"].isin(BOS), f"'bos' is not one of {', '.join(BOS)}")
     check_log_probs(frame)
     if items is not None:
         _those(frame["item_id"], items)
@@ -333,7 +333,7 @@ def frame_of_answers(
 def _those(ids: pd.Series[Any], items: Items) -> None:
     unknown = ids[~ids.isin(items.frame["item_id"])]
     if len(unknown):
-        raise DataError(f"the id {unknown.iloc[0]!r} is none of the items")
+        raise DataError(f"the id {unknown.iloc[0]!r} is not one of the items")
 
 
 def _all(frame: pd.DataFrame, good: Any, problem: str) -> None:

@@ -311,7 +311,7 @@ def keep(items: Items, frame: pd.DataFrame, *, name: str | None = None, **info: 
     if reserved := sorted(set(_RESERVED) & set(info)):
         raise DataError(f"{reserved[0]!r} is set by the run itself", remedy="choose another word")
     if name is not None and not re.fullmatch(r"\w[\w.+-]{,199}", name, re.ASCII):
-        raise DataError(f"{name!r} is no name for a run", remedy="use up to 200 of a-z A-Z 0-9 . + - _")
+        raise DataError(f"{name!r} is not a valid run name", remedy="use up to 200 of a-z A-Z 0-9 . + - _")
     frame = predictions.check_predictions(frame.assign(run=""), items)
     models = frame["model"].unique().tolist()
     if len(models) != 1:

@@ -147,7 +147,7 @@ def _log_of(path: Path, fields: Mapping[str, Any]) -> Log:
     info = {name: value for name, value in info.items() if isinstance(value, str)}
     model = evaluation.get("model")
     if model is not None and not isinstance(model, str):
-        raise DataError("the model of this log of Inspect is no text", file=path, remedy='pass model="..."')
+        raise DataError("the model in this Inspect log is not text", file=path, remedy='pass model="..."')
     return Log(task, variant_of(task), model or None, None, info, None, "unknown")
 
 

@@ -317,7 +317,7 @@ def _response(fields: Mapping[str, Any]) -> tuple[float, bool]:
     try:
         log_prob = number_of(values[0])
     except ValueError:
-        raise ValueError(f"the response {str(values[0])[:40]!r} is no log-likelihood") from None
+        raise ValueError(f"the response {str(values[0])[:40]!r} is not a log-likelihood") from None
     if math.isnan(log_prob):
         raise ValueError("the response has no log-likelihood")
     greedy = truth_of(values[1]) if len(values) > 1 else right

@@ -144,7 +144,7 @@ def _lines(text: str, path: Path) -> Iterator[FileRecord | DataError]:
         return
     for number, value in values:
         if isinstance(value, Exception):
-            problem = _ENDS if number == values[-1][0] else f"this is no JSON ({value})"
+            problem = _ENDS if number == values[-1][0] else f"not valid JSON ({value})"
             yield DataError(problem, file=path, line=number, remedy=_LEAVE)
         else:
             yield _record(value, path, number)
@@ -280,7 +280,7 @@ def number_of(value: Any) -> float:
     except (ValueError, OverflowError):
         raise ValueError(f"no number: {str(value)[:40]!r}") from None
     if math.isnan(number):
-        raise ValueError("NaN, which no model that works gives; where there is no number, leave it empty")
+        raise ValueError("NaN, which is not a valid number; leave missing numbers empty")
     return number
 
 

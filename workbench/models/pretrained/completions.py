@@ -127,8 +127,7 @@ class CompletionClient:
         times = f" ({number + 1} tries)" if number else ""
         raise DataError(
             f"{address}: {self._without_key(attempt.problem)}{times}",
-            remedy="check that the server runs, and what its log says; what was scored is stored, and the "
-            "next run goes on from there",
+            remedy="check the server and its log; scores are stored, and the next run continues from them",
         )
 
     def _attempt(self, method: str, address: str, parameters: dict[str, Any] | None) -> _Attempt:
@@ -178,7 +177,7 @@ def _read(response: requests.Response, deadline: float, timeout: float) -> _Atte
         if size > MAX_BYTES:
             return _Attempt(b"", f"expected a response of at most {MAX_BYTES:,} bytes, got more")
         if time.monotonic() > deadline:
-            return _Attempt(b"", f"no whole response within {timeout:g} seconds", temporary=True)
+            return _Attempt(b"", f"no complete response within {timeout:g} seconds", temporary=True)
     body = b"".join(blocks)
     expected = response.headers.get("Content-Length", "")
     if expected.isdecimal() and size < int(expected):

@@ -537,7 +537,7 @@ def _check_weights(info: Mapping[str, Any], variant: Variant, source: str) -> No
     if missing:
         raise DataError(
             f"the weights lack {', '.join(map(repr, missing[:3]))} ({len(missing):,} in all): "
-            f"this is no {variant} model with its head, or its config.json belongs to other weights",
+            f"this is not a {variant} model with its head, or its config.json belongs to other weights",
             file=source,
             remedy=f"take a checkpoint that was trained as a {variant} language model, or download it again",
         )

@@ -157,7 +157,7 @@ class MaskedLM(PretrainedModel):
         first = max(_cut(row[:, 0], self._room) for row in offsets)  # for all: they differ at the blank only
         if any(first > start for _, (start, _), _ in texts):
             raise DataError(
-                f"what follows the blank of {item.item_id} leaves no room in {self.length} sub-tokens",
+                f"the text after the blank of {item.item_id} leaves no room in {self.length} sub-tokens",
                 remedy="take a model that sees more, or a greater length",
             )
         sequences = []

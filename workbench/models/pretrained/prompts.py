@@ -229,7 +229,7 @@ def _cut(field: str, template: Any, name: str) -> tuple[str, str]:
     try:
         pieces = list(Formatter().parse(template))
     except ValueError as error:
-        _wrong(field, f"{template!r} is no template: {error}", remedy)
+        _wrong(field, f"{template!r} is not a valid template: {error}", remedy)
     before, after = "", ""
     fields: list[str] = []
     for literal, key, form, conversion in pieces:
