@@ -47,8 +47,8 @@ class TrainedNetwork:
 
     title: ClassVar[str] = "Network"
     sizes: ClassVar[dict[str, Any]] = {}  # options of the network, and their defaults
-    trained: ClassVar[dict[str, Any]] = {}  # options of batches and training, and their defaults
-    _defaults: ClassVar[dict[str, Any]] = {}  # defaults that `trained` replaces
+    fit_defaults: ClassVar[dict[str, Any]] = {}  # options of batches and training, and their defaults
+    _defaults: ClassVar[dict[str, Any]] = {}  # defaults that `fit_defaults` replaces
     _lengths: ClassVar[tuple[str, ...]] = ("epochs", "tokens", "minutes")
     _evaluated_on: ClassVar[str] = "development"  # argument of `fit`: items that are evaluated
     _folder_name: ClassVar[str] = "neural"  # in the cache
@@ -67,7 +67,7 @@ class TrainedNetwork:
 
         DataError if one is not known, or ``patience`` is set and nothing is `evaluated`.
         """
-        defaults = {**cls._defaults, **cls.trained, **cls.sizes}
+        defaults = {**cls._defaults, **cls.fit_defaults, **cls.sizes}
         names = {*defaults, *_SETTINGS, *cls._lengths}
         for name in options:
             choose("option", name, sorted(names), cls.__name__)

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from workbench.models.neural.model import Neural
-from workbench.models.neural.network import NONE, Looked, States, WindowModule, known, sizes_of
+from workbench.models.neural.network import NONE, AttentionWeights, States, WindowModule, known, sizes_of
 from workbench.models.neural.softmax import softmax as softmax_layer
 from workbench.storage.errors import DataError
 
@@ -95,7 +95,7 @@ class MemoryModule(WindowModule):
             chunks.append(self.attend(keys[:, chunk], values[:, chunk], mask[:, chunk]))
         return functional.dropout(torch.cat(chunks, 1), self.dropout, self.training)
 
-    def looked(self, ids: Int[Tensor, "rows time"]) -> Looked:
+    def attention_weights(self, ids: Int[Tensor, "rows time"]) -> AttentionWeights:
         """Return the attention of each hop to the words of each context."""
         ids, time = known(ids, self.n_words), ids.shape[1]
         ids = functional.pad(ids, (self.window - time, 0), value=NONE)
@@ -105,7 +105,7 @@ class MemoryModule(WindowModule):
         hops: list[Tensor] = []
         self.attend(keys, values, mask, hops)
         names = tuple(f"hop {number}" for number in range(1, len(hops) + 1))
-        return Looked(names, torch.cat(hops, 1)[:, :, self.window - time :])
+        return AttentionWeights(names, torch.cat(hops, 1)[:, :, self.window - time :])
 
     def attend(
         self,
@@ -187,4 +187,4 @@ class MemoryNetwork(Neural):
     systems: ClassVar[dict[str, str]] = {"lambada": "Memory Network"}
     module = MemoryModule
     sizes: ClassVar[dict[str, Any]] = sizes_of(MemoryModule)
-    trained: ClassVar[dict[str, Any]] = {"rows": 64, "length": 64, "learning_rate": 6e-3}
+    fit_defaults: ClassVar[dict[str, Any]] = {"rows": 64, "length": 64, "learning_rate": 6e-3}

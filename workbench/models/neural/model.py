@@ -63,7 +63,7 @@ class Neural(TrainedNetwork, NetworkPredictor):
     fitted_on = "texts"
     options = ("after", "unknown", "reads", "name", "checked_for")
     module: ClassVar[type[LanguageModule]]
-    trained: ClassVar[dict[str, Any]] = {"rows": 32, "length": 35}
+    fit_defaults: ClassVar[dict[str, Any]] = {"rows": 32, "length": 35}
     _defaults: ClassVar[dict[str, Any]] = {"epochs": 1.0}
     _training_version = 3
 
@@ -101,7 +101,7 @@ class Neural(TrainedNetwork, NetworkPredictor):
 
     @classmethod
     def _batches(cls, stream: Stream, **how: Any) -> Batches:
-        """Return the batches of a training; `how` has what `trained` names of them, and ``seed``."""
+        """Return the batches of a training; `how` has what `fit_defaults` names of them, and ``seed``."""
         return ContiguousBatches(stream, rows=how["rows"], length=how["length"])
 
     @classmethod

@@ -62,26 +62,26 @@ class Targets(NamedTuple):
     state: TextState = None
 
 
-class Looked(NamedTuple):
+class AttentionWeights(NamedTuple):
     """Attention weights of a network in each text of a batch, on its words or longer segments.
 
     Attributes
     ----------
     names : tuple of str (K,)
-        Of hops, heads or layers; ``all`` is what they are together.
+        Names of hops, heads or layers; ``all`` is all of them together.
     weights : Tensor (rows, K, S)
         0 or more; each sums to at most 1. 0 for padding.
     begin, end : Tensor (rows, S), optional
-        First token of each part, and the one after its last; by default the parts are the words.
-    asking : bool, default False
-        Whether the last word is what asks, not a vector that is the same for all texts.
+        First token of each segment, and the one after its last; by default the segments are the words.
+    has_query : bool, default False
+        Whether the last word is the query, not a vector that all texts share.
     """
 
     names: tuple[str, ...]
     weights: Float[Tensor, "rows names parts"]
     begin: Int[Tensor, "rows parts"] | None = None
     end: Int[Tensor, "rows parts"] | None = None
-    asking: bool = False
+    has_query: bool = False
 
 
 class LanguageModule(nn.Module):
@@ -153,7 +153,7 @@ class LanguageModule(nn.Module):
         hidden, _ = self.states(known(ids, self.n_words))
         return ContextStates(hidden[torch.arange(len(ids), device=ids.device), lengths - 1])
 
-    def looked(self, ids: WordIds) -> Looked | None:
+    def attention_weights(self, ids: WordIds) -> AttentionWeights | None:
         """Return the attention that predicts the word after each context; None if the network has none.
 
         The contexts are extended ids, all of the same length, of one to `window` words.

@@ -85,7 +85,7 @@ class _Recurrent(Neural):
 
     cell: ClassVar[Cell]
     sizes: ClassVar[dict[str, Any]] = sizes_of(RecurrentModule)
-    trained: ClassVar[dict[str, Any]] = {"rows": 64, "length": 35, "learning_rate": 4e-3}
+    fit_defaults: ClassVar[dict[str, Any]] = {"rows": 64, "length": 35, "learning_rate": 4e-3}
 
     @classmethod
     def _build(cls, info: Mapping[str, Any], counts: Sequence[int]) -> LanguageModule:

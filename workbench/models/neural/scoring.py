@@ -415,18 +415,18 @@ class NetworkPredictor(Predictor):
         for item, blank in self.encoder.blanks(items):
             ids = blank.ids if network.window is None else blank.ids[-network.window :]
             with evaluating(network):
-                looked = network.looked(Scorer(network).padded([ids])[0])
-            if looked is None:
+                attention = network.attention_weights(Scorer(network).padded([ids])[0])
+            if attention is None:
                 return super().attend(items)
             item_tokens = tokens(item)
             first = item_tokens.target - len(ids)
             read = [] if ids == (0,) else range(first, item_tokens.target)
             visible = [i for i in read if item_tokens.spans[i][0] < item_tokens.spans[i][1]]
             spans = tuple(item_tokens.spans[i] for i in visible)
-            weights = looked.weights[0].double().cpu().numpy()
+            weights = attention.weights[0].double().cpu().numpy()
             values = weights[:, [i - first for i in visible]]
-            query = spans[-1] if spans and looked.asking else None
-            looks.append(Attention(item.item_id, self.name, looked.names, spans, values, query, ""))
+            query = spans[-1] if spans and attention.has_query else None
+            looks.append(Attention(item.item_id, self.name, attention.names, spans, values, query, ""))
         return looks
 
     def encode(self, items: Items) -> tuple[list[EncodedBlank], list[tuple[int, ...]]]:

@@ -149,7 +149,7 @@ class SupCBOW(Neural):
     title: ClassVar[str] = "Sup-CBOW"
     systems: ClassVar[dict[str, str]] = {"lambada": "Sup-CBOW"}
     sizes: ClassVar[dict[str, Any]] = sizes_of(BagOfWordsModule) | {"vectors": ""}  # their digest
-    trained: ClassVar[dict[str, Any]] = {
+    fit_defaults: ClassVar[dict[str, Any]] = {
         "passages": 1_000_000, "rows": 256, "minimum": 50, "learning_rate": 1e-3
     }  # fmt: skip
 

@@ -17,11 +17,11 @@ from torch.nn import functional
 
 from workbench.models.neural.model import Neural
 from workbench.models.neural.network import (
+    AttentionWeights,
     ContextStates,
     Copies,
     LanguageModule,
     Lengths,
-    Looked,
     States,
     Targets,
     TextState,
@@ -89,11 +89,11 @@ class Pointer(nn.Module):
         """
         rows, time, _ = states.shape
         position = torch.arange(time, device=states.device)
-        current, asking = position, states
+        current, inputs = position, states
         if asked is not None:
-            current, asking = asked[:, None], states[torch.arange(rows, device=states.device)[:, None], asked]
+            current, inputs = asked[:, None], states[torch.arange(rows, device=states.device)[:, None], asked]
         before = functional.pad(states, (0, 0, 1, 0))[:, :-1]  # what predicted each word
-        query = self.query(asking).view(rows, -1, self.heads, self.size).transpose(1, 2)
+        query = self.query(inputs).view(rows, -1, self.heads, self.size).transpose(1, 2)
         key = self.key(torch.cat([before, words], -1)).view(rows, time, self.heads, self.size).transpose(1, 2)
         exact = torch.promote_types(states.dtype, torch.float32)
         scores = (query @ key.transpose(2, 3)).to(exact) / math.sqrt(self.size)  # (rows, heads, asked, time)
@@ -101,7 +101,7 @@ class Pointer(nn.Module):
         if absent is not None:
             later = later | absent[:, None, None]
         attention = scores.masked_fill(later, -torch.inf).softmax(-1)
-        share = self.share(asking).to(exact).log_softmax(-1)
+        share = self.share(inputs).to(exact).log_softmax(-1)
         keep, heads = share[..., -1], share[..., :-1]
         if absent is not None:
             none = later.all(-1)[:, 0]  # (rows, asked)
@@ -262,7 +262,7 @@ class TransformerModule(LanguageModule):
         pointed = self.pointer(states, words, lengths[:, None] - 1, ids == 0)
         return ContextStates(hidden, Copies(ids, pointed.places()[:, 0], pointed.keep[:, 0]))
 
-    def looked(self, ids: WordIds) -> Looked | None:
+    def attention_weights(self, ids: WordIds) -> AttentionWeights | None:
         """Return the probability that each place is copied: by all heads of the pointer, and by each."""
         if self.pointer is None:
             return None
@@ -270,7 +270,7 @@ class TransformerModule(LanguageModule):
         pointed = self.pointer(*self._read(ids), asked, ids == 0)
         heads = pointed.heads.exp().transpose(1, 2) * pointed.attention[:, :, 0]  # (rows, heads, time)
         names = (ALL, *(f"pointer head {number}" for number in range(1, heads.shape[1] + 1)))
-        return Looked(names, torch.cat([pointed.places(), heads], 1), asking=True)
+        return AttentionWeights(names, torch.cat([pointed.places(), heads], 1), has_query=True)
 
 
 def _turned(
@@ -315,7 +315,7 @@ class PointerTransformer(Neural):
     version = 1
     title = "Pointer transformer"
     sizes: ClassVar[dict[str, Any]] = sizes_of(TransformerModule)
-    trained: ClassVar[dict[str, Any]] = {
+    fit_defaults: ClassVar[dict[str, Any]] = {
         "epochs": 4.0, "rows": 128, "length": 256, "learning_rate": 1e-3, "warm_up": 0.04,
         "weight_decay": 0.05,
     }  # fmt: skip

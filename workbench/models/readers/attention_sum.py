@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from workbench.models.neural.network import Looked, sizes_of
+from workbench.models.neural.network import AttentionWeights, sizes_of
 from workbench.models.readers.encoding import PAD
 from workbench.models.readers.reader import Ids, Mask, Reader, ReaderModule, Scores, mask_absent
 
@@ -96,10 +96,12 @@ def is_mentioned(batch: Mapping[str, Tensor]) -> Float[Tensor, " rows"]:
     return (batch["slots"] == batch["answer"][:, None] + 1).any(1).float()
 
 
-def looked_at(names: tuple[str, ...], weights: Float[Tensor, "rows names time"], mask: Mask) -> Looked:
+def attention_to_words(
+    names: tuple[str, ...], weights: Float[Tensor, "rows names time"], mask: Mask
+) -> AttentionWeights:
     """Return weights on single tokens of the context."""
     begin = torch.arange(mask.shape[1], device=mask.device).expand(mask.shape)
-    return Looked(names, weights, begin, begin + mask)
+    return AttentionWeights(names, weights, begin, begin + mask)
 
 
 class AttentionSumModule(ReaderModule):
@@ -144,9 +146,9 @@ class AttentionSumModule(ReaderModule):
         """Return -ln of the attention to the answer's mentions."""
         return -self.scores(batch).gather(1, batch["answer"][:, None])[:, 0] * is_mentioned(batch)
 
-    def looked(self, batch: Mapping[str, Tensor]) -> Looked:
+    def attention_weights(self, batch: Mapping[str, Tensor]) -> AttentionWeights:
         """Return the attention to each token."""
-        return looked_at(("attention",), self.weights(batch)[:, None], batch["context"] != PAD)
+        return attention_to_words(("attention",), self.weights(batch)[:, None], batch["context"] != PAD)
 
 
 class AttentionSum(Reader):
@@ -168,4 +170,4 @@ class AttentionSum(Reader):
     title = "Attention-sum reader"
     module = AttentionSumModule
     sizes: ClassVar[dict[str, Any]] = sizes_of(AttentionSumModule)
-    trained: ClassVar[dict[str, Any]] = {"learning_rate": 1e-3, "rows": 32, "clip": 10.0, "epochs": 2}
+    fit_defaults: ClassVar[dict[str, Any]] = {"learning_rate": 1e-3, "rows": 32, "clip": 10.0, "epochs": 2}

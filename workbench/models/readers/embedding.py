@@ -109,7 +109,7 @@ class EmbeddingReader(Reader):
     title = "Embedding model"
     module = BagModule
     sizes: ClassVar[dict[str, Any]] = sizes_of(BagModule)
-    trained: ClassVar[dict[str, Any]] = {"learning_rate": 1e-3, "rows": 64}
+    fit_defaults: ClassVar[dict[str, Any]] = {"learning_rate": 1e-3, "rows": 64}
 
     @classmethod
     def _label(cls, sizes: Mapping[str, Any]) -> str:

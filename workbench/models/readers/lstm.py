@@ -16,7 +16,7 @@ from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence
 
 from workbench.items.items import Items
-from workbench.models.neural.network import Looked, sizes_of
+from workbench.models.neural.network import AttentionWeights, sizes_of
 from workbench.models.neural.recurrent import LSTM, RecurrentModule
 from workbench.models.passage import one_of
 from workbench.models.readers.encoding import PAD, UNKNOWN
@@ -216,7 +216,7 @@ class ContextualModule(ReaderModule):
         log_probs = self.log_prob(output, read, after.repeat_interleave(n, 0))
         return mask_absent(first + log_probs.sum(1).view(rows, n), batch)
 
-    def looked(self, batch: Mapping[str, Tensor]) -> Looked:
+    def attention_weights(self, batch: Mapping[str, Tensor]) -> AttentionWeights:
         """Return the weights of the windows of the context when the word in the blank is predicted."""
         context = batch["context"]
         *_, weights = self.before(batch, self.memory(batch))
@@ -225,7 +225,7 @@ class ContextualModule(ReaderModule):
         begin = (position - half).clamp_min(0).expand_as(context)
         end = torch.minimum(position + half + 1, length)
         real = position < length
-        return Looked(("blank",), (weights * real)[:, None], begin * real, end * real)
+        return AttentionWeights(("blank",), (weights * real)[:, None], begin * real, end * real)
 
 
 class ContextualLSTM(Reader):
@@ -246,7 +246,7 @@ class ContextualLSTM(Reader):
     systems: ClassVar[dict[str, str]] = {"cbt": "CONTEXTUAL LSTMS (WINDOW CONTEXT)"}
     module = ContextualModule
     sizes: ClassVar[dict[str, Any]] = sizes_of(ContextualModule)
-    trained: ClassVar[dict[str, Any]] = {"learning_rate": 2e-3}
+    fit_defaults: ClassVar[dict[str, Any]] = {"learning_rate": 2e-3}
 
     @classmethod
     def fit(cls, questions: Items, *, lower: bool = False, **options: Any) -> Self:

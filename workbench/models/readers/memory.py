@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from workbench.models.neural.memory import QUERY
 from workbench.models.neural.memory import MemoryModule as MemoryLanguageModule
-from workbench.models.neural.network import NONE, Looked, sizes_of
+from workbench.models.neural.network import NONE, AttentionWeights, sizes_of
 from workbench.models.passage import one_of
 from workbench.models.readers.embedding import window_ids
 from workbench.models.readers.encoding import BLANK, PAD, UNKNOWN
@@ -154,10 +154,10 @@ class SoftMemoryModule(ReaderModule):
         """Return -ln p of the answer among all words."""
         return word_loss(self.read(batch)[0] @ self.output_weights.T, batch)
 
-    def looked(self, batch: Mapping[str, Tensor]) -> Looked:
+    def attention_weights(self, batch: Mapping[str, Tensor]) -> AttentionWeights:
         """Return the shares of the memories in each hop."""
         _, memories, shares = self.read(batch)
-        return _looked_at(memories, shares, len(batch["query"]))
+        return _attention_to_memories(memories, shares, len(batch["query"]))
 
 
 def word_loss(logits: Float[Tensor, "rows ids"], batch: Mapping[str, Tensor]) -> Float[Tensor, " rows"]:
@@ -167,11 +167,11 @@ def word_loss(logits: Float[Tensor, "rows ids"], batch: Mapping[str, Tensor]) ->
     return functional.cross_entropy(logits, answers, reduction="none")
 
 
-def _looked_at(memories: Memories, shares: list[Tensor], rows: int) -> Looked:
+def _attention_to_memories(memories: Memories, shares: list[Tensor], rows: int) -> AttentionWeights:
     """Return shares of memories as they are drawn, a row of weights for each hop."""
     begin, end = (memories.padded(values, rows, 0) for values in (memories.begin, memories.end))
     weights = torch.stack([memories.padded(values.float(), rows, 0.0) for values in shares], 1)
-    return Looked(tuple(f"hop {hop}" for hop in range(1, len(shares) + 1)), weights, begin, end)
+    return AttentionWeights(tuple(f"hop {hop}" for hop in range(1, len(shares) + 1)), weights, begin, end)
 
 
 class WindowMemoryModule(SoftMemoryModule):
@@ -279,12 +279,12 @@ class WindowMemoryModule(SoftMemoryModule):
         scores = shares.new_zeros(rows * n_candidates).scatter_reduce(0, index, shares, how)
         return mask_absent(scores.view(rows, n_candidates), batch)
 
-    def looked(self, batch: Mapping[str, Tensor]) -> Looked:
+    def attention_weights(self, batch: Mapping[str, Tensor]) -> AttentionWeights:
         """Return the shares of the windows in each hop."""
         if not self.self_supervised:
-            return super().looked(batch)
+            return super().attention_weights(batch)
         memories, shares = self._shares(batch)
-        return _looked_at(memories, [shares], len(batch["query"]))
+        return _attention_to_memories(memories, [shares], len(batch["query"]))
 
     def _shares(self, batch: Mapping[str, Tensor]) -> tuple[Memories, Tensor]:
         """Return the windows, and their shares by their product with the query."""
@@ -487,7 +487,7 @@ class LexicalMemoryModule(ReaderModule):
         values = self._log_probs(batch, self._before(batch), answers)
         return -values.sum(1) / (values != 0).sum(1).clamp_min(1)
 
-    def looked(self, batch: Mapping[str, Tensor]) -> Looked:
+    def attention_weights(self, batch: Mapping[str, Tensor]) -> AttentionWeights:
         """Return the shares of the words before the blank in each hop."""
         before, model = self._before(batch), self.model
         absent, words = before == NONE, before.clamp_min(0)
@@ -502,7 +502,7 @@ class LexicalMemoryModule(ReaderModule):
         begin = position + torch.arange(-self.memory, 0, device=before.device)
         begin = begin.masked_fill(absent, 0)
         names = tuple(f"hop {hop}" for hop in range(1, model.hops + 1))
-        return Looked(names, torch.stack(shares, 1), begin, torch.where(absent, 0, begin + 1))
+        return AttentionWeights(names, torch.stack(shares, 1), begin, torch.where(absent, 0, begin + 1))
 
 
 class LexicalMemory(Reader):
@@ -513,7 +513,7 @@ class LexicalMemory(Reader):
     systems: ClassVar[dict[str, str]] = {"cbt": "MEMNNS (LEXICAL MEMORY)"}
     module = LexicalMemoryModule
     sizes: ClassVar[dict[str, Any]] = sizes_of(LexicalMemoryModule)
-    trained: ClassVar[dict[str, Any]] = {"learning_rate": 3e-3, "rows": 32}
+    fit_defaults: ClassVar[dict[str, Any]] = {"learning_rate": 3e-3, "rows": 32}
 
 
 class SententialMemory(Reader):
@@ -523,7 +523,7 @@ class SententialMemory(Reader):
     title = "Sentential memory"
     module = SententialMemoryModule
     sizes: ClassVar[dict[str, Any]] = sizes_of(SententialMemoryModule)
-    trained: ClassVar[dict[str, Any]] = {"learning_rate": 1e-3, "rows": 64}
+    fit_defaults: ClassVar[dict[str, Any]] = {"learning_rate": 1e-3, "rows": 64}
 
     @classmethod
     def _systems(cls, sizes: Mapping[str, Any]) -> dict[str, str]:
@@ -549,7 +549,7 @@ class WindowMemory(Reader):
     title = "Window memory"
     module = WindowMemoryModule
     sizes: ClassVar[dict[str, Any]] = sizes_of(WindowMemoryModule)
-    trained: ClassVar[dict[str, Any]] = {"learning_rate": 3e-3, "rows": 64}
+    fit_defaults: ClassVar[dict[str, Any]] = {"learning_rate": 3e-3, "rows": 64}
 
     @classmethod
     def _label(cls, sizes: Mapping[str, Any]) -> str:

@@ -21,7 +21,7 @@ from workbench.items.tokens import tokens
 from workbench.models.base import Predictor, pad
 from workbench.models.device_memory import Batcher
 from workbench.models.neural.fitting import STOPPED, TrainedNetwork
-from workbench.models.neural.network import Looked
+from workbench.models.neural.network import AttentionWeights
 from workbench.models.neural.scoring import evaluating
 from workbench.models.passage import Attention, ReadContext, distinct, one_of, parts, passages
 from workbench.models.readers.encoding import (
@@ -51,8 +51,7 @@ Mask = Bool[Tensor, "rows time"]
 class ReaderModule(nn.Module):
     """A network that scores the candidates of questions, as :meth:`Questions.batch` encodes them.
 
-    A sub-class is called with the number of ids and its sizes, and has `scores`; `looked` if it can say what
-    it looked at.
+    A sub-class takes the number of ids and its sizes; it has `scores`, and `attention_weights` if it can.
     """
 
     around: int | None = None  # words of the query around the blank that it reads, all by default
@@ -70,7 +69,7 @@ class ReaderModule(nn.Module):
         del state
         return self.loss(batch).mean(), None
 
-    def looked(self, batch: Mapping[str, Tensor]) -> Looked | None:
+    def attention_weights(self, batch: Mapping[str, Tensor]) -> AttentionWeights | None:
         """Return the attention weights, None if the network has none."""
         del batch
         return None
@@ -112,7 +111,7 @@ class Reader(TrainedNetwork, Predictor):
         Where it computes: a GPU where there is one.
     name : str, optional
     attention : bool, default False
-        Whether predictions have the column ``attention``: where it looked, one weight a token.
+        Whether predictions have the column ``attention``: where it attention, one weight a token.
     """
 
     fitted_on = "items"
@@ -284,16 +283,16 @@ class Reader(TrainedNetwork, Predictor):
         offered = self._offered(items) or []
         questions = Questions.of(items, self.words, words=offered, lower=self.lower)
 
-        def work(rows: list[int]) -> tuple[Looked | None, Scores]:
+        def work(rows: list[int]) -> tuple[AttentionWeights | None, Scores]:
             batch = self._batch(questions, rows)
             with evaluating(network):
-                return network.looked(batch), network.scores(batch)
+                return network.attention_weights(batch), network.scores(batch)
 
         looks: dict[int, Attention] = {}
-        for rows, (looked, scores) in self._batcher.run(questions.lengths, work):
-            if looked is None:
+        for rows, (attention, scores) in self._batcher.run(questions.lengths, work):
+            if attention is None:
                 return super().attend(items)
-            tensors = (looked.begin, looked.end, looked.weights)
+            tensors = (attention.begin, attention.end, attention.weights)
             begin, end, weights = (tensor.cpu().numpy() for tensor in tensors if tensor is not None)
             for index, row in enumerate(rows):
                 item = items[row]
@@ -307,7 +306,7 @@ class Reader(TrainedNetwork, Predictor):
                 best = choices[int(values.argmax())]
                 prediction = offered[row][forms.index(best)]
                 spans = begin[index], end[index]
-                looks[row] = self._attention(item, looked.names, spans, weights[index], prediction)
+                looks[row] = self._attention(item, attention.names, spans, weights[index], prediction)
         return [looks[row] for row in range(len(items))]
 
     def _token_attention(self, items: Items) -> list[list[float]]:
