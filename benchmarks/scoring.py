@@ -32,11 +32,11 @@ from _report import Row, tell
 from _timing import model_options, timed
 
 import workbench as wb
+from workbench.models.item_words import passages
 from workbench.models.neural.model import Neural
 from workbench.models.neural.network import ItemEncoder, known
 from workbench.models.neural.recurrent import RecurrentModule
 from workbench.models.neural.scoring import Scorer
-from workbench.models.passage import passages
 
 CLOSE = 1e-4  # of natural log-probabilities
 BATCH = 8192  # words of a batch, in the third part

@@ -19,10 +19,10 @@ from traitlets import TraitError
 
 import workbench as wb
 from workbench import charts
-from workbench.items.pieces import pieces, weighted_pieces
+from workbench.items.marked_text import pieces, weighted_pieces
 from workbench.items.tokens import tokens
 from workbench.models import LSTM, CausalLM, MemoryNetwork, PointerTransformer
-from workbench.models.passage import Attention
+from workbench.models.item_words import Attention
 from workbench.storage.errors import DataError
 from workbench.widgets.attention.attention import attention_view
 from workbench.widgets.shared.widget import MAXIMUM

@@ -11,11 +11,11 @@ from saved_models import ITEMS, WORDS
 import workbench as wb
 from workbench.evaluation.comparison import Comparison
 from workbench.evaluation.interchange.import_results import import_results
-from workbench.evaluation.reading import predictions_of
+from workbench.evaluation.model_predictions import predictions_of
 from workbench.items.items import Items
 from workbench.models import Reversed, registry
 from workbench.models.base import Predictor
-from workbench.models.passage import Attention
+from workbench.models.item_words import Attention
 from workbench.models.readers.encoding import Questions
 from workbench.models.vectors import unit
 from workbench.runs import predictions, store

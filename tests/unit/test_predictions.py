@@ -17,7 +17,7 @@ from scipy.stats import rankdata
 from workbench.items.items import Items
 from workbench.models import WordDistance
 from workbench.models.base import FILE, Predictor, pad
-from workbench.models.rows import Ranked, from_ranking, from_scores
+from workbench.models.prediction_rows import Ranked, from_ranking, from_scores
 from workbench.runs import predictions
 from workbench.runs import store as results
 from workbench.storage import cache

@@ -20,7 +20,7 @@ from workbench.evaluation import bootstrap, paired
 from workbench.evaluation.bootstrap import Drawing
 from workbench.evaluation.comparison import Comparison
 from workbench.evaluation.metrics import measure, measure_all
-from workbench.evaluation.reading import NEEDED, predictions_of
+from workbench.evaluation.model_predictions import NEEDED, predictions_of
 from workbench.runs import predictions, run_table, store
 from workbench.runs.run_table import ENCODED, LONG, TABLE, RunTable, write_table
 from workbench.storage import cache

@@ -11,9 +11,9 @@ import pandas as pd
 
 from workbench.analysis.mentions import mentions
 from workbench.charts import theme
-from workbench.items.pieces import WeightedPiece, weighted_pieces
+from workbench.items.marked_text import WeightedPiece, weighted_pieces
 from workbench.items.schema import Item
-from workbench.models.passage import Attention, one_of
+from workbench.models.item_words import Attention, one_of
 from workbench.storage.errors import DataError
 
 _SIZE = 13  # of the text, in px
@@ -72,7 +72,7 @@ def attention_map(
     attention : Attention
         Of this item: an element of ``model.attend(items)``.
     row : str, optional
-        Hop, layer or head, as for :meth:`workbench.models.passage.Attention.of`; all together by default.
+        Hop, layer or head, as for :meth:`workbench.models.item_words.Attention.of`; all together by default.
     scale : {"linear", "square root"}
         Of the shades.
     reveal : bool, default True

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from workbench.charts import theme
-from workbench.evaluation.reading import several
+from workbench.evaluation.model_predictions import several
 from workbench.items import text as wt
 from workbench.items.items import Items
 from workbench.items.schema import Item

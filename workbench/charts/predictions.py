@@ -11,7 +11,7 @@ import pandas as pd
 
 from workbench.charts import theme
 from workbench.charts.models import counts, model_colour, panel_head
-from workbench.evaluation.reading import joined, labels, predictions_of
+from workbench.evaluation.model_predictions import joined, labels, predictions_of
 from workbench.evaluation.significance import single_model
 from workbench.evaluation.slices import bins_of
 from workbench.items.items import Items

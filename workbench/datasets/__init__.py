@@ -1,7 +1,7 @@
 """Data sets, all read into the same items.
 
 One short module per data set, which ``data/registry.toml`` names, has its `Release`; `sources` and
-`archives` find and read files, `fetch` downloads, `books` streams novels, `own_table` reads a user's table,
+`archives` find and read files, `fetch` downloads, `books` streams novels, `user_table` reads a user's table,
 `published` has the papers' numbers. A package adds a data set through the entry points
 ``workbench.datasets``; what `load` returns for a released file must not change.
 """
@@ -16,7 +16,7 @@ import pandas as pd
 
 from workbench.datasets import sources
 from workbench.datasets.books import Book, books
-from workbench.datasets.own_table import is_table, read_table
+from workbench.datasets.user_table import is_table, read_table
 from workbench.items.items import Items
 from workbench.storage.errors import DataError
 from workbench.storage.packages import load_extension

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from workbench.evaluation.bootstrap import Floats, Ints, Mask
-from workbench.evaluation.reading import ModelPredictions, is_uncorrected, words_of
+from workbench.evaluation.model_predictions import ModelPredictions, is_uncorrected, words_of
 from workbench.items.ablation import split_variant
 from workbench.items.language import language_name, languages_of
 from workbench.render.numbers import percent

@@ -16,9 +16,9 @@ from workbench.analysis.proportions import benjamini_hochberg, holm, wilson
 from workbench.evaluation import comparability
 from workbench.evaluation.bootstrap import Drawing, Floats, Ints, Mask
 from workbench.evaluation.metrics import SPREAD, are_draws, chance_text, measured_columns, resampled, spread
+from workbench.evaluation.model_predictions import ModelPredictions, predictions_of
 from workbench.evaluation.paired import AlignedPredictions, align, mean_of_known
 from workbench.evaluation.plans import count_looks
-from workbench.evaluation.reading import ModelPredictions, predictions_of
 from workbench.evaluation.slices import Slices
 from workbench.items.items import Items
 from workbench.render.labels import column_label

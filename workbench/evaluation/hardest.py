@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from workbench.evaluation.comparison import Comparison
-from workbench.evaluation.reading import items_of, several
+from workbench.evaluation.model_predictions import items_of, several
 from workbench.items.items import Items
 from workbench.items.schema import BLANK
 from workbench.render.numbers import fixed

@@ -15,9 +15,9 @@ from workbench.datasets import published as papers
 from workbench.evaluation.bootstrap import Drawing
 from workbench.evaluation.comparability import list_training
 from workbench.evaluation.metrics import list_unpredictable, note, shown_measures, spread_columns, typed
+from workbench.evaluation.model_predictions import VARIANT, protocol_of, tell_apart
 from workbench.evaluation.paper import layout_of
 from workbench.evaluation.plans import count_looks
-from workbench.evaluation.reading import VARIANT, protocol_of, tell_apart
 from workbench.evaluation.run_measures import MEASURED, SETS, Group, MeasuredRun, RunMeasures
 from workbench.items.language import ENGLISH
 from workbench.render.results import Table, TableColumn, TableLayout, with_interval

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from workbench.analysis.proportions import wilson
-from workbench.evaluation.reading import predictions_of
+from workbench.evaluation.model_predictions import predictions_of
 from workbench.items.items import Items
 from workbench.render.results import Table, TableColumn, TableLayout, with_interval
 from workbench.storage.errors import DataError

@@ -17,8 +17,7 @@ from workbench.datasets.published import released_size
 from workbench.evaluation import bootstrap
 from workbench.evaluation.bootstrap import Drawing, Floats, Mask, Units
 from workbench.evaluation.comparability import list_training, unpredictable
-from workbench.evaluation.plans import count_looks
-from workbench.evaluation.reading import (
+from workbench.evaluation.model_predictions import (
     BY_SEED,
     VARIANT,
     ModelPredictions,
@@ -30,6 +29,7 @@ from workbench.evaluation.reading import (
     one_value,
     predictions_of,
 )
+from workbench.evaluation.plans import count_looks
 from workbench.items.items import Items
 from workbench.items.language import language, languages_of
 from workbench.render.numbers import percent

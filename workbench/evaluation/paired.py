@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from workbench.analysis.proportions import mcnemar
 from workbench.evaluation import bootstrap, comparability
 from workbench.evaluation.bootstrap import Drawing, Floats, Ints, Mask, Units
-from workbench.evaluation.reading import ModelPredictions, coalesced, labels, protocol_of
+from workbench.evaluation.model_predictions import ModelPredictions, coalesced, labels, protocol_of
 from workbench.items.ablation import SUBSTITUTIONS, split_variant
 from workbench.render.numbers import fixed
 from workbench.storage.errors import DataError

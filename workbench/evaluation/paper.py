@@ -17,7 +17,7 @@ from workbench.evaluation import bootstrap
 from workbench.evaluation.bootstrap import Drawing
 from workbench.evaluation.comparability import unpredictable
 from workbench.evaluation.metrics import is_random, measure
-from workbench.evaluation.reading import (
+from workbench.evaluation.model_predictions import (
     VARIANT,
     ModelPredictions,
     is_of_papers,

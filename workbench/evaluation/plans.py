@@ -20,8 +20,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from filelock import FileLock
 
+from workbench.evaluation.model_predictions import ModelPredictions, several
 from workbench.evaluation.paired import mcnemar_power, minimum_detectable_effect
-from workbench.evaluation.reading import ModelPredictions, several
 from workbench.items.cells import check_encodable
 from workbench.items.items import Items
 from workbench.render.numbers import percent, points

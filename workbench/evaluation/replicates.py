@@ -18,7 +18,7 @@ from workbench.evaluation.metrics import (
     shown_measures,
     typed,
 )
-from workbench.evaluation.reading import BY_SEED, VARIANT, ModelPredictions, by_seed, predictions_of
+from workbench.evaluation.model_predictions import BY_SEED, VARIANT, ModelPredictions, by_seed, predictions_of
 from workbench.items.schema import WORD_CLASSES
 from workbench.render.results import Table, TableColumn, TableLayout
 from workbench.runs.predictions import mid_ranks

@@ -20,8 +20,7 @@ from workbench.evaluation import bootstrap
 from workbench.evaluation.bootstrap import Drawing
 from workbench.evaluation.comparability import other_task
 from workbench.evaluation.metrics import chance_of, is_random, measure_all, subset_of
-from workbench.evaluation.paired import accuracy_tests
-from workbench.evaluation.reading import (
+from workbench.evaluation.model_predictions import (
     BY_SEED,
     NEEDED,
     VARIANT,
@@ -31,6 +30,7 @@ from workbench.evaluation.reading import (
     predictions_of,
     traits_of,
 )
+from workbench.evaluation.paired import accuracy_tests
 from workbench.evaluation.significance import compare_pair
 from workbench.items.language import language
 from workbench.runs import store

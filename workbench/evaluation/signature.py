@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from workbench.datasets import dataset_names
 from workbench.evaluation.bootstrap import Drawing
 from workbench.evaluation.metrics import evaluate
-from workbench.evaluation.reading import run_of
+from workbench.evaluation.model_predictions import run_of
 from workbench.items.ablation import split_variant
 from workbench.models.pretrained.prompts import Prompt
 from workbench.runs.store import Run

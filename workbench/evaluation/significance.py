@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 from workbench.evaluation import bootstrap
 from workbench.evaluation.bootstrap import Drawing
 from workbench.evaluation.comparability import list_warnings, other_event
+from workbench.evaluation.model_predictions import ModelPredictions, predictions_of
 from workbench.evaluation.paired import AlignedPredictions, align, describe_mde
 from workbench.evaluation.plans import count_looks
-from workbench.evaluation.reading import ModelPredictions, predictions_of
 from workbench.render.numbers import fixed, p_value, percent, points
 from workbench.render.results import Table, TableColumn, TableLayout
 from workbench.storage.errors import DataError

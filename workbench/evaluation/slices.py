@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 
 from workbench.analysis.binning import Bin, Binning, Bins, binning, quantile_bins
-from workbench.evaluation.reading import ModelPredictions, coalesced
+from workbench.evaluation.model_predictions import ModelPredictions, coalesced
 from workbench.items.items import Items, in_item_order
 from workbench.storage.errors import DataError
 

@@ -21,8 +21,8 @@ from workbench.items.changes import numbered, up_to, word_spans
 from workbench.items.items import Items
 from workbench.items.schema import objects
 from workbench.models import registry
-from workbench.models.passage import Attention, ReadContext
-from workbench.models.rows import Ranked, check_ranked, from_ranking, from_scores
+from workbench.models.item_words import Attention, ReadContext
+from workbench.models.prediction_rows import Ranked, check_ranked, from_ranking, from_scores
 from workbench.runs.predictions import Floats
 from workbench.storage.errors import DataError, reading, writing
 from workbench.storage.files import read_json, scratch_folder, write_atomic

@@ -14,8 +14,8 @@ import pandas as pd
 
 from workbench.items.items import Items
 from workbench.models.base import Predictor, pad
-from workbench.models.passage import ReadContext, Side
-from workbench.models.rows import check_scores
+from workbench.models.item_words import ReadContext, Side
+from workbench.models.prediction_rows import check_scores
 from workbench.runs.predictions import Floats
 from workbench.runs.store import find_run
 from workbench.storage.cache import digest

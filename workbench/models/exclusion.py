@@ -9,7 +9,7 @@ import numpy as np
 from workbench.items import text as wt
 from workbench.items.items import Item, Items
 from workbench.models.base import Predictor
-from workbench.models.passage import ReadContext
+from workbench.models.item_words import ReadContext
 from workbench.models.wrapper import Wrapper
 from workbench.runs.predictions import Floats
 

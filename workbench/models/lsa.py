@@ -11,7 +11,7 @@ import numpy as np
 
 from workbench.items.items import Items
 from workbench.models.base import pad
-from workbench.models.passage import is_word, one_of
+from workbench.models.item_words import is_word, one_of
 from workbench.models.vectors import Scope, VectorModel, Vectors, unit
 from workbench.runs.predictions import Floats
 from workbench.storage.errors import DataError

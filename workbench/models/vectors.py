@@ -15,7 +15,7 @@ import numpy.typing as npt
 from workbench.items import text as wt
 from workbench.items.items import Items
 from workbench.models.base import Predictor, pad
-from workbench.models.passage import ReadContext, one_of, passages
+from workbench.models.item_words import ReadContext, one_of, passages
 from workbench.runs.predictions import Floats
 from workbench.storage import cache
 from workbench.storage.errors import DataError, reading

@@ -12,7 +12,7 @@ from workbench.analysis.proportions import wilson
 from workbench.items.changes import shortened
 from workbench.items.items import Items
 from workbench.models.base import Predictor
-from workbench.models.passage import one_of
+from workbench.models.item_words import one_of
 from workbench.people import reports
 from workbench.people.simulation import with_context_sentences
 from workbench.storage.errors import DataError

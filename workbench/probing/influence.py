@@ -17,7 +17,7 @@ from workbench.evaluation.bootstrap import Drawing, Floats, Units, intervals, re
 from workbench.items.changes import masked, numbered, with_answer, without, word_spans
 from workbench.items.items import Item, Items, Span
 from workbench.models.base import Predictor
-from workbench.models.passage import Attention, one_of
+from workbench.models.item_words import Attention, one_of
 from workbench.probing import check_probable
 from workbench.storage.errors import DataError
 
@@ -349,7 +349,7 @@ def attention_correlation(
     attention : sequence of Attention
         ``model.attend(items)``, of the same items.
     row : str, optional
-        Hop, layer or head, as for :meth:`workbench.models.passage.Attention.of`; all together by default.
+        Hop, layer or head, as for :meth:`workbench.models.item_words.Attention.of`; all together by default.
     value : {"influence", "contrast", "rank_change"}
     level, resamples, seed
         Confidence level, bootstrap replicates over items, and their seed.

@@ -15,7 +15,7 @@ from workbench.evaluation.comparison import Comparison
 from workbench.evaluation.metrics import evaluate
 from workbench.items.items import Items
 from workbench.models.base import Predictor
-from workbench.models.passage import one_of
+from workbench.models.item_words import one_of
 from workbench.models.pretrained.causal import CausalLM
 from workbench.models.pretrained.prompts import Beginning, Prompt, Space
 from workbench.models.pretrained.search import sharing_words

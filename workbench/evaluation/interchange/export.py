@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from workbench.evaluation.interchange.records import FileRecord, Notes, number_of, truth_of
-from workbench.evaluation.reading import predictions_of
+from workbench.evaluation.model_predictions import predictions_of
 from workbench.items.items import Items
 from workbench.items.text import is_encodable
 from workbench.runs import predictions

@@ -20,8 +20,8 @@ from workbench.items.items import Items
 from workbench.items.schema import Item
 from workbench.items.tokens import Tokens, tokens
 from workbench.models.base import Predictor, pad
-from workbench.models.passage import ReadContext, distinct, one_of
-from workbench.models.rows import Ranked, from_ranking
+from workbench.models.item_words import ReadContext, distinct, one_of
+from workbench.models.prediction_rows import Ranked, from_ranking
 from workbench.runs.predictions import UNKNOWN, Floats, nullable
 from workbench.storage.cache import digest
 from workbench.storage.errors import DataError

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from workbench.items.items import Items
 from workbench.models.base import Predictor, pad
-from workbench.models.passage import (
+from workbench.models.item_words import (
     Passage,
     ReadContext,
     distinct,

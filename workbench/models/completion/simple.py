@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from workbench.items.items import Items
 from workbench.models.base import Predictor, pad
-from workbench.models.passage import ReadContext, parts, passages
+from workbench.models.item_words import ReadContext, parts, passages
 from workbench.runs.predictions import Floats
 from workbench.storage import cache
 from workbench.storage.errors import DataError

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from workbench.items.items import Items
+from workbench.models.item_words import one_of
 from workbench.models.neural.cache import CachedNeural
 from workbench.models.neural.fitting import STOPPED, TrainedNetwork
 from workbench.models.neural.network import ItemEncoder, LanguageModule, check_reads, reads_suffix
 from workbench.models.neural.scoring import NetworkPredictor
-from workbench.models.passage import one_of
 from workbench.models.wrapper import MEASURES, measured
 from workbench.runs import store
 from workbench.runs.predictions import UNKNOWN

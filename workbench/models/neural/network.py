@@ -18,8 +18,8 @@ from torch import Tensor, nn
 
 from workbench.items.items import Items
 from workbench.items.schema import Item
+from workbench.models.item_words import parts, passages
 from workbench.models.neural.softmax import Hidden, Mixture, Softmax, Target
-from workbench.models.passage import parts, passages
 from workbench.storage.errors import DataError
 
 NONE = -1  # no word: before the beginning of a text

@@ -23,6 +23,7 @@ from workbench.items.items import Items
 from workbench.items.tokens import tokens
 from workbench.models.base import Predictor, pad
 from workbench.models.device_memory import Batcher
+from workbench.models.item_words import Attention, ReadContext
 from workbench.models.neural.network import (
     SENTENCE,
     ContextStates,
@@ -33,8 +34,7 @@ from workbench.models.neural.network import (
     WordScores,
     word_scores,
 )
-from workbench.models.passage import Attention, ReadContext
-from workbench.models.rows import Ranked
+from workbench.models.prediction_rows import Ranked
 from workbench.runs.predictions import Floats
 
 Context = Sequence[int]

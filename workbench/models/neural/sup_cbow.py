@@ -19,6 +19,7 @@ from torch.nn import functional
 
 from workbench.items.items import Items
 from workbench.items.schema import Item
+from workbench.models.item_words import ReadContext
 from workbench.models.neural.model import Neural
 from workbench.models.neural.network import (
     ContextStates,
@@ -33,7 +34,6 @@ from workbench.models.neural.network import (
     sizes_of,
 )
 from workbench.models.neural.softmax import softmax as softmax_layer
-from workbench.models.passage import ReadContext
 from workbench.models.vectors import CBOW, Matrix
 from workbench.storage import cache
 from workbench.storage.errors import DataError

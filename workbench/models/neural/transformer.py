@@ -15,6 +15,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
+from workbench.models.item_words import ALL
 from workbench.models.neural.model import Neural
 from workbench.models.neural.network import (
     AttentionWeights,
@@ -30,7 +31,6 @@ from workbench.models.neural.network import (
     sizes_of,
 )
 from workbench.models.neural.softmax import softmax as softmax_layer
-from workbench.models.passage import ALL
 from workbench.texts.batches import Stream, Windows
 
 COMMON = 1000  # the most frequent words, which are never hidden

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from workbench.models.ngram import good_turing, kenlm
 from workbench.models.ngram.backoff import SPECIAL, BackOff
-from workbench.models.ngram.intermediate import Text, compile_intermediate
+from workbench.models.ngram.kenlm_records import Text, compile_intermediate
 from workbench.storage import cache
 from workbench.storage.errors import DataError
 from workbench.storage.files import atomic_path, cache_home, read_json, scratch_folder

@@ -16,11 +16,11 @@ import numpy.typing as npt
 
 from workbench.items.items import Items
 from workbench.models.base import Predictor
+from workbench.models.item_words import Passage, ReadContext, lefts, parts, passages
 from workbench.models.ngram import estimate as estimating
 from workbench.models.ngram.backoff import BackOff, Ids
 from workbench.models.ngram.kenlm import check_pruning
-from workbench.models.passage import Passage, ReadContext, lefts, parts, passages
-from workbench.models.rows import Ranked
+from workbench.models.prediction_rows import Ranked
 from workbench.models.wrapper import WEIGHTS, Wrapper, measured, tuning_sets
 from workbench.runs.predictions import UNKNOWN, Floats, not_a_number
 from workbench.storage.cache import hold, make_room

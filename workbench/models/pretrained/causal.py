@@ -27,7 +27,8 @@ from workbench.items.items import Items
 from workbench.items.schema import Item, objects
 from workbench.items.tokens import tokens
 from workbench.models.base import PassageLogProbs, pad
-from workbench.models.passage import Attention, one_of
+from workbench.models.item_words import Attention, one_of
+from workbench.models.prediction_rows import Ranked, check_answers, from_ranking, from_scores
 from workbench.models.pretrained.loading import PretrainedModel, Text, describe_parameters
 from workbench.models.pretrained.passages import passage_log_probs
 from workbench.models.pretrained.prompts import Prompt, SplitText, split_text
@@ -55,7 +56,6 @@ from workbench.models.pretrained.subwords import (
     is_lowered,
     read_vocabulary,
 )
-from workbench.models.rows import Ranked, check_answers, from_ranking, from_scores
 from workbench.runs.predictions import Floats, frame_of, not_a_number, nullable
 from workbench.storage import cache
 from workbench.storage.errors import DataError

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from workbench.items.items import Items
 from workbench.models.base import Predictor, remote_code
-from workbench.models.passage import ReadContext, one_of
+from workbench.models.item_words import ReadContext, one_of
 from workbench.models.pretrained.gguf import INSTALL, Converted, convert, is_gguf, no_progress_bar
 from workbench.models.pretrained.known import find_model, missing_package
 from workbench.storage import cache

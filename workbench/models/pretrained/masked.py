@@ -18,7 +18,7 @@ from workbench.items.items import Items
 from workbench.items.schema import Item
 from workbench.models.base import pad
 from workbench.models.device_memory import Batcher
-from workbench.models.passage import one_of
+from workbench.models.item_words import one_of
 from workbench.models.pretrained.loading import (
     Checkpoint,
     PretrainedModel,

@@ -13,7 +13,7 @@ import numpy as np
 from workbench.items import text as wt
 from workbench.items.items import Items
 from workbench.items.schema import Item
-from workbench.models.passage import one_of
+from workbench.models.item_words import one_of
 from workbench.storage.cache import digest
 from workbench.storage.errors import DataError
 

@@ -20,12 +20,12 @@ import pyarrow as pa
 from workbench.items.items import Items
 from workbench.items.schema import Item
 from workbench.models.base import Predictor, pad
-from workbench.models.passage import ReadContext, one_of
+from workbench.models.item_words import ReadContext, one_of
+from workbench.models.prediction_rows import from_scores
 from workbench.models.pretrained.completions import CompletionClient, Echo, read_echo, read_written
 from workbench.models.pretrained.loading import Text
 from workbench.models.pretrained.prompts import Prompt, SplitText, split_text
 from workbench.models.pretrained.subwords import Continuation, ends_word
-from workbench.models.rows import from_scores
 from workbench.runs.predictions import Floats, frame_of_answers, nullable
 from workbench.storage import cache
 from workbench.storage.errors import DataError

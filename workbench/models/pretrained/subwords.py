@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.models.passage import is_word
+from workbench.models.item_words import is_word
 from workbench.models.pretrained.loading import Ids
 from workbench.storage.errors import DataError, reading
 from workbench.storage.files import read_bytes

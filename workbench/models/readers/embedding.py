@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from workbench.models.item_words import one_of
 from workbench.models.neural.network import sizes_of
-from workbench.models.passage import one_of
 from workbench.models.readers.encoding import PAD, UNKNOWN
 from workbench.models.readers.reader import Ids, Reader, ReaderModule, Scores, mask_absent
 

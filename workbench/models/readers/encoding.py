@@ -17,7 +17,7 @@ import numpy.typing as npt
 from workbench.items.items import Items
 from workbench.items.schema import Item
 from workbench.items.tokens import tokens
-from workbench.models.passage import occurrences, parts, positions_of
+from workbench.models.item_words import occurrences, parts, positions_of
 from workbench.runs.store import items_digest
 from workbench.storage import cache
 from workbench.storage.errors import DataError, reading

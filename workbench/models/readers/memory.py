@@ -13,10 +13,10 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
+from workbench.models.item_words import one_of
 from workbench.models.neural.memory import QUERY
 from workbench.models.neural.memory import MemoryModule as MemoryLanguageModule
 from workbench.models.neural.network import NONE, AttentionWeights, sizes_of
-from workbench.models.passage import one_of
 from workbench.models.readers.embedding import window_ids
 from workbench.models.readers.encoding import BLANK, PAD, UNKNOWN
 from workbench.models.readers.reader import Ids, Reader, ReaderModule, Scores, any_blank, mask_absent

@@ -20,10 +20,11 @@ from workbench.items.schema import Item
 from workbench.items.tokens import tokens
 from workbench.models.base import Predictor, pad
 from workbench.models.device_memory import Batcher
+from workbench.models.item_words import Attention, ReadContext, distinct, one_of, parts, passages
 from workbench.models.neural.fitting import STOPPED, TrainedNetwork
 from workbench.models.neural.network import AttentionWeights
 from workbench.models.neural.scoring import evaluating
-from workbench.models.passage import Attention, ReadContext, distinct, one_of, parts, passages
+from workbench.models.prediction_rows import check_scores
 from workbench.models.readers.encoding import (
     BLANK,
     PAD,
@@ -33,7 +34,6 @@ from workbench.models.readers.encoding import (
     Questions,
     different,
 )
-from workbench.models.rows import check_scores
 from workbench.runs.predictions import Floats
 from workbench.storage import cache
 from workbench.storage.errors import DataError

@@ -11,7 +11,7 @@ import traitlets
 
 from workbench.items import text as wt
 from workbench.items.schema import Item
-from workbench.models.passage import one_of
+from workbench.models.item_words import one_of
 from workbench.probing.influence import Part
 from workbench.storage.errors import DataError
 from workbench.widgets.ask.asking import SETTLED, AskedQuestion, Asking

@@ -14,11 +14,11 @@ import pandas as pd
 import traitlets
 
 from workbench.analysis.mentions import mentions
-from workbench.evaluation.reading import ModelPredictions, predictions_of, several
+from workbench.evaluation.model_predictions import ModelPredictions, predictions_of, several
 from workbench.items.items import Item, Items
-from workbench.items.pieces import weighted_pieces
+from workbench.items.marked_text import weighted_pieces
 from workbench.items.tokens import tokens
-from workbench.models.passage import ALL, Attention
+from workbench.models.item_words import ALL, Attention
 from workbench.probing.influence import attention_to_parts, rank_correlation
 from workbench.render.numbers import fixed
 from workbench.runs.predictions import not_a_number
@@ -51,7 +51,7 @@ class AttentionView(Widget):
     state : dict
         The view as plain values; setting it changes the view. ``current`` is the id of the item that is
         shown; ``model`` the model whose weights are shown, by its label; ``row`` the hop, layer or head, as
-        in :meth:`workbench.models.passage.Attention.of`, all of them together by default.
+        in :meth:`workbench.models.item_words.Attention.of`, all of them together by default.
     current_id, model, row : str
         The parts of the state.
     reveal : bool

@@ -11,7 +11,7 @@ import pandas as pd
 
 from workbench.analysis.proportions import wilson
 from workbench.evaluation.comparison import Comparison
-from workbench.items.pieces import pieces
+from workbench.items.marked_text import pieces
 from workbench.items.tokens import tokens
 from workbench.render.labels import column_label, label
 from workbench.render.numbers import (

@@ -51,7 +51,7 @@ class ReadContext(NamedTuple):
 
     Examples
     --------
-    >>> from workbench.models.passage import ReadContext
+    >>> from workbench.models.item_words import ReadContext
     >>> ngram.context
     ReadContext(side='before', words=2, sentence=True, scores_rest=True)
     """

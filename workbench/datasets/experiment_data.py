@@ -21,7 +21,7 @@ _SMOKE = 400, 12  # passages of a split, and books to train on, that are enough 
 
 
 @dataclass(frozen=True)
-class Materials:
+class ExperimentData:
     """Items to test on and texts to train on that do not share a book.
 
     `task` is the data set that was requested, `dataset` the same or "sample" in its place, `path` the file,
@@ -74,9 +74,9 @@ class Materials:
         return items.where(items.frame["book_id"].isin(held_out).to_numpy())
 
 
-def materials(
+def experiment_data(
     task: str, data: str = "auto", *, texts: str | Path | None = None, scale: str = "cpu"
-) -> Materials:
+) -> ExperimentData:
     """Choose the data of an experiment.
 
     Parameters
@@ -93,7 +93,7 @@ def materials(
 
     Returns
     -------
-    Materials
+    ExperimentData
         With ``.dataset`` (the name that was chosen), ``.load(split, variant)`` and ``.texts``.
 
     Raises
@@ -103,15 +103,15 @@ def materials(
 
     Examples
     --------
-    >>> data = wb.materials("lambada", "sample")
+    >>> data = wb.experiment_data("lambada", "sample")
     >>> data.dataset, len(data.load("dev")), len(data.texts)
     ('sample', 86, 12)
     """
-    sources.choose("task", task, tuple(_SPLITS), "materials")
-    sources.choose("data set", data, ("auto", task, "sample"), f"materials of {task}")
-    sources.choose("scale", scale, ("smoke", "cpu", "gpu"), "materials")
+    sources.choose("task", task, tuple(_SPLITS), "experiment_data")
+    sources.choose("data set", data, ("auto", task, "sample"), f"data of {task}")
+    sources.choose("scale", scale, ("smoke", "cpu", "gpu"), "experiment_data")
     dataset = (task if _found(task, _SPLITS[task]) else "sample") if data == "auto" else data
-    return Materials(task, dataset, None if texts is None else Path(texts).expanduser(), scale)
+    return ExperimentData(task, dataset, None if texts is None else Path(texts).expanduser(), scale)
 
 
 def _found(dataset: str, splits: set[str], *, books: bool = False) -> bool:
