@@ -5,7 +5,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from workbench.analysis import speech as module
-from workbench.analysis.speech import definitions, speech, speech_spans
+from workbench.analysis.speech import speech, speech_by_definition, speech_spans
 
 
 def marked(text):
@@ -225,14 +225,14 @@ DEFINITIONS = {
 
 @pytest.mark.parametrize(("text", "true"), DEFINITIONS.items())
 def test_definitions(text, true):
-    results = definitions(text.split())
+    results = speech_by_definition(text.split())
     assert list(results) == ["mark", "speech", "closed", "words", "sentence", "target"]
     assert {name for name, holds in results.items() if holds} == set(true.split())
 
 
 def test_the_target_of_a_definition_may_stand_anywhere():
     words = ["``", "yes", ",", "''", "he", "said", "."]
-    assert [definitions(words, at)["target"] for at in range(len(words))] == [True] * 4 + [False] * 3
+    assert [speech_by_definition(words, at)["target"] for at in range(len(words))] == [True] * 4 + [False] * 3
 
 
 @pytest.mark.data

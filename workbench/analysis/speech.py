@@ -266,7 +266,7 @@ def speech(item: Item) -> list[Span]:
     return [(spans[start][0], spans[end - 1][1]) for start, end in speech_spans(words)]
 
 
-def definitions(words: Sequence[str], target: int | None = None) -> dict[str, bool]:
+def speech_by_definition(words: Sequence[str], target: int | None = None) -> dict[str, bool]:
     """Return whether a passage has direct speech, by several definitions.
 
     The share of such passages depends on the definition, which the paper (Paperno et al. 2016: 71 %, and 61 %

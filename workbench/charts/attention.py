@@ -13,7 +13,7 @@ from workbench.analysis.mentions import mentions
 from workbench.charts import theme
 from workbench.items.marked_text import WeightedPiece, weighted_pieces
 from workbench.items.schema import Item
-from workbench.models.item_words import Attention, one_of
+from workbench.models.item_words import Attention, check_option
 from workbench.storage.errors import DataError
 
 _SIZE = 13  # of the text, in px
@@ -95,7 +95,7 @@ def attention_map(
     >>> model = MemoryNetwork.fit(wb.books("sample", "train"), width=16, tokens=2000, progress=False)
     >>> chart = wb.charts.attention_map(items[0], model.attend(items[:1])[0])
     """
-    one_of("scale", scale, ("linear", "square root"))
+    check_option("scale", scale, ("linear", "square root"))
     if attention.item_id != item.item_id:
         raise DataError(f"this is the attention of {attention.item_id!r:.80}, expected {item.item_id!r:.80}")
     marks = {"w": [attention.query] if attention.query else []}

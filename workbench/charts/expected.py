@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from workbench.charts import theme
-from workbench.evaluation.model_predictions import several
+from workbench.evaluation.model_predictions import as_list
 from workbench.items import text as wt
 from workbench.items.items import Items
 from workbench.items.schema import Item
@@ -167,7 +167,7 @@ def _table(frames: _Frames, top_k: int) -> pd.DataFrame:
 def _frames(expected: Any, items: Items | None) -> _Frames:
     """Return the frames with the names that they were passed by, of these items alone."""
     named = isinstance(expected, Mapping)
-    parts: Any = expected.items() if named else [(None, one) for one in several(expected)]
+    parts: Any = expected.items() if named else [(None, one) for one in as_list(expected)]
     sources: Any = [(name, find_run(one) if isinstance(one, str) else one) for name, one in parts]
     frames: _Frames = [(name, getattr(one, "predictions", one)) for name, one in sources]
     if items is None:

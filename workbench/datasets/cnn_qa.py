@@ -70,8 +70,8 @@ def load(
     total = None
     if path is not None and archives.is_archive(path) and sources.is_file(path):
         archive = Path(path)
-    elif (file := sources.single(path)) and file.path.suffix.lower() in TABLES:
-        return sources.gather("cnnqa", _rows(file, split, variant), on_error, files=[file])
+    elif (file := sources.as_single_file(path)) and file.path.suffix.lower() in TABLES:
+        return sources.items_from_records("cnnqa", _rows(file, split, variant), on_error, files=[file])
     elif file:
         location, names, source = file.path, [str(file.path)], file.source
         is_split = is_flat or split == _named_split(location.absolute())
@@ -92,7 +92,7 @@ def load(
         raise _no_split(location, split)
     with progress_bar(total, label=f"{variant} {split}", unit="questions", delay=1) as bar:
         records = _records(files, variant, bar.update)
-        return sources.gather("cnnqa", records, on_error, attrs={"source": source})
+        return sources.items_from_records("cnnqa", records, on_error, attrs={"source": source})
 
 
 def at_hand(searched: Sequence[sources.Root]) -> Iterator[tuple[str, str, Path | None]]:

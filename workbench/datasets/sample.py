@@ -64,7 +64,7 @@ def load(
     if split in STORIES:
         books = {_book_id(name) for name in story_names(split, folder)}
         records = [replace(item, split=split) for item in records if item.book_id in books]
-    return sources.gather("sample", records, on_error)
+    return sources.items_from_records("sample", records, on_error)
 
 
 def story_names(split: str, folder: Path | None = None) -> list[str]:

@@ -229,7 +229,7 @@ def _scan(folder: Path, label: str) -> Root:
     return Root(folder, [(f"{label}/{p[start:].replace(os.sep, '/')}", p) for p in walk(folder)])
 
 
-def single(path: Path | str | None) -> File | None:
+def as_single_file(path: Path | str | None) -> File | None:
     """Return the file that `path` names, if it is one and no archive."""
     return None if path is None or is_archive(path) or not is_file(expanded(path)) else File(expanded(path))
 
@@ -261,7 +261,7 @@ def find_file(
     dataset: str, patterns: Sequence[str], archives: Sequence[str], path: Path | str | None
 ) -> File:
     """Return the file that `path` names, or else one file as :func:`find_files` finds it."""
-    return single(path) or find_files(dataset, {"": patterns}, archives=archives, path=path)[""]
+    return as_single_file(path) or find_files(dataset, {"": patterns}, archives=archives, path=path)[""]
 
 
 def spot(searched: Sequence[Root], patterns: Sequence[str] = (), archives: Sequence[str] = ()) -> Path | None:
@@ -340,7 +340,7 @@ def split_in_name(name: str) -> str | None:
     return match.lastgroup if match else None
 
 
-def gather(
+def items_from_records(
     dataset: str,
     records: Iterable[Item | DataError],
     on_error: str,
@@ -505,7 +505,7 @@ class Release:
     ) -> Items:
         """Read one split; see :func:`workbench.datasets.load`."""
         variants = list(dict.fromkeys(name for _, name in self.files))
-        if (file := single(path)) is not None:
+        if (file := as_single_file(path)) is not None:
             split = split or split_in_name(file.name)
             folders = "/".join(file.path.absolute().parts[-2:])  # the hub's folders are called as variants
             by_content = None if variant in variants else self.variant_in_file(file)
@@ -538,7 +538,7 @@ class Release:
         note = {"note": f"no questions found for {lacking}"} if lacking else {}
         records = chain.from_iterable(self.parse(each, split, name) for name, each in files.items())
         read = [each for f in files.values() for each in (f, f.companion) if each]
-        return gather(dataset, records, on_error, files=read, attrs=note)
+        return items_from_records(dataset, records, on_error, files=read, attrs=note)
 
     def _other_variant(self, error: DataError, split: str, path: Path | str | None) -> DataError:
         """Return an error about missing files, with the variants of the split that a folder does hold."""

@@ -57,7 +57,7 @@ def list_warnings(
             (label, int(model.truths("in_training")[r].sum()), len(r)) for label, model, r in counts
         ),
         *_excluded(labels, models, rows, int(common.sum())),
-        *_of_values(labels, models, shared, log_prob, variants),
+        *_value_warnings(labels, models, shared, log_prob, variants),
     ]
 
 
@@ -106,7 +106,7 @@ def list_training(counts: Iterable[tuple[str, int, int]]) -> list[str]:
     ]
 
 
-def _of_values(
+def _value_warnings(
     labels: Sequence[str],
     models: Sequence[ModelPredictions],
     rows: Ints,

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from workbench.evaluation.comparison import Comparison
-from workbench.evaluation.model_predictions import items_of, several
+from workbench.evaluation.model_predictions import as_list, items_of
 from workbench.items.items import Items
 from workbench.items.schema import BLANK
 from workbench.render.numbers import fixed
@@ -116,7 +116,7 @@ def hardest(runs: Any, items: Items | None = None, *, by: By = "difficulty", n: 
         raise DataError(f"by={by!r} is unknown", remedy=f"use one of {', '.join(get_args(By))}")
     if n is not None and n < 1:
         raise DataError(f"expected a positive number of items, got n={n}", remedy="omit n for all of them")
-    runs = several(runs)
+    runs = as_list(runs)
     comparison = Comparison.of(items_of(runs) if items is None else items, runs)
     if by == "alone" and comparison.m == 1:
         raise DataError("one model cannot be right alone", remedy="pass several runs")

@@ -202,16 +202,16 @@ def predictions_of(runs: Any, items: Items | None = None, *, pool: bool = False)
     item_ids = None if items is None else pa.array(items.frame["item_id"], pa.string())
     read = partial(_read, items=items, item_ids=item_ids, pool=pool)
     with ThreadPoolExecutor() as threads:
-        return [model for models in threads.map(read, several(runs)) for model in models]
+        return [model for models in threads.map(read, as_list(runs)) for model in models]
 
 
-def several(runs: Any) -> list[Any]:
+def as_list(runs: Any) -> list[Any]:
     """Return what was passed as runs as a list; a single run, frame or name is one element."""
     single = isinstance(runs, str | pd.DataFrame) or not isinstance(runs, Iterable)
     return [runs] if single else list(runs)
 
 
-def coalesced(name: str, column: pa.Array, models: Sequence[ModelPredictions], rows: Rows) -> pa.Array:
+def filled_column(name: str, column: pa.Array, models: Sequence[ModelPredictions], rows: Rows) -> pa.Array:
     """Return a column of text of items (n,), its nulls filled from the models' `rows` (m, n) for them."""
     for model, of_model in zip(models, rows, strict=True):
         if column.null_count:

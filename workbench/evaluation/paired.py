@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from workbench.analysis.proportions import mcnemar
 from workbench.evaluation import bootstrap, comparability
 from workbench.evaluation.bootstrap import Drawing, Floats, Ints, Mask, Units
-from workbench.evaluation.model_predictions import ModelPredictions, coalesced, labels, protocol_of
+from workbench.evaluation.model_predictions import ModelPredictions, filled_column, labels, protocol_of
 from workbench.items.ablation import SUBSTITUTIONS, split_variant
 from workbench.render.numbers import fixed
 from workbench.storage.errors import DataError
@@ -272,7 +272,7 @@ class AlignedPredictions:
     @cached_property
     def units(self) -> Units:
         """Units of resampling: novels if every item names one, else items."""
-        book_ids = coalesced("book_id", self._book_ids, self.models, self.rows)
+        book_ids = filled_column("book_id", self._book_ids, self.models, self.rows)
         return bootstrap.units(pd.Series(book_ids.to_pylist(), dtype="str"))
 
     def value_sets(self, k: int) -> dict[str, set[object]]:

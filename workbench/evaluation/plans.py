@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from filelock import FileLock
 
-from workbench.evaluation.model_predictions import ModelPredictions, several
+from workbench.evaluation.model_predictions import ModelPredictions, as_list
 from workbench.evaluation.paired import mcnemar_power, minimum_detectable_effect
 from workbench.items.cells import check_encodable
 from workbench.items.items import Items
@@ -225,7 +225,7 @@ def plan(
         raise DataError(problem, remedy="expect more discordant items, or a smaller difference")
     digest_of_items, n = store.items_digest(items), len(items)
     named = [
-        {"model": each} if isinstance(each, str) else store.model_identity(each) for each in several(models)
+        {"model": each} if isinstance(each, str) else store.model_identity(each) for each in as_list(models)
     ]
     content: dict[str, Any] = {
         "hypothesis": hypothesis.strip(), "measure": measure, "models": named,

@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 
 from workbench.analysis.binning import Bin, Binning, Bins, binning, quantile_bins
-from workbench.evaluation.model_predictions import ModelPredictions, coalesced
+from workbench.evaluation.model_predictions import ModelPredictions, filled_column
 from workbench.items.items import Items, in_item_order
 from workbench.storage.errors import DataError
 
@@ -58,7 +58,7 @@ class Slices:
                 self._makers.setdefault(str(column), partial(extra.__getitem__, column))
         for name in _OF_ITEMS:
             column = pa.array(frame[name], pa.string(), from_pandas=True)
-            self._makers.setdefault(name, partial(_coalesced, name, column, models, rows))
+            self._makers.setdefault(name, partial(_filled, name, column, models, rows))
         for name, (other, make) in _OF_TEXT.items():
             if other not in self._makers:
                 self._makers[name] = cache(partial(make, frame))
@@ -105,8 +105,8 @@ _OF_TEXT: dict[str, tuple[str, Callable[[pd.DataFrame], pd.Series[Any]]]] = {
 """Columns that are made of the items' texts, unless there is an annotation of the name that comes first."""
 
 
-def _coalesced(name: str, column: pa.Array, models: Sequence[ModelPredictions], rows: Any) -> pd.Series[Any]:
-    return pd.Series(pd.array(coalesced(name, column, models, rows), dtype="str"))
+def _filled(name: str, column: pa.Array, models: Sequence[ModelPredictions], rows: Any) -> pd.Series[Any]:
+    return pd.Series(pd.array(filled_column(name, column, models, rows), dtype="str"))
 
 
 def _repeated(frame: pd.DataFrame) -> list[bool | None]:

@@ -139,7 +139,7 @@ def is_word(token: str) -> bool:
     return any(map(str.isalnum, token))
 
 
-def one_of(name: str, value: object, allowed: Sequence[str]) -> None:
+def check_option(name: str, value: object, allowed: Sequence[str]) -> None:
     """Raise DataError if a value is not one of the allowed ones."""
     if value not in allowed:
         raise DataError(f"{name} is {value!r}, expected one of {', '.join(allowed)}")

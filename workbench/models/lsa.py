@@ -11,7 +11,7 @@ import numpy as np
 
 from workbench.items.items import Items
 from workbench.models.base import pad
-from workbench.models.item_words import is_word, one_of
+from workbench.models.item_words import check_option, is_word
 from workbench.models.vectors import Scope, VectorModel, Vectors, unit
 from workbench.runs.predictions import Floats
 from workbench.storage.errors import DataError
@@ -138,7 +138,7 @@ class LSA(VectorModel):
         DataError
             If an argument is unknown, or the corpus has no more words or sentences than dimensions.
         """
-        one_of("weighting", weighting, get_args(Weighting))
+        check_option("weighting", weighting, get_args(Weighting))
         settings = {
             "dimensions": dimensions, "weighting": weighting, "minimum": minimum, "seed": seed,
             "solver": "lanczos",  # the only one; vectors and runs of earlier versions are found by it

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from workbench.items import text as wt
 from workbench.items.items import Items
 from workbench.models.base import Predictor, pad
-from workbench.models.item_words import ReadContext, one_of, passages
+from workbench.models.item_words import ReadContext, check_option, passages
 from workbench.runs.predictions import Floats
 from workbench.storage import cache
 from workbench.storage.errors import DataError, reading
@@ -82,7 +82,7 @@ class VectorModel(Predictor):
     fitted_on = "texts"
 
     def __init__(self, vectors: Vectors, scope: Scope, checked_for: dict[str, Any] | None) -> None:
-        one_of("scope", scope, get_args(Scope))
+        check_option("scope", scope, get_args(Scope))
         self.vectors, self.checked_for = vectors, checked_for
         self.scope: Scope = scope
 

@@ -17,7 +17,7 @@ from workbench.evaluation.bootstrap import Drawing, Floats, Units, intervals, re
 from workbench.items.changes import masked, numbered, with_answer, without, word_spans
 from workbench.items.items import Item, Items, Span
 from workbench.models.base import Predictor
-from workbench.models.item_words import Attention, one_of
+from workbench.models.item_words import Attention, check_option
 from workbench.probing import check_probable
 from workbench.storage.errors import DataError
 
@@ -113,8 +113,8 @@ def influence(
     >>> parts["item_id"].nunique(), bool(parts["influence"].notna().all())
     (3, True)
     """
-    one_of("by", by, get_args(Part))
-    one_of("how", how, get_args(How))
+    check_option("by", by, get_args(Part))
+    check_option("how", how, get_args(How))
     if mask is not None and (not isinstance(mask, str) or len(mask.split()) != 1):
         raise DataError(f"mask is {mask!r:.60}, expected one word")
     check_probable(model, items, "whose changes are the influence")

@@ -20,7 +20,7 @@ from workbench.items.items import Items
 from workbench.items.schema import Item
 from workbench.items.tokens import Tokens, tokens
 from workbench.models.base import Predictor, pad
-from workbench.models.item_words import ReadContext, distinct, one_of
+from workbench.models.item_words import ReadContext, check_option, distinct
 from workbench.models.prediction_rows import Ranked, from_ranking
 from workbench.runs.predictions import UNKNOWN, Floats, nullable
 from workbench.storage.cache import digest
@@ -86,9 +86,9 @@ class RandomWord(Predictor):
         unit: Literal["types", "tokens"] = "types",
         unknown: Literal["none", "unk"] = "none",
     ) -> None:
-        one_of("choices", choices, get_args(Choices))
-        one_of("unit", unit, ("types", "tokens"))
-        one_of("unknown", unknown, UNKNOWN[:2])
+        check_option("choices", choices, get_args(Choices))
+        check_option("unit", unit, ("types", "tokens"))
+        check_option("unknown", unknown, UNKNOWN[:2])
         if isinstance(vocabulary, str):
             raise DataError("the vocabulary is one text, expected words", remedy="pass a list of words")
         if annotations is not None and choices != "capitalised":

@@ -21,10 +21,10 @@ from workbench.models.base import Predictor, pad
 from workbench.models.item_words import (
     Passage,
     ReadContext,
+    check_option,
     distinct,
     is_word,
     occurrences,
-    one_of,
     parts,
     passages,
     positions_of,
@@ -133,7 +133,7 @@ class MaximumFrequency(PassageBaseline):
         query: bool = False,
         lower: bool = True,
     ) -> None:
-        one_of("where", where, ("corpus", "context"))
+        check_option("where", where, ("corpus", "context"))
         if (where == "corpus") != (corpus is not None):
             problem = "needs a corpus" if corpus is None else "counts in the context, and takes no corpus"
             raise DataError(
@@ -247,9 +247,9 @@ class SlidingWindow(PassageBaseline):
         query: bool = False,
         lower: bool = True,
     ) -> None:
-        one_of("weight", weight, _WEIGHTS)
-        one_of("overlap", overlap, _OVERLAPS)
-        one_of("length", length, _LENGTHS)
+        check_option("weight", weight, _WEIGHTS)
+        check_option("overlap", overlap, _OVERLAPS)
+        check_option("length", length, _LENGTHS)
         self.weight, self.overlap, self.length, self.punctuation = weight, overlap, length, bool(punctuation)
         super().__init__(
             weight=weight, overlap=overlap, length=length, punctuation=self.punctuation, query=query,
@@ -353,7 +353,7 @@ class WordDistance(PassageBaseline):
     ) -> None:
         if isinstance(m, bool) or int(m) != m or m < 1:
             raise DataError(f"m is {m!r}, expected a whole number from 1 on")
-        one_of("within", within, ("query", "context"))
+        check_option("within", within, ("query", "context"))
         self.m, self.within = int(m), within
         self.mention, self.punctuation = bool(mention), bool(punctuation)
         super().__init__(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from workbench.items.items import Items
-from workbench.models.item_words import one_of
+from workbench.models.item_words import check_option
 from workbench.models.neural.cache import CachedNeural
 from workbench.models.neural.fitting import STOPPED, TrainedNetwork
 from workbench.models.neural.network import ItemEncoder, LanguageModule, check_reads, reads_suffix
@@ -81,7 +81,7 @@ class Neural(TrainedNetwork, NetworkPredictor):
         name: str | None = None,
         checked_for: dict[str, Any] | None = None,
     ) -> None:
-        one_of("unknown", unknown, UNKNOWN[1:])
+        check_option("unknown", unknown, UNKNOWN[1:])
         self.vocabulary, self.info = list(vocabulary), dict(info)
         n = len(self.vocabulary) + 1  # <unk> and the words
         self.counts = [1] * n if counts is None else [int(n) for n in counts]
@@ -300,8 +300,8 @@ class Neural(TrainedNetwork, NetworkPredictor):
     def _set(self, options: Mapping[str, Any]) -> None:
         """Change options of the class; the name follows the context size."""
         for option in options:
-            one_of("the option", option, self.options)
-        one_of("unknown", options.get("unknown", self.unknown), UNKNOWN[1:])
+            check_option("the option", option, self.options)
+        check_option("unknown", options.get("unknown", self.unknown), UNKNOWN[1:])
         reads = check_reads(options.get("reads", self.reads))
         name = self.name.removesuffix(reads_suffix(self.reads)) + reads_suffix(reads)
         if "name" in options:

@@ -27,7 +27,7 @@ from workbench.items.items import Items
 from workbench.items.schema import Item, objects
 from workbench.items.tokens import tokens
 from workbench.models.base import PassageLogProbs, pad
-from workbench.models.item_words import Attention, one_of
+from workbench.models.item_words import Attention, check_option
 from workbench.models.prediction_rows import Ranked, check_answers, from_ranking, from_scores
 from workbench.models.pretrained.loading import PretrainedModel, Text, describe_parameters
 from workbench.models.pretrained.passages import passage_log_probs
@@ -177,12 +177,12 @@ class CausalLM(PretrainedModel):
         attention: bool = False,
         progress: bool = True,
     ) -> None:
-        one_of("filter", filter, get_args(Filter))
-        one_of("case", case, get_args(Case))
-        one_of("candidates", candidates, get_args(Scored))
+        check_option("filter", filter, get_args(Filter))
+        check_option("case", case, get_args(Case))
+        check_option("candidates", candidates, get_args(Scored))
         words = read_vocabulary(vocabulary, stop_words=filter == "stop-words")
         self.correct: str = correct or ("greedy" if words is None else "words")
-        one_of("correct", self.correct, get_args(Correct))
+        check_option("correct", self.correct, get_args(Correct))
         if self.correct == "words" and words is None:
             raise DataError(
                 "correct='words' needs words to choose from", remedy="pass vocabulary=, or correct='greedy'"

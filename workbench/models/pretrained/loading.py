@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from workbench.items.items import Items
 from workbench.models.base import Predictor, remote_code
-from workbench.models.item_words import ReadContext, one_of
+from workbench.models.item_words import ReadContext, check_option
 from workbench.models.pretrained.gguf import INSTALL, Converted, convert, is_gguf, no_progress_bar
 from workbench.models.pretrained.known import find_model, missing_package
 from workbench.storage import cache
@@ -232,12 +232,12 @@ class PretrainedModel(Predictor):
         revision: str | None,
         **loading: Any,
     ) -> None:
-        one_of("text", text, get_args(Text))
+        check_option("text", text, get_args(Text))
         self.text, self._variant = text, variant
         self._source: dict[str, Any]
         if isinstance(path_or_name, PretrainedModel):
             loaded = vars(path_or_name)
-            one_of("the kind of the loaded model", loaded["_variant"], (variant,))
+            check_option("the kind of the loaded model", loaded["_variant"], (variant,))
             self._source = {name: loaded["_source"][name] for name in ("path_or_name", "revision")}
             self._checkpoint = loaded["_checkpoint"]
         else:
@@ -311,7 +311,7 @@ def _load_checkpoint(
         ) from error
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     dtype = dtype or ("bfloat16" if "cuda" in device else "float32")
-    one_of("dtype", dtype, ("float32", "bfloat16", "float16"))
+    check_option("dtype", dtype, ("float32", "bfloat16", "float16"))
     folder, converted = _find_files(path_or_name, variant)
     source = str(folder)
     hub = {"revision": revision, "trust_remote_code": trust_remote_code}

@@ -18,7 +18,7 @@ from workbench.items.items import Items
 from workbench.items.schema import Item
 from workbench.models.base import pad
 from workbench.models.device_memory import Batcher
-from workbench.models.item_words import one_of
+from workbench.models.item_words import check_option
 from workbench.models.pretrained.loading import (
     Checkpoint,
     PretrainedModel,
@@ -106,8 +106,8 @@ class MaskedLM(PretrainedModel):
         name: str | None = None,
         progress: bool = False,
     ) -> None:
-        one_of("over", over, get_args(Over))
-        one_of("within_word", within_word, get_args(Within))
+        check_option("over", over, get_args(Over))
+        check_option("within_word", within_word, get_args(Within))
         super().__init__(
             path_or_name, variant="masked", text=text, device=device, dtype=dtype, revision=revision,
             trust_remote_code=trust_remote_code,

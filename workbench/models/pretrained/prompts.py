@@ -13,7 +13,7 @@ import numpy as np
 from workbench.items import text as wt
 from workbench.items.items import Items
 from workbench.items.schema import Item
-from workbench.models.item_words import one_of
+from workbench.models.item_words import check_option
 from workbench.storage.cache import digest
 from workbench.storage.errors import DataError
 
@@ -117,8 +117,8 @@ class Prompt:
         beginning: Beginning = "tokenizer",
         space: Space = "word",
     ) -> None:
-        one_of("beginning", beginning, get_args(Beginning))
-        one_of("space", space, get_args(Space))
+        check_option("beginning", beginning, get_args(Beginning))
+        check_option("space", space, get_args(Space))
         self.beginning: str = beginning
         self.space: str = space
         self._head, self.between = _cut("template", template, "text")

@@ -20,7 +20,7 @@ import pyarrow as pa
 from workbench.items.items import Items
 from workbench.items.schema import Item
 from workbench.models.base import Predictor, pad
-from workbench.models.item_words import ReadContext, one_of
+from workbench.models.item_words import ReadContext, check_option
 from workbench.models.prediction_rows import from_scores
 from workbench.models.pretrained.completions import CompletionClient, Echo, read_echo, read_written
 from workbench.models.pretrained.loading import Text
@@ -152,8 +152,8 @@ class ServerModel(Predictor):
         name: str | None = None,
         progress: bool = True,
     ) -> None:
-        one_of("text", text, get_args(Text))
-        one_of("candidates", candidates, ("sentence", "rest"))
+        check_option("text", text, get_args(Text))
+        check_option("candidates", candidates, ("sentence", "rest"))
         for label, value, least in (
             ("timeout", timeout, 1e-3), ("retries", retries, 0), ("concurrency", concurrency, 1),
             ("tolerance", tolerance, 0),

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from workbench.models.item_words import one_of
+from workbench.models.item_words import check_option
 from workbench.models.neural.network import sizes_of
 from workbench.models.readers.encoding import PAD, UNKNOWN
 from workbench.models.readers.reader import Ids, Reader, ReaderModule, Scores, mask_absent
@@ -64,7 +64,7 @@ class BagModule(ReaderModule):
         self, n_ids: int, *, reads: str = "window+position", width: int = 300, window: int = 5
     ) -> None:
         super().__init__()
-        one_of("reads", reads, PARTS)
+        check_option("reads", reads, PARTS)
         self.reads, self.window, self.n_ids = reads, window, n_ids
         self.around = window if reads in {"window", "window+position"} else None
         positions = window if reads == "window+position" else 1

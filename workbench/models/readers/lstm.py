@@ -16,7 +16,7 @@ from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence
 
 from workbench.items.items import Items
-from workbench.models.item_words import one_of
+from workbench.models.item_words import check_option
 from workbench.models.neural.network import AttentionWeights, sizes_of
 from workbench.models.neural.recurrent import LSTM, RecurrentModule
 from workbench.models.readers.encoding import PAD, UNKNOWN
@@ -79,7 +79,7 @@ class QueryLSTM(LSTM):
         **options
             Those of `LSTM.fit`.
         """
-        one_of("reads", reads, tuple(READS))
+        check_option("reads", reads, tuple(READS))
         return super().fit(texts, lower=lower, **options).with_context(READS[reads])
 
 

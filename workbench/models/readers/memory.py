@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from workbench.models.item_words import one_of
+from workbench.models.item_words import check_option
 from workbench.models.neural.memory import QUERY
 from workbench.models.neural.memory import MemoryModule as MemoryLanguageModule
 from workbench.models.neural.network import NONE, AttentionWeights, sizes_of
@@ -228,9 +228,9 @@ class WindowMemoryModule(SoftMemoryModule):
         windows: str = "candidates",
         targets: str = "candidates",
     ) -> None:
-        one_of("update", update, UPDATES)
-        one_of("windows", windows, ("candidates", "all"))
-        one_of("targets", targets, TARGETS)
+        check_option("update", update, UPDATES)
+        check_option("windows", windows, ("candidates", "all"))
+        check_option("targets", targets, TARGETS)
         if targets == "text" and (windows != "all" or not self_supervised):
             raise DataError("text has no candidates", remedy="pass windows='all', self_supervised=True")
         if window < 1 or window % 2 == 0:

@@ -20,7 +20,7 @@ from workbench.items.schema import Item
 from workbench.items.tokens import tokens
 from workbench.models.base import Predictor, pad
 from workbench.models.device_memory import Batcher
-from workbench.models.item_words import Attention, ReadContext, distinct, one_of, parts, passages
+from workbench.models.item_words import Attention, ReadContext, check_option, distinct, parts, passages
 from workbench.models.neural.fitting import STOPPED, TrainedNetwork
 from workbench.models.neural.network import AttentionWeights
 from workbench.models.neural.scoring import evaluating
@@ -382,7 +382,7 @@ class Reader(TrainedNetwork, Predictor):
 
     def _set(self, options: Mapping[str, Any]) -> None:
         for option in options:
-            one_of("the option", option, ("name", "attention"))
+            check_option("the option", option, ("name", "attention"))
         self.name, self.attention = options.get("name") or self.name, options.get("attention", False)
 
     @classmethod

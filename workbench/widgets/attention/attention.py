@@ -14,7 +14,7 @@ import pandas as pd
 import traitlets
 
 from workbench.analysis.mentions import mentions
-from workbench.evaluation.model_predictions import ModelPredictions, predictions_of, several
+from workbench.evaluation.model_predictions import ModelPredictions, as_list, predictions_of
 from workbench.items.items import Item, Items
 from workbench.items.marked_text import weighted_pieces
 from workbench.items.tokens import tokens
@@ -388,7 +388,7 @@ def strongest(
 
 def sources_of(models: Any, items: Items) -> dict[str, Attend]:
     """Return what gives the attention of each model, by label; equal names are told apart by numbers."""
-    named = models.items() if isinstance(models, Mapping) else [(None, each) for each in several(models)]
+    named = models.items() if isinstance(models, Mapping) else [(None, each) for each in as_list(models)]
     sources: dict[str, Attend] = {}
     for label, source in named:
         if isinstance(source, type) or not callable(getattr(source, "attend", None)):
