@@ -98,10 +98,7 @@ def _shares(rows: list[dict[str, Any]]) -> pd.DataFrame:
 
 
 def count_in_context(
-    sets: Sets,
-    *,
-    by: Literal["lemma", "form"] = "lemma",
-    within: Literal["passage", "context"] = "passage",
+    sets: Sets, *, by: Literal["lemma", "form"] = "lemma", within: Literal["passage", "context"] = "passage"
 ) -> pd.DataFrame:
     """Count the targets that occur elsewhere in their passage (Figure 2a), two rows a set.
 

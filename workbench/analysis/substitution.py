@@ -44,11 +44,7 @@ _SUFFIXES = ("y", "ie", "ey")
 
 
 def rename(
-    items: Items,
-    names: pd.DataFrame | None = None,
-    annotations: pd.DataFrame | None = None,
-    *,
-    seed: int = 0,
+    items: Items, names: pd.DataFrame | None = None, annotations: pd.DataFrame | None = None, *, seed: int = 0
 ) -> Items:
     """Return items with names of people and places replaced by others of the same category and frequency.
 
@@ -101,11 +97,7 @@ def rename(
 
 
 def swap_mentions(
-    items: Items,
-    names: pd.DataFrame | None = None,
-    annotations: pd.DataFrame | None = None,
-    *,
-    seed: int = 0,
+    items: Items, names: pd.DataFrame | None = None, annotations: pd.DataFrame | None = None, *, seed: int = 0
 ) -> Items:
     """Return items with the answer and its mentions replaced by a word of the same class and frequency.
 
@@ -313,9 +305,7 @@ def replacements(
     return new, by_name
 
 
-def groups_of_forms(
-    names: Mapping[str, Name],
-) -> list[tuple[list[str], list[int], str | None]]:
+def groups_of_forms(names: Mapping[str, Name]) -> list[tuple[list[str], list[int], str | None]]:
     """Group first names of a passage that are forms of one name, each with its role."""
     groups: list[tuple[list[str], list[int], str | None]] = []
     grouped: set[str] = set()

@@ -37,14 +37,14 @@ _SPREAD = 2  # units from which a spread can be told
 _SPARE = 48  # items on each side beyond those among which a median is expected
 
 
-class Drawing(NamedTuple):
+class BootstrapSettings(NamedTuple):
     """How intervals are made: confidence level, bootstrap replicates, seed."""
 
     level: float = 0.95
     resamples: int = 2000
     seed: int = 0
 
-    def checked(self) -> Drawing:
+    def checked(self) -> BootstrapSettings:
         """Return the same; DataError if the level or the number of replicates makes no sense."""
         if not 0 < self.level < 1:
             raise DataError(f"the confidence level {self.level} is not between 0 and 1", remedy="use 0.95")

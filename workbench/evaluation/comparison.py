@@ -14,7 +14,7 @@ import pyarrow as pa
 from workbench.analysis.binning import Bin, Binning
 from workbench.analysis.proportions import benjamini_hochberg, holm, wilson
 from workbench.evaluation import comparability
-from workbench.evaluation.bootstrap import Drawing, Floats, Ints, Mask
+from workbench.evaluation.bootstrap import BootstrapSettings, Floats, Ints, Mask
 from workbench.evaluation.metrics import SPREAD, are_draws, chance_text, measured_columns, resampled, spread
 from workbench.evaluation.model_predictions import ModelPredictions, predictions_of
 from workbench.evaluation.paired import AlignedPredictions, align, mean_of_known
@@ -54,13 +54,18 @@ class Comparison(AlignedPredictions):
     """
 
     def __init__(
-        self, items: Items, models: Sequence[ModelPredictions], rows: Ints, annotations: Any, drawing: Drawing
+        self,
+        items: Items,
+        models: Sequence[ModelPredictions],
+        rows: Ints,
+        annotations: Any,
+        sampling: BootstrapSettings,
     ) -> None:
         item_ids, answers, book_ids = (
             pa.array(items.frame[name], pa.string(), from_pandas=True)
             for name in ("item_id", "answer", "book_id")
         )
-        super().__init__(item_ids, models, rows, drawing, answers=answers, book_ids=book_ids)
+        super().__init__(item_ids, models, rows, sampling, answers=answers, book_ids=book_ids)
         self.items = items
         self._slices = Slices(items, annotations, models, rows)
         self.warnings: list[str] = []
@@ -101,7 +106,7 @@ class Comparison(AlignedPredictions):
             If there are no predictions, the models have no item in common, or two have different
             answers to one item.
         """
-        drawing = Drawing(level, int(resamples), int(seed)).checked()
+        sampling = BootstrapSettings(level, int(resamples), int(seed)).checked()
         models = predictions_of(runs, items, pool=True)
         if not models:
             raise DataError("there are no predictions to compare", remedy="pass runs that have some")
@@ -114,7 +119,7 @@ class Comparison(AlignedPredictions):
                 problem = f"{lost[0]!r} predicted none of these items whose answer is known"
             raise DataError(problem, remedy="compare predictions of the same data set and split")
         subset = items if common.all() else items.where(common)
-        comparison = cls(subset, models, rows[:, common], annotations, drawing)
+        comparison = cls(subset, models, rows[:, common], annotations, sampling)
         comparison.plans = count_looks("compare", lambda _: models)
         variants = set(items.frame["variant"].unique())
         comparison.warnings = comparability.list_warnings(
@@ -154,7 +159,7 @@ class Comparison(AlignedPredictions):
     @cached_property
     def _replicates(self) -> dict[str, Floats]:
         units = self.units.subset(self._order)
-        return resampled(self._quantities, units, self.drawing, several=self._several)
+        return resampled(self._quantities, units, self.sampling, several=self._several)
 
     def points(self) -> pd.DataFrame:
         """Return the measures of `table` that need no resampling: one row a model.
@@ -168,7 +173,7 @@ class Comparison(AlignedPredictions):
             {
                 "label": self.labels,
                 "n": self.n,
-                **measured_columns(self._quantities, None, self.units, self.drawing, several=self._several),
+                **measured_columns(self._quantities, None, self.units, self.sampling, several=self._several),
                 "n_seeds": [right.shape[1] for right in self.by_seed],
                 **{name: [values.get(name, np.nan) for values in spreads] for name in SPREAD[1:-1]},
                 "spread": [values.get("spread", "") or self._chance(k) for k, values in enumerate(spreads)],
@@ -194,7 +199,7 @@ class Comparison(AlignedPredictions):
         """
         table, units = self.points(), self.units
         columns = measured_columns(
-            self._quantities, self._replicates, units, self.drawing, several=self._several
+            self._quantities, self._replicates, units, self.sampling, several=self._several
         )
         columns |= {
             "resampled_by": units.by,
@@ -381,7 +386,7 @@ class Comparison(AlignedPredictions):
         masks = masks if mask is None else masks * mask
         n = masks.sum(axis=1, dtype=np.float64)[:, None]
         right = (masks @ self.shares.T.astype(dtype)).astype(np.float64)  # (bins, m)
-        low, high = wilson(right, n, level=self.drawing.level)
+        low, high = wilson(right, n, level=self.sampling.level)
         with np.errstate(invalid="ignore"):
             accuracy = right / n
         return pd.DataFrame(
@@ -427,7 +432,7 @@ class Comparison(AlignedPredictions):
     def __str__(self) -> str:
         """Return the models, the pairs, the slices and the warnings as text, for a terminal."""
         counts = [f"{k:,} {noun}{'' if k == 1 else 's'}" for k, noun in ((self.m, "model"), (self.n, "item"))]
-        head = f"{' on '.join(counts)}; {100 * self.drawing.level:g} % intervals"
+        head = f"{' on '.join(counts)}; {100 * self.sampling.level:g} % intervals"
         blocks = ["\n".join([head, *self.plans]), self._models_text()]
         if self.m > 1:
             pairs = self.pairs()

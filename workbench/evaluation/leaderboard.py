@@ -12,7 +12,7 @@ import pandas as pd
 
 from workbench.analysis.proportions import benjamini_hochberg, holm
 from workbench.datasets import published as papers
-from workbench.evaluation.bootstrap import Drawing
+from workbench.evaluation.bootstrap import BootstrapSettings
 from workbench.evaluation.comparability import list_training
 from workbench.evaluation.metrics import list_unpredictable, note, shown_measures, spread_columns, typed
 from workbench.evaluation.model_predictions import VARIANT, protocol_of, tell_apart
@@ -132,10 +132,10 @@ def leaderboard(
     >>> board["model"].tolist()
     ['3-gram, Kneser-Ney', 'Random word from passage']
     """
-    drawing = Drawing(level, resamples, seed).checked()
+    sampling = BootstrapSettings(level, resamples, seed).checked()
     names = list(dict.fromkeys([by] if isinstance(by, str) else by))
     chosen = {"dataset": dataset, "split": split}
-    measures = RunMeasures(names, chosen, drawing)
+    measures = RunMeasures(names, chosen, sampling)
     measured_runs = measures.of_stored() if runs is None else measures.of_runs(runs)
     groups: dict[Group, list[MeasuredRun]] = {}
     for run in measured_runs:
@@ -162,7 +162,7 @@ def leaderboard(
     several = [_name(row) for row in rows if len({names[2] for names in row.get("sets", ())}) > 1]
     pooled = [f"Of several languages together, so rank by variant: {'; '.join(several)}."] if several else []
     warnings = [*list_training(read), *list_unpredictable(measured, names), *pooled]
-    table.attrs |= {"note": note(measured, datasets, drawing), "warnings": warnings}
+    table.attrs |= {"note": note(measured, datasets, sampling), "warnings": warnings}
     if below := [_name(row) for row in rows if abs(row.get("difference", np.nan)) < row.get("mde", np.nan)]:
         table.attrs["note"] += f" Below the minimum detectable effect (80 % power): {'; '.join(below)}."
     if len(table) > len(measured):

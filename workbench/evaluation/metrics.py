@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from workbench.analysis.proportions import wilson
 from workbench.datasets.published import released_size
 from workbench.evaluation import bootstrap
-from workbench.evaluation.bootstrap import Drawing, Floats, Mask, Units
+from workbench.evaluation.bootstrap import BootstrapSettings, Floats, Mask, Units
 from workbench.evaluation.comparability import list_training, unpredictable
 from workbench.evaluation.model_predictions import (
     BY_SEED,
@@ -146,7 +146,7 @@ def evaluate(
     >>> table[["model", "n"]].values.tolist()
     [['Random word from passage', 30], ['3-gram, Kneser-Ney', 30]]
     """
-    drawing = Drawing(level, resamples, seed).checked()
+    sampling = BootstrapSettings(level, resamples, seed).checked()
     names = list(dict.fromkeys([by] if isinstance(by, str) else by or ()))
     rows: list[dict[str, Any]] = []
     datasets: set[str] = set()
@@ -173,14 +173,14 @@ def evaluate(
                 rows.append(head | group | {"chance": chance_of(members) if random else "", "subset": subset})
                 yield members
 
-    measured_rows = measure_all(parts(), drawing)
+    measured_rows = measure_all(parts(), sampling)
     rows = [row | measured for row, measured in zip(rows, measured_rows, strict=True)]
     heads = ("model", "run", *(["distinction"] if any(apart) else []))
     columns = [name for name in heads if name not in names] + names
     columns += [*MEASURES, "chance", "subset", *spread_columns(rows)]
     table = typed(pd.DataFrame(rows, columns=columns))
     warnings = [*list_training(counts), *list_unpredictable(table, names)]
-    notes = [note(table, datasets, drawing), *count_looks("evaluate", lambda _: models)]
+    notes = [note(table, datasets, sampling), *count_looks("evaluate", lambda _: models)]
     table.attrs |= {"note": " ".join(notes), "warnings": warnings}
     repeated = any(apart) and table.duplicated(["model", *names]).any()
     model = TableColumn("model", detail="distinction" if repeated else "")
@@ -256,7 +256,7 @@ def measured_columns(
     values: Mapping[str, Floats],
     replicates: Mapping[str, Floats] | None,
     units: Units,
-    drawing: Drawing,
+    sampling: BootstrapSettings,
     *,
     several: Mask,
 ) -> dict[str, Any]:
@@ -284,11 +284,11 @@ def measured_columns(
             continue
         low, high = np.full((2, len(quantity)), np.nan)
         if each.quantity in replicates:
-            low, high = bootstrap.intervals(replicates[each.quantity], drawing.level, units.number)
+            low, high = bootstrap.intervals(replicates[each.quantity], sampling.level, units.number)
         if each.interval == "share":
             drawn = is_resampled(quantity, units, several)
             exact = wilson(
-                np.nansum(quantity, axis=1), (~np.isnan(quantity)).sum(axis=1), level=drawing.level
+                np.nansum(quantity, axis=1), (~np.isnan(quantity)).sum(axis=1), level=sampling.level
             )
             low, high = (np.where(drawn, *both) for both in zip((low, high), exact, strict=True))
         columns |= dict(zip(each.columns[1:], each.bounds(low, high), strict=True))
@@ -298,17 +298,17 @@ def measured_columns(
 
 
 def resampled(
-    values: Mapping[str, Floats], units: Units, drawing: Drawing, *, several: Mask
+    values: Mapping[str, Floats], units: Units, sampling: BootstrapSettings, *, several: Mask
 ) -> dict[str, Floats]:
     """Return bootstrap replicates (resamples, m) of the means or medians of quantities (m, n), by name.
 
     Left out are those without an interval, and shares of which Wilson's is shown.
     """
-    return _resampled_all([(values, several)], units, drawing)[0]
+    return _resampled_all([(values, several)], units, sampling)[0]
 
 
 def _resampled_all(
-    models: Sequence[tuple[Mapping[str, Floats], Mask]], units: Units, drawing: Drawing
+    models: Sequence[tuple[Mapping[str, Floats], Mask]], units: Units, sampling: BootstrapSettings
 ) -> list[dict[str, Floats]]:
     """Return the results of `resampled` for several `values` and `several`; the units are drawn once."""
     replicates: list[dict[str, Floats]] = [{} for _ in models]
@@ -320,7 +320,7 @@ def _resampled_all(
         stacked = np.concatenate([values[name] for name in names])
         first = sum(len(values[name]) for name in names if names[name] == "mean")
         rows.append((stacked[:first], stacked[first:]))
-    drawn = bootstrap.resample_all(rows, units, *drawing[1:]) if rows else []
+    drawn = bootstrap.resample_all(rows, units, *sampling[1:]) if rows else []
     for index, (means, medians) in zip(indices, drawn, strict=True):
         columns, values = iter([*means.T, *medians.T]), models[index][0]
         replicates[index] = {
@@ -352,9 +352,9 @@ def is_resampled(shares: Floats, units: Units, several: Mask) -> Mask:
     return is_open & (several | (units.by == "novel")) & (units.number > 1)
 
 
-def measure(frame: pd.DataFrame, drawing: Drawing) -> dict[str, Any]:
+def measure(frame: pd.DataFrame, sampling: BootstrapSettings) -> dict[str, Any]:
     """Return the measures that :func:`evaluate` describes, of the predictions (n,) of one model."""
-    [row] = measure_all([frame], drawing)
+    [row] = measure_all([frame], sampling)
     return row
 
 
@@ -380,7 +380,7 @@ class _Quantities:
     row: dict[str, Any]
 
     @classmethod
-    def of(cls, frame: pd.DataFrame, drawing: Drawing) -> _Quantities:
+    def of(cls, frame: pd.DataFrame, sampling: BootstrapSettings) -> _Quantities:
         """Take the quantities from predictions."""
         frame = frame[frame["correct"].notna()]
         units = bootstrap.units(frame["book_id"])
@@ -405,20 +405,20 @@ class _Quantities:
             "n_perplexity": int((~np.isnan(log_prob)).sum()),
             "n_tied_items": int((frame["n_tied"].fillna(1) > 1).sum()) if "mid_rank" in values else 0,
             "share_in_training": _share_in_training(frame["in_training"]),
-            "signature": signature_text(frame, units, drawing),
+            "signature": signature_text(frame, units, sampling),
         }
         return cls(values, units, several, row | (spread(seeds) if several else {}))
 
-    def measured(self, replicates: Mapping[str, Floats], drawing: Drawing) -> dict[str, Any]:
+    def measured(self, replicates: Mapping[str, Floats], sampling: BootstrapSettings) -> dict[str, Any]:
         """Return all columns; `replicates` (resamples, 1) of the quantities are those of `resampled`."""
         values = {name: column[None] for name, column in self.quantities.items()}
         several = np.array([self.several])
-        columns = measured_columns(values, replicates, self.units, drawing, several=several)
+        columns = measured_columns(values, replicates, self.units, sampling, several=several)
         row = {name: column.item() for name, column in columns.items() if not pd.isna(column[0])}
         return {"interval": "Wilson"} | row | self.row
 
 
-def measure_all(frames: Iterable[pd.DataFrame], drawing: Drawing) -> list[dict[str, Any]]:
+def measure_all(frames: Iterable[pd.DataFrame], sampling: BootstrapSettings) -> list[dict[str, Any]]:
     """Return the measures of the predictions of several models, one after the other; see `measure`.
 
     Models with the same units are resampled at once, as the draws take most of the time; so many that
@@ -427,14 +427,14 @@ def measure_all(frames: Iterable[pd.DataFrame], drawing: Drawing) -> list[dict[s
     rows: list[dict[str, Any]] = []
     held: list[_Quantities] = []
     for frame in frames:
-        held.append(_Quantities.of(frame, drawing))
+        held.append(_Quantities.of(frame, sampling))
         if sum(each.row["n"] for each in held) >= _AT_ONCE:
-            rows += _measured(held, drawing)
+            rows += _measured(held, sampling)
             held = []
-    return rows + _measured(held, drawing)
+    return rows + _measured(held, sampling)
 
 
-def _measured(models: Sequence[_Quantities], drawing: Drawing) -> list[dict[str, Any]]:
+def _measured(models: Sequence[_Quantities], sampling: BootstrapSettings) -> list[dict[str, Any]]:
     """Measure models, those with the same units at once."""
     alike: dict[Any, list[int]] = {}
     for index, model in enumerate(models):
@@ -447,9 +447,9 @@ def _measured(models: Sequence[_Quantities], drawing: Drawing) -> list[dict[str,
              np.array([models[index].several]))
             for index in indices
         ]  # fmt: skip
-        drawn = _resampled_all(quantities, models[indices[0]].units, drawing)
+        drawn = _resampled_all(quantities, models[indices[0]].units, sampling)
         for index, replicates in zip(indices, drawn, strict=True):
-            rows[index] = models[index].measured(replicates, drawing)
+            rows[index] = models[index].measured(replicates, sampling)
     return rows
 
 
@@ -495,7 +495,7 @@ def subset_of(frame: pd.DataFrame) -> str:
     return f"of {size:,}" if size and len(frame) < size else ""
 
 
-def signature_text(frame: pd.DataFrame, units: Units, drawing: Drawing) -> str:
+def signature_text(frame: pd.DataFrame, units: Units, sampling: BootstrapSettings) -> str:
     """Return the signature of measures of predictions, as sacrebleu does for BLEU (Post 2018).
 
     ``lambada/dev/plain|n:4869|unit:word|vocab:60000|unknown:shared|ci:95|boot:2000|by:item|seed:0|
@@ -511,7 +511,7 @@ def signature_text(frame: pd.DataFrame, units: Units, drawing: Drawing) -> str:
     if fields["prompt"] is not None:
         fields["prompt"] = digest(fields["prompt"])[:8]
     fields["text"] = "detokenised" if fields["text"] is True else fields["text"] or None
-    level, resamples, seed = drawing
+    level, resamples, seed = sampling
     fields |= {"ci": f"{100 * level:g}", "boot": resamples, "by": units.by, "seed": seed}
     fields["version"] = metadata.version("lambada-workbench")
     return "|".join(["/".join(data), *(f"{k}:{v}" for k, v in fields.items() if v not in {None, "none"})])
@@ -539,11 +539,11 @@ def typed(table: pd.DataFrame) -> pd.DataFrame:
     return table.astype({name: dtype for name, dtype in dtypes.items() if name in table.columns})
 
 
-def note(table: pd.DataFrame, datasets: Iterable[str], drawing: Drawing) -> str:
+def note(table: pd.DataFrame, datasets: Iterable[str], sampling: BootstrapSettings) -> str:
     """Say how the intervals of a table of measures were made."""
     if not len(table):
         return "There are no predictions."
-    level, resamples, seed = drawing
+    level, resamples, seed = sampling
     sentences = [f"{100 * level:g} % intervals; bootstrap with {resamples:,} replicates, seed {seed}"]
     for by, rows in table.groupby("resampled_by", sort=True):
         least, greatest = (int(rows["n_novels"].agg(f)) if by == "novel" else 0 for f in ("min", "max"))

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from workbench.analysis.proportions import mcnemar
 from workbench.evaluation import bootstrap, comparability
-from workbench.evaluation.bootstrap import Drawing, Floats, Ints, Mask, Units
+from workbench.evaluation.bootstrap import BootstrapSettings, Floats, Ints, Mask, Units
 from workbench.evaluation.model_predictions import ModelPredictions, filled_column, labels, protocol_of
 from workbench.items.ablation import SUBSTITUTIONS, split_variant
 from workbench.render.numbers import fixed
@@ -123,7 +123,10 @@ def describe_mde(difference: float, mde: float) -> str:
 
 
 def accuracy_tests(
-    steps: npt.NDArray[np.integer[Any]], units: Units, drawing: Drawing, scale: Sequence[int] | Ints = (1,)
+    steps: npt.NDArray[np.integer[Any]],
+    units: Units,
+    sampling: BootstrapSettings,
+    scale: Sequence[int] | Ints = (1,),
 ) -> AccuracyTests:
     """Test the differences between the accuracies of k pairs of models on the same n items.
 
@@ -135,7 +138,7 @@ def accuracy_tests(
         What the first model of a pair gets right of an item minus what the second does, times `scale`.
     units : Units
         Items or novels, which are resampled.
-    drawing : Drawing
+    sampling : BootstrapSettings
     scale : sequence of int (k,)
         Least common multiple of the pair's numbers of replicates; 1 for single runs.
 
@@ -153,23 +156,23 @@ def accuracy_tests(
     only_a, only_b = (steps > 0).sum(axis=1), (steps < 0).sum(axis=1)
     counted = (scales == 1) & (units.by == "item")
     tests = np.where(counted, MCNEMAR, f"paired sign-flip test by {units.by}, exact")
-    p, replicates = mcnemar(only_a, only_b), np.empty((drawing.resamples, len(steps)))
+    p, replicates = mcnemar(only_a, only_b), np.empty((sampling.resamples, len(steps)))
     for pair in np.flatnonzero(counted):
         shares = np.array([only_a[pair], only_b[pair], n - only_a[pair] - only_b[pair]]) / n
-        counts = np.random.default_rng(drawing.seed).multinomial(n, shares, drawing.resamples)
+        counts = np.random.default_rng(sampling.seed).multinomial(n, shares, sampling.resamples)
         replicates[:, pair] = (counts[:, 0] - counts[:, 1]) / n
     if not counted.all():
         flipped = steps[~counted]
         sums = np.rint([units.sums(row) for row in flipped]).astype(np.int64)
-        p[~counted], _ = bootstrap.sign_flips(sums, *drawing[1:])
+        p[~counted], _ = bootstrap.sign_flips(sums, *sampling[1:])
         shares = flipped / scales[~counted][:, None]
-        replicates[:, ~counted], _ = bootstrap.resample(shares, shares[:0], units, *drawing[1:])
-    low, high = bootstrap.intervals(replicates, drawing.level, units.number)
-    mde = minimum_detectable_effect(only_a + only_b, n, level=drawing.level)
+        replicates[:, ~counted], _ = bootstrap.resample(shares, shares[:0], units, *sampling[1:])
+    low, high = bootstrap.intervals(replicates, sampling.level, units.number)
+    mde = minimum_detectable_effect(only_a + only_b, n, level=sampling.level)
     if not counted.all():
         z, errors = NormalDist().inv_cdf, replicates[:, ~counted].std(axis=0)
-        possible = (errors > 0) & (2.0 ** (1 - units.number) <= 1 - drawing.level)
-        mde[~counted] = np.where(possible, (z((1 + drawing.level) / 2) + z(POWER)) * errors, np.nan)
+        possible = (errors > 0) & (2.0 ** (1 - units.number) <= 1 - sampling.level)
+        mde[~counted] = np.where(possible, (z((1 + sampling.level) / 2) + z(POWER)) * errors, np.nan)
     differences = steps.sum(axis=1) / (n * scales)
     return AccuracyTests(only_a, only_b, differences, low, high, p, tests.tolist(), mde)
 
@@ -205,7 +208,7 @@ class AlignedPredictions:
         Share of the replicates that are right; 0 or 1 for a single run. Accuracies are their means.
     log_prob : array of float (m, n)
         ln p of the answers; NaN where there is none, minus infinity for probability 0.
-    drawing : Drawing
+    sampling : BootstrapSettings
         Confidence level, replicates and seed of the intervals.
 
     Parameters
@@ -229,12 +232,12 @@ class AlignedPredictions:
         item_ids: pa.Array,
         models: Sequence[ModelPredictions],
         rows: Ints,
-        drawing: Drawing,
+        sampling: BootstrapSettings,
         *,
         answers: pa.Array,
         book_ids: pa.Array,
     ) -> None:
-        self.drawing, self.item_ids = drawing, item_ids.to_pylist()
+        self.sampling, self.item_ids = sampling, item_ids.to_pylist()
         self.n, self.m = len(item_ids), len(models)
         self.models, self.rows, self._book_ids = models, rows, book_ids
         self.labels = labels(models)
@@ -301,7 +304,7 @@ class AlignedPredictions:
         for start in range(0, max(1, pairs.shape[1]), size):
             (a, b), scales = pairs[:, start : start + size], scale[start : start + size]
             steps = np.rint((shares[a] - shares[b]) * scales[:, None]).astype(np.int32)
-            blocks.append(accuracy_tests(steps, units, self.drawing, scales))
+            blocks.append(accuracy_tests(steps, units, self.sampling, scales))
         tests = _joined(blocks)
         sets = {k: self.value_sets(k) for k in np.unique(pairs).tolist()}
         other_task = [comparability.other_task(sets[a], sets[b]) for a, b in pairs.T.tolist()]
@@ -328,7 +331,7 @@ class AlignedPredictions:
             apart = self.log_prob_difference(*pair)
             means[index] = mean_of_known(apart)
             usable[index] = not (np.isnan(apart).all() or np.isinf(apart).any())
-        drawn = np.full((self.drawing.resamples, len(a)), np.nan)
+        drawn = np.full((self.sampling.resamples, len(a)), np.nan)
         if replicates is not None:
             none, infinite = np.isnan(self.log_prob), np.isneginf(self.log_prob)
             others = (none[a] != none[b]) | infinite[a] | infinite[b]
@@ -337,8 +340,8 @@ class AlignedPredictions:
             usable = usable & ~shared
         if usable.any():
             rows = np.stack([self.log_prob_difference(*pair) for pair in pairs.T[usable]])[:, self._order]
-            drawn[:, usable], _ = bootstrap.resample(rows, rows[:0], units, *self.drawing[1:])
-        bounds = bootstrap.intervals(drawn, self.drawing.level, units.number)
+            drawn[:, usable], _ = bootstrap.resample(rows, rows[:0], units, *self.sampling[1:])
+        bounds = bootstrap.intervals(drawn, self.sampling.level, units.number)
         return means, *bounds
 
 

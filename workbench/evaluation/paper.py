@@ -14,7 +14,7 @@ import pandas as pd
 
 from workbench.datasets import published
 from workbench.evaluation import bootstrap
-from workbench.evaluation.bootstrap import Drawing
+from workbench.evaluation.bootstrap import BootstrapSettings
 from workbench.evaluation.comparability import unpredictable
 from workbench.evaluation.metrics import is_random, measure
 from workbench.evaluation.model_predictions import (
@@ -361,7 +361,7 @@ def table(
     >>> table = wb.table("lambada", runs, dataset="sample")
     >>> latex = table.to_latex()
     """
-    drawing = Drawing(level, resamples, seed).checked()
+    sampling = BootstrapSettings(level, resamples, seed).checked()
     if rows not in {"ours", "all"}:
         raise DataError(f"there are no rows {rows!r}", remedy='use rows="ours" or rows="all"')
     check_options({"dataset": dataset}, "a name")
@@ -376,12 +376,12 @@ def table(
     cells: list[dict[str, Any]] = []
     for section in dict.fromkeys(column.section for column in layout.columns):
         columns = [column for column in layout.columns if column.section == section]
-        of_section = _rows(models, task, columns, drawing)
+        of_section = _rows(models, task, columns, sampling)
         _distinguish(of_section)
         for system, row in _ordered(of_section, columns):
             cells += [_cell(column, system, row, *_sizes(layout.name, column, dataset)) for column in columns]
     frame = pd.DataFrame(cells, columns=list(_KINDS)).astype(_KINDS)
-    notes = _notes(layout, frame, models, dataset, drawing)
+    notes = _notes(layout, frame, models, dataset, sampling)
     title = layout.title
     if dataset not in {None, layout.dataset} and frame["ours"].notna().any():
         title += f"; ours on the data set {dataset!r}, not that of the paper"
@@ -400,7 +400,7 @@ class _Row:
 
 
 def _rows(
-    models: Sequence[ModelPredictions], task: str, columns: Sequence[Column], drawing: Drawing
+    models: Sequence[ModelPredictions], task: str, columns: Sequence[Column], sampling: BootstrapSettings
 ) -> list[_Row]:
     """Measure the predictions of each column, and merge runs of one model into one row where they fit."""
     rows: list[_Row] = []
@@ -409,7 +409,7 @@ def _rows(
             measures: dict[str, dict[str, Any]] = {}
             for (split, word_class), labels in _places(columns).items():
                 mask = (frame["split"] == split) & (word_class is None or frame["word_class"] == word_class)
-                measured = measure(frame[mask], drawing) | {"is_random": is_random(model.frame)}
+                measured = measure(frame[mask], sampling) | {"is_random": is_random(model.frame)}
                 measures |= dict.fromkeys(labels if measured["n"] else (), measured)
             if not measures:
                 continue
@@ -518,7 +518,7 @@ def _notes(
     frame: pd.DataFrame,
     models: Sequence[ModelPredictions],
     dataset: str | None,
-    drawing: Drawing,
+    sampling: BootstrapSettings,
 ) -> Iterator[str]:
     """Return the notes below the table."""
     ours = frame[frame["ours"].notna()]
@@ -558,9 +558,9 @@ def _notes(
     if (ours["printed"].notna() & ~compared & ours["n"].gt(0)).any():
         yield f"{_APART}: another data set, split, or a part of it, or another protocol."
     yield (
-        f"Intervals are {_PERCENT * drawing.level:g} % confidence intervals of our values."
+        f"Intervals are {_PERCENT * sampling.level:g} % confidence intervals of our values."
         f"{differences} {_resampled(ours)}"
-        f" Bootstrap with {drawing.resamples:,} replicates, seed {drawing.seed}."
+        f" Bootstrap with {sampling.resamples:,} replicates, seed {sampling.seed}."
     )
     if ours["n_seeds"].notna().any():
         yield "Of runs that differ in the seed alone: the mean, and the standard deviation (SD) of the seeds."

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from workbench.evaluation.bootstrap import Drawing
+from workbench.evaluation.bootstrap import BootstrapSettings
 from workbench.evaluation.metrics import (
     MEASURES,
     SPREAD,
@@ -105,7 +105,7 @@ def replicates(runs: Any, *, level: float = 0.95, resamples: int = 2000, seed: i
     >>> three["n_seeds"].tolist(), len(wb.evaluate([three, runs[0]]))
     ([3], 2)
     """
-    drawing = Drawing(level, resamples, seed).checked()
+    sampling = BootstrapSettings(level, resamples, seed).checked()
     models = predictions_of(runs)
     _check_alike(models)
     seeds = _seeds(models)
@@ -115,13 +115,13 @@ def replicates(runs: Any, *, level: float = 0.95, resamples: int = 2000, seed: i
     frames = {"all": frame}
     frames |= {name: frame[frame["word_class"] == name] for name in classes if len(classes) > 1}
     rows = [
-        {"model": pooled.model, "word_class": name} | measure(each, drawing) for name, each in frames.items()
+        {"model": pooled.model, "word_class": name} | measure(each, sampling) for name, each in frames.items()
     ]
     table = typed(pd.DataFrame(rows, columns=["model", "word_class", *MEASURES, *SPREAD]))
     table = table.astype({"word_class": "str"})
     of_seeds = f" (seeds {', '.join(seeds)})" if seeds else ""
     mean = f"Accuracy is the mean over {len(models)} runs that differ in the seed alone{of_seeds}"
-    how = note(table, set(frame["dataset"].dropna()), drawing)
+    how = note(table, set(frame["dataset"].dropna()), sampling)
     table.attrs["warnings"] = list_unpredictable(table, ["word_class"])
     table.attrs["note"] = (f"{mean}; ± is the standard deviation between them.", how)
     heading = TableColumn("word_class", tooltip="All items, or those of a word class.")

@@ -17,7 +17,7 @@ import pandas as pd
 import pyarrow as pa
 
 from workbench.evaluation import bootstrap
-from workbench.evaluation.bootstrap import Drawing
+from workbench.evaluation.bootstrap import BootstrapSettings
 from workbench.evaluation.comparability import other_task
 from workbench.evaluation.metrics import chance_of, is_random, measure_all, subset_of
 from workbench.evaluation.model_predictions import (
@@ -58,7 +58,7 @@ Group = tuple[Any, ...]
 _VERSION = 8  # of measures and tests that are kept: raised where results or labels change
 _KEPT = 20_000  # measures and tests of one setting
 _CACHE, _KNOWN = "measures", pa.schema([("key", pa.string()), ("value", pa.string())])
-_USUAL = Drawing()
+_USUAL = BootstrapSettings()
 
 
 @dataclass(frozen=True)
@@ -97,15 +97,18 @@ class RunMeasures:
     """
 
     def __init__(
-        self, names: Sequence[str] = SETS, chosen: Mapping[str, Any] | None = None, drawing: Drawing = _USUAL
+        self,
+        names: Sequence[str] = SETS,
+        chosen: Mapping[str, Any] | None = None,
+        sampling: BootstrapSettings = _USUAL,
     ) -> None:
-        self.names, self.drawing = list(names), drawing
+        self.names, self.sampling = list(names), sampling
         self.columns = set(NEEDED)  # and those of one's own that stored runs have, where `names` needs some
         chosen = {name: value for name, value in (chosen or {}).items() if value is not None}
         self.groups = {name: value for name, value in chosen.items() if name in names}
         self.chosen = {name: value for name, value in chosen.items() if name not in names}
         versions = [_VERSION, MEASURED, metadata.version("lambada-workbench"), np.__version__, pd.__version__]
-        self._key = digest(json.dumps([versions, self.names, self.chosen, drawing], default=str))
+        self._key = digest(json.dumps([versions, self.names, self.chosen, sampling], default=str))
         self._earlier: dict[str, str] | None = None
         self._used: dict[str, str] = {}
 
@@ -143,7 +146,7 @@ class RunMeasures:
     def against(self, runs: Sequence[MeasuredRun], best: MeasuredRun) -> list[dict[str, Any]]:
         """Test runs against the best: a difference, its interval and p; nothing where no item is common."""
         keys = [digest(run.key, best.key) if run.key and best.key else None for run in runs]
-        return self._known(keys, lambda missing: _compared([runs[k] for k in missing], best, self.drawing))
+        return self._known(keys, lambda missing: _compared([runs[k] for k in missing], best, self.sampling))
 
     def save(self, *, trim: bool = True) -> None:
         """Store the new measures, and of the others those used last."""
@@ -189,7 +192,7 @@ class RunMeasures:
         def measured() -> list[Any]:
             rows: list[Any] = [[[], 0, _datasets(model), {}] for model in source.models]
             of_groups = [(group, *pair) for group, models in groups().items() for pair in enumerate(models)]
-            values = measure_all((model.evaluated for *_, model in of_groups), self.drawing)
+            values = measure_all((model.evaluated for *_, model in of_groups), self.sampling)
             for (group, number, model), measured_values in zip(of_groups, values, strict=True):
                 rows.append([group, number, _datasets(model), _row(model, measured_values)])
             return rows
@@ -278,29 +281,31 @@ def _groups(
     return groups
 
 
-def _compared(runs: Sequence[MeasuredRun], best: MeasuredRun, drawing: Drawing) -> Iterator[dict[str, Any]]:
+def _compared(
+    runs: Sequence[MeasuredRun], best: MeasuredRun, sampling: BootstrapSettings
+) -> Iterator[dict[str, Any]]:
     """Test runs against the best; runs on the best's items are tested at once, which is faster."""
     outcomes = best.row["outcomes"]
     alike = [
         run for run in runs
         if outcomes and run.row["outcomes"] and run.row["outcomes"]["items"] == outcomes["items"]
     ]  # fmt: skip
-    tests = dict(zip(map(id, alike), _compared_at_once(alike, best, drawing), strict=True))
+    tests = dict(zip(map(id, alike), _compared_at_once(alike, best, sampling), strict=True))
     for run in runs:
-        yield tests[id(run)] if id(run) in tests else _compared_alone(run, best, drawing)
+        yield tests[id(run)] if id(run) in tests else _compared_alone(run, best, sampling)
 
 
-def _compared_alone(run: MeasuredRun, best: MeasuredRun, drawing: Drawing) -> dict[str, Any]:
+def _compared_alone(run: MeasuredRun, best: MeasuredRun, sampling: BootstrapSettings) -> dict[str, Any]:
     sides = run.predictions(), best.predictions()
     ids = [frame["item_id"][frame["correct"].notna()] for frame in (side.evaluated for side in sides)]
     if not ids[0].isin(ids[1]).any():
         return {}
-    result = compare_pair(*sides, drawing)
+    result = compare_pair(*sides, sampling)
     return _tested(result.n, (result.difference, *result.interval, result.p_value, result.mde))
 
 
 def _compared_at_once(
-    runs: Sequence[MeasuredRun], best: MeasuredRun, drawing: Drawing
+    runs: Sequence[MeasuredRun], best: MeasuredRun, sampling: BootstrapSettings
 ) -> Iterator[dict[str, Any]]:
     """Compare several runs on the items of the best as `compare_pair` does, from outcomes."""
     if not runs:
@@ -308,7 +313,7 @@ def _compared_at_once(
     frame = best.predictions().evaluated
     units = bootstrap.units(frame["book_id"][frame["correct"].notna()])
     steps = np.stack([_right(run) for run in runs]).astype(np.int8) - _right(best)
-    tests = accuracy_tests(steps, units, drawing)
+    tests = accuracy_tests(steps, units, sampling)
     of_best = _value_sets(best)
     numbers = (tests.difference, tests.low, tests.high, tests.p, tests.mde)
     for run, *values in zip(runs, *numbers, strict=True):

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workbench.evaluation import bootstrap
-from workbench.evaluation.bootstrap import Drawing
+from workbench.evaluation.bootstrap import BootstrapSettings
 from workbench.evaluation.comparability import list_warnings, other_event
 from workbench.evaluation.model_predictions import ModelPredictions, predictions_of
 from workbench.evaluation.paired import AlignedPredictions, align, describe_mde
@@ -208,7 +208,7 @@ def significance(
     (True, True)
     """
     sides = single_model(a, "a", pool=True), single_model(b, "b", pool=True)
-    result = compare_pair(*sides, Drawing(level, resamples, seed).checked())
+    result = compare_pair(*sides, BootstrapSettings(level, resamples, seed).checked())
     return replace(result, notes=(*result.notes, *count_looks("significance", lambda _: sides)))
 
 
@@ -221,7 +221,7 @@ def single_model(runs: Any, name: str, *, pool: bool = False) -> ModelPrediction
     return models[0]
 
 
-def compare_pair(a: ModelPredictions, b: ModelPredictions, drawing: Drawing) -> Significance:
+def compare_pair(a: ModelPredictions, b: ModelPredictions, sampling: BootstrapSettings) -> Significance:
     """Compare the predictions of two models; see :func:`significance`."""
     ids = pc.unique(pa.chunked_array([_answered(a), _answered(b)])).sort()
     rows = align(ids, [a, b])
@@ -233,7 +233,7 @@ def compare_pair(a: ModelPredictions, b: ModelPredictions, drawing: Drawing) -> 
         )
     none = pa.nulls(int(common.sum()), pa.string())
     paired = AlignedPredictions(
-        ids.filter(pa.array(common)), [a, b], rows[:, common], drawing, answers=none, book_ids=none
+        ids.filter(pa.array(common)), [a, b], rows[:, common], sampling, answers=none, book_ids=none
     )
     units, pair = paired.units, np.array([[0], [1]])
     test = paired.tests(pair)
@@ -247,9 +247,9 @@ def compare_pair(a: ModelPredictions, b: ModelPredictions, drawing: Drawing) -> 
     present, p_log_prob, is_bound = ~np.isnan(log_probs), None, False
     if present.any() and np.isfinite(log_probs[present]).all():
         p_log_prob, exact, is_bound = bootstrap.sign_flip(
-            log_probs[present], units.subset(present), drawing.resamples, drawing.seed
+            log_probs[present], units.subset(present), sampling.resamples, sampling.seed
         )
-        signs = "exact" if exact else f"{drawing.resamples:,} random choices of signs"
+        signs = "exact" if exact else f"{sampling.resamples:,} random choices of signs"
         notes.append(f"p of the log-probabilities is of a sign-flip test by {units.by}, {signs}.")
     if present.any() and not present.all():
         notes.append(f"Log-probabilities are compared on {int(present.sum()):,} items.")
@@ -281,9 +281,9 @@ def compare_pair(a: ModelPredictions, b: ModelPredictions, drawing: Drawing) -> 
         log_prob_interval=None if p_log_prob is None else (float(bounds[0][0]), float(bounds[1][0])),
         log_prob_p_value=p_log_prob,
         log_prob_p_is_bound=is_bound,
-        level=drawing.level,
-        resamples=drawing.resamples,
-        seed=drawing.seed,
+        level=sampling.level,
+        resamples=sampling.resamples,
+        seed=sampling.seed,
         notes=tuple(notes),
     )
 

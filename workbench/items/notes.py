@@ -78,10 +78,7 @@ def text_digest(text: str) -> str:
 
 
 def read_notes(
-    datasets: Iterable[str],
-    *,
-    texts: Mapping[str, str] | None = None,
-    folder: Path | str | None = None,
+    datasets: Iterable[str], *, texts: Mapping[str, str] | None = None, folder: Path | str | None = None
 ) -> dict[str, Note]:
     """Return the notes of some data sets by item id; with `texts` (by item id), only those on these texts."""
     result: dict[str, Note] = {}

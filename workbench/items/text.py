@@ -20,10 +20,7 @@ Span = tuple[int, int]
 # within its sentence. Three dots are not such a token; nor is an abbreviation, which keeps its
 # period. The look-behind stands second because a search for one of three letters is fast.
 _FOLLOWS = r"""(?:''|["'”’)\]}]|-R[RSC]B-|\.|[!?]+)"""
-_END = re.compile(
-    rf"[.!?](?<!\S.)(?:(?<=\.)|(?<=[!?])[!?]*)(?!\S)(?:\s+{_FOLLOWS}(?!\S))*",
-    re.IGNORECASE,
-)
+_END = re.compile(rf"[.!?](?<!\S.)(?:(?<=\.)|(?<=[!?])[!?]*)(?!\S)(?:\s+{_FOLLOWS}(?!\S))*", re.IGNORECASE)
 _FOLLOWING, _ENDING = re.compile(_FOLLOWS, re.IGNORECASE), re.compile(r"\.|[!?]+")
 _ENDS = re.compile("e[ef]*")  # in a row of such kinds
 _PARAGRAPH = re.compile(r"\n\s*\n")

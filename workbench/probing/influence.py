@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from workbench.analysis.mentions import mentions
-from workbench.evaluation.bootstrap import Drawing, Floats, Units, intervals, resample
+from workbench.evaluation.bootstrap import BootstrapSettings, Floats, Units, intervals, resample
 from workbench.items.changes import masked, numbered, with_answer, without, word_spans
 from workbench.items.items import Item, Items, Span
 from workbench.models.base import Predictor
@@ -255,7 +255,7 @@ def influence_by_distance(
     >>> curve["n"].max()
     20
     """
-    how = Drawing(level, resamples, seed).checked()
+    how = BootstrapSettings(level, resamples, seed).checked()
     starts = np.asarray(edges)
     if starts.ndim != 1 or not len(starts) or not (np.diff(starts) > 0).all():
         raise DataError(f"the edges are {edges!r:.80}, expected ascending numbers")
@@ -279,7 +279,9 @@ def influence_by_distance(
     return table
 
 
-def _mean_by_item(values: Floats, items: pd.Series[Any], how: Drawing) -> tuple[float, float, float, int]:
+def _mean_by_item(
+    values: Floats, items: pd.Series[Any], how: BootstrapSettings
+) -> tuple[float, float, float, int]:
     """Return the mean of values (n,), its interval where whole items are resampled, and their number."""
     codes, ids = pd.factorize(items)
     units = Units(codes.astype(np.int64), len(ids), "item")
@@ -377,7 +379,7 @@ def attention_correlation(
     >>> wb.attention_correlation(parts, model.attend(items[:4]))["variable"].tolist()
     ['attention', 'nearness']
     """
-    how = Drawing(level, resamples, seed).checked()
+    how = BootstrapSettings(level, resamples, seed).checked()
     [frame] = by_name(parts, value).values()
     groups = dict(list(frame.groupby("item_id", sort=False)))
     taus = []

@@ -265,7 +265,7 @@ class ProtocolRuns:
 
     def _method(self) -> list[str]:
         made = self.comparison
-        level, resamples, seed = made.drawing
+        level, resamples, seed = made.sampling
         return [
             f"{made.n:,} items; {100 * level:g} % intervals of the paired bootstrap by {made.units.by}.",
             f"{resamples:,} replicates, seed {seed}.",

@@ -80,15 +80,7 @@ class ClusterPredictions(NamedTuple):
 
 
 def predict_on_cluster(
-    items: Items,
-    model: Any,
-    *,
-    top_k: int,
-    seed: int,
-    client: Client,
-    chunk_size: int,
-    key: str,
-    home: Path,
+    items: Items, model: Any, *, top_k: int, seed: int, client: Client, chunk_size: int, key: str, home: Path
 ) -> ClusterPredictions:
     """Predict items by the workers of a cluster.
 

@@ -198,12 +198,7 @@ def predict(
     if attention:
         model = copy.copy(model)
         vars(model)["attention"] = True
-    info = {
-        **model_identity(model),
-        "seed": int(seed),
-        "top_k": int(top_k),
-        "items": items_digest(items),
-    }
+    info = {**model_identity(model), "seed": int(seed), "top_k": int(top_k), "items": items_digest(items)}
     once = "" if info["version"] is not None else str(time.time_ns())
     name = _name(items, model.name, cache.digest(json.dumps(info, sort_keys=True), once))
     home = data_home() / "runs"

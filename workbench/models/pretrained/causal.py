@@ -32,12 +32,7 @@ from workbench.models.prediction_rows import Ranked, check_answers, from_ranking
 from workbench.models.pretrained.loading import PretrainedModel, Text, describe_parameters
 from workbench.models.pretrained.passages import passage_log_probs
 from workbench.models.pretrained.prompts import Prompt, SplitText, split_text
-from workbench.models.pretrained.scoring import (
-    CausalScorer,
-    Scores,
-    no_scores,
-    word_log_probs,
-)
+from workbench.models.pretrained.scoring import CausalScorer, Scores, no_scores, word_log_probs
 from workbench.models.pretrained.search import (
     BROKEN,
     SearchResult,

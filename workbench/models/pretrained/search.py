@@ -360,11 +360,7 @@ def rank_words(
 
 
 def _answer_forms(
-    scorer: CausalScorer,
-    trie: Trie,
-    contexts: EncodedContexts,
-    queries: Sequence[WordQuery],
-    scores: Scores,
+    scorer: CausalScorer, trie: Trie, contexts: EncodedContexts, queries: Sequence[WordQuery], scores: Scores
 ) -> list[AnswerForms]:
     """Score the forms of the answers; a single form is the answer as it is written."""
     forms = [[] if query.word is None else trie.forms(query.word) for query in queries]

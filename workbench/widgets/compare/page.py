@@ -160,7 +160,7 @@ def _named_rows(baseline: Mapping[str, Any] | None, labels: Sequence[str]) -> di
 
 def _summary(of: Comparison) -> str:
     sets = of.items.frame[["dataset", "split", "variant"]].drop_duplicates().to_numpy().tolist()
-    names, how = ", ".join("/".join(map(str, one)) for one in sets[:6]), of.drawing
+    names, how = ", ".join("/".join(map(str, one)) for one in sets[:6]), of.sampling
     counts = f"{of.m:,} {'model' if of.m == 1 else 'models'}, {of.n:,} {'item' if of.n == 1 else 'items'}"
     interval = f"{100 * how.level:g} % intervals, bootstrap with {how.resamples:,} replicates"
     return f"{counts} ({names}); {interval}, seed {how.seed}."
@@ -244,7 +244,7 @@ def _numbers(of: Comparison, rows: Rows, shown: Sequence[int], pair: tuple[int, 
     mask = np.isin(np.arange(of.n), rows)
     if not mask.any():
         return []
-    low, high = wilson(of.shares[:, mask].sum(axis=1), int(mask.sum()), level=of.drawing.level)
+    low, high = wilson(of.shares[:, mask].sum(axis=1), int(mask.sum()), level=of.sampling.level)
     lines = [
         f"{of.labels[k]}: {percent(of.shares[k, mask].mean())} {span(low[k], high[k], share_text)}"
         for k in shown

@@ -231,7 +231,7 @@ def selected_numbers(
     cells : lists of dict (m, m), optional
         `pair_cells`, where the differences on all items are known already.
     """
-    n, level, listed = int(mask.sum()), comparison.drawing.level, list(two or (0,))
+    n, level, listed = int(mask.sum()), comparison.sampling.level, list(two or (0,))
     shares, all_shares = comparison.shares[:, mask], comparison.shares
     accuracies = accuracy_texts(shares, n, level)
     is_all = n == comparison.n
