@@ -55,14 +55,14 @@ class Lemmas:
     Parameters
     ----------
     exceptions, cased : mapping of str to mapping of str to str
-        For each UPOS tag the lemma of a lower-cased form where the rules would fail, and of a form with
+        Lemma by UPOS tag of a lower-cased form where the rules would fail, and of a form with
         capitals whose lemma has capitals (``New``, ADJ).
     irregular : mapping of str to mapping of str to list of str
         For VERB, NOUN, ADJ and ADV all lemmas of irregular forms.
     strong : collection of str
         Verbs without a regular past form, so that ``seed`` is no form of ``see``.
     classes : mapping of str to str
-        For frequent forms the letters of the parts of speech that they occur as, see `KINDS`.
+        Letters of the parts of speech of frequent forms, see `KINDS`.
     attested : mapping of str to sequence of str
         Words that are their own lemma: ``verbs``, and ``others``.
     """

@@ -249,7 +249,7 @@ def statistics(items: Items, annotations: pd.DataFrame | None = None) -> Table:
     Parameters
     ----------
     items : Items
-        Of one data set or several, of one split or several.
+        Items of one or several data sets and splits.
     annotations : DataFrame, optional
         From ``wb.annotate(items)``; adds targets and quoted speech (sections 3.2 and 3.3).
 

@@ -208,9 +208,9 @@ def tag(
     nlp : spacy.Language
         The pipeline; it is not changed.
     words : sequence of sequences of str
-        Of each document, as :func:`workbench.items.tokens.readable_tokens` returns them.
+        Words of each document, as :func:`workbench.items.tokens.readable_tokens` returns them.
     targets : sequence of int or None
-        For each document the index of the word whose lemma to return.
+        Index of the word of each document whose lemma to return.
 
     Returns
     -------

@@ -478,8 +478,8 @@ class Release:
     books : mapping of str to BookFiles
         The books behind the items, by split.
     terms : mapping
-        Of another package's data set, what ``data/registry.toml`` has for ours: title, licence, citation, and
-        the files that :func:`workbench.fetch` gets.
+        Terms of another package's data set, as in ``data/registry.toml``: title, licence, citation, and the
+        files that :func:`workbench.fetch` gets.
     """
 
     name: str

@@ -283,7 +283,7 @@ def sign_flips(sums: Floats | Ints, resamples: int, seed: int) -> tuple[Floats, 
     Parameters
     ----------
     sums : array (k, units)
-        For each pair of models, finite sums of the differences of each unit's items.
+        Finite sums of the differences of each unit's items, for each pair of models.
     resamples, seed : int
         Random choices of signs where more than 16 units tell a pair apart, the same for all pairs.
 

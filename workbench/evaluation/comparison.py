@@ -46,7 +46,7 @@ class Comparison(AlignedPredictions):
     plans : tuple of str
         When the items were planned, and how often results of them were looked at.
     correct : array of bool (m, n)
-        Of replicates: whether what most of them predict is right.
+        Whether the prediction is right; of replicates the majority's.
     rank : array of float (m, n)
         Ranks of the answers; NaN where there is none.
     n_right : array of int (n,)

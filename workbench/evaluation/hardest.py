@@ -79,7 +79,7 @@ def hardest(runs: Any, items: Items | None = None, *, by: By = "difficulty", n: 
     runs : Run, DataFrame or str, or several of these
         Runs, frames of predictions, or names of stored runs.
     items : Items, optional
-        By default those of the data set, split and variant that the predictions name.
+        Items of the predictions; by default the data set, split and variant that these name.
     by : str, default "difficulty"
         What comes first; ties are in the order of the items:
 

@@ -199,7 +199,7 @@ class AlignedPredictions:
         Names of the models, unique, in the order given.
     item_ids : list of str (n,)
     models, rows : sequence of ModelPredictions (m,), array of int (m, n)
-        As they were given.
+        The arguments, unchanged.
     answers : list of str (n,)
         Those given; where there are none, of the first model that knows it.
     by_seed : list of array of bool (n, replicates)

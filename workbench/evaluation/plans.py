@@ -64,9 +64,9 @@ class Plan:
         Date and time (UTC).
     hypothesis, measure : str
     models : tuple of dict
-        Of each: its ``model`` (name), and of a predictor class, version and config.
+        The ``model`` (name) of each; of a predictor also class, version and config.
     dataset, split, variant : str
-        Of the items; several are joined by ``+``.
+        Names of the items' sets; several are joined by ``+``.
     n, items_digest, item_ids : int, str, tuple of str
         The items: how many, the SHA-256 of all their columns, and their ids.
     effect, discordant : float or None
@@ -78,7 +78,7 @@ class Plan:
     runs_before : tuple of str
         Stored runs of these very items when the plan was written: their results may have been seen.
     commit, versions : str or None, dict
-        Of the code that wrote the plan.
+        Commit and package versions of the code that wrote the plan.
     looks : tuple of Look
     """
 

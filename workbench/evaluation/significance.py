@@ -61,7 +61,7 @@ class Significance:
         The perplexity of `a` is that of `b` times exp(-difference).
     log_prob_interval : (float, float) or None
     log_prob_p_value : float or None
-        Of a sign-flip test by unit; None also where one model gives an answer probability 0.
+        p of a sign-flip test by unit; None also where one model gives an answer probability 0.
     log_prob_p_is_bound : bool
         Whether this p is the least that the random choices of signs can give: the exact one is lower.
     level : float

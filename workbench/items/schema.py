@@ -44,7 +44,7 @@ class Item:
     item_id, dataset, split, variant : str
         A unique name, and what the item belongs to.
     text : str
-        As it was released, the answer in place.
+        Text as released, the answer in place.
     answer : str or None
     answer_span : (int, int)
         Where the answer or the blank is in `text`.

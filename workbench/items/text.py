@@ -42,7 +42,7 @@ def sentences(text: str, *, tokenised: bool = True, paragraphs: bool = True) -> 
     tokenised : bool, default True
         False for running text: it is cut into tokens by `tokenize`, and the same rule is applied.
     paragraphs : bool, default True
-        In running text a blank line ends a sentence too. False for the LAMBADA release, which has none.
+        Whether a blank line in running text ends a sentence too. False for LAMBADA, which has none.
 
     Returns
     -------

@@ -26,7 +26,7 @@ class Tokens(NamedTuple):
     Attributes
     ----------
     words : tuple of str (n,)
-        As released, or cut from running text by the rules of :func:`workbench.items.text.tokenize`.
+        Words as released, or cut from running text by the rules of :func:`workbench.items.text.tokenize`.
     spans : tuple of (int, int) (n,)
         Characters in ``item.text``, end excluded, in order. A period that the tokenizer adds
         after an abbreviation has an empty span.

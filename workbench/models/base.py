@@ -67,7 +67,7 @@ class Predictor(ABC):
         Version of the results: raised when the same items, config and seed give other predictions, so that
         stored runs of the older version are not found again.
     systems : dict of str to str
-        By data set, the row of the papers' table that it stands for.
+        Row of the papers' table that the model reproduces, by data set.
     fitted_on : str
         What it learns from, for lists of models: "texts", "items", "nothing", "a model" that it stands on, or
         "a folder or name of pretrained weights".

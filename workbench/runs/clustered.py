@@ -90,7 +90,7 @@ def predict_on_cluster(
     model : Predictor
         Or an object with the same attributes that can be pickled.
     top_k, seed : int
-        As of ``model.predict``.
+        Arguments of ``model.predict``.
     client : distributed.Client
         Its workers read the model from the same disk.
     chunk_size : int

@@ -57,7 +57,7 @@ class Training:
     ----------
     name : str
     folder : Path, optional
-        Of its checkpoints.
+        Folder of its checkpoints.
     device : str
         Such as ``cuda:0``.
     parameters : int

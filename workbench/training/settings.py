@@ -69,12 +69,12 @@ class TrainingSettings:
     log_every : int, optional
         Steps between points of the history. By default about one a second, fewer in a long training.
     seed : int, default 0
-        Of dropout.
+        Seed of dropout.
     device : str, optional
         ``cpu``, ``cuda``, ``cuda:1``, ...; by default a GPU where there is one.
     precision : {"float32", "bfloat16"}, optional
-        Of the products (autocast; weights, softmax and optimiser stay in float32). By default bfloat16 on a
-        GPU that has it, float32 on a CPU.
+        Precision of products (autocast; weights, softmax and optimiser stay in float32). By default
+        bfloat16 on a GPU that has it, float32 on a CPU.
     compile : bool, optional
         Whether to use ``torch.compile``; by default on a GPU.
     micro_rows : int, optional

@@ -279,7 +279,7 @@ def narrative_network(
     Parameters
     ----------
     width, depth, pieces : int
-        Of the convolutional encoder.
+        Sizes of the convolutional encoder.
     embedding, vectors : int
         Width of each embedding of a form's features, and of the lexicon's vectors.
     rows : sequence of int

@@ -87,9 +87,9 @@ class Log(NamedTuple):
     Attributes
     ----------
     task, variant : str or None
-        From the name of the file.
+        Task and variant in the name of the file.
     model : str or None
-        From the ``results_*.json`` beside the file, as are the following.
+        Name in the ``results_*.json`` beside the file, as are the following.
     shots : int or None
     info : dict
     n : int or None

@@ -34,9 +34,9 @@ def import_logs(
     items : Items, optional
         What the logs are about; by default those that the first log names, else those of its texts.
     variant : str, optional
-        As of :func:`import_results`, for all logs; by default what the name of each task says.
+        Variant of all logs, see :func:`import_results`; by default inferred from each task's name.
     filter : str, optional
-        As of :func:`import_results`, for the logs that have it.
+        Filter of the logs that have it, see :func:`import_results`.
 
     Raises
     ------

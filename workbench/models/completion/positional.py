@@ -131,7 +131,7 @@ class Positional(Wrapper):
         predict the next word" (section 2.2, step 4): p(next | previous word, option), the score of a
         model of order 3. A model of order 4 sees one word more before the blank.
     weights : mapping of int to float, default {1: -1, 2: 1}
-        By position.
+        Weights by position.
     fitted : mapping, optional
         A record of what the weights were fitted on.
 
@@ -188,7 +188,7 @@ class Positional(Wrapper):
             :func:`workbench.construction.sentence_completion.questions` prefer likely next words.
         positions : sequence of int, default (1, 2)
         ridge : float, default 1
-            As in `conditional_logit`.
+            Ridge penalty, see `conditional_logit`.
         """
         frame = items.frame
         asked = items.where((frame["answer"].notna() & frame["candidates"].notna()).to_numpy())

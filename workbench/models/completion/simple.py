@@ -43,7 +43,7 @@ class Simple4Gram(Predictor):
         The background data, read once for the n-grams of all items; their counts are kept in
         ``cache/simple-4-gram``.
     points : mapping of int to float, default {2: 1, 3: 2, 4: 3}
-        By length of the n-gram.
+        Points by length of the n-gram.
     minimum : int, default 1
         How often an n-gram must occur to match.
     progress : bool, default True

@@ -49,7 +49,7 @@ class CachedNeural(NetworkPredictor, Wrapper):
     ----------
     base : Neural
     weight : float, default 0.1
-        Of the cache, from 0 to below 1. To be tuned on development data: :meth:`tuned`.
+        Weight of the cache, from 0 to below 1; tune it on development data: :meth:`tuned`.
     flatness : float, default 0.3
         0 makes it a cache of unigrams; the higher it is, the more similar states count.
 

@@ -167,7 +167,7 @@ class MemoryNetwork(Neural):
     memory : int, default 100
         Words that it remembers (Hill et al.: 200).
     width : int, default 200
-        Of the words' vectors and of the query (Hill et al.'s p).
+        Size of the words' vectors and of the query (Hill et al.'s p).
     hops : int, default 7
         Readings of the memory (Hill et al.'s K).
     rectified : float, default 0.5

@@ -40,7 +40,7 @@ class Neural(TrainedNetwork, NetworkPredictor):
         As JSON can hold it: ``sizes`` (what `_build` reads), ``lower``, ``unknown_types``, and what `fit`
         tells of the training.
     counts : sequence of int (V + 1,), optional
-        Of the classes in the training text, for `_build`. All 1 by default.
+        Counts of the classes in the training text, for `_build`. All 1 by default.
     device : str, optional
         Where it computes: a GPU where there is one.
     after : bool, default True
@@ -163,9 +163,9 @@ class Neural(TrainedNetwork, NetworkPredictor):
             How long it is trained; one of them. Minutes are a limit on all of it, evaluations and what was
             done before an interruption included; the learning rate follows the share that has passed.
         seed : int, default 0
-            Of weights, batches and dropout.
+            Seed of weights, batches and dropout.
         precision : {"float32", "bfloat16"}, optional
-            Of the products in training; by default bfloat16 on a GPU. Scores are computed in float32.
+            Precision of products in training; by default bfloat16 on a GPU. Scores are computed in float32.
         compile : bool, optional
             Whether ``torch.compile`` is used in training; by default on a GPU.
         folder : path, optional

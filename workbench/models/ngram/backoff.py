@@ -61,7 +61,7 @@ class BackOff:
     words : sequence of str
         The vocabulary (ids 0, 1, ...); `SPECIAL` have the ids after it.
     levels : sequence of mappings of arrays
-        For each order what `level_arrays` returns.
+        Arrays of each order, as returned by `level_arrays`.
 
     Notes
     -----
@@ -158,7 +158,7 @@ class BackOff:
         words : array (n, m) of int
             Ids, `SPECIAL` included.
         state : BackOffState, optional
-            Of the contexts, where it is known.
+            State of the contexts, if known.
 
         Returns
         -------
@@ -184,7 +184,7 @@ class BackOff:
         Parameters
         ----------
         state : BackOffState
-            Of n contexts.
+            State of n contexts.
         value : array (n,)
             log10 probabilities.
         equal : bool, default False

@@ -62,9 +62,9 @@ class NGramCounts:
     n_words : int
         V, words in the vocabulary.
     keys : tuple of uint64 (n-grams,)
-        For each order the keys, ascending. Order 1 has all V + 3 words, also those never seen.
+        Keys of each order, ascending. Order 1 has all V + 3 words, also those never seen.
     counts : tuple of uint32 (n-grams,)
-        For each order the counts.
+        Counts of each order.
     count_of_counts : int64 (order, MOST + 1)
         ``[n - 1, r]``: n-grams of order n that were seen r times, before any cutoff, without those that
         end in ``<s>``, as it is never predicted. Column 0 is 0.

@@ -65,7 +65,7 @@ _PARAMETERS = {
         By default a GPU where there is one, and there bfloat16; else single precision. Logarithms are
         always taken in single precision.
     revision : str, optional
-        Of a model on the hub.
+        Revision of a model on the hub.
     trust_remote_code : bool, default False
         Whether code that comes with the model may run, and whether its weights may be quantized.
     name : str, optional

@@ -69,7 +69,7 @@ class Prompt:
     shots : int, default 0
         Number of examples.
     seed : int, default 0
-        Of the draw and the order of the examples.
+        Seed of the draw and the order of the examples.
     separator : str, default two line ends
         Stands after each example.
     answer_template : str, default "{answer}"

@@ -69,7 +69,7 @@ class Trie:
     parent, token : array (n,)
         The node above each node, and the sub-token that leads from there; node 0 is the root.
     slices : array (n, 3)
-        Of the forms below a node: the first, the first after those that end at the node, and the end.
+        Range of forms below a node: the first, the first after those that end at the node, and the end.
     form, word : array (forms with a path,)
         Which form, and which word that is.
     depth : int
@@ -77,7 +77,7 @@ class Trie:
     n_words, size : int
         Words with a path, and all words.
     paths : sequence of sequence of int
-        As given.
+        Forms as sub-tokens, unchanged.
     """
 
     def __init__(self, paths: Sequence[Sequence[int]], words: Sequence[int] | Integers | None = None) -> None:

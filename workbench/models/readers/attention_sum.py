@@ -119,7 +119,7 @@ class AttentionSumModule(ReaderModule):
     embedded : int
         Dimensions of the words' vectors, which context and query share.
     dropout : float
-        Of the words' vectors and the states; the paper has none.
+        Dropout of the words' vectors and the states; the paper has none.
     """
 
     def __init__(self, n_ids: int, *, width: int = 128, embedded: int = 256, dropout: float = 0.0) -> None:

@@ -40,7 +40,7 @@ class AttentiveModule(ReaderModule):
     embedded : int
         Dimensions of the words' vectors, which context and query share.
     dropout : float
-        Of the words' vectors.
+        Dropout of the words' vectors.
     """
 
     def __init__(self, n_ids: int, *, width: int = 128, embedded: int = 100, dropout: float = 0.2) -> None:

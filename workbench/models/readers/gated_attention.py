@@ -49,7 +49,7 @@ class GatedAttentionModule(ReaderModule):
     layers : int
         K.
     dropout : float
-        Of what a layer hands to the next one, as in the authors' code.
+        Dropout between layers, as in the authors' code.
     feature : bool
         Whether the last layer is told which tokens are in the query (the paper's qe-comm).
     """

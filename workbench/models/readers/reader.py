@@ -184,7 +184,7 @@ class Reader(TrainedNetwork, Predictor):
         Parameters
         ----------
         questions : Items
-            With candidates and answers. Those whose answer is not among the candidates are left out.
+            Items with candidates and answers. Items without their answer among the candidates are left out.
         validation : Items, optional
             Questions on which accuracy is measured while it is trained; the weights that did best are kept.
             Never what is reported on.
@@ -197,7 +197,7 @@ class Reader(TrainedNetwork, Predictor):
         epochs, minutes : float, optional
             How long it is trained; one of them. Minutes are a limit on all of it.
         seed : int, default 0
-            Of weights, batches and dropout.
+            Seed of weights, batches and dropout.
         folder : path, optional
             Where model and checkpoints lie instead of the cache.
         progress : bool, default True
