@@ -228,7 +228,7 @@ def _stripped(low: str) -> str:
 
 
 def _singular(low: str) -> str:
-    """Take the ``s`` of a plural, or of the third person, off."""
+    """Remove the ``s`` of a plural, or of the third person."""
     if not low.endswith("s") or low.endswith(("ss", "us", "is", "'s")) or len(low) <= len("as"):
         return low
     if low.endswith("ies"):

@@ -185,7 +185,7 @@ def _loaded(source: PipelineFolder, _written: int) -> Language:
 
 
 def use_numpy(nlp: Language) -> None:
-    """Let NumPy multiply matrices where BLIS would, in every network of a pipeline."""
+    """Use NumPy in place of BLIS for matrix products in every network of a pipeline."""
     from thinc.api import NumpyOps  # noqa: PLC0415 - slow to import
 
     plain = NumpyOps(use_blis=False)

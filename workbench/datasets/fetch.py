@@ -352,7 +352,7 @@ def _reason(error: BaseException) -> str:
 
 
 def _locked(where: Path) -> AbstractContextManager[object]:
-    """Take the folder's lock, which the block of a with statement holds."""
+    """Lock a folder for the block of a with statement."""
     lock = FileLock(where / _LOCK)
     try:
         return lock.acquire(timeout=0.1)

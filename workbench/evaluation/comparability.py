@@ -94,7 +94,7 @@ def _excluded(labels: Sequence[str], models: Sequence[ModelPredictions], rows: I
 
 
 def list_training(counts: Iterable[tuple[str, int, int]]) -> list[str]:
-    """Say which models were fitted on passages: name, number of those, and of all that were predicted."""
+    """Return the models fitted on passages: name, number of these, and of all predicted passages."""
     grouped: dict[tuple[int, int], list[str]] = {}
     for name, count, n in counts:
         if count and name not in (names := grouped.setdefault((count, n), [])):
@@ -113,7 +113,7 @@ def _value_warnings(
     log_prob: Floats,
     variants: set[str] | None,
 ) -> list[str]:
-    """Warn of differences between the predictions; `rows` and `log_prob` (m, n) are those of the items."""
+    """Warn of differences between the predictions; `rows` and `log_prob` (m, n) are of the items."""
     each = list(zip(labels, models, rows, strict=True))
     warnings = list(_variants(each, variants))
     proper = {label: bool((~np.isnan(row)).any()) for label, row in zip(labels, log_prob, strict=True)}
@@ -136,7 +136,7 @@ def _value_warnings(
 def _differences(
     sets: Mapping[str, Mapping[str, set[Any]]], log_probs: Sequence[str], lost: Mapping[str, int], n: int
 ) -> list[str]:
-    """Say in which columns of `VARIANT` models differ.
+    """Describe the columns of `VARIANT` in which models differ.
 
     `sets` has the different values of each column by label; `log_probs` are the models that give some, and
     `lost` says how many of `n` answers are not among a model's words.
@@ -214,7 +214,7 @@ Each = Sequence[tuple[str, ModelPredictions, Ints]]
 
 
 def _variants(each: Each, variants: set[str] | None) -> Iterator[str]:
-    """Compare the variants of the predictions with each other and with those of the items."""
+    """Compare the variants of the predictions with each other and with the items' variants."""
     sets = {label: model.values("variant", indices) for label, model, indices in each}
     if len(languages := languages_of(set().union(*sets.values()))) > 1:
         names = " and ".join(map(language_name, languages))

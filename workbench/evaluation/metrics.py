@@ -410,7 +410,7 @@ class _Quantities:
         return cls(values, units, several, row | (spread(seeds) if several else {}))
 
     def measured(self, replicates: Mapping[str, Floats], sampling: BootstrapSettings) -> dict[str, Any]:
-        """Return all columns; `replicates` (resamples, 1) of the quantities are those of `resampled`."""
+        """Return all columns; `replicates` (resamples, 1) of the quantities are from `resampled`."""
         values = {name: column[None] for name, column in self.quantities.items()}
         several = np.array([self.several])
         columns = measured_columns(values, replicates, self.units, sampling, several=several)
@@ -460,7 +460,7 @@ def _share_in_training(column: pd.Series[Any]) -> float | None:
 
 
 def is_random(frame: pd.DataFrame) -> bool:
-    """Return whether predictions of one run (n,) are those of a random baseline.
+    """Return whether predictions of one run (n,) are from a random baseline.
 
     It may draw several words for the answers that it can predict: none is certain to be right, nor wrong, for
     all of them. Means over seeds are of no one draw.
@@ -485,7 +485,7 @@ def chance_text(p: float) -> str:
 
 
 def subset_of(frame: pd.DataFrame) -> str:
-    """Say of how many items predictions (n,) are, where they are a part of a released split: ``of 4,869``."""
+    """Return the size of a released split that predictions (n,) cover partly, in words: ``of 4,869``."""
     splits = frame[["dataset", "split"]].drop_duplicates().to_numpy().tolist()
     if len(splits) != 1:
         return ""
@@ -540,7 +540,7 @@ def typed(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def note(table: pd.DataFrame, datasets: Iterable[str], sampling: BootstrapSettings) -> str:
-    """Say how the intervals of a table of measures were made."""
+    """Return the note on the intervals of a table of measures."""
     if not len(table):
         return "There are no predictions."
     level, resamples, seed = sampling

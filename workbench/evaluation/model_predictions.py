@@ -206,7 +206,7 @@ def predictions_of(runs: Any, items: Items | None = None, *, pool: bool = False)
 
 
 def as_list(runs: Any) -> list[Any]:
-    """Return what was passed as runs as a list; a single run, frame or name is one element."""
+    """Return the argument `runs` as a list; a single run, frame or name is one element."""
     single = isinstance(runs, str | pd.DataFrame) or not isinstance(runs, Iterable)
     return [runs] if single else list(runs)
 
@@ -424,7 +424,7 @@ def words_of(name: str, values: frozenset[Any]) -> str:
 
 
 def _prompt(text: str) -> str:
-    """Say a prompt in few words: how many examples, and the template."""
+    """Describe a prompt briefly: number of examples, and the template."""
     try:
         prompt = json.loads(text)
         template, shots, seed = str(prompt["template"]), int(prompt["shots"]), prompt.get("seed")

@@ -292,7 +292,7 @@ class AlignedPredictions:
         return [f"{row['variant']}, {protocol_of(row)}" for row in rows]
 
     def tests(self, pairs: Ints, mask: Mask | None = None) -> AccuracyTests:
-        """Test pairs of models (2, k) on all items, or those of `mask` (n,), one or more.
+        """Test pairs of models (2, k) on all items or the items of `mask` (n,), at least one.
 
         p and the minimum detectable effect are NaN where two models read different variants of the text or
         predict different units.

@@ -332,7 +332,7 @@ def _tested(n: int, values: Sequence[float]) -> dict[str, Any]:
 
 
 def keep_measures(run: store.Run) -> None:
-    """Keep the measures of a run that was stored, so that a ranking need not read it."""
+    """Store the measures of a stored run, so that a ranking need not read the run."""
     measures = RunMeasures()
     measures.of_run(run.run)
     measures.save(trim=False)

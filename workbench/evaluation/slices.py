@@ -66,7 +66,7 @@ class Slices:
 
     @cached_property
     def names(self) -> list[str]:
-        """Columns with at least two bins; of those that are made of many texts, with two different values."""
+        """Columns with at least two bins; columns made of many texts need two different values."""
         return [name for name in self._makers if self._is_divided(name)]
 
     def _is_divided(self, name: str) -> bool:
@@ -76,7 +76,7 @@ class Slices:
 
     @property
     def all_names(self) -> list[str]:
-        """All columns, those of lists and of one value included."""
+        """All columns, with columns of lists and of one value."""
         return list(self._makers)
 
     def column(self, name: str) -> pd.Series[Any]:
@@ -110,7 +110,7 @@ def _filled(name: str, column: pa.Array, models: Sequence[ModelPredictions], row
 
 
 def _repeated(frame: pd.DataFrame) -> list[bool | None]:
-    """Return whether each answer occurs elsewhere in its passage as a whole word, whatever the case."""
+    """Return whether each answer occurs elsewhere in its passage as a whole word, in any case."""
     columns = (frame[name].tolist() for name in ("text", "answer", "answer_span"))
     return [
         None if not isinstance(answer, str) else occurs(answer, f"{text[: span[0]]}\n{text[span[1] :]}")
@@ -119,7 +119,7 @@ def _repeated(frame: pd.DataFrame) -> list[bool | None]:
 
 
 def occurs(word: str, text: str) -> bool:
-    """Return whether a word occurs in a text as a whole word, whatever the case."""
+    """Return whether a word occurs in a text as a whole word, in any case."""
     word, text = word.casefold(), text.casefold()
     start = text.find(word)
     while start >= 0 and word:

@@ -351,7 +351,7 @@ _PAIRED = {
 
 
 def without_emphasis(text: str) -> str:
-    """Take the marks of emphasis off the words of a plain-text novel: ``_so_``, ``*so*``, ``=so=``, ``~so~``.
+    """Remove marks of emphasis from the words of a plain-text novel: ``_so_``, ``*so*``, ``=so=``, ``~so~``.
 
     One or two underscores go at the edge of a word or of a mark of punctuation, as many books close them in
     another paragraph. Up to three of the others go where they stand in pairs, before and after text of one

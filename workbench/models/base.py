@@ -497,7 +497,7 @@ def _best(values: Floats, k: int) -> Any:
 
 
 def _tasks(frame: pd.DataFrame) -> pd.Series[str]:
-    """Return the task of each item: its data set, or what the variant tells, as the sample holds several."""
+    """Return the task of each item: its data set, or the variant's, as the sample has several."""
     variant = whole_variant(frame["variant"])
     in_sample = variant.where(variant == "msrcc", "lambada")
     in_sample = in_sample.where(frame["word_class"].isna(), "cbt")

@@ -25,7 +25,7 @@ _CHUNK = 256  # items whose log-probabilities are in memory while they are tuned
 
 
 class Boosted(Wrapper):
-    """A model boosted by what it says without the distant words; made by ``model.boosted(k, alpha)``.
+    """A model with coherence boosting by its scores of short contexts; made by ``model.boosted(k, alpha)``.
 
     The log-probability of a word is ln p(word | whole text) + alpha (ln p(word | whole text) - ln p(word |
     last k words)), normalised over the vocabulary. So words gain that the model finds more probable for what
@@ -168,7 +168,7 @@ class Boosted(Wrapper):
         return next(iter(self.base.next_words(items, chunk=len(items))))
 
     def _both(self, key: tuple[Any, ...], items: Items, ask: Callable[[Items], Floats]) -> list[Floats]:
-        """Return what the base says after the whole and the short texts, from `_passes` if it was asked."""
+        """Return the base's results for the whole and the short texts, from `_passes` if they are there."""
         passes = {} if self._passes is None else self._passes
         key = (*key, *items.frame["item_id"])
         if (key, None) not in passes:

@@ -93,7 +93,7 @@ class Ensemble(Predictor):
         return ReadContext(side, scores_rest=any(context.scores_rest for context in stated))
 
     def in_training(self, items: Items) -> pd.Series[Any]:
-        """Return which items stand whole in the texts of one of the models; null if that is not known."""
+        """Return which items the texts of one of the models contain whole; null if unknown."""
         return reduce(or_, [model.in_training(items) for model in self.models])
 
     def score(self, items: Items, words: Sequence[Sequence[str]]) -> Floats:

@@ -62,7 +62,7 @@ class ReadContext(NamedTuple):
     scores_rest: bool = False
 
     def spans(self, item: Item) -> list[Span]:
-        """Return the spans of the words that it reads in the item's text, without those that it scores."""
+        """Return the spans of the words that it reads in the item's text, without the scored words."""
         item_tokens = tokens(item)
         first = item_tokens.sentences[-1] if self.sentence else 0
         before = list(item_tokens.spans[first : item_tokens.target])
@@ -119,7 +119,7 @@ def distinct(words: Iterable[str], *, lower: bool, answer: str | None = None) ->
 
 
 def occurrences(words: Sequence[str], wanted: tuple[str, ...], positions: Sequence[int]) -> list[int]:
-    """Return the positions of a sequence of words, given those of its first word."""
+    """Return the positions of a sequence of words, given the positions of its first word."""
     if len(wanted) == 1:
         return list(positions)
     return [position for position in positions if tuple(words[position : position + len(wanted)]) == wanted]
@@ -135,7 +135,7 @@ def positions_of(words: Iterable[str]) -> dict[str, list[int]]:
 
 
 def is_word(token: str) -> bool:
-    """Say whether a token has a letter or digit."""
+    """Return whether a token has a letter or digit."""
     return any(map(str.isalnum, token))
 
 

@@ -90,7 +90,7 @@ class LSA(VectorModel):
         self._scale = np.asarray(vectors.arrays["s"]) if scaled else np.float32(1)
 
     def variant(self, **options: Any) -> LSA:
-        """Return a model with the same vectors and other options, named as those of the class."""
+        """Return a model with the same vectors and other options, by the names of the class's options."""
         return LSA(self.vectors, **self._option_values | options)
 
     @classmethod

@@ -243,7 +243,7 @@ def from_ranking(
 
 
 def _prediction(top: Sequence[str], answer: Any, *, right: bool, tied: bool) -> str | None:
-    """Return the best of a model's words that agrees with what was drawn: the answer, or another one."""
+    """Return the best of a model's words that agrees with the draw: the answer, or another word."""
     if right:
         return next((word for word in top if word.casefold() == str(answer).casefold()), str(answer))
     others = (word for word in top if not tied or word.casefold() != str(answer).casefold())

@@ -1,4 +1,4 @@
-"""The models by name: those of this package, and those that other packages add.
+"""Registry of models by name: of this package and of other packages.
 
 Another package adds a model by an entry point in its ``pyproject.toml``::
 
@@ -68,7 +68,7 @@ _SHOWN = tuple(map(TableColumn, ("class", "name", "fitted_on", "description")))
 
 
 def model_names() -> list[str]:
-    """Return the names of all models: the workbench's own, then those of other packages."""
+    """Return the names of all models: of the workbench, then of other packages."""
     return [*BUILT_IN, *sorted(_foreign())]
 
 

@@ -1,4 +1,4 @@
-"""Models that compare vectors of words: what they have in common, and Unsup-CBOW for LAMBADA."""
+"""The base class of models that compare word vectors, and Unsup-CBOW for LAMBADA."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Vectors:
         return {word: index for index, word in enumerate(self.words)}
 
     def rows(self, word: str) -> list[int]:
-        """Return the row of a word; of an unknown word those of its tokens (``mother 's``)."""
+        """Return the row of a word; of an unknown word the rows of its tokens (``mother 's``)."""
         row = self.row_of.get(word)
         if row is not None:
             return [row]
@@ -69,7 +69,7 @@ class Vectors:
 
     @classmethod
     def read(cls, folder: Path) -> Vectors:
-        """Map what `write` wrote into memory; DataError if there are none, or damaged ones."""
+        """Map vectors of `write` into memory; DataError if they are missing or damaged."""
         description, remedy = "these vectors", "make them again"
         manifest, arrays = read_arrays(folder, _FILE, what=description, remedy=remedy, required=False)
         with reading(folder, description, remedy=remedy):
@@ -124,7 +124,7 @@ class VectorModel(Predictor):
 
     @property
     def training(self) -> dict[str, Any]:
-        """What the vectors were trained on."""
+        """Training data of the vectors."""
         return {"corpus": self.vectors.info["corpus"], "checked_for": self.checked_for}
 
     @property

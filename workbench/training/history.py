@@ -315,16 +315,16 @@ class Progress:
     """Callback of a training; this one is silent."""
 
     def begin(self, training: Training, step: int) -> None:
-        """Note the start of a training after `step` steps that were done before."""
+        """Report the start of a training after `step` earlier steps."""
 
     def step(self) -> None:
         """Update the progress after a step; it is called at every step, so it has to be cheap."""
 
     def update(self, training: Training) -> None:
-        """Note that history, scores or notes have grown."""
+        """Report new history, scores or notes."""
 
     def end(self, training: Training) -> None:
-        """Note the end; `training.stopped` says how."""
+        """Report the end; `training.stopped` has the reason."""
 
 
 def progress_view(visible: bool = True) -> Progress:  # noqa: FBT001, FBT002 - named as everywhere

@@ -216,7 +216,7 @@ class _Run:
         self.progress.begin(self.training, self.step)
 
     def _continue(self, checkpoint: TrainingState) -> None:
-        """Take over weights, optimiser and carried state of a checkpoint of the same training."""
+        """Restore weights, optimiser and carried state from a checkpoint of the same training."""
         for section, values in self.identity.items():
             if problem := checkpoints.difference(values, checkpoint.identity.get(section, {})):
                 raise DataError(
@@ -297,7 +297,7 @@ class _Run:
             return result
 
     def _halve(self) -> None:
-        """Take half as many rows at a time from now on, and begin the step again."""
+        """Halve the micro-batch from now on, and repeat the step."""
         if self.micro_rows == 1:
             raise DataError(
                 f"not one row of a batch fits into the memory of {self.device}",

@@ -253,7 +253,7 @@ def program_of(file_records: Sequence[FileRecord]) -> lm_eval.Program | None:
 
 
 def _kept(imported: Imported) -> Imported:
-    """Keep the predictions, one run a model and run of the file; rows without a run get its name."""
+    """Store the predictions, one run for each model and run of the file; rows without a run get its name."""
     frame, runs = imported.predictions.copy(), []
     for (model, run), group in imported.predictions.groupby(["model", "run"], sort=False):
         items = imported.items.where(imported.items.frame["item_id"].isin(group["item_id"]).to_numpy())

@@ -113,7 +113,7 @@ class Simple4Gram(Predictor):
 
     @property
     def training(self) -> dict[str, Any]:
-        """What the n-grams are looked up in."""
+        """The corpus of the n-gram counts."""
         return {"corpus": self.corpus.sha256}
 
     def score(self, items: Items, words: Sequence[Sequence[str]]) -> Floats:

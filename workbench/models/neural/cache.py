@@ -184,7 +184,7 @@ class CacheModule(LanguageModule):
     def _read(
         self, ids: WordIds, state: TextState
     ) -> tuple[States, TextState, Float[Tensor, "rows cached width"], Int[Tensor, "rows cached"]]:
-        """Return states, what the network remembers, and all states cached with the words after them."""
+        """Return states, the network's memory, and all cached states with the words after them."""
         *before, keys, words, last = state or (None, None, None)
         hidden, after = self.base.states(known(ids, self.n_words), tuple(before) or None)
         if keys is None or words is None or last is None:
@@ -207,13 +207,13 @@ class CacheModule(LanguageModule):
         return ContextStates(query, Copies(ids[:, 1:], similarity, torch.zeros_like(query[:, 0])))
 
     def last(self, ids: WordIds, lengths: Lengths) -> ContextStates:
-        """Return what predicts the word after each context, and what is copied from the cache."""
+        """Return the states that predict the word after each context, and the words copied from the cache."""
         return copied(self.similarities(ids, lengths), self.weight, self.flatness)
 
     def targets(
         self, ids: WordIds, state: TextState = None, *, start: int = 0, share: float | None = None
     ) -> Targets:
-        """Return what predicts the words after the first `start` + 1.
+        """Return the states that predict the words after the first `start` + 1.
 
         An unknown word has its share of ``<unk>`` (all of it by default), and what is cached of it.
         """
@@ -232,7 +232,7 @@ class CacheModule(LanguageModule):
 
 
 def copied(states: ContextStates, weight: float, flatness: float) -> ContextStates:
-    """Return what predicts the words after contexts, from `CacheModule.similarities`."""
+    """Return the states that predict the words after contexts, from `CacheModule.similarities`."""
     if states.copies is None:
         return states
     words, similarity, _ = states.copies

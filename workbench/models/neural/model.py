@@ -101,7 +101,7 @@ class Neural(TrainedNetwork, NetworkPredictor):
 
     @classmethod
     def _batches(cls, stream: Stream, **how: Any) -> Batches:
-        """Return the batches of a training; `how` has what `fit_defaults` names of them, and ``seed``."""
+        """Return the batches of a training; `how` has their options in `fit_defaults`, and ``seed``."""
         return ContiguousBatches(stream, rows=how["rows"], length=how["length"])
 
     @classmethod

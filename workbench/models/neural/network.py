@@ -124,7 +124,7 @@ class LanguageModule(nn.Module):
         start: int = 0,
         share: float | None = None,  # noqa: ARG002 - of networks that copy
     ) -> Targets:
-        """Return what predicts the words after the first `start` + 1; parameters as for `following`."""
+        """Return the states that predict the words after the first `start` + 1, as `following`."""
         ids = known(ids, self.n_words)
         hidden, state = self.states(ids[:, :-1], state)  # (rows, time - 1, width)
         return Targets(hidden[:, start:].flatten(0, 1), ids[:, 1 + start :].flatten(), state=state)
@@ -146,7 +146,7 @@ class LanguageModule(nn.Module):
         return hidden[:, -1], state
 
     def last(self, ids: WordIds, lengths: Lengths) -> ContextStates:
-        """Return what predicts the word after each context.
+        """Return the states that predict the word after each context.
 
         The contexts are extended ids, padded at the right, each of one to `window` words.
         """

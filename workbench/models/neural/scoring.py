@@ -301,7 +301,7 @@ class Scorer:
 
 
 def rows_of(states: ContextStates, rows: slice) -> ContextStates:
-    """Return what predicts the words after some of the contexts."""
+    """Return the states that predict the words after a subset of the contexts."""
     copies = None if states.copies is None else Copies(*(tensor[rows] for tensor in states.copies))
     return ContextStates(states.hidden[rows], copies)
 
@@ -364,7 +364,7 @@ class NetworkPredictor(Predictor):
         return word.lower() if self.lower else word
 
     def score(self, items: Items, words: Sequence[Sequence[str]]) -> Floats:
-        """Return log-probabilities of words in the blank, with those of the words after it where `after`.
+        """Return log-probabilities of words in the blank, if `after` with the words after it.
 
         That is the part of the target sentence's natural log-probability that depends on the word, shape
         (n, most words), NaN beyond the words of an item. A word of several tokens has the sum of theirs.

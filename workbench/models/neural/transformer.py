@@ -239,7 +239,7 @@ class TransformerModule(LanguageModule):
     def targets(
         self, ids: WordIds, state: TextState = None, *, start: int = 0, share: float | None = None
     ) -> Targets:
-        """Return what predicts the words after the first `start` + 1, in a text no longer than the window."""
+        """Return the states that predict the words after the first `start` + 1, within the window."""
         read, target = ids[:, :-1], ids[:, 1 + start :]
         states, words = self._read(read)
         flat, classes = states[:, start:].flatten(0, 1), known(target, self.n_words).flatten()

@@ -241,7 +241,7 @@ def _runs(
 
 
 def _unique(key: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.uint32], NDArray[np.int64]]:
-    """Return what `numpy.unique` does, with inverse and counts, by two fast sorts of numbers alone."""
+    """Return `numpy.unique` with inverse and counts, by two fast sorts of numbers alone."""
     position = np.arange(len(key), dtype=np.uint64)
     by_word = np.sort((key << SHIFT) | position) & WORD
     turn = by_word[np.sort((key[by_word] & ~WORD) | position) & WORD]

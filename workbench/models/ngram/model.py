@@ -54,7 +54,7 @@ class PositionScorer(Predictor):
         """
 
     def score(self, items: Items, words: Sequence[Sequence[str]]) -> Floats:
-        """Return log-probabilities of words in the blank, with those of the words after it where `after`.
+        """Return log-probabilities of words in the blank, if `after` with the words after it.
 
         Returns
         -------

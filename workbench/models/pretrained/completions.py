@@ -225,7 +225,7 @@ def _check_local(address: str) -> None:
 
 
 def is_local(number: str) -> bool:
-    """Tell whether an IP address is of this machine or a private network."""
+    """Return whether an IP address is of this machine or a private network."""
     address = ipaddress.ip_address(number.partition("%")[0])
     address = getattr(address, "ipv4_mapped", None) or address
     return address.is_loopback or address.is_private or address.is_link_local

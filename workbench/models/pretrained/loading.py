@@ -164,7 +164,7 @@ class Checkpoint(NamedTuple):
 
 
 def compute_asked_alone(model: Any) -> None:
-    """Let a model compute its head, and the block before it, at the positions that are asked for alone."""
+    """Make a model compute its head, and the block before it, only at the asked positions."""
     model.get_output_embeddings().register_forward_pre_hook(_keep_asked)
     for block in [module for name, module in model.named_modules() if name.endswith(".mlp")][-1:]:
         if is_plain(model):  # nothing but the head looks at what the last block gives other positions
@@ -173,14 +173,14 @@ def compute_asked_alone(model: Any) -> None:
 
 
 def _keep_asked(_head: Any, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Take the states of the asked positions alone to a module (a hook before it)."""
+    """Select the states of the asked positions (a hook before a module)."""
     shape, row, position = _ASKED.get() or (None, None, None)
     states = inputs[0]
     return (states[row, position][None], *inputs[1:]) if states.shape[:2] == shape else inputs
 
 
 def _put_back(_block: Any, _inputs: Any, states: torch.Tensor) -> torch.Tensor:
-    """Put states back to the positions that were asked for, and 0 elsewhere (a hook after a module)."""
+    """Scatter states back to the asked positions, with 0 elsewhere (a hook after a module)."""
     if (asked := _ASKED.get()) is None:
         return states
     shape, *positions = asked

@@ -388,7 +388,7 @@ class CausalScorer:
 
 
 def _packs(model: Any) -> bool:
-    """Return whether paths of a model can stand in one row."""
+    """Return whether a model can score several paths in one row."""
     return is_plain(model) and getattr(model.config, "sliding_window", None) is None
 
 

@@ -220,7 +220,7 @@ class Search:
         return nodes
 
     def give(self, node: int, end: float, children: Floats) -> None:
-        """Take the log-probabilities of the word's end after a node's path, and of its children."""
+        """Set the log-probabilities of the word's end after a node's path, and of its children."""
         first, inner, _ = self.trie.slices[node]
         self._bound[first:inner] = np.exp(self.log_prob[node] + end - self._shift)
         self._node[first:inner] = ROOT
@@ -312,7 +312,7 @@ class AsksModel(Protocol):
         """Return the nodes to ask the model about next."""
 
     def give(self, node: int, end: float, children: Floats) -> None:
-        """Take the log-probabilities of the word's end after a node's path, and of its children."""
+        """Set the log-probabilities of the word's end after a node's path, and of its children."""
 
 
 class WordQuery(NamedTuple):
@@ -553,7 +553,7 @@ class CoverageSearch:
         return [node for _, node in taken]
 
     def give(self, node: int, end: float, children: Floats) -> None:
-        """Take the log-probabilities of the word's end after a node's path, and of its children."""
+        """Set the log-probabilities of the word's end after a node's path, and of its children."""
         path = self._log_prob.pop(node)
         nodes, values = self._trie.children(node), path + np.asarray(children, dtype=np.float64)
         first, inner, _ = self._trie.slices[node]

@@ -400,7 +400,7 @@ class ServerModel(Predictor):
         )  # fmt: skip
 
     def _known_digest(self, echo: Echo) -> str:
-        """Return a digest of log-probabilities of the known text: those of last time, within `tolerance`."""
+        """Return a digest of log-probabilities of the known text: the stored ones if within `tolerance`."""
         key = cache.digest(self.model, *echo.tokens)
         values, store = np.array(echo.log_probs[1:]), cache.Cache(_CACHE, _KNOWN)
         table = store.get(key)

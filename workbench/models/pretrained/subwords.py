@@ -182,7 +182,7 @@ class Subwords:
         return [encoding.ids[skip:] for encoding in encodings]
 
     def text(self, ids: Sequence[int], context: Sequence[int] = ()) -> str:
-        """Return the text of sub-tokens as it is written after those of a context."""
+        """Return the text of sub-tokens as written after a context."""
         text = self.tokenizer.decode([*context, *ids], clean_up_tokenization_spaces=False)
         skip = len(self.tokenizer.decode(list(context), clean_up_tokenization_spaces=False)) if context else 0
         return str(text)[skip:]
