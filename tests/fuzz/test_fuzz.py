@@ -46,7 +46,7 @@ ELSEWHERE = {
     "datasets/fetch.py": "what servers send: tests/unit/test_fetch.py",
     "storage/extensions.py:_entry_points": "lists of packages: tests/unit/test_extensions.py",
     "people/database.py:_is_sqlite": "of files of another kind: tests/unit/test_campaign_files.py",
-    "models/ngram/intermediate.py": BEFORE,
+    "models/ngram/kenlm_records.py": BEFORE,
     "models/ngram/kenlm.py": BEFORE,
     "models/ngram/good_turing.py:_on_disk": BEFORE,
     "texts/corpus.py:_renumber": BEFORE,

@@ -96,8 +96,8 @@ def test_it_is_told_plainly(items):
 
 @pytest.mark.parametrize(
     ("texts", "message"),
-    [([], "no word"), (["-- ..."], "no word"), ([book("a", "  ")], "no word"), ([3], "no text to read"),
-     ([("a", ["b"])], "no text to read"), (Path("nowhere"), "nowhere")],
+    [([], "no word"), (["-- ..."], "no word"), ([book("a", "  ")], "no word"), ([3], "expected texts"),
+     ([("a", ["b"])], "expected texts"), (Path("nowhere"), "nowhere")],
 )  # fmt: skip
 def test_what_holds_no_text_is_refused(items, texts, message):
     with pytest.raises(DataError, match=message):
