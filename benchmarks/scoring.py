@@ -32,11 +32,11 @@ from _report import Row, tell
 from _timing import model_options, timed
 
 import workbench as wb
+from workbench.models.item_words import passages
 from workbench.models.neural.model import Neural
 from workbench.models.neural.network import ItemEncoder, known
 from workbench.models.neural.recurrent import RecurrentModule
 from workbench.models.neural.scoring import Scorer
-from workbench.models.passage import passages
 
 CLOSE = 1e-4  # of natural log-probabilities
 BATCH = 8192  # words of a batch, in the third part
@@ -64,7 +64,7 @@ def random_lstm(items: wb.Items, options: argparse.Namespace) -> tuple[Recurrent
     torch.manual_seed(0)
     shares = 1 / np.arange(1, options.vocabulary + 2)  # as words fall off by their rank
     network = RecurrentModule(
-        (1e9 * shares).astype(int).tolist(), kind="lstm", width=options.width, softmax=options.softmax
+        (1e9 * shares).astype(int).tolist(), cell="lstm", width=options.width, softmax=options.softmax
     )
     with torch.no_grad():
         network.embedding.weight.normal_()

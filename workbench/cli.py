@@ -461,7 +461,7 @@ def _evaluate(arguments: argparse.Namespace) -> None:
 
 def _compare(arguments: argparse.Namespace) -> None:
     from workbench.evaluation.comparison import Comparison
-    from workbench.evaluation.reading import items_of, run_of
+    from workbench.evaluation.model_predictions import items_of, run_of
     from workbench.storage.files import write_atomic
 
     where = {name: getattr(arguments, name) for name in ("dataset", "split", "variant", "path")}
@@ -493,7 +493,7 @@ def _compare(arguments: argparse.Namespace) -> None:
 
 
 def _publish(arguments: argparse.Namespace) -> None:
-    from workbench.evaluation.reading import items_of, run_of
+    from workbench.evaluation.model_predictions import items_of, run_of
     from workbench.widgets.publish.site import publish, standard_views
 
     runs = [run_of(name) for name in arguments.run]

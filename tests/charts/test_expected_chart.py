@@ -14,7 +14,7 @@ from made_predictions import made, scores
 import workbench as wb
 from workbench import charts
 from workbench.charts import theme
-from workbench.models.rows import from_scores
+from workbench.models.prediction_rows import from_scores
 from workbench.storage.errors import DataError
 
 pytestmark = pytest.mark.slow

@@ -18,7 +18,7 @@ import pytest
 
 import workbench as wb
 from workbench.datasets import archives, lambada, load, sources
-from workbench.datasets.own_table import read_table
+from workbench.datasets.user_table import read_table
 from workbench.storage import files
 from workbench.storage.errors import DataError
 

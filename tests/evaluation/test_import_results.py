@@ -229,7 +229,7 @@ def test_what_is_imported_goes_wherever_runs_go(file):
         ('item_id,prediction\na,b\nc,"d\n', 3, "the file ends within this row"),
         ('item_id,prediction\n"a"b,c\n', 2, "not a row of a table"),
         ("item_id,item_id\na,b\n", 1, "the column 'item_id' occurs twice"),
-        ('{"item_id": "a", "prediction": "b"}\n{"item_id": \n{"item_id": "c"}\n', 2, "no JSON"),
+        ('{"item_id": "a", "prediction": "b"}\n{"item_id": \n{"item_id": "c"}\n', 2, "not valid JSON"),
         ('{"item_id": "a", "prediction": "b"}\n\n{"item_id": "c", "pre', 3, "the file ends within"),
         ('{"item_id": "a", "prediction": "b"}\n[1]\n', 2, "but no record with names"),
         ('[{"item_id": "a", "prediction": "b"}, 3]', 2, "but no record with names"),

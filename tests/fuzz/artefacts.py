@@ -41,7 +41,7 @@ from workbench.construction.candidates import Candidates
 from workbench.construction.grooming import REASONS, Grooming
 from workbench.construction.manifest import FileDigest, Manifest, Step
 from workbench.construction.novel_checks import offensive_words
-from workbench.datasets import lambada, own_table
+from workbench.datasets import lambada, user_table
 from workbench.datasets.books import Book
 from workbench.evaluation.interchange.export import export_results
 from workbench.evaluation.interchange.import_results import import_results
@@ -260,7 +260,7 @@ def write_table(folder, name, frame):
 
 
 NOT_READ = {".xls", ".ods", ".arrow", ".feather"} | (set() if find_spec("openpyxl") else {".xlsx"})
-for ending in sorted({*own_table.ENDINGS} - NOT_READ):
+for ending in sorted({*user_table.ENDINGS} - NOT_READ):
     name = f"own{ending}"
     ARTEFACTS[f"own table, {ending}"] = Artefact(
         partial(write_table, name=name, frame=OWN), lambda folder, n=name: wb.load(folder / n), valid_items

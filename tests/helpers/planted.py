@@ -101,8 +101,8 @@ def networks():
     torch.manual_seed(3)
     sizes = {"unknown_types": TYPES, "width": 16, "layers": 1, "heads": 2, "pointer_size": 8}
     made = {
-        "lstm": RecurrentModule(COUNTS, kind="lstm", width=8, layers=2),
-        "rnn": RecurrentModule(COUNTS, kind="rnn", width=8, tied=False),
+        "lstm": RecurrentModule(COUNTS, cell="lstm", width=8, layers=2),
+        "rnn": RecurrentModule(COUNTS, cell="rnn", width=8, tied=False),
         "forward": FeedForwardModule(COUNTS, width=8),
         "memory": MemoryModule(COUNTS, width=8),
         "transformer": TransformerModule(COUNTS, **sizes, window=40, dropout=0.3),

@@ -107,7 +107,7 @@ def model():
     given_ = vectors([*words[5:], "never"], dimensions=5)
     made = BagOfWordsModule([2] * (len(words) + 1), dimensions=5, hidden=7, softmax="full")
     table = np.stack(
-        [given_.input[given_.vectors.place[w]] if w in given_.vectors.place else np.zeros(5) for w in words]
+        [given_.input[given_.vectors.row_of[w]] if w in given_.vectors.row_of else np.zeros(5) for w in words]
     )
     made.set_vectors(torch.from_numpy(table).float())
     return SupCBOW(made.eval(), vocabulary=words, info={"lower": True, "unknown_types": 1}, device="cpu")
@@ -142,7 +142,7 @@ def test_fitted_and_found_again():
     table = model.network.embedding.weight.detach().numpy()
     assert table.shape == (len(words) - 2, 24)
     for number, word in enumerate(model.vocabulary, 1):  # the vectors are those given, each at its word
-        expected = cbow.input[cbow.vectors.place[word]] if word in cbow.vectors.place else np.zeros(24)
+        expected = cbow.input[cbow.vectors.row_of[word]] if word in cbow.vectors.row_of else np.zeros(24)
         assert np.array_equal(table[number], expected)
     known = [pair for pair in zip(NAMES, THINGS, strict=True) if pair[0] in model.vocabulary]
     passages = [f"the {thing} was old and the {thing} was here . and so said {name}" for name, thing in known]

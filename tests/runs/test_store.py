@@ -460,7 +460,7 @@ TWO_MODELS = pd.concat([answers(), answers(model="tom")], ignore_index=True)
 @pytest.mark.parametrize(
     ("frame", "options", "problem"),
     [
-        *((answers(), {"name": name}, "is no name for a run") for name in BAD_NAMES),
+        *((answers(), {"name": name}, "is not a valid run name") for name in BAD_NAMES),
         *((answers(), {word: "x"}, f"'{word}' is set by the run itself") for word in OF_THE_RUN),
         (answers(), {"when": {1, 2}}, "cannot be written as JSON"),
         (TWO_MODELS, {}, "of 2 models"),

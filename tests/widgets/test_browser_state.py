@@ -12,7 +12,7 @@ from side_by_side import listening
 
 import workbench as wb
 from workbench.items import notes as remarks
-from workbench.items.pieces import pieces
+from workbench.items.marked_text import pieces
 from workbench.models import NGram
 from workbench.render.numbers import MINUS
 from workbench.storage.errors import DataError

@@ -369,7 +369,7 @@ def test_words_are_enough_to_compare():
         wb.evaluate(frame)
     with pytest.raises(wb.DataError, match=r"no column 'prediction' -- a frame needs item_id, model, pred"):
         compare(ITEMS, frame.drop(columns="prediction"))
-    with pytest.raises(wb.DataError, match="know none of the items"):
+    with pytest.raises(wb.DataError, match="have none of the items"):
         compare(ITEMS, stray)
 
 

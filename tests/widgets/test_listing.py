@@ -157,7 +157,7 @@ def test_a_click_lists_what_its_number_says(drawn, data, searched):
 )
 def test_the_kind_of_a_column(kind, columns):
     made = [facet("x", pd.Series(values)) for values in columns]
-    assert [binned and binned.kind for binned in made] == [kind] * len(columns)
+    assert [binned and binned.value_type for binned in made] == [kind] * len(columns)
 
 
 @pytest.mark.parametrize("kind", ["boolean", "object", "bool[pyarrow]"])

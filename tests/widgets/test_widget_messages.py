@@ -14,7 +14,7 @@ from side_by_side import annotated, listening, predicted
 from traitlets import TraitError
 
 import workbench as wb
-from workbench.evaluation.reading import predictions_of
+from workbench.evaluation.model_predictions import predictions_of
 from workbench.storage.errors import DataError
 from workbench.widgets.shared.widget import RefusedValueError
 

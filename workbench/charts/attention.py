@@ -11,9 +11,9 @@ import pandas as pd
 
 from workbench.analysis.mentions import mentions
 from workbench.charts import theme
-from workbench.items.pieces import WeightedPiece, weighted_pieces
+from workbench.items.marked_text import WeightedPiece, weighted_pieces
 from workbench.items.schema import Item
-from workbench.models.passage import Attention, one_of
+from workbench.models.item_words import Attention, check_option
 from workbench.storage.errors import DataError
 
 _SIZE = 13  # of the text, in px
@@ -72,7 +72,7 @@ def attention_map(
     attention : Attention
         Attention to this item: an element of ``model.attend(items)``.
     row : str, optional
-        Hop, layer or head, as for :meth:`workbench.models.passage.Attention.of`; all together by default.
+        Hop, layer or head, as for :meth:`workbench.models.item_words.Attention.of`; all together by default.
     scale : {"linear", "square root"}
         Scale of the shades.
     reveal : bool, default True
@@ -95,13 +95,13 @@ def attention_map(
     >>> model = MemoryNetwork.fit(wb.books("sample", "train"), width=16, tokens=2000, progress=False)
     >>> chart = wb.charts.attention_map(items[0], model.attend(items[:1])[0])
     """
-    one_of("scale", scale, ("linear", "square root"))
+    check_option("scale", scale, ("linear", "square root"))
     if attention.item_id != item.item_id:
         raise DataError(f"this is the attention of {attention.item_id!r:.80}, expected {item.item_id!r:.80}")
     marks = {"w": [attention.query] if attention.query else []}
     if reveal:
         marks |= {"m": mentions(item), "p": attention.predicted(item)}
-    weights = attention.of(row).tolist()
+    weights = attention.row_weights(row).tolist()
     context, query = weighted_pieces(item, marks, attention.spans, weights)
     answer = (item.answer or "?") if reveal else _BLANK
     query = [(answer if "b" in letters else text, letters, weight) for text, letters, weight in query]

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from workbench.charts import theme
-from workbench.evaluation.reading import several
+from workbench.evaluation.model_predictions import as_list
 from workbench.items import text as wt
 from workbench.items.items import Items
 from workbench.items.schema import Item
@@ -167,7 +167,7 @@ def _table(frames: _Frames, top_k: int) -> pd.DataFrame:
 def _frames(expected: Any, items: Items | None) -> _Frames:
     """Return the frames with their names, restricted to the items."""
     named = isinstance(expected, Mapping)
-    inputs: Any = expected.items() if named else [(None, value) for value in several(expected)]
+    inputs: Any = expected.items() if named else [(None, value) for value in as_list(expected)]
     sources: Any = [(name, find_run(value) if isinstance(value, str) else value) for name, value in inputs]
     frames: _Frames = [(name, getattr(value, "predictions", value)) for name, value in sources]
     if items is None:

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from workbench.charts import theme
-from workbench.evaluation.reading import labels, predictions_of
+from workbench.evaluation.model_predictions import labels, predictions_of
 from workbench.probing.context_accuracy import COLUMNS, with_intervals
 from workbench.probing.influence import DISTANCES, influence_by_distance
 from workbench.render.labels import VALUE_LABELS, column_label, label

@@ -11,7 +11,7 @@ import pandas as pd
 
 from workbench.charts import theme
 from workbench.charts.models import counts, model_colour, panel_head
-from workbench.evaluation.reading import joined, labels, predictions_of
+from workbench.evaluation.model_predictions import joined, labels, predictions_of
 from workbench.evaluation.significance import single_model
 from workbench.evaluation.slices import bins_of
 from workbench.items.items import Items
@@ -276,8 +276,8 @@ def waterfall(result: ProtocolRuns) -> alt.LayerChart:
     texts = base.mark_text(align="left", dx=6, color=theme.INK).encode(
         x=alt.X("edge:Q", **x), text=alt.Text("text:N")
     )
-    drawing = result.comparison.drawing
-    note = f"{result.comparison.n:,} items; in brackets: {100 * drawing.level:g} % paired intervals (points)"
+    sampling = result.comparison.sampling
+    note = f"{result.comparison.n:,} items; in brackets: {100 * sampling.level:g} % paired intervals (points)"
     head = theme.chart_title(f"{result.model}: accuracy by protocol", [note])
     layers = alt.LayerChart(layer=[bars, ticks, rules, texts])
     return theme.themed(layers.properties(width=_SIDE + 80, height=46 * len(data), title=head))

@@ -290,7 +290,7 @@ def best_match(guesses: Sequence[str], answer: str) -> str:
 
 def _nouns(word: str) -> frozenset[str]:
     """Return the lemmas of a word read as a noun or name."""
-    return frozenset(each.lemma for each in lemmas.default().readings(word) if each.kind == "N")
+    return frozenset(each.lemma for each in lemmas.default().readings(word) if each.word_class == "N")
 
 
 def _one_edit(a: str, b: str) -> bool:

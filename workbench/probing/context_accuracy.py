@@ -12,7 +12,7 @@ from workbench.analysis.proportions import wilson
 from workbench.items.changes import shortened
 from workbench.items.items import Items
 from workbench.models.base import Predictor
-from workbench.models.passage import one_of
+from workbench.models.item_words import check_option
 from workbench.people import reports
 from workbench.people.simulation import with_context_sentences
 from workbench.storage.errors import DataError
@@ -71,7 +71,7 @@ def context_accuracy(
     >>> curve["reads"].tolist()
     ['0', '2', 'all', '0', '2', 'all']
     """
-    one_of("unit", unit, get_args(Unit))
+    check_option("unit", unit, get_args(Unit))
     lengths = tuple(reads) if reads is not None else {"sentences": SENTENCES, "words": WORDS}[unit]
     least = 0 if unit == "sentences" else 1
     for k in lengths:

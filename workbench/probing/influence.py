@@ -13,11 +13,11 @@ import numpy.typing as npt
 import pandas as pd
 
 from workbench.analysis.mentions import mentions
-from workbench.evaluation.bootstrap import Drawing, Floats, Units, intervals, resample
+from workbench.evaluation.bootstrap import BootstrapSettings, Floats, Units, intervals, resample
 from workbench.items.changes import masked, numbered, with_answer, without, word_spans
 from workbench.items.items import Item, Items, Span
 from workbench.models.base import Predictor
-from workbench.models.passage import Attention, one_of
+from workbench.models.item_words import Attention, check_option
 from workbench.probing import check_probable
 from workbench.storage.errors import DataError
 
@@ -113,8 +113,8 @@ def influence(
     >>> parts["item_id"].nunique(), bool(parts["influence"].notna().all())
     (3, True)
     """
-    one_of("by", by, get_args(Part))
-    one_of("how", how, get_args(How))
+    check_option("by", by, get_args(Part))
+    check_option("how", how, get_args(How))
     if mask is not None and (not isinstance(mask, str) or len(mask.split()) != 1):
         raise DataError(f"mask is {mask!r:.60}, expected one word")
     check_probable(model, items, "whose changes are the influence")
@@ -255,7 +255,7 @@ def influence_by_distance(
     >>> curve["n"].max()
     20
     """
-    how = Drawing(level, resamples, seed).checked()
+    how = BootstrapSettings(level, resamples, seed).checked()
     starts = np.asarray(edges)
     if starts.ndim != 1 or not len(starts) or not (np.diff(starts) > 0).all():
         raise DataError(f"the edges are {edges!r:.80}, expected ascending numbers")
@@ -279,7 +279,9 @@ def influence_by_distance(
     return table
 
 
-def _mean_by_item(values: Floats, items: pd.Series[Any], how: Drawing) -> tuple[float, float, float, int]:
+def _mean_by_item(
+    values: Floats, items: pd.Series[Any], how: BootstrapSettings
+) -> tuple[float, float, float, int]:
     """Return the mean of values (n,), its bootstrap interval over whole items, and the number of items."""
     codes, ids = pd.factorize(items)
     units = Units(codes.astype(np.int64), len(ids), "item")
@@ -312,7 +314,7 @@ def attention_to_parts(attention: Attention, parts: pd.DataFrame, row: str = "")
     start, end = (parts[name].to_numpy(dtype=float)[:, None] for name in ("start", "end"))
     overlap = np.minimum(end, spans[:, 1]) - np.maximum(start, spans[:, 0])
     shares = overlap.clip(0) / np.maximum(spans[:, 1] - spans[:, 0], 1)
-    return np.asarray(shares @ attention.of(row), dtype=float)
+    return np.asarray(shares @ attention.row_weights(row), dtype=float)
 
 
 def rank_correlation(values: npt.ArrayLike, others: npt.ArrayLike) -> float:
@@ -349,7 +351,7 @@ def attention_correlation(
     attention : sequence of Attention
         ``model.attend(items)``, of the same items.
     row : str, optional
-        Hop, layer or head, as for :meth:`workbench.models.passage.Attention.of`; all together by default.
+        Hop, layer or head, as for :meth:`workbench.models.item_words.Attention.of`; all together by default.
     value : {"influence", "contrast", "rank_change"}
     level, resamples, seed
         Confidence level, bootstrap replicates over items, and their seed.
@@ -377,7 +379,7 @@ def attention_correlation(
     >>> wb.attention_correlation(parts, model.attend(items[:4]))["variable"].tolist()
     ['attention', 'nearness']
     """
-    how = Drawing(level, resamples, seed).checked()
+    how = BootstrapSettings(level, resamples, seed).checked()
     [frame] = by_name(parts, value).values()
     groups = dict(list(frame.groupby("item_id", sort=False)))
     taus = []

@@ -15,7 +15,7 @@ from workbench.evaluation.comparison import Comparison
 from workbench.evaluation.metrics import evaluate
 from workbench.items.items import Items
 from workbench.models.base import Predictor
-from workbench.models.passage import one_of
+from workbench.models.item_words import check_option
 from workbench.models.pretrained.causal import CausalLM
 from workbench.models.pretrained.prompts import Beginning, Prompt, Space
 from workbench.models.pretrained.search import sharing_words
@@ -82,7 +82,7 @@ class ScoringProtocol:
         """Check the values."""
         choices = {"unit": Unit, "filter": Words, "beginning": Beginning, "space": Space}
         for name, values in choices.items():
-            one_of(name, getattr(self, name), get_args(values))
+            check_option(name, getattr(self, name), get_args(values))
 
     @property
     def variant(self) -> str:
@@ -265,7 +265,7 @@ class ProtocolRuns:
 
     def _method(self) -> list[str]:
         made = self.comparison
-        level, resamples, seed = made.drawing
+        level, resamples, seed = made.sampling
         return [
             f"{made.n:,} items; {100 * level:g} % intervals of the paired bootstrap by {made.units.by}.",
             f"{resamples:,} replicates, seed {seed}.",

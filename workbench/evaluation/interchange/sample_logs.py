@@ -1,4 +1,4 @@
-"""Several logs of whatever programs, lined up on the same items by their texts."""
+"""Import several logs of any programs, lined up by the texts of their items."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def import_logs(
     variant: str | None = None,
     filter: str | None = None,  # noqa: A002 - the harness's name
 ) -> tuple[Items, list[Imported]]:
-    """Import several logs about the same items; return the items and what was imported. Nothing is stored.
+    """Import several logs about the same items; return the items and the imports. Nothing is stored.
 
     Parameters
     ----------
@@ -34,9 +34,9 @@ def import_logs(
     items : Items, optional
         What the logs are about; by default those that the first log names, else those of its texts.
     variant : str, optional
-        As of :func:`import_results`, for all logs; by default what the name of each task says.
+        Variant of all logs, see :func:`import_results`; by default inferred from each task's name.
     filter : str, optional
-        As of :func:`import_results`, for the logs that have it.
+        Filter of the logs that have it, see :func:`import_results`.
 
     Raises
     ------
@@ -65,7 +65,7 @@ def import_logs(
 
 
 class _Source(NamedTuple):
-    """A file, its records, the program that wrote them, what it says, and arguments for its import."""
+    """A file, its records, their program, its description of the run, and arguments for the import."""
 
     path: Path
     records: list[FileRecord]

@@ -1,4 +1,4 @@
-"""Neural language models that are trained here: what all of them share, from texts to files."""
+"""The base class of neural language models: training, scoring and files."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from workbench.items.items import Items
+from workbench.models.item_words import check_option
 from workbench.models.neural.cache import CachedNeural
 from workbench.models.neural.fitting import STOPPED, TrainedNetwork
 from workbench.models.neural.network import ItemEncoder, LanguageModule, check_reads, reads_suffix
 from workbench.models.neural.scoring import NetworkPredictor
-from workbench.models.passage import one_of
 from workbench.models.wrapper import MEASURES, measured
 from workbench.runs import store
 from workbench.runs.predictions import UNKNOWN
@@ -40,7 +40,7 @@ class Neural(TrainedNetwork, NetworkPredictor):
         As JSON can hold it: ``sizes`` (what `_build` reads), ``lower``, ``unknown_types``, and what `fit`
         tells of the training.
     counts : sequence of int (V + 1,), optional
-        Of the classes in the training text, for `_build`. All 1 by default.
+        Counts of the classes in the training text, for `_build`. All 1 by default.
     device : str, optional
         Where it computes: a GPU where there is one.
     after : bool, default True
@@ -63,7 +63,7 @@ class Neural(TrainedNetwork, NetworkPredictor):
     fitted_on = "texts"
     options = ("after", "unknown", "reads", "name", "checked_for")
     module: ClassVar[type[LanguageModule]]
-    trained: ClassVar[dict[str, Any]] = {"rows": 32, "length": 35}
+    fit_defaults: ClassVar[dict[str, Any]] = {"rows": 32, "length": 35}
     _defaults: ClassVar[dict[str, Any]] = {"epochs": 1.0}
     _training_version = 3
 
@@ -81,7 +81,7 @@ class Neural(TrainedNetwork, NetworkPredictor):
         name: str | None = None,
         checked_for: dict[str, Any] | None = None,
     ) -> None:
-        one_of("unknown", unknown, UNKNOWN[1:])
+        check_option("unknown", unknown, UNKNOWN[1:])
         self.vocabulary, self.info = list(vocabulary), dict(info)
         n = len(self.vocabulary) + 1  # <unk> and the words
         self.counts = [1] * n if counts is None else [int(n) for n in counts]
@@ -101,12 +101,12 @@ class Neural(TrainedNetwork, NetworkPredictor):
 
     @classmethod
     def _batches(cls, stream: Stream, **how: Any) -> Batches:
-        """Return the batches of a training; `how` has what `trained` names of them, and ``seed``."""
+        """Return the batches of a training; `how` has their options in `fit_defaults`, and ``seed``."""
         return ContiguousBatches(stream, rows=how["rows"], length=how["length"])
 
     @classmethod
     def _label(cls, sizes: Mapping[str, Any]) -> str:
-        """Return what tables call a model of some sizes."""
+        """Return the name of a model of the given sizes."""
         return f"{cls.title} {sizes['width']}" if "width" in sizes else cls.title
 
     @classmethod
@@ -163,9 +163,9 @@ class Neural(TrainedNetwork, NetworkPredictor):
             How long it is trained; one of them. Minutes are a limit on all of it, evaluations and what was
             done before an interruption included; the learning rate follows the share that has passed.
         seed : int, default 0
-            Of weights, batches and dropout.
+            Seed of weights, batches and dropout.
         precision : {"float32", "bfloat16"}, optional
-            Of the products in training; by default bfloat16 on a GPU. Scores are computed in float32.
+            Precision of products in training; by default bfloat16 on a GPU. Scores are computed in float32.
         compile : bool, optional
             Whether ``torch.compile`` is used in training; by default on a GPU.
         folder : path, optional
@@ -260,7 +260,7 @@ class Neural(TrainedNetwork, NetworkPredictor):
 
     @property
     def config(self) -> dict[str, Any]:
-        """What it was built and trained from, digests of vocabulary and weights, and the options."""
+        """Sizes, settings and training data, digests of vocabulary and weights, and the options."""
         return {
             **self._option_values,
             "info": self.info,
@@ -298,10 +298,10 @@ class Neural(TrainedNetwork, NetworkPredictor):
         return CachedNeural(self, weight, flatness=flatness)
 
     def _set(self, options: Mapping[str, Any]) -> None:
-        """Change options of the class; the name follows what is read."""
+        """Change options of the class; the name follows the context size."""
         for option in options:
-            one_of("the option", option, self.options)
-        one_of("unknown", options.get("unknown", self.unknown), UNKNOWN[1:])
+            check_option("the option", option, self.options)
+        check_option("unknown", options.get("unknown", self.unknown), UNKNOWN[1:])
         reads = check_reads(options.get("reads", self.reads))
         name = self.name.removesuffix(reads_suffix(self.reads)) + reads_suffix(reads)
         if "name" in options:

@@ -19,6 +19,7 @@ from torch.nn import functional
 
 from workbench.items.items import Items
 from workbench.items.schema import Item
+from workbench.models.item_words import ReadContext
 from workbench.models.neural.model import Neural
 from workbench.models.neural.network import (
     ContextStates,
@@ -33,7 +34,6 @@ from workbench.models.neural.network import (
     sizes_of,
 )
 from workbench.models.neural.softmax import softmax as softmax_layer
-from workbench.models.passage import ReadContext
 from workbench.models.vectors import CBOW, Matrix
 from workbench.storage import cache
 from workbench.storage.errors import DataError
@@ -44,7 +44,7 @@ _initial: ContextVar[Matrix | None] = ContextVar("_initial", default=None)  # ve
 
 
 class BagOfWordsModule(LanguageModule):
-    """Predict a word from the sum of the vectors of a passage's words, whatever their order.
+    """Predict a word from the sum of the vectors of a passage's words; their order is ignored.
 
     The sum is normed (Ba et al. 2016, *Layer normalization*), as long passages have long sums, and goes
     through layers of rectified linear units. A word outside the vocabulary has no vector: it adds nothing.
@@ -71,10 +71,10 @@ class BagOfWordsModule(LanguageModule):
         self.embedding = nn.EmbeddingBag(self.n_words, dimensions, mode="sum", padding_idx=0)
         nn.init.zeros_(self.embedding.weight)
         self.embedding.weight.requires_grad_(tuned)
-        parts: list[nn.Module] = [nn.LayerNorm(dimensions)]
+        modules: list[nn.Module] = [nn.LayerNorm(dimensions)]
         for width in [dimensions, *[hidden] * (layers - 1)]:
-            parts += [nn.Linear(width, hidden), nn.ReLU(), nn.Dropout(dropout)]
-        self.layers = nn.Sequential(*parts)
+            modules += [nn.Linear(width, hidden), nn.ReLU(), nn.Dropout(dropout)]
+        self.layers = nn.Sequential(*modules)
         self.output = softmax_layer(softmax, hidden, counts)
 
     def set_vectors(self, vectors: Float[Tensor, "words dimensions"]) -> None:
@@ -83,12 +83,12 @@ class BagOfWordsModule(LanguageModule):
             self.embedding.weight[1:].copy_(vectors)
 
     def sums(self, ids: WordIds) -> Float[Tensor, "rows dimensions"]:
-        """Return the sum of the vectors of some words, by their extended ids; 0 adds nothing."""
+        """Return the sum of the vectors of words, by their extended ids; 0 adds nothing."""
         total: Tensor = self.embedding(known(ids, self.n_words))
         return total
 
     def states(self, ids: WordIds, state: TextState = None) -> tuple[States, TextState]:
-        """Return what predicts the word after each place, from the sum of all up to there; keep the sum."""
+        """Return the states that predict the word after each position: running sums; and the last sum."""
         vectors = functional.embedding(ids, self.embedding.weight, padding_idx=0)  # (rows, time, dimensions)
         sums = vectors.cumsum(1)
         if state is not None:
@@ -107,7 +107,7 @@ class BagOfWordsModule(LanguageModule):
         return self.output.loss(hidden, batch["target"]), None
 
     def last(self, ids: WordIds, lengths: Lengths) -> ContextStates:
-        """Return what predicts the word that each passage lacks; the order of its words means nothing."""
+        """Return the states that predict the missing word of each passage; word order is ignored."""
         beyond = torch.arange(ids.shape[1], device=ids.device) >= lengths[:, None]  # (rows, time)
         return ContextStates(self.layers(self.sums(ids.masked_fill(beyond, 0))))
 
@@ -126,14 +126,14 @@ def _vectors(cbow: CBOW, stream: Stream) -> Matrix:
     """Return the vectors of a stream's words, float32 (V, dimensions); zeros for a word that has none."""
     if bool(cbow.vectors.info["lower"]) != stream.lower:
         raise DataError("either the vectors or the texts are lower-cased", remedy="fit both on one corpus")
-    rows = np.array([cbow.vectors.place.get(word, -1) for word in stream.vocabulary])
+    rows = np.array([cbow.vectors.row_of.get(word, -1) for word in stream.vocabulary])
     vectors: Matrix = np.zeros((len(rows), cbow.input.shape[1]), np.float32)
     vectors[rows >= 0] = cbow.input[rows[rows >= 0]]
     return vectors
 
 
 class SupCBOW(Neural):
-    """Predict the missing word from all other words of the passage, whatever their order; made by `fit`.
+    """Predict the missing word from the other words of the passage, in any order; made by `fit`.
 
     Examples
     --------
@@ -149,7 +149,7 @@ class SupCBOW(Neural):
     title: ClassVar[str] = "Sup-CBOW"
     systems: ClassVar[dict[str, str]] = {"lambada": "Sup-CBOW"}
     sizes: ClassVar[dict[str, Any]] = sizes_of(BagOfWordsModule) | {"vectors": ""}  # their digest
-    trained: ClassVar[dict[str, Any]] = {
+    fit_defaults: ClassVar[dict[str, Any]] = {
         "passages": 1_000_000, "rows": 256, "minimum": 50, "learning_rate": 1e-3
     }  # fmt: skip
 
@@ -238,5 +238,5 @@ class SupCBOW(Neural):
 
     @cached_property
     def encoder(self) -> ItemEncoder:
-        """How items become ids: all words but the answer stand before the blank."""
+        """The encoder of items: all words but the answer are read before the blank."""
         return _PassageEncoder(self.vocabulary, lower=self.lower)

@@ -11,7 +11,7 @@ import traitlets
 
 from workbench.items import text as wt
 from workbench.items.schema import Item
-from workbench.models.passage import one_of
+from workbench.models.item_words import check_option
 from workbench.probing.influence import Part
 from workbench.storage.errors import DataError
 from workbench.widgets.ask.asking import SETTLED, AskedQuestion, Asking
@@ -423,7 +423,7 @@ def ask(
     if problem := boosting_problem(alpha, k):
         raise DataError(problem)
     by_name = models_by_name(models)
-    one_of("influence", influence, _PARTS)
+    check_option("influence", influence, _PARTS)
     if not isinstance(text, str):
         _checked_item(text)
     widget = Ask(by_name, seed=seed, top_k=top_k, height=height, influence=influence)

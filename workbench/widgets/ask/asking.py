@@ -21,7 +21,7 @@ import pandas as pd
 from workbench.items.items import Items
 from workbench.items.schema import Item, objects
 from workbench.models.base import Predictor
-from workbench.models.passage import ReadContext, distinct, is_word, passages
+from workbench.models.item_words import ReadContext, distinct, is_word, passages
 from workbench.probing.influence import influence
 from workbench.runs.predictions import check_log_probs, typed_predictions
 from workbench.storage.errors import DataError, writing

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from workbench.items import text as wt
-from workbench.items.pieces import pieces
+from workbench.items.marked_text import pieces
 from workbench.items.schema import Item
-from workbench.models.passage import ReadContext, is_word
+from workbench.models.item_words import ReadContext, is_word
 from workbench.render.numbers import fixed, probability, rank_text
 from workbench.widgets.ask.asking import Answer, AskedQuestion, Asking
 from workbench.widgets.ask.questions import VERSIONS, Question

@@ -14,11 +14,11 @@ import pandas as pd
 import traitlets
 
 from workbench.analysis.mentions import mentions
-from workbench.evaluation.reading import ModelPredictions, predictions_of, several
+from workbench.evaluation.model_predictions import ModelPredictions, as_list, predictions_of
 from workbench.items.items import Item, Items
-from workbench.items.pieces import weighted_pieces
+from workbench.items.marked_text import weighted_pieces
 from workbench.items.tokens import tokens
-from workbench.models.passage import ALL, Attention
+from workbench.models.item_words import ALL, Attention
 from workbench.probing.influence import attention_to_parts, rank_correlation
 from workbench.render.numbers import fixed
 from workbench.runs.predictions import not_a_number
@@ -51,7 +51,7 @@ class AttentionView(Widget):
     state : dict
         The view as plain values; setting it changes the view. ``current`` is the id of the item that is
         shown; ``model`` the model whose weights are shown, by its label; ``row`` the hop, layer or head, as
-        in :meth:`workbench.models.passage.Attention.of`, all of them together by default.
+        in :meth:`workbench.models.item_words.Attention.of`, all of them together by default.
     current_id, model, row : str
         The parts of the state.
     reveal : bool
@@ -114,7 +114,7 @@ class AttentionView(Widget):
                 attention = self._attention_of(item_id, model)
                 if model != before["model"] and row not in {"", *names_of(attention)}:
                     state["row"] = ""  # the other model has other layers
-                attention.of(state["row"])
+                attention.row_weights(state["row"])
             return state
 
     # -- state, as Python sees it
@@ -152,7 +152,7 @@ class AttentionView(Widget):
             attention = self.weights
             rows = [
                 (item.item_id, self.model, self.row or ALL, start, end, item.text[start:end], float(weight))
-                for (start, end), weight in zip(attention.spans, attention.of(self.row), strict=True)
+                for (start, end), weight in zip(attention.spans, attention.row_weights(self.row), strict=True)
             ]
         frame = pd.DataFrame(rows, columns=names)
         return frame.sort_values("weight", ascending=False, kind="stable", ignore_index=True)
@@ -285,7 +285,7 @@ class AttentionView(Widget):
         index = self._row_of[item_id]
         look = self._sources[model](self._items[index : index + 1])[0]
         if not np.isfinite(look.weights).all():
-            raise not_a_number(np.nan, item_id, model=model, what="attention to some part")
+            raise not_a_number(np.nan, item_id, model=model, quantity="attention to some part")
         return look
 
     def _influence(self, item: Item, attention: Attention, row: str) -> dict[str, Any] | None:
@@ -336,7 +336,7 @@ def attention_view(item: Item, attention: Attention, row: str) -> dict[str, Any]
     p mention of the prediction, w window that asked) and the weight; ``parts`` are the strongest ones: text,
     weight, and the number of the piece where each begins.
     """
-    weights = attention.of(row)
+    weights = attention.row_weights(row)
     marks = {
         "m": mentions(item),
         "p": attention.predicted(item),
@@ -389,7 +389,7 @@ def strongest(
 
 def sources_of(models: Any, items: Items) -> dict[str, Attend]:
     """Return the function that computes the attention of each model, by label; equal names get numbers."""
-    named = models.items() if isinstance(models, Mapping) else [(None, each) for each in several(models)]
+    named = models.items() if isinstance(models, Mapping) else [(None, each) for each in as_list(models)]
     sources: dict[str, Attend] = {}
     for label, source in named:
         if isinstance(source, type) or not callable(getattr(source, "attend", None)):

@@ -183,8 +183,8 @@ class Compare(ListWidget):
         return super()._published_head(rows, notes=notes) | {
             "overview": self._overview() | {"note": "", "asks": False}, "n_compared": made.n,
             "models": [{"label": name} for name in made.labels],
-            "accuracies": view.accuracy_texts(made.shares, made.n, made.drawing.level),
-            "z": NormalDist().inv_cdf((1 + made.drawing.level) / 2),
+            "accuracies": view.accuracy_texts(made.shares, made.n, made.sampling.level),
+            "z": NormalDist().inv_cdf((1 + made.sampling.level) / 2),
             "shares": {k: made.shares[k, rows].tolist() for k in several},
             "best": listing.best, "best_probable": listing.best_probable, "slices": made.columns,
             "columns_to_slice": [[name, label(name, unit=True)] for name in made.columns],

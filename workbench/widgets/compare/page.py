@@ -11,7 +11,7 @@ import pandas as pd
 
 from workbench.analysis.proportions import wilson
 from workbench.evaluation.comparison import Comparison
-from workbench.items.pieces import pieces
+from workbench.items.marked_text import pieces
 from workbench.items.tokens import tokens
 from workbench.render.labels import column_label, label
 from workbench.render.numbers import MINUS, fixed, p_value, percent, points, span, with_minus
@@ -152,7 +152,7 @@ def _named_rows(baseline: Mapping[str, Any] | None, labels: Sequence[str]) -> di
 
 def _summary(comparison: Comparison) -> str:
     sets = comparison.items.frame[["dataset", "split", "variant"]].drop_duplicates().to_numpy().tolist()
-    names, how = ", ".join("/".join(map(str, key)) for key in sets[:6]), comparison.drawing
+    names, how = ", ".join("/".join(map(str, key)) for key in sets[:6]), comparison.sampling
     counts = f"{_counted(comparison.m, 'model')}, {_counted(comparison.n, 'item')}"
     interval = f"{100 * how.level:g} % intervals, bootstrap with {how.resamples:,} replicates"
     return f"{counts} ({names}); {interval}, seed {how.seed}."
@@ -176,7 +176,7 @@ def _measure(row: Mapping[str, Any], measure: Measure, n: int) -> tuple[str, str
     value, low, high = (row[name] for name in measure.columns)
     if pd.isna(value):
         return DASH, ""
-    write, write_value = (share_text, percent) if measure.kind == "share" else (_number, _number)
+    write, write_value = (share_text, percent) if measure.format == "share" else (_number, _number)
     counted = row[measure.count] if measure.count else n
     return f"{write_value(value)} {span(low, high, write)}", f"of {counted:,} items" if counted < n else ""
 
@@ -245,7 +245,7 @@ def _numbers(
     if not mask.any():
         return []
     shares, labels = comparison.shares[:, mask], comparison.labels
-    low, high = wilson(shares.sum(axis=1), int(mask.sum()), level=comparison.drawing.level)
+    low, high = wilson(shares.sum(axis=1), int(mask.sum()), level=comparison.sampling.level)
     lines = [f"{labels[k]}: {percent(shares[k].mean())} {span(low[k], high[k], share_text)}" for k in models]
     if pair is None:
         return lines

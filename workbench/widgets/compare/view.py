@@ -116,7 +116,7 @@ def _length(value: float, largest: float) -> float:
 
 def _measure_cell(measure: Measure, row: Mapping[Any, Any], *, quick: bool) -> tuple[str, str, str]:
     """Return a measure as text, its interval, and its number of items or why it is missing."""
-    value, write = row[measure.name], WRITERS[measure.kind]
+    value, write = row[measure.name], WRITERS[measure.format]
     bounds = [row.get(f"{measure.name}_{end}", np.nan) for end in ("low", "high")]
     if pd.isna(value):
         return _WAIT if quick else DASH, "", measure.missing
@@ -136,7 +136,7 @@ def measure_heads() -> list[tuple[str, str]]:
 
 def measure_heading(measure: Measure) -> str:
     """Return the label of a measure, with the unit of a share."""
-    return column_label(measure.name).label + (", %" if measure.kind == "share" else "")
+    return column_label(measure.name).label + (", %" if measure.format == "share" else "")
 
 
 def pair_cells(comparison: Comparison) -> list[list[dict[str, Any] | None]]:
@@ -231,7 +231,7 @@ def selected_numbers(
     cells : lists of dict (m, m), optional
         `pair_cells`, where the differences on all items are known already.
     """
-    n, level, listed = int(mask.sum()), comparison.drawing.level, list(two or (0,))
+    n, level, listed = int(mask.sum()), comparison.sampling.level, list(two or (0,))
     shares, all_shares = comparison.shares[:, mask], comparison.shares
     accuracies = accuracy_texts(shares, n, level)
     is_all = n == comparison.n

@@ -75,7 +75,7 @@ class Explorer(Browser):
 
     def _reason(self, name: str) -> str | None:
         """Return why a column has no chart, or None if it has one."""
-        if name in self._listing.facets and self._listing.facets[name].kind != "labels":
+        if name in self._listing.facets and self._listing.facets[name].value_type != "labels":
             return None
         table = self._listing.table
         if name not in table and not self._annotated:

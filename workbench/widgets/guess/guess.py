@@ -11,7 +11,7 @@ import pandas as pd
 import traitlets
 
 from workbench.analysis.proportions import wilson
-from workbench.evaluation.reading import ModelPredictions, predictions_of
+from workbench.evaluation.model_predictions import ModelPredictions, predictions_of
 from workbench.items.ablation import split_variant
 from workbench.items.items import Items
 from workbench.items.schema import content_digest

@@ -246,7 +246,7 @@ class Listing:
         if query is None:
             return [], False, None
         excluded = query.operator == "not"
-        inner = query.parts[0] if excluded else query
+        inner = query.subqueries[0] if excluded else query
         span = inner.interval if inner.operator != "is missing" else None
         if span and self.facets[name].integers:
             span = float(np.ceil(span[0])), float(np.floor(span[1]))
@@ -303,7 +303,7 @@ class Listing:
         if len(names) > 1 or name not in self.facets:
             return str(query)
         keys, excluded, span = self.chosen(name)
-        column, inner = self.facets[name], query.parts[0] if excluded else query
+        column, inner = self.facets[name], query.subqueries[0] if excluded else query
         chosen = column.query(keys)
         if column.ranges and span and _finite(span[0]) in (span[0], None):
             text = _span_text(*span, column_label(name).unit)
@@ -327,9 +327,9 @@ def facet(name: str, column: pd.Series[Any]) -> Binning | None:
         return None
     made = binning(name, column)
     n = sum(b.key != NULL for b in made.bins)
-    if made.kind == "labels":
+    if made.value_type == "labels":
         return made if n <= _LIMIT else None
-    if made.kind in ("numbers", "nothing"):
+    if made.value_type in ("numbers", "nothing"):
         return made if n > 1 else None
     return made if len(made.bins) > 1 and not (n > _LIMIT and n > len(column) / 2) else None
 
@@ -352,12 +352,12 @@ def facets_filter(facets: Any, listing: Listing) -> str:
         if isinstance(values, str) or not listed:
             raise DataError(f"the filter {name!r} is {values!r}, expected a list")
         column = listing.facets[name]
-        if column.kind == "numbers":
+        if column.value_type == "numbers":
             values = _range(name, values)
         else:
             texts = {b.query.operands[0] for b in column.bins if b.query.operator == "="}
             values = [_WORDS.get(v, v) if isinstance(v, str) and v not in texts else v for v in values]
-        query = of_facets({name: values if column.kind == "numbers" else [*dict.fromkeys(values)]})
+        query = of_facets({name: values if column.value_type == "numbers" else [*dict.fromkeys(values)]})
         if query is not None:
             filters.append(~query if excluded else query)
     return str(all_of(filters)) if filters else ""

@@ -155,7 +155,7 @@ def predictions_table(runs: Any, items: Items) -> pd.DataFrame | None:
         return None
     if isinstance(runs, pd.DataFrame):
         return typed_predictions(runs)
-    from workbench.evaluation.reading import labels, predictions_of  # noqa: PLC0415 - slow to import
+    from workbench.evaluation.model_predictions import labels, predictions_of  # noqa: PLC0415 - slow to import
 
     models = predictions_of(runs, items, pool=True)
     if not models:

@@ -64,20 +64,20 @@ def column_data(table: pd.DataFrame, name: str, *, ranked: bool = False) -> dict
     column = table[name]
     cells = Cells(table, name)
     data: list[Any] = [None] * len(table)
-    if cells.kind == "numbers":
+    if cells.value_type == "numbers":
         data = [value if np.isfinite(value) else f"{value:f}" for value in cells.data.tolist()]
-    elif cells.kind == "yes or no":
+    elif cells.value_type == "yes or no":
         data = cells.data.tolist()
-    elif cells.kind == "text":
+    elif cells.value_type == "text":
         data = cells.data.to_pylist()
-    elif cells.kind == "labels":
+    elif cells.value_type == "labels":
         data = [
             [] if missing else [*map(str, cell)] for cell, missing in zip(column, cells.missing, strict=True)
         ]
     data = [None if missing else value for value, missing in zip(data, cells.missing, strict=True)]
     is_whole = pd.api.types.infer_dtype(column, skipna=True) == "integer"
-    described = {"name": name, "kind": cells.kind, "data": data, "whole": is_whole}
-    if ranked and cells.kind in _TEXTS:
+    described = {"name": name, "kind": cells.value_type, "data": data, "whole": is_whole}
+    if ranked and cells.value_type in _TEXTS:
         folded = column.astype("str").str.casefold()
         described["rank"] = pd.factorize(folded, sort=True)[0].tolist()
     return described
@@ -86,7 +86,7 @@ def column_data(table: pd.DataFrame, name: str, *, ranked: bool = False) -> dict
 def facet_data(binning: Binning) -> dict[str, Any]:
     """Return a facet for the script's counts: its labels, and the filter and ends of each bin."""
     return column_label(binning.name)._asdict() | {
-        "name": binning.name, "kind": binning.kind, "integers": binning.integers,
+        "name": binning.name, "kind": binning.value_type, "integers": binning.integers,
         "bins": [
             {"key": each.key, "label": each.label, "query": _query_data(each.query), "low": _end(each.low),
              "high": _end(each.high)}
@@ -100,7 +100,7 @@ def _query_data(query: Query) -> dict[str, Any]:
     operands = [_end(value) if isinstance(value, float) else value for value in query.operands]
     return {
         "op": query.operator, "column": query.column, "operands": operands,
-        "parts": [_query_data(clause) for clause in query.parts],
+        "parts": [_query_data(clause) for clause in query.subqueries],
     }  # fmt: skip
 
 

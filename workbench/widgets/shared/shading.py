@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from workbench.items.items import Item, Items, Span
-from workbench.items.pieces import weighted_pieces
+from workbench.items.marked_text import weighted_pieces
 from workbench.items.tokens import tokens
 from workbench.probing.influence import by_name
 from workbench.render.numbers import fixed, probability
