@@ -99,7 +99,7 @@ def joined_spans(lines: Iterable[str]) -> list[Span]:
 
 
 def _edges(tokens: Sequence[str]) -> set[int]:
-    """Return the index of the first token of every sentence, and the end; as `_sentences_of` does in a text."""
+    """Return the index of the first token of every sentence, and the end, as `_sentences_of` in a text."""
     codes = {token: kind_of_token(token) for token in set(tokens)}
     return edges_of_kinds("".join([codes[token] for token in tokens]))
 
