@@ -34,7 +34,7 @@ from _timing import model_options, timed
 import workbench as wb
 from workbench.models.item_words import passages
 from workbench.models.neural.model import Neural
-from workbench.models.neural.network import ItemEncoder, known
+from workbench.models.neural.network import ItemEncoder, class_ids
 from workbench.models.neural.recurrent import RecurrentModule
 from workbench.models.neural.scoring import Scorer
 
@@ -102,7 +102,7 @@ def all_places(network: Any, contexts: Sequence[Sequence[int]], wanted: Ids) -> 
         rows = order[: max(1, BATCH // len(order[0][1]))]
         order = order[len(rows) :]
         ids, lengths = scorer.padded([context for _, context in rows])
-        hidden, _ = network.states(known(ids, network.n_words))
+        hidden, _ = network.states(class_ids(ids, network.n_words))
         flat, places = hidden.flatten(0, 1), []
         for start in range(0, len(flat), ROWS):
             values = network.output.distribution(flat[start : start + ROWS])

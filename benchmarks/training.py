@@ -40,7 +40,7 @@ from _timing import timed
 from torch import Tensor, nn
 from torch.nn import functional
 
-from workbench.models.neural.network import LanguageModule, known
+from workbench.models.neural.network import LanguageModule, class_ids
 from workbench.models.neural.recurrent import RecurrentModule
 from workbench.models.neural.transformer import TransformerModule
 from workbench.texts.batches import Batches, ContiguousBatches, Stream, Windows
@@ -143,7 +143,7 @@ def example(stream: Stream, size: argparse.Namespace, rows: int, length: int, *,
         if step == size.steps // 3:
             wait(device)
             begun = time.perf_counter()
-        ids = known(batch, stream.n_words)
+        ids = class_ids(batch, stream.n_words)
         model.zero_grad()
         if state is not None:
             state = tuple(part.detach() for part in state)

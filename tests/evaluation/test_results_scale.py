@@ -205,9 +205,9 @@ def test_models_with_the_same_items_are_drawn_at_once_and_measure_the_same(monke
     frames[1] = frames[1].assign(log_prob=np.nan, score_type="score")
     sampling = BootstrapSettings(resamples=200)
     alone = [measure(frame, sampling) for frame in frames]
-    drawn, draws = bootstrap._drawn, []
+    drawn, draws = bootstrap._draw_weights, []
     monkeypatch.setattr(bootstrap, "_KEPT", 0)
-    monkeypatch.setattr(bootstrap, "_drawn", lambda *key: (draws.append(key), drawn(*key))[1])
+    monkeypatch.setattr(bootstrap, "_draw_weights", lambda *key: (draws.append(key), drawn(*key))[1])
     at_once = measure_all(iter(frames), sampling)
     assert sorted(draws) == sorted([(50, 200, 0), (9, 200, 0), (31, 200, 0)])
     for one, other in zip(alone, at_once, strict=True):

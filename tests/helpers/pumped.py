@@ -111,7 +111,7 @@ class Pumped:
 
     def words(self, text):
         for word in {*text.split(), "".join(text.split())}:
-            mentions._held(word), mentions._bare(word), lemmas.word_roots(word)
+            mentions._token_readings(word), mentions._bare(word), lemmas.word_roots(word)
 
     def pieces(self, text):
         for tokenised, line_ends in ((False, False), (True, False), (True, True)):

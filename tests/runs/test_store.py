@@ -108,7 +108,7 @@ def test_predictions_are_the_same_from_disk_whatever_is_null(home):
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        (lambda frame: frame.assign(item_id=["strange", *frame["item_id"][1:]]), "none of the items"),
+        (lambda frame: frame.assign(item_id=["strange", *frame["item_id"][1:]]), "not one of the items"),
         (lambda frame: frame[2:3], "predicts nothing for 3 items"),
         (lambda frame: frame.assign(model="other"), "another model, 'other'"),
     ],
@@ -465,7 +465,7 @@ TWO_MODELS = pd.concat([answers(), answers(model="tom")], ignore_index=True)
         (answers(), {"when": {1, 2}}, "cannot be written as JSON"),
         (TWO_MODELS, {}, "of 2 models"),
         (TWO_MODELS[:0], {}, "of 0 models"),
-        (answers().assign(item_id="strange"), {}, "occurs twice|none of the items"),
+        (answers().assign(item_id="strange"), {}, "occurs twice|not one of the items"),
     ],
 )
 def test_what_cannot_be_kept(home, frame, options, problem):

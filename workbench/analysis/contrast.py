@@ -102,7 +102,7 @@ def contrast(
             left_out[feature] = f"only {names[0] if feature in a.columns else names[1]} has it"
             continue
         x, y = a[feature].dropna(), b[feature].dropna()
-        comparison = _kind(pd.concat([x.astype(object), y.astype(object)]))
+        comparison = _comparison_type(pd.concat([x.astype(object), y.astype(object)]))
         labels = {"feature": feature, "kind": "number" if comparison == "number" else "share"}
         if comparison == "number":
             rows.append(labels | _numbers(x.to_numpy(dtype=float), y.to_numpy(dtype=float), level))
@@ -192,7 +192,7 @@ def _corrected(p: Floats, correction: str) -> Floats:
     return corrected
 
 
-def _kind(values: pd.Series[Any]) -> str:
+def _comparison_type(values: pd.Series[Any]) -> str:
     """Return how a feature is compared, or why it is not."""
     if not len(values):
         return "it is empty"

@@ -33,7 +33,7 @@ def mention_indices(tokens: Tokens) -> list[int]:
     return [
         index
         for index, word in enumerate(tokens.words)
-        if not wanted.isdisjoint(_held(word)) and not tokens.target <= index < tokens.end
+        if not wanted.isdisjoint(_token_readings(word)) and not tokens.target <= index < tokens.end
     ]
 
 
@@ -59,7 +59,7 @@ def sentence_of(tokens: Tokens, index: int) -> int:
 
 
 @lru_cache(maxsize=1 << 16)
-def _held(word: str) -> frozenset[Reading]:
+def _token_readings(word: str) -> frozenset[Reading]:
     """Return the readings of a token and of the words that were joined in it."""
     readings = default().readings
     forms = readings(word)

@@ -501,8 +501,8 @@ def _curve(
 
 
 def _score_curve(scores: pd.DataFrame, name: str) -> Any:
-    """Return the panel of a score: a share in percent from 0; perplexity and rank on a logarithmic axis."""
-    score = Score.of(name)
+    """Return the panel of a score: a share in percent from 0, perplexity and rank on a logarithmic axis."""
+    score = Score.from_column(name)
     values = pd.to_numeric(scores[name], errors="coerce")
     values = 100 * values if score.percent else values.where(values > 0) if score.log else values
     frame = pd.DataFrame({"tokens": scores["tokens"], name: values})

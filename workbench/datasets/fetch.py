@@ -233,7 +233,7 @@ def _download(remote: Remote, target: Path, *, progress: bool) -> None:
             problems.append(str(error))
         else:
             return
-    retry = "call wb.fetch again to resume" if _part(target).is_file() else "try again later"
+    retry = "call wb.fetch again to resume" if _partial_path(target).is_file() else "try again later"
     raise DataError("; ".join(problems), remedy=f"{retry}, or download it by hand to {target}")
 
 
@@ -247,7 +247,7 @@ class _TransferError(Exception):
 
 def _download_from(address: str, remote: Remote, target: Path, *, progress: bool) -> None:
     """Retry after temporary failures of connection or server, then move the file to its name."""
-    partial = _part(target)
+    partial = _partial_path(target)
     for tried in range(1, TRIES + 1):
         start = partial.stat().st_size if partial.is_file() else 0
         start = start if start <= (remote.bytes or 0) else 0
@@ -326,7 +326,7 @@ def _block(response: Response, address: str) -> bytes:
         return bytes(response.raw.read(_CHUNK, decode_content=False))
 
 
-def _part(target: Path) -> Path:
+def _partial_path(target: Path) -> Path:
     """Return the first bytes of a file, beside it on disk, to which the others are written."""
     return target.with_name(f"{target.name}.part")
 
@@ -367,7 +367,7 @@ def _plan(it: Entry, where: Path) -> str:
     if not it.published and not is_ready:
         lines.append(f"  by hand: {' '.join(it.manual.split())} into this folder")
     for remote in it.files if is_ready or it.published else ():
-        partial = _part(where / remote.name)
+        partial = _partial_path(where / remote.name)
         if is_ready or _is_there(remote, where):
             state = "there already"
         elif _is_right(where / remote.name, remote.sha256, remote.bytes):

@@ -172,10 +172,10 @@ def _weights(number: int, resamples: int, seed: int) -> Iterable[Singles]:
     """
     key = (number, resamples, seed)
     if number * resamples > _KEPT:
-        return _drawn(*key)
+        return _draw_weights(*key)
     with _LOCK:
         blocks = _DRAWS.get(key)
-    blocks = list(_drawn(*key)) if blocks is None else blocks
+    blocks = list(_draw_weights(*key)) if blocks is None else blocks
     with _LOCK:
         _DRAWS.pop(key, None)
         _DRAWS[key] = blocks  # the last is the one that was used last
@@ -184,7 +184,7 @@ def _weights(number: int, resamples: int, seed: int) -> Iterable[Singles]:
     return blocks
 
 
-def _drawn(number: int, resamples: int, seed: int) -> Iterator[Singles]:
+def _draw_weights(number: int, resamples: int, seed: int) -> Iterator[Singles]:
     """Draw the weights of `_weights`."""
     rng = np.random.default_rng(seed)
     block = max(1, _BLOCK // max(number, 1))

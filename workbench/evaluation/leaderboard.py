@@ -146,7 +146,7 @@ def leaderboard(
     rows: list[dict[str, Any]] = []
     keys = [*names, "protocol"]
     for key in sorted(groups.keys() | reported.keys(), key=lambda key: tuple(map(str, key))):
-        ranked = _placed(_ranked(groups.get(key, []), measures), reported.get(key, []))
+        ranked = _merged_ranking(_ranked(groups.get(key, []), measures), reported.get(key, []))
         rows += [dict(zip(keys, key, strict=True)) | row for row in ranked]
     measures.save()
     first_names = ("protocol", "place", "model", "distinction", "system", "run", *VARIANT)
@@ -228,7 +228,7 @@ def _published(
     return reported
 
 
-def _placed(ranked: list[dict[str, Any]], reported: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _merged_ranking(ranked: list[dict[str, Any]], reported: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Sort measured and reported rows into one ranking; of equal ones, which share a place, ours first.
 
     A run on a part of the items has no place among those on more, or on all as reported ones are; rows of

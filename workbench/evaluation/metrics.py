@@ -156,7 +156,7 @@ def evaluate(
     if not {"variant", "language"} & {*names} and any(map(_has_several_languages, models)):
         names.append("language")
 
-    def parts() -> Iterator[pd.DataFrame]:
+    def frames() -> Iterator[pd.DataFrame]:
         """Yield the groups of each model in turn, so that only one model is a frame at a time."""
         for predictions, distinction in zip(models, apart, strict=True):
             frame = joined(predictions, names, items, annotations)
@@ -173,7 +173,7 @@ def evaluate(
                 rows.append(head | group | {"chance": chance_of(members) if random else "", "subset": subset})
                 yield members
 
-    measured_rows = measure_all(parts(), sampling)
+    measured_rows = measure_all(frames(), sampling)
     rows = [row | measured for row, measured in zip(rows, measured_rows, strict=True)]
     heads = ("model", "run", *(["distinction"] if any(apart) else []))
     columns = [name for name in heads if name not in names] + names
@@ -380,7 +380,7 @@ class _Quantities:
     row: dict[str, Any]
 
     @classmethod
-    def of(cls, frame: pd.DataFrame, sampling: BootstrapSettings) -> _Quantities:
+    def from_frame(cls, frame: pd.DataFrame, sampling: BootstrapSettings) -> _Quantities:
         """Take the quantities from predictions."""
         frame = frame[frame["correct"].notna()]
         units = bootstrap.units(frame["book_id"])
@@ -427,7 +427,7 @@ def measure_all(frames: Iterable[pd.DataFrame], sampling: BootstrapSettings) -> 
     rows: list[dict[str, Any]] = []
     held: list[_Quantities] = []
     for frame in frames:
-        held.append(_Quantities.of(frame, sampling))
+        held.append(_Quantities.from_frame(frame, sampling))
         if sum(each.row["n"] for each in held) >= _AT_ONCE:
             rows += _measured(held, sampling)
             held = []

@@ -407,7 +407,7 @@ def _rows(
     for model in models:
         for key, frame in _variants_of(model.frame, task):
             measures: dict[str, dict[str, Any]] = {}
-            for (split, word_class), labels in _places(columns).items():
+            for (split, word_class), labels in _column_labels(columns).items():
                 mask = (frame["split"] == split) & (word_class is None or frame["word_class"] == word_class)
                 measured = measure(frame[mask], sampling) | {"is_random": is_random(model.frame)}
                 measures |= dict.fromkeys(labels if measured["n"] else (), measured)
@@ -449,7 +449,7 @@ def _variants_of(frame: pd.DataFrame, task: str) -> Iterator[tuple[tuple[Any, ..
         yield tuple(None if pd.isna(value) else value for value in values), group.reset_index(drop=True)
 
 
-def _places(columns: Sequence[Column]) -> dict[tuple[str, str | None], list[str]]:
+def _column_labels(columns: Sequence[Column]) -> dict[tuple[str, str | None], list[str]]:
     """Return the labels of the columns by split and word class."""
     labels: dict[tuple[str, str | None], list[str]] = {}
     for column in columns:

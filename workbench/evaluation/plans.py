@@ -306,7 +306,7 @@ def count_looks(function: str, models: Callable[[set[str]], Iterable[ModelPredic
     for file, planned in valid:
         results = dict(filter(None, (_result(model, planned) for model in predictions)))
         try:
-            lines += [_looked(file, planned, function, results).line] if results else []
+            lines += [_after_look(file, planned, function, results).line] if results else []
         except DataError as error:
             warnings.warn(f"a look is not counted: {error}", stacklevel=3)
     return tuple(lines)
@@ -328,7 +328,7 @@ def _result(model: ModelPredictions, planned: Plan) -> tuple[str, str] | None:
     return digest(model.model, json.dumps(sorted(ids)), *values), model.model
 
 
-def _looked(file: Path, planned: Plan, function: str, results: Mapping[str, str]) -> Plan:
+def _after_look(file: Path, planned: Plan, function: str, results: Mapping[str, str]) -> Plan:
     """Return a plan after a look at results, names of models by digest; new results count as a look."""
 
     def fresh(plan: Plan) -> dict[str, str]:

@@ -146,7 +146,7 @@ class RunMeasures:
     def against(self, runs: Sequence[MeasuredRun], best: MeasuredRun) -> list[dict[str, Any]]:
         """Test runs against the best: a difference, its interval and p; nothing where no item is common."""
         keys = [digest(run.key, best.key) if run.key and best.key else None for run in runs]
-        return self._known(keys, lambda missing: _compared([runs[k] for k in missing], best, self.sampling))
+        return self._cached(keys, lambda missing: _compared([runs[k] for k in missing], best, self.sampling))
 
     def save(self, *, trim: bool = True) -> None:
         """Store the new measures, and of the others those used last."""
@@ -159,7 +159,7 @@ class RunMeasures:
             if trim:
                 make_room()
 
-    def _known(self, keys: Sequence[str | None], compute: Callable[[list[int]], Iterable[Any]]) -> list[Any]:
+    def _cached(self, keys: Sequence[str | None], compute: Callable[[list[int]], Iterable[Any]]) -> list[Any]:
         """Return stored measures by key; others are computed by index, and stored under their key."""
         if self._earlier is None:
             self._earlier = self._read() if any(keys) else None
@@ -197,7 +197,7 @@ class RunMeasures:
                 rows.append([group, number, _datasets(model), _row(model, measured_values)])
             return rows
 
-        [rows] = self._known([source.key], lambda _: [measured()])
+        [rows] = self._cached([source.key], lambda _: [measured()])
         for values, number, datasets, row in rows:
             group = tuple(values)
             wanted = dict(zip(self.names, group, strict=True)) if row else {}

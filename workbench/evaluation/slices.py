@@ -44,7 +44,7 @@ class Slices:
     ) -> None:
         frame = items.frame
         self._makers: dict[str, Callable[[], pd.Series[Any]]] = {}
-        self._cuts: dict[str, Binning] = {}
+        self._binnings: dict[str, Binning] = {}
         if annotations is not None:
             table: Any = in_item_order(annotations, frame["item_id"])
             names = [str(name) for name in table.columns if name not in _NO_SLICE]
@@ -72,7 +72,7 @@ class Slices:
     def _is_divided(self, name: str) -> bool:
         if name in _OF_TEXT and len(_OF_TEXT[name][1](self._frame.head(_SAMPLE)).unique()) > 1:
             return True
-        return len(self._cut(name).bins) > 1
+        return len(self._binning_of(name).bins) > 1
 
     @property
     def all_names(self) -> list[str]:
@@ -89,12 +89,12 @@ class Slices:
             raise DataError(
                 f"there is no column {name!r} to slice by", remedy=f"there are {', '.join(self.names)}"
             )
-        return self._cut(name)
+        return self._binning_of(name)
 
-    def _cut(self, name: str) -> Binning:
-        if name not in self._cuts:
-            self._cuts[name] = _binning(name, self._makers[name](), None)
-        return self._cuts[name]
+    def _binning_of(self, name: str) -> Binning:
+        if name not in self._binnings:
+            self._binnings[name] = _binning(name, self._makers[name](), None)
+        return self._binnings[name]
 
 
 _OF_TEXT: dict[str, tuple[str, Callable[[pd.DataFrame], pd.Series[Any]]]] = {
@@ -139,13 +139,13 @@ def bins_of(name: str, values: pd.Series[Any], cuts: int | Sequence[float] | Non
 
 
 def _binning(name: str, values: pd.Series[Any], cuts: int | Sequence[float] | None) -> Binning:
-    def cut(numbers: npt.NDArray[np.float64]) -> Bins | None:
+    def rule(numbers: npt.NDArray[np.float64]) -> Bins | None:
         if cuts is not None and not isinstance(cuts, int):
             return Bins(np.array([-np.inf, *sorted(cuts), np.inf]), np.nan)
         if cuts is None and len(np.unique(numbers)) <= _FEW:
             return None
         return quantile_bins(numbers, cuts or 5)
 
-    binned = binning(name, values, rule=cut, limit=MOST)
+    binned = binning(name, values, rule=rule, limit=MOST)
     bins = [] if binned.value_type == "labels" else [b for b in binned.bins if len(b.rows)]
     return replace(binned, bins=bins)

@@ -58,7 +58,7 @@ def sentences(text: str, *, tokenised: bool = True, paragraphs: bool = True) -> 
     wrong cut: none in the 4,869 development passages, 114 if three dots ended a sentence.
     """
     if tokenised:
-        return _cut(text)
+        return _sentences_of(text)
     if not _MAY_CUT.search(text):  # the tokens need not be known
         return [(len(text) - len(text.lstrip()), len(text.rstrip()))] if text.strip() else []
     tokens = scan(text)
@@ -92,7 +92,7 @@ def joined_spans(lines: Iterable[str]) -> list[Span]:
 
 
 def _edges(tokens: Sequence[str]) -> set[int]:
-    """Return the index of the first token of every sentence, and the end; as `_cut` does in a text."""
+    """Return the index of the first token of every sentence, and the end, as `_sentences_of` in a text."""
     codes = {token: kind_of_token(token) for token in set(tokens)}
     return edges_of_kinds("".join([codes[token] for token in tokens]))
 
@@ -109,7 +109,7 @@ def kind_of_token(token: str) -> str:
     return "e" if _ENDING.fullmatch(token) else "f"
 
 
-def _cut(text: str) -> list[Span]:
+def _sentences_of(text: str) -> list[Span]:
     """Find the sentences of tokens that have white space between them."""
     spans = []
     for start, end in pairwise([0, *(match.end() for match in _END.finditer(text)), len(text)]):
@@ -382,7 +382,7 @@ def _matches(text: str) -> Iterator[tuple[int, int, Sequence[str]]]:
         if group == "plain":
             pieces: Sequence[str] = _words(piece)
         elif group == "word":
-            pieces = _parts(piece)
+            pieces = _split(piece)
         elif group == "double":
             opens = _opens(text, start, last, quoted=quoted)
             piece = _QUOTES.get(piece) or ("``" if opens else "''")
@@ -409,12 +409,12 @@ def _words(text: str) -> Sequence[str]:
             text = text.replace(mark, f" {mark}")
     words = text.split()
     if "'" in text or "’" in text or not _SPLIT_AS_WRITTEN.isdisjoint(words):
-        return [token for word in words for token in (_parts(word) if len(word) >= _SHORTEST else (word,))]
+        return [token for word in words for token in (_split(word) if len(word) >= _SHORTEST else (word,))]
     return words
 
 
 @lru_cache(maxsize=1 << 16)
-def _parts(word: str) -> tuple[str, ...]:
+def _split(word: str) -> tuple[str, ...]:
     """Split the contractions of one word off."""
     cuts = [len(word)]
     if word.lower() in _SPLIT:

@@ -95,7 +95,7 @@ def lefts(items: Items, *, lower: bool) -> Iterator[Sequence[str]]:
             yield _passage(item, lower=lower).left
 
 
-def parts(item: Item, word: str, *, lower: bool) -> tuple[str, ...]:
+def word_tokens(item: Item, word: str, *, lower: bool) -> tuple[str, ...]:
     """Return the tokens of a candidate, cut as the item's text is; a word without any is its own."""
     word = word.lower() if lower else word
     return tuple(word.split() if item.tokenised else wt.tokenize(word)) or (word,)

@@ -106,7 +106,7 @@ class Training:
         if not names:
             return {}
         name = self.best_by if self.best_by in names else names[0]
-        sign = -1.0 if Score.of(name).higher else 1.0
+        sign = -1.0 if Score.from_column(name).higher else 1.0
         rows = [row for row in self.scores if math.isfinite(number(row.get(name)))]
         return min(rows, key=lambda row: sign * number(row[name]), default={})
 
@@ -193,7 +193,7 @@ class Training:
     def describe(self, row: Mapping[str, Any]) -> str:
         """Return a row of scores in words, the deciding one first: ``perplexity 143, accuracy 18.3 %``."""
         names = sorted(self.score_names, key=lambda name: name != self.best_by)
-        scores = [(Score.of(name), number(row[name])) for name in names if name in row]
+        scores = [(Score.from_column(name), number(row[name])) for name in names if name in row]
         return ", ".join(f"{score.label} {score.show(value)}" for score, value in scores)
 
     def __repr__(self) -> str:
@@ -238,7 +238,7 @@ class Score(NamedTuple):
     higher: bool | None  # whether higher is better; None where not known
 
     @classmethod
-    def of(cls, column: str) -> Score:
+    def from_column(cls, column: str) -> Score:
         """Return the properties of a score by its name."""
         low = column.lower()
         percent = "accuracy" in low or "share" in low

@@ -432,7 +432,7 @@ class _Run:
             return
         if self.settings.best_by not in scores and not training.scores:
             self._note(f"there is no score {self.settings.best_by!r}, only {', '.join(scores)}")
-        training.scores.append({**self._at(), **scores})
+        training.scores.append({**self._progress(), **scores})
         self.progress.update(training)
         if training.best.get("step") == self.step and self.folder is None and self.settings.keep == "best":
             weights = checkpoints.weights(self.network)
@@ -447,7 +447,7 @@ class _Run:
         worse = [row for row in self.training.scores if row["step"] > best]
         return patience is not None and len(worse) >= patience
 
-    def _at(self) -> dict[str, Any]:
+    def _progress(self) -> dict[str, Any]:
         return {"step": self.step, "tokens": self.step * self.batches.tokens, "seconds": self.seconds}
 
     def _is_good(self) -> bool:
@@ -469,7 +469,7 @@ class _Run:
         speed = here * self.batches.tokens / (now - self._lap) if here else math.nan
         point = {"loss": self._loss.item() / since, "tokens_per_second": speed}
         rate = self.settings.rate(self.step - 1, self._share_before)
-        self.training.history.append({**self._at(), **point, "learning_rate": rate})
+        self.training.history.append({**self._progress(), **point, "learning_rate": rate})
         self._loss.zero_()
         self._lap = now
         self.progress.update(self.training)

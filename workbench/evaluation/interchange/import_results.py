@@ -243,7 +243,7 @@ def import_results(
         imported = _answers(file, _columns(file, named), seed)
     info = {"from": path.name, "kind": imported.kind, **imported.info}
     imported = replace(imported, name=path.name, n_records=len(results), report=notes.frame(), info=info)
-    return _kept(imported) if keep else imported
+    return _stored(imported) if keep else imported
 
 
 def program_of(file_records: Sequence[FileRecord]) -> lm_eval.Program | None:
@@ -252,7 +252,7 @@ def program_of(file_records: Sequence[FileRecord]) -> lm_eval.Program | None:
     return next((program for program in _PROGRAMS if any(map(program.is_sample, first))), None)
 
 
-def _kept(imported: Imported) -> Imported:
+def _stored(imported: Imported) -> Imported:
     """Store the predictions, one run for each model and run of the file; rows without a run get its name."""
     frame, runs = imported.predictions.copy(), []
     for (model, run), group in imported.predictions.groupby(["model", "run"], sort=False):
@@ -298,7 +298,7 @@ def _sample_log(file: _File, program: lm_eval.Program, text: str | None, chosen:
     matched, variants = records.resolve_variants(answers, items, notes, file.variant, log.variant)
     asked = items.frame.iloc[[match.item_index for match in matched]]
     logged = [match.row.fields["sample"] for match in matched]
-    words = [_said(*pair, notes) for pair in zip(logged, asked["answer"], strict=True)]
+    words = [_predicted_word(*pair, notes) for pair in zip(logged, asked["answer"], strict=True)]
     log_probs = np.array([sample.log_prob for sample in logged], dtype=float)
     greedy = [None if s.answer is not None or np.isnan(s.log_prob) else s.greedy for s in logged]
     scores = list(map(_candidate_scores, logged, asked["candidates"]))
@@ -316,7 +316,7 @@ def _sample_log(file: _File, program: lm_eval.Program, text: str | None, chosen:
         bos=log.bos,
     )
     info = {"task": log.task, **log.info} | ({} if name in {None, "none"} else {"filter": name})
-    return Imported(program.name, frame, _asked(items, matched), _matched(matched), info)
+    return Imported(program.name, frame, _matched_items(items, matched), _matched(matched), info)
 
 
 def filters_of(program: lm_eval.Program, file_records: Sequence[FileRecord]) -> list[list[str]]:
@@ -364,7 +364,7 @@ def _epoch(record: FileRecord) -> int:
     return epoch if isinstance(epoch, int) else 1
 
 
-def _said(sample: lm_eval.Sample, word: Any, notes: Notes) -> str | None:
+def _predicted_word(sample: lm_eval.Sample, word: Any, notes: Notes) -> str | None:
     """Return the predicted word of a program's record: the item's answer if it counts as right.
 
     Note where record and item do not agree on the answer, or on whether it is right.
@@ -458,7 +458,7 @@ def _answers(file: _File, columns: Mapping[str, str], seed: int) -> Imported:
         score_type=["log_prob" if match.row.who in scored else "score" for match in matched],
         log_prob=log_probs,
     )
-    imported = Imported("answers", frame, _asked(items, matched), _matched(matched))
+    imported = Imported("answers", frame, _matched_items(items, matched), _matched(matched))
     if not by_people:
         return imported
     answered = frame.rename(columns={"model": "person"})[["item_id", "person", "prediction", "correct"]]
@@ -585,7 +585,7 @@ def _frame(
     return predictions.frame_of_answers(asked.assign(variant=list(variants)), words, columns, {})
 
 
-def _asked(items: Items, matched: Sequence[records.MatchedRow]) -> Items:
+def _matched_items(items: Items, matched: Sequence[records.MatchedRow]) -> Items:
     mask = np.zeros(len(items), dtype=bool)
     mask[[match.item_index for match in matched]] = True
     return items.where(mask)

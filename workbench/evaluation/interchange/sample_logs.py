@@ -45,7 +45,7 @@ def import_logs(
     """
     if not paths:
         raise DataError("expected logs to compare, got none", remedy='pass their files: "a.jsonl", "b.jsonl"')
-    logs = [_Source.of(Path(path), filter) for path in paths]
+    logs = [_Source.read(Path(path), filter) for path in paths]
     if filter is not None and not any(log.options["filter"] for log in logs):
         names = list(dict.fromkeys(name for log in logs for name in log.filters))
         raise DataError(f"no log has a filter {filter!r}", remedy=f"there are {', '.join(names) or 'none'}")
@@ -75,7 +75,7 @@ class _Source(NamedTuple):
     options: dict[str, Any]
 
     @classmethod
-    def of(cls, path: Path, chosen: str | None) -> _Source:
+    def read(cls, path: Path, chosen: str | None) -> _Source:
         held = [record for record in read_records(path) if isinstance(record, FileRecord)]
         if (program := program_of(held)) is None:
             return cls(path, held, None, None, [], {"filter": None, "keep": False})

@@ -25,9 +25,9 @@ from workbench.models.item_words import (
     distinct,
     is_word,
     occurrences,
-    parts,
     passages,
     positions_of,
+    word_tokens,
 )
 from workbench.runs.predictions import Floats
 from workbench.storage.cache import digest
@@ -86,7 +86,7 @@ class PassageBaseline(Predictor):
         """Score words by the passages of the items; shape (n, most words)."""
         rows = []
         for (item, passage), row in zip(passages(items, lower=self.lower), words, strict=True):
-            wanted = [parts(item, word, lower=self.lower) for word in row]
+            wanted = [word_tokens(item, word, lower=self.lower) for word in row]
             context = (*passage.context, *passage.left, "", *passage.right) if self.query else passage.context
             rows.append(self._score(context, passage, wanted) if wanted else [])
         return pad(rows)

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from workbench.items.items import Items
 from workbench.models.base import Predictor, pad
-from workbench.models.item_words import ReadContext, parts, passages
+from workbench.models.item_words import ReadContext, passages, word_tokens
 from workbench.runs.predictions import Floats
 from workbench.storage import cache
 from workbench.storage.errors import DataError
@@ -125,7 +125,7 @@ class Simple4Gram(Predictor):
         for index, (item, passage) in enumerate(passages(items, lower=lower)):
             left_ids, right_ids = self._ids(passage.left), self._ids(passage.right)
             for column, word in enumerate(words[index]):
-                focus = self._ids(parts(item, word, lower=lower))
+                focus = self._ids(word_tokens(item, word, lower=lower))
                 for n in self.points:
                     grams = [gram for gram in _around(left_ids, focus, right_ids, n) if min(gram) >= 0]
                     rows[n] += grams

@@ -25,7 +25,7 @@ from workbench.models.neural.network import (
     Targets,
     TextState,
     WordIds,
-    known,
+    class_ids,
     word_scores,
 )
 from workbench.models.neural.scoring import Context, Ids, NetworkPredictor, Scorer, rows_of
@@ -186,7 +186,7 @@ class CacheModule(LanguageModule):
     ) -> tuple[States, TextState, Float[Tensor, "rows cached width"], Int[Tensor, "rows cached"]]:
         """Return states, the network's memory, and all cached states with the words after them."""
         *before, keys, words, last = state or (None, None, None)
-        hidden, after = self.base.states(known(ids, self.n_words), tuple(before) or None)
+        hidden, after = self.base.states(class_ids(ids, self.n_words), tuple(before) or None)
         if keys is None or words is None or last is None:
             return hidden, after, hidden[:, :-1], ids[:, 1:]
         keys = torch.cat([keys, last[:, None], hidden[:, :-1]], 1)
@@ -201,7 +201,7 @@ class CacheModule(LanguageModule):
 
     def similarities(self, ids: WordIds, lengths: Lengths) -> ContextStates:
         """Return the last state of each context, and in place of copies how similar it is to those cached."""
-        hidden, _ = self.base.states(known(ids, self.n_words))
+        hidden, _ = self.base.states(class_ids(ids, self.n_words))
         query = hidden[torch.arange(len(ids), device=ids.device), lengths - 1].float()  # (rows, width)
         similarity = torch.einsum("rtw,rw->rt", hidden[:, :-1].float(), query)  # (rows, time - 1)
         return ContextStates(query, Copies(ids[:, 1:], similarity, torch.zeros_like(query[:, 0])))
@@ -227,7 +227,7 @@ class CacheModule(LanguageModule):
         copy, keep = cache_shares(similarity.masked_fill(~cached, -torch.inf), self.weight, self.flatness)
         keep = keep - (share or 0.0) * (target >= self.n_words)
         copied = (copy * (words[:, None] == target[:, :, None])).sum(-1)
-        classes = known(target, self.n_words).flatten()
+        classes = class_ids(target, self.n_words).flatten()
         return Targets(query.flatten(0, 1), classes, (keep.flatten(), copied.flatten()))
 
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from workbench.models.neural.model import Neural
-from workbench.models.neural.network import NONE, AttentionWeights, States, WindowModule, known, sizes_of
+from workbench.models.neural.network import NONE, AttentionWeights, States, WindowModule, class_ids, sizes_of
 from workbench.models.neural.softmax import softmax as softmax_layer
 from workbench.storage.errors import DataError
 
@@ -97,7 +97,7 @@ class MemoryModule(WindowModule):
 
     def attention_weights(self, ids: Int[Tensor, "rows time"]) -> AttentionWeights:
         """Return the attention of each hop to the words of each context."""
-        ids, time = known(ids, self.n_words), ids.shape[1]
+        ids, time = class_ids(ids, self.n_words), ids.shape[1]
         ids = functional.pad(ids, (self.window - time, 0), value=NONE)
         words, absent = ids.clamp_min(0), ids == NONE
         keys, values = self.keys(words), self.values(words)

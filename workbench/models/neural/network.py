@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from workbench.items.items import Items
 from workbench.items.schema import Item
-from workbench.models.item_words import parts, passages
+from workbench.models.item_words import passages, word_tokens
 from workbench.models.neural.softmax import Hidden, Mixture, Softmax, Target
 from workbench.storage.errors import DataError
 
@@ -113,7 +113,7 @@ class LanguageModule(nn.Module):
     def states(self, ids: WordIds, state: TextState = None) -> tuple[States, TextState]:
         """Return the state that predicts the word after each position, and the carried state.
 
-        The ids are classes (see :func:`known`); `state` is what is remembered of the text before.
+        The ids are classes (see :func:`class_ids`); `state` is what is remembered of the text before.
         """
 
     def targets(
@@ -125,7 +125,7 @@ class LanguageModule(nn.Module):
         share: float | None = None,  # noqa: ARG002 - of networks that copy
     ) -> Targets:
         """Return the states that predict the words after the first `start` + 1, as `following`."""
-        ids = known(ids, self.n_words)
+        ids = class_ids(ids, self.n_words)
         hidden, state = self.states(ids[:, :-1], state)  # (rows, time - 1, width)
         return Targets(hidden[:, start:].flatten(0, 1), ids[:, 1 + start :].flatten(), state=state)
 
@@ -142,7 +142,7 @@ class LanguageModule(nn.Module):
         self, ids: WordIds, state: TextState = None
     ) -> tuple[Float[Tensor, "rows width"], TextState]:
         """Return the state after the words (extended ids), and the carried state."""
-        hidden, state = self.states(known(ids, self.n_words), state)
+        hidden, state = self.states(class_ids(ids, self.n_words), state)
         return hidden[:, -1], state
 
     def last(self, ids: WordIds, lengths: Lengths) -> ContextStates:
@@ -150,7 +150,7 @@ class LanguageModule(nn.Module):
 
         The contexts are extended ids, padded at the right, each of one to `window` words.
         """
-        hidden, _ = self.states(known(ids, self.n_words))
+        hidden, _ = self.states(class_ids(ids, self.n_words))
         return ContextStates(hidden[torch.arange(len(ids), device=ids.device), lengths - 1])
 
     def attention_weights(self, ids: WordIds) -> AttentionWeights | None:
@@ -197,13 +197,13 @@ class WindowModule(LanguageModule):
 
     def last(self, ids: WordIds, lengths: Lengths) -> ContextStates:
         """Return the states that predict the word after each context, from its last words alone."""
-        ids = known(ids, self.n_words)
+        ids = class_ids(ids, self.n_words)
         position = lengths[:, None] - self.window + torch.arange(self.window, device=ids.device)
         ids = ids.gather(1, position.clamp_min(0)).masked_fill(position < 0, NONE)  # (rows, window)
         return ContextStates(self.read(ids)[:, 0])
 
 
-def known(ids: Int[Tensor, "*shape"], n_words: int) -> Int[Tensor, "*shape"]:
+def class_ids(ids: Int[Tensor, "*shape"], n_words: int) -> Int[Tensor, "*shape"]:
     """Return the classes of words: 0, ``<unk>``, for extended ids beyond the vocabulary."""
     return torch.where(ids >= n_words, 0, ids)
 
@@ -379,7 +379,7 @@ class ItemEncoder:
 
     def word(self, item: Item, word: str, blank: EncodedBlank) -> tuple[int, ...]:
         """Return the extended ids of a candidate's tokens; those not known yet are added to the blank's."""
-        return self.ids(parts(item, word, lower=self.lower), blank)
+        return self.ids(word_tokens(item, word, lower=self.lower), blank)
 
     def ids(self, words: Iterable[str], blank: EncodedBlank) -> tuple[int, ...]:
         """Return extended ids; words outside the vocabulary are numbered in the order of the passage."""

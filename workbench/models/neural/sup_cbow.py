@@ -30,7 +30,7 @@ from workbench.models.neural.network import (
     States,
     TextState,
     WordIds,
-    known,
+    class_ids,
     sizes_of,
 )
 from workbench.models.neural.softmax import softmax as softmax_layer
@@ -84,7 +84,7 @@ class BagOfWordsModule(LanguageModule):
 
     def sums(self, ids: WordIds) -> Float[Tensor, "rows dimensions"]:
         """Return the sum of the vectors of words, by their extended ids; 0 adds nothing."""
-        total: Tensor = self.embedding(known(ids, self.n_words))
+        total: Tensor = self.embedding(class_ids(ids, self.n_words))
         return total
 
     def states(self, ids: WordIds, state: TextState = None) -> tuple[States, TextState]:

@@ -27,7 +27,7 @@ from workbench.models.neural.network import (
     Targets,
     TextState,
     WordIds,
-    known,
+    class_ids,
     sizes_of,
 )
 from workbench.models.neural.softmax import softmax as softmax_layer
@@ -48,11 +48,11 @@ class PointerAttention(NamedTuple):
     heads: Float[Tensor, "rows asked heads"]
     attention: Float[Tensor, "rows heads asked time"]
 
-    def places(self) -> Float[Tensor, "rows asked time"]:
+    def by_position(self) -> Float[Tensor, "rows asked time"]:
         """Return the probability that each place is copied."""
         return torch.einsum("rah,rhat->rat", self.heads.exp(), self.attention)
 
-    def of(self, same: Bool[Tensor, "rows asked time"]) -> Float[Tensor, "rows asked"]:
+    def next_word(self, same: Bool[Tensor, "rows asked time"]) -> Float[Tensor, "rows asked"]:
         """Return the probability of copying the next word; `same` marks its positions."""
         mass = (self.attention * same[:, None]).sum(-1)  # (rows, heads, asked)
         return (self.heads.exp() * mass.transpose(1, 2)).sum(-1)
@@ -204,7 +204,7 @@ class TransformerModule(LanguageModule):
         same = (ids[:, :, None] == ids[:, None, :]) & (ids[:, :, None] != 0)
         first = same.int().argmax(-1)  # where the word stood first, (rows, time)
         here = torch.arange(time, device=ids.device)
-        words = self.embedding(known(ids, self.n_words)) * self.width**0.5
+        words = self.embedding(class_ids(ids, self.n_words)) * self.width**0.5
         words = words + self.place(first) * (ids >= self.n_words)[..., None] * self.width**0.5
         words = words + self.again * (same.any(-1) & (first < here))[..., None]
         x = words = functional.dropout(words, self.dropout, self.training)
@@ -217,7 +217,7 @@ class TransformerModule(LanguageModule):
         ids = batch["ids"]
         if self.training and self.hide:
             drawn = torch.rand(len(ids), self.n_words, device=ids.device) < self.hide  # anew for each row
-            hidden = drawn.gather(1, known(ids, self.n_words)) & (ids > COMMON) & (ids < self.n_words)
+            hidden = drawn.gather(1, class_ids(ids, self.n_words)) & (ids > COMMON) & (ids < self.n_words)
             ids = torch.where(hidden, ids + _ELSEWHERE, ids)
         return super().forward({"ids": ids}, state)
 
@@ -242,7 +242,7 @@ class TransformerModule(LanguageModule):
         """Return the states that predict the words after the first `start` + 1, within the window."""
         read, target = ids[:, :-1], ids[:, 1 + start :]
         states, words = self._read(read)
-        flat, classes = states[:, start:].flatten(0, 1), known(target, self.n_words).flatten()
+        flat, classes = states[:, start:].flatten(0, 1), class_ids(target, self.n_words).flatten()
         if self.pointer is None:
             return Targets(flat, classes, state=state)
         asked = torch.arange(start, read.shape[1], device=ids.device).expand(len(ids), -1) if start else None
@@ -251,7 +251,7 @@ class TransformerModule(LanguageModule):
         share = math.log(self.unknown_types) if share is None else share
         keep = pointed.keep - (target >= self.n_words) * share
         same = (read[:, None, :] == target[:, :, None]) & (target[:, :, None] != 0)
-        return Targets(flat, classes, (keep.flatten(), pointed.of(same).flatten()), state)
+        return Targets(flat, classes, (keep.flatten(), pointed.next_word(same).flatten()), state)
 
     def last(self, ids: WordIds, lengths: Lengths) -> ContextStates:
         """Return the states that predict the word after each context, and the copied words."""
@@ -260,7 +260,7 @@ class TransformerModule(LanguageModule):
         if self.pointer is None:
             return ContextStates(hidden)
         pointed = self.pointer(states, words, lengths[:, None] - 1, ids == 0)
-        return ContextStates(hidden, Copies(ids, pointed.places()[:, 0], pointed.keep[:, 0]))
+        return ContextStates(hidden, Copies(ids, pointed.by_position()[:, 0], pointed.keep[:, 0]))
 
     def attention_weights(self, ids: WordIds) -> AttentionWeights | None:
         """Return the probability that each place is copied: by all heads of the pointer, and by each."""
@@ -270,7 +270,7 @@ class TransformerModule(LanguageModule):
         pointed = self.pointer(*self._read(ids), asked, ids == 0)
         heads = pointed.heads.exp().transpose(1, 2) * pointed.attention[:, :, 0]  # (rows, heads, time)
         names = (ALL, *(f"pointer head {number}" for number in range(1, heads.shape[1] + 1)))
-        return AttentionWeights(names, torch.cat([pointed.places(), heads], 1), has_query=True)
+        return AttentionWeights(names, torch.cat([pointed.by_position(), heads], 1), has_query=True)
 
 
 def _turned(

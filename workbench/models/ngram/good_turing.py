@@ -438,14 +438,14 @@ def _levels(
         share = _discounted(counts.counts[n], factors[n])
         weight, probability, full = _back_off(counts, n, context, share, probability[shorter])
         scaled += full
-        yield _parts(counts, n, logp, lower, _log10(weight))
+        yield _array_blocks(counts, n, logp, lower, _log10(weight))
         lower, logp = logp[shorter], _log10(probability)
-    yield _parts(counts, counts.order, logp, lower, None)
+    yield _array_blocks(counts, counts.order, logp, lower, None)
     if scaled:
         notes.append(f"{scaled} contexts that every word follows were scaled to sum to 1")
 
 
-def _parts(
+def _array_blocks(
     counts: NGramCounts, n: int, logp: Singles, lower: Singles, backoff: Singles | None
 ) -> Iterator[dict[str, Any]]:
     """Yield the arrays of an order in parts."""

@@ -80,7 +80,7 @@ class Text:
             codes.view(np.uint8).reshape(len(codes), -1)[starts[1:] - starts[0] - 1, -1] = ord("\n")
             yield codes.tobytes()
 
-    def known(self) -> tuple[list[bytes], npt.NDArray[np.int64]]:
+    def lmplz_words(self) -> tuple[list[bytes], npt.NDArray[np.int64]]:
         """Return the words of ``lmplz`` in the order of its ids, and their ids here."""
         n_words = len(self.words)
         codes = self._codes[: n_words + self.has_unknown]
@@ -142,7 +142,7 @@ def compile_intermediate(prefix: Path, folder: Path, text: Text, *, progress: bo
         If a file is missing or incomplete, has other words, or is in another order.
     """
     counts = _counts(prefix)
-    codes, ids = text.known()
+    codes, ids = text.lmplz_words()
     path = _path(prefix, "vocab")
     with _reading(path):
         if path.read_bytes() != b"".join(code + b"\0" for code in codes):

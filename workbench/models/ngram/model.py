@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from workbench.items.items import Items
 from workbench.models.base import Predictor
-from workbench.models.item_words import Passage, ReadContext, lefts, parts, passages
+from workbench.models.item_words import Passage, ReadContext, lefts, passages, word_tokens
 from workbench.models.ngram import estimate as estimating
 from workbench.models.ngram.backoff import BackOff, Ids
 from workbench.models.ngram.kenlm import check_pruning
@@ -280,7 +280,7 @@ class NGram(PositionScorer):
         for row, (item, (left_words, right_words)) in enumerate(zip(items, self.blanks(items), strict=True)):
             first = len(left_words)
             for column, word in enumerate(words[row]):
-                pieces = self.model.ids(parts(item, word, lower=self.lower))
+                pieces = self.model.ids(word_tokens(item, word, lower=self.lower))
                 line = [*left_words, *pieces, *right_words[: self.order - 1]]
                 for position in range(first, len(line)):
                     step = max(0, position - first - len(pieces) + 1)
@@ -464,7 +464,7 @@ class CachedNGram(Wrapper, PositionScorer):
             after = [shares.get(word, 0.0) for word in passage.right[: self.base.order - 1]]
             share[row, :, 1 : len(after) + 1] = after
             for column, word in enumerate(words[row]):
-                pieces = parts(item, word, lower=self.base.lower)
+                pieces = word_tokens(item, word, lower=self.base.lower)
                 share[row, column, 0] = np.prod([shares.get(piece, 0.0) for piece in pieces])
         return scores, share, has_cache
 
@@ -480,7 +480,7 @@ class CachedNGram(Wrapper, PositionScorer):
 
     def distribution(self, items: Items, *, chunk: int = 256) -> Iterator[Floats]:
         """Yield natural log-probabilities of the whole vocabulary, (up to `chunk`, vocabulary) at a time."""
-        passage_words = self._known(items)
+        passage_words = self._cached_words(items)
         start = 0
         for values in self.base.distribution(items, chunk=chunk):
             mixed = values + np.log1p(-self.weight)
@@ -492,7 +492,7 @@ class CachedNGram(Wrapper, PositionScorer):
             start += len(values)
             yield mixed
 
-    def _known(self, items: Items) -> list[tuple[Ids, list[float]]]:
+    def _cached_words(self, items: Items) -> list[tuple[Ids, list[float]]]:
         """Return the vocabulary's words of each passage, and their shares."""
         index, n_words = self.base.model.index, len(self.vocabulary)
         rows = []
@@ -537,7 +537,7 @@ class CachedNGram(Wrapper, PositionScorer):
 
     def _plain(self, items: Items, top_k: int) -> tuple[Any, ...]:
         """Return the values of the n-gram model and of the passages that `ranking` needs."""
-        model, contexts, passage_words = self.base.model, self.base.contexts(items), self._known(items)
+        model, contexts, passage_words = self.base.model, self.base.contexts(items), self._cached_words(items)
         state = model.state(contexts)
         width = max((len(each) for each, _ in passage_words), default=0)
         held = np.zeros((len(items), width), dtype=np.int64)

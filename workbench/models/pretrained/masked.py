@@ -154,7 +154,7 @@ class MaskedLM(PretrainedModel):
             verbose=False,
         )
         offsets = [np.array(row, dtype=np.int64).reshape(-1, 2) for row in encoding["offset_mapping"]]
-        first = max(_cut(row[:, 0], self._room) for row in offsets)  # for all: they differ at the blank only
+        first = max(_edge(row[:, 0], self._room) for row in offsets)  # for all: they differ at the blank only
         if any(first > start for _, (start, _), _ in texts):
             raise DataError(
                 f"the text after the blank of {item.item_id} leaves no room in {self.length} sub-tokens",
@@ -223,7 +223,7 @@ class MaskedLM(PretrainedModel):
         return np.asarray((answers - log_norm(logits)).cpu().numpy(), dtype=float)
 
 
-def _cut(starts: npt.NDArray[np.int64], room: int) -> int:
+def _edge(starts: npt.NDArray[np.int64], room: int) -> int:
     """Return the first character from which on the sub-tokens are no more than there is room for."""
     if len(starts) <= room:
         return 0

@@ -121,8 +121,8 @@ class Prompt:
         check_option("space", space, get_args(Space))
         self.beginning: str = beginning
         self.space: str = space
-        self._head, self.between = _cut("template", template, "text")
-        before, self._tail = _cut("answer_template", answer_template, "answer")
+        self._head, self.between = _split_template("template", template, "text")
+        before, self._tail = _split_template("answer_template", answer_template, "answer")
         if before:
             _wrong("answer_template", f"has {before!r} before {{answer}}", "write it at the end of template")
         for name, value in (("shots", shots), ("seed", seed)):
@@ -159,7 +159,7 @@ class Prompt:
         DataError
             If the template has words between passage and answer, and an example has text after its answer.
         """
-        texts = [self._shown(example, detokenise=detokenise) for example in self.examples_for(item)]
+        texts = [self._example_text(example, detokenise=detokenise) for example in self.examples_for(item)]
         first = "\n" if self.beginning == "newline" else ""
         return first + "".join(f"{text}{self.separator}" for text in texts) + self._head
 
@@ -205,7 +205,7 @@ class Prompt:
     def _joined(self, text: str) -> str:
         return f"{text.rstrip()}{self.between}" if self.between else text
 
-    def _shown(self, example: Item, *, detokenise: bool) -> str:
+    def _example_text(self, example: Item, *, detokenise: bool) -> str:
         before, answer, after = split_text(example, detokenise=detokenise)
         if self.between and any(map(str.isalnum, after)):
             _wrong(
@@ -221,7 +221,7 @@ def _wrong(field: str, problem: str, remedy: str) -> NoReturn:
     raise DataError(f"the prompt's {field} {problem}", remedy=remedy)
 
 
-def _cut(field: str, template: Any, name: str) -> tuple[str, str]:
+def _split_template(field: str, template: Any, name: str) -> tuple[str, str]:
     """Return the text before and after the one field of a template."""
     expected, remedy = f"{{{name}}}", f"write {{{name}}} once, and other braces twice"
     if not isinstance(template, str):

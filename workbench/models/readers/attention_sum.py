@@ -52,19 +52,19 @@ class BiGRU(nn.Module):
         lengths = mask.sum(1, keepdim=True).clamp_min(1)
         mirrored = torch.where(time < lengths, lengths - 1 - time, time)  # its own inverse
         read = self.forwards(vectors)[0]
-        reversed_ = self.backwards(_at(vectors, mirrored))[0]
-        ends = torch.cat([_at(read, lengths - 1), _at(reversed_, lengths - 1)], 2)[:, 0]
-        return torch.cat([read, _at(reversed_, mirrored)], 2), ends
+        reversed_ = self.backwards(_vectors_at(vectors, mirrored))[0]
+        ends = torch.cat([_vectors_at(read, lengths - 1), _vectors_at(reversed_, lengths - 1)], 2)[:, 0]
+        return torch.cat([read, _vectors_at(reversed_, mirrored)], 2), ends
 
 
-def _at(vectors: States, positions: Int[Tensor, "rows k"]) -> States:
+def _vectors_at(vectors: States, positions: Int[Tensor, "rows k"]) -> States:
     """Return the vectors at the positions of each row."""
     return vectors.gather(1, positions[..., None].expand(-1, -1, vectors.shape[2]))
 
 
 def state_at(states: States, positions: Int[Tensor, " rows"]) -> Float[Tensor, "rows states"]:
     """Return the state at one position of each row."""
-    return _at(states, positions[:, None])[:, 0]
+    return _vectors_at(states, positions[:, None])[:, 0]
 
 
 def word_vectors(n_ids: int, size: int) -> nn.Embedding:

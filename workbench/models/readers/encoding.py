@@ -17,7 +17,7 @@ import numpy.typing as npt
 from workbench.items.items import Items
 from workbench.items.schema import Item
 from workbench.items.tokens import tokens
-from workbench.models.item_words import occurrences, parts, positions_of
+from workbench.models.item_words import occurrences, positions_of, word_tokens
 from workbench.runs.store import items_digest
 from workbench.storage import cache
 from workbench.storage.errors import DataError, reading
@@ -202,7 +202,7 @@ class _Encoder:
         text = tuple([word.lower() for word in item_tokens.words]) if self.lower else item_tokens.words
         first = item_tokens.sentences[-1]
         context = text[:first]
-        forms = different(parts(item, word, lower=self.lower) for word in words)
+        forms = different(word_tokens(item, word, lower=self.lower) for word in words)
         slots, positions = [0] * first, positions_of(context)
         for slot, form in reversed(list(enumerate(forms, 1))):
             for position in occurrences(context, form, positions.get(form[0], ())):
@@ -211,7 +211,7 @@ class _Encoder:
         sentences = [n for n, (start, end) in enumerate(pairwise(starts)) for _ in range(start, end)]
         answer = -1
         if item.answer is not None:
-            form = parts(item, item.answer, lower=self.lower)
+            form = word_tokens(item, item.answer, lower=self.lower)
             answer = forms.index(form) if form in forms else -1
         question = _Question(
             self.ids(context), slots, sentences,

@@ -20,7 +20,7 @@ from workbench.items.schema import Item
 from workbench.items.tokens import tokens
 from workbench.models.base import Predictor, pad
 from workbench.models.device_memory import Batcher
-from workbench.models.item_words import Attention, ReadContext, check_option, distinct, parts, passages
+from workbench.models.item_words import Attention, ReadContext, check_option, distinct, passages, word_tokens
 from workbench.models.neural.fitting import STOPPED, TrainedNetwork
 from workbench.models.neural.network import AttentionWeights
 from workbench.models.neural.scoring import evaluating
@@ -267,7 +267,7 @@ class Reader(TrainedNetwork, Predictor):
         questions = Questions.of(items, self.words, words=words, lower=self.lower)
         rows = []
         for item, row, values in zip(items, words, self._scores(questions), strict=True):
-            forms = [parts(item, word, lower=self.lower) for word in row]
+            forms = [word_tokens(item, word, lower=self.lower) for word in row]
             index = {form: number for number, form in enumerate(different(iter(forms)))}
             rows.append([values[index[form]] for form in forms])
         scores = pad(rows)
@@ -296,7 +296,7 @@ class Reader(TrainedNetwork, Predictor):
             begin, end, weights = (tensor.cpu().numpy() for tensor in tensors if tensor is not None)
             for index, row in enumerate(rows):
                 item = items[row]
-                forms = [parts(item, word, lower=self.lower) for word in offered[row]]
+                forms = [word_tokens(item, word, lower=self.lower) for word in offered[row]]
                 choices = different(iter(forms))
                 values = scores[index, : len(choices)].double().cpu().numpy()
                 check_scores(
