@@ -10,9 +10,10 @@ from statsmodels.stats.proportion import proportion_confint
 
 from workbench import datasets
 from workbench.charts.models import answers_among
+from workbench.evaluation.bootstrap import BootstrapSettings
 from workbench.evaluation.comparison import Comparison
 from workbench.evaluation.leaderboard import leaderboard
-from workbench.evaluation.metrics import MEASURES, evaluate
+from workbench.evaluation.metrics import MEASURES, evaluate, measure
 from workbench.evaluation.paper import table as paper_table
 from workbench.models import MaximumFrequency, RandomWord
 from workbench.models.wrapper import measured
@@ -151,13 +152,33 @@ def test_bits_are_the_mean_surprisal_and_the_binary_logarithm_of_the_perplexity(
     assert (pd.isna(row["bits"]), pd.isna(row["perplexity"]), row["n_perplexity"]) == (True, True, 0)
 
 
+class Brier(measures.Measure):
+    name, quantity, format, better = "brier", "squared_error", "quantity", "lower"
+    sources = ("log_prob",)
+
+    def item_values(self, *sources):
+        return (1 - np.exp(sources[0])) ** 2
+
+
+def test_a_measure_may_compute_the_values_of_its_items(monkeypatch):
+    monkeypatch.setattr(measures, "MEASURES", (*measures.MEASURES, Brier()))
+    frame = made(200)
+    errors = (1 - np.exp(frame["log_prob"].to_numpy(dtype=float))) ** 2
+    row = measure(frame, BootstrapSettings())
+    compared = Comparison.of(items_of(frame), [frame]).table().iloc[0]
+    assert row["brier"] == pytest.approx(errors.mean())
+    assert row["brier_low"] < row["brier"] < row["brier_high"]
+    assert compared[list(Brier().columns)].tolist() == [row[name] for name in Brier().columns]
+    assert "brier" not in measure(scores(made()), BootstrapSettings(resamples=20))
+
+
 def test_every_measure_is_in_results_and_comparisons():
     frame = made(60)
     table, compared = evaluate(frame, resamples=20), Comparison.of(items_of(frame), [frame]).table()
-    for measure in measures.MEASURES:
-        assert set(measure.columns) <= set(table.columns)
-        assert set(measure.columns) <= set(compared.columns) or not measure.in_tables
-        assert (column_label(measure.name).label in table.to_html()) == measure.in_tables
+    for each in measures.MEASURES:
+        assert set(each.columns) <= set(table.columns)
+        assert set(each.columns) <= set(compared.columns) or not each.in_tables
+        assert (column_label(each.name).label in table.to_html()) == each.in_tables
 
 
 @pytest.mark.parametrize("frame", [unknown_answers(made(5)), made(0)])

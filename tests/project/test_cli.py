@@ -15,7 +15,9 @@ from workbench.datasets import load
 from workbench.models import LSTM, registry
 from workbench.models.base import Predictor
 from workbench.people import Campaign
+from workbench.render.labels import label
 from workbench.runs import store as results
+from workbench.runs.measures import SHOWN
 from workbench.runs.predictions import from_answers
 
 
@@ -181,7 +183,8 @@ def test_train_and_evaluate_a_network_without_a_notebook(novel, no_data, tmp_pat
     (run,) = (no_data / "runs").iterdir()
     assert f"kept as {run.name}" in output
     assert re.search(r"^LSTM 8 +180 +0\.0 \[0\.0, ", output, re.MULTILINE)
-    headings = r"^Model +n +Accuracy \(%\) +Perplexity .* +Median rank +Bits per word$"
+    later = "".join(f" +{re.escape(label(each.name, unit=True))}" for each in SHOWN[4:])
+    headings = rf"^Model +n +Accuracy \(%\) +Perplexity .* +Median rank +Bits per word{later}$"
     assert re.search(headings, output, re.MULTILINE)
     assert results.find_run(run.name).info["split"] == "control"
 

@@ -15,7 +15,9 @@ from workbench.evaluation.leaderboard import leaderboard
 from workbench.evaluation.metrics import evaluate
 from workbench.evaluation.replicates import replicates
 from workbench.evaluation.significance import significance
+from workbench.render.labels import label
 from workbench.render.results import Table, TableColumn, TableLayout, split_signatures, with_interval
+from workbench.runs.measures import SHOWN
 
 QUICK = {"resamples": 20}
 FRAME = pd.DataFrame({
@@ -111,17 +113,17 @@ def test_signatures_are_cut_into_what_they_share_and_the_rest():
 def test_results_show_five_to_eleven_columns_in_percent():
     a, b = made(80), made(80, model="other, capitalised", seed=1, variant="capitalised")
     table = evaluate([run(a, "a"), run(b, "b")], **QUICK)
-    assert headings(table.to_html()) == [
-        "Model", "n", "Accuracy (%)", "Perplexity (per target word)", "Median rank", "Bits per word",
-    ]  # fmt: skip
+    measured = ["Accuracy (%)", "Perplexity (per target word)", "Median rank", "Bits per word"]
+    measured += [label(each.name, unit=True) for each in SHOWN[len(measured) :]]
+    assert headings(table.to_html()) == ["Model", "n", *measured]
     assert f"{100 * table['accuracy'].iloc[0]:.1f} [" in Page(table.to_html()).text
     by = evaluate(a, by=["split", "known"], **QUICK)
     assert headings(by.to_html())[:4] == ["Model", "Split", "Answer in vocabulary", "n"]
     twice = evaluate([run(a, "first"), run(a, "second")], **QUICK)
     assert "made (first)" in Page(twice.to_html()).text
     board = leaderboard([a, b.assign(variant="plain")], **QUICK)
-    assert headings(board.to_html())[:11] == [
-        "Place", "Model", "n", "Accuracy (%)", "Perplexity (per target word)", "Median rank", "Bits per word",
+    assert headings(board.to_html())[: 7 + len(measured)] == [
+        "Place", "Model", "n", *measured,
         "Difference from the best (points)", "MDE (points)", "p (Holm)", "p (FDR)",
     ]  # fmt: skip
 

@@ -24,7 +24,7 @@ from workbench.items.items import Items
 from workbench.render.labels import column_label
 from workbench.render.numbers import fixed, p_value, percent, points, quantity, rank_text, span
 from workbench.render.tables import text_table
-from workbench.runs.measures import SHOWN
+from workbench.runs.measures import SHOWN, item_quantities
 from workbench.runs.predictions import mid_ranks
 from workbench.storage.errors import DataError
 
@@ -151,7 +151,9 @@ class Comparison(AlignedPredictions):
     @cached_property
     def _quantities(self) -> dict[str, Floats]:
         """Quantities of the measures, (m, n) each, in the order of `evaluate`."""
-        values = {"correct": self.shares, "log_prob": self.log_prob, "mid_rank": self._mid_rank}
+        values = item_quantities(
+            {"correct": self.shares, "log_prob": self.log_prob, "mid_rank": self._mid_rank}
+        )
         if (self._order == np.arange(self.n)).all():  # a copy of all rows takes long
             return values
         return {name: rows[:, self._order] for name, rows in values.items()}

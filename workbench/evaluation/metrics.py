@@ -388,14 +388,15 @@ class _Quantities:
         correct, several = seeds.mean(axis=1), seeds.shape[1] > 1
         in_vocabulary = frame["known"].fillna(value=False).to_numpy(dtype=bool)
         log_prob = floats(frame["log_prob"].where(frame["score_type"] == "log_prob"))
-        quantities = {
-            "correct": correct, "correct_known": np.where(in_vocabulary, correct, np.nan),
+        sources = {
+            "correct": correct, "known": in_vocabulary.astype(float),
             "p_correct": floats(frame["p_correct"]), "log_prob": log_prob,
             "log_prob_uncorrected": floats(frame["log_prob_uncorrected"]),
             "mid_rank": mid_ranks(frame["rank"], frame["n_tied"]),
         }  # fmt: skip
-        if is_uncorrected(log_prob, quantities["log_prob_uncorrected"]):
-            del quantities["log_prob"]
+        if is_uncorrected(log_prob, sources["log_prob_uncorrected"]):
+            del sources["log_prob"]
+        quantities = measures.item_quantities(sources)
         values = {name: column for name, column in quantities.items() if not np.isnan(column).all()}
         row: dict[str, Any] = {
             "n": len(frame),

@@ -33,7 +33,7 @@ from workbench.render.tables import (
 )
 from workbench.storage.spreadsheet import Formulas, write_csv
 
-_WRITERS: Mapping[str, Callable[[Any], str]] = {
+WRITERS: Mapping[str, Callable[[Any], str]] = {
     "text": str,  # to the left
     "column": label,  # the name of a column, to the left
     "number": str,  # as it is, to the right
@@ -61,7 +61,7 @@ _WRITERS: Mapping[str, Callable[[Any], str]] = {
 _BOUNDS: Mapping[
     str, Callable[[Any], str]
 ] = {  # how bounds are written where the value beside them has the unit
-    "percent": _WRITERS["share"],
+    "percent": WRITERS["share"],
     "percentage": partial(fixed, digits=1),
     "percentage points": points,
 }
@@ -78,7 +78,7 @@ class TableColumn(NamedTuple):
     name : str
         Name in the frame.
     style : str, or (str, mapping of str to str)
-        Number format, a key of `_WRITERS`; or the column that decides the style of each row, and
+        Number format, a key of `WRITERS`; or the column that decides the style of each row, and
         the styles by its values (else ``quantity``).
     interval : (str, str), optional
         Columns with the bounds in brackets.
@@ -210,11 +210,11 @@ def _cell(column: TableColumn, row: dict[Any, Any]) -> Cell:
         style = styles.get(row[style_column], "quantity")
     if style in _TEXT or _text(value) == MISSING:
         text, detail = (
-            _WRITERS[style](value_label(column.name, _text(value))) if style in _TEXT else MISSING,
+            WRITERS[style](value_label(column.name, _text(value))) if style in _TEXT else MISSING,
             "",
         )
     else:
-        write = _WRITERS[style]
+        write = WRITERS[style]
         text = write(value)
         write = _BOUNDS.get(style, write)
         ends = column.interval

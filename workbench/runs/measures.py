@@ -5,15 +5,15 @@ A new measure is a class here and a row of ``render/labels.csv``; tables, trials
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
-Quantity = Literal[
-    "correct", "correct_known", "p_correct", "log_prob", "log_prob_uncorrected", "mid_rank"
-]  # fmt: skip
+Source = Literal["correct", "known", "p_correct", "log_prob", "log_prob_uncorrected", "mid_rank"]
+"""Values of an item's prediction; all but the last are columns of predictions."""
 
 
 class Measure:
@@ -25,15 +25,17 @@ class Measure:
         Column of results. Label, unit and tooltip are in ``render/labels.csv``; the interval is in
         ``<name>_low`` and ``<name>_high``.
     quantity : str
-        The value of each item; NaN where an item has none: it is left out. Of ``correct_known`` these are
-        the items whose answer is not in the model's vocabulary.
+        Name of the values of the items.
+    sources : tuple of str
+        The `Source` values of predictions from which `item_values` computes the quantity; without any, the
+        predictions have the quantity itself.
     statistic : {"mean", "median"}
         Summary over the items, before `from_summary`.
     interval : {"bootstrap", "share", ""}
         Percentiles of resampled items or novels; of a share Wilson's interval where resampling says nothing
         (no novel is known, or all outcomes are equal); none.
     format : str
-        How the values are written, a key of the writers of :mod:`workbench.render.results`.
+        How the values are written, a key of ``WRITERS`` of :mod:`workbench.render.results`.
     better : {"higher", "lower"}
     in_tables : bool
         Whether tables show it, with its interval.
@@ -44,7 +46,8 @@ class Measure:
     """
 
     name: ClassVar[str]
-    quantity: ClassVar[Quantity]
+    quantity: ClassVar[str]
+    sources: ClassVar[tuple[Source, ...]] = ()
     statistic: ClassVar[Literal["mean", "median"]] = "mean"
     interval: ClassVar[Literal["bootstrap", "share", ""]] = "bootstrap"
     format: ClassVar[str]
@@ -58,6 +61,11 @@ class Measure:
     def columns(self) -> tuple[str, ...]:
         """Names of the value and of the bounds of its interval."""
         return (self.name, *(f"{self.name}_{end}" for end in ("low", "high") if self.interval))
+
+    def item_values(self, *sources: Floats) -> Floats:
+        """Return the value of each item from `sources`, in their shape; an item with NaN is left out."""
+        [quantity] = sources
+        return quantity
 
     def from_summary(self, summary: Any) -> Any:
         """Return the measure from the mean or median of the quantity; monotone, so bounds map to bounds."""
@@ -83,8 +91,7 @@ class Measure:
 class Accuracy(Measure):
     """Share of right answers; of replicates the mean over the seeds."""
 
-    name, interval, format, better = "accuracy", "share", "share", "higher"
-    quantity: ClassVar[Quantity] = "correct"
+    name, quantity, interval, format, better = "accuracy", "correct", "share", "share", "higher"
     coverage = "{n} items"
 
 
@@ -99,13 +106,18 @@ class AccuracyKnown(Accuracy):
     """Share of right answers among those in the vocabulary."""
 
     name, quantity, in_tables = "accuracy_known", "correct_known", False
+    sources = ("correct", "known")
+
+    def item_values(self, *sources: Floats) -> Floats:
+        """Return what is right; NaN where the answer is not in the vocabulary."""
+        correct, known = sources
+        return np.where(known == 1, correct, np.nan)
 
 
 class Perplexity(Measure):
     """exp(-mean ln p) per target word (Paperno et al. 2016, section 4)."""
 
-    name, format, better = "perplexity", "perplexity", "lower"
-    quantity: ClassVar[Quantity] = "log_prob"
+    name, quantity, format, better = "perplexity", "log_prob", "perplexity", "lower"
     count = "n_perplexity"
     coverage = "over the {n} items with a log-probability"
     missing = "the model gives scores, not probabilities"
@@ -147,3 +159,16 @@ MEASURES: tuple[Measure, ...] = (
 
 SHOWN = tuple(measure for measure in MEASURES if measure.in_tables)
 """Those that tables and ``wb.compare`` show."""
+
+
+def item_quantities(sources: Mapping[str, Floats]) -> dict[str, Floats]:
+    """Return the quantities of all measures by name, from values of predictions, of the same shape (m, n).
+
+    Left out are those whose sources are not there.
+    """
+    read = {each.quantity: (each, each.sources or (each.quantity,)) for each in MEASURES}
+    return {
+        quantity: measure.item_values(*(sources[name] for name in names))
+        for quantity, (measure, names) in read.items()
+        if sources.keys() >= set(names)
+    }

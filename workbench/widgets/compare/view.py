@@ -20,15 +20,14 @@ from workbench.items.items import Item
 from workbench.render.labels import column_label
 from workbench.render.numbers import (
     fixed,
-    mid_rank,
     p_value,
     percent,
-    perplexity,
     points,
     probability,
     span,
     with_minus,
 )
+from workbench.render.results import WRITERS
 from workbench.runs.measures import SHOWN, Measure
 from workbench.widgets.shared.passages import BLANK_MARK, score_bars, snippet, words_around
 from workbench.widgets.shared.search import item_hits
@@ -50,14 +49,6 @@ _TOPS = (0.02, 0.05, 0.1, 0.2, 0.25, 0.4, 0.5, 0.6, 0.8, 1.0)  # ends of the axi
 def share_text(share: float) -> str:
     """Format a share in percent without the unit."""
     return percent(share, unit=False)
-
-
-WRITERS: Mapping[str, Callable[[float], str]] = {
-    "share": share_text,
-    "perplexity": perplexity,
-    "rank": mid_rank,
-}
-"""How a measure is written, by its kind."""
 
 
 def split_labels(labels: Sequence[str]) -> list[tuple[str, str]]:
