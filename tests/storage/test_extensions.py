@@ -1,5 +1,9 @@
 """Entry points of other packages, real ones in folders on the path: a bad one spoils nothing else."""
 
+import re
+from pathlib import Path
+from textwrap import dedent
+
 import pytest
 
 import workbench as wb
@@ -125,58 +129,58 @@ def test_a_list_that_cannot_be_read(install, lines, group):
 
 def test_a_data_set_of_another_package(install, tmp_path):
     (tmp_path / "bad_reader.py").write_text("raise SystemExit")
-    install("good", {"limericks": "plain_model", "broken": "bad_reader"}, "workbench.datasets")
-    assert datasets.dataset_names()[-2:] == ["broken", "limericks"]
+    install("good", {"verses": "plain_model", "broken": "bad_reader"}, "workbench.datasets")
+    assert datasets.dataset_names()[-2:] == ["broken", "verses"]
     listed = datasets.available().tail(2)
-    assert listed["dataset"].tolist() == ["broken", "limericks"]
+    assert listed["dataset"].tolist() == ["broken", "verses"]
     unknown = "'broken' cannot be imported from bad_reader: SystemExit"
     assert listed["where"].tolist() == [unknown, "the package good"]
     assert listed["found"].tolist() == [False, True]
     options = {"variant": None, "path": tmp_path, "on_error": "raise"}
-    assert datasets.load("limericks", "dev", path=tmp_path) == ("dev", options)
+    assert datasets.load("verses", "dev", path=tmp_path) == ("dev", options)
     with pytest.raises(DataError, match="'broken' cannot be imported from bad_reader: SystemExit"):
         datasets.load("broken")
 
 
-LIMERICKS = """
-from workbench.datasets.sources import BookFiles, Release
-from workbench.items.schema import Item
-
-def parse(file, split, variant):
-    for number, line in enumerate(file.lines()):
-        start, end = line.rindex(" ") + 1, len(line)
-        yield Item(f"limericks/{split}/{number:04d}", "limericks", split, variant, line, line[start:],
-                   (start, end), ((0, end),))
-
-NAME = "limericks_dev.txt"
-REMOTE = {"name": NAME, "addresses": ["https://limericks.example/dev.txt"], "bytes": 1, "sha256": "0"}
-RELEASE = Release(
-    name="limericks", files={("dev", "plain"): (NAME,)}, parse=parse,
-    terms={"title": "Limericks", "licence": "CC0-1.0", "citation": "Nobody", "files": [REMOTE]},
-    books={"train": BookFiles(("*/limericks_books/*.txt",))},
+PAGE = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+HAIKU = dedent(re.search(r"^ *```python\n(.*?\n) *```", PAGE, re.DOTALL | re.MULTILINE)[1]).replace(
+    "limerick", "haiku"
+)
+"""The reader of a data set as the page shows it, under another name."""
+TERMS = """
+from dataclasses import replace
+from workbench.datasets.sources import BookFiles
+ADDRESS = "https://haikus.example/dev.txt"
+REMOTE = {"name": "haikus_dev.txt", "addresses": [ADDRESS], "bytes": 1, "sha256": "0"}
+RELEASE = replace(
+    RELEASE,
+    terms={"title": "Haikus", "licence": "CC0-1.0", "citation": "Nobody", "files": [REMOTE]},
+    books={"train": BookFiles(("*/haikus_books/*.txt",))},
 )
 """
 
 
 def test_a_release_of_another_package_is_seen_as_ours_are(install, tmp_path, no_data, capsys):
-    (tmp_path / "limericks.py").write_text(LIMERICKS)
-    install("verses", {"limericks": "limericks:RELEASE"}, "workbench.datasets")
-    listed = wb.available().set_index("dataset").loc["limericks"]
+    (tmp_path / "haikus.py").write_text(HAIKU + TERMS)
+    install("verses", {"haikus": "haikus:RELEASE"}, "workbench.datasets")
+    listed = wb.available().set_index("dataset").loc["haikus"]
     assert listed["variant"].tolist() == ["plain", "books"]
     assert not listed["found"].any()
-    with pytest.raises(DataError, match=r'wb\.fetch\("limericks"\)'):
-        wb.load("limericks")
-    wb.fetch("limericks", dry_run=True)
-    assert "https://limericks.example/dev.txt" in capsys.readouterr().out
+    with pytest.raises(DataError, match=r'wb\.fetch\("haikus"\)'):
+        wb.load("haikus")
+    wb.fetch("haikus", dry_run=True)
+    assert "https://haikus.example/dev.txt" in capsys.readouterr().out
     raw = no_data / "raw"
-    (raw / "limericks_books").mkdir(parents=True)
-    (raw / "limericks_books" / "one.txt").write_text("It rained.\n")
-    (raw / "limericks_dev.txt").write_text("there was a goose\nthat ran loose\n")
-    assert wb.available().set_index("dataset").loc["limericks", "found"].all()
-    items = wb.load("limericks")
+    (raw / "haikus_books").mkdir(parents=True)
+    (raw / "haikus_books" / "one.txt").write_text("It rained.\n")
+    (raw / "haikus_dev.txt").write_text("there was a goose\nalone\nthat ran loose\n")
+    assert wb.available().set_index("dataset").loc["haikus", "found"].all()
+    with pytest.raises(DataError, match=r"haikus_dev.txt, line 2: .* several words"):
+        wb.load("haikus")
+    items = wb.load("haikus", on_error="skip")
     assert (items[1].answer, items.attrs["licence"]) == ("loose", "CC0-1.0")
     assert "differs from the published file" in items.attrs["note"]
-    assert [book.text for book in wb.books("limericks")] == ["It rained.\n"]
+    assert [book.text for book in wb.books("haikus")] == ["It rained.\n"]
 
 
 def test_a_package_that_is_installed_later_is_found(install):
