@@ -12,6 +12,7 @@ from nbconvert import HTMLExporter
 from nbformat.sign import NotebookNotary
 from side_by_side import annotated, predicted
 from test_ask import MODELS, TEXT
+from widget_cases import CASES
 
 import workbench as wb
 from workbench.models import NGram
@@ -19,59 +20,39 @@ from workbench.runs import predictions
 
 pytestmark = pytest.mark.browser
 
-READ = """
+READ = f"""
 import json
 from dataclasses import replace
 import altair as alt, ipywidgets, pandas as pd, pyarrow.parquet as pq, workbench as wb
 from ask_models import Counting
 from workbench.runs import predictions
+TEXT = {TEXT!r}
 items = wb.load("sample", variant="capitalised")
-options = {"alternates": ["north", "south", "east", "west", "up"]}
+options = {{"alternates": ["north", "south", "east", "west", "up"]}}
 questions = wb.Items.from_records([replace(item, meta=options) for item in items[:2]])
 table, frame = pd.read_parquet("table.parquet"), predictions.from_table(pq.read_table("frame.parquet"))
 """
 CELLS = (
     READ,
-    "browser = wb.browse(items, table)\nbrowser",
-    "explorer = wb.explore(items, table)\nexplorer",
-    "widget = wb.compare(items, frame, table, resamples=200)\nwidget",
-    "asker = wb.ask(Counting('quick'))\nasker",
-    "looked = frame[frame['model'] == 'model 1']\nviewer = wb.attention(looked, items)\nviewer",
-    "game = wb.guess(items[:40], path='game.db', condition='passage')\ngame",
-    "groomer = wb.groom(questions, subject='Ada', folder='grooming')\ngroomer",
+    *(f"{name} = {case.cell}\n{name}" for name, case in CASES.items()),
     "alt.Chart(pd.DataFrame({'mine': [1, 2]})).mark_point().encode(x='mine')",
     "wb.charts.target_classes(table)",
     "import workbench.storage.progress as p\nwith p.progress_bar(4, label='reading') as b:\n    b.update(4)",
 )
-CHANGE = f"""
-browser.state = browser.state | {{"query": "the"}}
-explorer.state = explorer.state | {{"facets": {{"target_class": ["CN"]}}}}
-widget.state = widget.state | {{"query": "she"}}
-asker.text = {TEXT!r}
-viewer.current = items[2]
-asker.wait()
-game.answer(game.page.tasks[0].item_id, ["word"])
-for word in options["alternates"][:4]:
-    groomer._on_pick(dict(id=groomer.current_id, word=word))
-"""
+CHANGE = "\n".join(case.change for case in CASES.values())
 """What is chosen after the first display."""
 
-PAGES = """
-views = browser, explorer, widget, asker, viewer, game, groomer
-print(json.dumps([one.saved.html() for one in views]))
-"""
+PAGES = f"print(json.dumps([view.saved.html() for view in ({', '.join(CASES)},)]))"
 HTML = """() => window.jupyterapp.shell.currentWidget.content.widgets
     .flatMap((cell) => cell.model.outputs?.toJSON() ?? [])
     .map((output) => output.data?.["text/html"]).filter(Boolean).map((html) => [].concat(html).join(""))"""
-SAVED, LIVE = (
-    ".wb-saved",
-    ".wb-browser:not(.we-explore *), .we-explore, .wc-compare, .wa-ask, .wt-attention, .wg-guess, .wr-groom",
-)
+SAVED, LIVE = ".wb-saved", ", ".join(case.root for case in CASES.values())
+ALL_SAVED = f"() => document.querySelectorAll('.wb-saved').length === {len(CASES)}"
 ERROR = "text=/Error displaying widget|Loading widget/ >> visible=true"
 GIVEN_WAY = """(roots) => {
     const live = [...document.querySelectorAll(roots)].map((root) => root.dataset.live);
-    return live.length >= 7 && live.every((one) => one === "false");
-}"""
+    return live.length >= COUNT && live.every((one) => one === "false");
+}""".replace("COUNT", str(len(CASES)))
 FAILED = """() => [...document.querySelectorAll(".jp-OutputArea-output")]
     .every((node) => node.textContent !== "Loading widget...")"""
 UNNAMED = """(roots) => [...document.querySelectorAll(roots)]
@@ -83,34 +64,6 @@ PLANT = """() => document.querySelector(".wb-browser").prepend(...[
     "<button style='all: unset; width: 9px'>a</button><button style='all: unset; width: 9px'>b</button>",
     "<table><tr><th></th><td>1</td></tr></table>",
 ].map((html) => Object.assign(document.createElement("div"), { className: "planted", innerHTML: html })))"""
-NAMES = {
-    ".wb-browser:not(.we-explore *)": [
-        ("region", "Passage browser"), ("searchbox", "Search items"), ("combobox", "Filter by a condition"),
-        ("group", "Filters"), ("listbox", "Items"), ("region", "Passage"), ("button", "Keyboard help"),
-    ],
-    ".we-explore": [
-        ("region", "Charts"), ("group", "Target class"), ("button", "Tables"), ("region", "Passage browser"),
-        ("slider", "Passage length (tokens), least"),
-    ],
-    ".wc-compare": [
-        ("region", "Comparison of models"), ("table", "Models"), ("grid", "Differences in accuracy"),
-        ("region", "Slices"), ("button", "Table"), ("listbox", "Items"), ("region", "Passage"),
-    ],
-    ".wa-ask": [
-        ("region", "Questions to models"), ("textbox", "Passage"), ("region", "Answers"),
-        ("region", "History"),
-    ],
-    ".wt-attention": [
-        ("region", "Attention"), ("region", "Passage"), ("region", "Strongest parts"),
-        ("spinbutton", "Number of the item"),
-    ],
-    ".wg-guess": [("region", "Guessing game"), ("list", "Tasks of this page"), ("region", "Passage")],
-    ".wr-groom": [
-        ("region", "Choice of alternates"), ("group", "Alternates: pick four"),
-        ("list", "Options that are picked"),
-    ],
-}  # fmt: skip
-"""What a screen reader finds in each view: roles and names of what one goes to."""
 MOVING = "document.querySelector('.wa-ask').getAnimations({ subtree: true }).length"
 COUNT_SAVES = """() => {
     window.saves = 0;
@@ -118,16 +71,8 @@ COUNT_SAVES = """() => {
         if (id === "docmanager:save") window.saves += 1;
     });
 }"""
-TOLD = (
-    "passage matches “the”",
-    "common noun",
-    "she",
-    "keeper",
-    "item 3 of",
-    "1 of 40 items answered",
-    "1 of 2 questions groomed",
-)
-"""What the pages of browse, explore, compare, ask, attention, guess and groom say of that state."""
+TOLD = tuple(case.saved for case in CASES.values())
+"""What the page of each widget says of that state."""
 
 
 @pytest.fixture(scope="module")
@@ -150,7 +95,7 @@ def kept(lab, notebook, once):
         notebook.run_all()
         for root in LIVE.split(", "):
             page.locator(f"{root}[data-live='true']").first.wait_for(state="attached")
-        page.wait_for_function("() => document.querySelectorAll('.wb-saved').length === 7")
+        page.wait_for_function(ALL_SAVED)
         assert page.locator(f"{SAVED}:visible").count() == 0
         assert notebook.evaluate(CHANGE) == ""
         pages = json.loads(notebook.evaluate(PAGES))
@@ -226,7 +171,7 @@ def test_the_live_view_takes_over_when_the_cell_runs_and_ctrl_s_saves(kept, note
     notebook.run_all()
     for root in LIVE.split(", "):
         page.locator(f"{root}[data-live='true']").first.wait_for()
-    page.wait_for_function("() => document.querySelectorAll('.wb-saved').length === 7")
+    page.wait_for_function(ALL_SAVED)
     assert page.locator(f"{SAVED}:visible").count() == 0
     assert page.locator(ERROR).count() == 0
     everybody_can_use_the_views(page)
@@ -252,11 +197,11 @@ def test_the_live_view_takes_over_when_the_cell_runs_and_ctrl_s_saves(kept, note
 def everybody_can_use_the_views(page):
     assert page.evaluate(UNNAMED, LIVE) == []
     assert [violations(page, LIVE, theme) for theme in reversed(THEMES)] == [[], []]
-    for root, names in NAMES.items():
-        for role, name in names:
-            inside = page.locator(root).first.get_by_role(role, name=name)
-            itself = page.get_by_role(role, name=name).and_(page.locator(root))
-            assert inside.or_(itself).count() > 0, (root, role, name)
+    for case in CASES.values():
+        for role, name in case.names:
+            inside = page.locator(case.root).first.get_by_role(role, name=name)
+            itself = page.get_by_role(role, name=name).and_(page.locator(case.root))
+            assert inside.or_(itself).count() > 0, (case.root, role, name)
     cards, card = page.locator(".wa-cards"), page.locator(".wa-card").first
     cards.evaluate("(node) => { node.hidden = false; }")  # nothing is asked yet
     card.scroll_into_view_if_needed()  # elsewhere nothing moves

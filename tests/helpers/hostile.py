@@ -4,17 +4,13 @@ Each is text and nothing else, wherever it is shown. `CHARTS` and `TABLES` make 
 workbench with such strings in each place that a name, a word or a heading can come from.
 """
 
-from dataclasses import replace
-from pathlib import Path
-from tempfile import mkdtemp
-
 import numpy as np
 import pandas as pd
-from ask_models import Counting
 from attentive import Windows
 from hand_annotated import ROWS, frame
+from hostile_items import items_of, predicted, predictions_of
 from made_predictions import made
-from patience import PATIENCE
+from widget_cases import CASES
 
 import workbench as wb
 from workbench import charts
@@ -65,16 +61,6 @@ STRINGS = {
 }  # fmt: skip
 
 
-def predicted(text, n=20, seed=0, **columns):
-    """Return predictions whose words, model, sets and answers are such a string."""
-    rows = made(n, seed=seed, right=0.5)
-    return rows.assign(
-        item_id=[f"{text}/{k}" for k in range(n)], dataset=text, split=text, model=f"{text}{seed}",
-        answer=text, prediction=text, top_words=[[text, f"{text}!", "."]] * n,
-        top_log_probs=[[-0.5, -1.5, -2.5]] * n, **columns,
-    )  # fmt: skip
-
-
 def _expected(text):
     return charts.expected({f"{text} {k}": predicted(text, 2, seed=k) for k in range(2)})
 
@@ -107,7 +93,7 @@ def _figure_2(text):
 
 def _attention_map(text):
     model = Windows(text, (text, f"{text}, {text}"), prediction=text)
-    item = _items(text)[0]
+    item = items_of(text)[0]
     return charts.attention_map(item, model.attend([item])[0])
 
 
@@ -159,25 +145,6 @@ CHARTS = {
 """Every chart, as a function of the string."""
 
 
-def _items(text):
-    """Return items whose text, answer, candidates and further column are such a string."""
-    word = text.strip() or "x"
-    rows = {
-        "text": [f"{word} said . She saw ___ {word}"] * 2,
-        "answer": word,
-        "candidates": [[word, "b"]] * 2,
-    }
-    return wb.items_from_frame(
-        pd.DataFrame(rows | {"kind": [word, "b"]}), candidates="candidates", dataset="d"
-    )
-
-
-def _predictions(text, items):
-    ids = items.frame["item_id"].tolist()
-    answers = items.frame["answer"].to_numpy()
-    return [predicted(text, 2, seed=k).assign(item_id=ids, answer=answers) for k in range(2)]
-
-
 def _result_table(text):
     return Table(
         pd.DataFrame({text: [text, "b"], "n": [-1, 2], "more": [text, text]}),
@@ -185,58 +152,6 @@ def _result_table(text):
             text, (TableColumn(text, heading=text, tooltip=text, detail="more"), TableColumn("n", "count"))
         ),
     )
-
-
-def _browse(text):
-    items = _items(text)
-    facts = pd.DataFrame({"item_id": items.frame["item_id"], text or "x": [text, "b"]})
-    return wb.browse(items, facts, pd.concat(_predictions(text, items)))
-
-
-def _explore(text):
-    items = _items(text)
-    facts = pd.DataFrame({"item_id": items.frame["item_id"], "target_class": [text, "b"]})
-    return wb.explore(items, facts)
-
-
-def _ask(text):
-    return wb.ask([Counting(text)], f"{text} . The keeper saw the ___ {text}", word=text.strip() or "x").wait(
-        PATIENCE
-    )
-
-
-def _attention(text):
-    rows = (text, f"{text}, {text}")
-    return wb.attention([Windows(text, rows, prediction=text)], _items(text))
-
-
-def _compare(text):
-    items = _items(text)
-    facts = pd.DataFrame({"item_id": items.frame["item_id"], text or "x": [text, "b"]})
-    return wb.compare(items, _predictions(text, items), facts, resamples=10)
-
-
-def _groom(text):
-    words = [f"{text}{number}" for number in range(5)]
-    items = [replace(item, meta={"alternates": words}) for item in _items(text)]
-    view = wb.groom(wb.Items.from_records(items), subject=text)
-    if not view.counts["done"]:
-        for word in words[:4]:
-            view._handle_message(view, {"type": "pick", "id": items[0].item_id, "word": word}, [])
-    return view
-
-
-def _guess(text):
-    items = _items(text)
-    path = Path(mkdtemp()) / "guess.db"
-    game = wb.guess(
-        items, subject=text.replace("\0", "").strip()[:200] or "x", path=path, condition="passage",
-        runs=_predictions(text, items),
-    )  # fmt: skip
-    for task in game.page.tasks:
-        game.campaign.answer(game.page.id, game.subject.id, task.item_id, [text.replace("\0", "")[:200]])
-    game.submit()
-    return game
 
 
 def _contamination(text):
@@ -247,34 +162,27 @@ def _contamination(text):
 
 
 def _imported(text):
-    items = _items(text)
+    items = items_of(text)
     report = pd.DataFrame({"line": [1], "problem": [text], "text": [text], "kept": [False]})
-    rows = _predictions(text, items)[0]
+    rows = predictions_of(text, items)[0]
     return Imported(
         text, rows, items, {text: 2}, people=pd.DataFrame({text: [text]}), name=text, report=report
     )
 
 
 def _hardest(text):
-    items = _items(text)
-    return hardest(_predictions(text, items), items)
+    items = items_of(text)
+    return hardest(predictions_of(text, items), items)
 
 
-PAGES = {
-    "Ask": _ask,
-    "AttentionView": _attention,
-    "Browser": _browse,
-    "Compare": _compare,
+PAGES = {case.view: case.hostile for case in CASES.values()} | {
     "Contamination": _contamination,
-    "Explorer": _explore,
-    "Groom": _groom,
-    "Guess": _guess,
     "Hardest": _hardest,
     "Imported": _imported,
-    "Item": lambda text: _items(text)[0],
-    "Items": _items,
+    "Item": lambda text: items_of(text)[0],
+    "Items": items_of,
     "Manifest": lambda text: Manifest(steps=[Step(text, 9, 4, {text: 3, f"{text} 2": 2}, unit=text)]),
-    "Plan": lambda text: wb.plan(_items(text), hypothesis=text or "a", models=text or "a"),
+    "Plan": lambda text: wb.plan(items_of(text), hypothesis=text or "a", models=text or "a"),
     "ProtocolRuns": _protocols,
     "ResultsTable": lambda text: table("lambada", made(9, start="lambada/test", model=text), resamples=9),
     "Significance": lambda text: significance(predicted(text), predicted(text, seed=1), resamples=9),

@@ -7,11 +7,11 @@ import pytest
 from ask_models import Counting
 from attentive import HEADS, Windows
 from clozes import clozes
-from grooming_questions import questions
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from side_by_side import annotated, listening, predicted
 from traitlets import TraitError
+from widget_cases import CASES
 
 import workbench as wb
 from workbench.evaluation.model_predictions import predictions_of
@@ -58,23 +58,16 @@ def compare():
     return wb.compare(SAMPLE, predicted(SAMPLE, 2), annotated(SAMPLE), resamples=20)
 
 
-WIDGETS = {
+WIDGETS = {name: case.make for name, case in CASES.items() if name != "guess"} | {
     "browse": browse,
     "explore": lambda: wb.explore(ITEMS, annotated(ITEMS)),
     "ask": lambda: wb.ask(Counting()),
     "compare": compare,
     "attention": lambda: wb.attention([Windows(), Windows("heads", HEADS)], ITEMS),
-    "groom": lambda: wb.groom(questions()),
 }
+"""The widgets, some with more columns, models and rows than their small ones; answers of a game are final."""
 
-
-TRAITS = {
-    "browse": ["height"], "explore": ["height"],
-    "ask": ["text", "other", "word", "candidates", "pairs", "alpha", "k", "top_k"],
-    "compare": ["height"],
-    "attention": ["reveal", "scale", "height"],
-    "groom": ["current_id", "height"],
-}  # fmt: skip
+TRAITS = {name: case.traits for name, case in CASES.items() if case.traits}
 
 
 @pytest.fixture(autouse=True)

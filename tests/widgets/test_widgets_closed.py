@@ -3,45 +3,23 @@
 import gc
 import threading
 import weakref
-from tempfile import mkdtemp
 
 import pytest
 from ask_models import Counting
-from attentive import Windows
-from grooming_questions import questions
 from ipywidgets.widgets import widget as ipywidgets_widget
-from made_predictions import items_of, made
+from widget_cases import CASES, ITEMS
 
 import workbench as wb
 from workbench.storage.errors import DataError
 from workbench.widgets.shared.widget import Widget
 
 pytestmark = pytest.mark.slow
-FRAMES = [made(12, seed=k).assign(model=f"model {k}") for k in range(2)]
-ITEMS = items_of(FRAMES[0])
-GAMES = mkdtemp()
-OPEN = {
-    "browse": lambda: wb.browse(ITEMS),
+OPEN = {name: case.make for name, case in CASES.items()} | {
     "browse and annotate": lambda: wb.browse(ITEMS, annotations="auto"),
-    "explore": lambda: wb.explore(ITEMS),
-    "ask": lambda: wb.ask([Counting()], "The keeper saw the boat and the keeper"),
-    "compare": lambda: wb.compare(ITEMS, FRAMES, None, resamples=10),
-    "attention": lambda: wb.attention(Windows(), ITEMS),
-    "groom": lambda: wb.groom(questions()),
-    "guess": lambda: wb.guess(ITEMS, path=f"{GAMES}/game.db", runs=FRAMES),
 }
-
-
-REFUSED = {
-    "browse": lambda: wb.browse(ITEMS, facets={"colour": ["red"]}),
+REFUSED = {name: case.refuse for name, case in CASES.items()} | {
     "facets": lambda: wb.browse(ITEMS, facets=5),
-    "explore": lambda: wb.explore(ITEMS, wb.annotate(ITEMS), columns=["colour"]),
-    "ask": lambda: wb.ask([Counting()], 5),
     "candidates": lambda: wb.ask([Counting()], candidates=5),
-    "compare": lambda: wb.compare(ITEMS, FRAMES, None, resamples=10, pair=5),
-    "attention": lambda: wb.attention(Windows(), ITEMS, row="none"),
-    "groom": lambda: wb.groom(questions(), current="none"),
-    "guess": lambda: wb.guess(ITEMS, "chess"),
 }
 
 
