@@ -69,7 +69,7 @@ class _Spot(NamedTuple):
     """A place for a question: the query in its chapter, the word in the query, and its class."""
 
     query: int
-    place: int
+    token: int
     word_class: str
 
 

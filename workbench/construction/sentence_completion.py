@@ -64,10 +64,10 @@ _NAMED = 5  # books in a message
 
 
 class _Foci(NamedTuple):
-    """Sentences of a corpus with the place of their focus word, and the key that orders them, each (n,)."""
+    """Sentences of a corpus, positions of their focus words, and the keys that order them, each (n,)."""
 
     sentence: Ints
-    place: Ints
+    token: Ints
     key: Floats
 
 
@@ -466,8 +466,8 @@ def _item(corpus: Corpus, token: int, row: Mapping[str, Any]) -> Item:
     first, stop = corpus.starts[sentence], corpus.starts[sentence + 1]
     tokens = [corpus.words[id_] for id_ in corpus.ids[first:stop].tolist()]
     focus = position(corpus, sentence, token)
-    start = sum(len(word) + 1 for word in tokens[: focus.place])
-    text, answer = " ".join(tokens), tokens[focus.place]
+    start = sum(len(word) + 1 for word in tokens[: focus.token])
+    text, answer = " ".join(tokens), tokens[focus.token]
     return Item(
         item_id=focus.item_id,
         dataset="msrcc",

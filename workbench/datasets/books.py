@@ -118,7 +118,7 @@ class _Header(NamedTuple):
 
     start: int
     end: int
-    kinds: frozenset[str]
+    mark_types: frozenset[str]
 
 
 Document = tuple[str, str, Callable[[], bytes | BookRow]]
@@ -518,11 +518,11 @@ def _headers(text: str) -> list[_Header]:
         mark_type, last = mark[1][:3].upper(), headers[-1] if headers else None
         if (
             last
-            and mark_type not in last.kinds
+            and mark_type not in last.mark_types
             and mark.start() - last.end <= _APART
             and _footer(text, last.end, mark.start())[0] == mark.start()
         ):
-            headers[-1] = last._replace(end=mark.end(), kinds=last.kinds | {mark_type})
+            headers[-1] = last._replace(end=mark.end(), mark_types=last.mark_types | {mark_type})
         else:
             headers.append(_Header(mark.start(), mark.end(), frozenset({mark_type})))
     start = headers[0].start if headers else 0
