@@ -258,9 +258,9 @@ def outcome(tmp_path_factory):
             kind = "disks"
     except pytest.skip.Exception:
         kind = "kills"
-    done = subprocess.run(
-        [sys.executable, __file__, kind], capture_output=True, text=True, check=False, timeout=PATIENCE
-    )
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}  # helpers of tests, too
+    command = [sys.executable, __file__, kind]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE, env=env)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
