@@ -334,7 +334,7 @@ def _train(arguments: argparse.Namespace) -> None:
         if (value := getattr(arguments, name)) is not None:
             settings[name] = value
     unknown = sorted(set(settings) - _setting_names(family))
-    if unknown and not hasattr(family, "fit_defaults"):  # a network checks its settings itself, and knows more
+    if unknown and not hasattr(family, "fit_defaults"):  # a network checks its settings itself
         raise DataError(
             f"{arguments.model} has no setting {unknown[0]!r}",
             remedy=f"`workbench models {arguments.model}` lists its settings",
