@@ -259,8 +259,9 @@ def outcome(tmp_path_factory):
     except pytest.skip.Exception:
         kind = "kills"
     done = subprocess.run(
-        [sys.executable, __file__, kind], capture_output=True, text=True, check=False, timeout=PATIENCE
-    )
+        [sys.executable, __file__, kind], env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True, text=True, check=False, timeout=PATIENCE,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
