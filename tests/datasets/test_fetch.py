@@ -1,6 +1,7 @@
 import hashlib
 import json
 import os
+import re
 import tarfile
 import threading
 import zipfile
@@ -192,7 +193,7 @@ def test_a_second_address_is_tried(register, server):
     assert (folder / "toy.bin").read_bytes() == CONTENT
     server.manner = "missing"
     error = refused(r"/missing/toy\.bin .*/toy\.bin", fetch, "toy", folder=folder / "other")
-    assert str(error).count("404") == 2
+    assert len(re.findall(r"\b404\b", str(error))) == 2  # a port may hold these digits
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,6 @@ def answer(body=TEXT, status="200 OK", version="HTTP/1.1", **headers):
 
 OPEN = answer(b"", Content_Length=None)  # the body ends with the connection
 CHUNKED = answer(b"", Content_Length=None, Transfer_Encoding="chunked")
-MOVED = answer(b"", "302 Found", Content_Length=None, Location="/there")
 
 
 def endless(start, block):
