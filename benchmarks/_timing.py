@@ -25,7 +25,7 @@ def timed(repeats: int, work: Callable[[], T]) -> tuple[list[float], T]:
 
 def novels(texts: Path | None = None) -> Path | list[wb.Book]:
     """Return the path to novels; without one those that $WORKBENCH_DATA has, else the sample's."""
-    found = texts or wb.materials("lambada").texts
+    found = texts or wb.experiment_data("lambada").texts
     return found if isinstance(found, Path) else list(found)
 
 

@@ -36,7 +36,7 @@ GOAL = 2.0  # times as fast as ARPACK
 
 def prepare(options: argparse.Namespace) -> Path:
     """Return the folder of the corpus, cut into sentences and tokens."""
-    texts = options.texts or wb.materials("msrcc", "auto", scale="cpu").texts
+    texts = options.texts or wb.experiment_data("msrcc", "auto", scale="cpu").texts
     return Corpus.of(texts, progress=False).folder
 
 

@@ -50,9 +50,9 @@ from _timing import memory, novels, timed
 
 import workbench as wb
 from workbench.datasets.books import Book
+from workbench.models.item_words import passages
 from workbench.models.ngram.kenlm import find_program
 from workbench.models.ngram.model import NGram
-from workbench.models.passage import passages
 from workbench.texts.corpus import Corpus
 
 GOAL = 1000.0  # times the plain loop

@@ -29,9 +29,9 @@ from _timing import model_options, timed
 
 import workbench as wb
 from workbench.models import QueryLSTM
+from workbench.models.item_words import passages
 from workbench.models.neural.recurrent import RecurrentModule
 from workbench.models.neural.scoring import evaluating
-from workbench.models.passage import passages
 from workbench.runs.predictions import Floats
 
 CLOSE = 1e-4  # of natural log-probabilities

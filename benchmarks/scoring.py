@@ -32,11 +32,11 @@ from _report import Row, tell
 from _timing import model_options, timed
 
 import workbench as wb
+from workbench.models.item_words import passages
 from workbench.models.neural.model import Neural
-from workbench.models.neural.network import ItemEncoder, known
+from workbench.models.neural.network import ItemEncoder, class_ids
 from workbench.models.neural.recurrent import RecurrentModule
 from workbench.models.neural.scoring import Scorer
-from workbench.models.passage import passages
 
 CLOSE = 1e-4  # of natural log-probabilities
 BATCH = 8192  # words of a batch, in the third part
@@ -64,7 +64,7 @@ def random_lstm(items: wb.Items, options: argparse.Namespace) -> tuple[Recurrent
     torch.manual_seed(0)
     shares = 1 / np.arange(1, options.vocabulary + 2)  # as words fall off by their rank
     network = RecurrentModule(
-        (1e9 * shares).astype(int).tolist(), kind="lstm", width=options.width, softmax=options.softmax
+        (1e9 * shares).astype(int).tolist(), cell="lstm", width=options.width, softmax=options.softmax
     )
     with torch.no_grad():
         network.embedding.weight.normal_()
@@ -102,7 +102,7 @@ def all_places(network: Any, contexts: Sequence[Sequence[int]], wanted: Ids) -> 
         rows = order[: max(1, BATCH // len(order[0][1]))]
         order = order[len(rows) :]
         ids, lengths = scorer.padded([context for _, context in rows])
-        hidden, _ = network.states(known(ids, network.n_words))
+        hidden, _ = network.states(class_ids(ids, network.n_words))
         flat, places = hidden.flatten(0, 1), []
         for start in range(0, len(flat), ROWS):
             values = network.output.distribution(flat[start : start + ROWS])

@@ -16,8 +16,8 @@ from .datasets import available as available
 from .datasets import load as load
 from .datasets.books import Book as Book
 from .datasets.books import books as books
+from .datasets.experiment_data import experiment_data as experiment_data
 from .datasets.fetch import fetch as fetch
-from .datasets.materials import materials as materials
 from .environment_report import show_versions as show_versions
 from .evaluation.contamination import contamination as contamination
 from .evaluation.hardest import hardest as hardest
@@ -49,7 +49,7 @@ from .probing.influence import influence as influence
 from .probing.protocols import ScoringProtocol as ScoringProtocol
 from .probing.protocols import protocols as protocols
 from .probing.surprisal import surprisal as surprisal
-from .runs.cached import cache as cache
+from .runs.cache_table import cache as cache
 from .runs.store import keep as keep
 from .runs.store import predict as predict
 from .storage.errors import DataError as DataError

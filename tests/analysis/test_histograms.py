@@ -15,7 +15,7 @@ WHOLE = st.lists(st.integers(-50, 3000), min_size=1, max_size=60)
 def test_places_by_hand():
     bins = even_bins(0, 12, 3)
     assert bins.edges.tolist() == [0, 4, 8, 12]
-    assert bins.place([0, 3.9, 4, 12, 12.1, -1, np.nan, np.inf]).tolist() == [0, 0, 1, 2, -1, -1, -1, -1]
+    assert bins.bin_index([0, 3.9, 4, 12, 12.1, -1, np.nan, np.inf]).tolist() == [0, 0, 1, 2, -1, -1, -1, -1]
     assert bins.count([0, 3.9, 4, 12, np.nan]).tolist() == [2, 1, 1]
 
 
@@ -44,7 +44,7 @@ def test_open_bins_are_round_and_few_far_values_share_the_last(values, first, wi
 def test_even_bins_are_exact_for_whole_numbers(values, n):
     low, high = min(values), max(*values, min(values) + 1)
     exact = [min(n - 1, int(Fraction(n * (value - low), high - low))) for value in values]
-    assert even_bins(low, high, n).place(values).tolist() == exact
+    assert even_bins(low, high, n).bin_index(values).tolist() == exact
 
 
 def test_even_bins_of_the_widest_range():

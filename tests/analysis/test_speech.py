@@ -5,7 +5,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from workbench.analysis import speech as module
-from workbench.analysis.speech import definitions, speech, speech_spans
+from workbench.analysis.speech import speech, speech_by_definition, speech_spans
 
 
 def marked(text):
@@ -163,17 +163,17 @@ def readings(words):
                 yield total, spans if place == 0 else [*spans[:-1], (spans[-1][0], len(low))]
             return
         mark = marks[number]
-        cost += held * module._PER_TOKEN * (mark.at - last)
+        cost += held * module._PER_TOKEN * (mark.token - last)
         ways = module._WAYS_OF_DOUBLE if mark.double else module._WAYS_OF_SINGLE
         for start, end, does, extra in ways:
-            if start != place or (does == module._CLOSE_TERM and mark.at - opened > 8):
+            if start != place or (does == module._CLOSE_TERM and mark.token - opened > 8):
                 continue
             now = list(spans)
             if start in {0, 9, 10} and end not in {0, 9, 10}:
-                now.append((mark.at, None))
+                now.append((mark.token, None))
             if start not in {0, 9, 10} and end == 0:
-                now[-1] = (now[-1][0], mark.at + 1)
-            at = mark.at if does == module._OPEN_TERM else opened
+                now[-1] = (now[-1][0], mark.token + 1)
+            at = mark.token if does == module._OPEN_TERM else opened
             yield from onward(number + 1, end, now, at, cost + module._costs(low, plain, mark)[does] + extra)
 
     for place, cost in module._START.items():
@@ -225,14 +225,14 @@ DEFINITIONS = {
 
 @pytest.mark.parametrize(("text", "true"), DEFINITIONS.items())
 def test_definitions(text, true):
-    results = definitions(text.split())
+    results = speech_by_definition(text.split())
     assert list(results) == ["mark", "speech", "closed", "words", "sentence", "target"]
     assert {name for name, holds in results.items() if holds} == set(true.split())
 
 
 def test_the_target_of_a_definition_may_stand_anywhere():
     words = ["``", "yes", ",", "''", "he", "said", "."]
-    assert [definitions(words, at)["target"] for at in range(len(words))] == [True] * 4 + [False] * 3
+    assert [speech_by_definition(words, at)["target"] for at in range(len(words))] == [True] * 4 + [False] * 3
 
 
 @pytest.mark.data

@@ -54,7 +54,7 @@ def test_walk_choose_and_reveal(attention, notebook):
     assert answer not in page.locator(".wt-side").inner_text()
     weights = page.evaluate("[...document.querySelectorAll('.wt-part em')].map((n) => Number(n.textContent))")
     assert weights == sorted(weights, reverse=True)
-    assert weights[0] == pytest.approx(python(notebook, "float(view.weights.of().max())"), rel=0.06)
+    assert weights[0] == pytest.approx(python(notebook, "float(view.weights.row_weights().max())"), rel=0.06)
     assert max(page.evaluate(SHARES)) == 1
     assert "".join(page.locator(".wt-passage .wb-w").all_inner_texts()).split()[0] == shown.split()[-2]
 

@@ -15,7 +15,7 @@ from refused import refused
 import workbench as wb
 from workbench import charts
 from workbench.charts import theme
-from workbench.models.rows import from_scores
+from workbench.models.prediction_rows import from_scores
 from workbench.storage.errors import DataError
 
 pytestmark = pytest.mark.slow
@@ -260,7 +260,7 @@ def test_a_chart_has_so_many_panels_and_no_more(models, n, most):
         ({}, None, "nothing to show"),
         (pd.concat([TABLE, TABLE]), None, "two words at one place"),
         (TABLE.assign(log_prob=3.0), None, "above 0"),
-        (scores(made(2)).assign(top_words=[["a"]] * 2, top_log_probs=[[1.0]] * 2), None, "no probabilities"),
+        (scores(made(2)).assign(top_words=[["a"]] * 2, top_log_probs=[[1.0]] * 2), None, "not probabilities"),
         (made(2), None, "names no best words"),
         (TABLE, pd.DataFrame({"item_id": IDS}), "no column 'answer'"),
     ],

@@ -12,6 +12,8 @@ import workbench as wb
 from workbench import construction
 from workbench.construction import pipeline
 from workbench.storage.errors import DataError
+from workbench.texts.corpus import Corpus
+from workbench.texts.tokenise import HEADING, OPENING, PROSE
 
 OPTIONS = {
     "number": 12,
@@ -87,7 +89,7 @@ def test_every_set_is_of_the_part_and_the_manifest_counts_it(alone, monkeypatch)
     assert out["filters"] == out["control set"] == len(made["lambada"])
     assert out["childrens_book questions"] == 48
     assert out["sentence completion"] == 12
-    texts = construction.candidates.Candidates.of(shelf.books("test"), progress=False)
+    texts = construction.candidates.CandidatePassages.of(shelf.books("test"), progress=False)
     assert frame.loc["control set", "n_in"] == len(texts)
     everything = construction.childrens_book.questions(shelf.books("test"), progress=False)
     assert frame.loc["childrens_book questions", "n_in"] == len(everything)
@@ -237,3 +239,24 @@ def test_the_licence_is_in_no_item_and_a_damaged_novel_is_a_row(tmp_path, monkey
     assert reasons.index.tolist() == ["bad.epub"]
     assert reasons["bad.epub"].startswith("cannot be read: this EPUB is damaged")
     assert not [book for book in shelf if any(phrase in book.text.lower() for phrase in phrases)]
+
+
+def test_sentence_numbers_are_those_of_the_training_text(alone):
+    """The ids of items of all sets count the sentences of their novel as a corpus does, headings included."""
+    _, made = alone
+    corpus = Corpus.of("sample", lower=False, progress=False)
+    firsts = dict(zip(corpus.books["book_id"], corpus.books["first"].tolist(), strict=True))
+    lines, has_heading = list(corpus.lines()), False
+    for name in made:
+        for item in made[name]:
+            first = firsts[item.book_id]
+            number = first + int(item.item_id.rpartition("/")[2].partition("-")[0])
+            assert corpus.roles[number] in (PROSE, OPENING)
+            has_heading |= HEADING in corpus.roles[first:number]
+            start, end = item.sentences[-1]
+            if item.dataset == "cnnqa":  # lower-cased and anonymised, but for its marks
+                marks = [word for word in item.query.split() if word in (",", ".", "?", "!")]
+                assert marks == [word for word in lines[number].split() if word in (",", ".", "?", "!")]
+            else:
+                assert lines[number].startswith(item.text[start:end])
+    assert has_heading

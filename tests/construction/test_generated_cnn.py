@@ -31,7 +31,7 @@ def novel(*chapters):
     for lines in chapters:
         words = [line.split() for line in lines]
         tags = [["PROPN" if word in NAMES else "X" for word in line] for line in words]
-        made.append(Chapter(first, words, tags))
+        made.append(Chapter(list(range(first, first + len(lines))), words, tags))
         first += len(lines)
     return Novel("book", made)
 

@@ -275,7 +275,7 @@ def made(tmp_path):
 
 
 def hear(widget, kind, **message):
-    widget._hear(widget, {"type": kind, "lane": kind, **message}, [])
+    widget._handle_message(widget, {"type": kind, "lane": kind, **message}, [])
 
 
 def test_a_page_picks_rejects_and_takes_back(made):

@@ -7,6 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 import spacy
+from book_chapters import chapters_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,7 +16,7 @@ from workbench import construction
 from workbench.analysis import tagging
 from workbench.construction import childrens_book
 from workbench.construction.childrens_book import anonymised, questions, word_classes
-from workbench.construction.novels import Chapter, Novel, chapters_of, threshold
+from workbench.construction.novels import Chapter, Novel, threshold
 from workbench.datasets import load
 from workbench.items.items import Items
 from workbench.storage.errors import DataError
@@ -73,7 +74,11 @@ def novel(lines, *more):
     chapters, first = [], 0
     for chapter in (lines, *more):
         words = [line.split() for line in chapter]
-        chapters.append(Chapter(first, words, [[TAG.get(word, "X") for word in line] for line in words]))
+        numbers, tags = (
+            range(first, first + len(chapter)),
+            [[TAG.get(word, "X") for word in line] for line in words],
+        )
+        chapters.append(Chapter(list(numbers), words, tags))
         first += len(chapter)
     return Novel("book", chapters)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from book_chapters import chapters_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from novel_shelf import altered, book, novel
@@ -16,8 +17,8 @@ from test_duplicates import plain_n_grams
 import workbench as wb
 from workbench import construction
 from workbench.construction import novel_checks, shelf
-from workbench.construction.novels import chapter_texts, chapters_of
 from workbench.storage.errors import DataError
+from workbench.texts.tokenise import n_chapters
 
 FRENCH = """Il pleuvait depuis trois jours sur la petite ville, et personne ne sortait plus de chez soi. La
 vieille dame du troisième étage regardait la rue par la fenêtre, son chat gris sur les genoux. """
@@ -252,8 +253,7 @@ def test_a_tokenised_edition_is_a_near_duplicate():
 
 def test_chapters_are_counted_as_they_are_cut():
     for one in wb.books("sample"):
-        parts = chapter_texts(one.text, tokenised=one.tokenised)
-        assert sum(bool(part.strip()) for part in parts) == len(chapters_of(one))
+        assert n_chapters(one.text, tokenised=one.tokenised) == len(chapters_of(one))
 
 
 def test_offensive_words_and_phrases_are_counted(home):

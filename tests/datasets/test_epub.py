@@ -6,12 +6,12 @@ import zipfile
 
 import builders as b
 import pytest
+from book_chapters import chapters_of
 from hypothesis import given
 from hypothesis import strategies as st
 from refused import refused
 
 import workbench as wb
-from workbench.construction.novels import chapters_of
 from workbench.datasets.epub import read_epub
 from workbench.storage import files
 

@@ -19,7 +19,7 @@ from refused import refused
 
 import workbench as wb
 from workbench.datasets import archives, lambada, load, sources
-from workbench.datasets.own_table import read_table
+from workbench.datasets.user_table import read_table
 from workbench.storage import files
 from workbench.storage.errors import DataError
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from refused import refused
 
-from workbench.datasets import load, own_table
+from workbench.datasets import load, user_table
 from workbench.items.cells import listed_cell
 from workbench.items.items import items_from_text
 from workbench.storage.errors import DataError
@@ -86,7 +86,7 @@ def test_items_that_were_kept_are_read_as_they_are(tmp_path):
 
 @pytest.mark.parametrize("suffix", [".csv", ".tsv", ".json", ".jsonl"])
 def test_a_table_of_very_many_columns_is_refused_before_it_is_parsed(tmp_path, monkeypatch, suffix):
-    monkeypatch.setattr(own_table, "MAX_COLUMNS", 100)
+    monkeypatch.setattr(user_table, "MAX_COLUMNS", 100)
     names = [f"column {i}" for i in range(200)]
     separator = "\t" if suffix == ".tsv" else ","
     record = json.dumps(dict.fromkeys(names, 1))

@@ -124,11 +124,11 @@ def test_sign_flips_of_many_pairs_are_those_of_one(novels):
 def test_weights_are_drawn_once_for_as_many_units_and_kept_within_a_bound(monkeypatch):
     draws = []
 
-    def drawing(*key, of=bootstrap._drawn):
+    def drawing(*key, of=bootstrap._draw_weights):
         draws.append(key)
         return of(*key)
 
-    monkeypatch.setattr(bootstrap, "_drawn", drawing)
+    monkeypatch.setattr(bootstrap, "_draw_weights", drawing)
     monkeypatch.setattr(bootstrap, "_DRAWS", {})
     monkeypatch.setattr(bootstrap, "_KEPT", 2_000)
     monkeypatch.setattr(bootstrap, "_BLOCK", 300)

@@ -163,7 +163,7 @@ LOG_PROB = several(2)[1]["log_prob"]
         ({"unknown": "shared"}, "unknown answers", "shared (“model 1”)"),
         ({"prompt": '{"template": "{passage}", "shots": 2, "seed": 5}'}, "prompted differently",
          "2 examples drawn by seed 5, template '{passage}' (“model 1”)"),
-        ({"log_prob_uncorrected": LOG_PROB}, "not of the same event", "whatever follows them (“model 1”)"),
+        ({"log_prob_uncorrected": LOG_PROB}, "not of the same event", "the answer alone (“model 1”)"),
         ({"rank_is_bound": True}, "only lower bounds", "“model 1”, 40 items"),
         ({"log_prob": np.nan, "known": False}, "gives no log-probabilities", "“model 1”"),
         ({"log_prob": -np.inf}, "probability 0", "“model 1” gives"),

@@ -95,8 +95,8 @@ def test_it_is_told_plainly(items):
 
 @pytest.mark.parametrize(
     ("texts", "message"),
-    [([], "no word"), (["-- ..."], "no word"), ([book("a", "  ")], "no word"), ([3], "no text to read"),
-     ([("a", ["b"])], "no text to read"), (Path("nowhere"), "nowhere")],
+    [([], "no word"), (["-- ..."], "no word"), ([book("a", "  ")], "no word"), ([3], "line of text, got int"),
+     ([("a", ["b"])], "a line of text, got tuple"), (Path("nowhere"), "nowhere")],
 )  # fmt: skip
 def test_what_holds_no_text_is_refused(items, texts, message):
     refused(message, contamination, items, texts, progress=False)

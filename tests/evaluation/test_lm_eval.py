@@ -236,8 +236,8 @@ def test_what_stood_around_the_passage_is_told(written, tmp_path):
     ("change", "problem"),
     [
         ({"doc": {"query": "x"}}, "its doc has no text 'text'"),
-        ({"filtered_resps": [["word"]]}, "'word' is no log-likelihood"),
-        ({"filtered_resps": [["nan", "True"]]}, "'nan' is no log-likelihood"),
+        ({"filtered_resps": [["word"]]}, "'word' is not a log-likelihood"),
+        ({"filtered_resps": [["nan", "True"]]}, "'nan' is not a log-likelihood"),
         ({"filtered_resps": [["", "True"]]}, "no log-likelihood"),
         ({"filtered_resps": [], "resps": [], "perplexity": None}, "there is no response"),
         ({"filtered_resps": [["-1.5"]], "acc": None}, "does not tell whether"),

@@ -6,7 +6,15 @@ from refused import refused
 
 from workbench import datasets
 from workbench.evaluation.interchange import records
-from workbench.evaluation.interchange.records import Index, Match, Notes, ResultRow, assign, key, place
+from workbench.evaluation.interchange.records import (
+    Index,
+    Match,
+    Notes,
+    ResultRow,
+    match_rows,
+    resolve_variants,
+    text_key,
+)
 from workbench.items import text as wt
 from workbench.items.items import Items
 from workbench.storage.errors import DataError
@@ -32,27 +40,27 @@ def notes(tmp_path):
 @given(WORDS)
 def test_the_readable_form_has_the_key_of_the_tokens(words):
     text = " ".join(words)
-    assert key(wt.readable(text)) == key(text)
-    assert key(text.upper()) == key(text)
-    assert key(" ".join(wt.tokenize(wt.readable(text)))) == key(text)
-    assert key(f"  {text}\n") == key(text)
+    assert text_key(wt.readable(text)) == text_key(text)
+    assert text_key(text.upper()) == text_key(text)
+    assert text_key(" ".join(wt.tokenize(wt.readable(text)))) == text_key(text)
+    assert text_key(f"  {text}\n") == text_key(text)
 
 
 def test_the_three_forms_of_the_sample_have_one_key():
     forms = [datasets.load("sample", "dev", variant=v) for v in ("plain", "capitalised", "openai")]
-    keys = [[key(text) for text in items.frame["text"]] for items in forms]
+    keys = [[text_key(text) for text in items.frame["text"]] for items in forms]
     assert keys[0] == keys[1] == keys[2]
     assert len(set(keys[0])) == len(keys[0])
     for items, form in zip(forms, [(True, False), (True, True), (False, True)], strict=True):
-        assert (items.frame["text"].map(records.form) == form).mean() > 0.95
+        assert (items.frame["text"].map(records.text_form) == form).mean() > 0.95
 
 
 @pytest.mark.data
 def test_no_two_passages_of_lambada_share_a_key_but_those_that_are_the_same(real_data):
     frame = datasets.load("lambada", "dev", path=real_data).frame
-    keys = frame["text"].map(key)
+    keys = frame["text"].map(text_key)
     assert keys.nunique() >= len(frame) - 2
-    readable = frame["text"][::5].map(lambda text: key(wt.readable(text)))
+    readable = frame["text"][::5].map(lambda text: text_key(wt.readable(text)))
     assert readable.tolist() == keys[::5].tolist()
 
 
@@ -71,8 +79,8 @@ def test_texts_are_found_exactly_then_by_wording_then_by_key():
 def test_what_cannot_be_told_apart_is_reported_and_not_guessed(notes):
     items = own(["a b c", "a b c", "A b, c", "d e f"])
     index = Index(items)
-    placed = place(rows_of("A B C", "d e f", "g", items[2].item_id), index, notes)
-    assert [(one.row.line, one.place, one.how) for one in placed] == [(2, 3, "exact"), (4, 2, "id")]
+    placed = match_rows(rows_of("A B C", "d e f", "g", items[2].item_id), index, notes)
+    assert [(one.row.line, one.item_index, one.how) for one in placed] == [(2, 3, "exact"), (4, 2, "id")]
     report = notes.frame()[["line", "problem", "text"]].to_numpy().tolist()
     assert report == [[1, "3 items have this text", "A B C"], [3, "no item has this id or text", "g"]]
     assert not notes.frame()["kept"].any()
@@ -81,23 +89,24 @@ def test_what_cannot_be_told_apart_is_reported_and_not_guessed(notes):
 def test_items_of_one_text_are_told_apart_by_order_only_where_all_are_answered(notes):
     index = Index(own(["a b c", "d e f", "a b c"]))
     rows = [*rows_of("a b c", "a b c"), ResultRow(3, "other", "a b c", {})]
-    assert [(one.row.line, one.place) for one in place(rows, index, notes)] == [(1, 0), (2, 2)]
+    assert [(one.row.line, one.item_index) for one in match_rows(rows, index, notes)] == [(1, 0), (2, 2)]
     assert notes.frame()["line"].tolist() == [3]
 
 
 def test_a_text_of_another_form_needs_the_variant(notes):
     plain = own(["he did n't go , ann", "she said , `` go '' , bob"], variant="plain")
     cased = rows_of("He didn't go, Ann", 'She said, "go", Bob')
-    refused('variant="plain"', assign, cased, plain, notes, None, None)
-    placed, variants = assign(cased, plain, notes, "openai", None)
-    assert ([one.place for one in placed], variants) == ([0, 1], ["openai", "openai"])
-    assert assign(cased, plain, notes, None, "plain")[1] == ["plain", "plain"]
+    with pytest.raises(DataError, match='variant="plain"'):
+        resolve_variants(cased, plain, notes, None, None)
+    placed, variants = resolve_variants(cased, plain, notes, "openai", None)
+    assert ([one.item_index for one in placed], variants) == ([0, 1], ["openai", "openai"])
+    assert resolve_variants(cased, plain, notes, None, "plain")[1] == ["plain", "plain"]
     assert not len(notes.frame())
-    placed, variants = assign([*rows_of("he did n't go , ann"), cased[1]], plain, notes, None, None)
-    assert ([one.place for one in placed], variants) == ([0], ["plain"])
+    placed, variants = resolve_variants([*rows_of("he did n't go , ann"), cased[1]], plain, notes, None, None)
+    assert ([one.item_index for one in placed], variants) == ([0], ["plain"])
     assert notes.frame()["line"].tolist() == [2]
     with pytest.raises(DataError, match=r"none of the 1 records is about one of the 2 items .*'unheard of'"):
-        assign(rows_of("unheard of"), plain, notes, None, None)
+        resolve_variants(rows_of("unheard of"), plain, notes, None, None)
 
 
 @given(st.lists(st.text(max_size=30), min_size=1, max_size=8))
@@ -107,4 +116,4 @@ def test_every_text_that_is_found_has_the_key_of_its_item(texts):
     for text in texts:
         for row in index.find(text).rows:
             item = items[row]
-            assert key(text) in {key(item.text), key(item.text.rpartition(" ")[0])}
+            assert text_key(text) in {text_key(item.text), text_key(item.text.rpartition(" ")[0])}

@@ -156,8 +156,8 @@ def test_every_measure_is_in_results_and_comparisons():
     table, compared = evaluate(frame, resamples=20), Comparison.of(items_of(frame), [frame]).table()
     for measure in measures.MEASURES:
         assert set(measure.columns) <= set(table.columns)
-        assert set(measure.columns) <= set(compared.columns) or not measure.shown
-        assert (column_label(measure.name).label in table.to_html()) == measure.shown
+        assert set(measure.columns) <= set(compared.columns) or not measure.in_tables
+        assert (column_label(measure.name).label in table.to_html()) == measure.in_tables
 
 
 @pytest.mark.parametrize("frame", [unknown_answers(made(5)), made(0)])
@@ -221,7 +221,7 @@ def test_runs_and_frames_of_several_models_are_read():
         (made(3), {"level": 1}, "between 0 and 1"),
         (made(3), {"resamples": 0}, "resamples, got 0"),
         (made(3), {"annotations": pd.DataFrame({"x": [1]})}, "no column 'item_id'"),
-        (made(3), {"annotations": pd.DataFrame({"item_id": ["z"]})}, "know none of the items"),
+        (made(3), {"annotations": pd.DataFrame({"item_id": ["z"]})}, "have none of the items"),
         (made(3), {"annotations": pd.DataFrame({"item_id": ["z", "z"]})}, "hold the item 'z' twice"),
     ],
 )

@@ -18,10 +18,10 @@ from side_by_side import ask, listening, predicted
 
 import workbench as wb
 from workbench.evaluation import bootstrap, paired
-from workbench.evaluation.bootstrap import Drawing
+from workbench.evaluation.bootstrap import BootstrapSettings
 from workbench.evaluation.comparison import Comparison
 from workbench.evaluation.metrics import measure, measure_all
-from workbench.evaluation.reading import NEEDED, predictions_of
+from workbench.evaluation.model_predictions import NEEDED, predictions_of
 from workbench.runs import predictions, run_table, store
 from workbench.runs.run_table import ENCODED, LONG, TABLE, RunTable, write_table
 from workbench.storage import cache
@@ -201,12 +201,12 @@ def test_models_with_the_same_items_are_drawn_at_once_and_measure_the_same(monke
     frames = [made(50, seed=k, books=books) for books in (None, 9) for k in range(3)]
     frames.append(made(31, seed=9))
     frames[1] = frames[1].assign(log_prob=np.nan, score_type="score")
-    drawing = Drawing(resamples=200)
-    alone = [measure(frame, drawing) for frame in frames]
-    drawn, draws = bootstrap._drawn, []
+    sampling = BootstrapSettings(resamples=200)
+    alone = [measure(frame, sampling) for frame in frames]
+    drawn, draws = bootstrap._draw_weights, []
     monkeypatch.setattr(bootstrap, "_KEPT", 0)
-    monkeypatch.setattr(bootstrap, "_drawn", lambda *key: (draws.append(key), drawn(*key))[1])
-    at_once = measure_all(iter(frames), drawing)
+    monkeypatch.setattr(bootstrap, "_draw_weights", lambda *key: (draws.append(key), drawn(*key))[1])
+    at_once = measure_all(iter(frames), sampling)
     assert sorted(draws) == sorted([(50, 200, 0), (9, 200, 0), (31, 200, 0)])
     for one, other in zip(alone, at_once, strict=True):
         assert one.keys() == other.keys()

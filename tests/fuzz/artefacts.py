@@ -37,11 +37,11 @@ from workbooks import write_workbook
 import workbench as wb
 from workbench import construction
 from workbench.construction import candidates
-from workbench.construction.candidates import Candidates
+from workbench.construction.candidates import CandidatePassages
 from workbench.construction.grooming import REASONS, Grooming
 from workbench.construction.manifest import FileDigest, Manifest, Step
 from workbench.construction.novel_checks import offensive_words
-from workbench.datasets import lambada, own_table
+from workbench.datasets import lambada, user_table
 from workbench.datasets.books import Book
 from workbench.evaluation.interchange.export import export_results
 from workbench.evaluation.interchange.import_results import import_results
@@ -62,7 +62,7 @@ from workbench.models.registry import BUILT_IN
 from workbench.runs import predictions, store
 from workbench.storage.cache import Cache
 from workbench.storage.errors import DataError
-from workbench.texts.batches import Stream
+from workbench.texts.batches import EncodedText
 from workbench.texts.corpus import Corpus
 from workbench.training import checkpoint
 from workbench.widgets.ask.asking import Asking
@@ -259,7 +259,7 @@ def write_table(folder, name, frame):
 
 
 NOT_READ = {".xls", ".ods", ".arrow", ".feather"} | (set() if find_spec("openpyxl") else {".xlsx"})
-for ending in sorted({*own_table.ENDINGS} - NOT_READ):
+for ending in sorted({*user_table.ENDINGS} - NOT_READ):
     name = f"own{ending}"
     ARTEFACTS[f"own table, {ending}"] = Artefact(
         partial(write_table, name=name, frame=OWN), lambda folder, n=name: wb.load(folder / n), valid_items
@@ -461,7 +461,7 @@ def arrays(texts):
 
 
 def candidates_of(folder):
-    made = Candidates(folder / "candidates")
+    made = CandidatePassages(folder / "candidates")
     content = (made.rule, made.dropped, made.cased, made.sha256)
     return [
         *content,
@@ -488,7 +488,7 @@ def interrupted(folder):
 
 def resumed(folder):
     with patch.object(candidates, "_CHUNK", 1 << 16):
-        Candidates.of(wb.books("sample"), folder=folder / "candidates", workers=1, progress=False)
+        CandidatePassages.of(wb.books("sample"), folder=folder / "candidates", workers=1, progress=False)
     return candidates_of(folder)
 
 
@@ -549,11 +549,11 @@ ARTEFACTS |= {
         lambda folder: arrays(Corpus(folder / "corpus")),
     ),
     "stream": Artefact(
-        lambda folder: Stream.of(corpus(), 10).copy(folder / "stream"),
-        lambda folder: arrays(Stream.open(folder / "stream")),
+        lambda folder: EncodedText.of(corpus(), 10).copy(folder / "stream"),
+        lambda folder: arrays(EncodedText.open(folder / "stream")),
     ),
     "candidates": Artefact(
-        lambda folder: Candidates.of(wb.books("sample"), folder=folder / "candidates", progress=False),
+        lambda folder: CandidatePassages.of(wb.books("sample"), folder=folder / "candidates", progress=False),
         candidates_of,
     ),
     "unfinished candidates": Artefact(interrupted, resumed),

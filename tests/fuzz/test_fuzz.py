@@ -44,7 +44,7 @@ ELSEWHERE = {
     "datasets/fetch.py": "what servers send: tests/datasets/test_fetch.py",
     "storage/packages.py:_entry_points": "lists of packages: tests/storage/test_extensions.py",
     "people/database.py:_is_sqlite": "of files of another kind: tests/people/test_campaign_files.py",
-    "models/ngram/intermediate.py": BEFORE,
+    "models/ngram/kenlm_records.py": BEFORE,
     "models/ngram/good_turing.py:_on_disk": BEFORE,
     "texts/corpus.py:_renumber": BEFORE,
     "construction/novels.py": BEFORE,

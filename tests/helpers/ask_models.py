@@ -5,7 +5,7 @@ import threading
 import numpy as np
 
 from workbench.models.base import Predictor, pad
-from workbench.models.passage import passages
+from workbench.models.item_words import passages
 from workbench.storage.errors import DataError
 
 WORDS = ("keeper", "baker", "boat", "storm", "the", "a", "was", "man", "rock", "<b>bold</b>", ",", ".")

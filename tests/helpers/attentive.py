@@ -4,7 +4,7 @@ import numpy as np
 
 from workbench.items.tokens import tokens
 from workbench.models.base import Predictor
-from workbench.models.passage import Attention
+from workbench.models.item_words import Attention
 
 HEADS = tuple(f"layer {a}, head {b}" for a in (1, 2) for b in (1, 2, 3))
 

@@ -26,8 +26,8 @@ COUNTS = [1, *(WORDS.count(word) for word in VOCABULARY)]
 N_WORDS = len(COUNTS)
 
 FAMILIES = {
-    "rnn": lambda **sizes: _made(RecurrentModule, {"kind": "rnn", "layers": 1}, sizes),
-    "lstm": lambda **sizes: _made(RecurrentModule, {"kind": "lstm", "layers": 2}, sizes),
+    "rnn": lambda **sizes: _made(RecurrentModule, {"cell": "rnn", "layers": 1}, sizes),
+    "lstm": lambda **sizes: _made(RecurrentModule, {"cell": "lstm", "layers": 2}, sizes),
     "forward": lambda **sizes: _made(FeedForwardModule, {"order": 4}, sizes),
     "memory": lambda **sizes: _made(MemoryModule, {"memory": 6, "hops": 2, "chunk": 7}, sizes),
 }

@@ -31,7 +31,7 @@ def cluster(**options):
 
 def kill_workers(monkeypatch):
     """Kill a worker when a run has the first of its chunks; return all runs, and the chunks left then."""
-    submitted, left = parallel._submitted, []
+    submitted, left = parallel._submit_chunks, []
 
     def killing(function, chunks, numbers, client, running):
         numbers = list(numbers)
@@ -41,5 +41,5 @@ def kill_workers(monkeypatch):
                 left.append((function.__name__, len(numbers) - 1))
             yield result
 
-    monkeypatch.setattr(parallel, "_submitted", killing)
+    monkeypatch.setattr(parallel, "_submit_chunks", killing)
     return left

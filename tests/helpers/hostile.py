@@ -222,7 +222,7 @@ def _groom(text):
     view = wb.groom(wb.Items.from_records(items), subject=text)
     if not view.counts["done"]:
         for word in words[:4]:
-            view._hear(view, {"type": "pick", "id": items[0].item_id, "word": word}, [])
+            view._handle_message(view, {"type": "pick", "id": items[0].item_id, "word": word}, [])
     return view
 
 

@@ -11,7 +11,7 @@ from workbench.items.items import items_from_text
 from workbench.models.neural.feedforward import FeedForwardModule
 from workbench.models.neural.memory import MemoryModule
 from workbench.models.neural.model import Neural
-from workbench.models.neural.network import ContextStates, Copies, LanguageModule, known
+from workbench.models.neural.network import ContextStates, Copies, LanguageModule, class_ids
 from workbench.models.neural.recurrent import RecurrentModule
 from workbench.models.neural.softmax import softmax
 from workbench.models.neural.transformer import TransformerModule
@@ -101,8 +101,8 @@ def networks():
     torch.manual_seed(3)
     sizes = {"unknown_types": TYPES, "width": 16, "layers": 1, "heads": 2, "pointer_size": 8}
     made = {
-        "lstm": RecurrentModule(COUNTS, kind="lstm", width=8, layers=2),
-        "rnn": RecurrentModule(COUNTS, kind="rnn", width=8, tied=False),
+        "lstm": RecurrentModule(COUNTS, cell="lstm", width=8, layers=2),
+        "rnn": RecurrentModule(COUNTS, cell="rnn", width=8, tied=False),
         "forward": FeedForwardModule(COUNTS, width=8),
         "memory": MemoryModule(COUNTS, width=8),
         "transformer": TransformerModule(COUNTS, **sizes, window=40, dropout=0.3),
@@ -135,7 +135,7 @@ def one(network, context):
     with torch.no_grad():
         hidden, copies = network.eval().last(ids, torch.tensor([len(context)], device=ids.device))
         if copies is None:
-            hidden = network.states(known(ids, network.n_words))[0][0, -1:]
+            hidden = network.states(class_ids(ids, network.n_words))[0][0, -1:]
         p = network.output.distribution(hidden)[0].double().exp().cpu().numpy()
     copied = Counter()
     if copies is None:

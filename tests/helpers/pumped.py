@@ -21,11 +21,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pandas as pd
+from book_chapters import chapters_of
 
 from workbench.analysis import lemmas, mentions
 from workbench.analysis.speech import speech_spans
 from workbench.construction.childrens_book import word_classes
-from workbench.construction.novels import chapters_of
 from workbench.datasets import books, cnn_qa, load
 from workbench.datasets.books import Book
 from workbench.evaluation.interchange.records import read_records
@@ -37,7 +37,7 @@ from workbench.items.tokens import tokens
 from workbench.render import tables
 from workbench.storage.errors import DataError
 from workbench.texts.ngram_hash import normalise
-from workbench.texts.tokenise import cut_into_pieces
+from workbench.texts.tokenise import TextLayout, cut_into_pieces
 
 SECONDS = 600  # of processor time, after which one text counts as endless
 LENGTH = 2**14
@@ -111,11 +111,12 @@ class Pumped:
 
     def words(self, text):
         for word in {*text.split(), "".join(text.split())}:
-            mentions._held(word), mentions._bare(word), lemmas.word_roots(word)
+            mentions._token_readings(word), mentions._bare(word), lemmas.word_roots(word)
 
     def pieces(self, text):
-        list(cut_into_pieces(text, tokenised=False, size=2**14))
-        list(cut_into_pieces(text, tokenised=True, size=2**14))
+        for tokenised, line_ends in ((False, False), (True, False), (True, True)):
+            layout = TextLayout(lines=False, tokenised=tokenised, line_ends=line_ends)
+            list(cut_into_pieces(text, layout, size=2**14))
 
     def html(self, text):
         item(text, tokenised=True)._repr_html_()

@@ -85,5 +85,5 @@ def listening(widget):
 def ask(widget, **message):
     """Let the page ask, and return the answers."""
     widget.sent.clear()
-    widget._hear(widget, message, [])
+    widget._handle_message(widget, message, [])
     return list(widget.sent)

@@ -35,7 +35,7 @@ class Small(Neural):
     title = "LSTM"
     module = RecurrentModule
     sizes = {"width": 8, "layers": 1, "softmax": "full", "dropout": 0.1}  # noqa: RUF012 - as models have it
-    trained = {"rows": 4, "length": 10, "epochs": 1.0, "learning_rate": 0.01}  # noqa: RUF012
+    fit_defaults = {"rows": 4, "length": 10, "epochs": 1.0, "learning_rate": 0.01}  # noqa: RUF012
     systems = {"lambada": "LSTM"}  # noqa: RUF012
 
 

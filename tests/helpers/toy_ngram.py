@@ -6,7 +6,7 @@ import numpy as np
 from nltk.util import everygrams
 
 from workbench.models.base import Predictor, pad
-from workbench.models.passage import passages
+from workbench.models.item_words import passages
 
 
 class ToyNGram(Predictor):

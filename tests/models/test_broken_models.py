@@ -12,11 +12,11 @@ from saved_models import ITEMS, WORDS
 import workbench as wb
 from workbench.evaluation.comparison import Comparison
 from workbench.evaluation.interchange.import_results import import_results
-from workbench.evaluation.reading import predictions_of
+from workbench.evaluation.model_predictions import predictions_of
 from workbench.items.items import Items
 from workbench.models import Reversed, registry
 from workbench.models.base import Predictor
-from workbench.models.passage import Attention
+from workbench.models.item_words import Attention
 from workbench.models.readers.encoding import Questions
 from workbench.models.vectors import unit
 from workbench.runs import predictions, store
@@ -267,7 +267,9 @@ def test_a_file_says_nan_or_nothing(cell, kept, tmp_path):
     if kept:
         assert len(import_results(tmp_path / "answers.csv", two, model="m", keep=False)) == kept
         return
-    with pytest.raises(DataError, match="line 3: the column 'log_prob' holds NaN, which no model that works"):
+    with pytest.raises(
+        DataError, match="line 3: the column 'log_prob' holds NaN, which is not a valid number"
+    ):
         import_results(tmp_path / "answers.csv", two, model="m")
     assert not len(wb.runs())
 

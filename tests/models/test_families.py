@@ -26,7 +26,7 @@ def recurrent_by_formula(network, ids):
         for layer in range(layers):
             parts = [weights[f"{name}_l{layer}"] for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]
             z = parts[0] @ x + parts[1] @ h[layer] + parts[2] + parts[3]
-            if network.kind == "rnn":
+            if network.cell == "rnn":
                 x = torch.tanh(z)
             else:
                 enter, forget, new, leave = z.view(4, width)
@@ -40,7 +40,7 @@ def recurrent_by_formula(network, ids):
 @pytest.mark.parametrize("kind", ["rnn", "lstm"])
 @pytest.mark.parametrize("layers", [1, 2])
 def test_recurrent_states_equal_the_formulas(kind, layers):
-    network = checked.lively(small(RecurrentModule, kind=kind, layers=layers)).eval()
+    network = checked.lively(small(RecurrentModule, cell=kind, layers=layers)).eval()
     ids = checked.drawn((2, 12))
     with torch.no_grad():
         states, carried = network.states(ids)
@@ -53,8 +53,8 @@ def test_recurrent_states_equal_the_formulas(kind, layers):
 
 
 def test_recurrent_weights_at_the_start():
-    lstm = small(RecurrentModule, kind="lstm", width=32, layers=2)
-    rnn = small(RecurrentModule, kind="rnn", width=32)
+    lstm = small(RecurrentModule, cell="lstm", width=32, layers=2)
+    rnn = small(RecurrentModule, cell="rnn", width=32)
     bias = lstm.layers.bias_ih_l1 + lstm.layers.bias_hh_l1
     assert bias.view(4, 32).tolist() == [[0.0] * 32, [1.0] * 32, [0.0] * 32, [0.0] * 32]
     assert rnn.layers.bias_ih_l0.abs().max() == 0
@@ -66,7 +66,7 @@ def test_recurrent_weights_at_the_start():
 
 
 def test_dropout_is_drawn_for_each_word_and_never_between_words():
-    network = small(RecurrentModule, kind="lstm", width=256, dropout=0.5).train()
+    network = small(RecurrentModule, cell="lstm", width=256, dropout=0.5).train()
     ids = torch.full((1, 50), 3)
     hidden, state = network.states(ids)
     assert 0.45 < (hidden == 0).float().mean() < 0.55

@@ -208,7 +208,7 @@ class TestTheRealModel:
     def test_its_runs_that_come_with_the_workbench_say_what_it_says(self, smollm, monkeypatch, ranked):
         words, items = None, wb.load("sample", "test", variant="capitalised")
         if ranked:  # as in notebook 08
-            data = wb.materials("lambada", "sample", scale="smoke")
+            data = wb.experiment_data("lambada", "sample", scale="smoke")
             words, items = Corpus.of(data.texts, name="novels").vocabulary(60_000), data.load("dev")
         model = CausalLM(smollm, vocabulary=words, progress=False)
         with monkeypatch.context() as patch:
@@ -232,6 +232,6 @@ def test_runs_that_come_with_the_workbench_are_whole_and_small():
     assert folders
     for folder in folders:
         assert sum(file.stat().st_size for file in folder.iterdir()) < 500_000
-        run = store.at(folder)
+        run = store.open_run(folder)
         assert len(run.predictions) == len(run)
         assert run.info["origin"] == "the workbench"

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from ngrams import STRANGE, Sentences, compiled, text
 from refused import refused
 
-from workbench.models.ngram import backoff, intermediate, kenlm
-from workbench.models.ngram.intermediate import Text, compile_intermediate
+from workbench.models.ngram import backoff, kenlm, kenlm_records
+from workbench.models.ngram.kenlm_records import Text, compile_intermediate
 from workbench.storage.errors import DataError
 
 UNKNOWN = "<outside>"
@@ -99,8 +99,8 @@ PRUNED = sorted({(order, each and each[:order]) for order in range(1, 6) for eac
 @pytest.mark.parametrize("vocabulary", [None, 40, 550])
 @pytest.mark.parametrize(("order", "pruning"), PRUNED)
 def test_the_arrays_are_those_of_the_arpa_file(tmp_path, order, pruning, vocabulary, monkeypatch):
-    monkeypatch.setattr(intermediate, "_ROWS", 250)
-    monkeypatch.setattr(intermediate, "_TOKENS", 300)
+    monkeypatch.setattr(kenlm_records, "_ROWS", 250)
+    monkeypatch.setattr(kenlm_records, "_TOKENS", 300)
     monkeypatch.setattr(backoff, "_ROWS", 100)
     lines = [line.split() for line in text(1200)]
     words = corpus(lines).words[:vocabulary]
@@ -132,7 +132,7 @@ def test_the_arrays_of_any_text(tmp_path_factory, lines, order, share, pruning):
 
 @pytest.mark.parametrize("n_words", [1, 2, 500, 70_000])
 def test_codes_rise_with_their_hash_and_end_around_that_of_the_end_of_a_sentence(n_words):
-    codes = intermediate._codes(n_words)
+    codes = kenlm_records._codes(n_words)
     assert len(set(codes)) == n_words + 1
     shown = [*codes[:500], *codes[-500:]]
     hashes = [murmur(code) for code in shown]
@@ -209,8 +209,8 @@ def test_damaged_files_are_one_error(written, tmp_path, ending, change, message)
 
 def test_a_context_that_is_missing_is_told(written, tmp_path):
     """Its record has another first word, one that keeps the order."""
-    records = np.fromfile(written[1] / "grams.2", intermediate._record(2))
-    trigrams = np.fromfile(written[1] / "grams.3", intermediate._record(3))
+    records = np.fromfile(written[1] / "grams.2", kenlm_records._record(2))
+    trigrams = np.fromfile(written[1] / "grams.3", kenlm_records._record(3))
     contexts = {tuple(words[:2]) for words in trigrams["words"].tolist()}
     pairs = [tuple(words) for words in records["words"].tolist()]
     place = next(

@@ -163,7 +163,7 @@ def test_a_long_text_loses_its_beginning_for_all_candidates(folder):
     expected = [plainly(folder, long, word, text=f"{left} and {word} it") for word in words]
     np.testing.assert_allclose(scores, expected, rtol=2e-5)
     right = item(f"he {'came home , ' * 30}", "he", ["he", "she"])
-    with pytest.raises(wb.DataError, match="what follows the blank of i leaves no room in 40"):
+    with pytest.raises(wb.DataError, match="the text after the blank of i leaves no room in 40"):
         model.score(Items.from_records([right]), [["he"]])
 
 

@@ -13,7 +13,7 @@ from refused import refused
 from workbench.items.items import items_from_text
 from workbench.models.neural.feedforward import FeedForward
 from workbench.models.neural.memory import MemoryNetwork
-from workbench.models.neural.network import Copies, known, word_scores
+from workbench.models.neural.network import Copies, class_ids, word_scores
 from workbench.models.neural.recurrent import LSTM, ElmanRNN
 
 torch.set_num_threads(1)
@@ -30,7 +30,7 @@ def family(request):
 def test_the_loss_is_the_mean_over_all_following_words(family):
     network, n_words = family().eval(), checked.N_WORDS
     ids = checked.drawn((4, 9), n_words=n_words + 10)
-    classes = known(ids, n_words)
+    classes = class_ids(ids, n_words)
     assert classes.tolist() == [[i if i < n_words else 0 for i in row] for row in ids.tolist()]
     loss, _ = network({"ids": ids})
     log_prob = network.following(ids)
@@ -45,7 +45,7 @@ def test_shapes_are_checked_in_these_tests(pytestconfig):
     if not pytestconfig.getoption("--jaxtyping-packages", default=None):
         pytest.skip("needs --jaxtyping-packages")
     network, ids = checked.FAMILIES["lstm"](), torch.zeros(4, dtype=torch.int64)
-    calls = (known, [1, 2], 9), (network.output, torch.zeros(3, 16), ids), (network.states, ids)
+    calls = (class_ids, [1, 2], 9), (network.output, torch.zeros(3, 16), ids), (network.states, ids)
     for function, *arguments in calls:
         with pytest.raises(Exception, match=r"(?i)type"):
             function(*arguments)

@@ -11,7 +11,7 @@ from planted import CHOICES, CHOSEN, CLOSE, ITEMS, N_WORDS, TYPES, Planted, netw
 from refused import refused
 
 from workbench.models.neural.cache import CacheModule
-from workbench.models.neural.network import known
+from workbench.models.neural.network import class_ids
 from workbench.runs import predictions
 from workbench.storage.errors import DataError
 
@@ -35,7 +35,7 @@ def by_formula(model, context):
     """Return {word id: p} after a context: equations 2 to 4 of the paper, a place at a time."""
     network = model.base.network.eval()
     with torch.no_grad():
-        states, _ = network.states(known(torch.tensor([context], device=model.device), N_WORDS))
+        states, _ = network.states(class_ids(torch.tensor([context], device=model.device), N_WORDS))
         p = network.output.distribution(states[0, -1:])[0].double().exp().cpu().numpy()
     h = states[0].double().cpu().numpy()
     nearness = np.exp(model.flatness * (h[:-1] @ h[-1]))

@@ -24,11 +24,11 @@ import workbench as wb
 from workbench.items.items import Items, items_from_text
 from workbench.items.tokens import tokens
 from workbench.models.base import Predictor
+from workbench.models.item_words import lefts
+from workbench.models.item_words import passages as of_items
 from workbench.models.ngram import estimate as estimating
 from workbench.models.ngram import kenlm as tools
 from workbench.models.ngram.model import NGram
-from workbench.models.passage import lefts
-from workbench.models.passage import passages as of_items
 from workbench.runs import predictions
 from workbench.storage import sealed
 from workbench.storage.errors import DataError
@@ -413,20 +413,20 @@ def test_a_full_disk_is_one_clear_error(no_data):
 CHILD = """
 import os, sys, time
 from pathlib import Path
-from workbench.models.ngram import backoff, intermediate
+from workbench.models.ngram import backoff, kenlm_records
 from workbench.models.ngram.model import NGram
 
 def stop(*_, **__):
     print(os.getpid(), flush=True)
     time.sleep(600)
 
-def blocks(self, own=intermediate.Text.__iter__):
+def blocks(self, own=kenlm_records.Text.__iter__):
     yield from own(self)
     stop()
 
 texts = Path(sys.argv[1]).read_text(encoding="utf-8").split("\\n")
 stages = {
-    "lmplz": (intermediate.Text, "__iter__", blocks),
+    "lmplz": (kenlm_records.Text, "__iter__", blocks),
     "arrays": (backoff, "_falling", stop), "last": (backoff.BackOff, "open", stop),
 }
 for stage in stages:

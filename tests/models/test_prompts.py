@@ -120,7 +120,7 @@ def test_braces_in_a_passage_are_characters(text, answer, other, per_item):
         ({"template": "{text.split}"}, r"template has \{text.split\}"),
         ({"template": "{text!r}"}, r"template has \{text!r\}"),
         ({"template": "{text} {text}"}, r"template has \{text\}, \{text\}, expected \{text\}"),
-        ({"template": "{text"}, "template '{text' is no template"),
+        ({"template": "{text"}, "template '{text' is not a valid template"),
         ({"template": 3}, "template is 3"),
         ({"answer_template": "{text}"}, r"answer_template has \{text\}, expected \{answer\}"),
         ({"answer_template": "A: {answer}"}, "answer_template has 'A: ' before"),

@@ -12,7 +12,7 @@ from workbench.models.base import Predictor
 from workbench.models.baselines.chance import RandomWord
 from workbench.models.baselines.passage_baseline import MaximumFrequency
 from workbench.models.ensemble import Ensemble
-from workbench.models.passage import ReadContext
+from workbench.models.item_words import ReadContext
 from workbench.models.registry import BUILT_IN
 
 TEXT = "w0 w4 w2 w3 . w5 w1 w6 ___ w2 w3 w5 w4 w0"

@@ -171,7 +171,7 @@ def test_padding_changes_no_score(name):
     network, encoded = made(MODULES[name]), questions()
     with torch.no_grad():
         together = network.scores(tensors(encoded.batch(range(len(encoded)))))
-        looked = network.looked(tensors(encoded.batch(range(len(encoded)))))
+        looked = network.attention_weights(tensors(encoded.batch(range(len(encoded)))))
         for row, batch in enumerate(one_by_one(encoded)):
             [alone] = network.scores(batch)
             torch.testing.assert_close(together[row, : len(alone)], alone, rtol=1e-4, atol=1e-4)

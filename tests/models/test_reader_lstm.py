@@ -225,7 +225,7 @@ def test_scores_and_loss_equal_a_plain_loop(module):
 def test_padding_and_the_order_of_candidates_change_nothing(module):
     questions_ = encoded()
     batch = tensors(questions_.batch(range(4)))
-    whole, losses, looked = module.scores(batch), module.loss(batch), module.looked(batch)
+    whole, losses, looked = module.scores(batch), module.loss(batch), module.attention_weights(batch)
     wider = {
         name: nn.functional.pad(values, (0, 3)) if values.ndim > 1 else values
         for name, values in batch.items()
@@ -238,7 +238,9 @@ def test_padding_and_the_order_of_candidates_change_nothing(module):
         alone = module.scores(one)[0]
         np.testing.assert_allclose(whole[row, :n], alone, atol=1e-6)
         np.testing.assert_allclose(module.loss(one), losses[row : row + 1], atol=1e-6)
-        np.testing.assert_allclose(module.looked(one).weights[0], looked.weights[row, :, :length], atol=1e-6)
+        np.testing.assert_allclose(
+            module.attention_weights(one).weights[0], looked.weights[row, :, :length], atol=1e-6
+        )
         assert (looked.weights[row, :, length:] == 0).all()
         turned = {**one, "candidates": one["candidates"].flip(1)}
         np.testing.assert_allclose(module.scores(turned)[0].flip(0), alone, atol=1e-6)
@@ -247,7 +249,7 @@ def test_padding_and_the_order_of_candidates_change_nothing(module):
 @torch.no_grad()
 def test_it_shows_the_windows_of_the_context(module):
     batch = tensors(encoded().batch([0]))
-    looked = module.looked(batch)
+    looked = module.attention_weights(batch)
     length = batch["context"].shape[1]
     assert looked.names == ("blank",)
     assert looked.begin[0].tolist() == [max(0, place - 1) for place in range(length)]

@@ -125,7 +125,7 @@ def test_window_memory_is_what_a_loop_computes(options):
         np.testing.assert_allclose(scores[row], [u[id_] @ query for id_ in question["candidates"]], rtol=1e-6)
         answer = question["candidates"][question["answer"]]
         assert losses[row] == pytest.approx(-math.log(softmax((u @ query)[2:])[answer - 2]))
-        seen = module.looked(batch_of(QUESTIONS, [row]))
+        seen = module.attention_weights(batch_of(QUESTIONS, [row]))
         assert seen.names == tuple(f"hop {hop + 1}" for hop in range(module.hops))
         np.testing.assert_allclose(array(seen.weights)[0, -1], shares, rtol=1e-5)
         length = len([id_ for id_ in question["context"] if id_])
@@ -302,7 +302,7 @@ def test_lexical_memory_is_what_a_loop_computes(tied):
             assert scores[row, column] == pytest.approx(sum(values), rel=1e-5)
             if column == question["answer"]:
                 assert losses[row] == pytest.approx(-np.mean(values), rel=1e-5)
-        seen = module.looked(batch_of(QUESTIONS, [row]))
+        seen = module.attention_weights(batch_of(QUESTIONS, [row]))
         assert seen.names == ("hop 1", "hop 2", "hop 3")
         np.testing.assert_allclose(array(seen.weights)[0].sum(1), 1)
         place = len(context) + blank

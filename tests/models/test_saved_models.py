@@ -74,7 +74,8 @@ def test_a_pipe_in_place_of_weights_is_not_waited_for(name, folders, tmp_path):
     weights = tmp_path / "saved" / "weights.safetensors"
     weights.unlink()
     os.mkfifo(weights)
-    refused("no regular file", Predictor.load(tmp_path / "saved").predict, ITEMS)
+    with pytest.raises(DataError, match="not a regular file"):
+        Predictor.load(tmp_path / "saved").predict(ITEMS)
 
 
 EVIL = """
@@ -185,8 +186,8 @@ class Chatty(Predictor):
         ("word-distance", WordDistance(3).config | {"colour": "red"}),
         ("word-distance", {"decay": []}),
         ("sliding-window", {"trust_remote_code": True}),
-        (registry.place_of(Chatty), {"size": 2, "trust_remote_code": True}),
-        (registry.place_of(Chatty), {"size": 2, "log": None}),
+        (registry.import_path_of(Chatty), {"size": 2, "trust_remote_code": True}),
+        (registry.import_path_of(Chatty), {"size": 2, "log": None}),
         ("reversed", {"model": {}, "progress": True}),
         ("sliding-window", {"punctuation": 0}),
         ("lsa", {}), ("random-word", []), ("causal-lm", {"digest": ""}), ("lstm", {"info": 3}),
@@ -253,9 +254,9 @@ def test_a_file_is_read_once_as_long_as_it_does_not_change(tmp_path, monkeypatch
     file = tmp_path / "a"
     file.write_bytes(b"1")
     monkeypatch.setattr(sealed, "_SETTLED", -1e9)  # as if it had been written long ago
-    first, calls = sealed.sha256(file), sealed._computed.cache_info().misses
+    first, calls = sealed.sha256(file), sealed._compute.cache_info().misses
     assert sealed.sha256(file) == first
-    assert sealed._computed.cache_info().misses == calls
+    assert sealed._compute.cache_info().misses == calls
     file.write_bytes(b"11")
     assert sealed.sha256(file) != first
     monkeypatch.setattr(sealed, "_SETTLED", 1e9)  # one that was written just now may change again

@@ -11,7 +11,8 @@ from refused import refused
 from workbench.items.items import items_from_text
 from workbench.models.neural.sup_cbow import BagOfWordsModule, SupCBOW
 from workbench.models.vectors import CBOW, Vectors
-from workbench.texts.batches import Stream
+from workbench.storage.errors import DataError
+from workbench.texts.batches import EncodedText
 from workbench.texts.corpus import Corpus
 
 torch.set_num_threads(1)
@@ -103,11 +104,11 @@ def test_the_mean_is_over_the_passages():
 
 @pytest.fixture
 def model():
-    words = Stream.of(corpus()).vocabulary
+    words = EncodedText.of(corpus()).vocabulary
     given_ = vectors([*words[5:], "never"], dimensions=5)
     made = BagOfWordsModule([2] * (len(words) + 1), dimensions=5, hidden=7, softmax="full")
     table = np.stack(
-        [given_.input[given_.vectors.place[w]] if w in given_.vectors.place else np.zeros(5) for w in words]
+        [given_.input[given_.vectors.row_of[w]] if w in given_.vectors.row_of else np.zeros(5) for w in words]
     )
     made.set_vectors(torch.from_numpy(table).float())
     return SupCBOW(made.eval(), vocabulary=words, info={"lower": True, "unknown_types": 1}, device="cpu")
@@ -142,7 +143,7 @@ def test_fitted_and_found_again():
     table = model.network.embedding.weight.detach().numpy()
     assert table.shape == (len(words) - 2, 24)
     for number, word in enumerate(model.vocabulary, 1):  # the vectors are those given, each at its word
-        expected = cbow.input[cbow.vectors.place[word]] if word in cbow.vectors.place else np.zeros(24)
+        expected = cbow.input[cbow.vectors.row_of[word]] if word in cbow.vectors.row_of else np.zeros(24)
         assert np.array_equal(table[number], expected)
     known = [pair for pair in zip(NAMES, THINGS, strict=True) if pair[0] in model.vocabulary]
     passages = [f"the {thing} was old and the {thing} was here . and so said {name}" for name, thing in known]
@@ -152,7 +153,7 @@ def test_fitted_and_found_again():
 
 
 def test_what_cannot_be_fitted():
-    stream, words = Stream.of(corpus()), corpus().vocabulary()
+    stream, words = EncodedText.of(corpus()), corpus().vocabulary()
     for message, options in {
         "no text to train CBOW on": {},
         "either the vectors or the texts are lower-cased": {"cbow": vectors(words, lower=False)},

@@ -97,7 +97,7 @@ def test_planted_weights_copy_the_same_word_again():
     words = torch.eye(4, dtype=torch.double)[[0, 1, 2, 1]][None]
     with torch.no_grad():
         copied = pointer(words, words, torch.tensor([[3]]))
-        keep, copy = copied.keep[:, 0], copied.places()[:, 0]
+        keep, copy = copied.keep[:, 0], copied.by_position()[:, 0]
     assert keep.exp().item() == pytest.approx(0.25)
     np.testing.assert_allclose(copy[0], [0, 0.375, 0, 0.375], atol=1e-6)
 
@@ -112,7 +112,7 @@ def test_gradients_are_those_of_finite_differences():
 
     def mixture(states, words, vocabulary):
         copied = pointer(states, words)
-        return mix(vocabulary, copied.keep, copied.of(same))
+        return mix(vocabulary, copied.keep, copied.next_word(same))
 
     given = [value.requires_grad_() for value in (states, words, vocabulary)]
     assert torch.autograd.gradcheck(mixture, given)

@@ -126,7 +126,7 @@ def test_scores_of_lsa_against_a_loop(corpus, scaled):
     model = lsa(corpus, scaled=scaled)
     candidates = [["w5", "w6", "w7", "w3 w4"], ["w8", "w1"]]
     items = items_from_text(["w1 w2 ___ w3 w3 unheard", "___ w9 , w4"], candidates=candidates, tokenised=True)
-    arrays, place = model.vectors.arrays, model.vectors.place
+    arrays, place = model.vectors.arrays, model.vectors.row_of
     vectors = (arrays["v"] * (arrays["s"] if scaled else 1)).astype(float)
     vectors = np.vstack([vectors, vectors[place["w3"]] + vectors[place["w4"]]])  # a word of two tokens
     place = place | {"w3 w4": len(vectors) - 1}
@@ -140,8 +140,8 @@ def test_scores_of_lsa_against_a_loop(corpus, scaled):
 def test_a_word_without_weight_has_no_direction():
     vectors = lsa(corpus_of(topics(120)), dimensions=3, weighting="log-entropy").vectors
     rows = np.asarray(vectors.arrays["v"])
-    assert not rows[[vectors.place["the"], vectors.place["."]]].any()  # in every sentence once
-    assert np.abs(rows[vectors.place["ship"]]).max() > 0.1
+    assert not rows[[vectors.row_of["the"], vectors.row_of["."]]].any()  # in every sentence once
+    assert np.abs(rows[vectors.row_of["ship"]]).max() > 0.1
 
 
 def test_a_topic_is_found():

@@ -77,8 +77,8 @@ DAMAGE = {
     "no file": (Path.unlink, "No such file"),
     "empty": (lambda path: path.write_bytes(b""), "got another file"),
     "text": (lambda path: path.write_text("guesses"), "got another file"),
-    "a pipe": (is_pipe, "no regular file"),
-    "a folder": (is_folder, "no regular file"),
+    "a pipe": (is_pipe, "not a regular file"),
+    "a folder": (is_folder, "not a regular file"),
     "only the first bytes": (lambda path: path.write_bytes(b"SQLite format 3\0" + b"x" * 999), "damaged"),
     "half": (cut, "damaged"),
     "a page overwritten": (overwrite, "damaged"),
@@ -362,7 +362,7 @@ def test_a_server_and_a_game_acknowledge_nothing_after_a_move(tmp_path, caplog):
     game.send = sent.append
     game.campaign.path.unlink()
     task = {"page": game.page.id, "task": 0, "guesses": ["dog"]}
-    game._hear(game, {"type": "answer", **task}, [])
+    game._handle_message(game, {"type": "answer", **task}, [])
     assert [message["type"] for message in sent] == ["error"]
     assert "moved, deleted or replaced" in sent[0]["message"]
     game.campaign.close()

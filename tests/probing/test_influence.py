@@ -15,7 +15,7 @@ import workbench as wb
 from workbench.items.changes import masked, with_answer, without
 from workbench.items.items import Items, items_from_text
 from workbench.models import RandomWord
-from workbench.models.passage import Attention
+from workbench.models.item_words import Attention
 from workbench.probing.influence import influence_by_distance, parts_of, rank_correlation
 
 pytest.importorskip("transformers")

@@ -143,6 +143,10 @@ def test_modules_are_short():
 
 
 VAGUE = {"found", "told", "said", "kept", "given", "mine", "own", "some", "whole", "more"}
+VAGUE_VARIABLES = VAGUE | {
+    "place", "places", "part", "parts", "kind", "kinds", "left", "known", "shown", "one", "most", "at",
+    "of", "what", "cut",
+}  # fmt: skip
 
 
 @pytest.mark.slow
@@ -154,6 +158,20 @@ def test_names_say_what_they_hold(path):
         if isinstance(node, ast.arg) or (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
     }
     assert names & VAGUE == set(), "name what it is: result, rows, mask, path ..."
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_variables_say_what_they_hold(path):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    fields = {
+        node.target for node in ast.walk(tree) if isinstance(node, ast.AnnAssign)
+    }  # such as `left: str`
+    stored = (
+        node for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    )
+    names = {node.id for node in stored if node not in fields}
+    assert names & VAGUE_VARIABLES == set(), "name what it is: position, row, segment, category ..."
 
 
 @pytest.mark.slow

@@ -91,7 +91,7 @@ from workbench.storage.files import resource
 items = wb.load("sample", variant="capitalised")
 annotations = wb.annotate(items, progress=False)
 ship = sorted(resource("published", "runs").glob("sample-*"))[0]
-table = wb.evaluate(store.at(ship))
+table = wb.evaluate(store.open_run(ship))
 try:
     wb.models.NGram.fit(wb.books("sample", "train"), order=3, progress=False)
 except wb.DataError as error:

@@ -18,7 +18,7 @@ from scipy.stats import rankdata
 from workbench.items.items import Items
 from workbench.models import WordDistance
 from workbench.models.base import FILE, Predictor, pad
-from workbench.models.rows import Ranked, from_ranking, from_scores
+from workbench.models.prediction_rows import Ranked, from_ranking, from_scores
 from workbench.runs import predictions
 from workbench.runs import store as results
 from workbench.storage import cache
@@ -264,7 +264,8 @@ def test_good_predictions_pass_unchanged():
     assert predictions.check_predictions(GOOD.astype(object)).dtypes.equals(GOOD.dtypes)
     both = pd.concat([GOOD, GOOD.assign(model="other"), GOOD.assign(run="second")])
     assert len(predictions.check_predictions(both)) == 12
-    refused("'lambada/dev/2' is none of the items", predictions.check_predictions, GOOD, MIXED[:2])
+    with pytest.raises(DataError, match="'lambada/dev/2' is not one of the items"):
+        predictions.check_predictions(GOOD, MIXED[:2])
     table = predictions.to_table(GOOD)
     assert predictions.check_predictions(predictions.from_table(table)).equals(GOOD)
     assert len(predictions.from_table(table[:0])) == 0
@@ -279,7 +280,7 @@ def test_good_predictions_pass_unchanged():
         (changed(item_id=None), "'item_id' is empty"),
         (changed(log_prob=0.1), "log-probability is above 0"),
         (changed(score_type="score"), "a score has no log-probability"),
-        (changed(score_type="logit"), "'score_type' is none of log_prob, score"),
+        (changed(score_type="logit"), "'score_type' is not one of log_prob, score"),
         (changed(rank=0), "'rank' is below 1"),
         (changed(rank=1.5), "'rank' is not of type int64"),
         (GOOD.astype({"rank": object}).assign(rank=2**63), "'rank' is not of type int64"),
@@ -293,7 +294,7 @@ def test_good_predictions_pass_unchanged():
         (changed(2, rank=2), "yes, but the rank is not 1"),
         (changed(2, p_correct=0.0), "yes, but 'p_correct' is 0"),
         (GOOD.assign(log_prob_uncorrected=0.5), "a log-probability is above 0"),
-        (GOOD.assign(bos="yes"), "'bos' is none of added, none"),
+        (GOOD.assign(bos="yes"), "'bos' is not one of added, none"),
         (GOOD.assign(log_prob_uncorrected=-99.0), "'log_prob' is above 'log_prob_uncorrected'"),
     ],
 )

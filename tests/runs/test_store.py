@@ -109,7 +109,7 @@ def test_predictions_are_the_same_from_disk_whatever_is_null(home):
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        (lambda frame: frame.assign(item_id=["strange", *frame["item_id"][1:]]), "none of the items"),
+        (lambda frame: frame.assign(item_id=["strange", *frame["item_id"][1:]]), "not one of the items"),
         (lambda frame: frame[2:3], "predicts nothing for 3 items"),
         (lambda frame: frame.assign(model="other"), "another model, 'other'"),
     ],
@@ -450,12 +450,12 @@ TWO_MODELS = pd.concat([answers(), answers(model="tom")], ignore_index=True)
 @pytest.mark.parametrize(
     ("frame", "options", "problem"),
     [
-        *((answers(), {"name": name}, "is no name for a run") for name in BAD_NAMES),
+        *((answers(), {"name": name}, "is not a valid run name") for name in BAD_NAMES),
         *((answers(), {word: "x"}, f"'{word}' is set by the run itself") for word in OF_THE_RUN),
         (answers(), {"when": {1, 2}}, "cannot be written as JSON"),
         (TWO_MODELS, {}, "of 2 models"),
         (TWO_MODELS[:0], {}, "of 0 models"),
-        (answers().assign(item_id="strange"), {}, "occurs twice|none of the items"),
+        (answers().assign(item_id="strange"), {}, "occurs twice|not one of the items"),
     ],
 )
 def test_what_cannot_be_kept(home, frame, options, problem):

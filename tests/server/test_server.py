@@ -305,7 +305,7 @@ def test_wrong_tokens_lock_nobody_out_who_has_a_right_link(serve):
 
 
 def test_wrong_tokens_are_forgiven_with_time():
-    limits = WrongTokens(burst=3, pause=2.0, most=2)
+    limits = WrongTokens(burst=3, pause=2.0, limit=2)
     now = 0.0
     limits.clock = lambda: now
     for _ in range(3):

@@ -171,5 +171,5 @@ def test_a_pipe_has_no_fingerprint(tmp_path):
     (tmp_path / "a").write_text("text")
     os.mkfifo(tmp_path / "b")
     fingerprint([tmp_path / "a"], tmp_path)
-    with pytest.raises(OSError, match="no regular file"):
+    with pytest.raises(OSError, match="not a regular file"):
         fingerprint([tmp_path / "a", tmp_path / "b"], tmp_path)

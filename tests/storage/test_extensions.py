@@ -85,7 +85,7 @@ def test_one_that_cannot_be_loaded_is_a_row(install, tmp_path, capsys, name):
 )
 def test_what_is_no_name_is_left_out(install, name):
     install("bad", {name: "plain_model:Plain", "plain": "plain_model:Plain"})
-    with pytest.warns(UserWarning, match=r"of 'bad', is left out: this is no name") as caught:
+    with pytest.warns(UserWarning, match=r"of 'bad', is left out: not a valid name") as caught:
         assert registry.model_names() == [*registry.BUILT_IN, "plain"]
     assert all(str(warning.message).isprintable() for warning in caught)
 

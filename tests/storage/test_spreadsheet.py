@@ -102,9 +102,9 @@ def test_a_decimal_comma(cells, separator, numbers):
         (b'""\n', "this table has no row", None),
         (b"a,b,a\n1,2,3", "the column 'a' occurs twice -- rename one of them", 1),
         (b"\n\na;b;a\n1;2;3", "the column 'a' occurs twice", 3),
-        ("é,b\n1,2\n".encode() + b"\xff,2", "the byte 0xff is none of a text in UTF-8", 3),
-        (b"a,b\n\x9d,2", "the byte 0x9d is none of a text in UTF-8", 2),
-        (b"a\0,\0b\0\n", "no UTF-16 text", None),
+        ("é,b\n1,2\n".encode() + b"\xff,2", "invalid UTF-8 byte 0xff", 3),
+        (b"a,b\n\x9d,2", "invalid UTF-8 byte 0x9d", 2),
+        (b"a\0,\0b\0\n", "not valid UTF-16 text", None),
         (
             b"\xd0\xcf\x11\xe0",
             r"a workbook of Excel 97 to 2003, expected text -- save it as .CSV UTF-8",

@@ -4,20 +4,22 @@ import os
 import pickle
 import tarfile
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
+from book_chapters import chapters_of
 from builders import Text
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from workbench.construction.novels import chapters_of
 from workbench.datasets.books import books
 from workbench.items import text as wt
 from workbench.storage.cache import digest
 from workbench.storage.errors import DataError
 from workbench.storage.files import resource
+from workbench.storage.sealed import SUMS, sealed_folder
 from workbench.texts import corpus as store
 from workbench.texts import tokenise
 from workbench.texts.corpus import RESERVED, Corpus
@@ -95,7 +97,7 @@ def test_books_are_cut_into_the_sentences_of_the_text_module():
     assert sentences(corpus)[5:7] == [["``", "who", "'s", "there", "?", "''"], ["he", "said", "."]]
     assert sentences(corpus)[8:] == [["two", "lines"], ["and", "a", "third"], ["fourth"], ["last"]]
     assert corpus.books.to_dict("list") == {
-        "book_id": ["b", "t", "lines", "empty", "lines"],
+        "book_id": ["b", "t", "lines", "empty", "lines 2"],
         "title": ["B", "", "", "", ""],
         "first": [0, 5, 8, 11, 11],
         "sentences": [5, 3, 3, 0, 1],
@@ -139,7 +141,7 @@ def test_marks_of_emphasis_are_no_tokens():
     assert same[0] == same[1] != []
 
 
-STORED = {2: "330cea23cd1ece15815c6b0436cd2cd89eff80c5d3ac2d0ad74689e9961ad426"}
+STORED = {3: "330cea23cd1ece15815c6b0436cd2cd89eff80c5d3ac2d0ad74689e9961ad426"}
 """By version of the tokeniser, the digest of a corpus."""
 
 
@@ -156,11 +158,22 @@ MARKS += [". . .", "\n", "\n\n", "a\n\nb"]
 PROSE = st.lists(st.sampled_from(MARKS) | st.text("ab.?!'\"”)\n ", max_size=5)).map(" ".join)
 
 
+def cut(text, *, tokenised):
+    """Return the tokens of each sentence of a text, and the roles of sentences."""
+    layout = tokenise.TextLayout(lines=False, tokenised=tokenised)
+    words, ids, lengths, roles = tokenise._cut(text, layout)
+    edges = np.cumsum([0, *lengths.tolist()]).tolist()
+    return [[words[i] for i in ids[start:end]] for start, end in pairwise(edges)], roles.tolist()
+
+
 @given(PROSE, st.booleans())
 @example(text=".? a", tokenised=True)  # no token of one period, nor of question marks alone
 def test_sentences_in_tokens_are_those_of_the_text(text, tokenised):
-    rows, spans = wt.sentence_tokens(text, tokenised=tokenised), wt.sentences(text, tokenised=tokenised)
+    (rows, roles), spans = cut(text, tokenised=tokenised), wt.sentences(text, tokenised=tokenised)
     assert all(rows)
+    if tokenise.RULE in roles:  # a line of marks, which no sentence crosses
+        assert not tokenised
+        return
     assert len(rows) == len(spans)
     if tokenised:
         assert rows == [text[start:end].split() for start, end in spans]
@@ -176,12 +189,14 @@ def test_sentences_in_tokens_are_those_of_the_text(text, tokenised):
 
 @given(PROSE, st.integers(2, 30))
 def test_a_long_text_of_tokens_is_cut_between_its_sentences(text, size):
-    pieces = list(tokenise.cut_into_pieces(text, tokenised=True, size=size))
+    tokens = tokenise.TextLayout(lines=False, tokenised=True)
+    pieces = list(tokenise.cut_into_pieces(text, tokens, size=size))
     assert "".join(pieces) == text
-    expected = wt.sentence_tokens(text)
+    expected, _ = cut(text, tokenised=True)
     if max((end - start for start, end in wt.sentences(text)), default=0) < size // 2:
-        assert [tokens for piece in pieces for tokens in wt.sentence_tokens(piece)] == expected
-    assert "".join(tokenise.cut_into_pieces(text, tokenised=False, size=size)) == text
+        assert [row for piece in pieces for row in cut(piece, tokenised=True)[0]] == expected
+    for layout in (tokens._replace(tokenised=False), tokens._replace(line_ends=True)):
+        assert "".join(tokenise.cut_into_pieces(text, layout, size=size)) == text
 
 
 @pytest.mark.slow
@@ -259,25 +274,50 @@ def test_a_damaged_corpus_is_made_again(name):
     assert entries() == [corpus.folder.name]
 
 
+def test_a_corpus_of_the_first_version_is_read(tmp_path):
+    corpus, earlier = of([RUNNING], lower=False), tmp_path / "earlier"
+    assert corpus.roles.tolist() == [tokenise.PROSE] * 3 + [tokenise.HEADING, tokenise.PROSE]
+    with sealed_folder(earlier, store.MANIFEST) as new:
+        for path in corpus.folder.iterdir():
+            if path.name not in (store.ROLES, SUMS):
+                (new / path.name).write_bytes(path.read_bytes().replace(b'"version": 2', b'"version": 1'))
+    read = Corpus(earlier)
+    assert (read.sha256, read.words, list(read.lines())) == (
+        corpus.sha256,
+        corpus.words,
+        list(corpus.lines()),
+    )
+    assert read.roles.tolist() == [tokenise.PROSE] * 5
+
+
 def test_the_digest_is_that_of_the_content():
     same = of([Text("a b .\nc .", "x")]), of([Text("a b .  c .", "y", "Y")]), of(["a b .", "c ."])
     assert len({corpus.sha256 for corpus in same}) == 1
     assert len({corpus.folder for corpus in same}) == 3
-    others = of(["a b . c ."]), of(["a b .", "d ."]), of(["c .", "a b ."]), of([Text("a b ."), Text("c .")])
+    others = (
+        of(["a b . c ."]),
+        of(["a b .", "d ."]),
+        of(["c .", "a b ."]),
+        of([Text("a b ."), Text("c .", "two")]),
+    )
     assert len({corpus.sha256 for corpus in (same[0], *others)}) == 5
 
 
 def test_without_some_books():
-    texts = [Text("a b .", "x"), "l1 a", Text("c a .", "y"), Text("b e .", "x"), Text("d .", "z")]
+    texts = [Text("a b .", "x"), "l1 a", Text("c a .", "y"), Text("b e .", "w"), Text("d .", "z")]
     corpus = of(texts)
-    result = corpus.without("x")
+    result = corpus.without(["x", "w"])
     assert sentences(result) == [["l1", "a"], ["c", "a", "."], ["d", "."]]
     assert result.sha256 == of([texts[1], texts[2], texts[4]]).sha256
     assert result.words == [".", "a", "c", "d", "l1"]
     assert result.books["first"].tolist() == [0, 1, 2]
     assert corpus.without([]) is corpus
-    assert corpus.without("x").folder == result.folder
-    for names, message in ((["x", "w"], "no book 'w'"), ({"x", "y", "z", "lines"}, "no word in this text")):
+    assert corpus.without("x").without("w").sha256 == result.sha256
+    assert corpus.roles.tolist() == [0] * 5
+    for names, message in (
+        (["x", "v"], "no book 'v'"),
+        (set(corpus.books["book_id"]), "no word in this text"),
+    ):
         with pytest.raises(DataError, match=message):
             corpus.without(names)
 
@@ -290,7 +330,10 @@ def interrupted_reading():
 @pytest.mark.parametrize(
     ("message", "texts"),
     [
-        *(("a book or a line to train on.* -- pass", texts) for texts in (b"bytes", [b"bytes"], [None])),
+        *(
+            ("expected a novel or a line of text, got .* -- pass", texts)
+            for texts in (b"bytes", [b"bytes"], [None])
+        ),
         *(("no word in this text.* -- pass", texts) for texts in ([], [" \n\0\x85"], ["", Text("\n")])),
         ("got the string 'a heron saw' -- pass lines of text in a list", "a heron saw"),
         ("there is no file or folder", [Path("nowhere.txt")]),

@@ -17,8 +17,8 @@ from traitlets import TraitError
 from workbench.items.items import Items, items_from_text
 from workbench.models import RandomWord
 from workbench.models.base import Predictor, pad
-from workbench.models.passage import ReadContext
-from workbench.models.rows import Ranked
+from workbench.models.item_words import ReadContext
+from workbench.models.prediction_rows import Ranked
 from workbench.probing.influence import influence
 from workbench.render.numbers import probability
 from workbench.storage.errors import DataError
@@ -58,7 +58,7 @@ def of(sent, kind):
 
 
 def hear(widget, kind, **message):
-    widget._hear(widget, {"type": kind, "from": "page", **message}, [])
+    widget._handle_message(widget, {"type": kind, "from": "page", **message}, [])
 
 
 def state(**options):

@@ -55,7 +55,7 @@ def test_a_slow_model_holds_up_nobody_and_its_old_answer_is_dropped():
     told = []
     slow, fast = Gated(), Counting("fast")
     ask = asking(
-        slow, fast, tell=lambda kind, record, place: told.append((kind, record.question.number, place))
+        slow, fast, listener=lambda kind, record, place: told.append((kind, record.question.number, place))
     )
     ready = threading.Event()
     real = ask.take
@@ -89,7 +89,7 @@ def test_a_quick_answer_comes_first_and_the_exact_rank_when_it_is_known():
             told.append((place, record.answers[place]))
             first.set()
 
-    ask = asking(model, slow, tell=tell)
+    ask = asking(model, slow, listener=tell)
     ask.ask(TypedQuestion(TEXT))
     assert model.entered.wait(PATIENCE)
     with pytest.raises(TimeoutError, match="still thinking after 0 s: searching"):
@@ -141,7 +141,7 @@ def test_the_search_is_not_begun_where_a_newer_question_has_come():
                 ask.ask(TypedQuestion("Another one. The storm"))  # while the first is being told
                 released.set()
 
-    ask = asking(model, tell=tell)
+    ask = asking(model, listener=tell)
     ask.ask(TypedQuestion(TEXT))
     assert released.wait(PATIENCE)
     model.gate.set()
@@ -158,8 +158,9 @@ def test_a_quick_answer_that_fails_is_left_out():
 
     model, told = Half(), []
     model.gate.set()
-    ask = asking(model, tell=lambda kind, record, _: kind == "answer" and told.append(record.answers[0]))
-    answered(ask, TypedQuestion(TEXT))
+    ask = asking(model, listener=lambda kind, record, _: kind == "answer" and told.append(record.answers[0]))
+    ask.ask(TypedQuestion(TEXT))
+    ask.wait(PATIENCE)
     assert [answer.complete for answer in told] == [True]
 
 
@@ -254,7 +255,7 @@ def test_no_answer_is_told_after_a_newer_question(steps):
             assert record.question.number == now[0]
             shown[place] = record.answers[place].seconds
 
-    ask = asking(*(Counting(name) for name in "xyz"), tell=tell)
+    ask = asking(*(Counting(name) for name in "xyz"), listener=tell)
     ask._start = list  # no threads: answers come from here
     texts = {}
     for step, n, place in steps:
@@ -331,7 +332,7 @@ def test_history_keeps_what_is_settled_once_and_answers_from_it():
 
 def test_a_question_settles_by_itself_when_all_have_answered():
     slow, kept = Gated(), threading.Event()
-    ask = asking(slow, settle=0.01, tell=lambda kind, *_: kind == "kept" and kept.set())
+    ask = asking(slow, settle=0.01, listener=lambda kind, *_: kind == "kept" and kept.set())
     ask.ask(TypedQuestion(TEXT))
     ask._timer.join(PATIENCE)
     assert ask.history == []

@@ -20,10 +20,10 @@ from traitlets import TraitError
 
 import workbench as wb
 from workbench import charts
-from workbench.items.pieces import pieces, weighted_pieces
+from workbench.items.marked_text import pieces, weighted_pieces
 from workbench.items.tokens import tokens
 from workbench.models import LSTM, CausalLM, MemoryNetwork, PointerTransformer
-from workbench.models.passage import Attention
+from workbench.models.item_words import Attention
 from workbench.storage.errors import DataError
 from workbench.widgets.attention.attention import attention_view
 from workbench.widgets.shared.widget import MAXIMUM
@@ -47,11 +47,12 @@ def look(spans=((0, 3), (4, 10)), weights=((0.75, 0.25), (0.5, 0.0)), rows=("hop
 
 def test_rows_are_chosen_by_name_by_group_or_all_together():
     heads = look(rows=HEADS[:2])
-    assert heads.of("layer 1, head 2").tolist() == [0.5, 0.0]
-    assert heads.of("layer 1").tolist() == heads.of().tolist() == [0.625, 0.125]
-    assert look(rows=("all", "head 1")).of().tolist() == [0.75, 0.25]
-    assert look(spans=(), weights=np.zeros((0, 0)), rows=()).of().tolist() == []
-    refused("no row 'layer' of attention", heads.of, "layer")
+    assert heads.row_weights("layer 1, head 2").tolist() == [0.5, 0.0]
+    assert heads.row_weights("layer 1").tolist() == heads.row_weights().tolist() == [0.625, 0.125]
+    assert look(rows=("all", "head 1")).row_weights().tolist() == [0.75, 0.25]
+    assert look(spans=(), weights=np.zeros((0, 0)), rows=()).row_weights().tolist() == []
+    with pytest.raises(DataError, match="no row 'layer' of attention"):
+        heads.row_weights("layer")
 
 
 def test_weights_are_spread_over_tokens():
@@ -123,7 +124,7 @@ def test_a_memory_network_says_what_each_hop_read():
         for hop in range(3):
             part = np.exp(keys @ query - (keys @ query).max())
             part /= part.sum()
-            np.testing.assert_allclose(attention.of(f"hop {hop + 1}"), part, atol=1e-5)
+            np.testing.assert_allclose(attention.row_weights(f"hop {hop + 1}"), part, atol=1e-5)
             query = query @ weight["turn"] + part @ values
             query = np.where((query < 0) & (network.slopes.numpy() == 0), 0, query)
         assert attention.prediction == model.predict(ITEMS).set_index("item_id")["prediction"][item.item_id]
@@ -140,14 +141,14 @@ def test_a_pointer_says_what_it_copies():
     words = [item.text[a:b] for a, b in first.spans]
     assert words == list(tokens(item).words[:-1])
     assert item.text[slice(*first.query)] == "the"
-    heads = sum(first.of(f"pointer head {number}") for number in (1, 2))
-    np.testing.assert_allclose(first.of(), heads, atol=1e-6)
+    heads = sum(first.row_weights(f"pointer head {number}") for number in (1, 2))
+    np.testing.assert_allclose(first.row_weights(), heads, atol=1e-6)
     # an unknown word has its share of <unk> unless it stands in the passage; that is the difference
     there, elsewhere = np.exp(model.score(ITEMS[:1], [["zyx", "qqq"]])[0])
     at = [words.index("zyx")]
     assert "zyx" not in model.vocabulary
-    assert first.of()[at].sum() == pytest.approx(there - elsewhere, abs=1e-6)
-    assert bare.of().tolist() == []
+    assert first.row_weights()[at].sum() == pytest.approx(there - elsewhere, abs=1e-6)
+    assert bare.row_weights().tolist() == []
     assert bare.query is None
 
 
@@ -158,7 +159,7 @@ def test_predictions_carry_the_weights_where_they_are_asked_for():
     assert wb.predict(ITEMS, pointer(), attention=True).run == run.run
     rows = run.predictions["attention"]
     assert [len(row) for row in rows] == [len(tokens(item).words) for item in ITEMS]
-    np.testing.assert_allclose(rows[0][:-1], pointer().attend(ITEMS)[0].of(), atol=1e-6)
+    np.testing.assert_allclose(rows[0][:-1], pointer().attend(ITEMS)[0].row_weights(), atol=1e-6)
     assert rows[0][-1] == 0  # the answer
     assert plain.predictions["attention"].isna().all()
     assert not pointer().attention
@@ -192,10 +193,10 @@ def test_a_causal_model_says_what_each_head_read(kind, tmp_path_factory):
                     sum(w for w, (s, e) in zip(head, places, strict=True) if start <= e - 1 < end and s < e)
                     for start, end in attention.spans
                 ]
-                np.testing.assert_allclose(attention.of(f"layer {a}, head {b}"), expected, atol=1e-5)
+                np.testing.assert_allclose(attention.row_weights(f"layer {a}, head {b}"), expected, atol=1e-5)
     frame = CausalLM(folder, attention=True, progress=False).predict(ITEMS[:1])
     row = np.array(frame["attention"][0])
-    np.testing.assert_allclose(row[row > 0], first.of(f"layer {len(layers)}"), atol=1e-5)
+    np.testing.assert_allclose(row[row > 0], first.row_weights(f"layer {len(layers)}"), atol=1e-5)
 
 
 # -- the view
@@ -211,7 +212,7 @@ def test_the_page_gets_the_passage_with_weights_and_the_strongest_parts():
     p, attention, item = message["passage"], widget.weights, ITEMS[0]
     assert (message["n"], message["index"], message["row"], p["id"]) == (3, 0, "", item.item_id)
     assert [group for group, _ in p["groups"]] == ["hop 1", "hop 2"]
-    weights = attention.of()
+    weights = attention.row_weights()
     assert p["sum"] == pytest.approx(1)
     covered = [weight for _, _, weight in [*p["context"], *p["query"]] if weight is not None]
     assert p["most"] == pytest.approx(max(covered))
@@ -313,7 +314,7 @@ def test_predictions_show_their_column():
         row = np.array(frame["attention"][0])
         spans = np.array(tokens(ITEMS[0]).spans)[row > 0]
         assert list(widget.weights.spans) == [tuple(span) for span in spans.tolist()]
-        assert widget.weights.of().tolist() == row[row > 0].tolist()
+        assert widget.weights.row_weights().tolist() == row[row > 0].tolist()
         assert widget.weights.prediction == frame["prediction"][0]
     (message,) = ask(widget, type="show", lane="show", index=2)
     assert "'one' have no attention for 'x/dev/2'" in message["message"]
@@ -342,7 +343,7 @@ def test_the_static_page_is_small_escaped_and_hides_the_answer():
     context, query = shown.removesuffix(" keeper").split(". they")
     assert context in page.text
     assert query in page.text
-    most = round(widget.weights.of("hop 1").max(), 9)
+    most = round(widget.weights.row_weights("hop 1").max(), 9)
     assert f"{most:.2g}" in page.text
     dense = view(Windows(rows=("hop 1",)), items=wb.items_from_text([f"{'the keeper saw it ' * 900}boat"]))
     assert len(dense.saved.html().encode()) <= MAXIMUM
@@ -381,7 +382,7 @@ def test_the_figure_holds_the_passage_in_lines_of_its_width():
         assert (line["x"].iloc[1:].to_numpy() == line["x2"].iloc[:-1].to_numpy()).all()
     lines = ["".join(line["text"]).strip() for _, line in runs.groupby("line")]
     assert " ".join(lines) == item.readable()[0]
-    weights = attention.of("layer 2")
+    weights = attention.row_weights("layer 2")
     shown = runs.groupby("text")["weight"].max()
     cut = weighted_pieces(item, {}, attention.spans, weights.tolist())
     for text, _, weight in [piece for part in cut for piece in part]:

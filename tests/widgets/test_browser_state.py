@@ -13,7 +13,7 @@ from side_by_side import listening
 
 import workbench as wb
 from workbench.items import notes as remarks
-from workbench.items.pieces import pieces
+from workbench.items.marked_text import pieces
 from workbench.models import NGram
 from workbench.render.numbers import MINUS
 from workbench.storage.errors import DataError
@@ -46,7 +46,7 @@ ANSWERS = {"open": "view", "query": "view", "show": "passage", "tags": "marked",
 def ask(browser, kind, answer=None, **message):
     """Send what the page would send; return the one answer."""
     browser.sent.clear()
-    browser._hear(browser, {"type": kind, **message}, [])
+    browser._handle_message(browser, {"type": kind, **message}, [])
     return one(browser.sent, answer or ANSWERS.get(kind, kind))
 
 
@@ -180,7 +180,7 @@ def test_what_goes_wrong_is_answered_and_changes_nothing(message, lane, part):
     browser = wb.browse(clozes(*TEXTS), query="rained")
     sent = listening(browser).sent
     before = (browser.state, browser._listing.version, len(browser.selection))
-    browser._hear(browser, message | {"lane": lane}, [])
+    browser._handle_message(browser, message | {"lane": lane}, [])
     answer = one(sent, "error")
     assert answer["lane"] == lane  # as it was asked
     assert part in answer["message"]
@@ -499,7 +499,7 @@ def test_what_is_listed_is_written_to_a_file(home, kind):
     assert frame["n"].tolist() == [9, 2]
     buffers = []
     browser.send = lambda content, data=None: buffers.append((content, data))
-    browser._hear(browser, {"type": "export", "kind": kind}, [])
+    browser._handle_message(browser, {"type": "export", "kind": kind}, [])
     assert buffers == [({"type": "file", "name": f"items.{kind}"}, [path.read_bytes()])]
     refused("no format 'xls'; known are csv, jsonl, parquet", browser.export, home / "items.xls")
 

@@ -58,7 +58,7 @@ def test_the_models_and_pairs_are_told():
     assert "<article" not in html
     rows = np.flatnonzero(found.cell(1, 2))
     told = ["model 1 right, model 2 wrong", "Genre: novel"]
-    html = comparison_page(found, rows, pair=(2, 1), outcome="only second", filters=told, shown=[1], limit=2)
+    html = comparison_page(found, rows, pair=(2, 1), outcome="only second", filters=told, models=[1], limit=2)
     assert "Items: model 1 right, model 2 wrong; Genre: novel" in Page(html).text
     assert f"{len(rows)} of 40 items, the first 2 of them here; original order" in html
     assert html.count('class="up chosen"') + html.count('class="down chosen"') + html.count('"chosen"') == 1

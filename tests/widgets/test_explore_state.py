@@ -48,7 +48,7 @@ def explorer():
 
 def ask(explorer, **choices):
     """Choose bins, as the page would; return the answer."""
-    listening(explorer)._hear(explorer, {"type": "query", "choose": choices}, [])
+    listening(explorer)._handle_message(explorer, {"type": "query", "choose": choices}, [])
     [answer] = explorer.sent
     return answer
 

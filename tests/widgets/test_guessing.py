@@ -45,7 +45,7 @@ def make(tmp_path, items):
 
 def hear(game, kind, **message):
     """Let the page send a message; return the last one that came back."""
-    game._hear(game, {"type": kind, "lane": kind, "from": "page", **message}, [])
+    game._handle_message(game, {"type": kind, "lane": kind, "from": "page", **message}, [])
     return game.sent[-1]
 
 

@@ -10,7 +10,14 @@ from refused import refused
 
 from workbench.items.items import Items
 from workbench.storage.errors import DataError
-from workbench.widgets.shared.listing import Listing, clauses, facet, facets_filter, own_clause, replaced
+from workbench.widgets.shared.listing import (
+    Listing,
+    clauses,
+    columns_clause,
+    facet,
+    facets_filter,
+    replace_clause,
+)
 from workbench.widgets.shared.search import TextSearch, hits, patterns
 
 ITEMS = Items.from_records(
@@ -151,7 +158,7 @@ def test_a_click_lists_what_its_number_says(drawn, data, searched):
 )
 def test_the_kind_of_a_column(kind, columns):
     made = [facet("x", pd.Series(values)) for values in columns]
-    assert [binned and binned.kind for binned in made] == [kind] * len(columns)
+    assert [binned and binned.value_type for binned in made] == [kind] * len(columns)
 
 
 @pytest.mark.parametrize("kind", ["boolean", "object", "bool[pyarrow]"])
@@ -201,13 +208,14 @@ def test_ranges_that_adjoin_are_one_range():
 def test_clauses_of_a_column_are_replaced_where_they_stand():
     where = "a = 1 and (b = 2 or c = 3) and n > 5 and a < 9"
     assert len(clauses(where)) == 4
-    assert str(own_clause(where, ["a"])) == "a = 1 and a < 9"
-    assert own_clause(where, ["b"]) is None, "it is chosen together with c"
-    assert str(own_clause(where, ["b", "c"])) == "b = 2 or c = 3"
-    assert replaced(where, ["a"], own_clause("a = 7", ["a"])) == "a = 7 and (b = 2 or c = 3) and n > 5"
-    assert replaced(where, ["a"], None) == "(b = 2 or c = 3) and n > 5"
-    assert replaced("n>5", ["x"], None) == "n>5", "what is typed stays as it is"
-    assert replaced("", ["x"], own_clause("x = 1", ["x"])) == "x = 1"
+    assert str(columns_clause(where, ["a"])) == "a = 1 and a < 9"
+    assert columns_clause(where, ["b"]) is None, "it is chosen together with c"
+    assert str(columns_clause(where, ["b", "c"])) == "b = 2 or c = 3"
+    a_is_7 = columns_clause("a = 7", ["a"])
+    assert replace_clause(where, ["a"], a_is_7) == "a = 7 and (b = 2 or c = 3) and n > 5"
+    assert replace_clause(where, ["a"], None) == "(b = 2 or c = 3) and n > 5"
+    assert replace_clause("n>5", ["x"], None) == "n>5", "what is typed stays as it is"
+    assert replace_clause("", ["x"], columns_clause("x = 1", ["x"])) == "x = 1"
 
 
 def test_what_is_chosen_in_words_and_the_change_that_removes_it():

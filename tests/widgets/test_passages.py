@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from workbench.items import text as wt
-from workbench.items.pieces import pieces
+from workbench.items.marked_text import pieces
 from workbench.widgets.ask.questions import filled
 from workbench.widgets.shared.passages import BLANK_MARK, cell_text, snippet
 

@@ -14,7 +14,7 @@ from side_by_side import annotated, listening, predicted
 from traitlets import TraitError
 
 import workbench as wb
-from workbench.evaluation.reading import predictions_of
+from workbench.evaluation.model_predictions import predictions_of
 from workbench.storage.errors import DataError
 from workbench.widgets.shared.widget import RefusedValueError
 
@@ -90,7 +90,7 @@ def commands(widget):
 def heard(widget, message):
     """Return what is answered, as the page would read it: JSON in UTF-8, which knows no NaN."""
     widget.sent.clear()
-    widget._hear(widget, message, [])
+    widget._handle_message(widget, message, [])
     return [
         json.loads(json.dumps(each, allow_nan=False, ensure_ascii=False).encode()) for each in widget.sent
     ]

@@ -83,7 +83,7 @@ def test_several_that_are_opened_and_closed_are_gone(name, capsys):
         dead += [weakref.ref(each) for part in parts for each in (part, getattr(part, "saved", None)) if each]
         for part in parts:
             if isinstance(part, Widget):
-                part.saved.touch()
+                part.saved.schedule_update()
         widget.close()
         del widget, parts, part
     capsys.readouterr()

@@ -21,7 +21,7 @@ def write_harness_log(folder: Path) -> Path:
     from workbench.storage.files import resource  # noqa: PLC0415 - slow
 
     items = wb.load("sample", "test", variant="capitalised")
-    rows: Any = store.at(resource("published", "runs", _RUN)).predictions.set_index("item_id")
+    rows: Any = store.open_run(resource("published", "runs", _RUN)).predictions.set_index("item_id")
     lines = []
     for number, item in enumerate(items):
         row = rows.loc[item.item_id]

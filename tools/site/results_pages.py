@@ -147,7 +147,7 @@ def _pretrained() -> Iterator[str]:
     from workbench.runs import store  # noqa: PLC0415 - slow
     from workbench.storage.files import resource  # noqa: PLC0415 - slow
 
-    runs = [store.at(path) for path in sorted(resource("published", "runs").iterdir())]
+    runs = [store.open_run(path) for path in sorted(resource("published", "runs").iterdir())]
     for name in ("lambada", "cbt", "msrcc"):
         of_task = [run for run in runs if run.info["dataset"] == name]
         yield executed_pages.markup(wb.table(name, of_task))

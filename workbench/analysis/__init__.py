@@ -1,1 +1,1 @@
-"""What can be said about items and their targets."""
+"""Analysis of items and their targets."""

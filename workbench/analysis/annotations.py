@@ -146,7 +146,7 @@ def annotate(
 
 
 def _check_language(items: Items) -> None:
-    """Raise DataError for other languages: classes, lemmas, names and speech are those of English."""
+    """Raise DataError for other languages: classes, lemmas, names and speech are for English only."""
     variants = items.frame["variant"]
     foreign = variants.map(language) != ENGLISH
     if foreign.any():
@@ -171,7 +171,7 @@ def _table_key(identity: str | None, digests: Sequence[str]) -> str:
 
 
 def _digests(items: Items) -> list[str]:
-    """Return the SHA-256 of each item without its names: of what annotations depend on."""
+    """Return the SHA-256 of each item's text, answer and sentences, on which annotations depend."""
     frame = items.frame
     columns = (frame[name].tolist() for name in ("answer_span", "sentences", "tokenised"))
     rows = zip(frame["text"].tolist(), _answers(items), *columns, strict=True)
@@ -223,14 +223,14 @@ def _identity(source: tagging.PipelineFolder) -> str:
 
 @lru_cache(maxsize=1)
 def _version() -> str:
-    """Return a digest of what results of any pipeline depend on."""
+    """Return a digest of code version, lemma tables and spaCy version."""
     tables = resource("en_narrative", "lemmatizer")  # mentions depend on it with every pipeline
     lemmas = disk.fingerprint(tables.glob("*"), tables)
     return disk.digest(str(VERSION), lemmas, metadata.version("spacy"), str(FEATURES))
 
 
 class _Store:
-    """The cache on disk, or none; a cache that cannot be written gives one warning."""
+    """The cache on disk, or none; one warning if it cannot be written."""
 
     def __init__(self, *, cache: bool) -> None:
         self.cache = disk.Cache("annotations", FEATURES) if cache else None
@@ -273,8 +273,8 @@ def features_of(nlp: Language, chunk: Chunk) -> pa.Table:
     """
     records = list(chunk.items)
     cuts = [_named(item, tokens, item) for item in records]
-    words = [readable_tokens(cut.words) for cut in cuts]
-    heads = [cut.head if cut.has_target else None for cut in cuts]
+    words = [readable_tokens(item_tokens.words) for item_tokens in cuts]
+    heads = [item_tokens.head if item_tokens.has_target else None for item_tokens in cuts]
     try:
         tags, lemmas = tagging.tag(nlp, words, heads)
     except (DataError, MemoryError):
@@ -318,10 +318,10 @@ def _counts(items: Items, vocabulary: Mapping[str, int] | Path | str | None) -> 
     return [None if answer is None else int(counts.get(answer.lower(), 0)) for answer in _answers(items)]
 
 
-def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    if kind == _SPANS:
+def _array(values: Sequence[Any], arrow_type: pa.DataType) -> pa.Array:
+    if arrow_type == _SPANS:
         values = [[edge for span in spans for edge in span] for spans in values]
-    return pa.array(values, kind)
+    return pa.array(values, arrow_type)
 
 
 def _frame(table: pa.Table, items: Items, counts: Sequence[int | None], pipeline: str) -> pd.DataFrame:
@@ -356,13 +356,13 @@ TITLES = frozenset(WORDS["annotations"]["titles"].split())
 _LEADING = (TITLES | _BEFORE) - {"the"}
 
 
-def target_features(item: Item, cut: Tokens, tags: Sequence[str], lemma: str | None) -> dict[str, Any]:
+def target_features(item: Item, tokens: Tokens, tags: Sequence[str], lemma: str | None) -> dict[str, Any]:
     """Compute one row of the annotations, the columns of `FEATURES` but ``target_count``.
 
     Parameters
     ----------
     item : Item
-    cut : Tokens
+    tokens : Tokens
         The item's tokens.
     tags : sequence of str (n,)
         UPOS tag of each token.
@@ -376,73 +376,73 @@ def target_features(item: Item, cut: Tokens, tags: Sequence[str], lemma: str | N
         ``names`` (all proper nouns) as character spans in ``item.text``. Features of the target are absent
         without one. Neither mentions nor speech depend on the tags, nor on the case of the text.
     """
-    spoken = speech.speech_spans(cut.words)
-    within = _in_speech(cut, spoken)
+    spoken = speech.speech_spans(tokens.words)
+    within = _in_speech(tokens, spoken)
     row: dict[str, Any] = {
         "direct_speech": bool(spoken),
         "target_in_speech": within is not None,
-        "n_names": n_names(cut.words, tags),
+        "n_names": n_names(tokens.words, tags),
         "n_context_sentences": len(item.sentences) - 1,
-        "n_tokens": len(cut.words),
+        "n_tokens": len(tokens.words),
         "mentions": [],
-        "speech": [(cut.spans[start][0], cut.spans[end - 1][1]) for start, end in spoken],
-        "names": [span for span, tag in zip(cut.spans, tags, strict=True) if tag == "PROPN"],
+        "speech": [(tokens.spans[start][0], tokens.spans[end - 1][1]) for start, end in spoken],
+        "names": [span for span, tag in zip(tokens.spans, tags, strict=True) if tag == "PROPN"],
     }
-    if not cut.has_target:
+    if not tokens.has_target:
         return row
-    word, pos = cut.words[cut.head], tags[cut.head]
-    places = mentions.mention_indices(cut)
-    last = max((index for index in places if index < cut.target), default=None)
+    word, pos = tokens.words[tokens.head], tags[tokens.head]
+    indices = mentions.mention_indices(tokens)
+    last = max((index for index in indices if index < tokens.target), default=None)
     return row | {
         "target_pos": pos,
         "target_class": CLASS_OF_TAG.get(pos, "O"),
         "target_lemma": lemma,
-        "in_context": mentions.same_form(cut, places),
-        "lemma_in_context": bool(places),
-        "n_mentions": len(places),
-        "n_context_mentions": sum(index < cut.sentences[-1] for index in places),
-        "mention_distance": None if last is None else cut.target - last,
-        "mention_sentence": None if last is None else mentions.sentence_of(cut, last),
-        "same_root": any_same_root(word, cut.words),
-        "vocative": within is not None and vocative(cut, tags, within),
-        "mentions": [cut.spans[index] for index in places],
+        "in_context": mentions.same_form(tokens, indices),
+        "lemma_in_context": bool(indices),
+        "n_mentions": len(indices),
+        "n_context_mentions": sum(index < tokens.sentences[-1] for index in indices),
+        "mention_distance": None if last is None else tokens.target - last,
+        "mention_sentence": None if last is None else mentions.sentence_of(tokens, last),
+        "same_root": any_same_root(word, tokens.words),
+        "vocative": within is not None and vocative(tokens, tags, within),
+        "mentions": [tokens.spans[index] for index in indices],
     }
 
 
-def _in_speech(cut: Tokens, spoken: Sequence[Span]) -> Span | None:
+def _in_speech(tokens: Tokens, spoken: Sequence[Span]) -> Span | None:
     """Return the range of quoted speech that the blank lies in, if any.
 
     A bare blank lies in it if it stands after its first token and before its last, or at its end
     where the text ends and no quote mark has closed it.
     """
     for start, end in spoken:
-        if cut.has_target:
-            inside = start <= cut.target < end
+        if tokens.has_target:
+            inside = start <= tokens.target < end
         else:
-            inside = start < cut.target < end or (
-                start < cut.target == end == len(cut.words) and cut.words[-1] not in _QUOTES
+            inside = start < tokens.target < end or (
+                start < tokens.target == end == len(tokens.words) and tokens.words[-1] not in _QUOTES
             )
         if inside:
             return start, end
     return None
 
 
-def vocative(cut: Tokens, tags: Sequence[str], within: Span) -> bool:
-    """Tell if the target addresses somebody in the speech that it lies in (tokens `within`): ``, John``.
+def vocative(tokens: Tokens, tags: Sequence[str], within: Span) -> bool:
+    """Return whether the target is a form of address in its quoted speech (tokens `within`): ``, John``.
 
     It is a name, or a term of address (*sir*, *mother*, *boys*), that a comma, an opening quote mark or an
     interjection sets off on its left, words such as *my dear* and the rest of the name between, and
     punctuation or the end of the text on its right. Names in a list, and those that explain who
     somebody is (``my brother , John``), are left out where the tokens before the comma show it.
     """
-    low = [fold_case(word) for word in cut.words[within[0] : within[1]]]
-    first = last = cut.head - within[0]
-    kinds = tags[within[0] : within[1]]
-    if kinds[first] != "PROPN" and (low[first] not in ADDRESSES or kinds[first] in {"VERB", "AUX"}):
+    low = [fold_case(word) for word in tokens.words[within[0] : within[1]]]
+    first = last = tokens.head - within[0]
+    pos_tags = tags[within[0] : within[1]]
+    if pos_tags[first] != "PROPN" and (low[first] not in ADDRESSES or pos_tags[first] in {"VERB", "AUX"}):
         return False
-    while last + 1 < len(low) and kinds[last + 1] == "PROPN":
+    while last + 1 < len(low) and pos_tags[last + 1] == "PROPN":
         last += 1
-    while first and (kinds[first - 1] == "PROPN" or low[first - 1] in _LEADING):
+    while first and (pos_tags[first - 1] == "PROPN" or low[first - 1] in _LEADING):
         first -= 1
     if first and low[first - 1] == "you":  # you fool
         first -= 1
@@ -450,20 +450,20 @@ def vocative(cut: Tokens, tags: Sequence[str], within: Span) -> bool:
         return False
     before = low[first - 1]
     if before == ",":
-        return not _listed(low, kinds, first - 1, last + 1)
+        return not _listed(low, pos_tags, first - 1, last + 1)
     return before in _INTERJECTIONS or before in _QUOTES
 
 
-def _listed(low: Sequence[str], kinds: Sequence[str], comma: int, after: int) -> bool:
-    """Tell if a comma stands in a list of names, or before a name that explains a noun."""
+def _listed(low: Sequence[str], tags: Sequence[str], comma: int, after: int) -> bool:
+    """Return whether a comma is in a list of names, or before an apposition."""
     if not comma:
         return False
     if low[after : after + 2] in ([",", "and"], [",", "or"]):
         return True
-    if kinds[comma - 1] == "PROPN":
+    if tags[comma - 1] == "PROPN":
         return comma > 1 and low[comma - 2] not in _QUOTES
     return (
-        kinds[comma - 1] == "NOUN" and comma > 1 and low[comma - 2] in _OWNERS and low[comma - 1] in ADDRESSES
+        tags[comma - 1] == "NOUN" and comma > 1 and low[comma - 2] in _OWNERS and low[comma - 1] in ADDRESSES
     )
 
 
@@ -487,7 +487,7 @@ def n_names(words: Sequence[str], tags: Sequence[str]) -> int:
 def _join(groups: list[set[str]], run: list[str]) -> None:
     """Add a name to the groups of words that belong to one name each."""
     proper = [word for word in run if fold_case(word) not in TITLES] or run
-    keys = {lemma for word in proper for kind, lemma in default().readings(word) if kind in {"N", "O"}}
+    keys = {lemma for word in proper for pos, lemma in default().readings(word) if pos in {"N", "O"}}
     for group in [group for group in groups if group & keys]:
         keys |= group
         groups.remove(group)

@@ -63,21 +63,21 @@ class Bins:
         """Whether the last bin has no upper end."""
         return bool(np.isinf(self.edges[-1]))
 
-    def place(self, values: ArrayLike) -> NDArray[np.intp]:
+    def bin_index(self, values: ArrayLike) -> NDArray[np.intp]:
         """Return the number of each value's bin, shape as `values`; -1 for NaN and outside all bins."""
         values = np.asarray(values, dtype=float)
-        places = np.searchsorted(self.edges, values, side="right") - 1
-        places = np.where(values == self.edges[-1], len(self.edges) - 2, places)
-        return np.where(places < len(self.edges) - 1, places, -1)
+        indices = np.searchsorted(self.edges, values, side="right") - 1
+        indices = np.where(values == self.edges[-1], len(self.edges) - 2, indices)
+        return np.where(indices < len(self.edges) - 1, indices, -1)
 
     def count(self, values: ArrayLike) -> NDArray[np.intp]:
         """Count the values in each bin, shape (n,)."""
-        places = self.place(values)
-        return np.bincount(places[places >= 0], minlength=len(self.edges) - 1)
+        indices = self.bin_index(values)
+        return np.bincount(indices[indices >= 0], minlength=len(self.edges) - 1)
 
 
 def whole_bins(values: ArrayLike, *, first: int | None = None, width: int | None = None) -> Bins:
-    """Choose bins of equal width that hold all of the whole numbers `values`, for the figures of a set.
+    """Choose bins of equal width for all of the integers `values`, for the figures of a set.
 
     Parameters
     ----------
@@ -129,11 +129,11 @@ def open_bins(values: ArrayLike) -> Bins:
 def even_bins(low: float, high: float, n: int) -> Bins:
     """Return `n` bins of equal width from `low` to `high`, for the histogram of a filter."""
     high = high if high > low else low + 1
-    places = np.arange(n + 1)
+    steps = np.arange(n + 1)
     with np.errstate(over="ignore", invalid="ignore"):
-        edges = (low * (n - places) + high * places) / n  # exact for whole numbers
+        edges = (low * (n - steps) + high * steps) / n  # exact for whole numbers
         if not np.isfinite(edges).all():
-            edges = low / n * (n - places) + high / n * places
+            edges = low / n * (n - steps) + high / n * steps
     edges[[0, -1]] = low, high  # very large numbers are rounded
     return Bins(edges, high / n - low / n)
 
@@ -164,12 +164,12 @@ def _readable(value: float, *, integers: bool) -> float:
 
 
 Mask = NDArray[np.bool_]
-Cut = Callable[[NDArray[np.float64]], Bins | None]
+BinRule = Callable[[NDArray[np.float64]], Bins | None]
 
 
 @dataclass(frozen=True, eq=False)
 class Bin:
-    """Some rows of a column.
+    """A bin: rows of a column with one value or range.
 
     Attributes
     ----------
@@ -217,7 +217,7 @@ class Binning:
     ----------
     name : str
         The column.
-    kind : str
+    value_type : str
         What it holds: ``numbers``, ``text``, ``labels``, ``yes or no`` or ``nothing``.
     bins : list of Bin
     integers : bool
@@ -225,7 +225,7 @@ class Binning:
     """
 
     name: str
-    kind: str
+    value_type: str
     bins: list[Bin]
     integers: bool = False
 
@@ -239,42 +239,44 @@ class Binning:
         return [len(b.rows) if mask is None else int(np.count_nonzero(mask[b.rows])) for b in self.bins]
 
     def query(self, keys: Collection[Any]) -> Query | None:
-        """Return the filter for the rows of some bins, adjoining ranges as one; None without any bin.
+        """Return the filter for the rows of bins, adjoining ranges merged; None without any bin.
 
         Raises
         ------
         DataError
             If there is no such bin.
         """
-        known = {b.key: b for b in self.bins}
-        if unknown := [key for key in keys if key not in known]:
-            names = ", ".join([*known][:20])
+        by_key = {b.key: b for b in self.bins}
+        if unknown := [key for key in keys if key not in by_key]:
+            names = ", ".join([*by_key][:20])
             raise DataError(f"the column {self.name!r} has no bin {unknown[0]!r}; known are {names}")
         chosen = [b for b in self.bins if b.key in keys]
         values = [b.query.operands[0] for b in chosen if b.query.operator == "=" and not b.is_range]
-        parts = [is_one_of(self.name, values)] if values else []
-        places = [(place, b) for place, b in enumerate(self.ranges) if b in chosen and b.is_range]
-        for _, adjoining in groupby(enumerate(places), lambda pair: pair[0] - pair[1][0]):
+        clauses = [is_one_of(self.name, values)] if values else []
+        numbered = [(number, b) for number, b in enumerate(self.ranges) if b in chosen and b.is_range]
+        for _, adjoining in groupby(enumerate(numbered), lambda pair: pair[0] - pair[1][0]):
             run = [b for _, (_, b) in adjoining]
-            parts.append(_range_query(self.name, run[0].low, run[-1].high, integers=self.integers))
-        parts += [b.query for b in chosen if not b.is_range and b.query.operator != "="]
-        return any_of(parts) if parts else None
+            clauses.append(_range_query(self.name, run[0].low, run[-1].high, integers=self.integers))
+        clauses += [b.query for b in chosen if not b.is_range and b.query.operator != "="]
+        return any_of(clauses) if clauses else None
 
     def chosen(self, query: Query, mask: Mask) -> list[str]:
         """Return the keys of the bins that a filter on this column lists; `mask` (n,) are its rows."""
-        parts = query.alternatives
-        if self.kind == "labels":
-            return [b.key for b in self.bins if b.query in parts]
-        spans = [part.interval for part in parts if part.operator != "is missing"]
-        if self.kind != "numbers" or None in spans:
+        clauses = query.alternatives
+        if self.value_type == "labels":
+            return [b.key for b in self.bins if b.query in clauses]
+        spans = [clause.interval for clause in clauses if clause.operator != "is missing"]
+        if self.value_type != "numbers" or None in spans:
             return [b.key for b in self.bins if mask[b.rows].any()]
         listed = [b for b in self.ranges if any(s and s[0] <= b.high and b.low <= s[1] for s in spans)]
         return [b.key for b in listed] + [
-            b.key for b in self.bins if b.key == NULL and len(spans) < len(parts)
+            b.key for b in self.bins if b.key == NULL and len(spans) < len(clauses)
         ]
 
 
-def binning(name: str, column: pd.Series[Any], *, cut: Cut = open_bins, limit: int | None = None) -> Binning:
+def binning(
+    name: str, column: pd.Series[Any], *, rule: BinRule = open_bins, limit: int | None = None
+) -> Binning:
     """Cut a column (n rows) into bins, none of them empty but for ranges of numbers.
 
     Values of a choice come in their customary order, else the commonest first; the rows without a value come
@@ -286,29 +288,29 @@ def binning(name: str, column: pd.Series[Any], *, cut: Cut = open_bins, limit: i
         The column's name.
     column : Series (n,)
         Numbers, text, truth values, or a list of labels a row.
-    cut : callable
+    rule : callable
         Chooses the ranges of a column of numbers (its finite ones); None makes one bin of each number.
     limit : int, optional
         Values of a choice that have a bin of their own; the rarer ones share one.
     """
     cells, bins, integers = Cells(column.to_frame(name), name), [], False
-    if cells.kind == "yes or no":
+    if cells.value_type == "yes or no":
         for truth, word in ((True, "yes"), (False, "no")):
             rows = np.flatnonzero(~cells.missing & (cells.data == truth))
             bins.append(Bin(f"is:{word}", word, Query("=", name, (truth,)), rows, len(column)))
-    elif cells.kind == "labels":
+    elif cells.value_type == "labels":
         for word in sorted(frozenset[str]().union(*cells.data)):
             rows = np.flatnonzero([word in labels for labels in cells.data])
             bins.append(Bin(f"is:{word}", word, Query("=", name, (word,)), rows, len(column)))
-    elif cells.kind == "text":
+    elif cells.value_type == "text":
         bins = _choices(name, cells.data, limit)
-    elif cells.kind == "numbers":
-        known = cells.data[np.isfinite(cells.data)]
-        integers = bool((known == np.round(known)).all() and (np.abs(known) < _EXACT).all())
-        bins = _ranges(name, cells.data, cut, integers=integers)
+    elif cells.value_type == "numbers":
+        finite = cells.data[np.isfinite(cells.data)]
+        integers = bool((finite == np.round(finite)).all() and (np.abs(finite) < _EXACT).all())
+        bins = _ranges(name, cells.data, rule, integers=integers)
     missing = np.flatnonzero(cells.missing)
     bins.append(Bin(NULL, MISSING.get(name, "not known"), Query("is missing", name), missing, len(column)))
-    return Binning(name, cells.kind, [b for b in bins if len(b.rows) or b.is_range], integers)
+    return Binning(name, cells.value_type, [b for b in bins if len(b.rows) or b.is_range], integers)
 
 
 def _choices(name: str, values: Any, limit: int | None) -> list[Bin]:
@@ -333,10 +335,10 @@ def _choices(name: str, values: Any, limit: int | None) -> list[Bin]:
     return [*bins, Bin("other", "other", others, np.sort(np.concatenate([rows[code] for code in rare])), n)]
 
 
-def _ranges(name: str, values: NDArray[np.float64], cut: Cut, *, integers: bool) -> list[Bin]:
-    """Return the ranges of numbers that `cut` chooses, or a bin a number."""
+def _ranges(name: str, values: NDArray[np.float64], rule: BinRule, *, integers: bool) -> list[Bin]:
+    """Return the ranges of numbers that `rule` chooses, or a bin a number."""
     finite = values[np.isfinite(values)]
-    ranges = cut(finite) if len(finite) and finite.min() < finite.max() else None
+    ranges = rule(finite) if len(finite) and finite.min() < finite.max() else None
     if ranges is None:
         different = np.unique(values[~np.isnan(values)])
         texts = [f"{v:g}" if float(f"{v:g}") == v else repr(float(v)) for v in different]
@@ -344,18 +346,18 @@ def _ranges(name: str, values: NDArray[np.float64], cut: Cut, *, integers: bool)
             Bin(f"is:{text}", text, between(name, v, v), np.flatnonzero(values == v), len(values), v, v)
             for text, v in zip(texts, different.tolist(), strict=True)
         ]
-    places, bins = ranges.place(values), []
-    for place, (low, end) in enumerate(pairwise(ranges.edges.tolist())):
+    indices, bins = ranges.bin_index(values), []
+    for index, (low, end) in enumerate(pairwise(ranges.edges.tolist())):
         key = f"from:{'' if low == -inf else f'{low:.12g}'}:to:{'' if end == inf else f'{end:.12g}'}"
         high = end - 1 if integers or end == inf else nextafter(end, -inf)
         query = _range_query(name, low, high, integers=integers)
-        rows = np.flatnonzero(places == place)
+        rows = np.flatnonzero(indices == index)
         bins.append(Bin(key, _range_label(low, end, integers=integers), query, rows, len(values), low, high))
     return bins
 
 
 def _range_query(name: str, low: float, high: float, *, integers: bool) -> Query:
-    """Return the filter for a range; one of numbers that are not whole ends before the next edge."""
+    """Return the filter for a range; a range of non-integers excludes its upper edge."""
     if integers or not np.isfinite(high):
         return between(name, low, high)
     below = Query("<", name, (nextafter(high, inf),))

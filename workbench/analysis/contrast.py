@@ -102,19 +102,19 @@ def contrast(
             left_out[feature] = f"only {names[0] if feature in a.columns else names[1]} has it"
             continue
         x, y = a[feature].dropna(), b[feature].dropna()
-        kind = _kind(pd.concat([x.astype(object), y.astype(object)]))
-        place = {"feature": feature, "kind": "number" if kind == "number" else "share"}
-        if kind == "number":
-            rows.append(place | _numbers(x.to_numpy(dtype=float), y.to_numpy(dtype=float), level))
-        elif kind == "truth":
-            rows.append(place | _shares(x.astype(bool), y.astype(bool), level))
-        elif kind == "text":
+        comparison = _comparison_type(pd.concat([x.astype(object), y.astype(object)]))
+        labels = {"feature": feature, "kind": "number" if comparison == "number" else "share"}
+        if comparison == "number":
+            rows.append(labels | _numbers(x.to_numpy(dtype=float), y.to_numpy(dtype=float), level))
+        elif comparison == "truth":
+            rows.append(labels | _shares(x.astype(bool), y.astype(bool), level))
+        elif comparison == "text":
             rows += [
-                place | {"level": value} | _shares(x == value, y == value, level)
+                labels | {"level": value} | _shares(x == value, y == value, level)
                 for value in sorted({*x, *y})
             ]
         else:
-            left_out[feature] = kind
+            left_out[feature] = comparison
     table = _table(rows, names, correction)
     table.attrs["left_out"] = left_out
     table.attrs["note"] = (
@@ -164,7 +164,7 @@ def _check(a: Any, b: Any, names: tuple[str, str], level: float, correction: str
 
 
 def _table(rows: list[dict[str, Any]], names: tuple[str, str], correction: str) -> pd.DataFrame:
-    named = {f"{part}{side}": f"{part}{name}" for part in ("", "n_", "median_")
+    named = {f"{prefix}{side}": f"{prefix}{name}" for prefix in ("", "n_", "median_")
              for side, name in zip("ab", names, strict=True)}  # fmt: skip
     table = pd.DataFrame(rows, columns=list(_COLUMNS)).rename(columns=named)
     p, feature = table["p"].to_numpy(dtype=float), table["feature"].to_numpy()
@@ -192,19 +192,19 @@ def _corrected(p: Floats, correction: str) -> Floats:
     return corrected
 
 
-def _kind(values: pd.Series[Any]) -> str:
+def _comparison_type(values: pd.Series[Any]) -> str:
     """Return how a feature is compared, or why it is not."""
     if not len(values):
         return "it is empty"
-    kinds = {type(value) for value in values.tolist()}
-    if kinds <= {bool, np.bool_}:
+    types = {type(value) for value in values.tolist()}
+    if types <= {bool, np.bool_}:
         return "truth"
-    if kinds.isdisjoint({bool, np.bool_}) and all(issubclass(k, int | float | np.number) for k in kinds):
+    if types.isdisjoint({bool, np.bool_}) and all(issubclass(k, int | float | np.number) for k in types):
         return "number"
-    if kinds <= {str}:
+    if types <= {str}:
         different = values.nunique()
         return "text" if different <= _LEVELS else f"it has {different:,} different values"
-    return f"it holds {', '.join(sorted(kind.__name__ for kind in kinds))}"
+    return f"it holds {', '.join(sorted(cell_type.__name__ for cell_type in types))}"
 
 
 def _shares(x: pd.Series[Any], y: pd.Series[Any], level: float) -> dict[str, Any]:
@@ -264,9 +264,9 @@ def _welch(x: Floats, y: Floats, level: float) -> tuple[float, float]:
     if min(len(x), len(y)) < _LEAST:
         return np.nan, np.nan
     difference = float(x.mean() - y.mean())
-    parts = np.array([x.var(ddof=1) / len(x), y.var(ddof=1) / len(y)])
-    if not parts.sum():
+    variances = np.array([x.var(ddof=1) / len(x), y.var(ddof=1) / len(y)])
+    if not variances.sum():
         return difference, difference
-    freedom = parts.sum() ** 2 / (parts**2 / np.array([len(x) - 1, len(y) - 1])).sum()
-    half = float(t.ppf((1 + level) / 2, freedom) * np.sqrt(parts.sum()))
+    freedom = variances.sum() ** 2 / (variances**2 / np.array([len(x) - 1, len(y) - 1])).sum()
+    half = float(t.ppf((1 + level) / 2, freedom) * np.sqrt(variances.sum()))
     return difference - half, difference + half

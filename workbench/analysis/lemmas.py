@@ -26,7 +26,7 @@ KINDS = {
     "N": ("NOUN", "N"), "P": ("PROPN", "N"), "V": ("VERB", "V"), "U": ("AUX", "V"), "A": ("ADJ", "A"),
     "R": ("ADV", "R"), "p": ("PRON", "O"), "d": ("DET", "O"), "t": ("PART", "O"), "o": ("X", "O"),
 }  # fmt: skip
-"""Letters of the parts of speech in the table: the UPOS tag, and the kind of a `Reading`."""
+"""Letters of the parts of speech in the table: the UPOS tag, and the class of a `Reading`."""
 
 _APOSTROPHES = str.maketrans("’ʼ`", "'''")  # noqa: RUF001 - typographic apostrophes are meant
 POSSESSIVE = re.compile(r"(?<=\w)'s?$")
@@ -45,7 +45,7 @@ _LEAST_NAME = 3  # letters that are left of a name when its plural ending is tak
 class Reading(NamedTuple):
     """One way to read a form: its part of speech, and the lemma with it, in lower case."""
 
-    kind: str  # N (nouns and names), V, A, R, or O (all that does not inflect, and pronouns)
+    word_class: str  # N (nouns and names), V, A, R, or O (all that does not inflect, and pronouns)
     lemma: str
 
 
@@ -55,14 +55,14 @@ class Lemmas:
     Parameters
     ----------
     exceptions, cased : mapping of str to mapping of str to str
-        For each UPOS tag the lemma of a lower-cased form where the rules would fail, and of a form with
+        Lemma by UPOS tag of a lower-cased form where the rules would fail, and of a form with
         capitals whose lemma has capitals (``New``, ADJ).
     irregular : mapping of str to mapping of str to list of str
         For VERB, NOUN, ADJ and ADV all lemmas of irregular forms.
     strong : collection of str
         Verbs without a regular past form, so that ``seed`` is no form of ``see``.
-    kinds : mapping of str to str
-        For frequent forms the letters of the parts of speech that they occur as, see `KINDS`.
+    classes : mapping of str to str
+        Letters of the parts of speech of frequent forms, see `KINDS`.
     attested : mapping of str to sequence of str
         Words that are their own lemma: ``verbs``, and ``others``.
     """
@@ -74,12 +74,12 @@ class Lemmas:
         irregular: Mapping[str, Mapping[str, list[str]]],
         *,
         strong: frozenset[str] = frozenset(),
-        kinds: Mapping[str, str] | None = None,
+        classes: Mapping[str, str] | None = None,
         attested: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         self._exceptions, self._cased, self._irregular = exceptions, cased, irregular
         self._strong = frozenset(strong)
-        self._kinds = dict(kinds or {})
+        self._classes = dict(classes or {})
         self.verbs = frozenset((attested or {}).get("verbs", ()))
         """Attested words that can be verbs."""
         self.words = self.verbs.union((attested or {}).get("others", ()))
@@ -96,9 +96,9 @@ class Lemmas:
         DataError
             If it is not there, damaged, or of another format.
         """
-        what = "this table of lemmas"
-        with reading(path, what, remedy="take the file of this version, which `make tagger` makes"):
-            table = read_json(path, what)
+        description = "this table of lemmas"
+        with reading(path, description, remedy="take the file of this version, which `make tagger` makes"):
+            table = read_json(path, description)
             if table["format"] != FORMAT:
                 raise DataError(
                     f"the table has the format {table['format']}, expected {FORMAT}",
@@ -110,7 +110,7 @@ class Lemmas:
                 table["cased"],
                 table["irregular"],
                 strong=frozenset(table["strong"]),
-                kinds={form: kinds for kinds, forms in table["kinds"].items() for form in forms},
+                classes={form: classes for classes, forms in table["kinds"].items() for form in forms},
                 attested=table["attested"],
             )
 
@@ -143,15 +143,15 @@ class Lemmas:
         return low.replace(",", "") if pos == "NUM" and low[:1].isdigit() else low
 
     def knows(self, form: str) -> bool:
-        """Tell if a form is an attested word or a frequent form."""
+        """Return whether a form is an attested word or a frequent form."""
         low = fold_case(form)
-        return low in self.words or low in self._kinds
+        return low in self.words or low in self._classes
 
     def is_ordinary(self, form: str) -> bool:
-        """Tell if a form is attested as another word than a name."""
+        """Return whether a form is attested as a word other than a name."""
         low = fold_case(form)
-        kinds = self._kinds.get(low)
-        return low in self.words if kinds is None else not set("Po").issuperset(kinds)
+        classes = self._classes.get(low)
+        return low in self.words if classes is None else not set("Po").issuperset(classes)
 
     def _readings(self, form: str) -> frozenset[Reading]:
         """Return all readings of a form; a possessive, a final period and the case make no difference.
@@ -162,18 +162,18 @@ class Lemmas:
         low = _stripped(fold_case(form))
         if low in _AMBIGUOUS or not any(map(str.isalpha, low)):
             return frozenset({Reading("O", low)})
-        kinds = self._kinds.get(low, "NVAR")
-        result = {Reading(KINDS[k][1], self.lemma(low, KINDS[k][0]).lower()) for k in kinds}
-        if low.endswith("s") and not {"N", "V"}.isdisjoint(kinds):  # dreams: a frequent noun, a rare verb
-            if (noun := self._noun(low)) in self.words and "N" in self._kinds.get(noun, "N"):
+        classes = self._classes.get(low, "NVAR")
+        result = {Reading(KINDS[k][1], self.lemma(low, KINDS[k][0]).lower()) for k in classes}
+        if low.endswith("s") and not {"N", "V"}.isdisjoint(classes):  # dreams: a frequent noun, a rare verb
+            if (noun := self._noun(low)) in self.words and "N" in self._classes.get(noun, "N"):
                 result.add(Reading("N", noun))
             if (verb := self._verb(low)) in self.verbs:
                 result.add(Reading("V", verb))
-        for pos, kind in (("VERB", "V"), ("NOUN", "N"), ("ADJ", "A"), ("ADV", "R")):
-            result.update(Reading(kind, lemma) for lemma in self._irregular.get(pos, {}).get(low, ()))
-        if not _OPEN.isdisjoint(kinds):
-            result.update(Reading(kind, low) for kind in "NVAR")  # an ending can come to any open word
-        if low not in self._kinds:
+        for pos, word_class in (("VERB", "V"), ("NOUN", "N"), ("ADJ", "A"), ("ADV", "R")):
+            result.update(Reading(word_class, lemma) for lemma in self._irregular.get(pos, {}).get(low, ()))
+        if not _OPEN.isdisjoint(classes):
+            result.update(Reading(letter, low) for letter in "NVAR")  # an ending can come to any open word
+        if low not in self._classes:
             result.update(Reading("N", name) for name in self._names(low))
         return frozenset(result)
 
@@ -217,7 +217,7 @@ def default() -> Lemmas:
 
 
 def _stripped(low: str) -> str:
-    """Take off what makes no other word: a possessive, a period; ``goin'`` is *going*."""
+    """Remove endings that do not change the word: a possessive, a period; ``goin'`` is *going*."""
     if low.endswith("in'") and len(low) > len("ain'"):
         return f"{low[:-1]}g"
     if low in _AMBIGUOUS:
@@ -228,7 +228,7 @@ def _stripped(low: str) -> str:
 
 
 def _singular(low: str) -> str:
-    """Take the ``s`` of a plural, or of the third person, off."""
+    """Remove the ``s`` of a plural, or of the third person."""
     if not low.endswith("s") or low.endswith(("ss", "us", "is", "'s")) or len(low) <= len("as"):
         return low
     if low.endswith("ies"):
@@ -248,7 +248,7 @@ _DOUBLED = re.compile(r"(?P<twice>[bdgkmnprtv])(?P=twice)$")
 
 
 def _base(stem: str) -> str:
-    """Restore a verb from what is left without -ed or -ing."""
+    """Restore a verb from its stem without -ed or -ing."""
     if _DOUBLED.search(stem):
         return stem[:-1]
     return f"{stem}e" if _LACKS_E.search(stem) else stem
@@ -280,7 +280,7 @@ _DOUBLED_STEM = re.compile(r"([bdgklmnprt])\1$")
 
 
 def any_same_root(word: str, others: Iterable[str]) -> bool:
-    """Tell if any of several tokens has one root with a word, without regard to case.
+    """Return whether any of the tokens shares a root with a word, regardless of case.
 
     Words of one root are ``die``, ``dead`` and ``death``, but not ``corn`` and ``corner``, nor the forms of
     one word (``dog``, ``dogs``), which are mentions of each other. Derivational endings and prefixes are
@@ -298,7 +298,7 @@ def any_same_root(word: str, others: Iterable[str]) -> bool:
 def word_roots(word: str) -> frozenset[str]:
     """Return a word's lemmas and the attested words that they are derived from."""
     readings = default().readings(word)
-    words = {lemma for kind, lemma in readings if kind != "O" and len(lemma) > len("at")}
+    words = {lemma for word_class, lemma in readings if word_class != "O" and len(lemma) > len("at")}
     new = words
     for _ in range(_STEPS):
         new = {base for derived in new for base in _bases(derived)} - words

@@ -22,25 +22,25 @@ JOINED = re.compile(r"([^\W\d_]{4,})(?:and|but)")
 _HYPHEN = re.compile(r"[-‐‑–—]+")  # noqa: RUF001 - dashes are meant
 
 
-def mention_indices(cut: Tokens) -> list[int]:
-    """Return the indices of the tokens that mention the target, in order; those of the answer do not count.
+def mention_indices(tokens: Tokens) -> list[int]:
+    """Return the indices of the tokens that mention the target, in order, without the answer itself.
 
     Of an answer of several tokens the head counts (see `Tokens.head`).
     """
-    if not cut.has_target:
+    if not tokens.has_target:
         return []
-    wanted = default().readings(cut.words[cut.head])
+    wanted = default().readings(tokens.words[tokens.head])
     return [
         index
-        for index, word in enumerate(cut.words)
-        if not wanted.isdisjoint(_held(word)) and not cut.target <= index < cut.end
+        for index, word in enumerate(tokens.words)
+        if not wanted.isdisjoint(_token_readings(word)) and not tokens.target <= index < tokens.end
     ]
 
 
-def same_form(cut: Tokens, places: Sequence[int]) -> bool:
-    """Tell if a mention at one of the indices has the form of the target, case and a possessive apart."""
-    wanted = _bare(cut.words[cut.head]) if places else ""
-    return any(_bare(cut.words[index]) == wanted for index in places)
+def same_form(tokens: Tokens, indices: Sequence[int]) -> bool:
+    """Return whether a mention at one of the indices has the target's form, ignoring case and possessive."""
+    wanted = _bare(tokens.words[tokens.head]) if indices else ""
+    return any(_bare(tokens.words[index]) == wanted for index in indices)
 
 
 def mentions(item: Item) -> list[Span]:
@@ -48,23 +48,24 @@ def mentions(item: Item) -> list[Span]:
 
     In another language than English, whose lemmas are known, they have the form of the target.
     """
-    cut, is_english = tokens(item), language(item.variant) == ENGLISH
-    return [cut.spans[index] for index in mention_indices(cut) if is_english or same_form(cut, [index])]
+    item_tokens, is_english = tokens(item), language(item.variant) == ENGLISH
+    indices = mention_indices(item_tokens)
+    return [item_tokens.spans[index] for index in indices if is_english or same_form(item_tokens, [index])]
 
 
-def sentence_of(cut: Tokens, index: int) -> int:
-    """Return how many sentences before the target sentence a token stands; 0 within it."""
-    return len(cut.sentences) - max(1, bisect_right(cut.sentences, index))
+def sentence_of(tokens: Tokens, index: int) -> int:
+    """Return the number of sentences from a token to the target sentence; 0 within it."""
+    return len(tokens.sentences) - max(1, bisect_right(tokens.sentences, index))
 
 
 @lru_cache(maxsize=1 << 16)
-def _held(word: str) -> frozenset[Reading]:
+def _token_readings(word: str) -> frozenset[Reading]:
     """Return the readings of a token and of the words that were joined in it."""
     readings = default().readings
     forms = readings(word)
-    parts = _HYPHEN.split(word)
-    if len(parts) > 1:
-        forms = forms.union(*(readings(part) for part in parts if len(part) > 1))
+    pieces = _HYPHEN.split(word)
+    if len(pieces) > 1:
+        forms = forms.union(*(readings(piece) for piece in pieces if len(piece) > 1))
     elif (joined := JOINED.fullmatch(fold_case(word))) and not default().knows(word):
         forms |= readings(joined[1])
     return forms

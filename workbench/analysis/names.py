@@ -1,4 +1,4 @@
-"""The names of passages: which words are names of people or places, of which kind, gender and frequency.
+"""Names of people and places in passages, with category, gender and frequency.
 
 All of it follows from the passages themselves and from the lists in ``words.toml``: the annotations say
 which tokens are proper nouns, the words beside them and the pronouns of their sentences say of what.
@@ -54,7 +54,7 @@ _CERTAIN = 3  # pronouns of a gender, and how many times those of the other
 
 
 class Occurrence(NamedTuple):
-    """A word of letters in a passage: of a token, or of what a hyphen or a dash joins in it."""
+    """A word of letters in a passage: a token, or one of its parts between hyphens or dashes."""
 
     name: str
     """The word in lower case, without a possessive ending."""
@@ -76,7 +76,7 @@ class Name(NamedTuple):
 
 
 class Evidence:
-    """Counts that tell the kind and the gender of a name."""
+    """Counts as evidence of the category and the gender of a name."""
 
     def __init__(self) -> None:
         self.n_items = self.n = self.surname = self.locative = 0
@@ -84,7 +84,7 @@ class Evidence:
         self.pronouns: Counter[str] = Counter()
 
     def category(self, name: str) -> str:
-        """Return the category: listed, or the one that the words before the name tell; else a first name."""
+        """Return the category: as listed, or by the words before the name; else a first name."""
         if name in _PLACES:
             return "place"
         if is_listed(name):
@@ -105,7 +105,7 @@ class Evidence:
 
 
 def names(items: Items, annotations: pd.DataFrame | None = None) -> pd.DataFrame:
-    """Return the names of people and places in passages, with their kind, gender and frequency.
+    """Return the names of people and places in passages, with their category, gender and frequency.
 
     A name is a proper noun by the annotations wherever it stands in a passage. Left out are names with an
     article, words that join names of several (``New York``), titles, days, peoples and the like, and words
@@ -155,7 +155,7 @@ def names(items: Items, annotations: pd.DataFrame | None = None) -> pd.DataFrame
 
 
 def described(name: str, evidence: Evidence) -> Name:
-    """Return a name with its kind and gender by the evidence."""
+    """Return a name with its category and gender by the evidence."""
     category = evidence.category(name)
     return Name(name, category, evidence.gender(name) if category == "first name" else None, evidence.n_items)
 
@@ -175,7 +175,7 @@ def name_spans(items: Items, annotations: pd.DataFrame | None) -> list[list[Span
 def name_occurrences(
     item: Item, spans: Sequence[Span], passage: Tokens | None = None
 ) -> Iterator[Occurrence]:
-    """Yield the words of a passage in order, with their tokens; `spans` are those of proper nouns."""
+    """Yield the words of a passage in order, with their tokens; `spans` are of proper nouns."""
     proper = set(spans)
     for index, (start, end) in enumerate((passage or tokens(item)).spans):
         for match in _WORD.finditer(item.text, start, end):
@@ -192,7 +192,7 @@ def letter_words(text: str) -> set[str]:
 def passage_names(
     item: Item, spans: Sequence[Span], passage: Tokens | None = None
 ) -> dict[str, list[Occurrence]]:
-    """Return the names of one passage, each with all its occurrences; see :func:`names` for what counts.
+    """Return the names of one passage, each with all its occurrences; :func:`names` defines names.
 
     A word that is also attested as another word than a name must be a proper noun wherever it stands; a
     name that is not, in most places: there the annotations are taken to err.
@@ -254,7 +254,7 @@ def relatives() -> dict[str, list[tuple[str, int]]]:
 
 @cache
 def families() -> dict[str, tuple[str, ...]]:
-    """Return the forms of first names by role, empty where there is none, by gender and forms as text."""
+    """Return the forms of first names by role, empty without any, by gender and forms as text."""
     return {
         f"{gender} {row.strip()}": tuple(form.strip("-") for form in row.strip().split("/"))
         for gender, text in FAMILIES.items()
@@ -276,7 +276,7 @@ def _listed() -> dict[str, frozenset[str]]:
 
 
 def is_listed(name: str) -> bool:
-    """Tell if this is one of the listed first names and places."""
+    """Whether this is one of the listed first names and places."""
     return name in _PLACES or name in _listed()
 
 

@@ -91,7 +91,7 @@ _WAYS_OF_SINGLE: tuple[_Way, ...] = (
 class _Mark(NamedTuple):
     """A quote mark: index of its token, whether it is a double one, and the side that its form shows."""
 
-    at: int
+    token: int
     double: bool
     side: str
 
@@ -138,37 +138,37 @@ def speech_spans(words: Sequence[str]) -> list[Span]:
         return []
     low = [word.lower() for word in words]
     plain = [index for index, word in enumerate(low) if word not in _MARKS]
-    score = [_START.get(place, _NEVER) for place in range(_N_STATES)]
+    score = [_START.get(state, _NEVER) for state in range(_N_STATES)]
     opened = [0] * _N_STATES  # index of the mark that opened the term
     back = []
     last = 0
     for mark in marks:
         costs = _costs(low, plain, mark)
-        score[_SPEECH] = [cost + _PER_TOKEN * (mark.at - last) for cost in score[_SPEECH]]
-        last = mark.at
-        new, came, at = [_NEVER] * _N_STATES, [0] * _N_STATES, opened.copy()
+        score[_SPEECH] = [cost + _PER_TOKEN * (mark.token - last) for cost in score[_SPEECH]]
+        last = mark.token
+        new, came, begun = [_NEVER] * _N_STATES, [0] * _N_STATES, opened.copy()
         for start, end, does, extra in _WAYS_OF_DOUBLE if mark.double else _WAYS_OF_SINGLE:
             cost = score[start] + costs[does] + extra
-            if cost < new[end] and not (does == _CLOSE_TERM and mark.at - opened[start] > _LONGEST_TERM):
+            if cost < new[end] and not (does == _CLOSE_TERM and mark.token - opened[start] > _LONGEST_TERM):
                 new[end], came[end] = cost, start
-                at[end] = mark.at if does == _OPEN_TERM else opened[start]
-        score, opened = new, at
+                begun[end] = mark.token if does == _OPEN_TERM else opened[start]
+        score, opened = new, begun
         back.append(came)
     score[_SPEECH] = [cost + _PER_TOKEN * (len(low) - last) for cost in score[_SPEECH]]
-    return _follow(marks, back, min(_FINAL, key=lambda place: score[place] + _FINAL[place]), len(words))
+    return _follow(marks, back, min(_FINAL, key=lambda state: score[state] + _FINAL[state]), len(words))
 
 
-def _follow(marks: list[_Mark], back: list[list[int]], place: int, end: int) -> list[Span]:
+def _follow(marks: list[_Mark], back: list[list[int]], state: int, end: int) -> list[Span]:
     """Return the spans of the reading that ends in a state."""
     spans = []
     for mark, came in zip(reversed(marks), reversed(back), strict=True):
-        before = came[place]
-        if before == _OUT and place not in _NOT_SPEECH:
-            spans.append((mark.at, end))
-        elif place == _OUT and before not in _NOT_SPEECH:
-            end = mark.at + 1
-        place = before
-    if place != _OUT:
+        before = came[state]
+        if before == _OUT and state not in _NOT_SPEECH:
+            spans.append((mark.token, end))
+        elif state == _OUT and before not in _NOT_SPEECH:
+            end = mark.token + 1
+        state = before
+    if state != _OUT:
         spans.append((0, end))
     joined: list[Span] = []
     for start, stop in reversed(spans):
@@ -187,29 +187,29 @@ def _marks(words: Sequence[str]) -> list[_Mark]:
 
 
 def _near(low: list[str], plain: list[int], mark: _Mark) -> _Near:
-    left, right, size = mark.at - 1, mark.at + 1, len(low)
-    kind = _DOUBLE if mark.double else _SINGLE
-    joins_before = left >= 0 and low[left] in _MARKS and _MARKS[low[left]][-1] in kind
-    joins_after = right < size and low[right] in _MARKS and _MARKS[low[right]][0] in kind
-    place = bisect_left(plain, mark.at)  # a row of marks may be long: its ends are looked up
-    left = plain[place - 1] if place else -1
-    right = plain[place] if place < len(plain) else size
-    before, after = low[left] if left >= 0 else "", low[right] if right < size else ""
+    previous, following, size = mark.token - 1, mark.token + 1, len(low)
+    quotes = _DOUBLE if mark.double else _SINGLE
+    joins_before = previous >= 0 and low[previous] in _MARKS and _MARKS[low[previous]][-1] in quotes
+    joins_after = following < size and low[following] in _MARKS and _MARKS[low[following]][0] in quotes
+    index = bisect_left(plain, mark.token)  # a row of marks may be long: its ends are looked up
+    previous = plain[index - 1] if index else -1
+    following = plain[index] if index < len(plain) else size
+    before, after = low[previous] if previous >= 0 else "", low[following] if following < size else ""
     return _Near(
         before,
         after,
         ended=not before[-1:].isalnum(),
         stop=after in _STOPS or (not after and mark.side != _OPENS),
         says=before in _SAYS and before not in _NAMING,
-        introduced=before in {",", ":"} and not _SAYS.isdisjoint(low[max(0, left - 3) : left]),
-        tagged=not _SAYS.isdisjoint(low[mark.at + 1 : mark.at + 4]),
+        introduced=before in {",", ":"} and not _SAYS.isdisjoint(low[max(0, previous - 3) : previous]),
+        tagged=not _SAYS.isdisjoint(low[mark.token + 1 : mark.token + 4]),
         joins_before=joins_before,
         joins_after=joins_after,
     )
 
 
 def _costs(low: list[str], plain: list[int], mark: _Mark) -> tuple[float, ...]:
-    """Return the costs of what a mark may do, in the order of ``_OPEN``, ``_CLOSE`` and so on."""
+    """Return the cost of each reading of a quote mark (opening, closing, ...)."""
     near = _near(low, plain, mark)
     against_open = _CLEAR * (mark.side == _CLOSES)
     against_close = _CLEAR * (mark.side == _OPENS)
@@ -232,7 +232,7 @@ def _costs(low: list[str], plain: list[int], mark: _Mark) -> tuple[float, ...]:
 
 
 def _single(near: _Near, side: str, costs: tuple[float, float, float, float]) -> tuple[float, ...]:
-    """Return the costs of what a single mark may do: it may be an apostrophe, which does nothing."""
+    """Return the cost of each reading of a single mark, which may be an apostrophe."""
     opens, closes, opens_term, closes_term = costs
     elided = near.after in _ELIDED and not near.joins_after
     opens, opens_term = opens + _CLEAR * elided, opens_term + _CLEAR * elided
@@ -266,8 +266,8 @@ def speech(item: Item) -> list[Span]:
     return [(spans[start][0], spans[end - 1][1]) for start, end in speech_spans(words)]
 
 
-def definitions(words: Sequence[str], target: int | None = None) -> dict[str, bool]:
-    """Tell by which definitions a passage holds direct speech.
+def speech_by_definition(words: Sequence[str], target: int | None = None) -> dict[str, bool]:
+    """Return whether a passage has direct speech, by several definitions.
 
     The share of such passages depends on the definition, which the paper (Paperno et al. 2016: 71 %, and 61 %
     of the input) does not give.
@@ -288,7 +288,7 @@ def definitions(words: Sequence[str], target: int | None = None) -> dict[str, bo
         lies in speech.
     """
     spans = speech_spans(words)
-    at = len(words) - 1 if target is None else target
+    position = len(words) - 1 if target is None else target
     return {
         "mark": any(mark in _DOUBLE for word in words for mark in _MARKS.get(word, ())),
         "speech": bool(spans),
@@ -299,5 +299,5 @@ def definitions(words: Sequence[str], target: int | None = None) -> dict[str, bo
         "sentence": any(
             not _ENDS.isdisjoint(words[start:end]) or words[end - 2] == "," for start, end in spans
         ),
-        "target": any(start <= at < end for start, end in spans),
+        "target": any(start <= position < end for start, end in spans),
     }

@@ -74,7 +74,7 @@ def sources(frame: pd.DataFrame) -> set[str]:
 
 
 def _column(frame: pd.DataFrame, column: str, name: str = "") -> pd.Series[Any]:
-    """Return a column of the annotations, or raise DataError where there is none."""
+    """Return a column of the annotations; DataError if it is missing."""
     if column not in frame.columns:
         raise DataError(
             f"the annotations{f' of {name!r}' if name else ''} have no column {column}",
@@ -83,9 +83,9 @@ def _column(frame: pd.DataFrame, column: str, name: str = "") -> pd.Series[Any]:
     return frame[column]
 
 
-def _bar(truth: pd.Series[Any], rows: int, **place: object) -> dict[str, Any]:
+def _bar(truth: pd.Series[Any], rows: int, **labels: object) -> dict[str, Any]:
     """Count one bar: the rows with a value for which `truth` holds; `rows` counts those without one too."""
-    return place | {"count": int(truth.sum()), "n": len(truth), "missing": rows - len(truth)}
+    return labels | {"count": int(truth.sum()), "n": len(truth), "missing": rows - len(truth)}
 
 
 def _shares(rows: list[dict[str, Any]]) -> pd.DataFrame:
@@ -98,10 +98,7 @@ def _shares(rows: list[dict[str, Any]]) -> pd.DataFrame:
 
 
 def count_in_context(
-    sets: Sets,
-    *,
-    by: Literal["lemma", "form"] = "lemma",
-    within: Literal["passage", "context"] = "passage",
+    sets: Sets, *, by: Literal["lemma", "form"] = "lemma", within: Literal["passage", "context"] = "passage"
 ) -> pd.DataFrame:
     """Count the targets that occur elsewhere in their passage (Figure 2a), two rows a set.
 
@@ -161,7 +158,7 @@ def _classes(sets: Sets, inside: str | None) -> pd.DataFrame:
         values = rest["target_class"].dropna().astype("str")
         n = len(values) + missing
         if unknown := sorted(set(values) - set(CLASSES)):
-            raise DataError(f"the target class {unknown[0]!r} is none of {' '.join(CLASSES)}")
+            raise DataError(f"the target class {unknown[0]!r} is not one of {' '.join(CLASSES)}")
         rows += [
             _bar(values == value, n, set=name, column="target_class", value=value, label=value)
             for value in CLASSES
@@ -222,8 +219,8 @@ def histogram(sets: Sets, column: str, *, first: int | None = None, width: int |
         of_set = {"n": n, "missing": len(frames[name]) - n, "mean": mean, "sd": sd}
         for start, count in zip(bins.starts.astype(int).tolist(), bins.count(values).tolist(), strict=True):
             last = start + int(bins.width) - 1
-            place = {"set": name, "column": column, "first": start, "last": last}
-            rows.append(place | {"x": start - 0.5, "x2": last + 0.5, "count": count} | of_set)
+            labels = {"set": name, "column": column, "first": start, "last": last}
+            rows.append(labels | {"x": start - 0.5, "x2": last + 0.5, "count": count} | of_set)
     return _shares(rows)
 
 
@@ -252,7 +249,7 @@ def statistics(items: Items, annotations: pd.DataFrame | None = None) -> Table:
     Parameters
     ----------
     items : Items
-        Of one data set or several, of one split or several.
+        Items of one or several data sets and splits.
     annotations : DataFrame, optional
         From ``wb.annotate(items)``; adds targets and quoted speech (sections 3.2 and 3.3).
 
@@ -287,17 +284,17 @@ def statistics(items: Items, annotations: pd.DataFrame | None = None) -> Table:
     if annotations is not None:
         frame = _joined(frame, annotations)
     rows: list[dict[str, Any]] = []
-    for (dataset, code), part in frame.groupby(["dataset", "language"], sort=False):
-        splits = {str(split): rest for split, rest in part.groupby("split", sort=False)}
+    for (dataset, code), group in frame.groupby(["dataset", "language"], sort=False):
+        splits = {str(split): rest for split, rest in group.groupby("split", sort=False)}
         if len(splits) > 1:
-            splits["all"] = part
+            splits["all"] = group
         for split, rest in splits.items():
             quantities = [*_described(rest), *(_annotated(rest) if annotations is not None else ())]
             paper = (dataset, code) == ("lambada", ENGLISH)
-            paper &= split != "all" or set(part["split"]) == set(_PAPER_SPLITS)
+            paper &= split != "all" or set(group["split"]) == set(_PAPER_SPLITS)
             for row in quantities:
-                place = {"dataset": dataset, "split": split, "language": code}
-                rows.append(place | row._asdict() | (_beside(split, row) if paper else {}))
+                labels = {"dataset": dataset, "split": split, "language": code}
+                rows.append(labels | row._asdict() | (_beside(split, row) if paper else {}))
     sets = ("dataset", "split", *(["language"] if set(frame["language"]) != {ENGLISH} else []))
     table = pd.DataFrame(rows, columns=[*sets, *COLUMNS[2:]])
     numbers = dict.fromkeys(("value", "sd", "low", "high"), "Float64")
@@ -351,7 +348,7 @@ def _mean(quantity: str, values: pd.Series[Any]) -> _Row:
 
 
 def _annotated(frame: pd.DataFrame) -> Iterator[_Row]:
-    """Describe items by their annotations, as far as the columns are there."""
+    """Describe items by the available columns of their annotations."""
 
     def has(*columns: str) -> bool:
         return set(columns) <= set(frame.columns)
@@ -378,8 +375,8 @@ def _is(column: pd.Series[Any], value: str) -> pd.Series[Any]:
 
 
 def _percent(quantity: str, truth: pd.Series[Any]) -> _Row:
-    known = truth.dropna()
-    n, count = len(known), int(known.sum())
+    present = truth.dropna()
+    n, count = len(present), int(present.sum())
     low, high = (_PERCENT * float(bound[0]) for bound in wilson(count, n))
     missing = len(truth) - n
     note = f"{missing:,} without a value left out" if missing else ""
@@ -387,15 +384,15 @@ def _percent(quantity: str, truth: pd.Series[Any]) -> _Row:
 
 
 def _beside(split: str, row: _Row) -> dict[str, str]:
-    """Return the paper's value for a quantity of a split of LAMBADA, if it gives one."""
-    places = [("text", split), ("4", split)]
+    """Return the paper's value for a quantity of a split of LAMBADA, if there is one."""
+    keys = [("text", split), ("4", split)]
     # A count of one split has no value that also holds for all splits; a mean has.
     if row.unit == "mean" and split in _PAPER_SPLITS:
-        places.append(("text", "all"))
+        keys.append(("text", "all"))
     if row.unit == "percent" and split in {*_PAPER_SPLITS, "all", "control"}:
         analysed = "input" if split == "control" else "lambada"
-        places += [(figure, analysed) for figure in ("2a", "2b", "2c", "text")]
-    for figure, name in places:
+        keys += [(figure, analysed) for figure in ("2a", "2b", "2c", "text")]
+    for figure, name in keys:
         value = published.find_value(figure, name, row.quantity)
         if value is not None:
             notes = [row.note, _STAND_IN if name == "input" else ""]

@@ -1,4 +1,4 @@
-"""Items with other names or another answer in place of theirs, to tell reading from remembering."""
+"""Items with substituted names or answers, to distinguish reading from memorization."""
 
 from __future__ import annotations
 
@@ -44,13 +44,9 @@ _SUFFIXES = ("y", "ie", "ey")
 
 
 def rename(
-    items: Items,
-    names: pd.DataFrame | None = None,
-    annotations: pd.DataFrame | None = None,
-    *,
-    seed: int = 0,
+    items: Items, names: pd.DataFrame | None = None, annotations: pd.DataFrame | None = None, *, seed: int = 0
 ) -> Items:
-    """Return items whose names of people and places are replaced by others of the same kind and frequency.
+    """Return items with names of people and places replaced by others of the same category and frequency.
 
     A model that reads the passage predicts the new name as well as the old one; one that remembers the text
     does not. The difference in accuracy on the same items is the paired drop: :func:`workbench.significance`
@@ -101,13 +97,9 @@ def rename(
 
 
 def swap_mentions(
-    items: Items,
-    names: pd.DataFrame | None = None,
-    annotations: pd.DataFrame | None = None,
-    *,
-    seed: int = 0,
+    items: Items, names: pd.DataFrame | None = None, annotations: pd.DataFrame | None = None, *, seed: int = 0
 ) -> Items:
-    """Return items whose answer and its mentions are another word of the same class and frequency.
+    """Return items with the answer and its mentions replaced by a word of the same class and frequency.
 
     A prediction that follows the mention is the new word; one that does not is the old word, or another one:
     :func:`workbench.memorization` counts them. Nothing else in the passage changes.
@@ -175,7 +167,7 @@ def _replacement_names(
 
 
 class AnswerPool:
-    """Answers of items that are not names: by tag, ending and kind of first letter, with their frequency.
+    """Answers that are not names, by tag, ending and type of first letter, with their frequency.
 
     Parameters
     ----------
@@ -216,7 +208,7 @@ def _nearest_first(counts: Sequence[int], count: int, rng: np.random.Generator) 
 
 
 class NamePool:
-    """Names to replace with: by kind and gender, the nearest in frequency first.
+    """Replacement names by category and gender, the nearest in frequency first.
 
     They are in three passages or listed, and not ordinary words.
 
@@ -313,10 +305,8 @@ def replacements(
     return new, by_name
 
 
-def groups_of_forms(
-    names: Mapping[str, Name],
-) -> list[tuple[list[str], list[int], str | None]]:
-    """Group first names of a passage that are forms of one name, each with its role; others stand alone."""
+def groups_of_forms(names: Mapping[str, Name]) -> list[tuple[list[str], list[int], str | None]]:
+    """Group first names of a passage that are forms of one name, each with its role."""
     groups: list[tuple[list[str], list[int], str | None]] = []
     grouped: set[str] = set()
     for family, forms in families().items():
@@ -336,7 +326,7 @@ def groups_of_forms(
 
 
 def is_diminutive(name: str, short: str) -> bool:
-    """Tell if a name is another one with -y, -ie or -ey: Tommy of Tom."""
+    """Return whether a name is a diminutive of another with -y, -ie or -ey: Tommy of Tom."""
     stems = {name.removesuffix(suffix) for suffix in _SUFFIXES if name.endswith(suffix)}
     return bool(stems & {short, short + short[-1], short.removesuffix("e")})
 
@@ -349,7 +339,7 @@ def in_case_of(form: str, word: str) -> str:
 
 
 def substituted(item: Item, changes: Sequence[tuple[Occurrence, str]], name: str, **meta: Any) -> Item:
-    """Return an item with other words in place of occurrences of its own.
+    """Return an item with occurrences of words replaced.
 
     The variant ends in `name`. Candidates that are one of the forms follow, with a possessive ending or not.
     """
@@ -380,7 +370,7 @@ def _renamed(item: Item, spans: Sequence[Span], pool: NamePool, seed: int) -> It
 def _swapped(
     item: Item, spans: Sequence[Span], tag: Any, pools: tuple[NamePool, AnswerPool], seed: int
 ) -> Item | None:
-    """Return an item with another answer, None where it has no mention in the form of the answer alone."""
+    """Return an item with another answer; None without a mention in exactly the answer's form."""
     if item.answer is None or not item.answer.isalpha() or not isinstance(tag, str):
         return None
     word, start = fold_case(item.answer), item.answer_span[0]
@@ -407,7 +397,7 @@ def _rng(item: Item, seed: int) -> np.random.Generator:
 
 
 def _has_plain_case(item: Item, group: Sequence[Occurrence]) -> bool:
-    """Tell if different forms of a name have different capitals; McDonald and Mcdonald would become one."""
+    """Return whether forms of a name differ in capitals; McDonald and Mcdonald would become one."""
     forms = {item.text[each.start : each.end] for each in group}
     return len({in_case_of(form, "ab") for form in forms}) == len(forms)
 

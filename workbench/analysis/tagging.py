@@ -65,10 +65,10 @@ class PipelineFolder:
     def plain(self) -> bool:
         """Whether it has only components of spaCy and of this package, and needs no PyTorch."""
         config = files.read_bytes(self.folder / "config.cfg", "this pipeline").decode()
-        parts = re.findall(r'^factory *= *"(.*)"', config, re.MULTILINE)
+        factories = re.findall(r'^factory *= *"(.*)"', config, re.MULTILINE)
         layers = re.findall(r'^@architectures *= *"(.*)"', config, re.MULTILINE)
-        known = all(_PARTS.fullmatch(part) for part in parts)
-        return known and all(_LAYER.match(layer) and "Torch" not in layer for layer in layers)
+        is_plain = all(_PARTS.fullmatch(factory) for factory in factories)
+        return is_plain and all(_LAYER.match(layer) and "Torch" not in layer for layer in layers)
 
     @property
     def identity(self) -> str:
@@ -105,9 +105,9 @@ def find_pipeline(name: str | Path = "en_narrative") -> PipelineFolder:
 
 
 def _source(name: str, folder: Path) -> PipelineFolder:
-    file, what = folder / "meta.json", "this description of a spaCy pipeline"
-    with reading(file, what, remedy="install the pipeline again"):
-        meta = files.read_json(file, what)
+    file, description = folder / "meta.json", "this description of a spaCy pipeline"
+    with reading(file, description, remedy="install the pipeline again"):
+        meta = files.read_json(file, description)
         return PipelineFolder(name, folder, f"{meta['lang']}_{meta['name']} {meta['version']}")
 
 
@@ -185,7 +185,7 @@ def _loaded(source: PipelineFolder, _written: int) -> Language:
 
 
 def use_numpy(nlp: Language) -> None:
-    """Let NumPy multiply matrices where BLIS would, in every network of a pipeline."""
+    """Use NumPy in place of BLIS for matrix products in every network of a pipeline."""
     from thinc.api import NumpyOps  # noqa: PLC0415 - slow to import
 
     plain = NumpyOps(use_blis=False)
@@ -208,9 +208,9 @@ def tag(
     nlp : spacy.Language
         The pipeline; it is not changed.
     words : sequence of sequences of str
-        Of each document, as :func:`workbench.items.tokens.readable_tokens` returns them.
+        Words of each document, as :func:`workbench.items.tokens.readable_tokens` returns them.
     targets : sequence of int or None
-        For each document the index of the word whose lemma to return.
+        Index of the word of each document whose lemma to return.
 
     Returns
     -------
@@ -240,8 +240,8 @@ def tag(
         for index, doc in zip(batch, nlp.pipe(docs, batch_size=len(docs), disable=off), strict=True):
             tags[index], tagged = _tags(doc)
             any_tag = any_tag or tagged
-            if (place := targets[index]) is not None:
-                lemmas[index] = _lemma(doc[place], tags[index][place], lemmatizer if single else None)
+            if (target := targets[index]) is not None:
+                lemmas[index] = _lemma(doc[target], tags[index][target], lemmatizer if single else None)
     if any(map(len, words)) and not any_tag:
         raise DataError(
             f"the pipeline {pipeline_label(nlp)} sets no parts of speech"

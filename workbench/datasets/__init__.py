@@ -1,7 +1,7 @@
-"""Data sets: each is read into the same kind of items.
+"""Data sets, all read into the same items.
 
 One short module per data set, which ``data/registry.toml`` names, has its `Release`; `sources` and
-`archives` find and read files, `fetch` downloads, `books` streams novels, `own_table` reads a user's table,
+`archives` find and read files, `fetch` downloads, `books` streams novels, `user_table` reads a user's table,
 `published` has the papers' numbers. A package adds a data set through the entry points
 ``workbench.datasets``; what `load` returns for a released file must not change.
 """
@@ -16,7 +16,7 @@ import pandas as pd
 
 from workbench.datasets import sources
 from workbench.datasets.books import Book, books
-from workbench.datasets.own_table import is_table, read_table
+from workbench.datasets.user_table import is_table, read_table
 from workbench.items.items import Items
 from workbench.storage.errors import DataError
 from workbench.storage.packages import load_extension
@@ -25,7 +25,7 @@ __all__ = ["Book", "available", "books", "dataset_names", "load"]
 
 
 def dataset_names() -> list[str]:
-    """Return the names that :func:`load` knows: the workbench's own, then those of other packages."""
+    """Return the names for :func:`load`: data sets of the workbench, then of other packages."""
     return list(sources.readers())
 
 
@@ -96,7 +96,7 @@ def load(
 
 
 def available() -> pd.DataFrame:
-    """Tell which parts of the data sets are on this machine, without reading them.
+    """List the data sets found on this machine, without reading them.
 
     Returns
     -------
@@ -120,8 +120,8 @@ def available() -> pd.DataFrame:
             rows.append((name, "", "", False, error.problem))
             continue
         if hasattr(reader, "at_hand"):
-            parts = reader.at_hand(searched)
-            rows += [(name, *part, where is not None, _short(where, searched)) for *part, where in parts]
+            entries = reader.at_hand(searched)
+            rows += [(name, *key, where is not None, _short(where, searched)) for *key, where in entries]
         else:
             rows.append((name, "", "", True, _origin(entry)))
     # the name of the columns is the heading above the numbers of rows in a notebook

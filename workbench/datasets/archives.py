@@ -56,7 +56,7 @@ class Member:
     digests: dict[str, bytes]
 
     def read(self) -> bytes:
-        """Return the content; DataError if it is too large, or there was another one under the same name."""
+        """Return the content; DataError if it is too large, or differs from an entry of the same name."""
         if self.size > files.MAX_IN_MEMORY:
             raise files.too_large(f"{self.archive}/{self.name}", files.MAX_IN_MEMORY)
         with _undamaged(self.archive):
@@ -88,18 +88,18 @@ def members(archive: Path | IO[bytes], name: str | None = None) -> Iterator[Memb
     with _undamaged(name):
         # what a stream holds is counted where it comes from
         for entry in _bounded(archive) if isinstance(archive, Path) else _tar(archive):
-            if entry.kind == "file":
+            if entry.file_type == "file":
                 with entry.open() as stream:
                     yield Member(name, entry.name, entry.size, stream, digests)
 
 
 @dataclass(frozen=True)
 class _Entry:
-    """One entry of an archive; its kind is "file", "folder", or "other" for links and devices."""
+    """One entry of an archive; its type is "file", "folder", or "other" for links and devices."""
 
     name: str
     size: int
-    kind: str
+    file_type: str
     open: Callable[[], IO[bytes]]
 
 
@@ -138,16 +138,16 @@ def _open_xz(raw: IO[bytes]) -> Any:
 
 
 def _zip(raw: IO[bytes]) -> Iterator[_Entry]:
-    kinds = {0: "file", stat.S_IFREG: "file", stat.S_IFDIR: "folder"}
+    types = {0: "file", stat.S_IFREG: "file", stat.S_IFDIR: "folder"}
     with zipfile.ZipFile(raw) as packed:
         for entry in packed.infolist():
             if entry.compress_type == zipfile.ZIP_LZMA:
                 raise ValueError("it is compressed with LZMA, expected deflate")  # whose memory has no bound
             mode = stat.S_IFMT(entry.external_attr >> 16)
-            kind = "folder" if entry.is_dir() else kinds.get(mode, "other")
+            file_type = "folder" if entry.is_dir() else types.get(mode, "other")
             zstandard = entry.compress_type == _ZSTANDARD
             opener: Any = partial(_open_zstandard, raw, entry) if zstandard else partial(packed.open, entry)
-            yield _Entry(entry.filename, entry.file_size, kind, opener)
+            yield _Entry(entry.filename, entry.file_size, file_type, opener)
 
 
 def _open_zstandard(raw: IO[bytes], entry: zipfile.ZipInfo) -> IO[bytes]:
@@ -173,9 +173,9 @@ def _tar(raw: IO[bytes]) -> Iterator[_Entry]:
             tar.members = []  # type: ignore[attr-defined]  # the list would grow with the archive
             if entry.size < 0:
                 raise ValueError(f"{entry.name!r} in it has {entry.size} bytes")
-            kind = "file" if entry.isreg() else "folder" if entry.isdir() else "other"
+            file_type = "file" if entry.isreg() else "folder" if entry.isdir() else "other"
             opener: Any = partial(tar.extractfile, entry)  # None for what is no file
-            yield _Entry(entry.name, entry.size, kind, opener)
+            yield _Entry(entry.name, entry.size, file_type, opener)
 
 
 class _Stream:
@@ -247,15 +247,15 @@ def unpack(archive: Path, sums: Mapping[str, str]) -> Path:
 
 
 def _extract(entry: _Entry, out: Path) -> None:
-    """Write an entry of an archive into a folder; ValueError if it leads out, or is no file or folder."""
+    """Write an entry of an archive into a folder; ValueError if it leads out or is a link or device."""
     # `filter="data"` of tarfile does the same for tar files, but puts absolute names inside and allows links
     name = entry.name.replace("\\", "/")
     if name.startswith("/") or ".." in name.split("/") or re.match(r"[A-Za-z]:", name):
         raise ValueError(f"{entry.name!r} in it leads out of the folder")
-    if entry.kind == "other":
+    if entry.file_type == "other":
         raise ValueError(f"{entry.name!r} in it is a link or a device")
     path = out / entry.name
-    if entry.kind == "folder":
+    if entry.file_type == "folder":
         path.mkdir(parents=True, exist_ok=True)
         return
     path.parent.mkdir(parents=True, exist_ok=True)

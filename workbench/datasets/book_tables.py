@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from workbench.datasets.own_table import is_table
 from workbench.datasets.question_tables import BOOK_TEXTS, MAX_COLUMNS
 from workbench.datasets.sources import decode
+from workbench.datasets.user_table import is_table
 from workbench.storage import files
 from workbench.storage.errors import DataError, reading
 from workbench.storage.parquet import iter_parquet

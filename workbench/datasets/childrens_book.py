@@ -54,7 +54,7 @@ STATISTICS = {
 
 
 def released_statistics(path: Path | str | None = None) -> dict[tuple[str, str, str], float]:
-    """Read what the release says of its own questions (``stats/stats_NE.txt`` ...).
+    """Read the release's statistics of its questions (``stats/stats_NE.txt`` ...).
 
     Returns
     -------
@@ -92,7 +92,7 @@ def _statistics(file: sources.File) -> Iterator[tuple[tuple[str, str], float]]:
 
 
 def class_in_name(name: str) -> str | None:
-    """Return the word class that the name of a file or folder tells, if it does."""
+    """Infer the word class from the name of a file or folder, or return None."""
     match = re.search(r"(?:^|[_/-])(NE|CN|V|P)(?=[_./-])", name, re.IGNORECASE)
     return match and match[1].upper()
 

@@ -56,13 +56,13 @@ def load(
     it is also read where no split is asked for. The candidates are all entities that the file lists, by
     number; their names and the article's address are in ``meta``.
     """
-    parts = [] if path is None else [part.lower() for part in Path(path).parts]
-    if variant is None and any("dailymail" in part for part in parts[-4:]):
+    folders = [] if path is None else [folder.lower() for folder in Path(path).parts]
+    if variant is None and any("dailymail" in folder for folder in folders[-4:]):
         variant = "dailymail"
     variant = sources.choose("variant", variant, VARIANTS, "cnnqa", "cnn")
     if split is None and path is not None:
-        place = Path(path).absolute()
-        split = _named_split(place if sources.is_file(place) else place / "-")
+        location = Path(path).absolute()
+        split = _named_split(location if sources.is_file(location) else location / "-")
     is_flat = split in {None, UNNAMED}  # questions whose folder names no split will do
     split = sources.choose("split", split, (*SPLITS, UNNAMED), "cnnqa", "dev")
 
@@ -70,18 +70,18 @@ def load(
     total = None
     if path is not None and archives.is_archive(path) and sources.is_file(path):
         archive = Path(path)
-    elif (file := sources.single(path)) and file.path.suffix.lower() in TABLES:
-        return sources.gather("cnnqa", _rows(file, split, variant), on_error, files=[file])
+    elif (file := sources.as_single_file(path)) and file.path.suffix.lower() in TABLES:
+        return sources.items_from_records("cnnqa", _rows(file, split, variant), on_error, files=[file])
     elif file:
-        place, names, source = file.path, [str(file.path)], file.source
-        is_split = is_flat or split == _named_split(place.absolute())
+        location, names, source = file.path, [str(file.path)], file.source
+        is_split = is_flat or split == _named_split(location.absolute())
     else:
         roots = sources.search_roots("cnnqa", path)
         folder, names, is_split = _folder(roots, split, variant, by_path=path is not None)
         if path is not None and not folder and (stories := sources.spot(roots, ["*.story"])):
             problem = "these are stories with highlights, of which no questions were made"
             raise DataError(problem, file=stories, remedy=_QUESTIONS)
-        place, source = Path(folder), f"{Path(folder).name}/*{SUFFIX}"
+        location, source = Path(folder), f"{Path(folder).name}/*{SUFFIX}"
         if not folder:
             archive = _archive(roots, variant, split)
     if archive:
@@ -89,10 +89,10 @@ def load(
     elif is_split or is_flat:
         total, files = len(names), (sources.File(Path(name)) for name in names)
     else:
-        raise _no_split(place, split)
+        raise _no_split(location, split)
     with progress_bar(total, label=f"{variant} {split}", unit="questions", delay=1) as bar:
         records = _records(files, variant, bar.update)
-        return sources.gather("cnnqa", records, on_error, attrs={"source": source})
+        return sources.items_from_records("cnnqa", records, on_error, attrs={"source": source})
 
 
 def at_hand(searched: Sequence[sources.Root]) -> Iterator[tuple[str, str, Path | None]]:
@@ -117,14 +117,14 @@ def _folder(
             if path.endswith(SUFFIX):
                 folders.setdefault(path.rpartition("/")[0], []).append(path)
         start = 0 if by_path else len(root.folder.parts) - 1
-        parts = {folder: [p.lower() for p in Path(folder).parts[start:]] for folder in folders}
+        paths = {folder: [p.lower() for p in Path(folder).parts[start:]] for folder in folders}
         other = next(v for v in VARIANTS if v != variant)
         unnamed = by_path or variant == VARIANTS[0]  # what no folder calls dailymail is not
-        ours = [f for f, names in parts.items() if variant in names or (unnamed and other not in names)]
+        ours = [f for f, names in paths.items() if variant in names or (unnamed and other not in names)]
         for official, fits in (
-            (True, [f for f in ours if parts[f][-1] == _FOLDERS.get(split) and variant in parts[f]]),
-            (True, [f for f in ours if parts[f][-1] == _FOLDERS.get(split)]),
-            (False, [f for f in ours if parts[f][-1] not in _FOLDERS.values()]),
+            (True, [f for f in ours if paths[f][-1] == _FOLDERS.get(split) and variant in paths[f]]),
+            (True, [f for f in ours if paths[f][-1] == _FOLDERS.get(split)]),
+            (False, [f for f in ours if paths[f][-1] not in _FOLDERS.values()]),
         ):
             if len(fits) > 1:
                 several = f"several folders fit: {', '.join(fits)}"
@@ -145,12 +145,12 @@ def _archive(roots: Sequence[sources.Root], variant: str, split: str) -> Path:
     raise sources.missing("cnnqa", names, roots)
 
 
-def _no_split(place: Path, split: str) -> DataError:
+def _no_split(location: Path, split: str) -> DataError:
     folders = ", ".join(_FOLDERS.values())
     problem = f"these questions are one set without splits, so there is no {split!r}"
     return DataError(
         f"{problem}: no folder is called {folders}",
-        file=place,
+        file=location,
         remedy='leave the split out: wb.load("cnnqa")',
     )
 
@@ -201,8 +201,8 @@ def _records(
 
 
 def _question(file: sources.File, split: str, variant: str) -> Item:
-    def wrong(problem: str, part: int) -> DataError:
-        line = starts[min(part, len(starts) - 1)] if starts else 1
+    def wrong(problem: str, section: int) -> DataError:
+        line = starts[min(section, len(starts) - 1)] if starts else 1
         remedy = 'correct the file, or leave it out with on_error="skip"'
         return DataError(problem, file=file.label, line=line, remedy=remedy)
 
@@ -225,8 +225,8 @@ def _question(file: sources.File, split: str, variant: str) -> Item:
         if not (match := _ENTITY.fullmatch(line)):
             raise wrong(f"found {line[:40]!r}, expected an entity such as @entity7:name", 4)
         entities[match[1]] = match[3], int(match[2])
-    if not file.data.endswith(b"\n") and (cut := set(re.findall(r"@entity\d+", article)) - set(entities)):
-        raise wrong(f"the list of entities lacks {min(cut)}, so the file may be cut short", 4)
+    if not file.data.endswith(b"\n") and (lacking := set(re.findall(r"@entity\d+", article)) - set(entities)):
+        raise wrong(f"the list of entities lacks {min(lacking)}, so the file may be cut short", 4)
     if answer not in entities:
         raise wrong(f"the answer {answer[:40]!r} is not among the {len(entities)} entities listed", 3)
     ordered = sorted(entities, key=lambda entity: entities[entity][1])

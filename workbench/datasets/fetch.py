@@ -1,4 +1,4 @@
-"""Fetch data sets: what the registry knows of them; download, check, unpack, and note the terms.
+"""Fetch data sets of the registry: download, check, unpack, and write the terms.
 
 Downloads use `requests`, not `pooch`, which cannot resume one.
 """
@@ -85,7 +85,7 @@ class Entry:
 
     @property
     def terms(self) -> str:
-        """Licence and citation, as they stand beside the data."""
+        """Licence and citation, as written beside the data."""
         return f"{self.title}\n\nLicence: {self.licence}\n\nPlease cite:\n{self.citation.strip()}\n"
 
     @property
@@ -95,19 +95,19 @@ class Entry:
 
 
 def entry_of(dataset: str) -> Entry:
-    """Return what the registry, or the package of a data set, knows of it; DataError if it knows nothing."""
+    """Return the entry of a data set in the registry or its package; DataError without one."""
     names = list(dict.fromkeys([*sources.registry(), *sources.readers()]))
     table = sources.table_of(sources.choose("data set", dataset, names, "the registry"))
     if not table:
         problem = f"the package of {dataset!r} does not say where to fetch it"
         raise DataError(problem, remedy="read its documentation, and put the files into data/raw")
     files = tuple(Remote(**remote) for remote in table.get("files", ()))
-    known = {key: value for key, value in table.items() if key != "reader"}
-    return Entry(dataset=dataset, **{**known, "files": files})
+    entry = {key: value for key, value in table.items() if key != "reader"}
+    return Entry(dataset=dataset, **{**entry, "files": files})
 
 
 def entries() -> dict[str, Entry]:
-    """Return what the registry knows, by the name of the data set."""
+    """Return the entries of the registry by the name of the data set."""
     return {name: entry_of(name) for name in sources.registry()}
 
 
@@ -198,7 +198,7 @@ def _is_ready(it: Entry, where: Path) -> bool:
 
 
 def _is_there(remote: Remote, where: Path) -> bool:
-    """Return whether a file is there and right; of an archive to unpack, the files whose sha256 are known."""
+    """Return whether a file is complete; of an archive to unpack, the files with a known sha256."""
     if not remote.unpack:
         return _is_right(where / remote.name, remote.sha256, remote.bytes)
     homes = (where, archives.unpacked_folder(where / remote.name))
@@ -224,7 +224,7 @@ def _get(remote: Remote, where: Path, *, progress: bool) -> None:
 
 
 def _download(remote: Remote, target: Path, *, progress: bool) -> None:
-    """Download a file from the first of its addresses that gives the right one."""
+    """Download a file from the first of its addresses with the right content."""
     problems = []
     for address in remote.addresses:
         try:
@@ -233,12 +233,12 @@ def _download(remote: Remote, target: Path, *, progress: bool) -> None:
             problems.append(str(error))
         else:
             return
-    retry = "call wb.fetch again to resume" if _part(target).is_file() else "try again later"
+    retry = "call wb.fetch again to resume" if _partial_path(target).is_file() else "try again later"
     raise DataError("; ".join(problems), remedy=f"{retry}, or download it by hand to {target}")
 
 
 class _TransferError(Exception):
-    """A server or a connection failed; where that is temporary, another try may help."""
+    """Failure of a server or connection; if `temporary`, a retry may succeed."""
 
     def __init__(self, problem: str, *, temporary: bool) -> None:
         super().__init__(problem)
@@ -246,51 +246,51 @@ class _TransferError(Exception):
 
 
 def _download_from(address: str, remote: Remote, target: Path, *, progress: bool) -> None:
-    """Try again where connection or server failed in a way that may pass, then put the file in place."""
-    part = _part(target)
+    """Retry after temporary failures of connection or server, then move the file to its name."""
+    partial = _partial_path(target)
     for tried in range(1, TRIES + 1):
-        start = part.stat().st_size if part.is_file() else 0
+        start = partial.stat().st_size if partial.is_file() else 0
         start = start if start <= (remote.bytes or 0) else 0
         try:
             if start != remote.bytes:
-                _transfer(address, remote, part, start, progress=progress)
-            _check(address, remote, part, start)
+                _transfer(address, remote, partial, start, progress=progress)
+            _check(address, remote, partial, start)
         except _TransferError as error:
-            if part.is_file() and not part.stat().st_size:
-                part.unlink()
+            if partial.is_file() and not partial.stat().st_size:
+                partial.unlink()
             if tried == TRIES or not error.temporary:
                 raise
         else:
-            part.replace(target)
+            partial.replace(target)
             return
         time.sleep(PAUSE * 2 ** (tried - 1))
 
 
-def _check(address: str, remote: Remote, part: Path, start: int) -> None:
-    """Remove a part that is wrong; where it has two pieces, of two files perhaps, try again."""
-    size, sha256 = part.stat().st_size, sealed.sha256(part)
+def _check(address: str, remote: Remote, partial: Path, start: int) -> None:
+    """Remove a wrong partial file; retry if it is too short, or was continued and may mix two files."""
+    size, sha256 = partial.stat().st_size, sealed.sha256(partial)
     if (size, sha256) == (remote.bytes, remote.sha256):
         return
-    fault = _fault(part, remote.name)
+    fault = _fault(partial, remote.name)
     if size < (remote.bytes or 0) and not fault:
         problem = f"{address} ends after {size:,} bytes, expected {remote.bytes:,}"
         raise _TransferError(problem, temporary=True)
-    part.unlink()
+    partial.unlink()
     fault = fault or f"it has the sha256 {sha256}, expected {remote.sha256}"
     raise _TransferError(f"{address} is not the expected file: {fault}", temporary=start > 0)
 
 
-def _transfer(address: str, remote: Remote, part: Path, start: int, *, progress: bool) -> None:
-    """Append to a part what it lacks; what is there already stays when the connection breaks."""
+def _transfer(address: str, remote: Remote, partial: Path, start: int, *, progress: bool) -> None:
+    """Append the missing bytes to a partial file, which stays when the connection breaks."""
     expected = remote.bytes or 0
     bar = progress_bar(expected, label=remote.name, unit="B", shown=progress, initial=start)
-    with Session() as session, bar, part.open("r+b" if start else "wb") as file:
+    with Session() as session, bar, partial.open("r+b" if start else "wb") as file:
         headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={start}-"} if start else {})
         with _network(address) as seconds:
             response = session.get(address, headers=headers, stream=True, timeout=seconds)
         code = response.status_code
         if code == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
-            part.unlink()
+            partial.unlink()
         if code != HTTPStatus.OK and not (start and code == HTTPStatus.PARTIAL_CONTENT):
             problem = f"{address} cannot be downloaded: the server answers {code} {response.reason[:60]}"
             raise _TransferError(problem, temporary=code in _TEMPORARY)
@@ -298,7 +298,7 @@ def _transfer(address: str, remote: Remote, part: Path, start: int, *, progress:
         file.truncate()
         while block := _block(response, address):
             if file.tell() + len(block) > expected:
-                part.unlink()
+                partial.unlink()
                 problem = f"{address} is not the expected file: it has more than {expected:,} bytes"
                 raise _TransferError(problem, temporary=start > 0)
             file.write(block)
@@ -309,7 +309,7 @@ def _transfer(address: str, remote: Remote, part: Path, start: int, *, progress:
 
 @contextmanager
 def _network(address: str) -> Iterator[float]:
-    """Yield the time limit; every error of requests and what it uses becomes one of the transfer."""
+    """Yield the time limit; convert errors of requests and its dependencies into errors of the transfer."""
     seconds = number_in_environment("WORKBENCH_TIMEOUT", 30, "seconds")
     try:
         yield seconds
@@ -321,18 +321,18 @@ def _network(address: str) -> Iterator[float]:
 
 
 def _block(response: Response, address: str) -> bytes:
-    """Return content as it is: some servers call a .tgz "encoded", and it must stay packed."""
+    """Return the raw bytes without decoding Content-Encoding (some servers mislabel .tgz)."""
     with _network(address):
         return bytes(response.raw.read(_CHUNK, decode_content=False))
 
 
-def _part(target: Path) -> Path:
+def _partial_path(target: Path) -> Path:
     """Return the first bytes of a file, beside it on disk, to which the others are written."""
     return target.with_name(f"{target.name}.part")
 
 
 def _fault(path: Path, name: str | None = None) -> str | None:
-    """Return why a file is not what its name says, by its first bytes, or None."""
+    """Return the mismatch of a file's name and its first bytes, or None."""
     name = (name or path.name).lower()
     with open_regular(path) as file:
         head = file.read(512)
@@ -352,7 +352,7 @@ def _reason(error: BaseException) -> str:
 
 
 def _locked(where: Path) -> AbstractContextManager[object]:
-    """Take the folder's lock, which the block of a with statement holds."""
+    """Lock a folder for the block of a with statement."""
     lock = FileLock(where / _LOCK)
     try:
         return lock.acquire(timeout=0.1)
@@ -367,13 +367,13 @@ def _plan(it: Entry, where: Path) -> str:
     if not it.published and not is_ready:
         lines.append(f"  by hand: {' '.join(it.manual.split())} into this folder")
     for remote in it.files if is_ready or it.published else ():
-        part = _part(where / remote.name)
+        partial = _partial_path(where / remote.name)
         if is_ready or _is_there(remote, where):
             state = "there already"
         elif _is_right(where / remote.name, remote.sha256, remote.bytes):
             state = "there already, to be unpacked"
-        elif part.is_file():
-            state = f"{part.stat().st_size:,} of them are there"
+        elif partial.is_file():
+            state = f"{partial.stat().st_size:,} of them are there"
         else:
             state = "to be fetched" + (" and unpacked" if remote.unpack else "")
         size = "size not known" if remote.bytes is None else f"{remote.bytes:,} bytes"

@@ -119,7 +119,7 @@ def _counts(file: sources.File, _written: int, _size: int) -> Mapping[str, int]:
     for number, line in enumerate(file.lines(), 1):
         word, tab, count = line.partition("\t")
         if not (word and tab and re.fullmatch(r"\d{1,18}", count)):
-            problem = f"{line[:60]!r} is no line of a vocabulary, expected a word, a tab and a count"
+            problem = f"{line[:60]!r} is not a valid vocabulary line, expected a word, a tab and a count"
             raise DataError(problem, file=file.label, line=number, remedy="fetch the file again")
         counts[word] = counts.get(word, 0) + int(count)
     return MappingProxyType(counts)
@@ -150,7 +150,7 @@ def _languages(rows: Iterable[tuple[Any, Mapping[str, Any]]]) -> set[str]:
 
 
 def _translation(file: sources.File) -> str:
-    """Return the variant of OpenAI's text that the name of the file, else that of its folders, tells."""
+    """Infer the variant of OpenAI's text from the name of the file, else of its folders."""
     folders = "/".join(file.path.absolute().parts[-4:-1]).lower()
     name = file.name.lower()
     match = _TRANSLATED.search(name) or _TRANSLATED.search(f"{folders.rpartition('/')[2]}/")
@@ -162,7 +162,7 @@ def _translation(file: sources.File) -> str:
 
 
 def _parse(file: sources.File, split: str, variant: str) -> Iterator[Item | DataError]:
-    """Yield passages, whose answer is the last word of a line.
+    """Yield passages with the last word of a line as answer.
 
     Those of `plain` and `capitalised` share their ids, ``lambada/dev/000017`` for line 18: they are the same.
     Translations have their language in the id: ``lambada/test/openai-de/000017``.
@@ -185,7 +185,7 @@ def _parse(file: sources.File, split: str, variant: str) -> Iterator[Item | Data
             continue
         answer = wt.last_word(text, tokenised=tokenised)
         if answer is None or not text[: answer[0]].strip():
-            yield _bad(f"{text[:60]!r} is no passage, expected at least two words", file, number + 1)
+            yield _bad(f"{text[:60]!r} is not a passage, expected at least two words", file, number + 1)
             continue
         spans = wt.sentences(text, tokenised=tokenised, paragraphs=False)
         yield Item(
@@ -220,7 +220,7 @@ def _rows(file: sources.File) -> list[tuple[str | DataError, dict[str, Any]]]:
 
 def _json_row(line: str, file: sources.File, number: int) -> tuple[str | DataError, dict[str, Any]]:
     record = parsed_json(line)
-    fault = f"this is no JSON ({record})" if isinstance(record, Exception) else "there is no text in it"
+    fault = f"not valid JSON ({record})" if isinstance(record, Exception) else "there is no text in it"
     text = record.get("text") if isinstance(record, dict) else None
     if isinstance(text, str):
         if wt.is_encodable(text):
@@ -281,7 +281,7 @@ RELEASE = sources.Release(
     files=_FILES,
     parse=_parse,
     archives=_ARCHIVES,
-    loose=[part for part in _FILES if part[0] == "rejected" or part[1] != "plain"],
+    loose=[key for key in _FILES if key[0] == "rejected" or key[1] != "plain"],
     variant_in_file=_variant_in_file,
     variant_in_name=_variant_in_name,
     books={

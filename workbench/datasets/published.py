@@ -66,7 +66,7 @@ def _sizes() -> dict[tuple[str, str, str], int]:
 
 
 def released_size(dataset: str, split: str, word_classes: Iterable[str] = ()) -> int | None:
-    """Return how many items a split has, or its questions of some word classes; None where it is not known.
+    """Return the number of items of a split, or of its questions of some word classes; None if unknown.
 
     Examples
     --------
@@ -93,7 +93,7 @@ def parse_value(text: str) -> Value:
             if low is not None and high is not None and low > high:
                 break
             return Value(low, high, about, text.strip())
-    problem = f"{text!r} is no number as papers print them"
+    problem = f"{text!r} is not a number as printed in papers"
     raise DataError(problem, remedy="write 48, <15, 84-86 or >80 (about 84)")
 
 
@@ -104,19 +104,19 @@ def _values() -> dict[tuple[str, ...], Value]:
     return {tuple(r[k] for k in keys): parse_value(r["value"]) for r in rows}
 
 
-def find_value(figure: str, of: str, quantity: str) -> Value | None:
-    """Return one published number as :func:`value` does, or None where the paper gives none."""
-    return _values().get((figure, of, quantity))
+def find_value(figure: str, subset: str, quantity: str) -> Value | None:
+    """Return one published number as :func:`value` does, or None if it is not in the paper."""
+    return _values().get((figure, subset, quantity))
 
 
-def value(figure: str, of: str, quantity: str) -> Value:
+def value(figure: str, subset: str, quantity: str) -> Value:
     """Return one number of the table `ANALYSIS`.
 
     Parameters
     ----------
     figure : str
         Where it stands: a figure (``2b``), a section (``3.1``) or ``text``.
-    of : str
+    subset : str
         The set it is about: ``lambada``, ``input``, ``dev``, ``test``, ``all`` ...
     quantity : str
         What it says, in the words of the table: ``proper nouns``.
@@ -131,11 +131,11 @@ def value(figure: str, of: str, quantity: str) -> Value:
     >>> value("2b", "lambada", "proper nouns").about
     48.0
     """
-    number = find_value(figure, of, quantity)
+    number = find_value(figure, subset, quantity)
     if number is None:
-        rows = [key for key in _values() if quantity in key or (figure, of) == key[:2]] or list(_values())
+        rows = [key for key in _values() if quantity in key or (figure, subset) == key[:2]] or list(_values())
         raise DataError(
-            f"the table {ANALYSIS} has no row {figure} / {of} / {quantity}",
+            f"the table {ANALYSIS} has no row {figure} / {subset} / {quantity}",
             remedy=f"there are {'; '.join(' / '.join(key) for key in rows)}",
         )
     return number

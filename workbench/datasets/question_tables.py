@@ -1,4 +1,4 @@
-"""Tables that hold a data set's questions, one a row: how they stand there, and the loop over the rows."""
+"""Tables of a data set's questions, one a row: their format, and the loop over the rows."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Row = tuple[int, Mapping[str, Any], Question]
 
 
 class QuestionTable(NamedTuple, Generic[Question]):
-    """How a data set's questions stand in a table.
+    """The format of a data set's questions in a table.
 
     Attributes
     ----------
@@ -87,7 +87,7 @@ class QuestionTable(NamedTuple, Generic[Question]):
 
 
 def check_no_books(frame: pd.DataFrame, path: Path, problem: str) -> None:
-    """Raise DataError if the rows of a table are whole books, which `problem` says."""
+    """Raise DataError, with the message `problem`, if the rows of a table are whole books."""
     columns = (frame[name] for name in frame if str(name).lower() in BOOK_TEXTS)
     if not any(isinstance(column, pd.Series) and are_books(column) for column in columns):
         return

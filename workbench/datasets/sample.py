@@ -55,24 +55,24 @@ def load(
     folder = resource("sample") if path is None else Path(path)
     if variant not in PASSAGES and split not in _WITH_QUESTIONS:
         raise DataError(f"the variant {variant!r} is in the splits {', '.join(_WITH_QUESTIONS)} only")
-    kind = "dev" if split in STORIES else split
+    source_split = "dev" if split in STORIES else split
     with reading(folder, "the sample"):
         if variant in PASSAGES:
-            records = list(_passages(folder, kind, variant))
+            records = list(_passages(folder, source_split, variant))
         else:
             records = list(_completions(folder) if variant == "msrcc" else _questions(folder, variant))
     if split in STORIES:
         books = {_book_id(name) for name in story_names(split, folder)}
         records = [replace(item, split=split) for item in records if item.book_id in books]
-    return sources.gather("sample", records, on_error)
+    return sources.items_from_records("sample", records, on_error)
 
 
 def story_names(split: str, folder: Path | None = None) -> list[str]:
     """Return the names of the files of the stories of a split, "train" or "test", without their ends."""
     file = (folder or resource("sample")) / "split.json"
-    what, remedy = "the split of the stories", "restore the file"
-    with reading(file, what, remedy=remedy):
-        return [str(name) for name in json.loads(read_bytes(file, what))[split]]
+    description, remedy = "the split of the stories", "restore the file"
+    with reading(file, description, remedy=remedy):
+        return [str(name) for name in json.loads(read_bytes(file, description))[split]]
 
 
 def at_hand(_searched: Sequence[sources.Root]) -> Iterator[tuple[str, str, Path | None]]:
@@ -112,20 +112,20 @@ def _passages(folder: Path, split: str, variant: str) -> Iterator[Item]:
 def _questions(folder: Path, variant: str) -> Iterator[Item]:
     numbers = dict.fromkeys(WORD_CLASSES, 0)
     for row in _rows(folder / "questions.jsonl"):
-        kind, sentences = row["word_class"], row["sentences"]
-        if variant in ("cbt", kind):
+        word_class, sentences = row["word_class"], row["sentences"]
+        if variant in ("cbt", word_class):
             spans = wt.joined_spans(sentences)
             start = spans[-1][0] + sum(len(word) + 1 for word in sentences[-1].split()[: row["blank"]])
             yield _item(
                 row,
                 start,
-                item_id=f"sample/dev/{kind}/{numbers[kind]:06d}",
-                variant=kind,
+                item_id=f"sample/dev/{word_class}/{numbers[word_class]:06d}",
+                variant=word_class,
                 text="\n".join(sentences),
                 sentences=tuple(spans),
-                word_class=kind,
+                word_class=word_class,
             )
-        numbers[kind] += 1
+        numbers[word_class] += 1
 
 
 def _completions(folder: Path) -> Iterator[Item]:
@@ -142,7 +142,7 @@ def _completions(folder: Path) -> Iterator[Item]:
 
 
 def _item(row: dict[str, Any], start: int, **columns: Any) -> Item:
-    """Return a question with candidates, whose answer starts at an offset of the text."""
+    """Return a question with candidates and the offset of its answer in the text."""
     return Item(
         dataset="sample",
         split="dev",
@@ -155,6 +155,6 @@ def _item(row: dict[str, Any], start: int, **columns: Any) -> Item:
 
 
 def _rows(file: Path) -> list[dict[str, Any]]:
-    what, remedy = "this part of the sample", "restore the file"
-    with reading(file, what, remedy=remedy):
-        return [json.loads(line) for line in read_bytes(file, what).decode().split("\n") if line]
+    description, remedy = "this part of the sample", "restore the file"
+    with reading(file, description, remedy=remedy):
+        return [json.loads(line) for line in read_bytes(file, description).decode().split("\n") if line]

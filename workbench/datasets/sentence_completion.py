@@ -108,8 +108,8 @@ def _lines(file: sources.File) -> Iterator[tuple[int, int, tuple[str, Completion
         match = _LINE.fullmatch(content)
         words = _WORD.findall(match[3]) if match else []
         if match and len(words) == 1:
-            left, right = match[3].split(f"[{words[0]}]")
-            yield line, int(match[1]), (match[2], Completion(left, right, (words[0],)))
+            before, after = match[3].split(f"[{words[0]}]")
+            yield line, int(match[1]), (match[2], Completion(before, after, (words[0],)))
         elif content.strip():
             yield _wrong(f"found {content[:40]!r}, expected '12c) ... [word] ...' with one word", file, line)
 
@@ -126,11 +126,11 @@ def _official(file: sources.File) -> Iterator[tuple[int, int, Completion] | Data
         letters = "".join(letter for _, letter, _ in rows)
         if letters != LETTERS:
             yield _wrong(f"question {number} has lines {' '.join(letters)}, expected a b c d e", file, line)
-        elif len({(one.left, one.right) for _, _, one in rows}) > 1:
+        elif len({(row.left, row.right) for _, _, row in rows}) > 1:
             problem = f"the lines of question {number} differ in more than the word in brackets"
             yield _wrong(problem, file, line)
         else:
-            yield line, number, Completion(first.left, first.right, tuple(one.words[0] for _, _, one in rows))
+            yield line, number, Completion(first.left, first.right, tuple(row.words[0] for _, _, row in rows))
 
 
 def _answers(
@@ -176,14 +176,14 @@ def _table(file: sources.File) -> Iterator[tuple[int, int, Completion] | DataErr
             yield record
             continue
         line, number, (sentence, *words) = record
-        parts = _BLANK.split(sentence)
-        if len(parts) != 2:  # noqa: PLR2004 - left and right of one blank
-            problem = f"the question {sentence[:60]!r} has {len(parts) - 1} blanks, expected one"
+        sides = _BLANK.split(sentence)
+        if len(sides) != 2:  # noqa: PLR2004 - left and right of one blank
+            problem = f"the question {sentence[:60]!r} has {len(sides) - 1} blanks, expected one"
             yield _wrong(problem, file, line)
         elif not all(words):
             yield _wrong(f"question {number} lacks a choice", file, line)
         else:
-            yield line, number, Completion(parts[0], parts[1], tuple(words))
+            yield line, number, Completion(sides[0], sides[1], tuple(words))
 
 
 def _answers_table(file: sources.File) -> Iterator[tuple[int, int, str] | DataError]:
@@ -197,7 +197,7 @@ def _answers_table(file: sources.File) -> Iterator[tuple[int, int, str] | DataEr
 
 
 def _rows_with_answers(file: sources.File, variant: str) -> Iterator[Item | DataError]:
-    """Yield the items of a table whose answers are in a column."""
+    """Yield the items of a table with a column of answers."""
     answered = True
     for row in QUESTIONS.rows_of_file(file, variant):
         if isinstance(row, DataError):

@@ -1,4 +1,4 @@
-"""What the readers of data sets share: a release as data, finding and decoding files, bad records.
+"""Releases as data for the readers of data sets: finding and decoding files, bad records.
 
 Files are read on disk or inside an archive that stays packed.
 """
@@ -51,7 +51,7 @@ _SPLIT_IN_NAME = {
 
 @dataclass(frozen=True)
 class File:
-    """One file that was found: its content, and what to call it.
+    """One file: its content, and its name in messages.
 
     `path` is the file on disk, or the archive that holds it under the name `member`. `companion` is a second
     file that belongs to it, such as the answers to its questions.
@@ -106,7 +106,7 @@ class File:
 
 
 def is_binary(data: bytes) -> bool:
-    """Return whether bytes are no text, by a zero byte or by what files of other kinds begin with."""
+    """Return whether bytes are not text, by a zero byte or the signature of a binary format."""
     return b"\0" in data or data.startswith(_BINARY)
 
 
@@ -158,17 +158,17 @@ def matcher(pattern: str) -> Matcher:
 
 
 def is_file(path: os.PathLike[str] | str) -> bool:
-    """Return whether there is a regular file; not for what cannot be found out, such as a link to itself."""
+    """Return True for an existing regular file; False if it cannot be determined, as for a link to itself."""
     return os.path.isfile(path)  # noqa: PTH113 - `Path.is_file` raises OSError for a name that is too long
 
 
 def is_folder(path: Path | str) -> bool:
-    """Return whether there is a folder; not for what cannot be found out."""
+    """Return True for an existing folder; False if it cannot be determined."""
     return os.path.isdir(path)  # noqa: PTH112
 
 
 def expanded(path: Path | str) -> Path:
-    """Return a path with the home folder in place of ``~``, as it is where there is none."""
+    """Expand ``~``; return the path unchanged if that fails."""
     return Path(os.path.expanduser(path))  # noqa: PTH111 - `Path.expanduser` raises RuntimeError
 
 
@@ -202,7 +202,7 @@ class Root:
     files: list[tuple[str, str]]  # (label with folders, path)
 
     def matching(self, pattern: str) -> list[Path]:
-        """Return the files whose name fits; a pattern with ``/`` is held against the folders too."""
+        """Return the files with a matching name; a pattern with ``/`` is matched with the folders too."""
         fits = matcher(pattern)
         return [Path(path) for label, path in self.files if fits(label)]
 
@@ -218,18 +218,18 @@ def search_roots(dataset: str, path: Path | str | None = None) -> list[Root]:
                 next(folder.iterdir(), None)
         # what a user points at is taken for this data set, whatever its folders are called
         return [_scan(folder, dataset)]
-    places = [expanded(os.environ["WORKBENCH_DATA"])] if os.environ.get("WORKBENCH_DATA") else []
-    return [_scan(folder, folder.name) for folder in dict.fromkeys([*places, data_home() / "raw"])]
+    folders = [expanded(os.environ["WORKBENCH_DATA"])] if os.environ.get("WORKBENCH_DATA") else []
+    return [_scan(folder, folder.name) for folder in dict.fromkeys([*folders, data_home() / "raw"])]
 
 
 def _scan(folder: Path, label: str) -> Root:
     if is_file(folder):
         return Root(folder, [(f"{label}/{folder.name}", str(folder))])
-    cut = len(str(folder).rstrip(os.sep)) + 1
-    return Root(folder, [(f"{label}/{p[cut:].replace(os.sep, '/')}", p) for p in walk(folder)])
+    start = len(str(folder).rstrip(os.sep)) + 1
+    return Root(folder, [(f"{label}/{p[start:].replace(os.sep, '/')}", p) for p in walk(folder)])
 
 
-def single(path: Path | str | None) -> File | None:
+def as_single_file(path: Path | str | None) -> File | None:
     """Return the file that `path` names, if it is one and no archive."""
     return None if path is None or is_archive(path) or not is_file(expanded(path)) else File(expanded(path))
 
@@ -261,7 +261,7 @@ def find_file(
     dataset: str, patterns: Sequence[str], archives: Sequence[str], path: Path | str | None
 ) -> File:
     """Return the file that `path` names, or else one file as :func:`find_files` finds it."""
-    return single(path) or find_files(dataset, {"": patterns}, archives=archives, path=path)[""]
+    return as_single_file(path) or find_files(dataset, {"": patterns}, archives=archives, path=path)[""]
 
 
 def spot(searched: Sequence[Root], patterns: Sequence[str] = (), archives: Sequence[str] = ()) -> Path | None:
@@ -277,11 +277,11 @@ def spot(searched: Sequence[Root], patterns: Sequence[str] = (), archives: Seque
 
 def missing(dataset: str, names: Sequence[str], searched: Sequence[Root]) -> DataError:
     """Return the error for files that are nowhere."""
-    places = ", ".join(
+    locations = ", ".join(
         f"{r.folder}{'' if is_file(r.folder) or is_folder(r.folder) else ' (not there)'}" for r in searched
     )
     return DataError(
-        f"found no {' or '.join(names)}; searched {places} with subfolders",
+        f"found no {' or '.join(names)}; searched {locations} with subfolders",
         remedy=f'get it with wb.fetch("{dataset}"), or pass path= a folder, file or archive',
     )
 
@@ -321,26 +321,26 @@ def _from_archive(archive: Path, wanted: Mapping[str, Sequence[str]]) -> dict[st
     return {key: _only(files[key][rank], wanted[key][rank]) for key, rank in best.items()}
 
 
-def choose(kind: str, value: str | None, names: Sequence[str], owner: str, default: str | None = None) -> str:
+def choose(role: str, value: str | None, names: Sequence[str], owner: str, default: str | None = None) -> str:
     """Return `value`, or the default where it is null; the error for any other name lists `names`."""
     value = default if value is None else value
     if value in names:
         return str(value)
     close = difflib.get_close_matches(str(value), names, 1)
     raise DataError(
-        f"{owner} has no {kind} {value!r}; there is {', '.join(names)}",
+        f"{owner} has no {role} {value!r}; there is {', '.join(names)}",
         remedy=f"did you mean {close[0]!r}?" if close else None,
     )
 
 
 def split_in_name(name: str) -> str | None:
-    """Return the split that a file's or folder's name tells, if it does."""
+    """Infer the split from the name of a file or folder, or return None."""
     words = "|".join(f"(?P<{split}>{pattern})" for split, pattern in _SPLIT_IN_NAME.items())
     match = re.search(rf"(?:^|[^a-z])(?:{words})(?![a-z])", name.lower())
     return match.lastgroup if match else None
 
 
-def gather(
+def items_from_records(
     dataset: str,
     records: Iterable[Item | DataError],
     on_error: str,
@@ -348,7 +348,7 @@ def gather(
     files: Sequence[File] = (),
     attrs: dict[str, Any] | None = None,
 ) -> Items:
-    """Build items from what a reader yields: good records, and errors in place of bad ones.
+    """Build items from a reader's records, with errors in place of bad ones.
 
     ``on_error="raise"`` raises the first error, "skip" keeps them in ``.problems``. `files`, those that were
     read, are named in ``attrs["source"]``, with ``attrs["sha256"]``; ``attrs["note"]`` says
@@ -385,7 +385,7 @@ def gather(
 
 
 def compare_published(dataset: str, file: File) -> str:
-    """Say how a file differs from the published one of its name, and from a text of whole lines.
+    """Describe the differences of a file from the published one of its name, and incomplete lines.
 
     What differs is also printed to standard error, once in a process.
     """
@@ -422,7 +422,7 @@ def _parse_registry(text: str) -> dict[str, Any]:
 
 
 def readers() -> dict[str, EntryPoint]:
-    """Return the readers of data sets by name: those that the registry lists, then those of other packages.
+    """Return the readers of data sets by name: of the registry, then of other packages.
 
     Each is a `Release`, or another object (a module, say) with its `load` and perhaps other members of it.
     """
@@ -433,7 +433,7 @@ def readers() -> dict[str, EntryPoint]:
 
 
 def table_of(dataset: str) -> Mapping[str, Any]:
-    """Return the table of a data set in the registry, or the terms that another package's reader has."""
+    """Return the table of a data set in the registry, or the terms of another package's reader."""
     if (table := registry().get(dataset)) is not None:
         return dict(table)
     entry = readers().get(dataset)
@@ -455,7 +455,7 @@ class BookFiles:
 
 @dataclass(frozen=True, kw_only=True)
 class Release:
-    """A data set as data: the names of its files, and how one of them is read.
+    """A data set's release: the names of its files, and the function that parses one of them.
 
     Attributes
     ----------
@@ -478,8 +478,8 @@ class Release:
     books : mapping of str to BookFiles
         The books behind the items, by split.
     terms : mapping
-        Of another package's data set, what ``data/registry.toml`` has for ours: title, licence, citation, and
-        the files that :func:`workbench.fetch` gets.
+        Terms of another package's data set, as in ``data/registry.toml``: title, licence, citation, and the
+        files that :func:`workbench.fetch` gets.
     """
 
     name: str
@@ -505,7 +505,7 @@ class Release:
     ) -> Items:
         """Read one split; see :func:`workbench.datasets.load`."""
         variants = list(dict.fromkeys(name for _, name in self.files))
-        if (file := single(path)) is not None:
+        if (file := as_single_file(path)) is not None:
             split = split or split_in_name(file.name)
             folders = "/".join(file.path.absolute().parts[-2:])  # the hub's folders are called as variants
             by_content = None if variant in variants else self.variant_in_file(file)
@@ -538,7 +538,7 @@ class Release:
         note = {"note": f"no questions found for {lacking}"} if lacking else {}
         records = chain.from_iterable(self.parse(each, split, name) for name, each in files.items())
         read = [each for f in files.values() for each in (f, f.companion) if each]
-        return gather(dataset, records, on_error, files=read, attrs=note)
+        return items_from_records(dataset, records, on_error, files=read, attrs=note)
 
     def _other_variant(self, error: DataError, split: str, path: Path | str | None) -> DataError:
         """Return an error about missing files, with the variants of the split that a folder does hold."""
@@ -569,7 +569,7 @@ class Release:
 
     def at_hand(self, searched: Sequence[Root]) -> Iterator[tuple[str, str, Path | None]]:
         """Yield split, variant ("books" for books) and place, None where it is not on this machine."""
-        for part, patterns in self.files.items():
-            yield *part, spot(searched, patterns, () if part in self.loose else self.archives)
+        for key, patterns in self.files.items():
+            yield *key, spot(searched, patterns, () if key in self.loose else self.archives)
         for split, books in self.books.items():
             yield split, "books", spot(searched, books.patterns)

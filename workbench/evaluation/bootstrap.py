@@ -37,14 +37,14 @@ _SPREAD = 2  # units from which a spread can be told
 _SPARE = 48  # items on each side beyond those among which a median is expected
 
 
-class Drawing(NamedTuple):
+class BootstrapSettings(NamedTuple):
     """How intervals are made: confidence level, bootstrap replicates, seed."""
 
     level: float = 0.95
     resamples: int = 2000
     seed: int = 0
 
-    def checked(self) -> Drawing:
+    def checked(self) -> BootstrapSettings:
         """Return the same; DataError if the level or the number of replicates makes no sense."""
         if not 0 < self.level < 1:
             raise DataError(f"the confidence level {self.level} is not between 0 and 1", remedy="use 0.95")
@@ -56,14 +56,14 @@ class Drawing(NamedTuple):
 
 
 class Units(NamedTuple):
-    """What is drawn as a whole: `codes` (n,) has the unit of each item, from 0 to `number` - 1."""
+    """Units of resampling: `codes` (n,) has the unit of each item, from 0 to `number` - 1."""
 
     codes: Ints
     number: int
     by: Literal["novel", "item"]
 
     def subset(self, rows: Mask | Ints) -> Units:
-        """Return the units of some of the items, in the order of `rows`."""
+        """Return the units of a subset of the items, in the order of `rows`."""
         codes = self.codes[rows]
         if self.by == "item":
             return Units(np.arange(len(codes)), len(codes), "item")
@@ -84,7 +84,7 @@ def units(book_id: pd.Series[Any]) -> Units:
 
 
 def describe_resampling(by: str, number: int) -> str:
-    """Say in words what was resampled, and what that means."""
+    """Describe in words the units of resampling and the scope of the interval."""
     if by == "novel":
         few = f"; with fewer than {FEW} novels such intervals are too narrow" if number < FEW else ""
         return f"whole novels were resampled ({number:,} novels){few}"
@@ -94,7 +94,9 @@ def describe_resampling(by: str, number: int) -> str:
     )
 
 
-def resample(means: Floats, medians: Floats, of: Units, resamples: int, seed: int) -> tuple[Floats, Floats]:
+def resample(
+    means: Floats, medians: Floats, units: Units, resamples: int, seed: int
+) -> tuple[Floats, Floats]:
     """Return bootstrap replicates of means and medians over items, whole units drawn with replacement.
 
     Parameters
@@ -102,7 +104,7 @@ def resample(means: Floats, medians: Floats, of: Units, resamples: int, seed: in
     means, medians : array (k, n), array (m, n)
         Rows whose means and medians are wanted. NaN: no value; minus infinity makes each mean that holds it
         minus infinity.
-    of : Units
+    units : Units
         Units of the n items.
     resamples, seed : int
 
@@ -111,18 +113,18 @@ def resample(means: Floats, medians: Floats, of: Units, resamples: int, seed: in
     means, medians : array (resamples, k), array (resamples, m)
         NaN where a replicate holds no value.
     """
-    return resample_all([(means, medians)], of, resamples, seed)[0]
+    return resample_all([(means, medians)], units, resamples, seed)[0]
 
 
 def resample_all(
-    rows: Sequence[tuple[Floats, Floats]], of: Units, resamples: int, seed: int
+    rows: Sequence[tuple[Floats, Floats]], units: Units, resamples: int, seed: int
 ) -> list[tuple[Floats, Floats]]:
-    """Return what `resample` gives for each of several pairs of means and medians, to the last bit.
+    """Return the results of `resample` for several pairs of means and medians, equal to the last bit.
 
     The units are drawn once for all of them.
     """
-    statistics = [_Statistics(*pair, of) for pair in rows]
-    for drawn in _weights(of.number, resamples, seed):
+    statistics = [_Statistics(*pair, units) for pair in rows]
+    for drawn in _weights(units.number, resamples, seed):
         weights = drawn.astype(np.float64)
         for each in statistics:
             each.add(drawn, weights)
@@ -132,7 +134,7 @@ def resample_all(
 class _Statistics:
     """The replicates of means (k, n) and medians (m, n), a block after the other."""
 
-    def __init__(self, means: Floats, medians: Floats, of: Units) -> None:
+    def __init__(self, means: Floats, medians: Floats, units: Units) -> None:
         none, infinite = np.isnan(means), np.isneginf(means)
         # rows often lack the same values
         masks: dict[bytes, Mask] = {}
@@ -140,11 +142,11 @@ class _Statistics:
         for key in keys:
             masks.setdefault(key, np.frombuffer(key, dtype=bool))
         self._which = np.array([[*masks].index(key) for key in keys], dtype=np.int64)
-        self._middles = [_Median(row, of) for row in medians]
+        self._middles = [_Median(row, units) for row in medians]
         self._infinite = np.flatnonzero(infinite.any(axis=1))
         rows = [*np.where(none | infinite, 0.0, means), *masks.values(), *infinite[self._infinite]]
         lower = (middle.lower for middle in self._middles)
-        self._columns = np.column_stack([*(of.sums(row) for row in rows), *lower])
+        self._columns = np.column_stack([*(units.sums(row) for row in rows), *lower])
         self._k, self._ends = len(means), np.cumsum([len(means), len(masks), len(self._infinite)])
         self.means, self.medians = [np.empty((0, len(means)))], [np.empty((0, len(medians)))]
 
@@ -153,13 +155,13 @@ class _Statistics:
         total, counts, lost, lower = np.split(weights @ self._columns, self._ends, axis=1)
         n, k = counts[:, self._which], self._k
         block = np.divide(total, n[:, :k], out=np.full(total.shape, np.nan), where=n[:, :k] > 0)
-        for place, column in enumerate(self._infinite):
-            block[lost[:, place] > 0, column] = -np.inf
+        for index, column in enumerate(self._infinite):
+            block[lost[:, index] > 0, column] = -np.inf
         self.means.append(block)
         if self._middles:
             by_unit = np.ascontiguousarray(drawn.T)  # then the weights of an item lie together
             below, size = (np.rint(values).astype(np.int64) for values in (lower, n[:, k:]))
-            columns = [middle.of(by_unit, below[:, j], size[:, j]) for j, middle in enumerate(self._middles)]
+            columns = [m.resample(by_unit, below[:, j], size[:, j]) for j, m in enumerate(self._middles)]
             self.medians.append(np.column_stack(columns))
 
 
@@ -170,10 +172,10 @@ def _weights(number: int, resamples: int, seed: int) -> Iterable[Singles]:
     """
     key = (number, resamples, seed)
     if number * resamples > _KEPT:
-        return _drawn(*key)
+        return _draw_weights(*key)
     with _LOCK:
         blocks = _DRAWS.get(key)
-    blocks = list(_drawn(*key)) if blocks is None else blocks
+    blocks = list(_draw_weights(*key)) if blocks is None else blocks
     with _LOCK:
         _DRAWS.pop(key, None)
         _DRAWS[key] = blocks  # the last is the one that was used last
@@ -182,7 +184,7 @@ def _weights(number: int, resamples: int, seed: int) -> Iterable[Singles]:
     return blocks
 
 
-def _drawn(number: int, resamples: int, seed: int) -> Iterator[Singles]:
+def _draw_weights(number: int, resamples: int, seed: int) -> Iterator[Singles]:
     """Draw the weights of `_weights`."""
     rng = np.random.default_rng(seed)
     block = max(1, _BLOCK // max(number, 1))
@@ -200,31 +202,31 @@ class _Median:
     A cumulative sum over all of 5,153 items takes 60 times as long.
     """
 
-    def __init__(self, values: Floats, of: Units) -> None:
+    def __init__(self, values: Floats, units: Units) -> None:
         present = np.flatnonzero(~np.isnan(values))
         order = present[np.argsort(values[present], kind="stable")]
-        self.values, self.codes = values[order], of.codes[order]
+        self.values, self.codes = values[order], units.codes[order]
         self.half = len(order) // 2
-        self.lower = np.bincount(self.codes[: self.half], minlength=of.number)
+        self.lower = np.bincount(self.codes[: self.half], minlength=units.number)
 
-    def of(self, drawn: Singles, below: Ints, n: Ints) -> Floats:
+    def resample(self, drawn: Singles, below: Ints, n: Ints) -> Floats:
         """Return the medians (r,) of the resamples `drawn` (units, r).
 
         `below` and `n` (r,) count the drawn items that are in the lower half of all, and that have a value.
         """
         medians = np.full(drawn.shape[1], np.nan)
-        left = np.flatnonzero(n > 0)
+        remaining = np.flatnonzero(n > 0)
         reach = _SPARE + int(1.25 * np.abs(below - n // 2).max(initial=0))
-        while len(left):
+        while len(remaining):
             low, high = max(0, self.half - reach), min(len(self.values), self.half + reach)
             near = np.take(drawn, self.codes[low:high], axis=0)
-            sums = np.cumsum(near if len(left) == len(medians) else near[:, left], axis=0)
-            before = below[left] - (sums[self.half - low - 1] if self.half > low else 0)
-            middle = [(n[left] - 1) // 2 - before, n[left] // 2 - before]  # places among `sums`
+            sums = np.cumsum(near if len(remaining) == len(medians) else near[:, remaining], axis=0)
+            before = below[remaining] - (sums[self.half - low - 1] if self.half > low else 0)
+            middle = [(n[remaining] - 1) // 2 - before, n[remaining] // 2 - before]  # places among `sums`
             inside = (middle[0] >= 0) & (middle[1] < sums[-1])
-            places = [np.count_nonzero(sums <= place.astype(np.float32), axis=0)[inside] for place in middle]
-            medians[left[inside]] = (self.values[low + places[0]] + self.values[low + places[1]]) / 2
-            left, reach = left[~inside], 2 * reach
+            indices = [np.count_nonzero(sums <= k.astype(np.float32), axis=0)[inside] for k in middle]
+            medians[remaining[inside]] = (self.values[low + indices[0]] + self.values[low + indices[1]]) / 2
+            remaining, reach = remaining[~inside], 2 * reach
         return medians
 
 
@@ -246,14 +248,14 @@ def intervals(columns: Floats, level: float, number: int) -> tuple[Floats, Float
         return low, high
     # order statistics, outwards: between infinite replicates there is nothing to interpolate
     last = np.maximum((~np.isnan(columns)).sum(axis=0) - 1, 0)
-    places = np.floor(last * ((1 - level) / 2)), np.ceil(last * ((1 + level) / 2))
+    bounds = np.floor(last * ((1 - level) / 2)), np.ceil(last * ((1 + level) / 2))
     columns = np.sort(columns, axis=0)  # NaN last
-    low, high = (np.take_along_axis(columns, k.astype(np.int64)[None], 0)[0] for k in places)
+    low, high = (np.take_along_axis(columns, k.astype(np.int64)[None], 0)[0] for k in bounds)
     return low, high
 
 
 def sign_flip(
-    differences: npt.NDArray[Any], of: Units, resamples: int, seed: int
+    differences: npt.NDArray[Any], units: Units, resamples: int, seed: int
 ) -> tuple[float, bool, bool]:
     """Test whether paired differences of items (n,) are symmetric about 0, as `sign_flips` does.
 
@@ -263,7 +265,7 @@ def sign_flip(
     exact, is_bound : bool
         Whether every choice of signs counts; whether p is only an upper bound.
     """
-    sums = of.sums(differences)
+    sums = units.sums(differences)
     if exact := np.issubdtype(differences.dtype, np.integer):
         sums = np.rint(sums).astype(np.int64)
     sums = sums[sums != 0]
@@ -281,7 +283,7 @@ def sign_flips(sums: Floats | Ints, resamples: int, seed: int) -> tuple[Floats, 
     Parameters
     ----------
     sums : array (k, units)
-        For each pair of models, finite sums of the differences of each unit's items.
+        Finite sums of the differences of each unit's items, for each pair of models.
     resamples, seed : int
         Random choices of signs where more than 16 units tell a pair apart, the same for all pairs.
 
@@ -315,7 +317,7 @@ def sign_flips(sums: Floats | Ints, resamples: int, seed: int) -> tuple[Floats, 
 
 
 def _exact_sign_flip(sums: Ints) -> float:
-    """Return the share of all choices of signs whose sum is as far from 0; `sums` (units,) has no 0.
+    """Return the share of sign assignments with a sum at least as far from 0; `sums` (units,) has no 0.
 
     The distribution of the sum is made one size of unit at a time, as k units of one size that are positive
     follow a binomial distribution (Pagano and Tritchler 1983).
@@ -324,8 +326,8 @@ def _exact_sign_flip(sums: Ints) -> float:
     sizes //= np.gcd.reduce(sizes)
     ratio = int(np.abs(sums).sum()) // int(sizes @ counts)
     shares = np.ones(1)  # of the choices, by the sum of the positive units
-    for place in np.argsort(-counts, kind="stable"):
-        size, binomial = int(sizes[place]), _binomial(int(counts[place]))
+    for index in np.argsort(-counts, kind="stable"):
+        size, binomial = int(sizes[index]), _binomial(int(counts[index]))
         wider = np.zeros(len(shares) + size * (len(binomial) - 1))
         if len(shares) == 1:
             wider[::size] = binomial

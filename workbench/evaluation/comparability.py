@@ -1,4 +1,4 @@
-"""Warnings about predictions that are not comparable, one whole sentence each."""
+"""Warnings about predictions that are not comparable."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from workbench.evaluation.bootstrap import Floats, Ints, Mask
-from workbench.evaluation.reading import ModelPredictions, is_uncorrected, words_of
+from workbench.evaluation.model_predictions import ModelPredictions, is_uncorrected, words_of
 from workbench.items.ablation import split_variant
 from workbench.items.language import language_name, languages_of
 from workbench.render.numbers import percent
@@ -22,7 +22,7 @@ _DIFFERENCES = {
     "unknown": "The models score unknown answers differently, so perplexities are not comparable",
     "prompt": "The models were prompted differently",
 }
-_SUB_TOKENS = "the sub-tokens of the answer, whatever follows them"
+_SUB_TOKENS = "the sub-tokens of the answer alone"
 _NAMED = 4  # models that a sentence names
 _TENTH = 0.1
 
@@ -36,7 +36,7 @@ def list_warnings(
     log_prob: Floats,
     variants: set[str] | None = None,
 ) -> list[str]:
-    """Say in what predictions of several models (m) differ, and what is left out.
+    """Describe the differences between the predictions of models (m), and the items left out.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def list_warnings(
             (label, int(model.truths("in_training")[r].sum()), len(r)) for label, model, r in counts
         ),
         *_excluded(labels, models, rows, int(common.sum())),
-        *_of_values(labels, models, shared, log_prob, variants),
+        *_value_warnings(labels, models, shared, log_prob, variants),
     ]
 
 
@@ -94,7 +94,7 @@ def _excluded(labels: Sequence[str], models: Sequence[ModelPredictions], rows: I
 
 
 def list_training(counts: Iterable[tuple[str, int, int]]) -> list[str]:
-    """Say which models were fitted on passages: name, number of those, and of all that were predicted."""
+    """Return the models fitted on passages: name, number of these, and of all predicted passages."""
     grouped: dict[tuple[int, int], list[str]] = {}
     for name, count, n in counts:
         if count and name not in (names := grouped.setdefault((count, n), [])):
@@ -106,27 +106,27 @@ def list_training(counts: Iterable[tuple[str, int, int]]) -> list[str]:
     ]
 
 
-def _of_values(
+def _value_warnings(
     labels: Sequence[str],
     models: Sequence[ModelPredictions],
     rows: Ints,
     log_prob: Floats,
     variants: set[str] | None,
 ) -> list[str]:
-    """Warn of differences between the predictions; `rows` and `log_prob` (m, n) are those of the items."""
+    """Warn of differences between the predictions; `rows` and `log_prob` (m, n) are of the items."""
     each = list(zip(labels, models, rows, strict=True))
     warnings = list(_variants(each, variants))
     proper = {label: bool((~np.isnan(row)).any()) for label, row in zip(labels, log_prob, strict=True)}
     lost = {
-        label: int((~model.truths("known")[places]).sum()) if model.values("known", places) else 0
-        for label, model, places in each
+        label: int((~model.truths("known")[indices]).sum()) if model.values("known", indices) else 0
+        for label, model, indices in each
     }
-    sets = {label: model.value_sets(places) for label, model, places in each}
+    sets = {label: model.value_sets(indices) for label, model, indices in each}
     log_probs = [label for label in labels if proper[label]]
     warnings += _differences(sets, log_probs, lost, rows.shape[1])
     warnings += _beginnings({label: values["bos"] for label, values in sets.items()})
     warnings += _log_probs(each, log_prob)
-    bounds = {label: int(model.truths("rank_is_bound")[places].sum()) for label, model, places in each}
+    bounds = {label: int(model.truths("rank_is_bound")[indices].sum()) for label, model, indices in each}
     if any(bounds.values()):
         counts = "; ".join(f"{_and([label])}, {_items(k)}" for label, k in bounds.items() if k)
         warnings.append(f"Some ranks are only lower bounds, so median ranks may be too low: {counts}.")
@@ -136,7 +136,7 @@ def _of_values(
 def _differences(
     sets: Mapping[str, Mapping[str, set[Any]]], log_probs: Sequence[str], lost: Mapping[str, int], n: int
 ) -> list[str]:
-    """Say in which columns of `VARIANT` models differ.
+    """Describe the columns of `VARIANT` in which models differ.
 
     `sets` has the different values of each column by label; `log_probs` are the models that give some, and
     `lost` says how many of `n` answers are not among a model's words.
@@ -157,7 +157,7 @@ def _differences(
 
 
 def unpredictable(shares: Mapping[str, float]) -> str:
-    """Say for which models more than a tenth of the answers cannot be predicted; empty where there is none.
+    """List the models that cannot predict more than a tenth of the answers; empty without any.
 
     `shares` has the share of the answers that are not among the words of each.
     """
@@ -184,7 +184,7 @@ def _unpredictable(lost: Mapping[str, int], n: int) -> Iterator[str]:
 
 
 def other_task(a: Mapping[str, set[Any]], b: Mapping[str, set[Any]]) -> bool:
-    """Tell whether two models read different texts or predict different units: accuracies are not comparable.
+    """Return whether two models read different texts or predict different units, so not comparable.
 
     What a model sees of a text, the query alone for instance, is no other text.
     """
@@ -193,7 +193,7 @@ def other_task(a: Mapping[str, set[Any]], b: Mapping[str, set[Any]]) -> bool:
 
 
 def other_event(a: Mapping[str, set[Any]], b: Mapping[str, set[Any]]) -> bool:
-    """Tell whether probabilities of two models are of different events, so not comparable."""
+    """Return whether probabilities of two models are of different events, so not comparable."""
     return other_task(a, b) or any(a[name] != b[name] for name in ("vocabulary_size", "unknown"))
 
 
@@ -214,8 +214,8 @@ Each = Sequence[tuple[str, ModelPredictions, Ints]]
 
 
 def _variants(each: Each, variants: set[str] | None) -> Iterator[str]:
-    """Compare the variants of the predictions with each other and with those of the items."""
-    sets = {label: model.values("variant", places) for label, model, places in each}
+    """Compare the variants of the predictions with each other and with the items' variants."""
+    sets = {label: model.values("variant", indices) for label, model, indices in each}
     if len(languages := languages_of(set().union(*sets.values()))) > 1:
         names = " and ".join(map(language_name, languages))
         yield (
@@ -223,7 +223,7 @@ def _variants(each: Each, variants: set[str] | None) -> Iterator[str]:
             " in one language, pass its items alone."
         )
     read = {label: ", ".join(sorted(variants)) for label, variants in sets.items()}
-    variant, shown = next(iter(read.values())), ", ".join(sorted(variants or ()))
+    variant, expected = next(iter(read.values())), ", ".join(sorted(variants or ()))
     unchanged = {label: {split_variant(str(name))[0] for name in each} for label, each in sets.items()}
     if len(set(read.values())) > 1 and len({frozenset(each) for each in unchanged.values()}) == 1:
         yield f"The models read different forms of the same items: {_listed(read)}."
@@ -231,23 +231,23 @@ def _variants(each: Each, variants: set[str] | None) -> Iterator[str]:
         yield (
             f"The models read different variants of the text, which is not the same task: {_listed(read)}."
         )
-    elif variants is not None and variant != shown:
-        yield f"The models read the variant {variant}, and the items shown are of the variant {shown}."
+    elif variants is not None and variant != expected:
+        yield f"The models read the variant {variant}, and the items shown are of the variant {expected}."
 
 
 def _log_probs(each: Each, log_prob: Floats) -> Iterator[str]:
-    known = ~np.isnan(log_prob)
-    count = {label: int(row.sum()) for (label, *_), row in zip(each, known, strict=True)}
+    present = ~np.isnan(log_prob)
+    count = {label: int(row.sum()) for (label, *_), row in zip(each, present, strict=True)}
     pairs = [(model.log_prob[rows], model.floats("log_prob_uncorrected")[rows]) for _, model, rows in each]
     events = [_event(*pair) for pair in pairs]
     none = [label for (label, *_), event in zip(each, events, strict=True) if event is None]
     if none and len(none) < len(each):
-        one = len(none) == 1
+        single = len(none) == 1
         yield (
-            f"{_and(none)} {'gives' if one else 'give'} no log-probabilities, so"
-            f" {'its perplexity is' if one else 'their perplexities are'} not known."
+            f"{_and(none)} {'gives' if single else 'give'} no log-probabilities, so"
+            f" {'its perplexity is' if single else 'their perplexities are'} not known."
         )
-    if len({row.tobytes() for row in known if row.any()}) > 1:
+    if len({row.tobytes() for row in present if row.any()}) > 1:
         yield (
             "Log-probabilities are given for different items, so perplexities are not of the same items:"
             f" {_listed({label: _items(k) for label, k in count.items() if k})}."
@@ -291,7 +291,7 @@ def of_one_event(corrected: Floats, uncorrected: Floats) -> Floats:
 
 
 def _event(corrected: Floats, uncorrected: Floats) -> str | None:
-    """Say what the log-probabilities (n,) of a model are of; None where it gives none."""
+    """Return the event of a model's log-probabilities (n,) in words; None without any."""
     if np.isnan(corrected).all():
         return None
     return _SUB_TOKENS if is_uncorrected(corrected, uncorrected) else "the whole word"

@@ -14,11 +14,11 @@ import pyarrow as pa
 from workbench.analysis.binning import Bin, Binning
 from workbench.analysis.proportions import benjamini_hochberg, holm, wilson
 from workbench.evaluation import comparability
-from workbench.evaluation.bootstrap import Drawing, Floats, Ints, Mask
+from workbench.evaluation.bootstrap import BootstrapSettings, Floats, Ints, Mask
 from workbench.evaluation.metrics import SPREAD, are_draws, chance_text, measured_columns, resampled, spread
+from workbench.evaluation.model_predictions import ModelPredictions, predictions_of
 from workbench.evaluation.paired import AlignedPredictions, align, mean_of_known
 from workbench.evaluation.plans import count_looks
-from workbench.evaluation.reading import ModelPredictions, predictions_of
 from workbench.evaluation.slices import Slices
 from workbench.items.items import Items
 from workbench.render.labels import column_label
@@ -46,7 +46,7 @@ class Comparison(AlignedPredictions):
     plans : tuple of str
         When the items were planned, and how often results of them were looked at.
     correct : array of bool (m, n)
-        Of replicates: whether what most of them predict is right.
+        Whether the prediction is right; of replicates the majority's.
     rank : array of float (m, n)
         Ranks of the answers; NaN where there is none.
     n_right : array of int (n,)
@@ -54,13 +54,18 @@ class Comparison(AlignedPredictions):
     """
 
     def __init__(
-        self, items: Items, models: Sequence[ModelPredictions], rows: Ints, annotations: Any, drawing: Drawing
+        self,
+        items: Items,
+        models: Sequence[ModelPredictions],
+        rows: Ints,
+        annotations: Any,
+        sampling: BootstrapSettings,
     ) -> None:
         item_ids, answers, book_ids = (
             pa.array(items.frame[name], pa.string(), from_pandas=True)
             for name in ("item_id", "answer", "book_id")
         )
-        super().__init__(item_ids, models, rows, drawing, answers=answers, book_ids=book_ids)
+        super().__init__(item_ids, models, rows, sampling, answers=answers, book_ids=book_ids)
         self.items = items
         self._slices = Slices(items, annotations, models, rows)
         self.warnings: list[str] = []
@@ -101,7 +106,7 @@ class Comparison(AlignedPredictions):
             If there are no predictions, the models have no item in common, or two have different
             answers to one item.
         """
-        drawing = Drawing(level, int(resamples), int(seed)).checked()
+        sampling = BootstrapSettings(level, int(resamples), int(seed)).checked()
         models = predictions_of(runs, items, pool=True)
         if not models:
             raise DataError("there are no predictions to compare", remedy="pass runs that have some")
@@ -113,8 +118,8 @@ class Comparison(AlignedPredictions):
             if lost:
                 problem = f"{lost[0]!r} predicted none of these items whose answer is known"
             raise DataError(problem, remedy="compare predictions of the same data set and split")
-        part = items if common.all() else items.where(common)
-        comparison = cls(part, models, rows[:, common], annotations, drawing)
+        subset = items if common.all() else items.where(common)
+        comparison = cls(subset, models, rows[:, common], annotations, sampling)
         comparison.plans = count_looks("compare", lambda _: models)
         variants = set(items.frame["variant"].unique())
         comparison.warnings = comparability.list_warnings(
@@ -125,8 +130,8 @@ class Comparison(AlignedPredictions):
     @property
     def disagreement(self) -> Floats:
         """How far the models disagree on each item, 0 (all right, or all wrong) to 1 (half of them)."""
-        most = (self.m // 2) * (self.m - self.m // 2)
-        return self.n_right * (self.m - self.n_right) / max(most, 1)
+        largest = (self.m // 2) * (self.m - self.m // 2)
+        return self.n_right * (self.m - self.n_right) / max(largest, 1)
 
     @cached_property
     def n_tied(self) -> Floats:
@@ -138,14 +143,14 @@ class Comparison(AlignedPredictions):
         """Mean rank of each answer and the words tied with it (m, n)."""
         return np.stack([mid_ranks(*pair) for pair in zip(self.rank, self.n_tied, strict=True)])
 
-    def rank_label(self, k: int, place: int) -> str:
+    def rank_label(self, k: int, index: int) -> str:
         """Return the rank of an answer by a model as text; empty if it is not known."""
-        bound = self.models[k].table["rank_is_bound"][int(self.rows[k, place])].as_py()
-        return rank_text(self.rank[k, place], self.n_tied[k, place], bound=bool(bound))
+        bound = self.models[k].table["rank_is_bound"][int(self.rows[k, index])].as_py()
+        return rank_text(self.rank[k, index], self.n_tied[k, index], bound=bool(bound))
 
     @cached_property
     def _quantities(self) -> dict[str, Floats]:
-        """What measures are made of, (m, n) each, in the order of `evaluate`."""
+        """Quantities of the measures, (m, n) each, in the order of `evaluate`."""
         values = {"correct": self.shares, "log_prob": self.log_prob, "mid_rank": self._mid_rank}
         if (self._order == np.arange(self.n)).all():  # a copy of all rows takes long
             return values
@@ -154,7 +159,7 @@ class Comparison(AlignedPredictions):
     @cached_property
     def _replicates(self) -> dict[str, Floats]:
         units = self.units.subset(self._order)
-        return resampled(self._quantities, units, self.drawing, several=self._several)
+        return resampled(self._quantities, units, self.sampling, several=self._several)
 
     def points(self) -> pd.DataFrame:
         """Return the measures of `table` that need no resampling: one row a model.
@@ -168,7 +173,7 @@ class Comparison(AlignedPredictions):
             {
                 "label": self.labels,
                 "n": self.n,
-                **measured_columns(self._quantities, None, self.units, self.drawing, several=self._several),
+                **measured_columns(self._quantities, None, self.units, self.sampling, several=self._several),
                 "n_seeds": [right.shape[1] for right in self.by_seed],
                 **{name: [values.get(name, np.nan) for values in spreads] for name in SPREAD[1:-1]},
                 "spread": [values.get("spread", "") or self._chance(k) for k, values in enumerate(spreads)],
@@ -176,7 +181,7 @@ class Comparison(AlignedPredictions):
         )
 
     def _chance(self, k: int) -> str:
-        """Say what a model is expected to get right of the items if it is a random baseline; else ""."""
+        """Return the expected accuracy of a random baseline in words; "" for other models."""
         p = self.models[k].floats("p_correct")
         is_random = not self._several[k] and are_draws(p[self.models[k].truths("known")])
         return chance_text(mean_of_known(p[self.rows[k]])) if is_random else ""
@@ -192,13 +197,13 @@ class Comparison(AlignedPredictions):
             `n_novels`, `model`, `run`, and those of seeds, as `points` has them.
             NaN: not known.
         """
-        table, of = self.points(), self.units
+        table, units = self.points(), self.units
         columns = measured_columns(
-            self._quantities, self._replicates, of, self.drawing, several=self._several
+            self._quantities, self._replicates, units, self.sampling, several=self._several
         )
         columns |= {
-            "resampled_by": of.by,
-            "n_novels": pd.array([of.number if of.by == "novel" else None] * self.m, dtype="Int64"),
+            "resampled_by": units.by,
+            "n_novels": pd.array([units.number if units.by == "novel" else None] * self.m, dtype="Int64"),
             "model": [model.model for model in self.models],
             "run": [model.run for model in self.models],
         }
@@ -336,12 +341,12 @@ class Comparison(AlignedPredictions):
         return list(self._columns)
 
     def frame_of(self, names: Collection[str]) -> pd.DataFrame:
-        """Return some columns of `frame`; no other is made."""
+        """Return the named columns of `frame`; no other is computed."""
         return pd.DataFrame({name: self._columns[name]() for name in names})
 
     @cached_property
     def _columns(self) -> dict[str, Callable[[], Any]]:
-        """What makes the columns of `frame`."""
+        """Functions that compute the columns of `frame`."""
         item_ids = partial(self.items.frame["item_id"].to_numpy)
         makers: dict[str, Callable[[], Any]] = {"item_id": item_ids, "answer": partial(list, self.answers)}
         for k, model in enumerate(self.labels):
@@ -359,15 +364,15 @@ class Comparison(AlignedPredictions):
         return self.models[k].strings("prediction", self.rows[k]).to_pylist()  # type: ignore[no-any-return]
 
     def bins(self, column: str) -> list[Bin]:
-        """Return the values or ranges of a column, DataError if there is none; every item is in just one."""
+        """Return the values or ranges of a column; DataError if it is missing. Every item is in just one."""
         return self.binning(column).bins
 
     def binning(self, column: str) -> Binning:
-        """Return a column with its bins and their filters, DataError if there is none."""
+        """Return a column with its bins and their filters; DataError if it is missing."""
         return self._slices.binning(column)
 
     def slices(self, column: str, mask: Mask | None = None) -> pd.DataFrame:
-        """Return the models' accuracies on the items, those of `mask` (n,) only, of each bin of a column.
+        """Return the models' accuracies in each bin of a column, on the items of `mask` (n,).
 
         Returns
         -------
@@ -376,18 +381,18 @@ class Comparison(AlignedPredictions):
             `accuracy`, `low`, `high` (Wilson; of a mean over replicates it is wider than need be).
         """
         bins = self.bins(column)
-        kind = np.float64 if self._several.any() else np.float32  # counts are exact in both
-        masks = np.stack([part.mask for part in bins]).astype(kind)
+        dtype = np.float64 if self._several.any() else np.float32  # counts are exact in both
+        masks = np.stack([group.mask for group in bins]).astype(dtype)
         masks = masks if mask is None else masks * mask
         n = masks.sum(axis=1, dtype=np.float64)[:, None]
-        right = (masks @ self.shares.T.astype(kind)).astype(np.float64)  # (bins, m)
-        low, high = wilson(right, n, level=self.drawing.level)
+        right = (masks @ self.shares.T.astype(dtype)).astype(np.float64)  # (bins, m)
+        low, high = wilson(right, n, level=self.sampling.level)
         with np.errstate(invalid="ignore"):
             accuracy = right / n
         return pd.DataFrame(
             {
-                "key": np.repeat([part.key for part in bins], self.m),
-                "bin": np.repeat([part.label for part in bins], self.m),
+                "key": np.repeat([group.key for group in bins], self.m),
+                "bin": np.repeat([group.label for group in bins], self.m),
                 "label": self.labels * len(bins),
                 "n": np.repeat(n.astype(np.int64), self.m),
                 "accuracy": accuracy.reshape(-1),
@@ -396,7 +401,7 @@ class Comparison(AlignedPredictions):
             }
         )
 
-    def top(self, place: int) -> list[dict[str, Any]]:
+    def top(self, index: int) -> list[dict[str, Any]]:
         """Return the predictions of each model (m) for an item.
 
         Keys are `label`, `words` and `log_probs` (of the best words, or their scores), `score_type`,
@@ -404,12 +409,12 @@ class Comparison(AlignedPredictions):
         `correct`, `prediction`, and `attention` (one
         weight a token of the item, or None).
         """
-        return [self._answer_of(k, place) for k in range(self.m)]
+        return [self._answer_of(k, index) for k in range(self.m)]
 
-    def _answer_of(self, k: int, place: int) -> dict[str, Any]:
-        model, row = self.models[k], int(self.rows[k, place])
+    def _answer_of(self, k: int, index: int) -> dict[str, Any]:
+        model, row = self.models[k], int(self.rows[k, index])
         words, values = (model.cell(name, row) or [] for name in ("top_words", "top_log_probs"))
-        rank, log_prob = self.rank[k, place], self.log_prob[k, place]
+        rank, log_prob = self.rank[k, index], self.log_prob[k, index]
         return {
             "label": self.labels[k],
             "words": [str(word) for word in words],
@@ -417,42 +422,42 @@ class Comparison(AlignedPredictions):
             "score_type": model.cell("score_type", row),
             "answer_log_prob": None if np.isnan(log_prob) else float(log_prob),
             "rank": None if np.isnan(rank) else int(rank),
-            "rank_label": self.rank_label(k, place),
-            "answer": model.cell("answer", row) or self.answers[place],
-            "correct": bool(self.correct[k, place]),
+            "rank_label": self.rank_label(k, index),
+            "answer": model.cell("answer", row) or self.answers[index],
+            "correct": bool(self.correct[k, index]),
             "prediction": model.cell("prediction", row),
             "attention": model.cell("attention", row),
         }
 
     def __str__(self) -> str:
         """Return the models, the pairs, the slices and the warnings as text, for a terminal."""
-        counts = [f"{k:,} {what}{'' if k == 1 else 's'}" for k, what in ((self.m, "model"), (self.n, "item"))]
-        head = f"{' on '.join(counts)}; {100 * self.drawing.level:g} % intervals"
-        parts = ["\n".join([head, *self.plans]), self._models_text()]
+        counts = [f"{k:,} {noun}{'' if k == 1 else 's'}" for k, noun in ((self.m, "model"), (self.n, "item"))]
+        head = f"{' on '.join(counts)}; {100 * self.sampling.level:g} % intervals"
+        blocks = ["\n".join([head, *self.plans]), self._models_text()]
         if self.m > 1:
             pairs = self.pairs()
             tests = " or ".join(dict.fromkeys(pairs["test"]))
             text = _pairs_text(pairs)
             about = "MDE: detectable with 80 % power at this level"
-            parts.append(f"Pairs, the difference in percentage points, p of the {tests} ({about}):\n{text}")
+            blocks.append(f"Pairs, the difference in percentage points, p of the {tests} ({about}):\n{text}")
         for column in self.columns if self.m <= _MOST else ():
             rows = [
-                [part["bin"].iloc[0], f"{part['n'].iloc[0]:,}", *map(_percent, part["accuracy"])]
-                for _, part in self.slices(column).groupby("key", sort=False)
+                [group["bin"].iloc[0], f"{group['n'].iloc[0]:,}", *map(_percent, group["accuracy"])]
+                for _, group in self.slices(column).groupby("key", sort=False)
             ]
-            parts.append(f"Accuracy by {column}:\n{text_table([column, 'n', *self.labels], rows)}")
+            blocks.append(f"Accuracy by {column}:\n{text_table([column, 'n', *self.labels], rows)}")
         if self.warnings:
-            parts.append("Warnings:\n" + "\n".join(f"- {text}" for text in self.warnings))
-        return "\n\n".join(parts)
+            blocks.append("Warnings:\n" + "\n".join(f"- {text}" for text in self.warnings))
+        return "\n\n".join(blocks)
 
     def _models_text(self) -> str:
-        writers = {each.name: _percent if each.kind == "share" else quantity for each in SHOWN}
+        writers = {each.name: _percent if each.format == "share" else quantity for each in SHOWN}
         rows = [
             [row["label"], *(_with_span(row, name, write) for name, write in writers.items()), row["spread"]]
             for row in self.table().to_dict("records")
         ]
         names = [
-            column_label(each.name).label.lower() + (" %" if each.kind == "share" else "") for each in SHOWN
+            column_label(each.name).label.lower() + (" %" if each.format == "share" else "") for each in SHOWN
         ]
         columns = ["model", *names]
         if any(row[-1] for row in rows):

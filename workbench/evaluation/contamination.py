@@ -12,9 +12,9 @@ import pandas as pd
 from workbench.items.items import Items
 from workbench.render.numbers import percent
 from workbench.render.tables import html_table
-from workbench.storage.errors import DataError
-from workbench.texts.corpus import Corpus, lines_or_books
+from workbench.texts.corpus import Corpus
 from workbench.texts.overlap import Overlap, overlap
+from workbench.texts.tokenise import checked_texts
 
 _LINES = 10_000  # lines handed on together
 _HALF = 0.5
@@ -25,7 +25,7 @@ Part = tuple[str, list[str]]
 
 @dataclass(frozen=True)
 class Contamination(Overlap):
-    """A report on what items share with texts; attributes are those of :class:`Overlap`.
+    """A report on n-grams shared by items and texts; attributes as of :class:`Overlap`.
 
     ``wb.browse(items, annotations=report.frame)`` makes the columns of ``frame`` filters.
     """
@@ -43,7 +43,7 @@ class Contamination(Overlap):
             (f"items with half of their {self.n}-grams or more", frame.loc[counted, "share"] >= _HALF),
             (f"items with one {self.n}-gram or more", frame.loc[counted, "found"] > 0),
         ]
-        counts = [(what, self.n, int(column.sum()), len(column)) for what, column in rows]
+        counts = [(unit, self.n, int(column.sum()), len(column)) for unit, column in rows]
         n_found, total = (int(frame[name].sum()) for name in ("found", "n_grams"))
         counts.append((f"{self.n}-grams of the items", self.n, n_found, total))
         table = pd.DataFrame(counts, columns=["what", "n", "found", "of"])
@@ -62,8 +62,8 @@ class Contamination(Overlap):
 
     def __str__(self) -> str:
         lines = [self._title()]
-        for what, _, n, of, share in self.summary.itertuples(index=False):
-            lines.append(f"  {what}: {n:,} of {of:,}{'' if pd.isna(share) else f' ({percent(share)})'}")
+        for unit, _, n, total, share in self.summary.itertuples(index=False):
+            lines.append(f"  {unit}: {n:,} of {total:,}{'' if pd.isna(share) else f' ({percent(share)})'}")
         rows = self.by_book()
         for book_id, words, items, half in rows.head(_SHOWN).itertuples(index=False):
             lines.append(f"  {book_id} ({words:,} words): shares with {items:,} items, half of {half:,}")
@@ -75,16 +75,16 @@ class Contamination(Overlap):
 
     def _repr_html_(self) -> str:
         rows = [
-            (what, f"{n:,}", f"{of:,}", "" if pd.isna(share) else percent(share))
-            for what, _, n, of, share in self.summary.itertuples(index=False)
+            (unit, f"{n:,}", f"{total:,}", "" if pd.isna(share) else percent(share))
+            for unit, _, n, total, share in self.summary.itertuples(index=False)
         ]
-        parts = [html_table(["unit", "found", "of", "share"], rows, caption=self._title())]
+        tables = [html_table(["unit", "found", "of", "share"], rows, caption=self._title())]
         if len(books := self.by_book()):
             first = f", the first {_SHOWN} of {len(books):,}" if len(books) > _SHOWN else ""
             names = ["book", "words", "items with an n-gram", "items with half of theirs"]
             head = books.head(_SHOWN).to_numpy().tolist()
-            parts.append(html_table(names, head, caption=f"Books{first}"))
-        return "".join(parts)
+            tables.append(html_table(names, head, caption=f"Books{first}"))
+        return "".join(tables)
 
     def _title(self) -> str:
         words = int(self.texts["words"].sum())
@@ -132,17 +132,8 @@ def contamination(items: Items, texts: Any, *, n: int = 8, progress: bool = True
 
 def _parts(texts: Any) -> Iterator[Part]:
     """Yield ids of books with their words, cut at white space; lines that follow each other are one book."""
-    for kind, group in groupby(lines_or_books(texts), type):
-        if kind is not str:
-            yield from map(_words, group)
+    for text_type, group in groupby(checked_texts(texts), type):
+        if text_type is not str:
+            yield from ((book.book_id, book.text.split()) for book in group)
         while lines := list(islice(group, _LINES)):
             yield "lines", " ".join(map(str, lines)).split()
-
-
-def _words(book: Any) -> Part:
-    try:
-        return book.book_id, book.text.split()
-    except AttributeError:
-        raise DataError(
-            f"this is no text to read: {type(book).__name__}", remedy="pass a corpus, a path, books, or lines"
-        ) from None

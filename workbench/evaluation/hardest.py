@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from workbench.evaluation.comparison import Comparison
-from workbench.evaluation.reading import items_of, several
+from workbench.evaluation.model_predictions import as_list, items_of
 from workbench.items.items import Items
 from workbench.items.schema import BLANK
 from workbench.render.numbers import fixed
@@ -23,7 +23,7 @@ _SHOWN = 20
 
 @dataclass(frozen=True)
 class Hardest:
-    """Items in an order that several models give them.
+    """Items in an order by the results of several models.
 
     Attributes
     ----------
@@ -59,15 +59,15 @@ class Hardest:
         columns = ("item", "end of the passage", "answer", "right", "alone", "mean ln p", "variance")
         rows = []
         for item, row in zip(self.items[:_SHOWN], self.frame.to_dict("records"), strict=False):
-            parts = item.readable_parts()
-            query = f"{parts.left}{BLANK}{parts.right}"
+            readable = item.readable_parts()
+            query = f"{readable.left}{BLANK}{readable.right}"
             right = f"{row['n_right']} of {row['n_models']}"
             numbers = [fixed(row[name], 2) for name in ("mean_log_prob", "variance")]
             values = [item.item_id, query, row["answer"], right, row["alone"], *numbers]
             rows.append(["" if pd.isna(value) else value for value in values])
-        shown = f"; the first {_SHOWN} are shown" if len(self) > _SHOWN else ""
+        note = f"; the first {_SHOWN} are shown" if len(self) > _SHOWN else ""
         return html_table(
-            columns, rows, caption=f"{len(self):,} items by {self.by}{shown}.", notes=self.warnings
+            columns, rows, caption=f"{len(self):,} items by {self.by}{note}.", notes=self.warnings
         )
 
 
@@ -79,7 +79,7 @@ def hardest(runs: Any, items: Items | None = None, *, by: By = "difficulty", n: 
     runs : Run, DataFrame or str, or several of these
         Runs, frames of predictions, or names of stored runs.
     items : Items, optional
-        By default those of the data set, split and variant that the predictions name.
+        Items of the predictions; by default the data set, split and variant that these name.
     by : str, default "difficulty"
         What comes first; ties are in the order of the items:
 
@@ -116,7 +116,7 @@ def hardest(runs: Any, items: Items | None = None, *, by: By = "difficulty", n: 
         raise DataError(f"by={by!r} is unknown", remedy=f"use one of {', '.join(get_args(By))}")
     if n is not None and n < 1:
         raise DataError(f"expected a positive number of items, got n={n}", remedy="omit n for all of them")
-    runs = several(runs)
+    runs = as_list(runs)
     comparison = Comparison.of(items_of(runs) if items is None else items, runs)
     if by == "alone" and comparison.m == 1:
         raise DataError("one model cannot be right alone", remedy="pass several runs")
@@ -131,11 +131,11 @@ def hardest(runs: Any, items: Items | None = None, *, by: By = "difficulty", n: 
 
 def _frame(comparison: Comparison) -> pd.DataFrame:
     log_prob = comparison.log_prob
-    known = ~np.isnan(log_prob)
-    count = np.where(known.any(axis=0), known.sum(axis=0), np.nan)
-    mean = np.where(known, log_prob, 0).sum(axis=0) / count
+    present = ~np.isnan(log_prob)
+    count = np.where(present.any(axis=0), present.sum(axis=0), np.nan)
+    mean = np.where(present, log_prob, 0).sum(axis=0) / count
     with np.errstate(invalid="ignore", over="ignore"):  # of a probability 0, or almost 0
-        squares = np.where(known, (log_prob - mean) ** 2, 0).sum(axis=0)
+        squares = np.where(present, (log_prob - mean) ** 2, 0).sum(axis=0)
     alone = (comparison.n_right == 1) & (comparison.m > 1)
     labels = np.array([*comparison.labels], dtype=object)[comparison.correct.argmax(axis=0)]
     return pd.DataFrame(

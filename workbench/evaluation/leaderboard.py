@@ -12,12 +12,12 @@ import pandas as pd
 
 from workbench.analysis.proportions import benjamini_hochberg, holm
 from workbench.datasets import published as papers
-from workbench.evaluation.bootstrap import Drawing
+from workbench.evaluation.bootstrap import BootstrapSettings
 from workbench.evaluation.comparability import list_training
 from workbench.evaluation.metrics import list_unpredictable, note, shown_measures, spread_columns, typed
+from workbench.evaluation.model_predictions import VARIANT, protocol_of, tell_apart
 from workbench.evaluation.paper import layout_of
 from workbench.evaluation.plans import count_looks
-from workbench.evaluation.reading import VARIANT, protocol_of, tell_apart
 from workbench.evaluation.run_measures import MEASURED, SETS, Group, MeasuredRun, RunMeasures
 from workbench.items.language import ENGLISH
 from workbench.render.results import Table, TableColumn, TableLayout, with_interval
@@ -132,10 +132,10 @@ def leaderboard(
     >>> board["model"].tolist()
     ['3-gram, Kneser-Ney', 'Random word from passage']
     """
-    drawing = Drawing(level, resamples, seed).checked()
+    sampling = BootstrapSettings(level, resamples, seed).checked()
     names = list(dict.fromkeys([by] if isinstance(by, str) else by))
     chosen = {"dataset": dataset, "split": split}
-    measures = RunMeasures(names, chosen, drawing)
+    measures = RunMeasures(names, chosen, sampling)
     measured_runs = measures.of_stored() if runs is None else measures.of_runs(runs)
     groups: dict[Group, list[MeasuredRun]] = {}
     for run in measured_runs:
@@ -146,15 +146,15 @@ def leaderboard(
     rows: list[dict[str, Any]] = []
     keys = [*names, "protocol"]
     for key in sorted(groups.keys() | reported.keys(), key=lambda key: tuple(map(str, key))):
-        ranked = _placed(_ranked(groups.get(key, []), measures), reported.get(key, []))
+        ranked = _merged_ranking(_ranked(groups.get(key, []), measures), reported.get(key, []))
         rows += [dict(zip(keys, key, strict=True)) | row for row in ranked]
     measures.save()
     first_names = ("protocol", "place", "model", "distinction", "system", "run", *VARIANT)
     head = [*names, *(name for name in first_names if name not in names)]
     spread = spread_columns(rows)
     table = typed(pd.DataFrame(rows, columns=[*head, *MEASURED, *spread, *_AGAINST, *_PUBLISHED]))
-    kinds = dict.fromkeys(("place", "n_paired"), "Int64") | {"published": "bool", "source": "str"}
-    table = table.astype(dict.fromkeys(_AGAINST, "Float64") | kinds)
+    dtypes = dict.fromkeys(("place", "n_paired"), "Int64") | {"published": "bool", "source": "str"}
+    table = table.astype(dict.fromkeys(_AGAINST, "Float64") | dtypes)
     datasets = {name for run in measured_runs for name in run.datasets}
     measured = table[~table["published"]]
     shares = [(row, share) for row in rows if (share := row.get("share_in_training"))]
@@ -162,7 +162,7 @@ def leaderboard(
     several = [_name(row) for row in rows if len({names[2] for names in row.get("sets", ())}) > 1]
     pooled = [f"Of several languages together, so rank by variant: {'; '.join(several)}."] if several else []
     warnings = [*list_training(read), *list_unpredictable(measured, names), *pooled]
-    table.attrs |= {"note": note(measured, datasets, drawing), "warnings": warnings}
+    table.attrs |= {"note": note(measured, datasets, sampling), "warnings": warnings}
     if below := [_name(row) for row in rows if abs(row.get("difference", np.nan)) < row.get("mde", np.nan)]:
         table.attrs["note"] += f" Below the minimum detectable effect (80 % power): {'; '.join(below)}."
     if len(table) > len(measured):
@@ -179,8 +179,8 @@ def leaderboard(
     table["distinction"] = pd.Series(apart, index=table.index, dtype="str")
     first = (TableColumn("place", "count"), TableColumn("model", detail="distinction"))
     n, accuracy, *others = shown_measures(table)
-    shown = (*first, n, accuracy, *(column._replace(interval=None) for column in others), *_SHOWN)
-    return Table(table, TableLayout("Models ranked by accuracy", shown, tuple(keys), "signature"))
+    columns = (*first, n, accuracy, *(column._replace(interval=None) for column in others), *_SHOWN)
+    return Table(table, TableLayout("Models ranked by accuracy", columns, tuple(keys), "signature"))
 
 
 def _name(row: dict[str, Any]) -> str:
@@ -188,15 +188,15 @@ def _name(row: dict[str, Any]) -> str:
 
 
 def _ranked(group: list[MeasuredRun], measures: RunMeasures) -> list[dict[str, Any]]:
-    """Sort the measures of one group and compare each of its runs with the best of those on most items."""
+    """Sort the measures of one group, and compare each run with the best run on the most items."""
     group = sorted(
         group,
         key=lambda run: (
             -run.row["accuracy"], run.row.get("perplexity", np.inf), run.row["model"], run.row["run"]
         ),
     )  # fmt: skip
-    most = max((run.row["n"] for run in group), default=0)
-    best = next((run for run in group if run.row["n"] == most), None)
+    n_max = max((run.row["n"] for run in group), default=0)
+    best = next((run for run in group if run.row["n"] == n_max), None)
     others = [run for run in group if run is not best]
     tests = iter(measures.against(others, best) if best else [])
     rows = [run.row | ({} if run is best else next(tests)) | {"published": False} for run in group]
@@ -212,7 +212,7 @@ def _ranked(group: list[MeasuredRun], measures: RunMeasures) -> list[dict[str, A
 def _published(
     names: list[str], chosen: dict[str, str | None], present: set[str]
 ) -> dict[Group, list[dict[str, Any]]]:
-    """Return what others report, by group; nothing where groups are by what only items have."""
+    """Return published results by group; empty where groups are by columns of items."""
     if set(names) - set(_SCORE_COLUMNS):
         return {}
     table = published_scores()
@@ -228,7 +228,7 @@ def _published(
     return reported
 
 
-def _placed(ranked: list[dict[str, Any]], reported: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _merged_ranking(ranked: list[dict[str, Any]], reported: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Sort measured and reported rows into one ranking; of equal ones, which share a place, ours first.
 
     A run on a part of the items has no place among those on more, or on all as reported ones are; rows of
@@ -236,15 +236,15 @@ def _placed(ranked: list[dict[str, Any]], reported: list[dict[str, Any]]) -> lis
     """
     sets = {tuple(names) for row in ranked for names in row["sets"]}
     mixed = len(sets | {(row["dataset"], row["split"], ENGLISH) for row in reported}) > 1
-    most = max((row["n"] for row in ranked), default=0)
+    n_max = max((row["n"] for row in ranked), default=0)
     reported = sorted(reported, key=lambda row: (row.get("perplexity", np.inf), row["model"]))
     rows = sorted([*ranked, *reported], key=lambda row: -row["accuracy"])  # stable
     placed: list[dict[str, Any]] = []
     for row in rows:
-        part = mixed or (not row["published"] and (row["n"] < most or bool(reported and row["subset"])))
+        unranked = mixed or (not row["published"] and (row["n"] < n_max or bool(reported and row["subset"])))
         equal = placed and row["accuracy"] == placed[-1]["accuracy"]
-        row["place"] = None if part else placed[-1]["place"] if equal else len(placed) + 1
-        placed += [] if part else [row]
+        row["place"] = None if unranked else placed[-1]["place"] if equal else len(placed) + 1
+        placed += [] if unranked else [row]
     return rows
 
 

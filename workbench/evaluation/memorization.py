@@ -1,4 +1,4 @@
-"""Predictions of items with other words in place of theirs: the new answer, the old one, or another."""
+"""Predictions of items with substituted words: the new answer, the original one, or another word."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from workbench.analysis.proportions import wilson
-from workbench.evaluation.reading import predictions_of
+from workbench.evaluation.model_predictions import predictions_of
 from workbench.items.items import Items
 from workbench.render.results import Table, TableColumn, TableLayout, with_interval
 from workbench.storage.errors import DataError

@@ -15,10 +15,9 @@ import pyarrow.compute as pc
 from workbench.analysis.proportions import wilson
 from workbench.datasets.published import released_size
 from workbench.evaluation import bootstrap
-from workbench.evaluation.bootstrap import Drawing, Floats, Mask, Units
+from workbench.evaluation.bootstrap import BootstrapSettings, Floats, Mask, Units
 from workbench.evaluation.comparability import list_training, unpredictable
-from workbench.evaluation.plans import count_looks
-from workbench.evaluation.reading import (
+from workbench.evaluation.model_predictions import (
     BY_SEED,
     VARIANT,
     ModelPredictions,
@@ -30,6 +29,7 @@ from workbench.evaluation.reading import (
     one_value,
     predictions_of,
 )
+from workbench.evaluation.plans import count_looks
 from workbench.items.items import Items
 from workbench.items.language import language, languages_of
 from workbench.render.numbers import percent
@@ -146,7 +146,7 @@ def evaluate(
     >>> table[["model", "n"]].values.tolist()
     [['Random word from passage', 30], ['3-gram, Kneser-Ney', 30]]
     """
-    drawing = Drawing(level, resamples, seed).checked()
+    sampling = BootstrapSettings(level, resamples, seed).checked()
     names = list(dict.fromkeys([by] if isinstance(by, str) else by or ()))
     rows: list[dict[str, Any]] = []
     datasets: set[str] = set()
@@ -156,8 +156,8 @@ def evaluate(
     if not {"variant", "language"} & {*names} and any(map(_has_several_languages, models)):
         names.append("language")
 
-    def parts() -> Iterator[pd.DataFrame]:
-        """Yield what is measured, one model after the other, so that one of them is a frame at a time."""
+    def frames() -> Iterator[pd.DataFrame]:
+        """Yield the groups of each model in turn, so that only one model is a frame at a time."""
         for predictions, distinction in zip(models, apart, strict=True):
             frame = joined(predictions, names, items, annotations)
             if "language" in names and "language" not in frame:
@@ -168,25 +168,25 @@ def evaluate(
             counts.append((label, int(in_training[is_asked].sum()), int(is_asked.sum())))
             head = {"model": predictions.model, "run": predictions.run, "distinction": distinction}
             random = is_random(frame)
-            for group, part in _groups(frame, names):
-                subset = subset_of(part) if _WHOLE.issuperset(names) else ""
-                rows.append(head | group | {"chance": chance_of(part) if random else "", "subset": subset})
-                yield part
+            for group, members in _groups(frame, names):
+                subset = subset_of(members) if _WHOLE.issuperset(names) else ""
+                rows.append(head | group | {"chance": chance_of(members) if random else "", "subset": subset})
+                yield members
 
-    measured_rows = measure_all(parts(), drawing)
+    measured_rows = measure_all(frames(), sampling)
     rows = [row | measured for row, measured in zip(rows, measured_rows, strict=True)]
     heads = ("model", "run", *(["distinction"] if any(apart) else []))
     columns = [name for name in heads if name not in names] + names
     columns += [*MEASURES, "chance", "subset", *spread_columns(rows)]
     table = typed(pd.DataFrame(rows, columns=columns))
     warnings = [*list_training(counts), *list_unpredictable(table, names)]
-    notes = [note(table, datasets, drawing), *count_looks("evaluate", lambda _: models)]
+    notes = [note(table, datasets, sampling), *count_looks("evaluate", lambda _: models)]
     table.attrs |= {"note": " ".join(notes), "warnings": warnings}
     repeated = any(apart) and table.duplicated(["model", *names]).any()
     model = TableColumn("model", detail="distinction" if repeated else "")
     groups = (_group_column(table[name]) for name in names if name != "model")
-    shown = (model, *groups, *shown_measures(table))
-    return Table(table, TableLayout("Accuracy, perplexity and median rank", shown, signature="signature"))
+    layout = (model, *groups, *shown_measures(table))
+    return Table(table, TableLayout("Accuracy, perplexity and median rank", layout, signature="signature"))
 
 
 def _has_several_languages(model: ModelPredictions) -> bool:
@@ -217,16 +217,16 @@ def shown_measures(table: pd.DataFrame) -> tuple[TableColumn, ...]:
     return (
         TableColumn("n", "count", detail="subset" if _has_text(table, "subset") else ""),
         *(
-            with_interval(each.name, each.kind, detail=_beside(each, table))
+            with_interval(each.name, each.format, detail=_beside(each, table))
             for each in measures.MEASURES
-            if each.shown or (each.name == "perplexity_uncorrected" and _only_uncorrected(table))
+            if each.in_tables or (each.name == "perplexity_uncorrected" and _only_uncorrected(table))
         ),
         *([TableColumn("n_perplexity", "count")] if fewer else ()),
     )
 
 
 def _only_uncorrected(table: pd.DataFrame) -> bool:
-    """Tell whether a row has a perplexity of sub-tokens alone."""
+    """Return whether a row has a perplexity of sub-tokens alone."""
     name = "perplexity_uncorrected"
     return name in table and bool((table[name].notna() & table["perplexity"].isna()).any())
 
@@ -248,15 +248,15 @@ def _groups(frame: pd.DataFrame, names: list[str]) -> Iterator[tuple[dict[str, A
         grouped = list(frame.groupby(names, dropna=False, observed=True))
     except TypeError as error:
         raise DataError(f"cannot group items by {', '.join(names)}: {error}") from None
-    for values, part in grouped:
-        yield dict(zip(names, values, strict=True)), part
+    for values, members in grouped:
+        yield dict(zip(names, values, strict=True)), members
 
 
 def measured_columns(
     values: Mapping[str, Floats],
     replicates: Mapping[str, Floats] | None,
     units: Units,
-    drawing: Drawing,
+    sampling: BootstrapSettings,
     *,
     several: Mask,
 ) -> dict[str, Any]:
@@ -284,11 +284,11 @@ def measured_columns(
             continue
         low, high = np.full((2, len(quantity)), np.nan)
         if each.quantity in replicates:
-            low, high = bootstrap.intervals(replicates[each.quantity], drawing.level, units.number)
+            low, high = bootstrap.intervals(replicates[each.quantity], sampling.level, units.number)
         if each.interval == "share":
             drawn = is_resampled(quantity, units, several)
             exact = wilson(
-                np.nansum(quantity, axis=1), (~np.isnan(quantity)).sum(axis=1), level=drawing.level
+                np.nansum(quantity, axis=1), (~np.isnan(quantity)).sum(axis=1), level=sampling.level
             )
             low, high = (np.where(drawn, *both) for both in zip((low, high), exact, strict=True))
         columns |= dict(zip(each.columns[1:], each.bounds(low, high), strict=True))
@@ -298,19 +298,19 @@ def measured_columns(
 
 
 def resampled(
-    values: Mapping[str, Floats], units: Units, drawing: Drawing, *, several: Mask
+    values: Mapping[str, Floats], units: Units, sampling: BootstrapSettings, *, several: Mask
 ) -> dict[str, Floats]:
     """Return bootstrap replicates (resamples, m) of the means or medians of quantities (m, n), by name.
 
     Left out are those without an interval, and shares of which Wilson's is shown.
     """
-    return _resampled_all([(values, several)], units, drawing)[0]
+    return _resampled_all([(values, several)], units, sampling)[0]
 
 
 def _resampled_all(
-    models: Sequence[tuple[Mapping[str, Floats], Mask]], units: Units, drawing: Drawing
+    models: Sequence[tuple[Mapping[str, Floats], Mask]], units: Units, sampling: BootstrapSettings
 ) -> list[dict[str, Floats]]:
-    """Do what `resampled` does for each of several `values` and `several`; the units are drawn once."""
+    """Return the results of `resampled` for several `values` and `several`; the units are drawn once."""
     replicates: list[dict[str, Floats]] = [{} for _ in models]
     statistics = [_resampled_statistics(values, units, several) for values, several in models]
     indices = [index for index, names in enumerate(statistics) if names]
@@ -320,7 +320,7 @@ def _resampled_all(
         stacked = np.concatenate([values[name] for name in names])
         first = sum(len(values[name]) for name in names if names[name] == "mean")
         rows.append((stacked[:first], stacked[first:]))
-    drawn = bootstrap.resample_all(rows, units, *drawing[1:]) if rows else []
+    drawn = bootstrap.resample_all(rows, units, *sampling[1:]) if rows else []
     for index, (means, medians) in zip(indices, drawn, strict=True):
         columns, values = iter([*means.T, *medians.T]), models[index][0]
         replicates[index] = {
@@ -342,7 +342,7 @@ def _resampled_statistics(values: Mapping[str, Floats], units: Units, several: M
 
 
 def is_resampled(shares: Floats, units: Units, several: Mask) -> Mask:
-    """Tell of which models (m,) the interval of the share of right answers (m, n) is resampled.
+    """Return the models (m,) with resampled intervals of the share of right answers (m, n).
 
     Resampling says nothing where all outcomes are equal, or there is one unit; Wilson's interval is over
     items, so it is not of novels, nor of means over replicates (`several`).
@@ -352,15 +352,15 @@ def is_resampled(shares: Floats, units: Units, several: Mask) -> Mask:
     return is_open & (several | (units.by == "novel")) & (units.number > 1)
 
 
-def measure(frame: pd.DataFrame, drawing: Drawing) -> dict[str, Any]:
+def measure(frame: pd.DataFrame, sampling: BootstrapSettings) -> dict[str, Any]:
     """Return the measures that :func:`evaluate` describes, of the predictions (n,) of one model."""
-    [row] = measure_all([frame], drawing)
+    [row] = measure_all([frame], sampling)
     return row
 
 
 @dataclass(frozen=True)
 class _Quantities:
-    """What measures of one model are made of.
+    """Quantities of one model's items, from which measures are computed.
 
     Attributes
     ----------
@@ -380,16 +380,16 @@ class _Quantities:
     row: dict[str, Any]
 
     @classmethod
-    def of(cls, frame: pd.DataFrame, drawing: Drawing) -> _Quantities:
+    def from_frame(cls, frame: pd.DataFrame, sampling: BootstrapSettings) -> _Quantities:
         """Take the quantities from predictions."""
         frame = frame[frame["correct"].notna()]
-        of = bootstrap.units(frame["book_id"])
+        units = bootstrap.units(frame["book_id"])
         seeds = by_seed(frame)
         correct, several = seeds.mean(axis=1), seeds.shape[1] > 1
-        known = frame["known"].fillna(value=False).to_numpy(dtype=bool)
+        in_vocabulary = frame["known"].fillna(value=False).to_numpy(dtype=bool)
         log_prob = floats(frame["log_prob"].where(frame["score_type"] == "log_prob"))
         quantities = {
-            "correct": correct, "correct_known": np.where(known, correct, np.nan),
+            "correct": correct, "correct_known": np.where(in_vocabulary, correct, np.nan),
             "p_correct": floats(frame["p_correct"]), "log_prob": log_prob,
             "log_prob_uncorrected": floats(frame["log_prob_uncorrected"]),
             "mid_rank": mid_ranks(frame["rank"], frame["n_tied"]),
@@ -399,26 +399,26 @@ class _Quantities:
         values = {name: column for name, column in quantities.items() if not np.isnan(column).all()}
         row: dict[str, Any] = {
             "n": len(frame),
-            "n_known": int(known.sum()),
-            "resampled_by": of.by,
-            "n_novels": of.number if of.by == "novel" else None,
+            "n_known": int(in_vocabulary.sum()),
+            "resampled_by": units.by,
+            "n_novels": units.number if units.by == "novel" else None,
             "n_perplexity": int((~np.isnan(log_prob)).sum()),
             "n_tied_items": int((frame["n_tied"].fillna(1) > 1).sum()) if "mid_rank" in values else 0,
             "share_in_training": _share_in_training(frame["in_training"]),
-            "signature": signature_text(frame, of, drawing),
+            "signature": signature_text(frame, units, sampling),
         }
-        return cls(values, of, several, row | (spread(seeds) if several else {}))
+        return cls(values, units, several, row | (spread(seeds) if several else {}))
 
-    def measured(self, replicates: Mapping[str, Floats], drawing: Drawing) -> dict[str, Any]:
-        """Return all columns; `replicates` (resamples, 1) of the quantities are those of `resampled`."""
+    def measured(self, replicates: Mapping[str, Floats], sampling: BootstrapSettings) -> dict[str, Any]:
+        """Return all columns; `replicates` (resamples, 1) of the quantities are from `resampled`."""
         values = {name: column[None] for name, column in self.quantities.items()}
         several = np.array([self.several])
-        columns = measured_columns(values, replicates, self.units, drawing, several=several)
+        columns = measured_columns(values, replicates, self.units, sampling, several=several)
         row = {name: column.item() for name, column in columns.items() if not pd.isna(column[0])}
         return {"interval": "Wilson"} | row | self.row
 
 
-def measure_all(frames: Iterable[pd.DataFrame], drawing: Drawing) -> list[dict[str, Any]]:
+def measure_all(frames: Iterable[pd.DataFrame], sampling: BootstrapSettings) -> list[dict[str, Any]]:
     """Return the measures of the predictions of several models, one after the other; see `measure`.
 
     Models with the same units are resampled at once, as the draws take most of the time; so many that
@@ -427,14 +427,14 @@ def measure_all(frames: Iterable[pd.DataFrame], drawing: Drawing) -> list[dict[s
     rows: list[dict[str, Any]] = []
     held: list[_Quantities] = []
     for frame in frames:
-        held.append(_Quantities.of(frame, drawing))
+        held.append(_Quantities.from_frame(frame, sampling))
         if sum(each.row["n"] for each in held) >= _AT_ONCE:
-            rows += _measured(held, drawing)
+            rows += _measured(held, sampling)
             held = []
-    return rows + _measured(held, drawing)
+    return rows + _measured(held, sampling)
 
 
-def _measured(models: Sequence[_Quantities], drawing: Drawing) -> list[dict[str, Any]]:
+def _measured(models: Sequence[_Quantities], sampling: BootstrapSettings) -> list[dict[str, Any]]:
     """Measure models, those with the same units at once."""
     alike: dict[Any, list[int]] = {}
     for index, model in enumerate(models):
@@ -447,9 +447,9 @@ def _measured(models: Sequence[_Quantities], drawing: Drawing) -> list[dict[str,
              np.array([models[index].several]))
             for index in indices
         ]  # fmt: skip
-        drawn = _resampled_all(quantities, models[indices[0]].units, drawing)
+        drawn = _resampled_all(quantities, models[indices[0]].units, sampling)
         for index, replicates in zip(indices, drawn, strict=True):
-            rows[index] = models[index].measured(replicates, drawing)
+            rows[index] = models[index].measured(replicates, sampling)
     return rows
 
 
@@ -460,60 +460,61 @@ def _share_in_training(column: pd.Series[Any]) -> float | None:
 
 
 def is_random(frame: pd.DataFrame) -> bool:
-    """Tell whether predictions of one run (n,) are those of a random baseline.
+    """Return whether predictions of one run (n,) are from a random baseline.
 
     It may draw several words for the answers that it can predict: none is certain to be right, nor wrong, for
     all of them. Means over seeds are of no one draw.
     """
-    known = frame["known"].fillna(value=False).to_numpy(dtype=bool)
-    return BY_SEED not in frame and are_draws(floats(frame["p_correct"])[known])
+    in_vocabulary = frame["known"].fillna(value=False).to_numpy(dtype=bool)
+    return BY_SEED not in frame and are_draws(floats(frame["p_correct"])[in_vocabulary])
 
 
 def are_draws(p: Floats) -> bool:
-    """Tell whether probabilities of being right (n,), of answers that can be predicted, are of a draw."""
+    """Return whether probabilities of being right (n,), of predictable answers, are of a draw."""
     return len(p) > 0 and bool((p > 0).all() and (p < 1).any())
 
 
 def chance_of(frame: pd.DataFrame) -> str:
-    """Say what a random baseline is expected to get right of all items (n,): its accuracy is of one draw."""
+    """Return the expected accuracy of a random baseline on all items (n,) in words."""
     return chance_text(float(frame["p_correct"].mean()))
 
 
 def chance_text(p: float) -> str:
-    """Say what a random baseline is expected to get right, a share."""
+    """Return the expected accuracy of a random baseline, a share, in words."""
     return f"{percent(p)} expected"
 
 
 def subset_of(frame: pd.DataFrame) -> str:
-    """Say of how many items predictions (n,) are, where they are a part of a released split: ``of 4,869``."""
-    places = frame[["dataset", "split"]].drop_duplicates().to_numpy().tolist()
-    if len(places) != 1:
+    """Return the size of a released split that predictions (n,) cover partly, in words: ``of 4,869``."""
+    splits = frame[["dataset", "split"]].drop_duplicates().to_numpy().tolist()
+    if len(splits) != 1:
         return ""
-    [(dataset, split)] = places
+    [(dataset, split)] = splits
     classes = frame["word_class"].dropna().unique() if dataset == "cbt" else ()
     size = released_size(str(dataset), str(split), map(str, classes))
     return f"of {size:,}" if size and len(frame) < size else ""
 
 
-def signature_text(frame: pd.DataFrame, of: Units, drawing: Drawing) -> str:
-    """Return what identifies measures of predictions, as sacrebleu does for BLEU (Post 2018).
+def signature_text(frame: pd.DataFrame, units: Units, sampling: BootstrapSettings) -> str:
+    """Return the signature of measures of predictions, as sacrebleu does for BLEU (Post 2018).
 
     ``lambada/dev/plain|n:4869|unit:word|vocab:60000|unknown:shared|ci:95|boot:2000|by:item|seed:0|
     version:0.1.0``: data set, split and variant (several with +), items, those of the columns `VARIANT` that
     have a value (of a prompt a digest), intervals, and this package.
     """
-    place = (
+    data = (
         "+".join(sorted(set(map(str, frame[name].dropna().unique()))))
         for name in ("dataset", "split", "variant")
     )
     values = [one_value(frame[name]) for name in VARIANT]
-    parts = {"n": len(frame)} | dict(zip(_PARTS, values, strict=True))
-    if parts["prompt"] is not None:
-        parts["prompt"] = digest(parts["prompt"])[:8]
-    parts["text"] = "detokenised" if parts["text"] is True else parts["text"] or None
-    parts |= {"ci": f"{100 * drawing.level:g}", "boot": drawing.resamples, "by": of.by, "seed": drawing.seed}
-    parts["version"] = metadata.version("lambada-workbench")
-    return "|".join(["/".join(place), *(f"{k}:{v}" for k, v in parts.items() if v not in {None, "none"})])
+    fields = {"n": len(frame)} | dict(zip(_PARTS, values, strict=True))
+    if fields["prompt"] is not None:
+        fields["prompt"] = digest(fields["prompt"])[:8]
+    fields["text"] = "detokenised" if fields["text"] is True else fields["text"] or None
+    level, resamples, seed = sampling
+    fields |= {"ci": f"{100 * level:g}", "boot": resamples, "by": units.by, "seed": seed}
+    fields["version"] = metadata.version("lambada-workbench")
+    return "|".join(["/".join(data), *(f"{k}:{v}" for k, v in fields.items() if v not in {None, "none"})])
 
 
 def spread(seeds: npt.NDArray[np.bool_]) -> dict[str, Any]:
@@ -530,38 +531,38 @@ def spread(seeds: npt.NDArray[np.bool_]) -> dict[str, Any]:
 
 
 def typed(table: pd.DataFrame) -> pd.DataFrame:
-    """Give the columns of `measure` types that hold nulls."""
-    kinds = dict.fromkeys(_INTS, "Int64") | dict.fromkeys(
+    """Convert the columns of `measure` to nullable types."""
+    dtypes = dict.fromkeys(_INTS, "Int64") | dict.fromkeys(
         (*_FLOATS, *_SPREADS, "share_in_training"), "Float64"
     )
-    kinds |= dict.fromkeys(("interval", "resampled_by", "spread"), "str")
-    return table.astype({name: kind for name, kind in kinds.items() if name in table.columns})
+    dtypes |= dict.fromkeys(("interval", "resampled_by", "spread"), "str")
+    return table.astype({name: dtype for name, dtype in dtypes.items() if name in table.columns})
 
 
-def note(table: pd.DataFrame, datasets: Iterable[str], drawing: Drawing) -> str:
-    """Say how the intervals of a table of measures were made."""
+def note(table: pd.DataFrame, datasets: Iterable[str], sampling: BootstrapSettings) -> str:
+    """Return the note on the intervals of a table of measures."""
     if not len(table):
         return "There are no predictions."
-    level, resamples, seed = drawing
-    parts = [f"{100 * level:g} % intervals; bootstrap with {resamples:,} replicates, seed {seed}"]
+    level, resamples, seed = sampling
+    sentences = [f"{100 * level:g} % intervals; bootstrap with {resamples:,} replicates, seed {seed}"]
     for by, rows in table.groupby("resampled_by", sort=True):
-        least, most = (int(rows["n_novels"].agg(f)) if by == "novel" else 0 for f in ("min", "max"))
+        least, greatest = (int(rows["n_novels"].agg(f)) if by == "novel" else 0 for f in ("min", "max"))
         text = bootstrap.describe_resampling(str(by), least)
-        if least != most:
-            text = text.replace(f"{least:,} novels", f"{least:,} to {most:,} novels", 1)
-        parts.append(text if len(rows) == len(table) else f"{text} (in {len(rows)} of {len(table)} rows)")
+        if least != greatest:
+            text = text.replace(f"{least:,} novels", f"{least:,} to {greatest:,} novels", 1)
+        sentences.append(text if len(rows) == len(table) else f"{text} (in {len(rows)} of {len(table)} rows)")
         if by == "item" and "lambada" in datasets:
-            parts.append(bootstrap.LAMBADA)
+            sentences.append(bootstrap.LAMBADA)
     if _only_uncorrected(table):
-        parts.append(
+        sentences.append(
             "perplexities of logs of lm-evaluation-harness are of the sub-tokens alone, without the end of"
             " the word, and have a column of their own"
         )
-    return f"{'; '.join(parts)}."
+    return f"{'; '.join(sentences)}."
 
 
 def list_unpredictable(table: pd.DataFrame, names: Sequence[str]) -> list[str]:
-    """Return what is to be said of answers that models cannot predict, of a table of measures by `names`."""
+    """Return notes on answers that models cannot predict, for a table of measures by `names`."""
     lost = {} if "known" in names else dict(_lost(table, names))
     return list(filter(None, [unpredictable(lost)]))
 

@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 
 from workbench.analysis.proportions import mcnemar
 from workbench.evaluation import bootstrap, comparability
-from workbench.evaluation.bootstrap import Drawing, Floats, Ints, Mask, Units
-from workbench.evaluation.reading import ModelPredictions, coalesced, labels, protocol_of
+from workbench.evaluation.bootstrap import BootstrapSettings, Floats, Ints, Mask, Units
+from workbench.evaluation.model_predictions import ModelPredictions, filled_column, labels, protocol_of
 from workbench.items.ablation import SUBSTITUTIONS, split_variant
 from workbench.render.numbers import fixed
 from workbench.storage.errors import DataError
@@ -113,7 +113,7 @@ def _critical_counts(m: Floats, alpha: float) -> Floats:
 
 
 def describe_mde(difference: float, mde: float) -> str:
-    """Say what a difference below the minimum detectable effect means; "" where it is not below."""
+    """Return a note on a difference below the minimum detectable effect; "" for other differences."""
     if not abs(difference) < mde:
         return ""
     return (
@@ -123,7 +123,10 @@ def describe_mde(difference: float, mde: float) -> str:
 
 
 def accuracy_tests(
-    steps: npt.NDArray[np.integer[Any]], units: Units, drawing: Drawing, scale: Sequence[int] | Ints = (1,)
+    steps: npt.NDArray[np.integer[Any]],
+    units: Units,
+    sampling: BootstrapSettings,
+    scale: Sequence[int] | Ints = (1,),
 ) -> AccuracyTests:
     """Test the differences between the accuracies of k pairs of models on the same n items.
 
@@ -135,7 +138,7 @@ def accuracy_tests(
         What the first model of a pair gets right of an item minus what the second does, times `scale`.
     units : Units
         Items or novels, which are resampled.
-    drawing : Drawing
+    sampling : BootstrapSettings
     scale : sequence of int (k,)
         Least common multiple of the pair's numbers of replicates; 1 for single runs.
 
@@ -153,23 +156,23 @@ def accuracy_tests(
     only_a, only_b = (steps > 0).sum(axis=1), (steps < 0).sum(axis=1)
     counted = (scales == 1) & (units.by == "item")
     tests = np.where(counted, MCNEMAR, f"paired sign-flip test by {units.by}, exact")
-    p, replicates = mcnemar(only_a, only_b), np.empty((drawing.resamples, len(steps)))
+    p, replicates = mcnemar(only_a, only_b), np.empty((sampling.resamples, len(steps)))
     for pair in np.flatnonzero(counted):
         shares = np.array([only_a[pair], only_b[pair], n - only_a[pair] - only_b[pair]]) / n
-        counts = np.random.default_rng(drawing.seed).multinomial(n, shares, drawing.resamples)
+        counts = np.random.default_rng(sampling.seed).multinomial(n, shares, sampling.resamples)
         replicates[:, pair] = (counts[:, 0] - counts[:, 1]) / n
     if not counted.all():
         flipped = steps[~counted]
         sums = np.rint([units.sums(row) for row in flipped]).astype(np.int64)
-        p[~counted], _ = bootstrap.sign_flips(sums, *drawing[1:])
+        p[~counted], _ = bootstrap.sign_flips(sums, *sampling[1:])
         shares = flipped / scales[~counted][:, None]
-        replicates[:, ~counted], _ = bootstrap.resample(shares, shares[:0], units, *drawing[1:])
-    low, high = bootstrap.intervals(replicates, drawing.level, units.number)
-    mde = minimum_detectable_effect(only_a + only_b, n, level=drawing.level)
+        replicates[:, ~counted], _ = bootstrap.resample(shares, shares[:0], units, *sampling[1:])
+    low, high = bootstrap.intervals(replicates, sampling.level, units.number)
+    mde = minimum_detectable_effect(only_a + only_b, n, level=sampling.level)
     if not counted.all():
         z, errors = NormalDist().inv_cdf, replicates[:, ~counted].std(axis=0)
-        possible = (errors > 0) & (2.0 ** (1 - units.number) <= 1 - drawing.level)
-        mde[~counted] = np.where(possible, (z((1 + drawing.level) / 2) + z(POWER)) * errors, np.nan)
+        possible = (errors > 0) & (2.0 ** (1 - units.number) <= 1 - sampling.level)
+        mde[~counted] = np.where(possible, (z((1 + sampling.level) / 2) + z(POWER)) * errors, np.nan)
     differences = steps.sum(axis=1) / (n * scales)
     return AccuracyTests(only_a, only_b, differences, low, high, p, tests.tolist(), mde)
 
@@ -196,7 +199,7 @@ class AlignedPredictions:
         Names of the models, unique, in the order given.
     item_ids : list of str (n,)
     models, rows : sequence of ModelPredictions (m,), array of int (m, n)
-        As they were given.
+        The arguments, unchanged.
     answers : list of str (n,)
         Those given; where there are none, of the first model that knows it.
     by_seed : list of array of bool (n, replicates)
@@ -205,7 +208,7 @@ class AlignedPredictions:
         Share of the replicates that are right; 0 or 1 for a single run. Accuracies are their means.
     log_prob : array of float (m, n)
         ln p of the answers; NaN where there is none, minus infinity for probability 0.
-    drawing : Drawing
+    sampling : BootstrapSettings
         Confidence level, replicates and seed of the intervals.
 
     Parameters
@@ -229,12 +232,12 @@ class AlignedPredictions:
         item_ids: pa.Array,
         models: Sequence[ModelPredictions],
         rows: Ints,
-        drawing: Drawing,
+        sampling: BootstrapSettings,
         *,
         answers: pa.Array,
         book_ids: pa.Array,
     ) -> None:
-        self.drawing, self.item_ids = drawing, item_ids.to_pylist()
+        self.sampling, self.item_ids = sampling, item_ids.to_pylist()
         self.n, self.m = len(item_ids), len(models)
         self.models, self.rows, self._book_ids = models, rows, book_ids
         self.labels = labels(models)
@@ -252,28 +255,28 @@ class AlignedPredictions:
     def _each(self) -> Iterable[tuple[ModelPredictions, Ints]]:
         return zip(self.models, self.rows, strict=True)
 
-    def _known_answers(self, known: pa.Array) -> list[str]:
+    def _known_answers(self, merged: pa.Array) -> list[str]:
         for label, (model, rows) in zip(self.labels, self._each(), strict=True):
             if any(split_variant(str(name))[1] in SUBSTITUTIONS for name in model.values("variant", rows)):
                 continue  # they are other words on purpose
             answers = model.strings("answer", rows)
-            differ = pc.fill_null(pc.not_equal(answers, known), fill_value=False)
+            differ = pc.fill_null(pc.not_equal(answers, merged), fill_value=False)
             for k in np.flatnonzero(differ.to_numpy(zero_copy_only=False)).tolist():
-                answer, expected = answers[k].as_py(), known[k].as_py()
+                answer, expected = answers[k].as_py(), merged[k].as_py()
                 if answer.casefold() != expected.casefold():
                     raise DataError(
                         f"{label!r} has the answer {answer!r} to the item {self.item_ids[k]!r}, expected"
                         f" {expected!r}",
                         remedy="compare predictions of these very items",
                     )
-            known = pc.coalesce(known, answers)
-        return list(known.to_pylist())
+            merged = pc.coalesce(merged, answers)
+        return list(merged.to_pylist())
 
     @cached_property
     def units(self) -> Units:
-        """What is resampled: novels where every item names one, else items."""
-        known = coalesced("book_id", self._book_ids, self.models, self.rows)
-        return bootstrap.units(pd.Series(known.to_pylist(), dtype="str"))
+        """Units of resampling: novels if every item names one, else items."""
+        book_ids = filled_column("book_id", self._book_ids, self.models, self.rows)
+        return bootstrap.units(pd.Series(book_ids.to_pylist(), dtype="str"))
 
     def value_sets(self, k: int) -> dict[str, set[object]]:
         """Return the different values of the columns that name the variant of a model's predictions."""
@@ -289,7 +292,7 @@ class AlignedPredictions:
         return [f"{row['variant']}, {protocol_of(row)}" for row in rows]
 
     def tests(self, pairs: Ints, mask: Mask | None = None) -> AccuracyTests:
-        """Test pairs of models (2, k) on all items, or those of `mask` (n,), one or more.
+        """Test pairs of models (2, k) on all items or the items of `mask` (n,), at least one.
 
         p and the minimum detectable effect are NaN where two models read different variants of the text or
         predict different units.
@@ -301,7 +304,7 @@ class AlignedPredictions:
         for start in range(0, max(1, pairs.shape[1]), size):
             (a, b), scales = pairs[:, start : start + size], scale[start : start + size]
             steps = np.rint((shares[a] - shares[b]) * scales[:, None]).astype(np.int32)
-            blocks.append(accuracy_tests(steps, units, self.drawing, scales))
+            blocks.append(accuracy_tests(steps, units, self.sampling, scales))
         tests = _joined(blocks)
         sets = {k: self.value_sets(k) for k in np.unique(pairs).tolist()}
         other_task = [comparability.other_task(sets[a], sets[b]) for a, b in pairs.T.tolist()]
@@ -328,7 +331,7 @@ class AlignedPredictions:
             apart = self.log_prob_difference(*pair)
             means[index] = mean_of_known(apart)
             usable[index] = not (np.isnan(apart).all() or np.isinf(apart).any())
-        drawn = np.full((self.drawing.resamples, len(a)), np.nan)
+        drawn = np.full((self.sampling.resamples, len(a)), np.nan)
         if replicates is not None:
             none, infinite = np.isnan(self.log_prob), np.isneginf(self.log_prob)
             others = (none[a] != none[b]) | infinite[a] | infinite[b]
@@ -337,8 +340,8 @@ class AlignedPredictions:
             usable = usable & ~shared
         if usable.any():
             rows = np.stack([self.log_prob_difference(*pair) for pair in pairs.T[usable]])[:, self._order]
-            drawn[:, usable], _ = bootstrap.resample(rows, rows[:0], units, *self.drawing[1:])
-        bounds = bootstrap.intervals(drawn, self.drawing.level, units.number)
+            drawn[:, usable], _ = bootstrap.resample(rows, rows[:0], units, *self.sampling[1:])
+        bounds = bootstrap.intervals(drawn, self.sampling.level, units.number)
         return means, *bounds
 
 
@@ -357,6 +360,6 @@ def align(item_ids: pa.Array, models: Sequence[ModelPredictions]) -> Ints:
 
 def mean_of_known(values: Floats) -> float:
     """Return the mean of the values that are not NaN; NaN of none, and of both infinities."""
-    known = values[~np.isnan(values)]
+    present = values[~np.isnan(values)]
     with np.errstate(invalid="ignore"):
-        return float(known.mean()) if len(known) else math.nan
+        return float(present.mean()) if len(present) else math.nan

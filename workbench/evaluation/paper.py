@@ -14,10 +14,10 @@ import pandas as pd
 
 from workbench.datasets import published
 from workbench.evaluation import bootstrap
-from workbench.evaluation.bootstrap import Drawing
+from workbench.evaluation.bootstrap import BootstrapSettings
 from workbench.evaluation.comparability import unpredictable
 from workbench.evaluation.metrics import is_random, measure
-from workbench.evaluation.reading import (
+from workbench.evaluation.model_predictions import (
     VARIANT,
     ModelPredictions,
     is_of_papers,
@@ -161,23 +161,23 @@ def _with_people(layout: Layout) -> Layout:
 
 
 def _of_people(system: Any) -> bool:
-    """Tell whether a row of a paper has the answers of people."""
+    """Return whether a row of a paper has the answers of people."""
     return normalised(system).startswith("human")
 
 
 def _columns(task: str, rows: pd.DataFrame, chosen: str, split: str | None) -> Iterator[Column]:
     if task == "lambada":
-        for section, part in rows.groupby("set", sort=False):
-            of = chosen if section == "lambada" else "control"
+        for section, members in rows.groupby("set", sort=False):
+            subset = chosen if section == "lambada" else "control"
             for measured, (name, label, unit) in _LAMBADA.items():
-                yield Column(str(section), label, measured, unit, of, None, _printed(part, name))
+                yield Column(str(section), label, measured, unit, subset, None, _printed(members, name))
     elif task == "msrcc":
         printed = _printed(rows, "percent_correct")
         yield Column("", "Correct (%)", "accuracy", "percent", chosen, None, printed)
     elif task == "cnnqa":
-        for label, of in (("Validation", "dev"), ("Test", "test")):
-            if split in {None, of}:
-                yield Column("", label, "accuracy", "fraction", of, None, _printed(rows, label.lower()))
+        for label, subset in (("Validation", "dev"), ("Test", "test")):
+            if split in {None, subset}:
+                yield Column("", label, "accuracy", "fraction", subset, None, _printed(rows, label.lower()))
     else:
         for word_class, (name, label) in _CLASSES.items():
             yield Column("", label, "accuracy", "fraction", chosen, word_class, _printed(rows, name))
@@ -248,12 +248,12 @@ class ResultsTable:
             cells = records[start : start + len(columns)]
             section, system, model = (cells[0][name] for name in ("section", "system", "model"))
             rows = sections.setdefault(section, [])
-            shown = every or not pd.isna(model) or _of_people(system)
-            if shown and (section, system) != before and any(not pd.isna(cell["printed"]) for cell in cells):
+            listed = every or not pd.isna(model) or _of_people(system)
+            if listed and (section, system) != before and any(not pd.isna(cell["printed"]) for cell in cells):
                 rows.append(_of_paper(cells))
             if not pd.isna(model):
                 rows += _of_ours(cells)
-            before = (section, system) if shown else None
+            before = (section, system) if listed else None
         headings = [
             Heading("System or model", f"{tooltip('system')} {tooltip('model')}", numeric=False),
             Heading("Value", _EACH, numeric=False),
@@ -311,7 +311,7 @@ def _n_text(cell: Mapping[Any, Any]) -> str:
 
 
 def _name(cell: Mapping[Any, Any]) -> str:
-    """Return the name of a row of ours, with what tells it apart from others of its model."""
+    """Return the name of a row of ours, with the distinction from other rows of its model."""
     return ", ".join(str(cell[name]) for name in ("model", "distinction") if cell[name])
 
 
@@ -361,7 +361,7 @@ def table(
     >>> table = wb.table("lambada", runs, dataset="sample")
     >>> latex = table.to_latex()
     """
-    drawing = Drawing(level, resamples, seed).checked()
+    sampling = BootstrapSettings(level, resamples, seed).checked()
     if rows not in {"ours", "all"}:
         raise DataError(f"there are no rows {rows!r}", remedy='use rows="ours" or rows="all"')
     check_options({"dataset": dataset}, "a name")
@@ -376,12 +376,12 @@ def table(
     cells: list[dict[str, Any]] = []
     for section in dict.fromkeys(column.section for column in layout.columns):
         columns = [column for column in layout.columns if column.section == section]
-        of_section = _rows(models, task, columns, drawing)
+        of_section = _rows(models, task, columns, sampling)
         _distinguish(of_section)
         for system, row in _ordered(of_section, columns):
             cells += [_cell(column, system, row, *_sizes(layout.name, column, dataset)) for column in columns]
     frame = pd.DataFrame(cells, columns=list(_KINDS)).astype(_KINDS)
-    notes = _notes(layout, frame, models, dataset, drawing)
+    notes = _notes(layout, frame, models, dataset, sampling)
     title = layout.title
     if dataset not in {None, layout.dataset} and frame["ours"].notna().any():
         title += f"; ours on the data set {dataset!r}, not that of the paper"
@@ -400,16 +400,16 @@ class _Row:
 
 
 def _rows(
-    models: Sequence[ModelPredictions], task: str, columns: Sequence[Column], drawing: Drawing
+    models: Sequence[ModelPredictions], task: str, columns: Sequence[Column], sampling: BootstrapSettings
 ) -> list[_Row]:
-    """Measure what belongs into each column, and put runs of one model into one row where they fit."""
+    """Measure the predictions of each column, and merge runs of one model into one row where they fit."""
     rows: list[_Row] = []
     for model in models:
         for key, frame in _variants_of(model.frame, task):
             measures: dict[str, dict[str, Any]] = {}
-            for (split, word_class), labels in _places(columns).items():
+            for (split, word_class), labels in _column_labels(columns).items():
                 mask = (frame["split"] == split) & (word_class is None or frame["word_class"] == word_class)
-                measured = measure(frame[mask], drawing) | {"is_random": is_random(model.frame)}
+                measured = measure(frame[mask], sampling) | {"is_random": is_random(model.frame)}
                 measures |= dict.fromkeys(labels if measured["n"] else (), measured)
             if not measures:
                 continue
@@ -423,7 +423,7 @@ def _rows(
 
 
 def _distinguish(rows: Sequence[_Row]) -> None:
-    """Say what tells each row apart from the others of its model."""
+    """Return the distinction of each row from the other rows of its model."""
     traits: list[dict[str, str]] = []
     for row in rows:
         values = zip(_KEYS[1:], row.key[1:], strict=True)
@@ -438,33 +438,33 @@ def _distinguish(rows: Sequence[_Row]) -> None:
 
 
 def _variants_of(frame: pd.DataFrame, task: str) -> Iterator[tuple[tuple[Any, ...], pd.DataFrame]]:
-    """Cut predictions of one model by system and variant: each part may stand in a row of its own."""
+    """Group predictions of one model by system and variant: each group may be a row."""
     variants = frame["variant"]
     if task == "cbt":  # that of a question is its word class: a column, not a row
         codes = variants.map(language)
         variants = ("cbt-" + codes).where(codes != ENGLISH, None)
     keys = [variants if name == "variant" else frame[name] for name in _KEYS]
     groups: Any = frame.groupby(keys, dropna=False, observed=True, sort=False)
-    for values, part in groups:
-        yield tuple(None if pd.isna(value) else value for value in values), part.reset_index(drop=True)
+    for values, group in groups:
+        yield tuple(None if pd.isna(value) else value for value in values), group.reset_index(drop=True)
 
 
-def _places(columns: Sequence[Column]) -> dict[tuple[str, str | None], list[str]]:
+def _column_labels(columns: Sequence[Column]) -> dict[tuple[str, str | None], list[str]]:
     """Return the labels of the columns by split and word class."""
-    places: dict[tuple[str, str | None], list[str]] = {}
+    labels: dict[tuple[str, str | None], list[str]] = {}
     for column in columns:
-        places.setdefault((column.split, column.word_class), []).append(column.label)
-    return places
+        labels.setdefault((column.split, column.word_class), []).append(column.label)
+    return labels
 
 
 def _ordered(rows: Sequence[_Row], columns: Sequence[Column]) -> Iterator[tuple[str | None, _Row | None]]:
-    """Give systems with our rows (None: missing) in the order of the paper, then the other rows."""
-    left = list(rows)
+    """Yield systems with our rows (None: missing) in the order of the paper, then the other rows."""
+    rest = list(rows)
     for system in dict.fromkeys(system for column in columns for system in column.printed):
-        of_system: list[_Row | None] = [row for row in left if normalised(row.key[0]) == normalised(system)]
-        left = [row for row in left if row not in of_system]
+        of_system: list[_Row | None] = [row for row in rest if normalised(row.key[0]) == normalised(system)]
+        rest = [row for row in rest if row not in of_system]
         yield from ((system, row) for row in of_system or [None])
-    yield from ((row.key[0], row) for row in left)
+    yield from ((row.key[0], row) for row in rest)
 
 
 def _sizes(name: str, column: Column, dataset: str | None) -> tuple[int | None, int | None]:
@@ -518,9 +518,9 @@ def _notes(
     frame: pd.DataFrame,
     models: Sequence[ModelPredictions],
     dataset: str | None,
-    drawing: Drawing,
+    sampling: BootstrapSettings,
 ) -> Iterator[str]:
-    """Say what is to be known to read the table."""
+    """Return the notes below the table."""
     ours = frame[frame["ours"].notna()]
     if not len(ours):
         yield "There are no results of ours yet."
@@ -537,30 +537,30 @@ def _notes(
             " (shared), or not defined (none)."
         )
     accuracy = ours[(ours["measure"] == "accuracy") & (ours["n_known"] < ours["n"])]
-    for section, part in accuracy.groupby("section", sort=False):
-        several = len(set(part["column"])) > 1
+    for section, section_rows in accuracy.groupby("section", sort=False):
+        several = len(set(section_rows["column"])) > 1
         values = [
             f"{_name(cell)} {in_unit(cell['ours_known'], cell['measured_in'])}"
             f" ({cell['column'] + ', ' if several else ''}{cell['n_known']:,} of {cell['n']:,})"
-            for cell in part.to_dict("records")
+            for cell in section_rows.to_dict("records")
         ]
-        place = f" ({section!s})" if section else ""
+        suffix = f" ({section!s})" if section else ""
         lost = {
             f"{_name(cell)}, {cell['column']}" if several else _name(cell): 1 - cell["n_known"] / cell["n"]
-            for cell in part.to_dict("records")
+            for cell in section_rows.to_dict("records")
         }
         if warning := unpredictable(lost):
             yield warning
-        counted = f"Accuracy on the items whose answer is in the vocabulary or among the choices{place}"
+        counted = f"Accuracy on the items whose answer is in the vocabulary or among the choices{suffix}"
         yield f"{counted}: {'; '.join(values)}."
     compared = ours["difference"].notna()
     differences = " Differences are ours minus the paper's." if compared.any() else ""
     if (ours["printed"].notna() & ~compared & ours["n"].gt(0)).any():
         yield f"{_APART}: another data set, split, or a part of it, or another protocol."
     yield (
-        f"Intervals are {_PERCENT * drawing.level:g} % confidence intervals of our values."
+        f"Intervals are {_PERCENT * sampling.level:g} % confidence intervals of our values."
         f"{differences} {_resampled(ours)}"
-        f" Bootstrap with {drawing.resamples:,} replicates, seed {drawing.seed}."
+        f" Bootstrap with {sampling.resamples:,} replicates, seed {sampling.seed}."
     )
     if ours["n_seeds"].notna().any():
         yield "Of runs that differ in the seed alone: the mean, and the standard deviation (SD) of the seeds."
@@ -572,8 +572,8 @@ def _notes(
 
 
 def _variants(ours: pd.DataFrame) -> str:
-    """Say which variants the rows are of, with the models of each where not all models have all of them."""
-    parts = []
+    """Describe the variants of the rows, with the models of each where models differ."""
+    phrases = []
     for name in ("variant", *VARIANT):
         title = _TITLES.get(name, name)
         by_models: dict[str, list[str]] = {}
@@ -583,10 +583,10 @@ def _variants(ours: pd.DataFrame) -> str:
             by_models.setdefault("; ".join(sorted(who)), []).append(text)
         values = {who: " and ".join(several) for who, several in by_models.items()}
         if len(values) == 1 and ours[name].notna().all():
-            parts.append(f"{title} {next(iter(values.values()))}")
+            phrases.append(f"{title} {next(iter(values.values()))}")
         elif values:
-            parts.append(f"{title} " + ", ".join(f"{value} ({who})" for who, value in values.items()))
-    return ". ".join(f"{text[:1].upper()}{text[1:]}" for text in parts)
+            phrases.append(f"{title} " + ", ".join(f"{value} ({who})" for who, value in values.items()))
+    return ". ".join(f"{text[:1].upper()}{text[1:]}" for text in phrases)
 
 
 def _resampled(ours: pd.DataFrame) -> str:

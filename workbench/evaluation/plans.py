@@ -20,8 +20,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from filelock import FileLock
 
+from workbench.evaluation.model_predictions import ModelPredictions, as_list
 from workbench.evaluation.paired import mcnemar_power, minimum_detectable_effect
-from workbench.evaluation.reading import ModelPredictions, several
 from workbench.items.cells import check_encodable
 from workbench.items.items import Items
 from workbench.render.numbers import percent, points
@@ -54,7 +54,7 @@ class Look:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be tested on items, written before; made by :func:`plan`, shown by ``print``.
+    """A plan of tests on items, written in advance; made by :func:`plan`, shown by ``print``.
 
     Attributes
     ----------
@@ -64,9 +64,9 @@ class Plan:
         Date and time (UTC).
     hypothesis, measure : str
     models : tuple of dict
-        Of each: its ``model`` (name), and of a predictor class, version and config.
+        The ``model`` (name) of each; of a predictor also class, version and config.
     dataset, split, variant : str
-        Of the items; several are joined by ``+``.
+        Names of the items' sets; several are joined by ``+``.
     n, items_digest, item_ids : int, str, tuple of str
         The items: how many, the SHA-256 of all their columns, and their ids.
     effect, discordant : float or None
@@ -78,7 +78,7 @@ class Plan:
     runs_before : tuple of str
         Stored runs of these very items when the plan was written: their results may have been seen.
     commit, versions : str or None, dict
-        Of the code that wrote the plan.
+        Commit and package versions of the code that wrote the plan.
     looks : tuple of Look
     """
 
@@ -105,7 +105,7 @@ class Plan:
 
     @property
     def line(self) -> str:
-        """What tables say of the plan: ``Planned 2026-11-27, look 2: <hypothesis>``."""
+        """Description of the plan in tables: ``Planned 2026-11-27, look 2: <hypothesis>``."""
         n = len(self.runs_before)
         before = f" (after {n:,} stored run{'s' * (n > 1)} of these items)" * bool(n)
         return f"Planned {self.created[:10]}{before}, look {len(self.looks)}: {self.hypothesis}"
@@ -155,7 +155,7 @@ def plan(
     discordant: float | None = None,
     level: float = 0.95,
 ) -> Plan:
-    """Write down what is to be tested on items, before their results are seen.
+    """Write down a plan of tests on items, before their results are seen.
 
     From then on :func:`wb.evaluate`, :func:`wb.significance`, :func:`wb.leaderboard`, :func:`wb.hardest` and
     :func:`wb.compare` print the plan's date and the number of looks under results of these items. A look is a
@@ -225,7 +225,7 @@ def plan(
         raise DataError(problem, remedy="expect more discordant items, or a smaller difference")
     digest_of_items, n = store.items_digest(items), len(items)
     named = [
-        {"model": each} if isinstance(each, str) else store.model_identity(each) for each in several(models)
+        {"model": each} if isinstance(each, str) else store.model_identity(each) for each in as_list(models)
     ]
     content: dict[str, Any] = {
         "hypothesis": hypothesis.strip(), "measure": measure, "models": named,
@@ -278,7 +278,7 @@ def plans() -> Table:
 
 
 def count_looks(function: str, models: Callable[[set[str]], Iterable[ModelPredictions]]) -> tuple[str, ...]:
-    """Count a look at each plan of whose items results are shown that are new; return what is to be printed.
+    """Count a look at each plan whose items have new results; return the lines to print.
 
     Parameters
     ----------
@@ -306,14 +306,14 @@ def count_looks(function: str, models: Callable[[set[str]], Iterable[ModelPredic
     for file, planned in valid:
         results = dict(filter(None, (_result(model, planned) for model in predictions)))
         try:
-            lines += [_looked(file, planned, function, results).line] if results else []
+            lines += [_after_look(file, planned, function, results).line] if results else []
         except DataError as error:
             warnings.warn(f"a look is not counted: {error}", stacklevel=3)
     return tuple(lines)
 
 
 def _result(model: ModelPredictions, planned: Plan) -> tuple[str, str] | None:
-    """Return the digest of what a model has right of planned items, and its name; None without them."""
+    """Return the digest of a model's outcomes on planned items, and its name; None without any."""
     table, datasets = model.table, pa.array([None, *planned.dataset.split("+")])
     mask = pc.and_(
         pc.and_(pc.is_in(table["item_id"], pa.array(planned.item_ids)), pc.is_valid(table["correct"])),
@@ -328,8 +328,8 @@ def _result(model: ModelPredictions, planned: Plan) -> tuple[str, str] | None:
     return digest(model.model, json.dumps(sorted(ids)), *values), model.model
 
 
-def _looked(file: Path, planned: Plan, function: str, results: Mapping[str, str]) -> Plan:
-    """Return a plan after a look at results, names of models by digest; the look counts if some are new."""
+def _after_look(file: Path, planned: Plan, function: str, results: Mapping[str, str]) -> Plan:
+    """Return a plan after a look at results, names of models by digest; new results count as a look."""
 
     def fresh(plan: Plan) -> dict[str, str]:
         seen = {result for look in plan.looks for result in look.results}

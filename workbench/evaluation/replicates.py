@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from workbench.evaluation.bootstrap import Drawing
+from workbench.evaluation.bootstrap import BootstrapSettings
 from workbench.evaluation.metrics import (
     MEASURES,
     SPREAD,
@@ -18,7 +18,7 @@ from workbench.evaluation.metrics import (
     shown_measures,
     typed,
 )
-from workbench.evaluation.reading import BY_SEED, VARIANT, ModelPredictions, by_seed, predictions_of
+from workbench.evaluation.model_predictions import BY_SEED, VARIANT, ModelPredictions, by_seed, predictions_of
 from workbench.items.schema import WORD_CLASSES
 from workbench.render.results import Table, TableColumn, TableLayout
 from workbench.runs.predictions import mid_ranks
@@ -105,23 +105,23 @@ def replicates(runs: Any, *, level: float = 0.95, resamples: int = 2000, seed: i
     >>> three["n_seeds"].tolist(), len(wb.evaluate([three, runs[0]]))
     ([3], 2)
     """
-    drawing = Drawing(level, resamples, seed).checked()
+    sampling = BootstrapSettings(level, resamples, seed).checked()
     models = predictions_of(runs)
     _check_alike(models)
     seeds = _seeds(models)
     pooled = _pooled(models, ", ".join(seeds))
     frame = pooled.frame
     classes = [name for name in WORD_CLASSES if (frame["word_class"] == name).any()]
-    parts = {"all": frame}
-    parts |= {name: frame[frame["word_class"] == name] for name in classes if len(classes) > 1}
+    frames = {"all": frame}
+    frames |= {name: frame[frame["word_class"] == name] for name in classes if len(classes) > 1}
     rows = [
-        {"model": pooled.model, "word_class": name} | measure(part, drawing) for name, part in parts.items()
+        {"model": pooled.model, "word_class": name} | measure(each, sampling) for name, each in frames.items()
     ]
     table = typed(pd.DataFrame(rows, columns=["model", "word_class", *MEASURES, *SPREAD]))
     table = table.astype({"word_class": "str"})
     of_seeds = f" (seeds {', '.join(seeds)})" if seeds else ""
     mean = f"Accuracy is the mean over {len(models)} runs that differ in the seed alone{of_seeds}"
-    how = note(table, set(frame["dataset"].dropna()), drawing)
+    how = note(table, set(frame["dataset"].dropna()), sampling)
     table.attrs["warnings"] = list_unpredictable(table, ["word_class"])
     table.attrs["note"] = (f"{mean}; ± is the standard deviation between them.", how)
     heading = TableColumn("word_class", tooltip="All items, or those of a word class.")
@@ -142,15 +142,15 @@ def _check_alike(models: Sequence[ModelPredictions]) -> None:
         raise DataError(f"the run {min(twice)!r} is passed twice", remedy="pass each run once")
     first, *others = models
     for other in others:
-        for what, a, b in _differences(first, other):
+        for difference, a, b in _differences(first, other):
             raise DataError(
-                f"these runs differ in more than the seed: {what} is {a!r:.80} and {b!r:.80}",
+                f"these runs differ in more than the seed: {difference} is {a!r:.80} and {b!r:.80}",
                 remedy="pass runs of one model and one setting, for the same items",
             )
 
 
 def _differences(a: ModelPredictions, b: ModelPredictions) -> Iterator[tuple[str, Any, Any]]:
-    """Yield in what two runs differ beside the seed: name, and the values."""
+    """Yield the differences of two runs apart from the seed: name, and the values."""
     if a.model != b.model:
         yield "the model", a.model, b.model
     if a.frame["item_id"].tolist() != b.frame["item_id"].tolist():
@@ -158,15 +158,15 @@ def _differences(a: ModelPredictions, b: ModelPredictions) -> Iterator[tuple[str
         yield "the number of items that only one has", len(ids[0] - ids[1]), len(ids[1] - ids[0])
         return
     for name in _SAME:
-        one, two = a.frame[name], b.frame[name]
-        differ = ~((one == two) | (one.isna() & two.isna())).fillna(value=False).to_numpy(dtype=bool)
+        first, other = a.frame[name], b.frame[name]
+        differ = ~((first == other) | (first.isna() & other.isna())).fillna(value=False).to_numpy(dtype=bool)
         if differ.any():
-            place = int(differ.argmax())
-            yield f"{name} of {a.frame['item_id'].iloc[place]}", one.iloc[place], two.iloc[place]
+            index = int(differ.argmax())
+            yield f"{name} of {a.frame['item_id'].iloc[index]}", first.iloc[index], other.iloc[index]
     if a.info and b.info:
         settings = [dict(_flat({name: model.info.get(name) for name in _OF_RUN})) for model in (a, b)]
         for name in dict.fromkeys((*settings[0], *settings[1])):
-            values = [part.get(name) for part in settings]
+            values = [config.get(name) for config in settings]
             if values[0] != values[1] and _OF_SEED.isdisjoint(name.split(".")):
                 yield name, values[0], values[1]
 
@@ -181,7 +181,7 @@ def _flat(values: Any, name: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _seeds(models: Sequence[ModelPredictions]) -> list[str]:
-    """Return the seeds of the runs: those of the training where they differ, else of the predictions."""
+    """Return the seeds of the runs: of the training if they differ, else of the predictions."""
     configs = [dict(_flat(model.info.get("config", {}))) for model in models]
     names = [name for name in configs[0] if name.rpartition(".")[2] == "seed"]
     for name in names:

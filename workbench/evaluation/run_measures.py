@@ -17,11 +17,10 @@ import pandas as pd
 import pyarrow as pa
 
 from workbench.evaluation import bootstrap
-from workbench.evaluation.bootstrap import Drawing
+from workbench.evaluation.bootstrap import BootstrapSettings
 from workbench.evaluation.comparability import other_task
 from workbench.evaluation.metrics import chance_of, is_random, measure_all, subset_of
-from workbench.evaluation.paired import accuracy_tests
-from workbench.evaluation.reading import (
+from workbench.evaluation.model_predictions import (
     BY_SEED,
     NEEDED,
     VARIANT,
@@ -31,6 +30,7 @@ from workbench.evaluation.reading import (
     predictions_of,
     traits_of,
 )
+from workbench.evaluation.paired import accuracy_tests
 from workbench.evaluation.significance import compare_pair
 from workbench.items.language import language
 from workbench.runs import store
@@ -58,12 +58,12 @@ Group = tuple[Any, ...]
 _VERSION = 8  # of measures and tests that are kept: raised where results or labels change
 _KEPT = 20_000  # measures and tests of one setting
 _CACHE, _KNOWN = "measures", pa.schema([("key", pa.string()), ("value", pa.string())])
-_USUAL = Drawing()
+_USUAL = BootstrapSettings()
 
 
 @dataclass(frozen=True)
 class MeasuredRun:
-    """What a run of one model predicts for a group of items: its measures, and the predictions on demand.
+    """Predictions of one model for a group of items: the measures, and the predictions on demand.
 
     `row` is empty where no answer is known; `key` tells the predictions apart from all others.
     """
@@ -97,15 +97,18 @@ class RunMeasures:
     """
 
     def __init__(
-        self, names: Sequence[str] = SETS, chosen: Mapping[str, Any] | None = None, drawing: Drawing = _USUAL
+        self,
+        names: Sequence[str] = SETS,
+        chosen: Mapping[str, Any] | None = None,
+        sampling: BootstrapSettings = _USUAL,
     ) -> None:
-        self.names, self.drawing = list(names), drawing
+        self.names, self.sampling = list(names), sampling
         self.columns = set(NEEDED)  # and those of one's own that stored runs have, where `names` needs some
         chosen = {name: value for name, value in (chosen or {}).items() if value is not None}
         self.groups = {name: value for name, value in chosen.items() if name in names}
         self.chosen = {name: value for name, value in chosen.items() if name not in names}
         versions = [_VERSION, MEASURED, metadata.version("lambada-workbench"), np.__version__, pd.__version__]
-        self._key = digest(json.dumps([versions, self.names, self.chosen, drawing], default=str))
+        self._key = digest(json.dumps([versions, self.names, self.chosen, sampling], default=str))
         self._earlier: dict[str, str] | None = None
         self._used: dict[str, str] = {}
 
@@ -143,10 +146,10 @@ class RunMeasures:
     def against(self, runs: Sequence[MeasuredRun], best: MeasuredRun) -> list[dict[str, Any]]:
         """Test runs against the best: a difference, its interval and p; nothing where no item is common."""
         keys = [digest(run.key, best.key) if run.key and best.key else None for run in runs]
-        return self._known(keys, lambda missing: _compared([runs[k] for k in missing], best, self.drawing))
+        return self._cached(keys, lambda missing: _compared([runs[k] for k in missing], best, self.sampling))
 
     def save(self, *, trim: bool = True) -> None:
-        """Keep what is new, and of the rest what was used last."""
+        """Store the new measures, and of the others those used last."""
         if self._earlier is None or self._used.keys() <= self._earlier.keys():
             return
         rows = list((self._used | self._read() | self._used).items())[:_KEPT]
@@ -156,8 +159,8 @@ class RunMeasures:
             if trim:
                 make_room()
 
-    def _known(self, keys: Sequence[str | None], compute: Callable[[list[int]], Iterable[Any]]) -> list[Any]:
-        """Return what is known by keys; the rest is computed, by its indices, and kept where it has a key."""
+    def _cached(self, keys: Sequence[str | None], compute: Callable[[list[int]], Iterable[Any]]) -> list[Any]:
+        """Return stored measures by key; others are computed by index, and stored under their key."""
         if self._earlier is None:
             self._earlier = self._read() if any(keys) else None
         earlier = self._earlier or {}
@@ -189,12 +192,12 @@ class RunMeasures:
         def measured() -> list[Any]:
             rows: list[Any] = [[[], 0, _datasets(model), {}] for model in source.models]
             of_groups = [(group, *pair) for group, models in groups().items() for pair in enumerate(models)]
-            values = measure_all((model.evaluated for *_, model in of_groups), self.drawing)
+            values = measure_all((model.evaluated for *_, model in of_groups), self.sampling)
             for (group, number, model), measured_values in zip(of_groups, values, strict=True):
                 rows.append([group, number, _datasets(model), _row(model, measured_values)])
             return rows
 
-        [rows] = self._known([source.key], lambda _: [measured()])
+        [rows] = self._cached([source.key], lambda _: [measured()])
         for values, number, datasets, row in rows:
             group = tuple(values)
             wanted = dict(zip(self.names, group, strict=True)) if row else {}
@@ -240,7 +243,7 @@ def _sets(frame: pd.DataFrame) -> list[tuple[str, str, str]]:
 
 
 def _outcomes(frame: pd.DataFrame) -> dict[str, Any] | None:
-    """Return what a test of one run (n,) against another on the same items needs, None of several seeds.
+    """Return the outcomes (n,) of a run for tests against another on the same items; None of several seeds.
 
     That is a digest of the items with their answers and novels, which of them are right (as bits, in
     hexadecimal), and what the accuracy depends on.
@@ -263,7 +266,7 @@ def _right(run: MeasuredRun) -> npt.NDArray[np.bool_]:
 def _groups(
     models: list[ModelPredictions], names: list[str], chosen: dict[str, Any]
 ) -> dict[Group, list[ModelPredictions]]:
-    """Cut predictions into groups, each with a ranking of its own; rows without an answer are left out."""
+    """Group predictions for separate rankings; rows without an answer are left out."""
     groups: dict[Group, list[ModelPredictions]] = {}
     for model in models:
         columns = joined(model, names)
@@ -278,37 +281,39 @@ def _groups(
     return groups
 
 
-def _compared(runs: Sequence[MeasuredRun], best: MeasuredRun, drawing: Drawing) -> Iterator[dict[str, Any]]:
-    """Test runs against the best; those of one run on the best's items at once, which takes less time."""
+def _compared(
+    runs: Sequence[MeasuredRun], best: MeasuredRun, sampling: BootstrapSettings
+) -> Iterator[dict[str, Any]]:
+    """Test runs against the best; runs on the best's items are tested at once, which is faster."""
     outcomes = best.row["outcomes"]
     alike = [
         run for run in runs
         if outcomes and run.row["outcomes"] and run.row["outcomes"]["items"] == outcomes["items"]
     ]  # fmt: skip
-    tests = dict(zip(map(id, alike), _compared_at_once(alike, best, drawing), strict=True))
+    tests = dict(zip(map(id, alike), _compared_at_once(alike, best, sampling), strict=True))
     for run in runs:
-        yield tests[id(run)] if id(run) in tests else _compared_alone(run, best, drawing)
+        yield tests[id(run)] if id(run) in tests else _compared_alone(run, best, sampling)
 
 
-def _compared_alone(run: MeasuredRun, best: MeasuredRun, drawing: Drawing) -> dict[str, Any]:
+def _compared_alone(run: MeasuredRun, best: MeasuredRun, sampling: BootstrapSettings) -> dict[str, Any]:
     sides = run.predictions(), best.predictions()
     ids = [frame["item_id"][frame["correct"].notna()] for frame in (side.evaluated for side in sides)]
     if not ids[0].isin(ids[1]).any():
         return {}
-    result = compare_pair(*sides, drawing)
+    result = compare_pair(*sides, sampling)
     return _tested(result.n, (result.difference, *result.interval, result.p_value, result.mde))
 
 
 def _compared_at_once(
-    runs: Sequence[MeasuredRun], best: MeasuredRun, drawing: Drawing
+    runs: Sequence[MeasuredRun], best: MeasuredRun, sampling: BootstrapSettings
 ) -> Iterator[dict[str, Any]]:
-    """Do for several runs on the items of the best what `compare_pair` does for one, from outcomes."""
+    """Compare several runs on the items of the best as `compare_pair` does, from outcomes."""
     if not runs:
         return
     frame = best.predictions().evaluated
     units = bootstrap.units(frame["book_id"][frame["correct"].notna()])
     steps = np.stack([_right(run) for run in runs]).astype(np.int8) - _right(best)
-    tests = accuracy_tests(steps, units, drawing)
+    tests = accuracy_tests(steps, units, sampling)
     of_best = _value_sets(best)
     numbers = (tests.difference, tests.low, tests.high, tests.p, tests.mde)
     for run, *values in zip(runs, *numbers, strict=True):
@@ -327,7 +332,7 @@ def _tested(n: int, values: Sequence[float]) -> dict[str, Any]:
 
 
 def keep_measures(run: store.Run) -> None:
-    """Keep the measures of a run that was stored, so that a ranking need not read it."""
+    """Store the measures of a stored run, so that a ranking need not read the run."""
     measures = RunMeasures()
     measures.of_run(run.run)
     measures.save(trim=False)

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from workbench.datasets import dataset_names
-from workbench.evaluation.bootstrap import Drawing
+from workbench.evaluation.bootstrap import BootstrapSettings
 from workbench.evaluation.metrics import evaluate
-from workbench.evaluation.reading import run_of
+from workbench.evaluation.model_predictions import run_of
 from workbench.items.ablation import split_variant
 from workbench.models.pretrained.prompts import Prompt
 from workbench.runs.store import Run
@@ -20,7 +20,7 @@ _USUAL = {"text": "as-is", "correct": "greedy", "candidates": "sentence", "budge
 
 @dataclass(frozen=True)
 class RunSignature:
-    """What identifies a number, and how it is computed again.
+    """The signature of a number, and the code that repeats it.
 
     Attributes
     ----------
@@ -80,9 +80,9 @@ def signature(run: Run | str, *, level: float = 0.95, resamples: int = 2000, see
     if not isinstance(stored, Run):
         problem = f"the run is a {type(run).__name__}, expected a stored run or its name"
         raise DataError(problem, remedy="store predictions with wb.keep(items, predictions)")
-    drawing = Drawing(level, resamples, seed).checked()
-    options = ", ".join(f"{name}={value!r}" for name, value in drawing._asdict().items())
-    texts = evaluate(stored, **drawing._asdict())["signature"].dropna().tolist()
+    sampling = BootstrapSettings(level, resamples, seed).checked()
+    options = ", ".join(f"{name}={value!r}" for name, value in sampling._asdict().items())
+    texts = evaluate(stored, **sampling._asdict())["signature"].dropna().tolist()
     reason, lines = _prediction(stored)
     measured = repr(stored.run) if reason else "predictions"
     code = "\n".join(["import workbench as wb", *lines, f"table = wb.evaluate({measured}, {options})"])

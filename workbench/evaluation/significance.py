@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workbench.evaluation import bootstrap
-from workbench.evaluation.bootstrap import Drawing
+from workbench.evaluation.bootstrap import BootstrapSettings
 from workbench.evaluation.comparability import list_warnings, other_event
+from workbench.evaluation.model_predictions import ModelPredictions, predictions_of
 from workbench.evaluation.paired import AlignedPredictions, align, describe_mde
 from workbench.evaluation.plans import count_looks
-from workbench.evaluation.reading import ModelPredictions, predictions_of
 from workbench.render.numbers import fixed, p_value, percent, points
 from workbench.render.results import Table, TableColumn, TableLayout
 from workbench.storage.errors import DataError
@@ -61,7 +61,7 @@ class Significance:
         The perplexity of `a` is that of `b` times exp(-difference).
     log_prob_interval : (float, float) or None
     log_prob_p_value : float or None
-        Of a sign-flip test by unit; None also where one model gives an answer probability 0.
+        p of a sign-flip test by unit; None also where one model gives an answer probability 0.
     log_prob_p_is_bound : bool
         Whether this p is the least that the random choices of signs can give: the exact one is lower.
     level : float
@@ -128,7 +128,7 @@ class Significance:
             log_probs = ("mean ln p per target word (nats)", "nats", None, None, self.log_prob_difference)
             p_kind = "p, bound" if self.log_prob_p_is_bound else "p"
             rows.append((*log_probs, *bounds, self.log_prob_p_value, p_kind, None))
-        kinds = {"share": "percentage points", "count": "whole difference", "nats": "signed"}
+        units = {"share": "percentage points", "count": "whole difference", "nats": "signed"}
         columns = (
             TableColumn("quantity"),
             *(
@@ -137,7 +137,7 @@ class Significance:
                 )
                 for side, name in (("a", self.a), ("b", self.b))
             ),
-            TableColumn("difference", ("kind", kinds), ("low", "high"), tooltip="First minus second model."),
+            TableColumn("difference", ("kind", units), ("low", "high"), tooltip="First minus second model."),
             TableColumn("p", ("p_kind", _P_KINDS), tooltip=f"Of the difference in accuracy: {self.test}."),
             TableColumn("mde", "unsigned points"),
         )
@@ -208,7 +208,7 @@ def significance(
     (True, True)
     """
     sides = single_model(a, "a", pool=True), single_model(b, "b", pool=True)
-    result = compare_pair(*sides, Drawing(level, resamples, seed).checked())
+    result = compare_pair(*sides, BootstrapSettings(level, resamples, seed).checked())
     return replace(result, notes=(*result.notes, *count_looks("significance", lambda _: sides)))
 
 
@@ -221,7 +221,7 @@ def single_model(runs: Any, name: str, *, pool: bool = False) -> ModelPrediction
     return models[0]
 
 
-def compare_pair(a: ModelPredictions, b: ModelPredictions, drawing: Drawing) -> Significance:
+def compare_pair(a: ModelPredictions, b: ModelPredictions, sampling: BootstrapSettings) -> Significance:
     """Compare the predictions of two models; see :func:`significance`."""
     ids = pc.unique(pa.chunked_array([_answered(a), _answered(b)])).sort()
     rows = align(ids, [a, b])
@@ -233,7 +233,7 @@ def compare_pair(a: ModelPredictions, b: ModelPredictions, drawing: Drawing) -> 
         )
     none = pa.nulls(int(common.sum()), pa.string())
     paired = AlignedPredictions(
-        ids.filter(pa.array(common)), [a, b], rows[:, common], drawing, answers=none, book_ids=none
+        ids.filter(pa.array(common)), [a, b], rows[:, common], sampling, answers=none, book_ids=none
     )
     units, pair = paired.units, np.array([[0], [1]])
     test = paired.tests(pair)
@@ -244,15 +244,15 @@ def compare_pair(a: ModelPredictions, b: ModelPredictions, drawing: Drawing) -> 
         notes.append(f"{bootstrap.LAMBADA}.")
     (mean,), *bounds = paired.log_prob_intervals(pair)
     log_probs = paired.log_prob_difference(0, 1)
-    known, p_log_prob, is_bound = ~np.isnan(log_probs), None, False
-    if known.any() and np.isfinite(log_probs[known]).all():
+    present, p_log_prob, is_bound = ~np.isnan(log_probs), None, False
+    if present.any() and np.isfinite(log_probs[present]).all():
         p_log_prob, exact, is_bound = bootstrap.sign_flip(
-            log_probs[known], units.subset(known), drawing.resamples, drawing.seed
+            log_probs[present], units.subset(present), sampling.resamples, sampling.seed
         )
-        signs = "exact" if exact else f"{drawing.resamples:,} random choices of signs"
+        signs = "exact" if exact else f"{sampling.resamples:,} random choices of signs"
         notes.append(f"p of the log-probabilities is of a sign-flip test by {units.by}, {signs}.")
-    if known.any() and not known.all():
-        notes.append(f"Log-probabilities are compared on {int(known.sum()):,} items.")
+    if present.any() and not present.all():
+        notes.append(f"Log-probabilities are compared on {int(present.sum()):,} items.")
     if np.isnan(test.p[0]):
         notes.append("There is no p: they do not do the same task.")
     elif np.isnan(test.mde[0]):
@@ -277,13 +277,13 @@ def compare_pair(a: ModelPredictions, b: ModelPredictions, drawing: Drawing) -> 
         n_only_b=int(test.only_b[0]),
         resampled_by=units.by,
         n_units=units.number,
-        log_prob_difference=float(mean) if known.any() else None,
+        log_prob_difference=float(mean) if present.any() else None,
         log_prob_interval=None if p_log_prob is None else (float(bounds[0][0]), float(bounds[1][0])),
         log_prob_p_value=p_log_prob,
         log_prob_p_is_bound=is_bound,
-        level=drawing.level,
-        resamples=drawing.resamples,
-        seed=drawing.seed,
+        level=sampling.level,
+        resamples=sampling.resamples,
+        seed=sampling.seed,
         notes=tuple(notes),
     )
 

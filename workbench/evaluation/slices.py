@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 
 from workbench.analysis.binning import Bin, Binning, Bins, binning, quantile_bins
-from workbench.evaluation.reading import ModelPredictions, coalesced
+from workbench.evaluation.model_predictions import ModelPredictions, filled_column
 from workbench.items.items import Items, in_item_order
 from workbench.storage.errors import DataError
 
@@ -32,7 +32,7 @@ class Slices:
     They are those of `annotations` (``item_id`` is a column or the index; columns of lists are left out),
     those of one's own (``items.extra``, or as a run was stored with), and what `items`, or the predictions of
     `models` (m) in their `rows` (m, n), tell. DataError if the annotations have no ``item_id``, hold an item
-    twice, or know none of the items.
+    twice, or have none of the items.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Slices:
     ) -> None:
         frame = items.frame
         self._makers: dict[str, Callable[[], pd.Series[Any]]] = {}
-        self._cuts: dict[str, Binning] = {}
+        self._binnings: dict[str, Binning] = {}
         if annotations is not None:
             table: Any = in_item_order(annotations, frame["item_id"])
             names = [str(name) for name in table.columns if name not in _NO_SLICE]
@@ -57,8 +57,8 @@ class Slices:
             for column in extra.columns:
                 self._makers.setdefault(str(column), partial(extra.__getitem__, column))
         for name in _OF_ITEMS:
-            known = pa.array(frame[name], pa.string(), from_pandas=True)
-            self._makers.setdefault(name, partial(_coalesced, name, known, models, rows))
+            column = pa.array(frame[name], pa.string(), from_pandas=True)
+            self._makers.setdefault(name, partial(_filled, name, column, models, rows))
         for name, (other, make) in _OF_TEXT.items():
             if other not in self._makers:
                 self._makers[name] = cache(partial(make, frame))
@@ -66,17 +66,17 @@ class Slices:
 
     @cached_property
     def names(self) -> list[str]:
-        """Columns with at least two bins; of those that are made of many texts, with two different values."""
+        """Columns with at least two bins; columns made of many texts need two different values."""
         return [name for name in self._makers if self._is_divided(name)]
 
     def _is_divided(self, name: str) -> bool:
         if name in _OF_TEXT and len(_OF_TEXT[name][1](self._frame.head(_SAMPLE)).unique()) > 1:
             return True
-        return len(self._cut(name).bins) > 1
+        return len(self._binning_of(name).bins) > 1
 
     @property
     def all_names(self) -> list[str]:
-        """All columns, those of lists and of one value included."""
+        """All columns, with columns of lists and of one value."""
         return list(self._makers)
 
     def column(self, name: str) -> pd.Series[Any]:
@@ -89,12 +89,12 @@ class Slices:
             raise DataError(
                 f"there is no column {name!r} to slice by", remedy=f"there are {', '.join(self.names)}"
             )
-        return self._cut(name)
+        return self._binning_of(name)
 
-    def _cut(self, name: str) -> Binning:
-        if name not in self._cuts:
-            self._cuts[name] = _binning(name, self._makers[name](), None)
-        return self._cuts[name]
+    def _binning_of(self, name: str) -> Binning:
+        if name not in self._binnings:
+            self._binnings[name] = _binning(name, self._makers[name](), None)
+        return self._binnings[name]
 
 
 _OF_TEXT: dict[str, tuple[str, Callable[[pd.DataFrame], pd.Series[Any]]]] = {
@@ -105,12 +105,12 @@ _OF_TEXT: dict[str, tuple[str, Callable[[pd.DataFrame], pd.Series[Any]]]] = {
 """Columns that are made of the items' texts, unless there is an annotation of the name that comes first."""
 
 
-def _coalesced(name: str, known: pa.Array, models: Sequence[ModelPredictions], rows: Any) -> pd.Series[Any]:
-    return pd.Series(pd.array(coalesced(name, known, models, rows), dtype="str"))
+def _filled(name: str, column: pa.Array, models: Sequence[ModelPredictions], rows: Any) -> pd.Series[Any]:
+    return pd.Series(pd.array(filled_column(name, column, models, rows), dtype="str"))
 
 
 def _repeated(frame: pd.DataFrame) -> list[bool | None]:
-    """Return whether each answer occurs elsewhere in its passage as a whole word, whatever the case."""
+    """Return whether each answer occurs elsewhere in its passage as a whole word, in any case."""
     columns = (frame[name].tolist() for name in ("text", "answer", "answer_span"))
     return [
         None if not isinstance(answer, str) else occurs(answer, f"{text[: span[0]]}\n{text[span[1] :]}")
@@ -119,7 +119,7 @@ def _repeated(frame: pd.DataFrame) -> list[bool | None]:
 
 
 def occurs(word: str, text: str) -> bool:
-    """Return whether a word occurs in a text as a whole word, whatever the case."""
+    """Return whether a word occurs in a text as a whole word, in any case."""
     word, text = word.casefold(), text.casefold()
     start = text.find(word)
     while start >= 0 and word:
@@ -139,12 +139,13 @@ def bins_of(name: str, values: pd.Series[Any], cuts: int | Sequence[float] | Non
 
 
 def _binning(name: str, values: pd.Series[Any], cuts: int | Sequence[float] | None) -> Binning:
-    def cut(numbers: npt.NDArray[np.float64]) -> Bins | None:
+    def rule(numbers: npt.NDArray[np.float64]) -> Bins | None:
         if cuts is not None and not isinstance(cuts, int):
             return Bins(np.array([-np.inf, *sorted(cuts), np.inf]), np.nan)
         if cuts is None and len(np.unique(numbers)) <= _FEW:
             return None
         return quantile_bins(numbers, cuts or 5)
 
-    binned = binning(name, values, cut=cut, limit=MOST)
-    return replace(binned, bins=[] if binned.kind == "labels" else [b for b in binned.bins if len(b.rows)])
+    binned = binning(name, values, rule=rule, limit=MOST)
+    bins = [] if binned.value_type == "labels" else [b for b in binned.bins if len(b.rows)]
+    return replace(binned, bins=bins)

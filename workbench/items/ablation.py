@@ -21,7 +21,7 @@ SUBSTITUTIONS = ("renamed", "mentions swapped")
 
 
 def query_only(items: Items, *, candidates_as_context: bool = False, seed: int = 0) -> Items:
-    """Return items whose text is the query alone: the context is removed.
+    """Return items with the query alone as text: the context is removed.
 
     What a model gets right of them, it gets right without the passage. Train on ``query_only(questions)`` to
     measure how far the query alone goes; a model that was trained on whole items shows how far it uses them.
@@ -74,7 +74,7 @@ def query_only(items: Items, *, candidates_as_context: bool = False, seed: int =
 
 
 def passage_only(items: Items) -> Items:
-    """Return items whose query is the blank alone: its words are removed.
+    """Return items with the blank alone as query: its words are removed.
 
     What a model gets right of them, it gets right without the question.
 
@@ -115,7 +115,7 @@ def passage_only(items: Items) -> Items:
 
 
 def split_variant(variant: str) -> tuple[str, str]:
-    """Return the variant of the whole items, and which of `INPUTS` or `SUBSTITUTIONS` they are; else empty.
+    """Return the variant of the unablated items, and the type in `INPUTS` or `SUBSTITUTIONS`; else empty.
 
     Examples
     --------
@@ -130,12 +130,12 @@ def split_variant(variant: str) -> tuple[str, str]:
 
 
 def whole_variant(variants: pd.Series[Any]) -> pd.Series[Any]:
-    """Return the variants of the whole items, for a column of variants (n,)."""
+    """Return the variants of the unablated items, for a column of variants (n,)."""
     return variants.map({name: split_variant(name)[0] for name in variants.dropna().unique()})
 
 
 def check_whole(items: Items) -> None:
-    """Raise DataError if items are ablated, or have other words in place of some."""
+    """Raise DataError if items are ablated or have substituted words."""
     for variant in items.frame["variant"].unique():
         if split_variant(variant)[1]:
             raise DataError(f"these items are ablated already: {variant!r}", remedy="pass the whole items")

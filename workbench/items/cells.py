@@ -21,29 +21,29 @@ _SHORT.maxstring = _SHORT.maxother = 80
 _STRING = re.compile(r"""\s*(?P<word>'(?:[^'\\\n]|\\.)*+'|"(?:[^"\\\n]|\\.)*+")\s*,?""")
 
 
-def check_options(options: Mapping[str, Any], what: str) -> None:
+def check_options(options: Mapping[str, Any], expected: str) -> None:
     """Raise DataError where an option is neither None nor a single name, or holds half a surrogate pair."""
     for option, value in options.items():
         if value is not None and (isinstance(value, list | tuple) or not pd.api.types.is_scalar(value)):
             remedy = f"{option}={shown(value[0])}" if isinstance(value, list | tuple) and value else None
-            raise DataError(f"{option} is {shown(value)}, expected {what}", remedy=remedy)
-        if value is not None and what == "a name" and not isinstance(value, str):
-            raise DataError(f"{option} is {shown(value)}, expected {what}")
+            raise DataError(f"{option} is {shown(value)}, expected {expected}", remedy=remedy)
+        if value is not None and expected == "a name" and not isinstance(value, str):
+            raise DataError(f"{option} is {shown(value)}, expected {expected}")
         if isinstance(value, str):
             check_encodable(value, option)
 
 
-def check_encodable(text: str, what: str) -> None:
-    """Raise DataError if a text cannot be written, which `what` names: it holds half a surrogate pair."""
+def check_encodable(text: str, description: str) -> None:
+    """Raise DataError if a text cannot be written: it holds half a surrogate pair; `description` names it."""
     if not is_encodable(text):
         raise DataError(
-            f"{what} holds half a surrogate pair, expected whole characters, got {shown(text)}",
+            f"{description} holds half a surrogate pair, expected whole characters, got {shown(text)}",
             remedy="leave it out, or write the character as a whole",
         )
 
 
 def plain_cell(value: Any, column: str, depth: int = 0) -> Any:
-    """Return a cell as JSON can hold it; None for what is missing, the text of what has no such form."""
+    """Return a cell as a JSON value; None if missing, text if JSON has no such type."""
     if isinstance(value, np.ndarray | pd.Series | pd.Index | pd.api.extensions.ExtensionArray):
         value = value.tolist()
     if isinstance(value, list | tuple | Mapping):
@@ -54,7 +54,7 @@ def plain_cell(value: Any, column: str, depth: int = 0) -> Any:
             raise DataError(problem, remedy="leave the column out, or make text of it")
         if isinstance(value, Mapping):
             return {plain_cell(str(k), column): plain_cell(v, column, depth + 1) for k, v in value.items()}
-        return [plain_cell(part, column, depth + 1) for part in value]
+        return [plain_cell(element, column, depth + 1) for element in value]
     value = value.item() if isinstance(value, np.generic) else value
     if _is_missing(value):
         return None
@@ -78,7 +78,7 @@ def shown(value: Any) -> str:
 
 
 def text_cell(row: Mapping[str, Any], name: str) -> str | None:
-    """Return the text of a cell, a number as text, None for what is missing; DataError for all else."""
+    """Return the text of a cell, a number as text, None if missing; DataError for other types."""
     value = row.get(name)
     if isinstance(value, str):
         if not value.strip():
@@ -123,7 +123,7 @@ def _strings(text: str) -> list[str]:
 
 
 def cell_choices(value: Any) -> tuple[str, ...] | None:
-    """Return the words to choose from: of a list, JSON, or joined by ``|``; None for what is missing."""
+    """Return the candidates of a cell: a list, JSON, or joined by ``|``; None if missing."""
     if _is_missing(value):
         return None
     words = listed_cell(value, "|")

@@ -19,7 +19,7 @@ _LETTERS = re.compile(r"[^\W_](?:\S*[^\W_])?")  # of a word, without the punctua
 
 
 def word_spans(item: Item) -> list[Span]:
-    """Return the words of a passage with its answer: what white space separates, cut at the answer's edges.
+    """Return the words of a passage with its answer: split at white space and at the answer's edges.
 
     So ``(dog),`` with the answer ``dog`` is three words. Without an answer, the words before the blank.
     """
@@ -30,14 +30,14 @@ def word_spans(item: Item) -> list[Span]:
 
 
 def numbered(records: Iterable[Item]) -> Items:
-    """Make items of changed ones, each with an id of its own: that of the item, and a number."""
+    """Make items of changed ones, with unique ids: the item's id and a number."""
     return Items.from_records(
         replace(record, item_id=f"{record.item_id} [{number}]") for number, record in enumerate(records)
     )
 
 
 def up_to(item: Item, word: Span) -> Item:
-    """Return an item whose text ends with one of its words, which is the answer; it has no candidates."""
+    """Return an item whose text ends with one of its words as the answer, without candidates."""
     start, end = word
     return replace(
         item,
@@ -50,7 +50,7 @@ def up_to(item: Item, word: Span) -> Item:
 
 
 def without(item: Item, span: Span) -> Item:
-    """Return an item without a part of its text before the blank, and the white space that is left over.
+    """Return an item without a part of its text before the blank, and without superfluous white space.
 
     That is the white space after the part where it begins a sentence, else that before it; none where the
     part is joined to the next word. A sentence of which nothing is left is none.
@@ -130,5 +130,5 @@ def with_replacements(item: Item, changes: Sequence[tuple[Span, str]]) -> Item:
 
 
 def with_answer(item: Item, word: str) -> Item:
-    """Return an item with another word as its answer, in its place; it has no candidates."""
+    """Return an item with another word as its answer, without candidates."""
     return replace(with_replacements(item, [(item.answer_span, word)]), answer=word, candidates=None)

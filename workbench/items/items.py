@@ -116,18 +116,18 @@ class Items:
         return items_from_frame(frame, **options)
 
     @classmethod
-    def concat(cls, parts: Iterable[Items]) -> Items:
-        """Concatenate several sets; ids must stay unique. What all `attrs` share stays, and every note."""
-        parts = list(parts)
-        if not parts:
+    def concat(cls, sets: Iterable[Items]) -> Items:
+        """Concatenate several sets with unique ids. Entries of `attrs` that all share stay, and all notes."""
+        sets = list(sets)
+        if not sets:
             raise DataError("there is nothing to join", remedy="pass at least one Items")
-        frame = pd.concat([part.frame for part in parts], ignore_index=True)
+        frame = pd.concat([items.frame for items in sets], ignore_index=True)
         if len(twice := frame["item_id"][frame["item_id"].duplicated()]):
             raise DataError(f"the id {twice.iloc[0]!r} occurs in more than one part")
-        attrs = {k: v for k, v in parts[0].attrs.items() if all(p.attrs.get(k) == v for p in parts)}
-        if remarks := dict.fromkeys(str(part.attrs["note"]) for part in parts if part.attrs.get("note")):
+        attrs = {k: v for k, v in sets[0].attrs.items() if all(p.attrs.get(k) == v for p in sets)}
+        if remarks := dict.fromkeys(str(items.attrs["note"]) for items in sets if items.attrs.get("note")):
             attrs["note"] = "; ".join(remarks)
-        return cls._trusted(frame, attrs, [p for part in parts for p in part.problems])
+        return cls._trusted(frame, attrs, [p for items in sets for p in items.problems])
 
     @property
     def frame(self) -> pd.DataFrame:
@@ -139,8 +139,8 @@ class Items:
 
     def __iter__(self) -> Iterator[Item]:
         for start in range(0, len(self), 4096):
-            part = self._frame.iloc[start : start + 4096]
-            yield from (_item(*row) for row in zip(*(part[c].tolist() for c in COLUMNS), strict=True))
+            block = self._frame.iloc[start : start + 4096]
+            yield from (_item(*row) for row in zip(*(block[c].tolist() for c in COLUMNS), strict=True))
 
     @overload
     def __getitem__(self, key: int | str) -> Item: ...
@@ -155,10 +155,10 @@ class Items:
         if isinstance(key, str):
             if not wt.is_encodable(key):  # no id
                 raise KeyError(key)
-            places = np.flatnonzero((self._frame["item_id"] == key).to_numpy())
-            if not len(places):
+            positions = np.flatnonzero((self._frame["item_id"] == key).to_numpy())
+            if not len(positions):
                 raise KeyError(key)
-            key = int(places[0])
+            key = int(positions[0])
         if isinstance(key, bool) or not isinstance(key, int | np.integer):
             raise TypeError(
                 "items are chosen by a position, an id, a slice, or a mask of True and False, not by "
@@ -215,7 +215,7 @@ class Items:
 
     @property
     def extra(self) -> pd.DataFrame:
-        """Further columns, such as those of a user's own table: (n, k), in the order of the items.
+        """Additional columns, such as columns of a user's table: (n, k), in the order of the items.
 
         They are the entries of ``meta`` that hold text, numbers, truth values or lists of them; a row without
         an entry is missing. Facets, slices and groups are made of them as of annotations: pass the items
@@ -266,7 +266,7 @@ class Items:
 
     @classmethod
     def from_parquet(cls, path: Path | str) -> Items:
-        """Read what :meth:`to_parquet` wrote."""
+        """Read a file of :meth:`to_parquet`."""
         table = read_parquet(path, what="this Parquet file of items")
         extra = (table.schema.metadata or {}).get(b"workbench")
         if extra is None or set(COLUMNS) - set(table.column_names):
@@ -281,12 +281,12 @@ class Items:
             return cls(pd.DataFrame(columns), attrs=json.loads(extra)["attrs"])
 
     def __repr__(self) -> str:
-        kinds = Counter(zip(*(self._frame[c].tolist() for c in ("dataset", "split", "variant")), strict=True))
-        parts = [f"{n:,} x {'/'.join(kind)}" for kind, n in kinds.items()]
+        sizes = Counter(zip(*(self._frame[c].tolist() for c in ("dataset", "split", "variant")), strict=True))
+        sets = [f"{n:,} x {'/'.join(names)}" for names, n in sizes.items()]
         notes = [f"licence {self.attrs['licence']}"] if "licence" in self.attrs else []
         notes += [str(self.attrs["note"])] if "note" in self.attrs else []
         notes += [f"{len(self.problems):,} problems skipped"] if self.problems else []
-        return f"Items({len(self):,}: {', '.join(parts) or 'empty'}{''.join(f'; {n}' for n in notes)})"
+        return f"Items({len(self):,}: {', '.join(sets) or 'empty'}{''.join(f'; {n}' for n in notes)})"
 
     def _repr_html_(self) -> str:
         rows = [(item, item.readable_parts()) for item in self.head()]
@@ -294,7 +294,7 @@ class Items:
 
 
 def in_item_order(
-    table: Items | pd.DataFrame, item_ids: pd.Series[Any], what: str = "annotations"
+    table: Items | pd.DataFrame, item_ids: pd.Series[Any], label: str = "annotations"
 ) -> pd.DataFrame:
     """Return the rows of a table in the order of `item_ids`, with their index and without the ids.
 
@@ -305,25 +305,25 @@ def in_item_order(
         table = table.extra.set_axis(table.frame["item_id"])
     if not isinstance(table, pd.DataFrame):
         raise DataError(
-            f"the {what} are a {type(table).__name__}, expected a DataFrame",
+            f"the {label} are a {type(table).__name__}, expected a DataFrame",
             remedy="pass wb.annotate(items), the items themselves, or a frame with a column 'item_id'",
         )
     if "item_id" in table.columns:
         table = table.set_index("item_id")
     elif table.index.name != "item_id":
         raise DataError(
-            f"the {what} have no column 'item_id'",
+            f"the {label} have no column 'item_id'",
             remedy="make them with wb.annotate(items), pass items for their own columns, or name the ids so",
         )
     table = table.set_axis(table.index.astype("str"))
     if table.index.equals(pd.Index(item_ids)):  # they are unique
         return table.set_axis(item_ids.index)
     if len(twice := table.index[table.index.duplicated()]):
-        raise DataError(f"the {what} hold the item {twice[0]!r} twice", remedy="pass one row an item")
+        raise DataError(f"the {label} hold the item {twice[0]!r} twice", remedy="pass one row an item")
     if len(item_ids) and (table.index.get_indexer(pd.Index(item_ids)) < 0).all():
         raise DataError(
-            f"the {what} know none of the items, {item_ids.iloc[0]!r} the first",
-            remedy=f"pass the {what} that belong to these items",
+            f"the {label} have none of the items, {item_ids.iloc[0]!r} the first",
+            remedy=f"pass the {label} that belong to these items",
         )
     return table.reindex(item_ids).set_axis(item_ids.index)
 
@@ -341,9 +341,9 @@ def _meta_json(item_id: str, meta: Mapping[str, Any]) -> str:
 
 
 def _is_mask(key: Any) -> bool:
-    kinds = (list, np.ndarray, pd.Series, pd.api.extensions.ExtensionArray)
+    types = (list, np.ndarray, pd.Series, pd.api.extensions.ExtensionArray)
     return (
-        isinstance(key, kinds) and getattr(key, "ndim", 1) == 1 and pd.api.types.infer_dtype(key) == "boolean"
+        isinstance(key, types) and getattr(key, "ndim", 1) == 1 and pd.api.types.infer_dtype(key) == "boolean"
     )
 
 
@@ -446,13 +446,13 @@ def items_from_frame(
     columns |= {name: name for name, value in sets.items() if value is None and name in frame}
     usual = {name: value or _USUAL[name] for name, value in sets.items()}
     problems: list[DataError] | None = None if on_error == "raise" else []
-    parts, unnamed = [], []
+    blocks, unnamed = [], []
     for start in range(0, max(len(frame), 1), _BLOCK):  # so that few rows at a time are Python objects
         rows = list(_rows(frame.iloc[start : start + _BLOCK], columns, usual, tokenised, problems))
-        part = {name: schema.objects([row[place] for row in rows]) for place, name in enumerate(COLUMNS)}
-        parts.append(schema.with_types(pd.DataFrame(part)))
+        block = {name: schema.objects([row[index] for row in rows]) for index, name in enumerate(COLUMNS)}
+        blocks.append(schema.with_types(pd.DataFrame(block)))
         unnamed += [row[-1] for row in rows]
-    table = pd.concat(parts, ignore_index=True)
+    table = pd.concat(blocks, ignore_index=True)
     ids = table["item_id"]
     equal = ids[ids.duplicated(keep=False) & np.array(unnamed, dtype=np.bool_)]
     nth = equal.groupby(equal).cumcount() + 1
@@ -552,7 +552,7 @@ def items_from_text(
 
 
 def _built(row: Mapping[str, Any], tokenised: bool | None) -> tuple[Any, ...]:  # noqa: FBT001
-    """Return the id that the row gives, and the columns from the text to the book."""
+    """Return the id in the row, and the columns from the text to the book."""
     text, answer = row["text"], text_cell(row, "answer")
     if not isinstance(text, str) or not text.strip():
         raise DataError(f"the text is {shown(text)}, expected a passage")
@@ -560,14 +560,14 @@ def _built(row: Mapping[str, Any], tokenised: bool | None) -> tuple[Any, ...]:  
     if len(marks) > 1:
         problem = f"the text has {len(marks)} blanks ({', '.join(mark[0] for mark in marks)}), expected one"
         raise DataError(problem, remedy="make one item for each")
-    known = wt.looks_tokenised(text) if tokenised is None else tokenised
+    is_tokenised = wt.looks_tokenised(text) if tokenised is None else tokenised
     if marks:
         start, end = marks[0].span()
         text = text[:start] + (answer or "") + text[end:]
         span = start, start + len(answer or "")
     else:
-        span = _last_word(text, answer, tokenised=known)
-        if answer is None and not known and wt.holds_unspaced(text[slice(*span)]):
+        span = _last_word(text, answer, tokenised=is_tokenised)
+        if answer is None and not is_tokenised and wt.holds_unspaced(text[slice(*span)]):
             raise DataError(
                 f"the last word of {shown(text)} is not known: its script has no spaces between words",
                 remedy="mark the blank with ___, or pass tokenised=True where words are between spaces",
@@ -576,13 +576,13 @@ def _built(row: Mapping[str, Any], tokenised: bool | None) -> tuple[Any, ...]:  
     if not text.strip():
         raise DataError("the text is nothing but a blank")
     choices = cell_choices(row.get("candidates"))
-    for what, pieces in (("the text", (text,)), ("a candidate", choices or ())):
+    for label, pieces in (("the text", (text,)), ("a candidate", choices or ())):
         for piece in pieces:
-            check_encodable(piece, what)
-    spans = wt.sentences_around(text, span, tokenised=known)
+            check_encodable(piece, label)
+    spans = wt.sentences_around(text, span, tokenised=is_tokenised)
     item_id, word_class, book_id = (text_cell(row, name) for name in ("item_id", "word_class", "book_id"))
     sentences = wt.up_to_target(spans, span, len(text))
-    return item_id, text, answer, span, sentences, choices, word_class, known, book_id
+    return item_id, text, answer, span, sentences, choices, word_class, is_tokenised, book_id
 
 
 def _last_word(text: str, answer: str | None, *, tokenised: bool) -> Span:

@@ -62,7 +62,7 @@ def language_name(code: str) -> str:
 
 
 def in_language(variant: str, code: str | None) -> str:
-    """Return a variant with the code of a language at its end; English and None (not told) change nothing."""
+    """Return a variant with the code of a language at its end; English and None (unknown) change nothing."""
     if code is None or code == language(variant):
         return variant
     if language(variant) != ENGLISH:
@@ -96,7 +96,7 @@ def languages_of_rows(frame: pd.DataFrame) -> list[str | None]:
 
 
 def language_in_path(path: Path) -> str | None:
-    """Return the language that the end of a file's name tells, else the name of its folder: ``test_de.csv``.
+    """Return the language at the end of a file's name, else of its folder's name: ``test_de.csv``.
 
     At the end of a folder's name of several words, ``it`` is not a language.
     """

@@ -26,7 +26,7 @@ from workbench.storage.files import atomic_path, check_target, data_home, listed
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Tags and a note on one item; `fields` are others of its line, which are written again as they were."""
+    """Tags and a note on one item; `fields` are other fields of its line, written back unchanged."""
 
     item_id: str
     tags: tuple[str, ...] = ()
@@ -78,10 +78,7 @@ def text_digest(text: str) -> str:
 
 
 def read_notes(
-    datasets: Iterable[str],
-    *,
-    texts: Mapping[str, str] | None = None,
-    folder: Path | str | None = None,
+    datasets: Iterable[str], *, texts: Mapping[str, str] | None = None, folder: Path | str | None = None
 ) -> dict[str, Note]:
     """Return the notes of some data sets by item id; with `texts` (by item id), only those on these texts."""
     result: dict[str, Note] = {}
@@ -130,7 +127,7 @@ def write_notes(
 
 
 def _line(note: Note) -> dict[str, Any]:
-    """Return what is written of a note."""
+    """Return the line of a note."""
     values = asdict(note)
     fields: dict[str, Any] = values.pop("fields")
     return values | fields
@@ -174,9 +171,9 @@ def _read(file: Path) -> dict[tuple[str, str], Note]:
             continue
         with reading(file, "this note", line=number, remedy="mend or delete it; nothing was changed"):
             row: dict[str, Any] = json.loads(line.decode())
-            parts = str(row["item_id"]), _tags(row["tags"]), str(row["note"]), row["updated"]
+            fields = str(row["item_id"]), _tags(row["tags"]), str(row["note"]), row["updated"]
             others = {name: value for name, value in row.items() if name not in _FIELDS}
-            read = Note(*parts, str(row.get("text_digest", "")), others)
+            read = Note(*fields, str(row.get("text_digest", "")), others)
             datetime.fromisoformat(read.updated)
             json.dumps(row, ensure_ascii=False).encode()  # half a surrogate pair could not be written again
         rows[read.item_id, read.text_digest] = read

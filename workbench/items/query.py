@@ -109,27 +109,27 @@ class Query:
     ``a & b``, ``a | b`` and ``~a`` combine filters.
     """
 
-    operator: str  # and, or, not (of `parts`); is missing, is true, or a comparison (of `column`)
+    operator: str  # and, or, not (of `subqueries`); is missing, is true, or a comparison (of `column`)
     column: str = ""
     operands: tuple[_Value, ...] = ()
-    parts: tuple[Query, ...] = ()
+    subqueries: tuple[Query, ...] = ()
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that the filter names, each once, in the order of the text."""
-        inner = (name for part in self.parts for name in part.columns)
-        return tuple(dict.fromkeys(inner)) if self.parts else (self.column,)
+        inner = (name for subquery in self.subqueries for name in subquery.columns)
+        return tuple(dict.fromkeys(inner)) if self.subqueries else (self.column,)
 
     @property
     def clauses(self) -> tuple[Query, ...]:
         """The filters that all have to hold: those joined by ``and``, or this one."""
-        return self.parts if self.operator == "and" else (self,)
+        return self.subqueries if self.operator == "and" else (self,)
 
     @property
     def alternatives(self) -> tuple[Query, ...]:
         """The filters of which one has to hold: those joined by ``or``, one a value."""
         if self.operator == "or":
-            return tuple(each for part in self.parts for each in part.alternatives)
+            return tuple(each for subquery in self.subqueries for each in subquery.alternatives)
         if self.operator == "is true":
             return (Query("=", self.column, (True,)),)
         if self.operator == "in":
@@ -141,7 +141,7 @@ class Query:
         """The least and the greatest number that pass; None if the filter is not one range of numbers."""
         low, high = -math.inf, math.inf
         for clause in self.clauses:
-            present = clause.operator == "not" and clause.parts[0].operator == "is missing"
+            present = clause.operator == "not" and clause.subqueries[0].operator == "is missing"
             if clause.operator not in {"=", *_ORDER} and not present:
                 return None
             for value in clause.operands:
@@ -161,7 +161,7 @@ class Query:
         DataError
             If the frame has no such column, or the column holds something else than it is compared with.
         """
-        masks = [part.mask(frame) for part in self.parts]
+        masks = [subquery.mask(frame) for subquery in self.subqueries]
         if masks:
             combine = operator.or_ if self.operator == "or" else operator.and_
             return ~masks[0] if self.operator == "not" else reduce(combine, masks)
@@ -170,22 +170,22 @@ class Query:
 
     def _compare(self, cells: Cells) -> NDArray[np.bool_]:
         sign, values = ("=", [True]) if self.operator == "is true" else (self.operator, [*self.operands])
-        if cells.kind == "nothing":
+        if cells.value_type == "nothing":
             return ~cells.missing
-        if cells.kind == "yes or no":
+        if cells.value_type == "yes or no":
             values = [_TRUTH.get(v.lower(), v) if isinstance(v, str) else v for v in values]
-        kind, operators = _KINDS[cells.kind]
-        fits = all(isinstance(v, kind) and isinstance(v, bool) == (kind is bool) for v in values)
+        value_type, operators = _KINDS[cells.value_type]
+        fits = all(isinstance(v, value_type) and isinstance(v, bool) == (value_type is bool) for v in values)
         if sign not in operators or not fits:
             name, example = _write_column(self.column), cells.choices()[0]
             remedy = f"use {', '.join(operators)}; for example: {name} {operators[0]} {example}"
-            if sign in operators and kind is str and self.operator != "is true":
+            if sign in operators and value_type is str and self.operator != "is true":
                 quoted = Query(
                     sign, self.column, tuple(v if isinstance(v, str) else _write(v) for v in values)
                 )
                 remedy = f"quote the value: {quoted}"
             problem = f"the filter {str(self)!r} does not fit the column {name}"
-            raise DataError(f"{problem}, which holds {cells.kind}, such as {example}", remedy=remedy)
+            raise DataError(f"{problem}, which holds {cells.value_type}, such as {example}", remedy=remedy)
         if sign in _ORDER:
             return np.asarray(_ORDER[sign](cells.data, values[0]), dtype=bool)
         mask = cells.contain(str(values[0])) if sign.endswith("contains") else cells.equal(values)
@@ -198,18 +198,18 @@ class Query:
         return any_of([self, other])
 
     def __invert__(self) -> Query:
-        return self.parts[0] if self.operator == "not" else Query("not", parts=(self,))
+        return self.subqueries[0] if self.operator == "not" else Query("not", subqueries=(self,))
 
     def __repr__(self) -> str:
         return f"parse({str(self)!r})"
 
     def __str__(self) -> str:
-        if self.operator == "not" and self.parts[0].operator == "is missing":
-            return f"{_write_column(self.parts[0].column)} is not missing"
-        if self.parts:
+        if self.operator == "not" and self.subqueries[0].operator == "is missing":
+            return f"{_write_column(self.subqueries[0].column)} is not missing"
+        if self.subqueries:
             looser = {"and": {"or"}, "not": {"and", "or"}}.get(self.operator, set())
-            shown = [f"({part})" if part.operator in looser else str(part) for part in self.parts]
-            return f"not {shown[0]}" if self.operator == "not" else f" {self.operator} ".join(shown)
+            texts = [f"({each})" if each.operator in looser else str(each) for each in self.subqueries]
+            return f"not {texts[0]}" if self.operator == "not" else f" {self.operator} ".join(texts)
         name, values = _write_column(self.column), ", ".join(map(_write, self.operands))
         if self.operator.endswith("in"):
             values = f"({values})"
@@ -240,10 +240,10 @@ def between(column: str, low: float, high: float) -> Query:
 
 
 def _joined(word: str, queries: Iterable[Query]) -> Query:
-    parts: list[Query] = []
+    subqueries: list[Query] = []
     for query in queries:
-        parts += query.parts if query.operator == word else [query]
-    return Query(word, parts=tuple(parts)) if len(parts) > 1 else parts[0]
+        subqueries += query.subqueries if query.operator == word else [query]
+    return Query(word, subqueries=tuple(subqueries)) if len(subqueries) > 1 else subqueries[0]
 
 
 def _compared(column: str, sign: str, *values: Any) -> Query:
@@ -273,11 +273,11 @@ def _write_column(name: str) -> str:
 
 
 class Cells:
-    """A column: what it holds (a key of `_KINDS`, or "nothing"), and which rows have no value.
+    """A column: its type of values (a key of `_KINDS`, or "nothing"), and the rows without a value.
 
     Attributes
     ----------
-    kind : str
+    value_type : str
         ``numbers``, ``text``, ``labels``, ``yes or no`` or ``nothing``.
     missing : array of bool (n,)
     data : array or list (n,)
@@ -294,51 +294,51 @@ class Cells:
         if isinstance(column.dtype, pd.CategoricalDtype):
             column = column.astype(column.cat.categories.dtype)
         self.missing: NDArray[np.bool_] = column.isna().to_numpy(dtype=bool)
-        self.kind = "text"
+        self.value_type = "text"
         self.data: Any = None
         inferred = pd.api.types.infer_dtype(column, skipna=True)
         if any(isinstance(cell, _MANY) for cell in column.head(1000)):
             rows = [cell if isinstance(cell, _MANY) else () for cell in column]
-            self.kind, self.data = "labels", [frozenset(map(str, row)) for row in rows]
+            self.value_type, self.data = "labels", [frozenset(map(str, row)) for row in rows]
             self.missing = np.array([not len(row) for row in rows], dtype=np.bool_)
         if self.missing.all():
-            self.kind = "nothing"
+            self.value_type = "nothing"
         elif inferred == "boolean":
-            self.kind = "yes or no"
+            self.value_type = "yes or no"
             self.data = column.astype("boolean").to_numpy(dtype=bool, na_value=False)
         elif pd.api.types.is_numeric_dtype(column) or inferred in {
             "integer",
             "floating",
             "mixed-integer-float",
         }:
-            self.kind, self.data = "numbers", column.to_numpy(dtype=float, na_value=np.nan)
-        elif self.kind == "text":
+            self.value_type, self.data = "numbers", column.to_numpy(dtype=float, na_value=np.nan)
+        elif self.value_type == "text":
             self.data = pa.array(column.astype("str"), pa.large_string(), from_pandas=True)
 
     def choices(self) -> list[str]:
         """Return values as they are written in a filter: the commonest first, of numbers low to high."""
-        if self.kind in {"nothing", "yes or no"}:
-            return ["true", "false"] * (self.kind != "nothing")
-        if self.kind == "numbers":
-            known = self.data[~self.missing]
-            return [repr(_plain(v)) for v in np.unique(np.quantile(known, [0, 0.5, 1], method="lower"))]
-        rows = self.data if self.kind == "labels" else [[v] for v in self.data.drop_null().to_pylist()]
+        if self.value_type in {"nothing", "yes or no"}:
+            return ["true", "false"] * (self.value_type != "nothing")
+        if self.value_type == "numbers":
+            present = self.data[~self.missing]
+            return [repr(_plain(v)) for v in np.unique(np.quantile(present, [0, 0.5, 1], method="lower"))]
+        rows = self.data if self.value_type == "labels" else [[v] for v in self.data.drop_null().to_pylist()]
         return [_write(label) for label, _ in Counter(label for row in rows for label in row).most_common()]
 
     def equal(self, values: Sequence[Any]) -> NDArray[np.bool_]:
         """Return the rows with one of the values."""
-        if self.kind == "labels":
+        if self.value_type == "labels":
             return np.array([not row.isdisjoint(values) for row in self.data], dtype=np.bool_)
-        if self.kind == "text":
+        if self.value_type == "text":
             return _array(pc.is_in(self.data, value_set=pa.array(values, pa.large_string())))
         return np.isin(self.data, values)
 
-    def contain(self, part: str) -> NDArray[np.bool_]:
+    def contain(self, text: str) -> NDArray[np.bool_]:
         """Return the rows with the part in their text, or with the label, in any case."""
-        if self.kind == "labels":
+        if self.value_type == "labels":
             rows = [{label.casefold() for label in row} for row in self.data]
-            return np.array([part.casefold() in row for row in rows], dtype=np.bool_)
-        return _array(pc.match_substring(self.data, part, ignore_case=True))
+            return np.array([text.casefold() in row for row in rows], dtype=np.bool_)
+        return _array(pc.match_substring(self.data, text, ignore_case=True))
 
 
 def _array(mask: Any) -> NDArray[np.bool_]:
@@ -367,17 +367,17 @@ def parse(text: str) -> Query:
     try:
         return _read(_parser().parse(text))
     except lark.UnexpectedInput as error:
-        place = error.pos_in_stream
-        if place is None or getattr(getattr(error, "token", None), "type", "") == "$END":
-            place = len(text)
+        position = error.pos_in_stream
+        if position is None or getattr(getattr(error, "token", None), "type", "") == "$END":
+            position = len(text)
         accepted = getattr(error, "accepts", None) or getattr(error, "allowed", None) or ()
         words = [word if " " in word else repr(word) for name, word in _EXPECTED.items() if name in accepted]
-        piece = _PIECES.match(text, place)
+        piece = _PIECES.match(text, position)
         problem = (
             f"expected {' or '.join(words) or 'the end'}, there is {repr(piece[0]) if piece else 'the end'}"
         )
         remedy = 'a filter is, for example: target_class = CN and not (n_tokens > 80 or answer = "New York")'
-        raise DataError(f"the filter, character {place + 1}: {problem}", remedy=remedy) from None
+        raise DataError(f"the filter, character {position + 1}: {problem}", remedy=remedy) from None
 
 
 @cache
@@ -387,7 +387,7 @@ def _parser() -> lark.Lark:
 
 
 def _read(tree: Any) -> Query:
-    """Return the filter that a tree of the grammar stands for."""
+    """Return the filter of a tree of the grammar."""
     negated = False
     while tree.data == "negation":  # however many stand in a row
         tree, negated = tree.children[0], not negated
@@ -418,7 +418,7 @@ def _read_token(token: lark.Token, *, plain: bool = False) -> Any:
 
 
 def of_facets(facets: Mapping[str, Sequence[Any]]) -> Query | None:
-    """Return the filter that choices by column stand for; None without any choice.
+    """Return the filter of choices by column; None without any choice.
 
     Two numbers ``[low, high]`` are a closed range, with None for an open end. Anything else is a choice of
     values, in which None stands for a missing value.
@@ -428,8 +428,8 @@ def of_facets(facets: Mapping[str, Sequence[Any]]) -> Query | None:
     >>> str(of_facets({"split": ["dev", "test"], "n_tokens": [60, None], "book_id": ["1342", None]}))
     'split in (dev, test) and n_tokens >= 60 and (book_id = "1342" or book_id is missing)'
     """
-    parts = [_of_facet(column, chosen) for column, chosen in facets.items() if len(chosen)]
-    return all_of(parts) if parts else None
+    clauses = [_of_facet(column, chosen) for column, chosen in facets.items() if len(chosen)]
+    return all_of(clauses) if clauses else None
 
 
 def _of_facet(column: str, chosen: Sequence[Any]) -> Query:
@@ -440,8 +440,8 @@ def _of_facet(column: str, chosen: Sequence[Any]) -> Query:
         )
         return between(column, low, high)
     present = [value for value in values if value is not None]
-    parts = [is_one_of(column, present)] if present else []
-    return any_of(parts + [Query("is missing", column)] * (None in values))
+    clauses = [is_one_of(column, present)] if present else []
+    return any_of(clauses + [Query("is missing", column)] * (None in values))
 
 
 def word_start(text: str, cursor: int) -> int:
@@ -451,7 +451,7 @@ def word_start(text: str, cursor: int) -> int:
 
 
 def suggest(text: str, cursor: int, frame: pd.DataFrame) -> list[str]:
-    """Return what can stand at the cursor: columns, operators, values of the column before it.
+    """Return completions at the cursor: columns, operators, values of the column before it.
 
     A suggestion replaces the text from :func:`word_start` to the cursor; the best come first, 20 at most.
     """
@@ -471,9 +471,9 @@ def suggest(text: str, cursor: int, frame: pd.DataFrame) -> list[str]:
     elif "WORD" in accepted:
         options = [] if cells is None else cells.choices()
     elif "OPERATOR" in accepted:
-        kind = "text" if cells is None or cells.kind == "nothing" else cells.kind
-        joints = ["and", "or"] if kind == "yes or no" else []
-        options = [*joints, *_KINDS[kind][1], "is missing", "is not missing"]
+        value_type = "text" if cells is None or cells.value_type == "nothing" else cells.value_type
+        joints = ["and", "or"] if value_type == "yes or no" else []
+        options = [*joints, *_KINDS[value_type][1], "is missing", "is not missing"]
     else:
         words = {name: word for name, word in _EXPECTED.items() if name not in {"COMMA", "$END"}}
         options = [word for name, word in words.items() if name in accepted]

@@ -1,4 +1,4 @@
-"""The item: its fields and what is derived from them, the columns of a frame of items, and their checks."""
+"""The item: its fields and derived values, the columns of a frame of items, and their checks."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Item:
     item_id, dataset, split, variant : str
         A unique name, and what the item belongs to.
     text : str
-        As it was released, the answer in place.
+        Text as released, the answer in place.
     answer : str or None
     answer_span : (int, int)
         Where the answer or the blank is in `text`.
@@ -126,9 +126,9 @@ class Item:
         return view.item_html(self, self.readable_parts())
 
 
-def content_digest(*parts: Any) -> str:
+def content_digest(*values: Any) -> str:
     """Return 16 hexadecimal digits that name a content: equal for equal parts only."""
-    return hashlib.blake2b(repr(parts).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+    return hashlib.blake2b(repr(values).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
 def objects(values: Sequence[Any]) -> pd.Series[Any]:
@@ -158,12 +158,12 @@ def with_types(frame: pd.DataFrame) -> pd.DataFrame:
     frame = frame.loc[:, list(COLUMNS)].reset_index(drop=True)
     for name in TEXT_COLUMNS:
         frame[name] = _as_text(frame[name])
-    known: dict[Any, Any] = {}
+    unique: dict[Any, Any] = {}
     spans = (tuple(map(int, span)) for span in frame["answer_span"])
     rows = ([(int(a), int(b)) for a, b in row] for row in frame["sentences"])
     nested: dict[str, list[Any]] = {
-        "answer_span": [known.setdefault(span, span) for span in spans],
-        "sentences": [tuple([known.setdefault(span, span) for span in row]) for row in rows],
+        "answer_span": [unique.setdefault(span, span) for span in spans],
+        "sentences": [tuple([unique.setdefault(span, span) for span in row]) for row in rows],
         "candidates": [None if isinstance(c, _NULLS) else tuple(c) for c in frame["candidates"]],
         "meta": [dict(m) if isinstance(m, Mapping) else {} for m in frame["meta"]],
     }
@@ -173,7 +173,7 @@ def with_types(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _as_text(column: pd.Series[Any]) -> pd.Series[Any]:
-    if strange := [kind.__name__ for kind in set(map(type, column.tolist())) - {str, *_NULLS}]:
+    if strange := [cell_type.__name__ for cell_type in set(map(type, column.tolist())) - {str, *_NULLS}]:
         raise DataError(f"the column {column.name!r} holds {strange[0]}, expected text")
     try:
         return column.astype("str")
@@ -195,21 +195,21 @@ def check(frame: pd.DataFrame) -> None:
     if ids.duplicated().any():
         raise DataError(f"the id {ids[ids.duplicated()].iloc[0]!r} occurs twice")
     if strange := set(frame["word_class"].dropna()) - set(WORD_CLASSES):
-        raise DataError(f"the word class {min(strange)!r} is none of {' '.join(WORD_CLASSES)}")
+        raise DataError(f"the word class {min(strange)!r} is not one of {' '.join(WORD_CLASSES)}")
     names = ("text", "answer", "answer_span", "sentences", "candidates")
     for start in range(0, len(frame), _BLOCK):
-        part = frame.iloc[start : start + _BLOCK]
-        for place, row in enumerate(zip(*(part[name].tolist() for name in names), strict=True), start):
+        block = frame.iloc[start : start + _BLOCK]
+        for number, row in enumerate(zip(*(block[name].tolist() for name in names), strict=True), start):
             if problem := _fault(*row):
-                raise DataError(f"item {ids[place]}: {problem}")
+                raise DataError(f"item {ids[number]}: {problem}")
 
 
-def check_name(name: str, what: str) -> None:
+def check_name(name: str, role: str) -> None:
     """Raise DataError if the name of a data set, split or variant is longer than `MAX_NAME`, or no text."""
-    check_encodable(name, f"the {what}")
+    check_encodable(name, f"the {role}")
     if (size := len(name.encode())) > MAX_NAME:
         raise DataError(
-            f"the {what} {name[:20]!r}... has a name of {size:,} bytes, expected at most {MAX_NAME}",
+            f"the {role} {name[:20]!r}... has a name of {size:,} bytes, expected at most {MAX_NAME}",
             remedy="choose a shorter name",
         )
 
@@ -217,7 +217,7 @@ def check_name(name: str, what: str) -> None:
 def _fault(
     text: str, answer: Any, span: Span, sentences: tuple[Span, ...], candidates: tuple[str, ...] | None
 ) -> str | None:
-    """Return what is wrong with one item, if anything is."""
+    """Return the error in an item, if there is one."""
     return _misplaced(text, span, sentences) or _unanswered(text[slice(*span)], answer, candidates)
 
 

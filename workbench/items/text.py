@@ -20,10 +20,7 @@ Span = tuple[int, int]
 # within its sentence. Three dots are not such a token; nor is an abbreviation, which keeps its
 # period. The look-behind stands second because a search for one of three letters is fast.
 _FOLLOWS = r"""(?:''|["'”’)\]}]|-R[RSC]B-|\.|[!?]+)"""
-_END = re.compile(
-    rf"[.!?](?<!\S.)(?:(?<=\.)|(?<=[!?])[!?]*)(?!\S)(?:\s+{_FOLLOWS}(?!\S))*",
-    re.IGNORECASE,
-)
+_END = re.compile(rf"[.!?](?<!\S.)(?:(?<=\.)|(?<=[!?])[!?]*)(?!\S)(?:\s+{_FOLLOWS}(?!\S))*", re.IGNORECASE)
 _FOLLOWING, _ENDING = re.compile(_FOLLOWS, re.IGNORECASE), re.compile(r"\.|[!?]+")
 _ENDS = re.compile("e[ef]*")  # in a row of such kinds
 _PARAGRAPH = re.compile(r"\n\s*\n")
@@ -45,7 +42,7 @@ def sentences(text: str, *, tokenised: bool = True, paragraphs: bool = True) -> 
     tokenised : bool, default True
         False for running text: it is cut into tokens by `tokenize`, and the same rule is applied.
     paragraphs : bool, default True
-        In running text a blank line ends a sentence too. False for the LAMBADA release, which has none.
+        Whether a blank line in running text ends a sentence too. False for LAMBADA, which has none.
 
     Returns
     -------
@@ -61,7 +58,7 @@ def sentences(text: str, *, tokenised: bool = True, paragraphs: bool = True) -> 
     wrong cut: none in the 4,869 development passages, 114 if three dots ended a sentence.
     """
     if tokenised:
-        return _cut(text)
+        return _sentences_of(text)
     if not _MAY_CUT.search(text):  # the tokens need not be known
         return [(len(text) - len(text.lstrip()), len(text.rstrip()))] if text.strip() else []
     tokens = scan(text)
@@ -72,15 +69,8 @@ def sentences(text: str, *, tokenised: bool = True, paragraphs: bool = True) -> 
     return [(tokens[begin][1], tokens[end - 1][2]) for begin, end in pairwise(sorted(edges))]
 
 
-def sentence_tokens(text: str, *, tokenised: bool = True) -> list[list[str]]:
-    """Return the tokens of every sentence that `sentences` finds."""
-    tokens, paragraphs = tokens_and_paragraphs(text, tokenised=tokenised)
-    edges = sorted(_edges(tokens).union(paragraphs))
-    return [tokens[begin:end] for begin, end in pairwise(edges)]
-
-
 def tokens_and_paragraphs(text: str, *, tokenised: bool = True) -> tuple[list[str], list[int]]:
-    """Return the tokens of a text, and where a blank line stands among them; tokens have no such lines."""
+    """Return the tokens of a text, and the positions of blank lines among them."""
     if tokenised:
         return text.split(), []
     tokens: list[str] = []
@@ -102,24 +92,24 @@ def joined_spans(lines: Iterable[str]) -> list[Span]:
 
 
 def _edges(tokens: Sequence[str]) -> set[int]:
-    """Return the index of the first token of every sentence, and the end; as `_cut` does in a text."""
-    kinds = {token: kind_of_token(token) for token in set(tokens)}
-    return edges_of_kinds("".join([kinds[token] for token in tokens]))
+    """Return the index of the first token of every sentence, and the end, as `_sentences_of` in a text."""
+    codes = {token: kind_of_token(token) for token in set(tokens)}
+    return edges_of_kinds("".join([codes[token] for token in tokens]))
 
 
-def edges_of_kinds(kinds: str) -> set[int]:
+def edges_of_kinds(codes: str) -> set[int]:
     """Return the index of the first token of every sentence, and the end, from the kind of each token."""
-    return {0, len(kinds), *(match.end() for match in _ENDS.finditer(kinds))}
+    return {0, len(codes), *(match.end() for match in _ENDS.finditer(codes))}
 
 
 def kind_of_token(token: str) -> str:
-    """Return "e" for a token that ends a sentence, "f" for another that may follow it there, else "x"."""
+    """Return "e" for a token that ends a sentence, "f" for one that may follow it there, else "x"."""
     if not _FOLLOWING.fullmatch(token):
         return "x"
     return "e" if _ENDING.fullmatch(token) else "f"
 
 
-def _cut(text: str) -> list[Span]:
+def _sentences_of(text: str) -> list[Span]:
     """Find the sentences of tokens that have white space between them."""
     spans = []
     for start, end in pairwise([0, *(match.end() for match in _END.finditer(text)), len(text)]):
@@ -143,7 +133,7 @@ _MONEY = frozenset("$£€#")
 
 @lru_cache(maxsize=1 << 16)
 def _shape(piece: str) -> tuple[str, bool, bool, bool]:
-    """Show a token: as what, if it joins the one before, the one after, if neighbours matter."""
+    """Return a token as shown, and whether it joins the one before, the one after, and depends on both."""
     low = piece.lower()
     if low in _OPEN:
         return _OPEN[low], False, True, piece == "`"
@@ -151,9 +141,9 @@ def _shape(piece: str) -> tuple[str, bool, bool, bool]:
         return _CLOSE[low], True, False, piece == "..."
     if _PUNCTUATION.fullmatch(piece):
         return piece, True, False, piece == "."
-    shown = piece.replace("'", "’")
+    display = piece.replace("'", "’")
     depends = piece in {"--", '"', "'"} or low in _SECONDS or piece[:1].isdigit()
-    return shown, low in _CLITICS, False, depends
+    return display, low in _CLITICS, False, depends
 
 
 def _is_cut(pieces: Sequence[str], index: int) -> bool:
@@ -164,12 +154,12 @@ def _is_cut(pieces: Sequence[str], index: int) -> bool:
 
 
 def _layout(pieces: Sequence[str], *, cut_at_hyphens: bool) -> Iterator[tuple[bool, str]]:
-    """Yield for every token if a space stands before it, and what is shown for it."""
+    """Yield for every token whether a space is before it, and its text as shown."""
     before, tight = "", True
     double = single = False  # within plain double quotes, within single quotes
     for index, piece in enumerate(pieces):
-        cut = cut_at_hyphens and _is_cut(pieces, index)
-        shown, left, right, depends = ("-", True, True, False) if cut else _shape(piece)
+        at_hyphen = cut_at_hyphens and _is_cut(pieces, index)
+        display, joined, joins, depends = ("-", True, True, False) if at_hyphen else _shape(piece)
         if depends:
             ended = before[-1:] in {".", "!", "?"} and before != "..."
             following = pieces[index + 1] if index + 1 < len(pieces) else ""
@@ -177,26 +167,26 @@ def _layout(pieces: Sequence[str], *, cut_at_hyphens: bool) -> Iterator[tuple[bo
                 single = True
             elif piece == '"':
                 double = not double
-                shown, left, right = ("“", False, True) if double else ("”", True, False)
+                display, joined, joins = ("“", False, True) if double else ("”", True, False)
             elif piece == "'":
                 mark = not before[-1:].isalnum()  # the release opens with it before one letter: . ' I
                 letter = len(following) == 1 and following.isalpha()
-                right = not index or before == "'" or (mark and letter and not single)
-                shown, left, single = "‘" if right else "’", not right, right or (single and not mark)
+                joins = not index or before == "'" or (mark and letter and not single)
+                display, joined, single = "‘" if joins else "’", not joins, joins or (single and not mark)
             elif piece == "--":
-                shown, right = "—", True
-                left = not ended and before not in {"''", "'", '"'}
+                display, joins = "—", True
+                joined = not ended and before not in {"''", "'", '"'}
             elif piece == "...":
-                left = not ended
+                joined = not ended
             elif piece == ".":
                 doubled = before[-1:] == "." and before[-2:-1].isalnum() and following[:1] != "."
-                shown = "" if doubled else "."
+                display = "" if doubled else "."
             elif before in _MONEY:
-                left = piece[0].isdigit()
+                joined = piece[0].isdigit()
             else:
-                left = f"{before} {piece}".lower() in _PAIRS
-        yield not (tight or left), shown
-        tight, before = right, piece
+                joined = f"{before} {piece}".lower() in _PAIRS
+        yield not (tight or joined), display
+        tight, before = joins, piece
 
 
 def readable(text: str, *, cut_at_hyphens: bool = False) -> str:
@@ -213,7 +203,7 @@ def readable(text: str, *, cut_at_hyphens: bool = False) -> str:
     them, as it may be a dash, unless the words of the release were `cut_at_hyphens` (``off - season``).
     """
     layout = _layout(text.split(), cut_at_hyphens=cut_at_hyphens)
-    return "".join(f" {shown}" if space else shown for space, shown in layout)
+    return "".join(f" {display}" if space else display for space, display in layout)
 
 
 _SPACED = re.compile(r"(?<!\.) (?=[,;:!?]+(?:\s|$)|\.(?:\s(?!\.)|$))")
@@ -225,13 +215,13 @@ def closed_up_spans(text: str, spans: Iterable[Span]) -> tuple[str, list[Span]]:
     This is the form of the sentence completion challenge: ``As I descended , my old ally``. Text without a
     detached comma, semicolon or period is returned as it is; dots with spaces between them stay.
     """
-    places = [match.start() for match in _SPACED.finditer(text)]
-    if not any(text[place + 1] in ",;." for place in places):
+    spaces = [match.start() for match in _SPACED.finditer(text)]
+    if not any(text[space + 1] in ",;." for space in spaces):
         return text, list(spans)
-    edges = zip([0, *(place + 1 for place in places)], [*places, len(text)], strict=True)
-    shown = "".join(text[start:end] for start, end in edges)
-    return shown, [
-        (start - bisect_left(places, start), end - bisect_left(places, end)) for start, end in spans
+    edges = zip([0, *(space + 1 for space in spaces)], [*spaces, len(text)], strict=True)
+    closed_up = "".join(text[start:end] for start, end in edges)
+    return closed_up, [
+        (start - bisect_left(spaces, start), end - bisect_left(spaces, end)) for start, end in spans
     ]
 
 
@@ -252,29 +242,29 @@ def readable_spans(
         if not 0 <= start <= end <= len(text):
             raise ValueError(f"the span ({start}, {end}) is not within a text of {len(text)} characters")
     tokens = [match.span() for match in re.finditer(r"\S+", text)]
-    tokens += {(at, end) for at, end in wanted if at == end and not text[max(0, at - 1) : at + 1].strip()}
+    tokens += {(i, end) for i, end in wanted if i == end and not text[max(0, i - 1) : i + 1].strip()}
     tokens.sort()
     shapes = _layout([text[start:end] for start, end in tokens], cut_at_hyphens=cut_at_hyphens)
-    parts, places, length = [], [], 0
-    for (space, shown), (start, end) in zip(shapes, tokens, strict=True):
-        parts.append(f" {shown}" if space else shown)
-        places.append((length + space, length + space + len(shown), len(shown) == end - start))
-        length = places[-1][1]
+    words, extents, length = [], [], 0
+    for (space, display), (start, end) in zip(shapes, tokens, strict=True):
+        words.append(f" {display}" if space else display)
+        extents.append((length + space, length + space + len(display), len(display) == end - start))
+        length = extents[-1][1]
     starts, ends = [start for start, _ in tokens], [end for _, end in tokens]
 
     def move(start: int, end: int) -> Span:
         first, last = bisect_right(ends, start), bisect_left(starts, end) - 1
         if start == end or first > last:  # no token, or a place only
             index = bisect_left(ends, start)
-            left, right, same = places[index] if index < len(tokens) else (length, length, False)
-            moved = left + max(0, start - starts[index]) if same else left
-            return (right, right) if start in ends[index : index + 1] else (moved, moved)
-        left, _, same = places[first]
-        begin = left + max(0, start - starts[first]) if same else left
-        left, stop, same = places[last]
-        return begin, left + min(end, ends[last]) - starts[last] if same else stop
+            lower, upper, same = extents[index] if index < len(tokens) else (length, length, False)
+            moved = lower + max(0, start - starts[index]) if same else lower
+            return (upper, upper) if start in ends[index : index + 1] else (moved, moved)
+        lower, _, same = extents[first]
+        begin = lower + max(0, start - starts[first]) if same else lower
+        lower, stop, same = extents[last]
+        return begin, lower + min(end, ends[last]) - starts[last] if same else stop
 
-    return "".join(parts), [move(start, end) for start, end in wanted]
+    return "".join(words), [move(start, end) for start, end in wanted]
 
 
 _TITLES = "Adm|Capt|Col|Cpl|Drs|Fr|Gen|Gov|Hon|Lieut|Lt|Maj|Messrs|Mlle|Mme|Mt|Pres|Prof|Pvt|Rep|Rev|Sen|Sgt"
@@ -314,7 +304,7 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _TAIL = re.compile(r"(?<=\w)(?:n['’]t|['’](?:s|m|d|ll|re|ve))$", re.IGNORECASE)
-_LONGEST_TAIL, _SHORTEST_CUT = len("n't"), len("I'm")
+_LONGEST_TAIL, _SHORTEST = len("n't"), len("I'm")
 _SPLIT = frozenset({"cannot", "gonna", "wanna", "gotta", "gimme", "lemme"})  # after three letters
 _SPLIT_AS_WRITTEN = _SPLIT | {word.capitalize() for word in _SPLIT}
 _STARTING = re.compile(_NEXT)
@@ -354,7 +344,7 @@ _PAIRED = {
 
 
 def without_emphasis(text: str) -> str:
-    """Take the marks of emphasis off the words of a plain-text novel: ``_so_``, ``*so*``, ``=so=``, ``~so~``.
+    """Remove marks of emphasis from the words of a plain-text novel: ``_so_``, ``*so*``, ``=so=``, ``~so~``.
 
     One or two underscores go at the edge of a word or of a mark of punctuation, as many books close them in
     another paragraph. Up to three of the others go where they stand in pairs, before and after text of one
@@ -375,10 +365,10 @@ def scan(text: str) -> list[tuple[str, int, int]]:
         if len(pieces) == 1:
             tokens.append((pieces[0], start, end))
             continue
-        at = start
+        position = start
         for piece in pieces:
-            at += text[at] in " \n"
-            tokens.append((piece, at, at := at + len(piece)))
+            position += text[position] in " \n"
+            tokens.append((piece, position, position := position + len(piece)))
     return tokens
 
 
@@ -387,24 +377,24 @@ def _matches(text: str) -> Iterator[tuple[int, int, Sequence[str]]]:
     last = ""  # token
     quoted = False  # within straight double quotes
     for match in _TOKEN.finditer(text):
-        kind, piece = match.lastgroup, match[0]
+        group, piece = match.lastgroup, match[0]
         start, end = match.span()
-        if kind == "plain":
+        if group == "plain":
             pieces: Sequence[str] = _words(piece)
-        elif kind == "word":
-            pieces = _parts(piece)
-        elif kind == "double":
+        elif group == "word":
+            pieces = _split(piece)
+        elif group == "double":
             opens = _opens(text, start, last, quoted=quoted)
             piece = _QUOTES.get(piece) or ("``" if opens else "''")
             quoted = piece == "``"
             pieces = (piece,)
-        elif kind == "single":
+        elif group == "single":
             opens = piece == "'" and _opens(text, start, last, quoted=True)
             pieces = (_QUOTES.get(piece) or ("`" if opens else "'"),)
-        elif kind == "bracket":
+        elif group == "bracket":
             pieces = (_BRACKETS[piece],)
         else:
-            pieces = ({"dots": "...", "dash": "--"}.get(str(kind)) or piece.replace("’", "'"),)
+            pieces = ({"dots": "...", "dash": "--"}.get(str(group)) or piece.replace("’", "'"),)
         last = pieces[-1]
         yield start, end, pieces
         if match["open"] and _STARTING.match(text, end):
@@ -419,30 +409,30 @@ def _words(text: str) -> Sequence[str]:
             text = text.replace(mark, f" {mark}")
     words = text.split()
     if "'" in text or "’" in text or not _SPLIT_AS_WRITTEN.isdisjoint(words):
-        return [part for word in words for part in (_parts(word) if len(word) >= _SHORTEST_CUT else (word,))]
+        return [token for word in words for token in (_split(word) if len(word) >= _SHORTEST else (word,))]
     return words
 
 
 @lru_cache(maxsize=1 << 16)
-def _parts(word: str) -> tuple[str, ...]:
+def _split(word: str) -> tuple[str, ...]:
     """Split the contractions of one word off."""
     cuts = [len(word)]
     if word.lower() in _SPLIT:
         cuts.append(3)
     while tail := _TAIL.search(word, max(0, cuts[-1] - _LONGEST_TAIL), cuts[-1]):
         cuts.append(tail.start())
-    return tuple(word[left:right].replace("’", "'") for left, right in pairwise([0, *reversed(cuts)]))
+    return tuple(word[start:end].replace("’", "'") for start, end in pairwise([0, *reversed(cuts)]))
 
 
-def _opens(text: str, at: int, last: str, *, quoted: bool) -> bool:
-    """Tell if the straight quote at an offset opens a quotation; `last` is the token before."""
-    after, before = text[at + 1 : at + 2], text[max(0, at - 1) : at]
+def _opens(text: str, offset: int, last: str, *, quoted: bool) -> bool:
+    """Return whether the straight quote at an offset opens a quotation; `last` is the token before."""
+    after, before = text[offset + 1 : offset + 2], text[max(0, offset - 1) : offset]
     if not before or before.isspace():
         return bool(after.strip()) or not quoted
     if last in _OPENERS:
         return bool(after.strip())
     # Without a space: "he said--'go'" and "said.""Go" open, "but--" and "go," do not.
-    after = text[at + 1 : at + 3].lstrip("'\"“‘")[:1]
+    after = text[offset + 1 : offset + 3].lstrip("'\"“‘")[:1]
     return after.isalnum() and not before.isalnum() and (last == "--" or not quoted)
 
 
@@ -464,7 +454,7 @@ _ATTACHED = re.compile(
 
 
 def sentences_around(text: str, answer: Span, *, tokenised: bool) -> list[Span]:
-    """Cut a text into sentences; an empty blank counts as the word that would stand in it.
+    """Cut a text into sentences; an empty blank counts as a word.
 
     So ``She said ___`` is one sentence, and in ``She left. ___`` the blank is a sentence of its own.
     """
@@ -494,7 +484,7 @@ def last_word(text: str, *, tokenised: bool) -> Span | None:
 
 
 def final_word(text: str, *, tokenised: bool) -> Span | None:
-    """Return the span of the last word, whatever marks and brackets follow it; None where there is none."""
+    """Return the span of the last word, before any marks and brackets; None without a word."""
     end = len(text)
     while span := last_word(text[:end], tokenised=True):
         word = span if tokenised else last_word(text[:end], tokenised=False)
@@ -509,7 +499,7 @@ def final_word(text: str, *, tokenised: bool) -> Span | None:
 
 
 def holds_unspaced(text: str) -> bool:
-    """Tell whether a text has two letters in a row of a script without spaces between words, as Chinese."""
+    """Return whether a text has two adjacent letters of a script without spaces between words, as Chinese."""
     return bool(_UNSPACED.search(text))
 
 
@@ -519,7 +509,7 @@ def looks_tokenised(text: str) -> bool:
 
 
 def is_encodable(text: str) -> bool:
-    """Tell whether a text can be written: JSON may hold half a surrogate pair, which no file can."""
+    """Return whether a text can be written: JSON may hold half a surrogate pair, UTF-8 cannot."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -26,7 +26,7 @@ class Tokens(NamedTuple):
     Attributes
     ----------
     words : tuple of str (n,)
-        As released, or cut from running text by the rules of :func:`workbench.items.text.tokenize`.
+        Words as released, or cut from running text by the rules of :func:`workbench.items.text.tokenize`.
     spans : tuple of (int, int) (n,)
         Characters in ``item.text``, end excluded, in order. A period that the tokenizer adds
         after an abbreviation has an empty span.
@@ -53,7 +53,7 @@ class Tokens(NamedTuple):
 
     @property
     def head(self) -> int:
-        """Index of the token that stands for the answer; `target` where there is none.
+        """Index of the answer's head token; `target` without an answer.
 
         It is the last token of the answer that holds a letter or a digit and is no contraction:
         ``York`` of ``New York``, ``do`` of ``do n't``, ``Nadia`` of ````Nadia``.
@@ -78,12 +78,12 @@ def tokens(item: Item) -> Tokens:
         pieces = wt.scan(item.text)
     for edge in (start, end):
         _split(pieces, edge, item.text)
-    starts = [left for _, left, _ in pieces]
+    starts = [begin for _, begin, _ in pieces]
     target = bisect_left(starts, start)
     stop = bisect_left(starts, end, target)
     return Tokens(
         words=tuple([piece for piece, _, _ in pieces]),
-        spans=tuple([(left, right) for _, left, right in pieces]),
+        spans=tuple([(begin, stop) for _, begin, stop in pieces]),
         target=target,
         n_target=stop - target,
         has_target=stop > target,
@@ -96,10 +96,10 @@ def _split(pieces: list[tuple[str, int, int]], edge: int, text: str) -> None:
     index = bisect_left(pieces, edge, key=lambda piece: piece[1]) - 1
     if index < 0 or pieces[index][2] <= edge:
         return
-    word, left, right = pieces[index]
-    if len(word) != right - left:  # it is written otherwise (a dash): cut it as the text has it
-        word = text[left:right]
-    pieces[index : index + 1] = [(word[: edge - left], left, edge), (word[edge - left :], edge, right)]
+    word, begin, stop = pieces[index]
+    if len(word) != stop - begin:  # it is written otherwise (a dash): cut it as the text has it
+        word = text[begin:stop]
+    pieces[index : index + 1] = [(word[: edge - begin], begin, edge), (word[edge - begin :], edge, stop)]
 
 
 def readable_tokens(words: Sequence[str]) -> list[str]:

@@ -61,9 +61,9 @@ class ReadableParts(NamedTuple):
         return passage if len(passage) <= _END else f"…{passage[-_END:].partition(' ')[2]}"
 
 
-def item_html(item: object, parts: ReadableParts) -> str:
+def item_html(item: object, readable: ReadableParts) -> str:
     """Return one item as an escaped HTML fragment."""
-    return _template(_STYLE + _ITEM).render(item=item, parts=parts, blank=BLANK_MARK)
+    return _template(_STYLE + _ITEM).render(item=item, parts=readable, blank=BLANK_MARK)
 
 
 def items_html(rows: Iterable[tuple[object, ReadableParts]], summary: str) -> str:

@@ -1,6 +1,6 @@
 """Methods that predict the missing word: one package a family, each class imported when it is first used.
 
-`base` says what every model does, `rows` makes the predictions table of its scores, and `registry` knows
+`base` has the base class, `prediction_rows` makes the predictions table of its scores, and `registry` has
 the models by name. ``wb.models()`` lists them: the package can be called, as both have one name.
 A new family is a package beside the others, a line in `registry` and one in ``__init__.pyi``.
 Families do not import each other, and no model knows an analysis or a chart.

@@ -1,4 +1,4 @@
-"""What every model does: give words scores, and from these make rows of the predictions table."""
+"""The base class of models: scores of words, and the rows of the predictions table made from them."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from workbench.items.changes import numbered, up_to, word_spans
 from workbench.items.items import Items
 from workbench.items.schema import objects
 from workbench.models import registry
-from workbench.models.passage import Attention, ReadContext
-from workbench.models.rows import Ranked, check_ranked, from_ranking, from_scores
+from workbench.models.item_words import Attention, ReadContext
+from workbench.models.prediction_rows import Ranked, check_ranked, from_ranking, from_scores
 from workbench.runs.predictions import Floats
 from workbench.storage.errors import DataError, reading, writing
 from workbench.storage.files import read_json, scratch_folder, write_atomic
@@ -67,7 +67,7 @@ class Predictor(ABC):
         Version of the results: raised when the same items, config and seed give other predictions, so that
         stored runs of the older version are not found again.
     systems : dict of str to str
-        By data set, the row of the papers' table that it stands for.
+        Row of the papers' table that the model reproduces, by data set.
     fitted_on : str
         What it learns from, for lists of models: "texts", "items", "nothing", "a model" that it stands on, or
         "a folder or name of pretrained weights".
@@ -129,16 +129,16 @@ class Predictor(ABC):
 
     @property
     def training(self) -> dict[str, Any]:
-        """What it was trained on, and whether that was checked for the items; empty if it learns nothing."""
+        """Training data, and whether they were checked for the items; empty without training."""
         return {}
 
     @property
     def context(self) -> ReadContext | None:
-        """What it reads of a passage, which `wb.ask` shows; None if it does not say."""
+        """Extent of the passage that the model reads, which `wb.ask` shows; None if unknown."""
         return None
 
     def in_training(self, items: Items) -> pd.Series[Any]:
-        """Return which items stand whole in the texts that it was fitted on, by ``item_id``.
+        """Return which items the training texts contain whole, by ``item_id``.
 
         Null where that is not known: its texts are not on this machine any more, or never were, as those of
         a pretrained model.
@@ -231,7 +231,7 @@ class Predictor(ABC):
         words = list(self.vocabulary or ())
         index: dict[str | None, int] = {word: number for number, word in enumerate(words)}
         forms = [self.form(a) if isinstance(a, str) else None for a in items.frame["answer"]]
-        known = np.array([form in index for form in forms], dtype=bool)
+        in_vocabulary = np.array([form in index for form in forms], dtype=bool)
         log_prob = np.full(len(items), np.nan)
         rank, tied = np.zeros((2, len(items)), dtype=np.int64)
         top_words: list[list[str]] = []
@@ -243,9 +243,9 @@ class Predictor(ABC):
             best = _best(values, top_k)
             top_words.append([words[number] for number in best])
             top_log_probs.append(values[best].tolist())
-        if not known.all():
-            log_prob[~known] = self.log_prob(items.where(~known))
-        return Ranked(log_prob, rank, tied, known, top_words, top_log_probs)
+        if not in_vocabulary.all():
+            log_prob[~in_vocabulary] = self.log_prob(items.where(~in_vocabulary))
+        return Ranked(log_prob, rank, tied, in_vocabulary, top_words, top_log_probs)
 
     def expected(self, items: Items, *, top_k: int = 10) -> pd.DataFrame:
         """Return the most probable words of the vocabulary for each blank, whether it has candidates or not.
@@ -267,7 +267,7 @@ class Predictor(ABC):
         return pd.DataFrame(rows, columns=["item_id", "place", "word", "log_prob"])
 
     def attend(self, items: Items) -> list[Attention]:
-        """Return what the model looked at in each item; DataError if it cannot say."""
+        """Return the attention of the model in each item; DataError if it has none."""
         del items
         raise DataError(f"{self.name} has no attention to show", remedy="take a reader or a transformer")
 
@@ -321,12 +321,12 @@ class Predictor(ABC):
             raise DataError("there are no items to predict", remedy="pass at least one")
         has_candidates = items.frame["candidates"].notna().to_numpy()
         masks = [mask for mask in (has_candidates, ~has_candidates) if mask.any()]
-        parts = [self._predict(items.where(mask), top_k, seed) for mask in masks]
+        tables = [self._predict(items.where(mask), top_k, seed) for mask in masks]
         order = np.argsort(np.concatenate([np.flatnonzero(mask) for mask in masks]))
-        return pd.concat(parts, ignore_index=True).iloc[order].reset_index(drop=True)
+        return pd.concat(tables, ignore_index=True).iloc[order].reset_index(drop=True)
 
     def _predict(self, items: Items, top_k: int, seed: int) -> pd.DataFrame:
-        """Predict items that all have candidates, or none of which has."""
+        """Predict items that all have candidates, or all have none."""
         words, columns = self._offered(items), self._columns(items)
         if words is None:
             ranked = self.ranking(items, top_k=max(top_k, 2))  # two: one may be the answer, drawn against
@@ -342,14 +342,14 @@ class Predictor(ABC):
 
     def _in_vocabulary(self, items: Items, log_prob: Floats) -> npt.NDArray[np.bool_]:
         """Return whether each answer is in the vocabulary; true, unchecked, where it has a `log_prob`."""
-        known = np.ones(len(items), dtype=bool)
+        in_vocabulary = np.ones(len(items), dtype=bool)
         if self.vocabulary is not None and (missing := np.isnan(log_prob)).any():
             words, answers = frozenset(self.vocabulary), items.frame["answer"].tolist()
-            known[missing] = [
+            in_vocabulary[missing] = [
                 isinstance(answers[row], str) and self.form(answers[row]) in words
                 for row in np.flatnonzero(missing)
             ]
-        return known
+        return in_vocabulary
 
     def _offered(self, items: Items) -> list[list[str]] | None:
         """Return the candidates, or the choices of items that have none."""
@@ -357,7 +357,7 @@ class Predictor(ABC):
         return [list(row) for row in candidates] if candidates.notna().any() else self.choices(items)
 
     def _columns(self, items: Items) -> dict[str, Any]:
-        """Return the columns that do not depend on what is predicted."""
+        """Return the columns that are independent of the prediction."""
         complete = np.array([not split_variant(variant)[1] for variant in items.frame["variant"]], dtype=bool)
         columns = {
             "system": _tasks(items.frame).map(self.systems.get).where(complete).astype("str"),
@@ -388,8 +388,8 @@ class Predictor(ABC):
             write_atomic(new / FILE, json.dumps(about, indent=1))
             seal(new, FILE)
             (target / FILE).unlink(missing_ok=True)
-            parts = {path.name for path in new.iterdir()} - {FILE, SUMS}
-            for name in (SUMS, *sorted(parts), FILE):  # the last one says that the rest is complete
+            entries = {path.name for path in new.iterdir()} - {FILE, SUMS}
+            for name in (SUMS, *sorted(entries), FILE):  # the last one says that the rest is complete
                 if (target / name).is_dir():
                     (target / name).rename(old / name)
                 (new / name).replace(target / name)
@@ -427,10 +427,10 @@ class Predictor(ABC):
             config = dict(about["config"])
         check_seal(folder, FILE, what="this saved model", remedy="save it again", required=False)
         if name in registry.model_names():
-            kind: Any = registry.model_class(name)
+            family: Any = registry.model_class(name)
         else:
-            kind = {registry.place_of(kind): kind for kind in _subclasses(Predictor)}.get(name)
-        if kind is None or not issubclass(kind, cls):
+            family = {registry.import_path_of(family): family for family in _subclasses(Predictor)}.get(name)
+        if family is None or not issubclass(family, cls):
             raise DataError(
                 f"expected a saved {cls.__name__}, got {name!r}", file=file,
                 remedy="load it by its own class, or import the module that defines that class first",
@@ -438,7 +438,7 @@ class Predictor(ABC):
         token = remote_code.set(trust_remote_code or remote_code.get())  # of those that it is made of, too
         try:
             with reading(file, "this saved model", remedy="save it again"):
-                model: Self = kind._load(folder, config)  # noqa: SLF001 - of this family
+                model: Self = family._load(folder, config)  # noqa: SLF001 - of this family
                 if not isinstance(model.name, str):
                     raise DataError(f"the name should be text, not {model.name!r:.80}", file=file)
                 built = json.loads(json.dumps(model.config))
@@ -451,7 +451,7 @@ class Predictor(ABC):
         return model
 
     def _save(self, folder: Path) -> None:
-        """Write what the configuration does not hold."""
+        """Write the data that are not in the configuration."""
         del folder
 
     @classmethod
@@ -460,19 +460,19 @@ class Predictor(ABC):
         return cls(**arguments(cls, config))
 
 
-def arguments(kind: type, config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a file says as arguments of a class; DataError for a name that no file may set."""
-    parameters = inspect.signature(kind).parameters.values()
-    known = set(config if any(each.kind is each.VAR_KEYWORD for each in parameters) else ())
-    known |= {each.name for each in parameters}
-    if unknown := sorted(set(config) - (known - {"trust_remote_code"})):
-        raise DataError(f"{kind.__name__} has no option {unknown[0]!r} that a file may set")
+def arguments(model_type: type, config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options in a file as arguments of a class; DataError for one that no file may set."""
+    parameters = inspect.signature(model_type).parameters.values()
+    options = set(config if any(each.kind is each.VAR_KEYWORD for each in parameters) else ())
+    options |= {each.name for each in parameters}
+    if unknown := sorted(set(config) - (options - {"trust_remote_code"})):
+        raise DataError(f"{model_type.__name__} has no option {unknown[0]!r} that a file may set")
     return dict(config)
 
 
-def _subclasses(kind: Any) -> set[Any]:
-    """Return a class and all that inherit from it, as far as they are imported."""
-    return {kind}.union(*map(_subclasses, kind.__subclasses__()))
+def _subclasses(base: Any) -> set[Any]:
+    """Return a class and its imported subclasses."""
+    return {base}.union(*map(_subclasses, base.__subclasses__()))
 
 
 def pad(rows: Sequence[Sequence[float] | Floats]) -> Floats:
@@ -497,7 +497,7 @@ def _best(values: Floats, k: int) -> Any:
 
 
 def _tasks(frame: pd.DataFrame) -> pd.Series[str]:
-    """Return the task of each item: its data set, or what the variant tells, as the sample holds several."""
+    """Return the task of each item: its data set, or the variant's, as the sample has several."""
     variant = whole_variant(frame["variant"])
     in_sample = variant.where(variant == "msrcc", "lambada")
     in_sample = in_sample.where(frame["word_class"].isna(), "cbt")

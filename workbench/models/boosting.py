@@ -25,7 +25,7 @@ _CHUNK = 256  # items whose log-probabilities are in memory while they are tuned
 
 
 class Boosted(Wrapper):
-    """A model boosted by what it says without the distant words; made by ``model.boosted(k, alpha)``.
+    """A model with coherence boosting by its scores of short contexts; made by ``model.boosted(k, alpha)``.
 
     The log-probability of a word is ln p(word | whole text) + alpha (ln p(word | whole text) - ln p(word |
     last k words)), normalised over the vocabulary. So words gain that the model finds more probable for what
@@ -127,11 +127,11 @@ class Boosted(Wrapper):
             frames: list[list[pd.DataFrame]] = [[] for _ in settings]
             for start in range(0, len(items), _CHUNK):
                 passes: dict[tuple[Any, ...], Any] = {}
-                for model, parts in zip(settings, frames, strict=True):
+                for model, tables in zip(settings, frames, strict=True):
                     model._passes = passes  # noqa: SLF001 - of this class
-                    parts.append(model.predict(items[start : start + _CHUNK], 1))
-            for model, parts in zip(settings, frames, strict=True):
-                rows.append((model.k, model.alpha, name, *measured(pd.concat(parts))))
+                    tables.append(model.predict(items[start : start + _CHUNK], 1))
+            for model, tables in zip(settings, frames, strict=True):
+                rows.append((model.k, model.alpha, name, *measured(pd.concat(tables))))
         # no window is shorter than one word, so that one is not at an edge
         grids = {"k": windows if min(windows, default=1) > 1 else (0, *windows), "alpha": alphas}
         return self._best(rows, grids, by)
@@ -168,7 +168,7 @@ class Boosted(Wrapper):
         return next(iter(self.base.next_words(items, chunk=len(items))))
 
     def _both(self, key: tuple[Any, ...], items: Items, ask: Callable[[Items], Floats]) -> list[Floats]:
-        """Return what the base says after the whole and the short texts, from `_passes` if it was asked."""
+        """Return the base's results for the whole and the short texts, from `_passes` if they are there."""
         passes = {} if self._passes is None else self._passes
         key = (*key, *items.frame["item_id"])
         if (key, None) not in passes:

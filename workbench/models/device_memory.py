@@ -1,4 +1,4 @@
-"""Memory of a CPU or GPU: batches that fit into it, and weights that give it back.
+"""Memory of a CPU or GPU: batches that fit into it, and weights that are moved off it.
 
 ``accelerate.utils.find_executable_batch_size`` is not used: it runs ``gc.collect()`` before each call (0.5 s
 with torch and transformers loaded) and starts the whole work again after a failure.
@@ -65,7 +65,7 @@ class Batcher:
         positions: Sequence[int] | None = None,
         factor: int = 1,
     ) -> Iterator[tuple[list[int], Result]]:
-        """Yield the indices of the rows of each batch, and what `work` returned for them.
+        """Yield the row indices of each batch and the result of `work` for them.
 
         Parameters
         ----------
@@ -87,9 +87,9 @@ class Batcher:
         order = np.argsort(-np.asarray(lengths, dtype=np.int64), kind="stable").tolist()
         start, waiting = 0, deque[tuple[list[int], Callable[[], Result]]]()
         n_batches = -(-sum(lengths) // (self.tokens * factor))
-        with _workers(n_batches // 2 if self.concurrent else 1) as (submit, most):
+        with _workers(n_batches // 2 if self.concurrent else 1) as (submit, n_workers):
             while start < len(order) or waiting:
-                while start < len(order) and len(waiting) < most:
+                while start < len(order) and len(waiting) < n_workers:
                     batch = self._next(order, start, lengths, positions, factor)
                     waiting.append((batch, submit(work, batch)))
                     start += len(batch)
@@ -123,8 +123,8 @@ class Batcher:
     ) -> list[int]:
         """Return the rows of the batch that begins at `start`."""
         longest = max(int(lengths[order[start]]), 1)
-        most = min(self.tokens * factor // longest, self.rows or len(order))
-        batch = order[start : start + max(most, 1)]
+        n_rows = min(self.tokens * factor // longest, self.rows or len(order))
+        batch = order[start : start + max(n_rows, 1)]
         if self.positions is not None:
             sums = np.cumsum([1 if positions is None else positions[row] for row in batch])
             batch = batch[: max(int((sums <= self.positions).sum()), 1)]
@@ -132,20 +132,20 @@ class Batcher:
 
 
 @contextmanager
-def _workers(most: int) -> Iterator[tuple[Callable[..., Callable[[], Any]], int]]:
-    """Give what takes a function and its argument and returns a function for the result, and how many run.
+def _workers(n_workers: int) -> Iterator[tuple[Callable[..., Callable[[], Any]], int]]:
+    """Yield a function that submits a call and returns its future result, and the number of workers.
 
     One is computed when its result is asked for; several, at most one for each of torch's threads, at once.
     """
     torch = sys.modules.get("torch")
-    threads = torch.get_num_threads() if torch and most > 1 else 1
-    most = min(most, threads)
-    if torch is None or most <= 1:
+    threads = torch.get_num_threads() if torch and n_workers > 1 else 1
+    n_workers = min(n_workers, threads)
+    if torch is None or n_workers <= 1:
         yield partial, 1
         return
-    pool = ThreadPoolExecutor(most, initializer=torch.set_num_threads, initargs=(threads // most,))
+    pool = ThreadPoolExecutor(n_workers, initializer=torch.set_num_threads, initargs=(threads // n_workers,))
     try:
-        yield lambda work, batch: pool.submit(work, batch).result, most
+        yield lambda work, batch: pool.submit(work, batch).result, n_workers
     finally:
         pool.shutdown(cancel_futures=True)
         torch.set_num_threads(threads)  # what threads that begin later have
@@ -166,7 +166,7 @@ def _clear_device_cache() -> None:
 
 
 def free(*models: object) -> str:
-    """Move the weights of models off the GPU, and give their memory and torch's reserve back.
+    """Move the weights of models to the CPU and free the GPU's memory, torch's reserve included.
 
     The weights wait in the memory of the CPU, and return to the GPU when the model is next used
     (``accelerate.cpu_offload_with_hook``). Memory that a notebook still refers to, such as the outputs of
@@ -196,16 +196,16 @@ def _offload(model: object) -> str:
     networks = list(_networks(model)) if "torch" in sys.modules else []  # without torch it holds none
     if not networks:
         return "no weights, nothing to free"
-    parts = [(holder, network, [*network.parameters(), *network.buffers()]) for holder, network in networks]
-    tensors = {id(tensor): tensor for *_, part in parts for tensor in part}.values()
+    modules = [(holder, network, [*network.parameters(), *network.buffers()]) for holder, network in networks]
+    tensors = {id(tensor): tensor for *_, weights in modules for tensor in weights}.values()
     size = sum(tensor.nbytes for tensor in tensors if tensor.device.type != "cpu")
     if not size:
         return f"{_bytes(sum(tensor.nbytes for tensor in tensors))} on the cpu, nothing to free"
     from accelerate import cpu_offload_with_hook  # noqa: PLC0415 - slow
     from accelerate.hooks import remove_hook_from_module  # noqa: PLC0415 - slow
 
-    for holder, network, part in parts:
-        home = next((tensor.device for tensor in part if tensor.device.type != "cpu"), None)
+    for holder, network, weights in modules:
+        home = next((tensor.device for tensor in weights if tensor.device.type != "cpu"), None)
         if hasattr(type(holder), "network"):  # a property that moves it to the holder's device
             network.to("cpu")
         elif home is not None:
@@ -228,13 +228,13 @@ def _networks(model: object) -> Iterator[tuple[object, nn.Module]]:
         if isinstance(value, nn.Module):
             yield holder, value
         elif isinstance(value, list | tuple):
-            waiting += [(value, part, depth) for part in value[:_PARTS]]
+            waiting += [(value, member, depth) for member in value[:_PARTS]]
         elif depth == 0 or (depth < _DEPTH and type(value).__module__.startswith("workbench.")):
-            waiting += [(value, part, depth + 1) for part in getattr(value, "__dict__", {}).values()]
+            waiting += [(value, member, depth + 1) for member in getattr(value, "__dict__", {}).values()]
 
 
 def _free_memory() -> str:
-    """Return torch's reserve to the GPUs, and what is free on each that was used."""
+    """Free torch's reserve of GPU memory; return the free memory of each GPU in use."""
     torch = sys.modules.get("torch")
     if torch is None or not torch.cuda.is_available():
         return "no GPU here"
@@ -242,11 +242,11 @@ def _free_memory() -> str:
         return "no GPU was used"
     torch.cuda.synchronize()
     torch.cuda.empty_cache()
-    parts = []
+    reports = []
     for k in [k for k in range(torch.cuda.device_count()) if torch.cuda.memory_stats(k)] or [0]:
         available, total = torch.cuda.mem_get_info(k)
-        parts.append(f"{available / 1e9:.1f} of {total / 1e9:.1f} GB free on cuda:{k}")
-    return ", ".join(parts)
+        reports.append(f"{available / 1e9:.1f} of {total / 1e9:.1f} GB free on cuda:{k}")
+    return ", ".join(reports)
 
 
 def _bytes(size: float) -> str:

@@ -1,4 +1,4 @@
-"""Several models as one: the mean of the probabilities that they give the words of an item."""
+"""Ensembles: the mean of several models' probabilities of an item's words."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import pandas as pd
 
 from workbench.items.items import Items
 from workbench.models.base import Predictor, pad
-from workbench.models.passage import ReadContext, Side
-from workbench.models.rows import check_scores
+from workbench.models.item_words import ReadContext, Side
+from workbench.models.prediction_rows import check_scores
 from workbench.runs.predictions import Floats
 from workbench.runs.store import find_run
 from workbench.storage.cache import digest
@@ -79,12 +79,12 @@ class Ensemble(Predictor):
     @property
     def training(self) -> dict[str, Any]:
         """The models'."""
-        parts = [model.training for model in self.models]
-        return {"models": parts} if any(parts) else {}
+        trainings = [model.training for model in self.models]
+        return {"models": trainings} if any(trainings) else {}
 
     @property
     def context(self) -> ReadContext | None:
-        """What all models read together; None if one does not say."""
+        """Extent that all models read together; None if unknown for one of them."""
         contexts = {model.context for model in self.models}
         if len(contexts) == 1 or None in contexts:
             return contexts.pop() if len(contexts) == 1 else None
@@ -93,7 +93,7 @@ class Ensemble(Predictor):
         return ReadContext(side, scores_rest=any(context.scores_rest for context in stated))
 
     def in_training(self, items: Items) -> pd.Series[Any]:
-        """Return which items stand whole in the texts of one of the models; null if that is not known."""
+        """Return which items the texts of one of the models contain whole; null if unknown."""
         return reduce(or_, [model.in_training(items) for model in self.models])
 
     def score(self, items: Items, words: Sequence[Sequence[str]]) -> Floats:
@@ -139,7 +139,7 @@ def ensemble(models: Any) -> Ensemble:
 
 
 class _Recorded(Predictor):
-    """The scores that a run holds of the candidates of its items, as a model."""
+    """A model of the scores that a run stores for the candidates of its items."""
 
     version: ClassVar[int] = 1
 

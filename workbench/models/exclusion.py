@@ -9,7 +9,7 @@ import numpy as np
 from workbench.items import text as wt
 from workbench.items.items import Item, Items
 from workbench.models.base import Predictor
-from workbench.models.passage import ReadContext
+from workbench.models.item_words import ReadContext
 from workbench.models.wrapper import Wrapper
 from workbench.runs.predictions import Floats
 
@@ -57,7 +57,7 @@ class ExcludeCooccurring(Wrapper):
         return ReadContext("both")
 
     def score(self, items: Items, words: Sequence[Sequence[str]]) -> Floats:
-        """Return the model's scores, those of excluded words lowered below all others of the item."""
+        """Return the model's scores, with excluded words lowered below all others of the item."""
         scores = np.asarray(self.base.score(items, words), dtype=float)
         finite = np.where(np.isfinite(scores), scores, np.nan)
         has_any = ~np.isnan(finite).all(axis=1)

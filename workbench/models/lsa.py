@@ -11,7 +11,7 @@ import numpy as np
 
 from workbench.items.items import Items
 from workbench.models.base import pad
-from workbench.models.passage import is_word, one_of
+from workbench.models.item_words import check_option, is_word
 from workbench.models.vectors import Scope, VectorModel, Vectors, unit
 from workbench.runs.predictions import Floats
 from workbench.storage.errors import DataError
@@ -90,7 +90,7 @@ class LSA(VectorModel):
         self._scale = np.asarray(vectors.arrays["s"]) if scaled else np.float32(1)
 
     def variant(self, **options: Any) -> LSA:
-        """Return a model with the same vectors and other options, named as those of the class."""
+        """Return a model with the same vectors and other options, by the names of the class's options."""
         return LSA(self.vectors, **self._option_values | options)
 
     @classmethod
@@ -138,7 +138,7 @@ class LSA(VectorModel):
         DataError
             If an argument is unknown, or the corpus has no more words or sentences than dimensions.
         """
-        one_of("weighting", weighting, get_args(Weighting))
+        check_option("weighting", weighting, get_args(Weighting))
         settings = {
             "dimensions": dimensions, "weighting": weighting, "minimum": minimum, "seed": seed,
             "solver": "lanczos",  # the only one; vectors and runs of earlier versions are found by it
@@ -147,10 +147,10 @@ class LSA(VectorModel):
 
     def score(self, items: Items, words: Sequence[Sequence[str]]) -> Floats:
         """Return the mean cosine of each word to the others of its sentence, shape (n, most words)."""
-        rows, place = [], self.vectors.place
+        rows, row_of = [], self.vectors.row_of
         for others, choices in zip(self._others(items), words, strict=True):
-            known = [place.get(word, -1) for word in others if self.punctuation or is_word(word)]
-            units = unit(self._take([row for row in known if row >= self.skip]))  # by falling frequency
+            context_ids = [row_of.get(word, -1) for word in others if self.punctuation or is_word(word)]
+            units = unit(self._take([row for row in context_ids if row >= self.skip]))  # by falling frequency
             mean = units.mean(axis=0) if len(units) else np.zeros(units.shape[1])
             sums = [self._take(self.vectors.rows(self.form(word))).sum(axis=0) for word in choices]
             rows.append([float(unit(vector) @ mean) for vector in sums])
@@ -175,9 +175,9 @@ def _decompose(corpus: Corpus, info: dict[str, Any], *, progress: bool) -> Vecto
     weigh(matrix, info["weighting"])
     if not matrix.data.any():
         raise DataError("every word is spread evenly over the sentences", remedy="pass more text")
-    parts = [matrix[at : at + _SENTENCES] for at in range(0, matrix.shape[0], _SENTENCES)]
+    row_blocks = [matrix[start : start + _SENTENCES] for start in range(0, matrix.shape[0], _SENTENCES)]
     del matrix  # the parts are copies
-    v, s = _lanczos(parts, dimensions, info["seed"], progress=progress)
+    v, s = _lanczos(row_blocks, dimensions, info["seed"], progress=progress)
     v[np.abs(v).max(axis=1) <= _ROUNDING] = 0  # words without weight, not vectors of any direction
     return Vectors(words, {"v": v.astype(np.float32), "s": s.astype(np.float32)}, info)
 
@@ -187,9 +187,9 @@ def _matrix(corpus: Corpus, minimum: int) -> tuple[list[str], Any]:
     from scipy.sparse import csr_array  # type: ignore[import-untyped]  # noqa: PLC0415 - slow
 
     n = int(np.searchsorted(-np.asarray(corpus.counts), -minimum, side="right"))  # counts fall
-    known = np.asarray(corpus.ids) < n
-    ends = np.concatenate([[0], np.cumsum(known)])[np.asarray(corpus.starts)]
-    ids = np.asarray(corpus.ids)[known].astype(np.int32)
+    frequent = np.asarray(corpus.ids) < n
+    ends = np.concatenate([[0], np.cumsum(frequent)])[np.asarray(corpus.starts)]
+    ids = np.asarray(corpus.ids)[frequent].astype(np.int32)
     matrix = csr_array((np.ones(len(ids)), ids, ends.astype(np.int32)), shape=(len(ends) - 1, n))
     matrix.sum_duplicates()
     return list(corpus.words[:n]), matrix
@@ -221,17 +221,17 @@ def weigh(matrix: Any, weighting: Weighting) -> None:
         tf *= weight[columns]
 
 
-def _lanczos(parts: Sequence[Any], k: int, seed: int, *, progress: bool) -> tuple[Floats, Floats]:
+def _lanczos(row_blocks: Sequence[Any], k: int, seed: int, *, progress: bool) -> tuple[Floats, Floats]:
     """Return the k first right singular vectors, as columns, and the singular values, falling.
 
     The rows of the matrix come in parts. Block Lanczos iterations (Golub and Underwood 1977) on the
     Gram matrix of the words, with full reorthogonalisation and thick restarts (Wu and Simon 2000), end
     when all k residuals are small.
     """
-    n, rng = parts[0].shape[1], np.random.default_rng(seed)
+    n, rng = row_blocks[0].shape[1], np.random.default_rng(seed)
     width = int(np.clip(k // 12, *_BLOCK))
-    most = min(n, 4 * (k + width))  # columns of the basis, before it is reduced to the best half
-    basis, projected = np.empty((n, most), order="F"), np.zeros((most, most))
+    n_columns = min(n, 4 * (k + width))  # columns of the basis, before it is reduced to the best half
+    basis, projected = np.empty((n, n_columns), order="F"), np.zeros((n_columns, n_columns))
     block, size = np.linalg.qr(rng.standard_normal((n, min(n, width))))[0], 0
     largest, before = 0.0, np.full(k, np.nan)
     with (
@@ -241,7 +241,7 @@ def _lanczos(parts: Sequence[Any], k: int, seed: int, *, progress: bool) -> tupl
         while True:
             start, size = size, size + block.shape[1]
             basis[:, start:size] = block
-            image = _gram_product(parts, block, pool)
+            image = _gram_product(row_blocks, block, pool)
             bar.update(size - start)
             largest = max(largest, float(np.linalg.norm(image)))
             along, block, below = _orthogonal(image, basis[:, :size], _ROUNDING * largest, rng)
@@ -255,18 +255,18 @@ def _lanczos(parts: Sequence[Any], k: int, seed: int, *, progress: bool) -> tupl
                 return basis[:, :size] @ vectors[:, :k], np.sqrt(np.maximum(values[:k], 0))
             before = values[:k] if converged else np.full(k, np.nan)
             block = block[:, : n - size]
-            if size + block.shape[1] > most:
-                size = most // 2
+            if size + block.shape[1] > n_columns:
+                size = n_columns // 2
                 basis[:, :size] = basis[:, : len(vectors)] @ vectors[:, :size]
                 projected[:size, :size] = np.diag(values[:size])
 
 
-def _gram_product(parts: Sequence[Any], block: Floats, pool: ThreadPoolExecutor) -> Floats:
+def _gram_product(row_blocks: Sequence[Any], block: Floats, pool: ThreadPoolExecutor) -> Floats:
     """Return the Gram matrix of all rows, which come in parts, times a block of vectors."""
 
     def product(first: int) -> Floats:
         total = np.zeros(block.shape)
-        for rows in parts[first::_SUMS]:
+        for rows in row_blocks[first::_SUMS]:
             total += rows.T @ (rows @ block)
         return total
 

@@ -1,4 +1,4 @@
-"""The models by name: those of this package, and those that other packages add.
+"""Registry of models by name: of this package and of other packages.
 
 Another package adds a model by an entry point in its ``pyproject.toml``::
 
@@ -68,7 +68,7 @@ _SHOWN = tuple(map(TableColumn, ("class", "name", "fitted_on", "description")))
 
 
 def model_names() -> list[str]:
-    """Return the names of all models: the workbench's own, then those of other packages."""
+    """Return the names of all models: of the workbench, then of other packages."""
     return [*BUILT_IN, *sorted(_foreign())]
 
 
@@ -81,33 +81,33 @@ def model_class(name: str) -> type[Any]:
         If no model has that name, or the package that gives it cannot be imported or names something else.
     """
     if name in BUILT_IN:
-        module, _, kind = BUILT_IN[name].partition(":")
-        built_in: type[Any] = getattr(import_module(module), kind)
+        module, _, class_name = BUILT_IN[name].partition(":")
+        built_in: type[Any] = getattr(import_module(module), class_name)
         return built_in
     entry = _foreign()[choose("model", name, model_names(), "the workbench")]
-    kind = load_extension(entry)
-    if not isinstance(kind, type) or isabstract(kind) or _PREDICTOR not in map(place_of, kind.__mro__):
+    cls = load_extension(entry)
+    if not isinstance(cls, type) or isabstract(cls) or _PREDICTOR not in map(import_path_of, cls.__mro__):
         raise DataError(f"the model {name!r} should be a class of Predictor, not {entry.value}")
-    return kind
+    return cls
 
 
-def name_of(kind: type) -> str:
+def name_of(cls: type) -> str:
     """Return the registered name of a class; ``module:class`` of one that is not registered."""
     registered = {entry.value: name for name, entry in _foreign().items()}
     registered |= {value: name for name, value in BUILT_IN.items()}
-    return registered.get(place_of(kind), place_of(kind))
+    return registered.get(import_path_of(cls), import_path_of(cls))
 
 
-def place_of(kind: type) -> str:
+def import_path_of(cls: type) -> str:
     """Return the module and name of a class, as an entry point has them."""
-    return f"{kind.__module__}:{kind.__qualname__}"
+    return f"{cls.__module__}:{cls.__qualname__}"
 
 
-def renamed(place: str) -> str:
+def renamed(import_path: str) -> str:
     """Return the name of a model that was saved before names were: by module and class."""
     classes = {value.rpartition(":")[2]: name for name, value in BUILT_IN.items()}
-    module, _, kind = place.partition(":")
-    return classes.get(kind, place) if module.startswith("workbench.") else place
+    module, _, class_name = import_path.partition(":")
+    return classes.get(class_name, import_path) if module.startswith("workbench.") else import_path
 
 
 def models() -> Table:
@@ -127,12 +127,12 @@ def models() -> Table:
     rows: list[dict[str, Any]] = []
     for name in model_names():
         try:
-            kind = model_class(name)
+            cls = model_class(name)
         except DataError as error:
             rows.append({"name": name, "class": None, "fitted_on": None, "description": str(error)})
             continue
-        text = (getdoc(kind) or "").partition("\n")[0]
-        rows.append({"name": name, "class": kind.__name__, "fitted_on": kind.fitted_on, "description": text})
+        text = (getdoc(cls) or "").partition("\n")[0]
+        rows.append({"name": name, "class": cls.__name__, "fitted_on": cls.fitted_on, "description": text})
     return Table(pd.DataFrame(rows), TableLayout("Models", _SHOWN))
 
 

@@ -1,4 +1,4 @@
-"""Models that compare vectors of words: what they have in common, and Unsup-CBOW for LAMBADA."""
+"""The base class of models that compare word vectors, and Unsup-CBOW for LAMBADA."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import numpy.typing as npt
 from workbench.items import text as wt
 from workbench.items.items import Items
 from workbench.models.base import Predictor, pad
-from workbench.models.passage import ReadContext, one_of, passages
+from workbench.models.item_words import ReadContext, check_option, passages
 from workbench.runs.predictions import Floats
 from workbench.storage import cache
 from workbench.storage.errors import DataError, reading
@@ -50,17 +50,17 @@ class Vectors:
         self.words, self.arrays, self.info = list(words), dict(arrays), dict(info)
 
     @cached_property
-    def place(self) -> dict[str, int]:
+    def row_of(self) -> dict[str, int]:
         """The row of each word."""
         return {word: index for index, word in enumerate(self.words)}
 
     def rows(self, word: str) -> list[int]:
-        """Return the row of a word; of an unknown word those of its tokens (``mother 's``)."""
-        row = self.place.get(word)
+        """Return the row of a word; of an unknown word the rows of its tokens (``mother 's``)."""
+        row = self.row_of.get(word)
         if row is not None:
             return [row]
-        parts = wt.tokenize(word)
-        return [self.place[part] for part in parts if part in self.place] if len(parts) > 1 else []
+        pieces = wt.tokenize(word)
+        return [self.row_of[piece] for piece in pieces if piece in self.row_of] if len(pieces) > 1 else []
 
     def write(self, folder: Path) -> None:
         """Write all into a folder, in place of what is there."""
@@ -69,10 +69,10 @@ class Vectors:
 
     @classmethod
     def read(cls, folder: Path) -> Vectors:
-        """Map what `write` wrote into memory; DataError if there are none, or damaged ones."""
-        what, remedy = "these vectors", "make them again"
-        manifest, arrays = read_arrays(folder, _FILE, what=what, remedy=remedy, required=False)
-        with reading(folder, what, remedy=remedy):
+        """Map vectors of `write` into memory; DataError if they are missing or damaged."""
+        description, remedy = "these vectors", "make them again"
+        manifest, arrays = read_arrays(folder, _FILE, what=description, remedy=remedy, required=False)
+        with reading(folder, description, remedy=remedy):
             return cache.hold(cls(manifest["words"], arrays, manifest["info"]), folder)
 
 
@@ -82,7 +82,7 @@ class VectorModel(Predictor):
     fitted_on = "texts"
 
     def __init__(self, vectors: Vectors, scope: Scope, checked_for: dict[str, Any] | None) -> None:
-        one_of("scope", scope, get_args(Scope))
+        check_option("scope", scope, get_args(Scope))
         self.vectors, self.checked_for = vectors, checked_for
         self.scope: Scope = scope
 
@@ -124,7 +124,7 @@ class VectorModel(Predictor):
 
     @property
     def training(self) -> dict[str, Any]:
-        """What the vectors were trained on."""
+        """Training data of the vectors."""
         return {"corpus": self.vectors.info["corpus"], "checked_for": self.checked_for}
 
     @property
@@ -257,8 +257,8 @@ class CBOW(VectorModel):
         norms = np.concatenate([np.zeros(0), *map(_log_sum, self._cosines(passage_vectors))])
         rows = []
         for passage, norm, choices in zip(passage_vectors, norms, words, strict=True):
-            places = [np.array(self.vectors.rows(self.form(word)), dtype=np.int64) for word in choices]
-            rows.append([float(unit(self.input[at].sum(axis=0)) @ passage) - float(norm) for at in places])
+            indices = [np.array(self.vectors.rows(self.form(word)), dtype=np.int64) for word in choices]
+            rows.append([float(unit(self.input[ids].sum(axis=0)) @ passage) - float(norm) for ids in indices])
         return pad(rows)
 
     def log_prob(self, items: Items) -> Floats:
@@ -276,10 +276,10 @@ class CBOW(VectorModel):
 
     def _passages(self, items: Items) -> Matrix:
         """Return the sum of each passage's vectors, made length 1: float32 (n, dimensions)."""
-        place, vectors = self.vectors.place, self.input
+        row_of, vectors = self.vectors.row_of, self.input
         sums = np.zeros((len(items), vectors.shape[1]))
         for index, others in enumerate(self._others(items)):
-            rows = [place[word] for word in others if word in place]
+            rows = [row_of[word] for word in others if word in row_of]
             sums[index] = vectors[rows].sum(axis=0, dtype=np.float64)
         return unit(sums).astype(np.float32)
 
@@ -312,15 +312,15 @@ class _Sentences:
 
     def __iter__(self) -> Iterator[list[str]]:
         words = np.array(self.corpus.words, dtype=object)
-        starts, at = np.asarray(self.corpus.starts), 0
-        while at < len(starts) - 1:
-            end = max(at + 1, int(np.searchsorted(starts, starts[at] + _TOKENS, side="right")) - 1)
-            block = words[np.asarray(self.corpus.ids[starts[at] : starts[end]])].tolist()
-            cuts = (starts[at : end + 1] - starts[at]).tolist()
+        starts, start = np.asarray(self.corpus.starts), 0
+        while start < len(starts) - 1:
+            end = max(start + 1, int(np.searchsorted(starts, starts[start] + _TOKENS, side="right")) - 1)
+            block = words[np.asarray(self.corpus.ids[starts[start] : starts[end]])].tolist()
+            cuts = (starts[start : end + 1] - starts[start]).tolist()
             for first, stop in pairwise(cuts):
                 yield block[first:stop]
-            self.bar.update(end - at)
-            at = end
+            self.bar.update(end - start)
+            start = end
 
 
 def _train(corpus: Corpus, info: dict[str, Any], *, progress: bool) -> Vectors:
@@ -339,7 +339,7 @@ def _train(corpus: Corpus, info: dict[str, Any], *, progress: bool) -> Vectors:
     total = sentences * info["epochs"]
     with progress_bar(total, label="CBOW", unit="sentences", shown=progress) as bar:
         model.train(_Sentences(corpus, bar), total_examples=sentences, epochs=info["epochs"])
-    place = model.wv.key_to_index
-    order = np.array([place[word] for word in corpus.words[:n]])
+    row_of = model.wv.key_to_index
+    order = np.array([row_of[word] for word in corpus.words[:n]])
     arrays = {"input": model.wv.vectors[order], "output": model.syn1neg[order]}
     return Vectors(corpus.words[:n], arrays, info)

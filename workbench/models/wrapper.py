@@ -12,7 +12,7 @@ import pandas as pd
 
 from workbench.items.items import Items
 from workbench.models.base import Predictor, arguments
-from workbench.models.passage import ReadContext
+from workbench.models.item_words import ReadContext
 from workbench.runs.measures import ExpectedAccuracy, Measure, MedianRank, Perplexity
 from workbench.runs.predictions import Floats, mid_ranks
 from workbench.storage.errors import DataError

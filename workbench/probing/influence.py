@@ -13,11 +13,11 @@ import numpy.typing as npt
 import pandas as pd
 
 from workbench.analysis.mentions import mentions
-from workbench.evaluation.bootstrap import Drawing, Floats, Units, intervals, resample
+from workbench.evaluation.bootstrap import BootstrapSettings, Floats, Units, intervals, resample
 from workbench.items.changes import masked, numbered, with_answer, without, word_spans
 from workbench.items.items import Item, Items, Span
 from workbench.models.base import Predictor
-from workbench.models.passage import Attention, one_of
+from workbench.models.item_words import Attention, check_option
 from workbench.probing import check_probable
 from workbench.storage.errors import DataError
 
@@ -47,7 +47,7 @@ def influence(
     mask: str | None = None,
     ranks: bool = False,
 ) -> pd.DataFrame:
-    """Return how much each part of a passage before its blank changes the log-probability of the answer.
+    """Return the change in the answer's log-probability due to each part of a passage before its blank.
 
     Each part is omitted or masked in turn. The influence of a part is ln p(answer | whole passage) - ln
     p(answer | passage without the part): above 0 where the part speaks for the answer.
@@ -96,11 +96,11 @@ def influence(
 
     Notes
     -----
-    Without a few words a text is one that nobody would write, which is unlikely for that reason too; without
+    Without a few words a text is ungrammatical, and unlikely for that reason too; without
     a sentence it reads well more often. A masked text has the length of the whole one, but no model was
     trained on it. A conclusion that both support is safer.
 
-    Log-probabilities are those of `model.log_prob`: of the answer and the end of the word, whatever follows.
+    Log-probabilities as of `model.log_prob`: of the answer and the end of the word, whatever follows.
     The model is asked about a passage and all its changed forms together. A causal model (of a kind whose
     paths can share a row, such as GPT-2 and Llama) computes once what a form and the whole passage begin
     with. A passage of five sentences then costs 2.9 readings of it (64 passages of the sample, padding
@@ -113,8 +113,8 @@ def influence(
     >>> parts["item_id"].nunique(), bool(parts["influence"].notna().all())
     (3, True)
     """
-    one_of("by", by, get_args(Part))
-    one_of("how", how, get_args(How))
+    check_option("by", by, get_args(Part))
+    check_option("how", how, get_args(How))
     if mask is not None and (not isinstance(mask, str) or len(mask.split()) != 1):
         raise DataError(f"mask is {mask!r:.60}, expected one word")
     check_probable(model, items, "whose changes are the influence")
@@ -145,7 +145,7 @@ def parts_of(item: Item, by: Part) -> list[Span]:
 def _rows(
     model: Predictor, items: Items, by: Part, others: list[str | None], mask: str | None, *, ranks: bool
 ) -> list[tuple[Any, ...]]:
-    """Return the rows of a batch of items, whose changed forms are asked about in one call."""
+    """Return the rows of a batch of items, whose changed forms are scored in one call."""
     spans_of = [parts_of(item, by) for item in items]
     forms = [
         [item, *(without(item, x) if mask is None else masked(item, x, mask) for x in reversed(spans))]
@@ -176,7 +176,7 @@ def _rows(
 
 
 def _ranks(model: Predictor, forms: list[Item]) -> list[Any]:
-    """Return the rank of the answer of each item, null where there is none or only a lower bound."""
+    """Return the rank of the answer of each item, or null if it is missing or only a lower bound."""
     frame = model.ranking_words.predict(numbered(forms), 1)
     rank = frame["rank"].astype("Int64")
     if rank.isna().all():
@@ -187,7 +187,7 @@ def _ranks(model: Predictor, forms: list[Item]) -> list[Any]:
 
 
 def _others(model: Predictor, items: Items, against: str | pd.Series[Any] | None) -> list[str | None]:
-    """Return the other word of each item, None where there is none or it is the answer."""
+    """Return the contrast word of each item, or None if it is missing or equals the answer."""
     ids, answers = items.frame["item_id"], items.frame["answer"].tolist()
     if against is None:
         return [None] * len(items)
@@ -255,7 +255,7 @@ def influence_by_distance(
     >>> curve["n"].max()
     20
     """
-    how = Drawing(level, resamples, seed).checked()
+    how = BootstrapSettings(level, resamples, seed).checked()
     starts = np.asarray(edges)
     if starts.ndim != 1 or not len(starts) or not (np.diff(starts) > 0).all():
         raise DataError(f"the edges are {edges!r:.80}, expected ascending numbers")
@@ -279,8 +279,10 @@ def influence_by_distance(
     return table
 
 
-def _mean_by_item(values: Floats, items: pd.Series[Any], how: Drawing) -> tuple[float, float, float, int]:
-    """Return the mean of values (n,), its interval where whole items are resampled, and their number."""
+def _mean_by_item(
+    values: Floats, items: pd.Series[Any], how: BootstrapSettings
+) -> tuple[float, float, float, int]:
+    """Return the mean of values (n,), its bootstrap interval over whole items, and the number of items."""
     codes, ids = pd.factorize(items)
     units = Units(codes.astype(np.int64), len(ids), "item")
     means, _ = resample(values[None], np.empty((0, len(values))), units, how.resamples, how.seed)
@@ -289,7 +291,7 @@ def _mean_by_item(values: Floats, items: pd.Series[Any], how: Drawing) -> tuple[
 
 
 def by_name(parts: Any, *columns: str) -> dict[str, pd.DataFrame]:
-    """Return frames of parts by name, ``"influence"`` for a single one; DataError for anything else."""
+    """Return frames of influences by name, ``"influence"`` for a single one; DataError for anything else."""
     frames = dict(parts) if isinstance(parts, Mapping) else {"influence": parts}
     for name, frame in frames.items():
         if not isinstance(frame, pd.DataFrame):
@@ -307,16 +309,16 @@ def by_name(parts: Any, *columns: str) -> dict[str, pd.DataFrame]:
 
 
 def attention_to_parts(attention: Attention, parts: pd.DataFrame, row: str = "") -> Floats:
-    """Return the attention to each part of one item, (parts,): that of the spans in it, by their overlap."""
+    """Return the attention to each part of one item, (parts,): its spans' weights by their overlap."""
     spans = np.array(attention.spans, dtype=float).reshape(-1, 2)
     start, end = (parts[name].to_numpy(dtype=float)[:, None] for name in ("start", "end"))
     overlap = np.minimum(end, spans[:, 1]) - np.maximum(start, spans[:, 0])
     shares = overlap.clip(0) / np.maximum(spans[:, 1] - spans[:, 0], 1)
-    return np.asarray(shares @ attention.of(row), dtype=float)
+    return np.asarray(shares @ attention.row_weights(row), dtype=float)
 
 
 def rank_correlation(values: npt.ArrayLike, others: npt.ArrayLike) -> float:
-    """Return Kendall's tau-b of two rows of values; NaN for fewer than two, or where all are the same."""
+    """Return Kendall's tau-b of two sequences; NaN for fewer than two values, or if all are equal."""
     from scipy.stats import kendalltau  # type: ignore[import-untyped]  # noqa: PLC0415 - slow to import
 
     pairs = np.stack([np.asarray(values, dtype=float), np.asarray(others, dtype=float)])
@@ -336,11 +338,11 @@ def attention_correlation(
     resamples: int = 2000,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """Return how far attention and influence order the parts of a passage alike.
+    """Return the rank correlation of attention and influence over the parts of a passage.
 
     Of each item, Kendall's tau-b over its parts is computed, as Jain and Wallace (2019, section 4.1) do for
     words that are left out; the mean over the items is returned. Beside it stands the tau of influence and
-    nearness to the answer: attention that tells no more than that has no greater tau.
+    nearness to the answer: attention without more information than that has no greater tau.
 
     Parameters
     ----------
@@ -349,7 +351,7 @@ def attention_correlation(
     attention : sequence of Attention
         ``model.attend(items)``, of the same items.
     row : str, optional
-        Hop, layer or head, as for :meth:`workbench.models.passage.Attention.of`; all together by default.
+        Hop, layer or head, as for :meth:`workbench.models.item_words.Attention.of`; all together by default.
     value : {"influence", "contrast", "rank_change"}
     level, resamples, seed
         Confidence level, bootstrap replicates over items, and their seed.
@@ -377,7 +379,7 @@ def attention_correlation(
     >>> wb.attention_correlation(parts, model.attend(items[:4]))["variable"].tolist()
     ['attention', 'nearness']
     """
-    how = Drawing(level, resamples, seed).checked()
+    how = BootstrapSettings(level, resamples, seed).checked()
     [frame] = by_name(parts, value).values()
     groups = dict(list(frame.groupby("item_id", sort=False)))
     taus = []

@@ -39,7 +39,7 @@ class ModelSource:
     """
 
     folder: Path | None
-    kind: type | None = None
+    model_type: type | None = None
     attention: bool = False
     model: Any = None
 
@@ -49,7 +49,7 @@ class ModelSource:
             return self.model
         if not _loaded or _loaded[0][0] != self:
             _loaded.clear()  # two of them may not fit into memory
-            model = self.kind.load(self.folder)  # type: ignore[union-attr] # a Predictor
+            model = self.model_type.load(self.folder)  # type: ignore[union-attr] # a Predictor
             if self.attention:
                 model.attention = True
             _loaded.append((self, model))
@@ -66,7 +66,7 @@ class PredictionChunk(NamedTuple):
 
 
 class ClusterPredictions(NamedTuple):
-    """What workers predicted: the predictions, their devices, and the stored chunks, in files."""
+    """Predictions of workers: the tables, their devices, and the stored chunks, in files."""
 
     frame: pd.DataFrame
     device: str
@@ -80,15 +80,7 @@ class ClusterPredictions(NamedTuple):
 
 
 def predict_on_cluster(
-    items: Items,
-    model: Any,
-    *,
-    top_k: int,
-    seed: int,
-    client: Client,
-    chunk_size: int,
-    key: str,
-    home: Path,
+    items: Items, model: Any, *, top_k: int, seed: int, client: Client, chunk_size: int, key: str, home: Path
 ) -> ClusterPredictions:
     """Predict items by the workers of a cluster.
 
@@ -98,7 +90,7 @@ def predict_on_cluster(
     model : Predictor
         Or an object with the same attributes that can be pickled.
     top_k, seed : int
-        As of ``model.predict``.
+        Arguments of ``model.predict``.
     client : distributed.Client
         Its workers read the model from the same disk.
     chunk_size : int

@@ -29,15 +29,15 @@ def item_columns(folder: Path) -> pd.DataFrame:
 
 
 def _columns(folder: Path) -> pa.Table:
-    file, what, remedy = folder / COLUMNS, "the items' own columns", "remove this file and predict again"
+    file, content, remedy = folder / COLUMNS, "the items' own columns", "remove this file and predict again"
     if not os.path.isfile(file):  # noqa: PTH113 - of a long name
         return pa.table({"item_id": pa.array([], pa.string())})
-    table = read_parquet(file, what=what, remedy=remedy)
-    with reading(file, what, remedy=remedy):
+    table = read_parquet(file, what=content, remedy=remedy)
+    with reading(file, content, remedy=remedy):
         written = table.schema.metadata[b"sha256"].decode()
         table = table.replace_schema_metadata(None)
         if cache.content(table) != written:
-            raise DataError(f"{what} are not those that were written", file=file, remedy=remedy)
+            raise DataError(f"{content} are not those that were written", file=file, remedy=remedy)
         return table
 
 
@@ -64,10 +64,10 @@ def write_item_columns(folder: Path, items: Items) -> None:
 
 def _is_condition(column: pd.Series[Any]) -> bool:
     """Return whether a column holds numbers, truth values or a few short texts: no passages."""
-    known = column.dropna()
-    value_type = pd.api.types.infer_dtype(known)
+    values = column.dropna()
+    value_type = pd.api.types.infer_dtype(values)
     if value_type == "string":
-        return known.nunique() <= _MOST_TEXTS and bool((known.str.len() <= _LONGEST).all())
+        return values.nunique() <= _MOST_TEXTS and bool((values.str.len() <= _LONGEST).all())
     return value_type == "boolean" or pd.api.types.is_numeric_dtype(column)
 
 

@@ -1,4 +1,4 @@
-"""What predictions are measured by: each measure is one class, listed in `MEASURES`.
+"""Measures of predictions: each is one class, listed in `MEASURES`.
 
 A new measure is a class here and a row of ``render/labels.csv``; tables, trials and ``wb.compare`` show it.
 """
@@ -17,7 +17,7 @@ Quantity = Literal[
 
 
 class Measure:
-    """The mean or median over items of what is taken from each prediction, and how that is shown.
+    """A measure: the mean or median over items of a quantity of each prediction, and its format.
 
     Attributes
     ----------
@@ -28,14 +28,14 @@ class Measure:
         The value of each item; NaN where an item has none: it is left out. Of ``correct_known`` these are
         the items whose answer is not in the model's vocabulary.
     statistic : {"mean", "median"}
-        Summary over the items, before `of`.
+        Summary over the items, before `from_summary`.
     interval : {"bootstrap", "share", ""}
         Percentiles of resampled items or novels; of a share Wilson's interval where resampling says nothing
         (no novel is known, or all outcomes are equal); none.
-    kind : str
+    format : str
         How the values are written, a key of the writers of :mod:`workbench.render.results`.
     better : {"higher", "lower"}
-    shown : bool
+    in_tables : bool
         Whether tables show it, with its interval.
     count : str
         Column with the number of items that have a value, for the measures that name one.
@@ -47,9 +47,9 @@ class Measure:
     quantity: ClassVar[Quantity]
     statistic: ClassVar[Literal["mean", "median"]] = "mean"
     interval: ClassVar[Literal["bootstrap", "share", ""]] = "bootstrap"
-    kind: ClassVar[str]
+    format: ClassVar[str]
     better: ClassVar[Literal["higher", "lower"]]
-    shown: ClassVar[bool] = True
+    in_tables: ClassVar[bool] = True
     count: ClassVar[str] = ""
     coverage: ClassVar[str] = ""
     missing: ClassVar[str] = ""
@@ -59,14 +59,15 @@ class Measure:
         """Names of the value and of the bounds of its interval."""
         return (self.name, *(f"{self.name}_{end}" for end in ("low", "high") if self.interval))
 
-    def of(self, summary: Any) -> Any:
+    def from_summary(self, summary: Any) -> Any:
         """Return the measure from the mean or median of the quantity; monotone, so bounds map to bounds."""
         return summary
 
     def bounds(self, low: Any, high: Any) -> tuple[Any, Any]:
         """Return the interval of the measure from that of the mean or median."""
         falls = self.quantity.startswith("log_prob") and self.better == "lower"
-        return (self.of(high), self.of(low)) if falls else (self.of(low), self.of(high))
+        bounds = self.from_summary(low), self.from_summary(high)
+        return bounds[::-1] if falls else bounds
 
     def values(self, quantity: Floats) -> Floats:
         """Return the measure of each row (m,) of a quantity (m, n); NaN where no item has a value."""
@@ -76,13 +77,13 @@ class Measure:
             return np.array([float(np.median(row)) if len(row) else np.nan for row in rows])
         with np.errstate(invalid="ignore", divide="ignore"):
             means = np.where(none, 0, quantity).sum(axis=1) / (~none).sum(axis=1)
-        return np.asarray(self.of(means), dtype=np.float64)
+        return np.asarray(self.from_summary(means), dtype=np.float64)
 
 
 class Accuracy(Measure):
     """Share of right answers; of replicates the mean over the seeds."""
 
-    name, interval, kind, better = "accuracy", "share", "share", "higher"
+    name, interval, format, better = "accuracy", "share", "share", "higher"
     quantity: ClassVar[Quantity] = "correct"
     coverage = "{n} items"
 
@@ -90,26 +91,26 @@ class Accuracy(Measure):
 class ExpectedAccuracy(Measure):
     """Share of right answers if ties are broken at random."""
 
-    name, quantity, interval, kind, better = "expected_accuracy", "p_correct", "", "share", "higher"
-    shown = False
+    name, quantity, interval, format, better = "expected_accuracy", "p_correct", "", "share", "higher"
+    in_tables = False
 
 
 class AccuracyKnown(Accuracy):
     """Share of right answers among those in the vocabulary."""
 
-    name, quantity, shown = "accuracy_known", "correct_known", False
+    name, quantity, in_tables = "accuracy_known", "correct_known", False
 
 
 class Perplexity(Measure):
     """exp(-mean ln p) per target word (Paperno et al. 2016, section 4)."""
 
-    name, kind, better = "perplexity", "perplexity", "lower"
+    name, format, better = "perplexity", "perplexity", "lower"
     quantity: ClassVar[Quantity] = "log_prob"
     count = "n_perplexity"
     coverage = "over the {n} items with a log-probability"
     missing = "the model gives scores, not probabilities"
 
-    def of(self, summary: Any) -> Any:
+    def from_summary(self, summary: Any) -> Any:
         """Return exp(-mean ln p)."""
         with np.errstate(over="ignore"):  # of a mean below -709 nothing but infinity can be said
             return np.exp(np.negative(summary))
@@ -120,21 +121,21 @@ class Bits(Perplexity):
 
     name = "bits"
 
-    def of(self, summary: Any) -> Any:
+    def from_summary(self, summary: Any) -> Any:
         """Return -mean log2 p."""
         return np.negative(summary) / np.log(2)
 
 
 class UncorrectedPerplexity(Perplexity):
-    """Perplexity by the sub-tokens alone, whatever follows them, as lm-evaluation-harness has it."""
+    """Perplexity of the sub-tokens without the end of the word, as in lm-evaluation-harness."""
 
-    name, quantity, count, shown = "perplexity_uncorrected", "log_prob_uncorrected", "", False
+    name, quantity, count, in_tables = "perplexity_uncorrected", "log_prob_uncorrected", "", False
 
 
 class MedianRank(Measure):
     """Median of the mid-ranks of the answers."""
 
-    name, quantity, statistic, kind, better = "median_rank", "mid_rank", "median", "rank", "lower"
+    name, quantity, statistic, format, better = "median_rank", "mid_rank", "median", "rank", "lower"
     coverage, missing = "median rank of the answer", "no ranks known"
 
 
@@ -144,5 +145,5 @@ MEASURES: tuple[Measure, ...] = (
 )  # fmt: skip
 """All measures, in the order of the columns of results."""
 
-SHOWN = tuple(measure for measure in MEASURES if measure.shown)
+SHOWN = tuple(measure for measure in MEASURES if measure.in_tables)
 """Those that tables and ``wb.compare`` show."""

@@ -19,7 +19,7 @@ _LONGEST = 5  # names in a warning
 
 
 def is_outdated(info: Mapping[str, Any]) -> bool:
-    """Tell whether a run was made by a lower version of its model than this workbench has.
+    """Return whether a run was made by a lower version of its model than this workbench has.
 
     Parameters
     ----------

@@ -96,7 +96,7 @@ _VARIANT = {"run": "", "system": None, "unit": "word", "filter": "none", "vocabu
 def from_answers(
     items: Items, answers: Mapping[str, str] | pd.DataFrame, *, model: str, **variant: Any
 ) -> pd.DataFrame:
-    """Return the predictions table of answers that were given elsewhere, by people or another program.
+    """Return the predictions table of answers by people or other programs.
 
     Parameters
     ----------
@@ -140,16 +140,16 @@ def check_predictions(frame: pd.DataFrame, items: Items | None = None) -> pd.Dat
     Raises
     ------
     DataError
-        If a column is missing or strange, an id occurs twice for one model and run or is none of `items`, a
+        If a column is missing or strange, an id occurs twice for one model and run or is not in `items`, a
         log-probability is above 0 or NaN, a rank below 1, or ``correct`` does not fit the prediction.
     """
     frame = _typed(frame)
     for name in _NEVER_NULL:
         _all(frame, frame[name].notna(), f"the column {name!r} is empty")
     for name, allowed in _WORDS.items():
-        _all(frame, frame[name].isin(allowed), f"{name!r} is none of {', '.join(allowed)}")
+        _all(frame, frame[name].isin(allowed), f"{name!r} is not one of {', '.join(allowed)}")
     _all(frame, ~frame.duplicated(["item_id", "model", "run"]), "the item occurs twice for this model")
-    _all(frame, frame["bos"].isna() | frame["bos"].isin(BOS), f"'bos' is none of {', '.join(BOS)}")
+    _all(frame, frame["bos"].isna() | frame["bos"].isin(BOS), f"'bos' is not one of {', '.join(BOS)}")
     check_log_probs(frame)
     if items is not None:
         _those(frame["item_id"], items)
@@ -180,7 +180,7 @@ def _typed(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def check_log_probs(frame: pd.DataFrame) -> None:
-    """Raise DataError where a model ranks the answer among a vocabulary, but gives it no log-probability.
+    """Raise DataError if a model ranks the answer among a vocabulary without a log-probability.
 
     No word is greater than NaN, so a model that does not work has such answers at rank 1. Plus infinity is an
     error too; minus infinity, a probability of 0, is none. Columns are `CHECKED`, of which ``n_choices`` may
@@ -188,9 +188,9 @@ def check_log_probs(frame: pd.DataFrame) -> None:
     """
     size = frame["vocabulary_size"]
     among_vocabulary = (frame.get("n_choices", size) == size).fillna(value=size.notna()).astype(bool)
-    known = frame["known"].fillna(value=False).astype(bool) & frame["answer"].notna()
-    known &= frame["rank"].notna()
-    needed = known & among_vocabulary & (frame["score_type"] == "log_prob")
+    in_vocabulary = frame["known"].fillna(value=False).astype(bool) & frame["answer"].notna()
+    in_vocabulary &= frame["rank"].notna()
+    needed = in_vocabulary & among_vocabulary & (frame["score_type"] == "log_prob")
     bad = np.asarray((needed & frame["log_prob"].isna()) | (frame["log_prob"] == np.inf), dtype=bool)
     if bad.any():
         row = frame.iloc[int(bad.argmax())]
@@ -202,36 +202,36 @@ def not_a_number(
     item_id: str,
     *,
     model: str,
-    what: str = "log-probability of the answer",
+    quantity: str = "log-probability of the answer",
     dtype: str | None = None,
 ) -> DataError:
     """Return the error of a model, with precision `dtype`, that computes NaN or infinity for an item."""
     precision = f" ({dtype})" if dtype else ""
     problem = "not a number" if np.isnan(value) else f"infinite ({value})"
     return DataError(
-        f"the {what} is {problem} for {item_id} by the model {model!r}{precision}",
+        f"the {quantity} is {problem} for {item_id} by the model {model!r}{precision}",
         remedy="its weights are not finite, or its precision overflows: use dtype='float32' where the "
         "model has that option, else train or download it again",
     )
 
 
 def typed_predictions(frame: pd.DataFrame) -> pd.DataFrame:
-    """Give those columns of a frame that are in `SCHEMA` its types; DataError if their values have others."""
+    """Convert the columns of a frame that are in `SCHEMA` to its types; DataError for other values."""
     if frame.columns.has_duplicates:
         twice = frame.columns[frame.columns.duplicated()][0]
         raise DataError(f"the predictions have the column {twice!r} twice")
     frame = frame.copy(deep=False)
     for name in filter(frame.columns.__contains__, COLUMNS):
-        kind, nulls = SCHEMA.field(name).type, 0
+        arrow_type, nulls = SCHEMA.field(name).type, 0
         try:
-            if kind in _KINDS:
-                frame[name] = frame[name].astype(_KINDS[kind])
+            if arrow_type in _KINDS:
+                frame[name] = frame[name].astype(_KINDS[arrow_type])
             else:
-                nulls = pa.array(frame[name].tolist(), kind, from_pandas=True).flatten().null_count
+                nulls = pa.array(frame[name].tolist(), arrow_type, from_pandas=True).flatten().null_count
         except Exception as error:  # noqa: BLE001 - a value may be anything
-            raise DataError(f"the column {name!r} is not of type {kind} ({reason(error)})") from None
+            raise DataError(f"the column {name!r} is not of type {arrow_type} ({reason(error)})") from None
         if nulls:
-            lacking = "word" if kind.value_type == _TEXT else "number"
+            lacking = "word" if arrow_type.value_type == _TEXT else "number"
             raise DataError(
                 f"the column {name!r} has a list that lacks a {lacking}"
                 f"{'' if lacking == 'word' else ', or holds NaN'}"
@@ -276,15 +276,15 @@ def cast(table: pa.Table, names: Sequence[str] = COLUMNS, encoded: Sequence[str]
 
 
 def completed(table: pa.Table, names: Sequence[str] = COLUMNS) -> pa.Table:
-    """Return an Arrow table with these columns of `SCHEMA`: those of `OPTIONAL` that it lacks are null."""
-    for place, column in enumerate(field for field in SCHEMA if field.name in names):
+    """Return an Arrow table with the columns `names` of `SCHEMA`; missing ones of `OPTIONAL` are null."""
+    for index, column in enumerate(field for field in SCHEMA if field.name in names):
         if column.name not in table.column_names:
-            table = table.add_column(place, column, pa.nulls(len(table), column.type))
+            table = table.add_column(index, column, pa.nulls(len(table), column.type))
     return table
 
 
 def from_table(table: pa.Table) -> pd.DataFrame:
-    """Return an Arrow table of predictions as a frame, with the types that `check_predictions` gives.
+    """Return an Arrow table of predictions as a frame, with the types of `check_predictions`.
 
     It may have some of the columns of `SCHEMA` only, and dictionaries.
     """
@@ -293,14 +293,14 @@ def from_table(table: pa.Table) -> pd.DataFrame:
     fields = [field for field in SCHEMA if field.name in table.column_names]
     plain = [field.name for field in fields if field.type in _KINDS]
     frame: pd.DataFrame = table.select(plain).to_pandas(types_mapper=_EXTENSIONS.get)
-    for place, field in enumerate(fields):
+    for index, field in enumerate(fields):
         if field.type not in _KINDS:
-            frame.insert(place, field.name, pd.Series(table[field.name].to_pylist(), dtype="object"))
+            frame.insert(index, field.name, pd.Series(table[field.name].to_pylist(), dtype="object"))
     return frame
 
 
 def frame_of(items: pd.DataFrame, columns: Mapping[str, Any], variant: Mapping[str, Any]) -> pd.DataFrame:
-    """Join a model's columns to those of the items, with the types of `SCHEMA`, unchecked."""
+    """Join a model's columns to the items' columns, with the types of `SCHEMA`, unchecked."""
     if strange := set(variant) - set(_VARIANT):
         raise TypeError(f"predictions have no column {min(strange)!r}")
     return _typed(items.loc[:, list(_ITEM)].assign(**{**_VARIANT, **columns, **variant}))
@@ -333,7 +333,7 @@ def frame_of_answers(
 def _those(ids: pd.Series[Any], items: Items) -> None:
     unknown = ids[~ids.isin(items.frame["item_id"])]
     if len(unknown):
-        raise DataError(f"the id {unknown.iloc[0]!r} is none of the items")
+        raise DataError(f"the id {unknown.iloc[0]!r} is not one of the items")
 
 
 def _all(frame: pd.DataFrame, good: Any, problem: str) -> None:

@@ -121,7 +121,7 @@ class RunTable:
             return self._typed(names, ENCODED if encoded else ())
 
     def row(self, row: int, names: Sequence[str]) -> dict[str, Any]:
-        """Return some cells of a row; the row group that was read last is kept."""
+        """Return cells of a row; the last row group stays in memory."""
         group, index = self._file.group_of(row)
         key = group, tuple(names)
         with self._lock:
@@ -157,13 +157,13 @@ class RunTable:
         return table
 
 
-def _repeated(value: Any, n: int, kind: pa.DataType, encoded: bool) -> pa.Array:  # noqa: FBT001 - private
+def _repeated(value: Any, n: int, arrow_type: pa.DataType, encoded: bool) -> pa.Array:  # noqa: FBT001 - private
     """Return a column of one value in n rows, a dictionary where it is `encoded`."""
     if not encoded:
-        return pa.repeat(pa.scalar(value, kind), n)
+        return pa.repeat(pa.scalar(value, arrow_type), n)
     if value is None:
-        return pa.nulls(n, pa.dictionary(pa.int32(), kind))
-    return pa.DictionaryArray.from_arrays(np.zeros(n, dtype=np.int32), pa.array([value], kind))
+        return pa.nulls(n, pa.dictionary(pa.int32(), arrow_type))
+    return pa.DictionaryArray.from_arrays(np.zeros(n, dtype=np.int32), pa.array([value], arrow_type))
 
 
 @lru_cache(maxsize=4096)

@@ -1,4 +1,4 @@
-"""The store of runs: predictions on disk with what they depend on; found again, never overwritten.
+"""The store of runs: predictions on disk with their origin; found again, never overwritten.
 
 A run depends on the items and on the model's class, version and config; commit and packages are recorded.
 """
@@ -74,7 +74,7 @@ _NAMED = "* exclude (filename) replace (parse_filename(parse_dirpath(filename)) 
 
 @dataclass(frozen=True)
 class Run:
-    """One model's predictions for some items, as they are stored in a folder of the name `run`.
+    """One model's predictions for a set of items, stored in a folder of the name `run`.
 
     `info` is ``run.json``: model, version, config, seed, git commit, data and their digest, package versions,
     device, seconds, and information about the training texts.
@@ -198,12 +198,7 @@ def predict(
     if attention:
         model = copy.copy(model)
         vars(model)["attention"] = True
-    info = {
-        **model_identity(model),
-        "seed": int(seed),
-        "top_k": int(top_k),
-        "items": items_digest(items),
-    }
+    info = {**model_identity(model), "seed": int(seed), "top_k": int(top_k), "items": items_digest(items)}
     once = "" if info["version"] is not None else str(time.time_ns())
     name = _name(items, model.name, cache.digest(json.dumps(info, sort_keys=True), once))
     home = data_home() / "runs"
@@ -278,7 +273,7 @@ def ship(run: Run, folder: Path) -> Path:
 
 
 def keep(items: Items, frame: pd.DataFrame, *, name: str | None = None, **info: Any) -> Run:
-    """Store predictions as a run: those made elsewhere, or those that found the disk full.
+    """Store predictions as a run: of other programs, or after a full disk.
 
     Answers that were given elsewhere become predictions by :func:`workbench.runs.predictions.from_answers`.
 
@@ -311,7 +306,7 @@ def keep(items: Items, frame: pd.DataFrame, *, name: str | None = None, **info: 
     if reserved := sorted(set(_RESERVED) & set(info)):
         raise DataError(f"{reserved[0]!r} is set by the run itself", remedy="choose another word")
     if name is not None and not re.fullmatch(r"\w[\w.+-]{,199}", name, re.ASCII):
-        raise DataError(f"{name!r} is no name for a run", remedy="use up to 200 of a-z A-Z 0-9 . + - _")
+        raise DataError(f"{name!r} is not a valid run name", remedy="use up to 200 of a-z A-Z 0-9 . + - _")
     frame = predictions.check_predictions(frame.assign(run=""), items)
     models = frame["model"].unique().tolist()
     if len(models) != 1:
@@ -345,12 +340,12 @@ class RunsTable(Table):
             remedy = f"there are items, {', '.join(_LISTED)}"
             raise DataError(f"runs have no column {lacking[0]!r}", remedy=remedy)
         groups = self.frame.groupby(columns, dropna=False, sort=False)
-        kinds = {"runs": ("run", "size"), "finished": ("finished", "max"), "bytes": ("bytes", "sum")}
-        shown = (*map(TableColumn, columns), TableColumn("runs", "count"), *_SHOWN[4:5], *_SHOWN[6:7])
-        return Table(groups.agg(**kinds).reset_index(), TableLayout(f"Stored runs by {column}", shown))
+        aggregates = {"runs": ("run", "size"), "finished": ("finished", "max"), "bytes": ("bytes", "sum")}
+        layout = (*map(TableColumn, columns), TableColumn("runs", "count"), *_SHOWN[4:5], *_SHOWN[6:7])
+        return Table(groups.agg(**aggregates).reset_index(), TableLayout(f"Stored runs by {column}", layout))
 
     def delete(self, *names: str) -> RunsTable:
-        """Delete runs by their names, and return those that are left; DataError if one does not exist.
+        """Delete runs by their names, and return the remaining ones; DataError if one does not exist.
 
         A run goes as a whole: its folder is renamed first. Damaged runs, which no list shows, go too.
         """
@@ -381,9 +376,9 @@ def runs() -> RunsTable:
 
 def _listed(infos: list[dict[str, Any]]) -> RunsTable:
     data = {}
-    for name, kind in _LISTED.items():
-        values = [value if _fits(value := info.get(name), kind) else None for info in infos]
-        data[name] = pd.Series(values, dtype=kind)
+    for name, dtype in _LISTED.items():
+        values = [value if _fits(value := info.get(name), dtype) else None for info in infos]
+        data[name] = pd.Series(values, dtype=dtype)
     data["outdated"] = pd.Series([is_outdated(info) for info in infos], dtype=bool)
     table = pd.DataFrame(data).sort_values("finished", ascending=False, ignore_index=True, kind="stable")
     if names := table.loc[table["outdated"], "run"].tolist():
@@ -391,23 +386,23 @@ def _listed(infos: list[dict[str, Any]]) -> RunsTable:
     return RunsTable(table, TableLayout("Stored runs", _SHOWN, _SET))
 
 
-def _fits(value: Any, kind: str) -> bool:
-    """Return whether a column of a kind can hold a value."""
-    is_kind = isinstance(value, _KINDS[kind]) and not isinstance(value, bool)
+def _fits(value: Any, dtype: str) -> bool:
+    """Return whether a column of a type can hold a value."""
+    is_kind = isinstance(value, _KINDS[dtype]) and not isinstance(value, bool)
     return is_kind and not (isinstance(value, int) and abs(value) >= 2**63)
 
 
 def find_run(name: str) -> Run:
-    """Return a run by its name; DataError if there is none, or its folder is damaged."""
+    """Return a run by its name; DataError if it is missing or its folder is damaged."""
     folder = data_home() / "runs" / name
     if not name or name.startswith(".") or name != Path(name).name or not os.path.isdir(folder):  # noqa: PTH112 - of a long name
         near = [info["run"] for info in _infos() if name.lower() in info["run"].lower()]
         hint = f"did you mean {', '.join(near[:5])}?" if near else "wb.runs() lists the stored runs"
         raise DataError(f"there is no run {name!r}", remedy=hint)
-    return at(folder)
+    return open_run(folder)
 
 
-def at(folder: Path) -> Run:
+def open_run(folder: Path) -> Run:
     """Return the run in a folder, wherever that is; DataError if it is damaged."""
     return Run(folder.name, folder, _info(folder))
 
@@ -456,15 +451,15 @@ def _infos() -> list[dict[str, Any]]:
 
 
 def _info(folder: Path) -> dict[str, Any]:
-    """Return the description of the run in a folder, whose name is that of the run; DataError if damaged."""
+    """Return the description of the run in a folder of the run's name; DataError if damaged."""
     file = folder / INFO
     with reading(file, "the description of this run", remedy=AGAIN):
         with open_regular(file) as content:
             info: dict[str, Any] = json.load(content)
         json.dumps([folder.name, info], ensure_ascii=False).encode()  # half a surrogate pair is no text
         datetime.fromisoformat(info["finished"])
-        for name, kind in _WRITTEN.items():
-            if not (_fits(info.get(name), kind) or (info.get(name) is None and name == "accuracy")):
+        for name, dtype in _WRITTEN.items():
+            if not (_fits(info.get(name), dtype) or (info.get(name) is None and name == "accuracy")):
                 raise ValueError(f"its {name} is {info.get(name)!r:.40}")
         return info | {"run": folder.name}
 
@@ -476,7 +471,7 @@ def _store(name: str, frame: pd.DataFrame, items: Items, info: dict[str, Any]) -
 
 
 def _follow(run: Run) -> Run:
-    """Do what follows when a run is stored, also where a killed process did not: the run is returned."""
+    """Complete the storing of a run, also after a killed process; return the run."""
     for follow in WHEN_STORED:
         with contextlib.suppress(DataError):  # the run is stored, whatever else cannot be
             follow(run)
@@ -515,7 +510,7 @@ def items_digest(items: Items) -> str:
 
 
 def model_identity(model: Any) -> dict[str, Any]:
-    """Return what a model's results depend on beside the items, as JSON represents it.
+    """Return the settings that determine a model's results, apart from the items, as JSON values.
 
     Its name, class, version and config. The version is None for a user's class without one of its own, as
     nothing tells whether its code has changed.
@@ -529,22 +524,22 @@ def model_identity(model: Any) -> dict[str, Any]:
     }
 
 
-def json_value(value: Any, what: str) -> Any:
-    """Return a value as JSON represents it: tuples as lists, keys as text; `what` names it in the error."""
+def json_value(value: Any, description: str) -> Any:
+    """Return a value as JSON represents it: tuples as lists, keys as text; errors have the `description`."""
     try:
         return json.loads(json.dumps(value, ensure_ascii=False).encode())
     except (TypeError, ValueError) as error:
         remedy = "use text, numbers, None, and lists and dicts of these"
-        raise DataError(f"{what} cannot be written as JSON: {error}", remedy=remedy) from None
+        raise DataError(f"{description} cannot be written as JSON: {error}", remedy=remedy) from None
 
 
 def _version(model: object) -> Any:
-    """Return the version of a model's results, None for a user's class without a `version` of its own.
+    """Return the version of a model's results; None for a user's class without a `version`.
 
     A `version` that it inherits speaks of another class.
     """
-    kind = type(model)
-    declared = kind.__module__.partition(".")[0] == "workbench" or "version" in vars(kind)
+    model_type = type(model)
+    declared = model_type.__module__.partition(".")[0] == "workbench" or "version" in vars(model_type)
     return getattr(model, "version", None) if declared else None
 
 

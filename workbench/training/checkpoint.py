@@ -1,4 +1,4 @@
-"""Checkpoints: all that a training needs to continue as if it had never stopped, whole or absent.
+"""Checkpoints: the state of a training to continue exactly, complete or absent.
 
 Accelerate's ``save_state`` writes in place, so a kill leaves half of it; it has no state carried from batch
 to batch, and restores the generators of Python and numpy as well.
@@ -39,7 +39,7 @@ _NAME = re.compile(r"step-\d{8,}")
 
 @dataclass
 class TrainingState:
-    """A training after some steps."""
+    """The state of a training after a step."""
 
     step: int
     identity: dict[
@@ -56,7 +56,7 @@ def folder_name(step: int) -> str:
 
 
 def save_checkpoint(folder: Path, checkpoint: TrainingState, *, keep: Iterable[int] = ()) -> None:
-    """Write a checkpoint into the folder of a training, then remove all but those of the steps `keep`.
+    """Write a checkpoint into the folder of a training, then remove all steps but `keep`.
 
     A checkpoint of the same step has the same tensors: only its `info` is written again. DataError if it
     cannot be written, as on a full disk; older ones are untouched then.
@@ -77,7 +77,7 @@ def save_checkpoint(folder: Path, checkpoint: TrainingState, *, keep: Iterable[i
 
 
 def prune(folder: Path, keep: Iterable[int]) -> None:
-    """Remove the checkpoints of all other steps, and what killed processes left."""
+    """Remove the checkpoints of all other steps, and files of killed processes."""
     names = {folder_name(step) for step in keep}
     for path in _all(folder):
         if path.name not in names:
@@ -86,7 +86,7 @@ def prune(folder: Path, keep: Iterable[int]) -> None:
 
 
 def newest(folder: Path) -> TrainingState | None:
-    """Return the newest whole checkpoint, None without one; damaged ones are removed, with a warning."""
+    """Return the newest complete checkpoint, or None; damaged ones are removed, with a warning."""
     for path in sorted(_all(folder), key=lambda path: int(path.name[5:]), reverse=True):
         if (checkpoint := read_checkpoint(path)) is not None:
             return checkpoint
@@ -132,9 +132,9 @@ def weights(network: nn.Module) -> dict[str, Tensor]:
     tensors: dict[str, Tensor] = {}
     seen: set[tuple[Any, ...]] = set()
     for name, values in network.state_dict().items():
-        place = (values.data_ptr(), values.shape, values.stride()) if values.numel() else (name,)
-        if place not in seen:
-            seen.add(place)
+        key = (values.data_ptr(), values.shape, values.stride()) if values.numel() else (name,)
+        if key not in seen:
+            seen.add(key)
             tensors[name] = values
     return tensors
 
@@ -165,7 +165,7 @@ def difference(here: Mapping[str, Any], there: Mapping[str, Any]) -> str:
 def identity(
     network: nn.Module, batches: Batches, settings: TrainingSettings, key: str
 ) -> dict[str, dict[str, Any]]:
-    """Return what is trained, part by part, as JSON holds it."""
+    """Return the identity of a training by section, as JSON values."""
     first = hashlib.sha256()
     for name, values in sorted(batches.batch(0).items()):
         first.update(f"{name} {values.dtype} {values.shape} ".encode() + values.tobytes())

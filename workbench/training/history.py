@@ -57,7 +57,7 @@ class Training:
     ----------
     name : str
     folder : Path, optional
-        Of its checkpoints.
+        Folder of its checkpoints.
     device : str
         Such as ``cuda:0``.
     parameters : int
@@ -106,7 +106,7 @@ class Training:
         if not names:
             return {}
         name = self.best_by if self.best_by in names else names[0]
-        sign = -1.0 if Score.of(name).higher else 1.0
+        sign = -1.0 if Score.from_column(name).higher else 1.0
         rows = [row for row in self.scores if math.isfinite(number(row.get(name)))]
         return min(rows, key=lambda row: sign * number(row[name]), default={})
 
@@ -131,11 +131,11 @@ class Training:
             return math.nan
         first = rows[0] if len(rows) > 1 else {"step": 0, "seconds": 0.0}
         steps, seconds = rows[-1]["step"] - first["step"], rows[-1]["seconds"] - first["seconds"]
-        left = max(self.steps - rows[-1]["step"], 0)
-        return left * seconds / steps / 60 if steps > 0 and seconds >= 0 else math.nan
+        remaining = max(self.steps - rows[-1]["step"], 0)
+        return remaining * seconds / steps / 60 if steps > 0 and seconds >= 0 else math.nan
 
     def to_frame(self) -> pd.DataFrame:
-        """Return the history as a table: `HISTORY`, one row a point; ``attrs["unit"]`` is what is counted."""
+        """Return the history as a table: `HISTORY`, one row a point; ``attrs["unit"]`` is the unit."""
         frame = _frame(self.history, HISTORY)
         frame.attrs["unit"] = self.unit
         return frame
@@ -156,7 +156,7 @@ class Training:
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
-        """Read what `to_json` returned; what is missing is empty, DataError for something else."""
+        """Read the text of `to_json`; missing fields are empty, DataError if it is not valid."""
         names = {column.name for column in fields(cls)}
         try:
             values = {name: value for name, value in dict(content).items() if name in names}
@@ -171,12 +171,12 @@ class Training:
             raise DataError(f"this is not the record of a training: {error}") from error
 
     def facts(self) -> dict[str, str]:
-        """Return the present state in words, part by part; `UNKNOWN` where there is nothing yet."""
-        last, best, left = self.last, self.best, self.minutes_left
+        """Return the present state in words, by name; `UNKNOWN` where there is nothing yet."""
+        last, best, remaining = self.last, self.best, self.minutes_left
         newest = self.history[-1] if self.history else {}
         speed, loss = number(newest.get("tokens_per_second")), number(newest.get("loss"))
         of_steps = f" of {self.steps:,}" if self.steps else ""
-        time_left = "" if self.stopped or math.isnan(left) else f", {minutes(left)} left"
+        time_left = "" if self.stopped or math.isnan(remaining) else f", {minutes(remaining)} left"
         return {
             "device": self.device or UNKNOWN,
             "step": f"step {number(last.get('step', 0)):,.0f}{of_steps}",
@@ -193,7 +193,7 @@ class Training:
     def describe(self, row: Mapping[str, Any]) -> str:
         """Return a row of scores in words, the deciding one first: ``perplexity 143, accuracy 18.3 %``."""
         names = sorted(self.score_names, key=lambda name: name != self.best_by)
-        scores = [(Score.of(name), number(row[name])) for name in names if name in row]
+        scores = [(Score.from_column(name), number(row[name])) for name in names if name in row]
         return ", ".join(f"{score.label} {score.show(value)}" for score, value in scores)
 
     def __repr__(self) -> str:
@@ -201,8 +201,8 @@ class Training:
 
     def line(self) -> str:
         """Return the present state in one line, unknown parts left out."""
-        parts = {"name": f"{self.name or 'model'} on {self.device or UNKNOWN}", **self.facts(), "device": ""}
-        return ", ".join(part for part in parts.values() if part and UNKNOWN not in part)
+        facts = {"name": f"{self.name or 'model'} on {self.device or UNKNOWN}", **self.facts(), "device": ""}
+        return ", ".join(fact for fact in facts.values() if fact and UNKNOWN not in fact)
 
     def _repr_html_(self) -> str:
         return self.to_html()
@@ -214,8 +214,8 @@ class Training:
         """
         facts, step = self.facts(), number(self.last.get("step", 0))
         cells = " ".join(
-            f'<span class="wb-{part}" style="display:inline-block;margin-right:1em">{escape(text)}</span>'
-            for part, text in facts.items()
+            f'<span class="wb-{name}" style="display:inline-block;margin-right:1em">{escape(text)}</span>'
+            for name, text in facts.items()
         )
         bar = "" if self.stopped else f'<progress max="{self.steps or 1}" value="{step:.0f}"></progress>'
         notes = "".join(f"<p>{escape(note)}</p>" for note in dict.fromkeys(self.notes[-_NOTES:]))
@@ -230,7 +230,7 @@ class Training:
 
 
 class Score(NamedTuple):
-    """What the name of a score says about it."""
+    """A score as described by its name."""
 
     label: str
     percent: bool  # whether it is a share, shown in percent
@@ -238,7 +238,7 @@ class Score(NamedTuple):
     higher: bool | None  # whether higher is better; None where not known
 
     @classmethod
-    def of(cls, column: str) -> Score:
+    def from_column(cls, column: str) -> Score:
         """Return the properties of a score by its name."""
         low = column.lower()
         percent = "accuracy" in low or "share" in low
@@ -315,26 +315,26 @@ class Progress:
     """Callback of a training; this one is silent."""
 
     def begin(self, training: Training, step: int) -> None:
-        """Note the start of a training after `step` steps that were done before."""
+        """Report the start of a training after `step` earlier steps."""
 
     def step(self) -> None:
-        """Note another step; it is called at every step, so it has to be cheap."""
+        """Update the progress after a step; it is called at every step, so it has to be cheap."""
 
     def update(self, training: Training) -> None:
-        """Note that history, scores or notes have grown."""
+        """Report new history, scores or notes."""
 
     def end(self, training: Training) -> None:
-        """Note the end; `training.stopped` says how."""
+        """Report the end; `training.stopped` has the reason."""
 
 
-def progress_view(shown: bool = True) -> Progress:  # noqa: FBT001, FBT002 - named as everywhere
-    """Return the progress callback for this place.
+def progress_view(visible: bool = True) -> Progress:  # noqa: FBT001, FBT002 - named as everywhere
+    """Return the progress callback for a notebook, a terminal, or a log.
 
     In a notebook it is one output with numbers and curves, drawn again at most once a second; on a terminal a
     bar, with scores as lines above it; elsewhere lines on the standard output, one in ten seconds. Under
     ``torchrun`` only the first process shows something. An error of the view never reaches the training.
     """
-    if not shown or os.environ.get("RANK", "0") != "0":
+    if not visible or os.environ.get("RANK", "0") != "0":
         return Progress()
     shell = notebook_shell()
     return _Guarded(_Lines() if shell is None else _Notebook(shell))
@@ -374,7 +374,7 @@ class _Lines(Progress):
             self._bar.set_postfix_str(f"{facts['loss']}, {facts['speed']}", refresh=False)
         elif training.history and monotonic() >= self._next:
             self._next = monotonic() + _LOG
-            self._line(", ".join(facts[part] for part in ("step", "words", "loss", "speed", "time")))
+            self._line(", ".join(facts[name] for name in ("step", "words", "loss", "speed", "time")))
 
     def end(self, training: Training) -> None:
         bar, self._bar = self._bar, None

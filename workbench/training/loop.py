@@ -189,7 +189,7 @@ class _Run:
             self._finish()
 
     def _begin(self, checkpoint: TrainingState | None, name: str, key: str) -> None:
-        """Begin anew, or continue from a checkpoint; DataError if it is of another training."""
+        """Begin a training, or continue from a checkpoint; DataError if it is of a different training."""
         settings, rank = self.settings, self.accelerator.process_index
         self.identity = checkpoints.identity(self.network, self.batches, settings, key)
         training = Training.from_json(checkpoint.info["training"] if checkpoint else {})
@@ -216,11 +216,11 @@ class _Run:
         self.progress.begin(self.training, self.step)
 
     def _continue(self, checkpoint: TrainingState) -> None:
-        """Take over weights, optimiser and carried state of a checkpoint of the same training."""
-        for part, values in self.identity.items():
-            if problem := checkpoints.difference(values, checkpoint.identity.get(part, {})):
+        """Restore weights, optimiser and carried state from a checkpoint of the same training."""
+        for section, values in self.identity.items():
+            if problem := checkpoints.difference(values, checkpoint.identity.get(section, {})):
                 raise DataError(
-                    f"this folder holds a training with different {part}: {problem}",
+                    f"this folder holds a training with different {section}: {problem}",
                     file=self.folder,
                     remedy="pass another folder, or remove this one to begin anew",
                 )
@@ -262,18 +262,18 @@ class _Run:
         return self.accelerator.reduce(total, "mean") if several else total, state
 
     def _backward(self, batch: dict[str, Tensor]) -> tuple[Tensor, State] | None:
-        """Compute loss and gradients of this process, some rows at a time; None if memory runs out."""
+        """Compute loss and gradients of this process in micro-batches; None if memory runs out."""
         for weight in self.trained.values():
             weight.grad = None
         rows = len(next(iter(batch.values())))
         total, states = torch.zeros((), device=self.device), []
         try:
             for start in range(0, rows, self.micro_rows):
-                part = slice(start, min(start + self.micro_rows, rows))
-                state = None if self.state is None else tuple(values[part] for values in self.state)
+                micro = slice(start, min(start + self.micro_rows, rows))
+                state = None if self.state is None else tuple(values[micro] for values in self.state)
                 with self.accelerator.autocast():
-                    loss, after = self._forward({name: values[part] for name, values in batch.items()}, state)
-                loss = loss * ((part.stop - part.start) / rows)
+                    loss, after = self._forward({name: value[micro] for name, value in batch.items()}, state)
+                loss = loss * ((micro.stop - micro.start) / rows)
                 loss.backward()
                 total += loss.detach()
                 if after is not None and self.batches.carried:
@@ -297,7 +297,7 @@ class _Run:
             return result
 
     def _halve(self) -> None:
-        """Take half as many rows at a time from now on, and begin the step again."""
+        """Halve the micro-batch from now on, and repeat the step."""
         if self.micro_rows == 1:
             raise DataError(
                 f"not one row of a batch fits into the memory of {self.device}",
@@ -314,7 +314,7 @@ class _Run:
         self._good += 1 - self.bad
 
     def finish_step(self, loss: Tensor, state: State) -> None:
-        """Count a step, and do what is due after it."""
+        """Count a step, then evaluate, save and report where due."""
         if state is not None:  # after a loss that is not finite the last good one stays
             before = self.state or tuple(map(torch.zeros_like, state))
             pairs = zip(state, before, strict=True)
@@ -340,8 +340,8 @@ class _Run:
         if several and self.step % _AGREE:
             return
         ahead = (time.monotonic() - self._step_begun) * (_AGREE if several else 1)
-        left = limit - self._evaluated_in - self.seconds - ahead
-        share = 1.0 if left <= 0 else 1 - left / (limit - self._evaluated_in)
+        remaining = limit - self._evaluated_in - self.seconds - ahead
+        share = 1.0 if remaining <= 0 else 1 - remaining / (limit - self._evaluated_in)
         self.share = max(self.share, broadcast_object_list([share])[0])
         self.training.steps = max(self.step, round(self.step / self.share))  # as far as can be told
 
@@ -382,11 +382,11 @@ class _Run:
         training = self.training
         if self._bad_step is not None:
             step = self._bad_step + 1
-            at = f"{step * self.batches.tokens:,} {self.batches.unit}"
+            amount = f"{step * self.batches.tokens:,} {self.batches.unit}"
             name = checkpoints.folder_name(self._bad_step)
             where = "in memory" if self.folder is None else f"in {self.folder / name}"
             raise DataError(
-                f"loss or gradient is not finite (not a number) in step {step:,} ({at})",
+                f"loss or gradient is not finite (not a number) in step {step:,} ({amount})",
                 remedy=f"train with a lower learning rate than {self.settings.learning_rate:g}; "
                 f"the weights before this step are kept {where}",
             )
@@ -432,7 +432,7 @@ class _Run:
             return
         if self.settings.best_by not in scores and not training.scores:
             self._note(f"there is no score {self.settings.best_by!r}, only {', '.join(scores)}")
-        training.scores.append({**self._at(), **scores})
+        training.scores.append({**self._progress(), **scores})
         self.progress.update(training)
         if training.best.get("step") == self.step and self.folder is None and self.settings.keep == "best":
             weights = checkpoints.weights(self.network)
@@ -447,7 +447,7 @@ class _Run:
         worse = [row for row in self.training.scores if row["step"] > best]
         return patience is not None and len(worse) >= patience
 
-    def _at(self) -> dict[str, Any]:
+    def _progress(self) -> dict[str, Any]:
         return {"step": self.step, "tokens": self.step * self.batches.tokens, "seconds": self.seconds}
 
     def _is_good(self) -> bool:
@@ -469,7 +469,7 @@ class _Run:
         speed = here * self.batches.tokens / (now - self._lap) if here else math.nan
         point = {"loss": self._loss.item() / since, "tokens_per_second": speed}
         rate = self.settings.rate(self.step - 1, self._share_before)
-        self.training.history.append({**self._at(), **point, "learning_rate": rate})
+        self.training.history.append({**self._progress(), **point, "learning_rate": rate})
         self._loss.zero_()
         self._lap = now
         self.progress.update(self.training)
@@ -531,7 +531,7 @@ class _Interrupts:
             raise KeyboardInterrupt
 
     def breakable(self, do: Callable[[], dict[str, float]]) -> dict[str, float] | None:
-        """Return what `do` returns; None if an interrupt came before or broke it off."""
+        """Return the result of `do`; None if it was interrupted."""
         self._breakable = True
         try:
             return None if self.asked else do()

@@ -44,7 +44,7 @@ class AdamW:
 
     @torch.no_grad()
     def step(self, rate: float, *, skip: Tensor) -> None:
-        """Change what `changed` returned at a rate; nothing where `skip`, on the same device, is 1."""
+        """Update the weights of `changed` at a rate; skip the step where `skip`, on the same device, is 1."""
         for is_matrix, decay in ((True, self.settings.weight_decay), (False, 0.0)):
             names = [name for name, weight in self.trained.items() if (weight.ndim > 1) == is_matrix]
             if not names:
@@ -52,7 +52,7 @@ class AdamW:
             weights = [self._parts[name] for name in names]
             gradients = [weight.grad for weight in weights if weight.grad is not None]
             means, squares = (
-                [self._occurring(name, self.state[kind][name]) for name in names] for kind in _MOMENTS
+                [self._occurring(name, self.state[moment][name]) for name in names] for moment in _MOMENTS
             )
             steps = [self.state["steps"][name] for name in names]
             adamw(
@@ -60,18 +60,18 @@ class AdamW:
                 beta1=self.settings.betas[0], beta2=self.settings.betas[1], weight_decay=decay, eps=_EPSILON,
                 amsgrad=False, maximize=False,
             )  # fmt: skip
-            for name, *parts in zip(names, weights, means, squares, strict=True):
+            for name, *updates in zip(names, weights, means, squares, strict=True):
                 if name in self._rows:
-                    tensors = (self.trained[name], *(self.state[kind][name] for kind in _MOMENTS))
-                    for values, part in zip(tensors, parts, strict=True):
-                        values.index_copy_(0, self._rows[name], part)
+                    tensors = (self.trained[name], *(self.state[moment][name] for moment in _MOMENTS))
+                    for values, update in zip(tensors, updates, strict=True):
+                        values.index_copy_(0, self._rows[name], update)
 
     def _occurring(self, name: str, values: Tensor) -> Tensor:
         """Return a copy of the rows that occur, or all where the gradient is not sparse."""
         return values[self._rows[name]] if name in self._rows else values
 
     def load(self, state: Mapping[str, Mapping[str, Tensor]]) -> None:
-        """Copy the `state` of another one."""
-        for kind, tensors in self.state.items():
+        """Copy the `state` of another optimiser."""
+        for moment, tensors in self.state.items():
             for name, values in tensors.items():
-                values.copy_(state[kind][name])
+                values.copy_(state[moment][name])

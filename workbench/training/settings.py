@@ -69,12 +69,12 @@ class TrainingSettings:
     log_every : int, optional
         Steps between points of the history. By default about one a second, fewer in a long training.
     seed : int, default 0
-        Of dropout.
+        Seed of dropout.
     device : str, optional
         ``cpu``, ``cuda``, ``cuda:1``, ...; by default a GPU where there is one.
     precision : {"float32", "bfloat16"}, optional
-        Of the products (autocast; weights, softmax and optimiser stay in float32). By default bfloat16 on a
-        GPU that has it, float32 on a CPU.
+        Precision of products (autocast; weights, softmax and optimiser stay in float32). By default
+        bfloat16 on a GPU that has it, float32 on a CPU.
     compile : bool, optional
         Whether to use ``torch.compile``; by default on a GPU.
     micro_rows : int, optional
@@ -134,7 +134,7 @@ class TrainingSettings:
             )
 
     def in_steps(self, epoch: int, tokens: int) -> Self:
-        """Return the same settings with epochs or tokens as steps: so many an epoch, of so many tokens."""
+        """Convert epochs or tokens to steps, given steps per epoch and tokens per step."""
         if self.epochs is None and self.tokens is None:
             return self
         steps = self.tokens / tokens if self.epochs is None else self.epochs * epoch  # type: ignore[operator]
@@ -142,7 +142,7 @@ class TrainingSettings:
 
     @property
     def n_steps(self) -> int:
-        """Number of steps; DataError where the length is given in another way."""
+        """Number of steps; DataError if the length is set otherwise."""
         if self.steps is None:
             raise DataError("the length of this training is not known in steps", remedy="use in_steps")
         return self.steps
@@ -159,19 +159,19 @@ class TrainingSettings:
         cosine (Loshchilov and Hutter 2017, SGDR, equation 5, without restarts), linearly, or not at all.
         """
         if self.minutes is not None:
-            place, rising, end = share, self.warm_up, 1.0
+            position, rising, end = share, self.warm_up, 1.0
         else:
-            place, rising, end = step + 1, self.rising, self.n_steps
-        if place < rising:
-            return self.learning_rate * place / rising
-        if self.schedule == "constant" or place == rising:
+            position, rising, end = step + 1, self.rising, self.n_steps
+        if position < rising:
+            return self.learning_rate * position / rising
+        if self.schedule == "constant" or position == rising:
             return self.learning_rate
-        done = min(1.0, (place - rising) / (end - rising))
-        left = 1 - done if self.schedule == "linear" else (1 + math.cos(math.pi * done)) / 2
-        return self.learning_rate * (self.final + (1 - self.final) * left)
+        done = min(1.0, (position - rising) / (end - rising))
+        remaining = 1 - done if self.schedule == "linear" else (1 + math.cos(math.pi * done)) / 2
+        return self.learning_rate * (self.final + (1 - self.final) * remaining)
 
     def evaluates(self, step: int, shares: tuple[float, float] = (0.0, 0.0)) -> bool:
-        """Return whether there is an evaluation after so many steps.
+        """Return whether an evaluation is due after `step` steps.
 
         With `minutes` the shares of the time before and after the last step decide.
         """
@@ -188,7 +188,7 @@ class TrainingSettings:
 
 
 def torch_device(name: str | None = None) -> torch.device:
-    """Return a device by its name, by default a GPU where there is one; DataError if there is none."""
+    """Return a device by its name, by default a GPU if available; DataError if it is missing."""
     import torch  # noqa: PLC0415 - slow
 
     n_gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0

@@ -22,7 +22,7 @@ from workbench.analysis.tagger.network import Lexicon, narrative_network, tells_
 from workbench.analysis.tagging import UPOS
 
 _IDS = np.array([IDS[tag] for tag in UPOS], dtype=np.uint64)
-_PLACES = {number: place for place, number in enumerate(_IDS.tolist())}
+_PLACES = {number: index for index, number in enumerate(_IDS.tolist())}
 _NAME = UPOS.index("PROPN")
 _COMMA = get_string_id(",")
 _ARTICLES = [get_string_id(form) for word in ("the", "a", "an") for form in (word, word.upper())]
@@ -84,7 +84,7 @@ class NarrativeTagger(Tagger):  # type: ignore[misc] # spaCy's class has no type
         return np.split(_IDS[flat.argmax(axis=1)], edges)
 
     def _shifts(self, doc: Doc) -> NDArray[np.float32]:
-        """Return what is added to the log odds of a name at each token of a document."""
+        """Return the addition to the log odds of a name at each token of a document."""
         if tells_by_case(doc):
             return np.zeros(len(doc), dtype=np.float32)
         after_comma, elsewhere, once = self.bias
@@ -108,10 +108,10 @@ class NarrativeTagger(Tagger):  # type: ignore[misc] # spaCy's class has no type
             gradient = np.array(scored)
             tags = example.reference.to_array("POS").tolist()
             wanted = np.array([_PLACES.get(number, -1) for number in tags], dtype=np.intp)
-            known = np.flatnonzero(wanted >= 0)
-            places = wanted[known]
-            loss -= float(np.log(np.maximum(gradient[known, places], 1e-9)).sum())
-            gradient[known, places] -= 1
+            labelled = np.flatnonzero(wanted >= 0)
+            classes = wanted[labelled]
+            loss -= float(np.log(np.maximum(gradient[labelled, classes], 1e-9)).sum())
+            gradient[labelled, classes] -= 1
             gradient[wanted < 0] = 0
             gradients.append(gradient)
         return loss, gradients

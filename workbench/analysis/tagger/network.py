@@ -52,7 +52,7 @@ def fold_token(form: str) -> str:
 
 @dataclass(frozen=True)
 class Lexicon:
-    """How each form is used whatever its case, and how often it is a name, counted in novels.
+    """Case-insensitive counts of each form in novels, and the share that are names.
 
     It carries what capitals show in print over to lower-cased text. Row 0 is of unknown forms, and zero.
     """
@@ -75,13 +75,13 @@ class Lexicon:
         """Write the table as a compressed NumPy archive."""
         file = io.BytesIO()
         words = np.frombuffer("\n".join(self.words).encode(), dtype=np.uint8)
-        parts: Any = zip(_ARRAYS, (self.vectors, self.names, self.counts, self.embedded), strict=True)
-        np.savez_compressed(file, words=words, **dict(parts))
+        arrays: Any = zip(_ARRAYS, (self.vectors, self.names, self.counts, self.embedded), strict=True)
+        np.savez_compressed(file, words=words, **dict(arrays))
         return file.getvalue()
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Lexicon:
-        """Read what `to_bytes` wrote."""
+        """Read the bytes of `to_bytes`."""
         with np.load(io.BytesIO(data), allow_pickle=False) as table:
             words = table["words"].tobytes().decode()
             return cls(tuple(words.split("\n")) if words else (), *(table[name] for name in _ARRAYS))
@@ -159,7 +159,7 @@ def _case(form: str) -> int:
 
 
 def tells_by_case(doc: Doc) -> bool:
-    """Tell if a text has both small and capital letters, so that a capital says something."""
+    """Return whether a text has both small and capital letters, so that capitals are informative."""
     cases = {_case(form) for form in {token.text for token in doc}}
     return _LOWER in cases and not cases.isdisjoint((_TITLE, _UPPER, _MIXED))
 
@@ -171,26 +171,26 @@ def token_features(docs: Sequence[Doc], forms: _Forms) -> list[NDArray[np.uint64
     lengths = [len(doc) for doc in docs]
     edges = np.concatenate([[0], np.cumsum(lengths)])
     flat = np.concatenate([doc.to_array("ORTH") for doc in docs])
-    kinds, inverse = np.unique(flat, return_inverse=True)
+    unique_forms, inverse = np.unique(flat, return_inverse=True)
     table = np.zeros((len(flat), _COLUMNS), dtype=np.uint64)
-    table[:, :_FORM_COLUMNS] = forms.rows(kinds.tolist(), docs[0].vocab.strings)[inverse]
-    place = np.repeat(np.arange(len(docs)), lengths)
+    table[:, :_FORM_COLUMNS] = forms.rows(unique_forms.tolist(), docs[0].vocab.strings)[inverse]
+    doc_index = np.repeat(np.arange(len(docs)), lengths)
     case = table[:, CASE].astype(np.int64)
-    lower = np.bincount(place, case == _LOWER, len(docs)) > 0
-    upper = np.bincount(place, case >= _TITLE, len(docs)) > 0
-    telling = (lower & upper)[place]
+    lower = np.bincount(doc_index, case == _LOWER, len(docs)) > 0
+    upper = np.bincount(doc_index, case >= _TITLE, len(docs)) > 0
+    telling = (lower & upper)[doc_index]
     starts = np.zeros(len(flat), dtype=bool)
     starts[edges[:-1][np.array(lengths) > 0]] = True
     starts[1:] |= table[:-1, ENDS].astype(bool)
     written = np.where(telling, 1 + case * 2 + starts, 0)
     table[:, PLACE] = written * 16 + np.minimum(table[:, USE] // 32, 15)
-    table[:, REPEATS] = _repeats(place, table) * 2 + telling
+    table[:, REPEATS] = _repeats(doc_index, table) * 2 + telling
     return np.split(table, edges[1:-1])
 
 
-def _repeats(place: NDArray[np.int64], table: NDArray[np.uint64]) -> NDArray[np.int64]:
+def _repeats(doc_index: NDArray[np.int64], table: NDArray[np.uint64]) -> NDArray[np.int64]:
     """Return how often each token's form occurs in its document: 0 not counted, once, twice, 3 or 4, more."""
-    keys = place.astype(np.uint64) * np.uint64(1 << 32) + table[:, KEY]
+    keys = doc_index.astype(np.uint64) * np.uint64(1 << 32) + table[:, KEY]
     _, inverse, counts = np.unique(keys, return_inverse=True, return_counts=True)
     times = np.digitize(counts, [1, 2, 3, 5])[inverse]
     return np.where(table[:, COUNTED] > 0, times, 0)
@@ -218,7 +218,7 @@ def pooled(
         reader, encode, decide = model.layers
         tables, _ = reader(docs, is_train)
         vectors, back_encode = encode(tables, is_train)
-        edges = np.cumsum([len(part) for part in vectors])[:-1]
+        edges = np.cumsum([len(each) for each in vectors])[:-1]
         pooled_vectors, back_pool = pool(_flat(vectors), groups(tables))
         scores, back_decide = decide(pooled_vectors, is_train)
 
@@ -238,8 +238,8 @@ def pooled(
     return Model("discourse", forward, init=init, layers=[reader, encode, decide])
 
 
-def _flat(parts: Sequence[Any]) -> NDArray[np.float32]:
-    return np.concatenate([np.asarray(part) for part in parts])
+def _flat(arrays: Sequence[Any]) -> NDArray[np.float32]:
+    return np.concatenate([np.asarray(array) for array in arrays])
 
 
 def pool(
@@ -279,7 +279,7 @@ def narrative_network(
     Parameters
     ----------
     width, depth, pieces : int
-        Of the convolutional encoder.
+        Sizes of the convolutional encoder.
     embedding, vectors : int
         Width of each embedding of a form's features, and of the lexicon's vectors.
     rows : sequence of int
@@ -298,11 +298,11 @@ def narrative_network(
         Maxout(width, embedding * (len(tables) + 1), nP=pieces, normalize=True, dropout=0.0),
     )
     seed = len(tables)
-    place: list[Model[Ints2d, Floats2d]] = [
+    feature_embeds: list[Model[Ints2d, Floats2d]] = [
         HashEmbed(width, 256, column=PLACE, seed=seed),
         HashEmbed(width, 16, column=REPEATS, seed=seed + 1),
     ]
-    embed: Model[list[Ints2d], list[Floats2d]] = with_array(add(uniqued(mixed, column=KEY), *place))
+    embed: Model[list[Ints2d], list[Floats2d]] = with_array(add(uniqued(mixed, column=KEY), *feature_embeds))
     encode = MaxoutWindowEncoder(width, window_size=1, maxout_pieces=pieces, depth=depth)
     output = Softmax(nI=width)
     decide: Model[Floats2d, Floats2d] = chain(
@@ -351,15 +351,15 @@ def _same_forms(tables: Sequence[NDArray[np.uint64]]) -> NDArray[np.int64]:
     Where case tells something, a form with a capital is another form.
     """
     table = np.concatenate(tables)
-    place = np.repeat(np.arange(len(tables), dtype=np.uint64), [len(part) for part in tables])
+    doc_index = np.repeat(np.arange(len(tables), dtype=np.uint64), [len(each) for each in tables])
     case = np.where(table[:, REPEATS] % 2, table[:, CASE], 0).astype(np.uint64)
-    keys = (place << np.uint64(36)) | (table[:, KEY] << np.uint64(3)) | case
+    keys = (doc_index << np.uint64(36)) | (table[:, KEY] << np.uint64(3)) | case
     alone = np.arange(len(table), dtype=np.uint64) | np.uint64(1 << 62)
     return np.where(table[:, COUNTED] > 0, keys, alone).astype(np.int64)
 
 
 def _forget(table: NDArray[np.uint64], share: float) -> None:
-    """Let some of the rarer forms of a document be met as words that nobody knows."""
+    """Replace rare forms of a document by the unknown form at random (word dropout)."""
     forms, inverse = np.unique(table[:, KEY], return_inverse=True)
     drawn = np.random.random(len(forms)) < share  # noqa: NPY002 - the generator that spaCy seeds
     lost = drawn[inverse] & (table[:, COUNTED] > 0)

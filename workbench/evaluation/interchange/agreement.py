@@ -1,4 +1,4 @@
-"""What people answered: how often they agree, and what most of them say."""
+"""Agreement of people's answers, and the majority's answer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _KEEP = 2  # an item counts for agreement from so many answers on
 
 @dataclass(frozen=True)
 class Agreement:
-    """How often several people give the same word for one item; rows without an answer do not count.
+    """Agreement of several people on the answers to items; rows without an answer are left out.
 
     Attributes
     ----------
@@ -91,7 +91,7 @@ def tallied(answers: pd.DataFrame) -> pd.DataFrame:
 
 
 def fleiss_kappa(tally: pd.DataFrame) -> float:
-    """Return Fleiss' kappa (Fleiss 1971) of what `tallied` gives; every item has as many answers.
+    """Return Fleiss' kappa (Fleiss 1971) of the counts of `tallied`; all items have as many answers.
 
     statsmodels' fleiss_kappa takes a dense table of items by words: 200 MB for 5,000 of each.
     """
@@ -104,7 +104,7 @@ def fleiss_kappa(tally: pd.DataFrame) -> float:
 
 
 def krippendorff_alpha(tally: pd.DataFrame) -> float:
-    """Return Krippendorff's alpha for nominal data of what `tallied` gives; items may differ in answers."""
+    """Return Krippendorff's alpha for nominal data of the counts of `tallied`; answers an item may vary."""
     total = tally.groupby("item_id")["count"].transform("sum")
     tally, total = tally[total >= _KEEP], total[total >= _KEEP]
     count, n = tally["count"], int(tally["count"].sum())
@@ -142,8 +142,8 @@ def accuracy_by_item(answers: pd.DataFrame) -> pd.DataFrame:
 
 
 def _shares(answers: pd.DataFrame, column: str) -> pd.DataFrame:
-    known = answers.dropna(subset=["correct"])
-    grouped = known["correct"].astype(float).groupby(known[column], sort=False)
+    judged = answers.dropna(subset=["correct"])
+    grouped = judged["correct"].astype(float).groupby(judged[column], sort=False)
     counts = pd.DataFrame({"n": grouped.size(), "n_right": grouped.sum()}).astype(int)
     table = counts.reindex(answers[column].drop_duplicates(), fill_value=0).reset_index()
     low, high = wilson(table["n_right"], table["n"])
@@ -163,8 +163,8 @@ def majority(answers: pd.DataFrame, seed: int = 0) -> pd.DataFrame:
     """
     rng = np.random.default_rng(seed)
     rows: list[dict[str, Any]] = []
-    for item_id, part in answers.groupby("item_id", sort=True):  # sorted: the draw is that of any order
-        words = part["prediction"].dropna().tolist()
+    for item_id, group in answers.groupby("item_id", sort=True):  # sorted: the draw is that of any order
+        words = group["prediction"].dropna().tolist()
         counts = Counter(word.casefold() for word in words)
         tied = sorted(word for word, count in counts.items() if count == max(counts.values()))
         prediction = None

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from workbench.evaluation.interchange.records import FileRecord, Notes, number_of, truth_of
-from workbench.evaluation.reading import predictions_of
+from workbench.evaluation.model_predictions import predictions_of
 from workbench.items.items import Items
 from workbench.items.text import is_encodable
 from workbench.runs import predictions
@@ -99,7 +99,7 @@ def _write_lines(table: pa.Table, path: Path) -> None:
 def _plain(value: Any) -> Any:
     """Return a value as JSON can hold it."""
     if isinstance(value, list):
-        return [_plain(one) for one in value]
+        return [_plain(element) for element in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None if math.isnan(value) else str(value)
     return value
@@ -120,7 +120,7 @@ def _cell(value: Any) -> str:
 
 
 def is_predictions(record: FileRecord) -> bool:
-    """Tell whether a record has all columns of a predictions table."""
+    """Return whether a record has all columns of a predictions table."""
     return {field.name for field in SCHEMA} - set(OPTIONAL) <= set(record.fields)
 
 
@@ -174,7 +174,7 @@ def _text(value: Any) -> str:
     return value
 
 
-def _list(kind: pa.DataType, value: Any) -> list[Any] | None:
+def _list(element_type: pa.DataType, value: Any) -> list[Any] | None:
     if isinstance(value, str):
         try:
             value = json.loads(value) if value.strip() else None
@@ -184,6 +184,6 @@ def _list(kind: pa.DataType, value: Any) -> list[Any] | None:
         return None
     if not isinstance(value, list):
         raise ValueError(f"no list: {str(value)[:40]!r}")  # noqa: TRY004 - of a cell
-    if kind == pa.string():
-        return [None if one is None else _text(one) for one in value]
-    return [number_of(one) for one in value]
+    if element_type == pa.string():
+        return [None if element is None else _text(element) for element in value]
+    return [number_of(element) for element in value]

@@ -15,7 +15,7 @@ import pandas as pd
 
 from workbench.evaluation.interchange import agreement, export, inspect_log, lighteval, lm_eval, records
 from workbench.evaluation.interchange.agreement import Agreement
-from workbench.evaluation.interchange.records import FileRecord, Notes, Placed, ResultRow, number_of, text_of
+from workbench.evaluation.interchange.records import FileRecord, Notes, ResultRow, number_of, text_of
 from workbench.items.items import Items
 from workbench.items.schema import objects
 from workbench.render.tables import html_table
@@ -111,16 +111,16 @@ class Imported:
         if len(self.report):
             first = f", the first {_FIRST}" if len(self.report) > _FIRST else ""
             tables.append((self.report, f"Notes ({len(self.report):,}{first}; all in .report)"))
-        parts = [html_table([], [], notes=str(self).split("\n"))]
+        sections = [html_table([], [], notes=str(self).split("\n"))]
         for frame, caption in tables:
-            shown = frame.head(_FIRST).astype("object")
-            rows = shown.where(shown.notna(), "").to_numpy().tolist()
-            parts.append(html_table(list(frame.columns), rows, caption=caption))
-        return "".join(parts)
+            head = frame.head(_FIRST).astype("object")
+            rows = head.where(head.notna(), "").to_numpy().tolist()
+            sections.append(html_table(list(frame.columns), rows, caption=caption))
+        return "".join(sections)
 
 
 class _File(NamedTuple):
-    """The records of a file, and what the caller says of it."""
+    """The records of a file, and the caller's options."""
 
     records: Sequence[FileRecord]
     notes: Notes
@@ -148,7 +148,7 @@ def import_results(
     on_error: str = "raise",
     seed: int = 0,
 ) -> Imported:
-    """Import what was computed elsewhere, or what people answered.
+    """Import predictions of other programs, or people's answers.
 
     Parameters
     ----------
@@ -243,29 +243,29 @@ def import_results(
         imported = _answers(file, _columns(file, named), seed)
     info = {"from": path.name, "kind": imported.kind, **imported.info}
     imported = replace(imported, name=path.name, n_records=len(results), report=notes.frame(), info=info)
-    return _kept(imported) if keep else imported
+    return _stored(imported) if keep else imported
 
 
 def program_of(file_records: Sequence[FileRecord]) -> lm_eval.Program | None:
-    """Return the program that wrote a log, by its first records; None if it is no such log."""
+    """Return the program that wrote a log, by its first records; None if it is unknown."""
     first = [record.fields for record in file_records[:_FIRST]]
     return next((program for program in _PROGRAMS if any(map(program.is_sample, first))), None)
 
 
-def _kept(imported: Imported) -> Imported:
-    """Keep the predictions, one run a model and run of the file; rows without a run get its name."""
+def _stored(imported: Imported) -> Imported:
+    """Store the predictions, one run for each model and run of the file; rows without a run get its name."""
     frame, runs = imported.predictions.copy(), []
-    for (model, run), part in imported.predictions.groupby(["model", "run"], sort=False):
-        items = imported.items.where(imported.items.frame["item_id"].isin(part["item_id"]).to_numpy())
+    for (model, run), group in imported.predictions.groupby(["model", "run"], sort=False):
+        items = imported.items.where(imported.items.frame["item_id"].isin(group["item_id"]).to_numpy())
         info: dict[str, Any] = {"run_of_file": str(run)} if run else {}
-        runs.append(store.keep(items, part.assign(run=""), imported=imported.info, **info))
+        runs.append(store.keep(items, group.assign(run=""), imported=imported.info, **info))
         if not run:
             frame.loc[(frame["model"] == model) & (frame["run"] == ""), "run"] = runs[-1].run
     return replace(imported, predictions=frame, runs=tuple(runs))
 
 
 def _sample_log(file: _File, program: lm_eval.Program, text: str | None, chosen: str | None) -> Imported:
-    """Make predictions of the log of a program that says what it wrote about each passage."""
+    """Make predictions from a program's log of samples."""
     notes, log = file.notes, program.log_of(file.notes.path, file.records[0].fields)
     items = file.items
     if items is None:
@@ -295,15 +295,15 @@ def _sample_log(file: _File, program: lm_eval.Program, text: str | None, chosen:
             answers.append(ResultRow(record.line, model, sample.text, {"sample": sample}, texts=sample.texts))
     if log.n is not None and log.n != len(rows):
         notes.note(f"the results tell of {log.n:,} passages, the file holds {len(rows):,}", used=True)
-    placed, variants = records.assign(answers, items, notes, file.variant, log.variant)
-    asked = items.frame.iloc[[one.place for one in placed]]
-    logged = [one.row.fields["sample"] for one in placed]
-    words = [_said(*pair, notes) for pair in zip(logged, asked["answer"], strict=True)]
+    matched, variants = records.resolve_variants(answers, items, notes, file.variant, log.variant)
+    asked = items.frame.iloc[[match.item_index for match in matched]]
+    logged = [match.row.fields["sample"] for match in matched]
+    words = [_predicted_word(*pair, notes) for pair in zip(logged, asked["answer"], strict=True)]
     log_probs = np.array([sample.log_prob for sample in logged], dtype=float)
     greedy = [None if s.answer is not None or np.isnan(s.log_prob) else s.greedy for s in logged]
     scores = list(map(_candidate_scores, logged, asked["candidates"]))
     frame = _frame(
-        placed,
+        matched,
         items,
         variants,
         words,
@@ -316,7 +316,7 @@ def _sample_log(file: _File, program: lm_eval.Program, text: str | None, chosen:
         bos=log.bos,
     )
     info = {"task": log.task, **log.info} | ({} if name in {None, "none"} else {"filter": name})
-    return Imported(program.name, frame, _asked(items, placed), _matched(placed), info)
+    return Imported(program.name, frame, _matched_items(items, matched), _matched(matched), info)
 
 
 def filters_of(program: lm_eval.Program, file_records: Sequence[FileRecord]) -> list[list[str]]:
@@ -364,8 +364,8 @@ def _epoch(record: FileRecord) -> int:
     return epoch if isinstance(epoch, int) else 1
 
 
-def _said(sample: lm_eval.Sample, word: Any, notes: Notes) -> str | None:
-    """Return the word that a program's record gives for an item: the item's answer if it counts as right.
+def _predicted_word(sample: lm_eval.Sample, word: Any, notes: Notes) -> str | None:
+    """Return the predicted word of a program's record: the item's answer if it counts as right.
 
     Note where record and item do not agree on the answer, or on whether it is right.
     """
@@ -394,32 +394,32 @@ def _candidate_scores(sample: lm_eval.Sample, candidates: Any) -> list[float] | 
 
 
 def _columns(file: _File, named: Mapping[str, str | None]) -> dict[str, str]:
-    """Choose the columns of a table of answers: those that were named, else those of a usual name."""
+    """Choose the columns of a table of answers: the named ones, else by their usual names."""
     present = list(dict.fromkeys(name for record in file.records for name in record.fields))
     lower = {_column_key(name): name for name in reversed(present)}
     chosen = {}
-    for what, usual in _USUAL.items():
-        name = named.get(what)
+    for role, usual in _USUAL.items():
+        name = named.get(role)
         if name is not None and name not in present:
             raise file.error(f"there is no column {name!r}", f"there are {', '.join(present)}")
         keys = map(_column_key, usual)
         name = name or next((lower[key] for key in keys if key in lower), None)
-        if name is None and what == "prediction" and len(forms := _answers_of_form(present)) == 1:
+        if name is None and role == "prediction" and len(forms := _answers_of_form(present)) == 1:
             name = forms[0]
         if name is not None:
-            chosen[what] = name
-        elif what in {"item", "prediction"}:
+            chosen[role] = name
+        elif role in {"item", "prediction"}:
             if "Input.page" in present:
                 raise file.error("these are pages of a campaign", "pass it to workbench.people.import_pages")
             raise file.error(
                 f"none of the columns {', '.join(present)} is called {', '.join(usual[:-1])} or {usual[-1]}",
-                f'name the one that holds the {what}: {what}="..."',
+                f'name the one that holds the {role}: {role}="..."',
             )
     return chosen
 
 
 def _column_key(name: str) -> str:
-    """Return the letters and digits of a column's name, without what MTurk puts before it."""
+    """Return the letters and digits of a column's name, without MTurk's prefix."""
     return re.sub(r"[\W_]+", "", _OF_FORM.sub("", name.strip().casefold(), count=1))
 
 
@@ -447,18 +447,18 @@ def _answers(file: _File, columns: Mapping[str, str], seed: int) -> Imported:
     items = file.items
     if items is None:
         items = records.load_by_id([answer.item for answer in answers], file.variant, notes)
-    placed, variants = records.assign(answers, items, notes, file.variant, None)
-    log_probs = np.array([one.row.fields["log_prob"] for one in placed], dtype=float)
-    scored = {one.row.who for one, value in zip(placed, log_probs, strict=True) if not math.isnan(value)}
+    matched, variants = records.resolve_variants(answers, items, notes, file.variant, None)
+    log_probs = np.array([match.row.fields["log_prob"] for match in matched], dtype=float)
+    scored = {match.row.who for match, value in zip(matched, log_probs, strict=True) if not math.isnan(value)}
     frame = _frame(
-        placed,
+        matched,
         items,
         variants,
-        [one.row.fields["prediction"] for one in placed],
-        score_type=["log_prob" if one.row.who in scored else "score" for one in placed],
+        [match.row.fields["prediction"] for match in matched],
+        score_type=["log_prob" if match.row.who in scored else "score" for match in matched],
         log_prob=log_probs,
     )
-    imported = Imported("answers", frame, _asked(items, placed), _matched(placed))
+    imported = Imported("answers", frame, _matched_items(items, matched), _matched(matched))
     if not by_people:
         return imported
     answered = frame.rename(columns={"model": "person"})[["item_id", "person", "prediction", "correct"]]
@@ -484,13 +484,13 @@ def _nobody(record: FileRecord, column: str) -> str | None:
 
 
 def _answer(record: FileRecord, columns: Mapping[str, str], model: str | None) -> ResultRow:
-    """Read one row; raise ValueError if a cell is no text or number, or nobody answered."""
+    """Read one row; raise ValueError if a cell is not a text or number, or the person is missing."""
 
-    def cell(what: str, convert: Any) -> Any:
+    def cell(role: str, convert: Any) -> Any:
         try:
-            return convert(record.fields.get(columns[what]))
+            return convert(record.fields.get(columns[role]))
         except (ValueError, RecursionError) as error:
-            raise ValueError(f"the column {columns[what]!r} holds {error}") from None
+            raise ValueError(f"the column {columns[role]!r} holds {error}") from None
 
     if "person" in columns:
         name, who = columns["person"], cell("person", text_of)
@@ -510,10 +510,10 @@ def _answer(record: FileRecord, columns: Mapping[str, str], model: str | None) -
 
 def _majority(answered: pd.DataFrame, items: Items, seed: int, variants: Sequence[str]) -> pd.DataFrame:
     """Return the predictions of the majority; ``p_correct`` is that of the draw among equals."""
-    most = agreement.majority(answered, seed)
+    majority = agreement.majority(answered, seed)
     name = f"majority of {answered['person'].nunique()} people"
-    frame = predictions.from_answers(items, most[["item_id", "prediction"]], model=name)
-    tied = dict(zip(most["item_id"], most["tied"], strict=True))
+    frame = predictions.from_answers(items, majority[["item_id", "prediction"]], model=name)
+    tied = dict(zip(majority["item_id"], majority["tied"], strict=True))
     p_correct = [
         np.nan if pd.isna(word) else float(word.casefold() in tied[item]) / max(1, len(tied[item]))
         for item, word in zip(frame["item_id"], frame["answer"], strict=True)
@@ -526,8 +526,8 @@ def _predictions(file: _File) -> Imported:
     """Make predictions of a table that has the columns of predictions already."""
     notes, items = file.notes, file.items
     frame, lines = export.frame_of_records(file.records, notes)
-    known = {*predictions.COLUMNS, "text"}
-    if unread := sorted({name for record in file.records for name in record.fields} - known):
+    readable = {*predictions.COLUMNS, "text"}
+    if unread := sorted({name for record in file.records for name in record.fields} - readable):
         notes.note(f"not read: the columns {', '.join(map(repr, unread))}", used=True)
     if items is None:
         sets = frame[["dataset", "split", "variant"]].dropna().drop_duplicates().to_numpy().tolist()
@@ -552,11 +552,11 @@ def _predictions(file: _File) -> Imported:
 
 def _fitting(frame: pd.DataFrame, lines: Sequence[int], items: Items, file: _File) -> list[bool]:
     """Return which rows are about the items as these are."""
-    known = items.frame.set_index("item_id")[["answer", "variant"]].to_dict("index")
+    by_id = items.frame.set_index("item_id")[["answer", "variant"]].to_dict("index")
     fits = []
     columns = (frame[name] for name in ("item_id", "answer", "variant"))
     for item_id, word, variant, line in zip(*columns, lines, strict=True):
-        item = known.get(item_id)
+        item = by_id.get(item_id)
         fits.append(item is not None and _folded(word) == _folded(item["answer"]))
         if item is None:
             file.notes.note("no item has this id", line, str(item_id), used=False)
@@ -577,20 +577,20 @@ def _folded(word: Any) -> str | None:
 
 
 def _frame(
-    placed: Sequence[Placed], items: Items, variants: Sequence[str], words: Sequence[Any], **columns: Any
+    matched: Sequence[records.MatchedRow], items: Items, variants: list[str], words: list[Any], **columns: Any
 ) -> pd.DataFrame:
-    """Return unchecked predictions of what was answered to the items in their places."""
-    asked = items.frame.iloc[[one.place for one in placed]].reset_index(drop=True)
-    columns["model"] = [one.row.who for one in placed]
+    """Return unchecked predictions of the answers to the matched items."""
+    asked = items.frame.iloc[[match.item_index for match in matched]].reset_index(drop=True)
+    columns["model"] = [match.row.who for match in matched]
     return predictions.frame_of_answers(asked.assign(variant=list(variants)), words, columns, {})
 
 
-def _asked(items: Items, placed: Sequence[Placed]) -> Items:
+def _matched_items(items: Items, matched: Sequence[records.MatchedRow]) -> Items:
     mask = np.zeros(len(items), dtype=bool)
-    mask[[one.place for one in placed]] = True
+    mask[[match.item_index for match in matched]] = True
     return items.where(mask)
 
 
-def _matched(placed: Sequence[Placed]) -> dict[str, int]:
-    counts = Counter(one.how for one in placed)
-    return {shown: counts[how] for how, shown in _HOW.items() if counts[how]}
+def _matched(matched: Sequence[records.MatchedRow]) -> dict[str, int]:
+    counts = Counter(match.how for match in matched)
+    return {label: counts[how] for how, label in _HOW.items() if counts[how]}

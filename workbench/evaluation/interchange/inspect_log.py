@@ -27,7 +27,7 @@ _LETTERS = 26
 
 
 def _is_sample(fields: Mapping[str, Any]) -> bool:
-    """Tell whether a record is a sample of an Inspect log, as `records` gives them."""
+    """Return whether a record is a sample of an Inspect log, as read by `records`."""
     return isinstance(fields.get("eval"), Mapping) and "input" in fields and "target" in fields
 
 
@@ -105,7 +105,7 @@ def _text_of(content: Any, fields: Mapping[str, Any]) -> str | None:
 
 
 def _completion(fields: Mapping[str, Any]) -> str | None:
-    """Return what the model wrote: the completion, or the content of the first choice of its output."""
+    """Return the model's text: the completion, or the content of the output's first choice."""
     output = mapping(fields.get("output"))
     if isinstance(output.get("completion"), str):
         return _text_of(output["completion"], fields)
@@ -134,7 +134,7 @@ def _right(value: Any) -> bool | None:
 
 
 def _log_of(path: Path, fields: Mapping[str, Any]) -> Log:
-    """Return what the log says of its run."""
+    """Return the log's description of its run."""
     evaluation = fields["eval"]
     task, packages = evaluation.get("task"), evaluation.get("packages")
     task = task.rpartition("/")[2] if isinstance(task, str) else None
@@ -147,7 +147,7 @@ def _log_of(path: Path, fields: Mapping[str, Any]) -> Log:
     info = {name: value for name, value in info.items() if isinstance(value, str)}
     model = evaluation.get("model")
     if model is not None and not isinstance(model, str):
-        raise DataError("the model of this log of Inspect is no text", file=path, remedy='pass model="..."')
+        raise DataError("the model in this Inspect log is not text", file=path, remedy='pass model="..."')
     return Log(task, variant_of(task), model or None, None, info, None, "unknown")
 
 

@@ -24,7 +24,7 @@ _LONGEST = 1 << 20  # characters of a cell that Python wrote
 
 
 def _is_sample(fields: Mapping[str, Any]) -> bool:
-    """Tell whether a record looks like one of lighteval's details."""
+    """Return whether a record looks like one of lighteval's details."""
     if isinstance(_field(fields, "doc"), Mapping):
         return isinstance(_field(fields, "model_response"), Mapping)
     return {"full_prompt", "predictions"} <= set(fields) and not {"item_id", "doc"} & set(fields)
@@ -60,7 +60,7 @@ def _listed(value: Any) -> list[Any]:
 
 
 class _Response(NamedTuple):
-    """A record of any version: query, prompt, fields of the task, choices, and what was computed of them."""
+    """A record of any version: query, prompt, fields of the task, choices, and their results."""
 
     query: Any
     prompt: Any
@@ -135,14 +135,14 @@ def _sample(
 
 
 def _old_responses(predictions: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
-    """Return log-likelihoods, whether each was greedy, and texts, of what earlier versions logged."""
+    """Return log-likelihoods, whether each was greedy, and texts, from logs of earlier versions."""
     flat = list(lm_eval.leaves([each if isinstance(each, list) else _listed(each) for each in predictions]))
     numbers = [each for each in flat if isinstance(each, (int, float)) and not isinstance(each, bool)]
     return numbers, [each for each in flat if isinstance(each, bool)], [e for e in flat if isinstance(e, str)]
 
 
 def _log_of(path: Path, fields: Mapping[str, Any]) -> Log:
-    """Return what the path of a file of details says: lighteval puts it under ``details/MODEL/TIME``."""
+    """Return the log of a file of details, whose path is ``details/MODEL/TIME``."""
     match = _NAME.fullmatch(path.name)
     doc = _field(fields, "doc")
     task = match["task"] if match else lm_eval.mapping(doc).get("task_name")

@@ -1,4 +1,4 @@
-"""Sample logs of lm-evaluation-harness: what it wrote about each passage, and about the run.
+"""Read sample logs of lm-evaluation-harness: its samples and its description of the run.
 
 Gao et al. (2021), "A framework for few-shot language model evaluation", https://github.com/EleutherAI/lm-evaluation-harness.
 Read are the ``samples_*.jsonl`` that ``--log_samples`` writes since version 0.4.3 (0.5 included), the JSON
@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
-from workbench.evaluation.interchange.records import number_of, truth_of, wording
+from workbench.evaluation.interchange.records import normalised_text, number_of, truth_of
 from workbench.items.language import ENGLISH, in_language, language_code
 from workbench.storage.errors import DataError
 from workbench.storage.files import read_json
@@ -87,9 +87,9 @@ class Log(NamedTuple):
     Attributes
     ----------
     task, variant : str or None
-        From the name of the file.
+        Task and variant in the name of the file.
     model : str or None
-        From the ``results_*.json`` beside the file, as are the following.
+        Name in the ``results_*.json`` beside the file, as are the following.
     shots : int or None
     info : dict
     n : int or None
@@ -108,11 +108,11 @@ class Log(NamedTuple):
 
     def prompt(self, templates: set[str | None]) -> str | None:
         """Return the value of the column ``prompt``: null where every passage was shown alone."""
-        shown = templates - {None}
-        if shown <= {PASSAGE} and not self.shots and not self.info.get("system_instruction"):
+        used = templates - {None}
+        if used <= {PASSAGE} and not self.shots and not self.info.get("system_instruction"):
             return None
-        unknown = self.shots is None and any("{shots}" in str(template) for template in shown)
-        prompt: dict[str, Any] = {"task": self.task, "template": max(map(str, shown), default=None)}
+        unknown = self.shots is None and any("{shots}" in str(template) for template in used)
+        prompt: dict[str, Any] = {"task": self.task, "template": max(map(str, used), default=None)}
         prompt["shots"] = None if unknown else self.shots or 0
         if self.shots:
             prompt["seed"] = self.info.get("fewshot_seed")
@@ -139,7 +139,7 @@ _AROUND = re.compile(r"^[\W_]+|[\W_]+$")
 
 
 def is_sample(fields: Mapping[str, Any]) -> bool:
-    """Tell whether a record looks like one of the harness."""
+    """Return whether a record looks like a sample of the harness."""
     return {"resps", "doc"} <= set(fields) or {"filtered_resps", "doc"} <= set(fields) or "logit_0" in fields
 
 
@@ -197,7 +197,7 @@ def whole_passages() -> DataError:
 
 
 def is_text(value: Any) -> bool:
-    """Tell whether a value is text."""
+    """Return whether a value is text."""
     return isinstance(value, str)
 
 
@@ -221,7 +221,7 @@ def _requests(arguments: Any) -> list[tuple[str, Any]]:
 
 
 def verdict(fields: Mapping[str, Any], names: Sequence[str]) -> bool | None:
-    """Return the first of some metrics that is 0 or 1; None where none is."""
+    """Return the first metric of `names` that is 0 or 1; None without one."""
     for name in names:
         value = fields.get(name)
         if isinstance(value, (bool, int, float)) and value in {0, 1}:
@@ -230,7 +230,7 @@ def verdict(fields: Mapping[str, Any], names: Sequence[str]) -> bool | None:
 
 
 def same_word(answer: str | None, word: str | None) -> bool:
-    """Tell whether two texts are one word, but for case and the punctuation around it."""
+    """Return whether two texts are the same word, apart from case and the punctuation around it."""
     return bool(answer and word) and bare_word(str(answer)).casefold() == bare_word(str(word)).casefold()
 
 
@@ -240,7 +240,7 @@ def bare_word(text: str) -> str:
 
 
 def _generated(fields: Mapping[str, Any], _: Sequence[str]) -> dict[str, Any]:
-    """Return the fields of a `Sample` that say what text was generated."""
+    """Return the fields of a `Sample` about the generated text."""
     responses = next(filter(None, (fields.get("filtered_resps"), fields.get("resps"))), None)
     answer = next(leaves(responses or ()), None)
     if not isinstance(answer, str):
@@ -286,18 +286,18 @@ def choice_scores(values: Iterable[Any]) -> list[float]:
 
 def prompt_template(context: str, passage: str) -> str:
     """Return the form of a prompt that holds a passage without its last word."""
-    shown = wording(passage.rstrip().rpartition(" ")[0])
-    if not shown or shown not in wording(context):
+    beginning = normalised_text(passage.rstrip().rpartition(" ")[0])
+    if not beginning or beginning not in normalised_text(context):
         return "{other}"
-    before, _, after = wording(context).rpartition(shown)
+    before, _, after = normalised_text(context).rpartition(beginning)
     return f"{'{shots}' if before.strip() else ''}{PASSAGE}{' ' + after.strip() if after.strip() else ''}"
 
 
 def leaves(value: Any) -> Iterator[Any]:
-    """Yield what nested lists hold."""
+    """Yield the elements of nested lists."""
     if isinstance(value, Sequence) and not isinstance(value, str):
-        for one in value:
-            yield from leaves(one)
+        for element in value:
+            yield from leaves(element)
     else:
         yield value
 
@@ -317,7 +317,7 @@ def _response(fields: Mapping[str, Any]) -> tuple[float, bool]:
     try:
         log_prob = number_of(values[0])
     except ValueError:
-        raise ValueError(f"the response {str(values[0])[:40]!r} is no log-likelihood") from None
+        raise ValueError(f"the response {str(values[0])[:40]!r} is not a log-likelihood") from None
     if math.isnan(log_prob):
         raise ValueError("the response has no log-likelihood")
     greedy = truth_of(values[1]) if len(values) > 1 else right
@@ -329,7 +329,7 @@ def _response(fields: Mapping[str, Any]) -> tuple[float, bool]:
 
 
 def log_of(path: Path, _fields: Mapping[str, Any] | None = None) -> Log:
-    """Return what a file's name and the results beside it say."""
+    """Return the description of the run in a file's name and in the results beside it."""
     stem = path.name.removesuffix(path.suffix)
     match = next(filter(None, (pattern.fullmatch(stem) for pattern in _NAMES)), None)
     task = None if match is None else str(match["task"])
@@ -355,7 +355,7 @@ def log_of(path: Path, _fields: Mapping[str, Any] | None = None) -> Log:
 
 
 def _bos(results: Mapping[str, Any], config: Mapping[str, Any]) -> str:
-    """Return what texts begin with, by the version of the harness and the arguments of the model."""
+    """Return the beginning of texts, by the version of the harness and the arguments of the model."""
     token, arguments = results.get("tokenizer_bos_token"), _arguments_of(config)
     if isinstance(token, list) and token and token[0] is None:
         return "none"  # the tokenizer has no such mark
@@ -376,7 +376,7 @@ def _natural(value: Any) -> int | None:
 
 
 def variant_of(task: str | None) -> str | None:
-    """Return the form of a task's passages: ``openai``, ``plain``, or None where its name does not tell.
+    """Return the form of a task's passages by its name: ``openai``, ``plain``, or None if unknown.
 
     That of a translation has its language: ``openai-de``, of the later ones ``openai-mt-de``.
     """
@@ -387,7 +387,7 @@ def variant_of(task: str | None) -> str | None:
 
 
 def _results(path: Path, task: str | None, time: str) -> Mapping[str, Any]:
-    """Return the results of the same run: those of the same time, else the only ones in the folder."""
+    """Return the results of the same run, by the time, or the only results in the folder."""
     files = [file for file in path.parent.glob("*.json") if time and file.stem.endswith(time)]
     if not files:
         files = sorted(path.parent.glob("*results*.json"))
@@ -412,8 +412,8 @@ def _arguments_of(config: Mapping[str, Any]) -> Mapping[Any, Any]:
     """Return the arguments of the model, which are written as a mapping or as ``name=value,name=value``."""
     arguments = config.get("model_args")
     if isinstance(arguments, str):
-        parts = (part.partition("=") for part in arguments.split(","))
-        arguments = {name.strip(): value.strip() for name, _, value in parts}
+        pairs = (argument.partition("=") for argument in arguments.split(","))
+        arguments = {name.strip(): value.strip() for name, _, value in pairs}
     return mapping(arguments)
 
 

@@ -82,20 +82,20 @@ class Notes:
         self.note(problem.problem, problem.line, text, used=False)
 
     def note(self, problem: str, line: int | None = None, text: str | None = None, *, used: bool) -> None:
-        """Note something about a record that is no error."""
+        """Add a note about a record that is not an error."""
         self._rows.append((line, problem, (text or "")[:_START], used))
 
     def frame(self) -> pd.DataFrame:
         """Return all notes: line, problem, text (its start), kept (whether the record is used)."""
-        kinds = {"line": "Int64", "problem": "str", "text": "str", "kept": "bool"}
+        dtypes = {"line": "Int64", "problem": "str", "text": "str", "kept": "bool"}
         rows = sorted(self._rows, key=lambda row: (row[0] is None, row[0] or 0))
-        return pd.DataFrame(rows, columns=list(kinds)).astype(kinds)
+        return pd.DataFrame(rows, columns=list(dtypes)).astype(dtypes)
 
 
 def read_records(
     path: Path, *, words: Collection[str] = (), notes: list[str] | None = None
 ) -> Iterator[FileRecord | DataError]:
-    """Read the records of a file in order; its content tells which of the formats it has.
+    """Read the records of a file in order; the format is inferred from the content.
 
     `words` names, in lower case, the columns of a table whose cells stay as they are; what a table's
     encoding or decimal comma gives to say is added to `notes`.
@@ -134,7 +134,7 @@ def _record(value: Any, path: Path, line: int) -> FileRecord | DataError:
 
 
 def _lines(text: str, path: Path) -> Iterator[FileRecord | DataError]:
-    """Read JSON lines, or one object, which is then asked what it is."""
+    """Read JSON lines, or one JSON object of a known format."""
     values = json_lines(text)
     first = values[0][1]
     if len(values) > 1 and isinstance(first, Exception):
@@ -144,7 +144,7 @@ def _lines(text: str, path: Path) -> Iterator[FileRecord | DataError]:
         return
     for number, value in values:
         if isinstance(value, Exception):
-            problem = _ENDS if number == values[-1][0] else f"this is no JSON ({value})"
+            problem = _ENDS if number == values[-1][0] else f"not valid JSON ({value})"
             yield DataError(problem, file=path, line=number, remedy=_LEAVE)
         else:
             yield _record(value, path, number)
@@ -172,14 +172,14 @@ def _object(value: dict[str, Any], path: Path) -> Iterator[FileRecord | DataErro
 
 
 def check_known(fields: Mapping[str, Any], path: Path) -> None:
-    """Raise DataError if a record is known by its fields to be of a program whose files are not read."""
+    """Raise DataError if a record's fields are those of a program that is not supported."""
     for program, marks in _UNREAD:
         if marks <= set(fields):
             raise DataError(f"this is a file of {program}, which is not read", file=path, remedy=_AS_TABLE)
 
 
 def _inspect_records(log: Mapping[str, Any], samples: Any, path: Path) -> Iterator[FileRecord | DataError]:
-    """Yield the samples of an Inspect log, each with what the log says of the evaluation."""
+    """Yield the samples of an Inspect log, each with the log's description of the evaluation."""
     if not samples or not isinstance(samples, list):
         raise DataError(
             f"this log of Inspect (status {log.get('status', 'started')!s:.20}) holds no samples",
@@ -195,7 +195,7 @@ def _inspect_records(log: Mapping[str, Any], samples: Any, path: Path) -> Iterat
 
 
 def _is_inspect(data: bytes, path: Path) -> bool:
-    """Return whether a zip archive is a log of Inspect, by its name or those of its files."""
+    """Return whether a zip archive is a log of Inspect, by its name or its files' names."""
     if path.suffix.lower() == ".eval":
         return True
     with reading(path, "this archive", remedy="download or write it again"):
@@ -229,7 +229,7 @@ def _inspect_archive(path: Path) -> Iterator[FileRecord | DataError]:
 
 
 def _order(sample: Mapping[str, Any]) -> tuple[float, str, str]:
-    """Return by what samples are sorted: ids that are numbers by their size, then the others; then epochs."""
+    """Return the sort key of samples: numeric ids by value, then other ids; then epochs."""
     number = sample.get("id")
     return number if isinstance(number, int) else math.inf, str(number), str(sample.get("epoch"))
 
@@ -258,7 +258,7 @@ def _parquet(data: bytes, path: Path) -> Iterator[FileRecord]:
 
 
 def text_of(value: Any) -> str | None:
-    """Return a cell as text, None where it is empty; raise ValueError if it is no valid text."""
+    """Parse a cell as text; None if empty, ValueError if not valid."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return None
     if isinstance(value, (Mapping, list, tuple)):
@@ -270,7 +270,7 @@ def text_of(value: Any) -> str | None:
 
 
 def number_of(value: Any) -> float:
-    """Return a cell as a number, NaN where it is empty; raise ValueError if it is none, or says NaN."""
+    """Parse a cell as float; NaN if empty, ValueError if not numeric or "NaN"."""
     if value is None or (isinstance(value, str) and not value.strip()):
         return math.nan
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
@@ -280,7 +280,7 @@ def number_of(value: Any) -> float:
     except (ValueError, OverflowError):
         raise ValueError(f"no number: {str(value)[:40]!r}") from None
     if math.isnan(number):
-        raise ValueError("NaN, which no model that works gives; where there is no number, leave it empty")
+        raise ValueError("NaN, which is not a valid number; leave missing numbers empty")
     return number
 
 
@@ -288,16 +288,16 @@ def truth_of(value: Any) -> bool | None:
     """Return a cell as true or false, None where it is empty; raise ValueError if it is neither."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return None
-    known = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0": False, "": None,
+    truth_values = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0": False, "": None,
              "nan": None}  # fmt: skip
     word = str(value).strip().lower()
-    if word not in known:
+    if word not in truth_values:
         raise ValueError(f"neither true nor false: {str(value)[:40]!r}")
-    return known[word]
+    return truth_values[word]
 
 
-def key(text: str) -> str:
-    """Return the letters and digits of a text, which are the same in all of its variants.
+def text_key(text: str) -> str:
+    """Return the letters and digits of a text, which all its variants share.
 
     Case, accents, white space, punctuation, and the names of brackets (``-lrb-``) do not count; a blank of
     underscores has no key.
@@ -306,10 +306,10 @@ def key(text: str) -> str:
     return _OTHER.sub("", bare.casefold())
 
 
-def wording(text: str) -> str:
+def normalised_text(text: str) -> str:
     """Return a text with one space for white space and plain quotes for typographic ones.
 
-    Two texts of one wording are the same to a model; two of one `key` may be cased or cut differently.
+    Two texts of one wording are the same to a model; two of one `text_key` may be cased or cut differently.
     """
     text = unicodedata.normalize("NFC", text)
     for written, plain in _PLAIN_QUOTES:
@@ -318,7 +318,7 @@ def wording(text: str) -> str:
 
 
 class Match(NamedTuple):
-    """Places of the items that have a text, several where they cannot be told apart, and how it was found.
+    """Indices of the items with a text, several if they are indistinguishable, and the type of the match.
 
     `how` is ``exact``, ``same wording`` (white space and quotes differ) or ``same key`` (case, tokens or
     punctuation differ).
@@ -340,17 +340,17 @@ class Index:
         spans = frame["answer_span"].tolist()
         blanked = [text[:start] + text[end:] for text, (start, end) in zip(texts, spans, strict=True)]
         self.ids = {item_id: row for row, item_id in enumerate(frame["item_id"].tolist())}
-        self._exact = _places(texts)
-        self._by_key = [(_places(map(key, forms)), forms) for forms in (texts, blanked)]
+        self._exact = _rows_by_value(texts)
+        self._by_key = [(_rows_by_value(map(text_key, forms)), forms) for forms in (texts, blanked)]
 
     def find(self, text: str) -> Match:
         """Return the items that have this text, the most alike first: exact, one wording, one key."""
         if rows := self._exact.get(text):
             return Match(rows, "exact")
         # whole first, then with a blank or nothing for the answer
-        for (places, texts), written in zip(self._by_key, (text, text.replace("_", "")), strict=True):
-            if rows := places.get(key(text), ()):
-                alike = tuple(row for row in rows if wording(texts[row]) == wording(written))
+        for (rows_by_key, texts), written in zip(self._by_key, (text, text.replace("_", "")), strict=True):
+            if rows := rows_by_key.get(text_key(text), ()):
+                alike = tuple(row for row in rows if normalised_text(texts[row]) == normalised_text(written))
                 return Match(alike, "same wording") if alike else Match(rows, "same key")
         return NONE
 
@@ -365,20 +365,20 @@ class ResultRow(NamedTuple):
     texts: tuple[str, ...] = ()  # other forms of the text, tried in turn where the first is no item's
 
 
-class Placed(NamedTuple):
-    """An answer and the place of its item; ``how`` is that of a `Match`, or ``id``."""
+class MatchedRow(NamedTuple):
+    """An answer and the index of its item; ``how`` as in `Match`, or ``id``."""
 
     row: ResultRow
-    place: int
+    item_index: int
     how: str
 
 
-def place(answers: Sequence[ResultRow], index: Index, notes: Notes) -> list[Placed]:
+def match_rows(answers: Sequence[ResultRow], index: Index, notes: Notes) -> list[MatchedRow]:
     """Return the answers that have an item, one for each model or person and item; note the others.
 
     Items of exactly the same text are told apart by their order, where someone answered them all.
     """
-    placed: list[Placed] = []
+    matched: list[MatchedRow] = []
     unclear: dict[tuple[str, tuple[int, ...]], list[ResultRow]] = {}
     for answer in answers:
         if answer.item is None:
@@ -387,11 +387,11 @@ def place(answers: Sequence[ResultRow], index: Index, notes: Notes) -> list[Plac
         forms = (answer.item, *answer.texts)
         row = next((index.ids[name] for name in map(str.strip, forms) if name in index.ids), None)
         if row is not None:
-            placed.append(Placed(answer, row, "id"))
+            matched.append(MatchedRow(answer, row, "id"))
         else:
             match = next((match for match in map(index.find, forms) if match.rows), NONE)
             if len(match.rows) == 1:
-                placed.append(Placed(answer, match.rows[0], match.how))
+                matched.append(MatchedRow(answer, match.rows[0], match.how))
             elif match.how == "exact":
                 unclear.setdefault((answer.who, match.rows), []).append(answer)
             else:
@@ -400,44 +400,44 @@ def place(answers: Sequence[ResultRow], index: Index, notes: Notes) -> list[Plac
                 notes.note(problem, answer.line, answer.item, used=False)
     for (_, rows), alike in unclear.items():
         if len(alike) == len(rows):
-            placed += [Placed(answer, row, "exact") for answer, row in zip(alike, rows, strict=True)]
+            matched += [MatchedRow(answer, row, "exact") for answer, row in zip(alike, rows, strict=True)]
         else:
             for answer in alike:
                 notes.note(f"{len(rows)} items have this text", answer.line, answer.item, used=False)
-    return _single(sorted(placed, key=lambda one: one.row.line), notes)
+    return _single(sorted(matched, key=lambda match: match.row.line), notes)
 
 
-def _single(placed: list[Placed], notes: Notes) -> list[Placed]:
+def _single(matched: list[MatchedRow], notes: Notes) -> list[MatchedRow]:
     """Return the first answer of each model or person to each item."""
     first: dict[tuple[str, int], int] = {}
     single = []
-    for one in placed:
-        line, who = one.row.line, one.row.who
-        if first.setdefault((who, one.place), line) == line:
-            single.append(one)
+    for match in matched:
+        line, who = match.row.line, match.row.who
+        if first.setdefault((who, match.item_index), line) == line:
+            single.append(match)
         else:
-            problem = f"{who!r} answered this item on line {first[who, one.place]} already"
-            notes.bad(problem, line, one.row.item)
+            problem = f"{who!r} answered this item on line {first[who, match.item_index]} already"
+            notes.bad(problem, line, match.row.item)
     return single
 
 
-def form(text: str) -> tuple[bool, bool]:
+def text_form(text: str) -> tuple[bool, bool]:
     """Return whether a text is cut into tokens, and whether it is cased, as LAMBADA's variants differ."""
     return looks_tokenised(text), text != text.lower()
 
 
-def assign(
+def resolve_variants(
     answers: Sequence[ResultRow], items: Items, notes: Notes, variant: str | None, task_variant: str | None
-) -> tuple[list[Placed], list[str]]:
+) -> tuple[list[MatchedRow], list[str]]:
     """Return the answers that have an item, by model and item, and the variant that each is of.
 
     `variant` and `task_variant` are the form of the text that was read, as the caller and the name of the
     task say. Raise DataError if no answer has an item, or most texts are written differently from those of
     the items and neither says how.
     """
-    placed = place(answers, Index(items), notes)
+    matched = match_rows(answers, Index(items), notes)
     first = next((answer.item for answer in answers if answer.item), "")
-    if not placed:
+    if not matched:
         ways = "by id, by text, and by the letters and digits of it"
         raise DataError(
             f"none of the {len(answers):,} records is about one of the {len(items):,} items ({ways}); "
@@ -447,27 +447,28 @@ def assign(
         )
     texts, variants = items.frame["text"].tolist(), items.frame["variant"].tolist()
 
-    def is_odd(one: Placed) -> bool:
-        expected = variant is not None or task_variant == variants[one.place]
-        return one.how == "same key" and not expected and form(str(one.row.item)) != form(texts[one.place])
+    def is_odd(match: MatchedRow) -> bool:
+        if match.how != "same key" or variant is not None or task_variant == variants[match.item_index]:
+            return False
+        return text_form(str(match.row.item)) != text_form(texts[match.item_index])
 
-    odd = [one for one in placed if is_odd(one)]
-    if 2 * len(odd) > len(placed):
+    odd = [match for match in matched if is_odd(match)]
+    if 2 * len(odd) > len(matched):
         seen = f" (the task's variant is {task_variant!r})" if task_variant else ""
         raise DataError(
             f"the texts are cased or cut otherwise than those of the items, which are of the variant "
-            f"{variants[odd[0].place]!r}{seen}: {str(odd[0].row.item)[:60]!r}",
+            f"{variants[odd[0].item_index]!r}{seen}: {str(odd[0].row.item)[:60]!r}",
             file=notes.path,
             line=odd[0].row.line,
             remedy=f'pass items of that form, or say what was read: variant="{task_variant or "plain"}"',
         )
-    for one in odd:
+    for match in odd:
         problem = "it is cased or cut otherwise than the item"
-        notes.note(problem, one.row.line, one.row.item, used=False)
-    placed = [one for one in placed if not is_odd(one)]
-    order = {name: number for number, name in enumerate(dict.fromkeys(one.row.who for one in placed))}
-    placed.sort(key=lambda one: (order[one.row.who], one.place))
-    return placed, [variant or variants[one.place] for one in placed]
+        notes.note(problem, match.row.line, match.row.item, used=False)
+    matched = [match for match in matched if not is_odd(match)]
+    order = {name: number for number, name in enumerate(dict.fromkeys(match.row.who for match in matched))}
+    matched.sort(key=lambda match: (order[match.row.who], match.item_index))
+    return matched, [variant or variants[match.item_index] for match in matched]
 
 
 def check_language(items: Items, variant: str, path: Path) -> None:
@@ -485,8 +486,8 @@ def check_language(items: Items, variant: str, path: Path) -> None:
 
 def load_by_id(ids: Sequence[str | None], variant: str | None, notes: Notes) -> Items:
     """Load the items that ids such as ``lambada/dev/000017`` are of."""
-    parts = [item_id.strip().split("/") for item_id in ids if item_id]
-    sets = {(part[0], part[1]) for part in parts if len(part) > 2 and part[0] in datasets.dataset_names()}  # noqa: PLR2004
+    paths = [item_id.strip().split("/") for item_id in ids if item_id]
+    sets = {(path[0], path[1]) for path in paths if len(path) > 2 and path[0] in datasets.dataset_names()}  # noqa: PLR2004
     if not sets:
         raise DataError(
             "the file does not tell which items it is about",
@@ -498,10 +499,10 @@ def load_by_id(ids: Sequence[str | None], variant: str | None, notes: Notes) -> 
 
 def load_items(sets: Iterable[tuple[str, str, str | None]], notes: Notes) -> Items:
     """Load the items of data sets, each named by data set, split and variant, as one."""
-    parts = []
+    loaded = []
     for dataset, split, variant in sets:
         try:
-            parts.append(datasets.load(dataset, split, variant=variant))
+            loaded.append(datasets.load(dataset, split, variant=variant))
         except DataError as error:
             named = " ".join(filter(None, (dataset, split, variant)))
             raise DataError(
@@ -510,15 +511,15 @@ def load_items(sets: Iterable[tuple[str, str, str | None]], notes: Notes) -> Ite
                 remedy=f"{error.remedy or 'get the data'}; or pass items=",
             ) from None
     try:
-        return parts[0] if len(parts) == 1 else Items.concat(parts)
+        return loaded[0] if len(loaded) == 1 else Items.concat(loaded)
     except DataError as error:
         remedy = "import each variant apart, with its items"
         raise DataError(error.problem, file=notes.path, remedy=remedy) from None
 
 
-def _places(values: Iterable[str]) -> dict[str, tuple[int, ...]]:
-    places: dict[str, list[int]] = {}
+def _rows_by_value(values: Iterable[str]) -> dict[str, tuple[int, ...]]:
+    rows_by_value: dict[str, list[int]] = {}
     for row, value in enumerate(values):
         if value:
-            places.setdefault(value, []).append(row)
-    return {value: tuple(rows) for value, rows in places.items()}
+            rows_by_value.setdefault(value, []).append(row)
+    return {value: tuple(rows) for value, rows in rows_by_value.items()}

@@ -1,4 +1,4 @@
-"""Several logs of whatever programs, lined up on the same items by their texts."""
+"""Import several logs of any programs, lined up by the texts of their items."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def import_logs(
     variant: str | None = None,
     filter: str | None = None,  # noqa: A002 - the harness's name
 ) -> tuple[Items, list[Imported]]:
-    """Import several logs about the same items; return the items and what was imported. Nothing is stored.
+    """Import several logs about the same items; return the items and the imports. Nothing is stored.
 
     Parameters
     ----------
@@ -34,9 +34,9 @@ def import_logs(
     items : Items, optional
         What the logs are about; by default those that the first log names, else those of its texts.
     variant : str, optional
-        As of :func:`import_results`, for all logs; by default what the name of each task says.
+        Variant of all logs, see :func:`import_results`; by default inferred from each task's name.
     filter : str, optional
-        As of :func:`import_results`, for the logs that have it.
+        Filter of the logs that have it, see :func:`import_results`.
 
     Raises
     ------
@@ -45,7 +45,7 @@ def import_logs(
     """
     if not paths:
         raise DataError("expected logs to compare, got none", remedy='pass their files: "a.jsonl", "b.jsonl"')
-    logs = [_Source.of(Path(path), filter) for path in paths]
+    logs = [_Source.read(Path(path), filter) for path in paths]
     if filter is not None and not any(log.options["filter"] for log in logs):
         names = list(dict.fromkeys(name for log in logs for name in log.filters))
         raise DataError(f"no log has a filter {filter!r}", remedy=f"there are {', '.join(names) or 'none'}")
@@ -65,7 +65,7 @@ def import_logs(
 
 
 class _Source(NamedTuple):
-    """A file, its records, the program that wrote them, what it says, and arguments for its import."""
+    """A file, its records, their program, its description of the run, and arguments for the import."""
 
     path: Path
     records: list[FileRecord]
@@ -75,7 +75,7 @@ class _Source(NamedTuple):
     options: dict[str, Any]
 
     @classmethod
-    def of(cls, path: Path, chosen: str | None) -> _Source:
+    def read(cls, path: Path, chosen: str | None) -> _Source:
         held = [record for record in read_records(path) if isinstance(record, FileRecord)]
         if (program := program_of(held)) is None:
             return cls(path, held, None, None, [], {"filter": None, "keep": False})

@@ -20,8 +20,8 @@ from workbench.items.items import Items
 from workbench.items.schema import Item
 from workbench.items.tokens import Tokens, tokens
 from workbench.models.base import Predictor, pad
-from workbench.models.passage import ReadContext, distinct, one_of
-from workbench.models.rows import Ranked, from_ranking
+from workbench.models.item_words import ReadContext, check_option, distinct
+from workbench.models.prediction_rows import Ranked, from_ranking
 from workbench.runs.predictions import UNKNOWN, Floats, nullable
 from workbench.storage.cache import digest
 from workbench.storage.errors import DataError
@@ -86,9 +86,9 @@ class RandomWord(Predictor):
         unit: Literal["types", "tokens"] = "types",
         unknown: Literal["none", "unk"] = "none",
     ) -> None:
-        one_of("choices", choices, get_args(Choices))
-        one_of("unit", unit, ("types", "tokens"))
-        one_of("unknown", unknown, UNKNOWN[:2])
+        check_option("choices", choices, get_args(Choices))
+        check_option("unit", unit, ("types", "tokens"))
+        check_option("unknown", unknown, UNKNOWN[:2])
         if isinstance(vocabulary, str):
             raise DataError("the vocabulary is one text, expected words", remedy="pass a list of words")
         if annotations is not None and choices != "capitalised":
@@ -96,7 +96,7 @@ class RandomWord(Predictor):
         words = None if choices != "vocabulary" or vocabulary is None else tuple(vocabulary)
         if words is not None and not len(words) == len(set(words)) > 0:
             raise DataError("the vocabulary is empty or has a word twice")
-        self.kind, self.unit, self.unknown = choices, unit, unknown
+        self.word_source, self.unit, self.unknown = choices, unit, unknown
         self.vocabulary = words
         self._known = frozenset(words or ())
         self._names = None if annotations is None else _names(annotations)
@@ -111,14 +111,14 @@ class RandomWord(Predictor):
     @property
     def context(self) -> ReadContext:
         """Nothing; its choices may be the words of the whole passage."""
-        return ReadContext("none" if self.kind == "vocabulary" else "both")
+        return ReadContext("none" if self.word_source == "vocabulary" else "both")
 
     @property
     def config(self) -> dict[str, Any]:
         """The arguments, with digests of vocabulary and names."""
         names = None if self._names is None else json.dumps(self._names, sort_keys=True)
         return {
-            "choices": self.kind,
+            "choices": self.word_source,
             "unit": self.unit,
             "unknown": self.unknown,
             "vocabulary": None if self.vocabulary is None else digest(*self.vocabulary),
@@ -136,7 +136,7 @@ class RandomWord(Predictor):
         With ``choices="vocabulary"`` they are natural log-probabilities, -inf for words that are no choices;
         else all are 0.
         """
-        if self.kind != "vocabulary":
+        if self.word_source != "vocabulary":
             return pad([[0.0] * len(row) for row in words])
         rows = []
         for row, candidates in zip(words, items.frame["candidates"].tolist(), strict=True):
@@ -166,19 +166,19 @@ class RandomWord(Predictor):
             rng = np.random.default_rng(int.from_bytes(source, "little"))
             drawn = rng.choice(size, min(top_k, size), replace=False)
             tops.append([self.vocabulary[index] for index in drawn])
-        known = np.array([answer in self._known for answer in items.frame["answer"]], dtype=bool)
+        in_vocabulary = np.array([answer in self._known for answer in items.frame["answer"]], dtype=bool)
         return Ranked(
             log_prob=self.log_prob(items),
             rank=np.ones(len(items), dtype=np.int64),
             n_tied=np.full(len(items), size, dtype=np.int64),
-            known=known,
+            known=in_vocabulary,
             top_words=tops,
             top_log_probs=[[self._inside(size, listed=False)] * len(top) for top in tops],
         )
 
     def _predict(self, items: Items, top_k: int, seed: int) -> pd.DataFrame:
         has_candidates = items.frame["candidates"].notna().any()
-        if self.kind == "vocabulary" and not has_candidates:
+        if self.word_source == "vocabulary" and not has_candidates:
             ranked = self.ranking(items, top_k=max(top_k, 2), seed=seed)
             columns = self._columns(items)
             return from_ranking(items, ranked, model=self.name, seed=seed, top_k=top_k, **columns)
@@ -200,20 +200,20 @@ class RandomWord(Predictor):
 
     def _pools(self, items: Items) -> list[list[str]] | None:
         """Return the tokens that are the choices of each item; None for the vocabulary."""
-        if self.kind == "vocabulary":
+        if self.word_source == "vocabulary":
             return None
         pools, cased = [], self._names is not None
         for item in items:
-            cut = tokens(item)
-            places = [i for i in range(len(cut.words)) if not cut.target <= i < cut.end]
-            drawn_from = places
+            item_tokens = tokens(item)
+            positions = [*range(item_tokens.target), *range(item_tokens.end, len(item_tokens.words))]
+            drawn_from = positions
             if self._names is not None:
-                drawn_from = _named(item, cut, places, self._names)
-            elif self.kind == "capitalised":
-                drawn_from = [i for i in places if cut.words[i][:1].isupper()]
+                drawn_from = _named(item, item_tokens, positions, self._names)
+            elif self.word_source == "capitalised":
+                drawn_from = [i for i in positions if item_tokens.words[i][:1].isupper()]
                 cased = cased or bool(drawn_from)
-            pools.append([cut.words[i] for i in drawn_from or places])
-        if self.kind == "capitalised" and not cased:
+            pools.append([item_tokens.words[i] for i in drawn_from or positions])
+        if self.word_source == "capitalised" and not cased:
             raise DataError(
                 "none of these passages has a capitalised word",
                 remedy="load a variant in its original case, or pass annotations= a table with item_id"
@@ -251,7 +251,7 @@ def _names(annotations: pd.DataFrame) -> dict[str, list[Any]]:
     }
 
 
-def _named(item: Item, cut: Tokens, places: Sequence[int], names: dict[str, list[Any]]) -> list[int]:
+def _named(item: Item, item_tokens: Tokens, positions: list[int], names: dict[str, list[Any]]) -> list[int]:
     """Return the places of words that belong to names."""
     if item.item_id not in names:
         raise DataError(f"the annotations lack {item.item_id}", remedy="annotate these items")
@@ -259,7 +259,7 @@ def _named(item: Item, cut: Tokens, places: Sequence[int], names: dict[str, list
     spans = [name for name in names[item.item_id] if not isinstance(name, str)]
     return [
         i
-        for i in places
-        if cut.words[i].lower() in words
-        or any(start <= cut.spans[i][0] and cut.spans[i][1] <= end for start, end in spans)
+        for i in positions
+        if item_tokens.words[i].lower() in words
+        or any(start <= item_tokens.spans[i][0] and item_tokens.spans[i][1] <= end for start, end in spans)
     ]

@@ -18,16 +18,16 @@ import pyarrow.parquet as pq
 
 from workbench.items.items import Items
 from workbench.models.base import Predictor, pad
-from workbench.models.passage import (
+from workbench.models.item_words import (
     Passage,
     ReadContext,
+    check_option,
     distinct,
     is_word,
     occurrences,
-    one_of,
-    parts,
     passages,
-    places_of,
+    positions_of,
+    word_tokens,
 )
 from workbench.runs.predictions import Floats
 from workbench.storage.cache import digest
@@ -86,7 +86,7 @@ class PassageBaseline(Predictor):
         """Score words by the passages of the items; shape (n, most words)."""
         rows = []
         for (item, passage), row in zip(passages(items, lower=self.lower), words, strict=True):
-            wanted = [parts(item, word, lower=self.lower) for word in row]
+            wanted = [word_tokens(item, word, lower=self.lower) for word in row]
             context = (*passage.context, *passage.left, "", *passage.right) if self.query else passage.context
             rows.append(self._score(context, passage, wanted) if wanted else [])
         return pad(rows)
@@ -133,7 +133,7 @@ class MaximumFrequency(PassageBaseline):
         query: bool = False,
         lower: bool = True,
     ) -> None:
-        one_of("where", where, ("corpus", "context"))
+        check_option("where", where, ("corpus", "context"))
         if (where == "corpus") != (corpus is not None):
             problem = "needs a corpus" if corpus is None else "counts in the context, and takes no corpus"
             raise DataError(
@@ -180,7 +180,7 @@ class MaximumFrequency(PassageBaseline):
         if self.counts is not None:
             return [min(self.counts.get(token, 0) for token in word) for word in wanted]
         counts = Counter(context)
-        where = places_of(context) if any(len(word) > 1 for word in wanted) else {}
+        where = positions_of(context) if any(len(word) > 1 for word in wanted) else {}
         return [
             counts[word[0]] if len(word) == 1 else len(occurrences(context, word, where.get(word[0], ())))
             for word in wanted
@@ -206,7 +206,7 @@ class MaximumFrequency(PassageBaseline):
 
 
 class SlidingWindow(PassageBaseline):
-    """Choose the word which, with the query, has most in common with some window of the context.
+    """Choose the word that, with the query, has the largest overlap with a window of the context.
 
     Hill et al. (2016), section 4.1, after Richardson et al. (2013), "MCTest", algorithm 1: the
     query with the candidate is a bag of words S, the window is as long as S has different words, and the
@@ -247,9 +247,9 @@ class SlidingWindow(PassageBaseline):
         query: bool = False,
         lower: bool = True,
     ) -> None:
-        one_of("weight", weight, _WEIGHTS)
-        one_of("overlap", overlap, _OVERLAPS)
-        one_of("length", length, _LENGTHS)
+        check_option("weight", weight, _WEIGHTS)
+        check_option("overlap", overlap, _OVERLAPS)
+        check_option("length", length, _LENGTHS)
         self.weight, self.overlap, self.length, self.punctuation = weight, overlap, length, bool(punctuation)
         super().__init__(
             weight=weight, overlap=overlap, length=length, punctuation=self.punctuation, query=query,
@@ -260,7 +260,7 @@ class SlidingWindow(PassageBaseline):
         if not self.punctuation:
             context = [word for word in context if is_word(word)]
         asked = [w for w in passage.left + passage.right if self.punctuation or is_word(w)]
-        where = places_of(context)
+        where = positions_of(context)
         inside = Counter(asked)
         shared = self._spots(inside, inside, where)
         spots: list[tuple[int, int, int]] = []
@@ -277,15 +277,15 @@ class SlidingWindow(PassageBaseline):
             sizes.append(len(inside.keys() | set(word)) if self.length == "set" else len(asked) + len(word))
         if not spots:
             return np.zeros(len(wanted))
-        place, earlier, often = np.array(spots, dtype=np.int64).T
+        position, earlier, often = np.array(spots, dtype=np.int64).T
         row = np.repeat(np.arange(len(wanted)), n_places)
         # a token counts in all windows that begin in first ... place
-        first = np.maximum(place - np.repeat(sizes, n_places), earlier) + 1
+        first = np.maximum(position - np.repeat(sizes, n_places), earlier) + 1
         low = int(first.min())
         change = np.zeros((len(wanted), len(context) - low + 1))
         weight = self._weights(often, len(context))
         np.add.at(change, (row, first - low), weight)
-        np.add.at(change, (row, place - low + 1), -weight)
+        np.add.at(change, (row, position - low + 1), -weight)
         return _snapped(change.cumsum(axis=1).max(axis=1))
 
     def _spots(
@@ -297,10 +297,10 @@ class SlidingWindow(PassageBaseline):
         """
         spots = []
         for word in words:
-            places = where.get(word, [])
-            k = {"tokens": len(places), "types": 1, "bag": bag[word]}[self.overlap]
-            blocked = [*[_NOWHERE] * k, *places]
-            spots += [(place, blocked[i], len(places)) for i, place in enumerate(places)]
+            positions = where.get(word, [])
+            k = {"tokens": len(positions), "types": 1, "bag": bag[word]}[self.overlap]
+            blocked = [*[_NOWHERE] * k, *positions]
+            spots += [(position, blocked[i], len(positions)) for i, position in enumerate(positions)]
         return spots
 
     def _weights(self, counts: Any, n: int) -> Any:
@@ -353,7 +353,7 @@ class WordDistance(PassageBaseline):
     ) -> None:
         if isinstance(m, bool) or int(m) != m or m < 1:
             raise DataError(f"m is {m!r}, expected a whole number from 1 on")
-        one_of("within", within, ("query", "context"))
+        check_option("within", within, ("query", "context"))
         self.m, self.within = int(m), within
         self.mention, self.punctuation = bool(mention), bool(punctuation)
         super().__init__(
@@ -370,25 +370,25 @@ class WordDistance(PassageBaseline):
         return max(models, key=lambda model: float(model.predict(items, top_k=1)["p_correct"].mean()))
 
     def _score(self, context: Sequence[str], passage: Passage, wanted: Sequence[tuple[str, ...]]) -> Floats:
-        where = places_of(context)
+        where = positions_of(context)
         ids = {word: index for index, word in enumerate(where)}
         text = np.array([ids.get(word, -1) for word in context], dtype=np.int64)
-        left, right = passage.left, passage.right
-        asked = [ids.get(word, -2) for word in left + right]  # -1 and -2: nothing equals them
-        counted = np.array([self.punctuation or is_word(word) for word in left + right], dtype=bool)
+        before, after = passage.left, passage.right
+        asked = [ids.get(word, -2) for word in before + after]  # -1 and -2: nothing equals them
+        counted = np.array([self.punctuation or is_word(word) for word in before + after], dtype=bool)
         scores = np.full(len(wanted), -self.m * int(counted.sum()) - 1.0)
         for size in {len(word) for word in wanted}:
             mentions = [
-                (place, index)
+                (position, index)
                 for index, word in enumerate(wanted)
                 if len(word) == size
-                for place in occurrences(context, word, where.get(word[0], ()))
+                for position in occurrences(context, word, where.get(word[0], ()))
             ]
             if mentions:
-                place, index = np.array(mentions).T
-                query = np.array([*asked[: len(left)], *[-2] * size, *asked[len(left) :]], dtype=np.int64)
-                blank = slice(len(left), len(left) + size)
-                cost = self._costs(text, query, place - len(left), blank)
+                position, index = np.array(mentions).T
+                query = np.array([*asked[: len(before)], *[-2] * size, *asked[len(before) :]], dtype=np.int64)
+                blank = slice(len(before), len(before) + size)
+                cost = self._costs(text, query, position - len(before), blank)
                 counted_cost = np.delete(cost, blank, axis=1)[:, counted]
                 np.maximum.at(scores, index, -counted_cost.sum(axis=1).astype(float))
         return scores
@@ -412,7 +412,7 @@ class WordDistance(PassageBaseline):
 
 
 def _snapped(values: Floats) -> Floats:
-    """Return the values, with those that differ by rounding errors made equal."""
+    """Return the values, equal where they differ by rounding errors."""
     order = np.argsort(values)
     ordered = values[order]
     first = np.flatnonzero(np.diff(ordered, prepend=-np.inf) > _SAME)
@@ -422,7 +422,7 @@ def _snapped(values: Floats) -> Floats:
 
 
 def _counts(corpus: Any, *, lower: bool) -> tuple[dict[str, int], dict[str, Any]]:
-    """Return the counts of a corpus' words, and what it is."""
+    """Return the word counts of a corpus and its description."""
     if isinstance(corpus, Mapping):
         pairs: Iterable[tuple[str, int]] = corpus.items()
         training: dict[str, Any] = {}

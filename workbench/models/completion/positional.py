@@ -131,7 +131,7 @@ class Positional(Wrapper):
         predict the next word" (section 2.2, step 4): p(next | previous word, option), the score of a
         model of order 3. A model of order 4 sees one word more before the blank.
     weights : mapping of int to float, default {1: -1, 2: 1}
-        By position.
+        Weights by position.
     fitted : mapping, optional
         A record of what the weights were fitted on.
 
@@ -158,7 +158,7 @@ class Positional(Wrapper):
         fitted: Mapping[str, Any] | None = None,
     ) -> None:
         by_position = {_NEXT: -1.0, _TWO_ON: 1.0} if weights is None else weights
-        self.weights = {int(place): float(weight) for place, weight in by_position.items()}
+        self.weights = {int(position): float(weight) for position, weight in by_position.items()}
         if not self.weights or not 0 <= min(self.weights) <= max(self.weights) < ngram.order:
             raise DataError(
                 f"the positions are {sorted(self.weights)}, expected some of 0 to {ngram.order - 1}, as "
@@ -188,16 +188,16 @@ class Positional(Wrapper):
             :func:`workbench.construction.sentence_completion.questions` prefer likely next words.
         positions : sequence of int, default (1, 2)
         ridge : float, default 1
-            As in `conditional_logit`.
+            Ridge penalty, see `conditional_logit`.
         """
         frame = items.frame
         asked = items.where((frame["answer"].notna() & frame["candidates"].notna()).to_numpy())
         if not len(asked):
             raise DataError("no question has an answer and candidates", remedy="pass some that have both")
         words = [list(row) for row in asked.frame["candidates"]]
-        at = [row.index(answer) for row, answer in zip(words, asked.frame["answer"], strict=True)]
+        answer_index = [row.index(answer) for row, answer in zip(words, asked.frame["answer"], strict=True)]
         values = _features(ngram, asked, words, positions)
-        weights = conditional_logit(values, np.array(at), ridge=ridge)
+        weights = conditional_logit(values, np.array(answer_index), ridge=ridge)
         fitted = {
             "questions": len(asked),
             "dataset": sorted(set(asked.frame["dataset"])),
@@ -253,13 +253,13 @@ class WordTwoOn(_OnePosition):
 def _features(
     ngram: Positions, items: Items, words: Sequence[Sequence[str]], positions: Sequence[int]
 ) -> Floats:
-    """Return the scores at some positions, (n, most words, positions), NaN beyond the words of an item."""
+    """Return the scores at the positions, (n, most words, positions); NaN beyond the words of an item."""
     values = ngram.position_scores(items, words)
-    most = values.shape[2]
+    n_positions = values.shape[2]
     features = np.zeros((*values.shape[:2], len(positions)))
-    for column, place in enumerate(positions):
-        if place < most:
-            features[..., column] = np.nan_to_num(values[..., place], nan=0.0)
+    for column, position in enumerate(positions):
+        if position < n_positions:
+            features[..., column] = np.nan_to_num(values[..., position], nan=0.0)
     inside = np.arange(values.shape[1]) < np.array([len(row) for row in words], dtype=int)[:, None]
     features[~inside] = np.nan
     return features

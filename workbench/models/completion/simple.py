@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from workbench.items.items import Items
 from workbench.models.base import Predictor, pad
-from workbench.models.passage import ReadContext, parts, passages
+from workbench.models.item_words import ReadContext, passages, word_tokens
 from workbench.runs.predictions import Floats
 from workbench.storage import cache
 from workbench.storage.errors import DataError
@@ -43,7 +43,7 @@ class Simple4Gram(Predictor):
         The background data, read once for the n-grams of all items; their counts are kept in
         ``cache/simple-4-gram``.
     points : mapping of int to float, default {2: 1, 3: 2, 4: 3}
-        By length of the n-gram.
+        Points by length of the n-gram.
     minimum : int, default 1
         How often an n-gram must occur to match.
     progress : bool, default True
@@ -113,7 +113,7 @@ class Simple4Gram(Predictor):
 
     @property
     def training(self) -> dict[str, Any]:
-        """What the n-grams are looked up in."""
+        """The corpus of the n-gram counts."""
         return {"corpus": self.corpus.sha256}
 
     def score(self, items: Items, words: Sequence[Sequence[str]]) -> Floats:
@@ -123,19 +123,19 @@ class Simple4Gram(Predictor):
         where: dict[int, list[tuple[int, int]]] = {n: [] for n in self.points}
         lower = self.corpus.lower
         for index, (item, passage) in enumerate(passages(items, lower=lower)):
-            left, right = self._ids(passage.left), self._ids(passage.right)
+            left_ids, right_ids = self._ids(passage.left), self._ids(passage.right)
             for column, word in enumerate(words[index]):
-                focus = self._ids(parts(item, word, lower=lower))
+                focus = self._ids(word_tokens(item, word, lower=lower))
                 for n in self.points:
-                    grams = [gram for gram in _around(left, focus, right, n) if min(gram) >= 0]
+                    grams = [gram for gram in _around(left_ids, focus, right_ids, n) if min(gram) >= 0]
                     rows[n] += grams
                     where[n] += [(index, column)] * len(grams)
         for n, points in self.points.items():
             if rows[n]:
                 wanted, inverse = np.unique(np.array(rows[n], dtype=np.int64), axis=0, return_inverse=True)
                 hit = ngram_counts(self.corpus, wanted, progress=self.progress) >= self.minimum
-                at = np.array(where[n])
-                np.add.at(scores, (at[:, 0], at[:, 1]), points * hit[inverse.reshape(-1)])
+                cells = np.array(where[n])
+                np.add.at(scores, (cells[:, 0], cells[:, 1]), points * hit[inverse.reshape(-1)])
         return scores
 
     def _ids(self, words: Sequence[str]) -> list[int]:
@@ -150,12 +150,12 @@ class Simple4Gram(Predictor):
 
 
 def _around(
-    left: Sequence[int], focus: Sequence[int], right: Sequence[int], n: int
+    left_ids: Sequence[int], focus: Sequence[int], right_ids: Sequence[int], n: int
 ) -> Iterator[tuple[int, ...]]:
     """Yield the n-grams that hold all of the focus."""
-    before, after = list(left[max(0, len(left) - n) :]), list(right[:n])
-    line, at = [*before, *focus, *after], len(before)
-    for start in range(max(0, at + len(focus) - n), min(at, len(line) - n) + 1):
+    before, after = list(left_ids[max(0, len(left_ids) - n) :]), list(right_ids[:n])
+    line, offset = [*before, *focus, *after], len(before)
+    for start in range(max(0, offset + len(focus) - n), min(offset, len(line) - n) + 1):
         yield tuple(line[start : start + n])
 
 
@@ -191,7 +191,7 @@ def _count(corpus: Corpus, grams: Ints, *, progress: bool) -> Ints:
                 continue
             [(_, here)] = rolling_hashes(code[block], [n])
             ours, theirs = finder.find(block, here)
-            place = theirs + first
-            inside = place + n <= starts[np.searchsorted(starts, place, side="right")]
+            position = theirs + first
+            inside = position + n <= starts[np.searchsorted(starts, position, side="right")]
             counts += np.bincount(ours[inside] // n, minlength=k)
     return counts

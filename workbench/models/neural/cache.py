@@ -25,7 +25,7 @@ from workbench.models.neural.network import (
     Targets,
     TextState,
     WordIds,
-    known,
+    class_ids,
     word_scores,
 )
 from workbench.models.neural.scoring import Context, Ids, NetworkPredictor, Scorer, rows_of
@@ -49,7 +49,7 @@ class CachedNeural(NetworkPredictor, Wrapper):
     ----------
     base : Neural
     weight : float, default 0.1
-        Of the cache, from 0 to below 1. To be tuned on development data: :meth:`tuned`.
+        Weight of the cache, from 0 to below 1; tune it on development data: :meth:`tuned`.
     flatness : float, default 0.3
         0 makes it a cache of unigrams; the higher it is, the more similar states count.
 
@@ -105,7 +105,7 @@ class CachedNeural(NetworkPredictor, Wrapper):
         return self.base.network
 
     def scorer(self) -> CachedScorer:
-        """Return what computes probabilities from ids."""
+        """Return the scorer: it computes probabilities from ids."""
         network = CacheModule(self.network, self.weight, self.flatness)
         return CachedScorer(network.train(self.network.training), share=self.unknown_share)
 
@@ -151,7 +151,7 @@ class CachedNeural(NetworkPredictor, Wrapper):
     def _measures(
         self, items: Items, pairs: Sequence[tuple[float, float]]
     ) -> list[tuple[int, float, float, float]]:
-        """Return what each pair of weight and flatness has on a set."""
+        """Return the measures of each pair of weight and flatness on a set."""
         blanks, answers = self.encode(items)
         if items.frame["candidates"].notna().any() or any(len(ids) != 1 for ids in answers):
             models = (self._with(self.base, weight=weight, flatness=flatness) for weight, flatness in pairs)
@@ -177,16 +177,16 @@ class CacheModule(LanguageModule):
         self.window = None if base.stateful else base.window  # one that carries its words on reads any text
 
     def states(self, ids: WordIds, state: TextState = None) -> tuple[States, TextState]:
-        """Return the network's states, and what it and the cache remember."""
+        """Return the network's states, and the memory of network and cache."""
         hidden, after, keys, words = self._read(ids, state)
         return hidden, None if after is None else (*after, keys, words, hidden[:, -1])
 
     def _read(
         self, ids: WordIds, state: TextState
     ) -> tuple[States, TextState, Float[Tensor, "rows cached width"], Int[Tensor, "rows cached"]]:
-        """Return states, what the network remembers, and all states cached with the words after them."""
+        """Return states, the network's memory, and all cached states with the words after them."""
         *before, keys, words, last = state or (None, None, None)
-        hidden, after = self.base.states(known(ids, self.n_words), tuple(before) or None)
+        hidden, after = self.base.states(class_ids(ids, self.n_words), tuple(before) or None)
         if keys is None or words is None or last is None:
             return hidden, after, hidden[:, :-1], ids[:, 1:]
         keys = torch.cat([keys, last[:, None], hidden[:, :-1]], 1)
@@ -195,44 +195,44 @@ class CacheModule(LanguageModule):
     def remember(
         self, ids: WordIds, state: TextState = None
     ) -> tuple[Float[Tensor, "rows width"], TextState]:
-        """Return the last state, and what the network and the cache remember."""
+        """Return the last state, and the memory of network and cache."""
         hidden, state = self.states(ids, state)
         return hidden[:, -1], state
 
     def similarities(self, ids: WordIds, lengths: Lengths) -> ContextStates:
         """Return the last state of each context, and in place of copies how similar it is to those cached."""
-        hidden, _ = self.base.states(known(ids, self.n_words))
+        hidden, _ = self.base.states(class_ids(ids, self.n_words))
         query = hidden[torch.arange(len(ids), device=ids.device), lengths - 1].float()  # (rows, width)
         similarity = torch.einsum("rtw,rw->rt", hidden[:, :-1].float(), query)  # (rows, time - 1)
         return ContextStates(query, Copies(ids[:, 1:], similarity, torch.zeros_like(query[:, 0])))
 
     def last(self, ids: WordIds, lengths: Lengths) -> ContextStates:
-        """Return what predicts the word after each context, and what is copied from the cache."""
+        """Return the states that predict the word after each context, and the words copied from the cache."""
         return copied(self.similarities(ids, lengths), self.weight, self.flatness)
 
     def targets(
         self, ids: WordIds, state: TextState = None, *, start: int = 0, share: float | None = None
     ) -> Targets:
-        """Return what predicts the words after the first `start` + 1.
+        """Return the states that predict the words after the first `start` + 1.
 
         An unknown word has its share of ``<unk>`` (all of it by default), and what is cached of it.
         """
         hidden, _, keys, words = self._read(ids[:, :-1], state)
         query, target = hidden[:, start:], ids[:, 1 + start :]
-        place = torch.arange(start, hidden.shape[1], device=ids.device)
-        n_cached = words.shape[1] - hidden.shape[1] + 1 + place  # by the time of each place
+        position = torch.arange(start, hidden.shape[1], device=ids.device)
+        n_cached = words.shape[1] - hidden.shape[1] + 1 + position  # by the time of each place
         cached = torch.arange(words.shape[1], device=ids.device) < n_cached[:, None]  # (rest, cached)
         cached = cached & (words > 0)[:, None]
         similarity = torch.einsum("rtw,rcw->rtc", query.float(), keys.float())
         copy, keep = cache_shares(similarity.masked_fill(~cached, -torch.inf), self.weight, self.flatness)
         keep = keep - (share or 0.0) * (target >= self.n_words)
         copied = (copy * (words[:, None] == target[:, :, None])).sum(-1)
-        classes = known(target, self.n_words).flatten()
+        classes = class_ids(target, self.n_words).flatten()
         return Targets(query.flatten(0, 1), classes, (keep.flatten(), copied.flatten()))
 
 
 def copied(states: ContextStates, weight: float, flatness: float) -> ContextStates:
-    """Return what predicts the words after contexts, from `CacheModule.similarities`."""
+    """Return the states that predict the words after contexts, from `CacheModule.similarities`."""
     if states.copies is None:
         return states
     words, similarity, _ = states.copies
@@ -243,7 +243,7 @@ def copied(states: ContextStates, weight: float, flatness: float) -> ContextStat
 def cache_shares(
     similarity: Float[Tensor, "*shape cached"], weight: float, flatness: float
 ) -> tuple[Float[Tensor, "*shape cached"], Float[Tensor, "*shape"]]:
-    """Return the probability that each place is copied, and ln of what is left to the network.
+    """Return the probability that each position is copied, and ln of the network's share.
 
     The similarities are -inf where nothing is cached; without any, all is left to the network.
     """
@@ -268,15 +268,15 @@ class CachedScorer(Scorer):
         wanted = torch.from_numpy(targets).to(self.device)
 
         def work(rows: slice) -> list[Tensor]:
-            part, scores = rows_of(states, rows), []
-            log_probs = self.network.output.distribution(part.hidden).float()
+            chunk, scores = rows_of(states, rows), []
+            log_probs = self.network.output.distribution(chunk.hidden).float()
             if log_probs.amax(1).isnan().any():  # in words that are not the answer, too
                 raise DataError(
                     "the network gives log-probabilities that are NaN",
                     remedy="check its weights: load or train it again",
                 )
             for weight, flatness in pairs:
-                copies = copied(part, weight, flatness).copies
+                copies = copied(chunk, weight, flatness).copies
                 log_prob, counts, _, _ = word_scores(log_probs, self.share, copies).ranked(wanted[rows], 0)
                 rank, tied = counts.double().T
                 correct = torch.where(rank == 1, 1 / tied.clamp_min(1), 0.0)
@@ -284,6 +284,6 @@ class CachedScorer(Scorer):
                 scores.append(torch.stack([correct, log_prob.double(), rank, tied]).cpu())
             return scores
 
-        parts = zip(*self._chunks(0, len(targets), work), strict=True)  # the chunks of each pair
-        measures = (torch.cat(part, 1).numpy() for part in parts)
+        chunks = zip(*self._chunks(0, len(targets), work), strict=True)  # the chunks of each pair
+        measures = (torch.cat(chunk, 1).numpy() for chunk in chunks)
         return [summary(p, log_prob, mid_ranks(*ranks)) for p, log_prob, *ranks in measures]

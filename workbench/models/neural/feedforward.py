@@ -85,7 +85,7 @@ class FeedForward(Neural):
     title = "Feed-forward n-gram"
     module = FeedForwardModule
     sizes: ClassVar[dict[str, Any]] = sizes_of(FeedForwardModule)
-    trained: ClassVar[dict[str, Any]] = {"rows": 64, "length": 35, "learning_rate": 3e-3}
+    fit_defaults: ClassVar[dict[str, Any]] = {"rows": 64, "length": 35, "learning_rate": 3e-3}
 
     @classmethod
     def _label(cls, sizes: Mapping[str, Any]) -> str:

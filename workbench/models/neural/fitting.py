@@ -47,8 +47,8 @@ class TrainedNetwork:
 
     title: ClassVar[str] = "Network"
     sizes: ClassVar[dict[str, Any]] = {}  # options of the network, and their defaults
-    trained: ClassVar[dict[str, Any]] = {}  # options of batches and training, and their defaults
-    _defaults: ClassVar[dict[str, Any]] = {}  # defaults that `trained` replaces
+    fit_defaults: ClassVar[dict[str, Any]] = {}  # options of batches and training, and their defaults
+    _defaults: ClassVar[dict[str, Any]] = {}  # defaults that `fit_defaults` replaces
     _lengths: ClassVar[tuple[str, ...]] = ("epochs", "tokens", "minutes")
     _evaluated_on: ClassVar[str] = "development"  # argument of `fit`: items that are evaluated
     _folder_name: ClassVar[str] = "neural"  # in the cache
@@ -67,10 +67,10 @@ class TrainedNetwork:
 
         DataError if one is not known, or ``patience`` is set and nothing is `evaluated`.
         """
-        defaults = {**cls._defaults, **cls.trained, **cls.sizes}
-        known = {*defaults, *_SETTINGS, *cls._lengths}
+        defaults = {**cls._defaults, **cls.fit_defaults, **cls.sizes}
+        names = {*defaults, *_SETTINGS, *cls._lengths}
         for name in options:
-            choose("option", name, sorted(known), cls.__name__)
+            choose("option", name, sorted(names), cls.__name__)
         options = {name: value for name, value in options.items() if name not in LENGTHS or value is not None}
         if not options.keys().isdisjoint(LENGTHS):
             defaults = {name: value for name, value in defaults.items() if name not in LENGTHS}
@@ -135,27 +135,27 @@ class TrainedNetwork:
         from workbench.training.history import progress_view  # noqa: PLC0415 - slow
         from workbench.training.loop import processes, train  # noqa: PLC0415 - slow
 
-        kind: Any = cls
-        what = f"the options of {cls.__name__}"
+        model_type: Any = cls
+        description = f"the options of {cls.__name__}"
         about = {"version": cls._training_version, "class": f"{cls.__module__}:{cls.__qualname__}", **config}
         first = processes(settings).is_main_process
         on_disk: list[Any] = [None, False]
         if first:
-            home = _home(json_value(about, what), folder, cls._folder_name)
+            home = _home(json_value(about, description), folder, cls._folder_name)
             on_disk = [home, _is_whole(cls, home)]
         home, is_whole = broadcast_object_list(on_disk)
         cache.hold(batches, home)  # as long as it is trained
         if is_whole:
             _remove_leftovers(home)
-            return kind.load(home, device=settings.device, **options)  # type: ignore[no-any-return]
-        info = json_value(dict(info), what)
+            return model_type.load(home, device=settings.device, **options)  # type: ignore[no-any-return]
+        info = json_value(dict(info), description)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(settings.seed)
-            network = kind(None, info=info, **ingredients)._new_network()  # noqa: SLF001 - of this class
+            network = model_type(None, info=info, **ingredients)._new_network()  # noqa: SLF001 - of this class
 
         def scores(network: Any) -> dict[str, float]:
             device = str(next(network.parameters()).device)
-            return evaluate(kind(network, info=info, device=device, **ingredients))  # type: ignore[misc]
+            return evaluate(model_type(network, info=info, device=device, **ingredients))  # type: ignore[misc]
 
         training = train(
             network, batches(), settings, evaluate=None if evaluate is None else scores,
@@ -163,7 +163,7 @@ class TrainedNetwork:
         )  # fmt: skip
         network.zero_grad(set_to_none=True)  # gradients take as much memory as the weights
         info = {**info, "steps": training.steps, "stopped": training.stopped}
-        model = kind(network.eval(), info=info, device=settings.device, **ingredients, **options)
+        model = model_type(network.eval(), info=info, device=settings.device, **ingredients, **options)
         model.training_record = training
         if training.stopped in _FINISHED and first:
             model.save(home)
@@ -246,11 +246,11 @@ def _tensors(network: nn.Module) -> dict[str, torch.Tensor]:
 
 def _weights_digest(tensors: Mapping[str, torch.Tensor]) -> str:
     """Return the SHA-256 of all weights: names, types, shapes, bits."""
-    parts: list[str | bytes] = []
+    chunks: list[str | bytes] = []
     for name, value in sorted(tensors.items()):
-        parts += [f"{name} {value.dtype} {tuple(value.shape)}"]
-        parts += [cache.digest(memoryview(value.reshape(-1).view(torch.uint8).numpy()))]  # type: ignore[arg-type]
-    return cache.digest(*parts)
+        chunks += [f"{name} {value.dtype} {tuple(value.shape)}"]
+        chunks += [cache.digest(memoryview(value.reshape(-1).view(torch.uint8).numpy()))]  # type: ignore[arg-type]
+    return cache.digest(*chunks)
 
 
 def _read_weights(file: Path, network: nn.Module, expected: str) -> None:
@@ -266,7 +266,7 @@ def _read_weights(file: Path, network: nn.Module, expected: str) -> None:
 
 
 def _home(config: dict[str, Any], folder: Path | str | None, cached_in: str) -> Path:
-    """Return the folder of a training, with its configuration in it; DataError if it is of another one."""
+    """Return a training's folder with its configuration; DataError if it holds a different training."""
     key = cache.digest(json.dumps(config, sort_keys=True))
     home = cache_home() / cached_in / key if folder is None else Path(folder)
     file = home / _CONFIG
@@ -283,13 +283,13 @@ def _home(config: dict[str, Any], folder: Path | str | None, cached_in: str) -> 
 
 
 def _remove_leftovers(home: Path) -> None:
-    """Remove what a finished model does not need, and a killed process may have left."""
+    """Remove checkpoints and scratch files of a finished training, which a killed process may have left."""
     shutil.rmtree(home / _CHECKPOINTS, ignore_errors=True)
     sweep(home)
 
 
-def _is_whole(kind: Any, home: Path) -> bool:
+def _is_whole(model_type: Any, home: Path) -> bool:
     """Return whether a finished model is in a folder."""
     with contextlib.suppress(DataError):  # not there yet, or damaged
-        return kind.load(home, device="cpu").network is not None  # weights are checked as they are read
+        return model_type.load(home, device="cpu").network is not None  # weights are checked as they are read
     return False

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from workbench.models.neural.model import Neural
-from workbench.models.neural.network import NONE, Looked, States, WindowModule, known, sizes_of
+from workbench.models.neural.network import NONE, AttentionWeights, States, WindowModule, class_ids, sizes_of
 from workbench.models.neural.softmax import softmax as softmax_layer
 from workbench.storage.errors import DataError
 
@@ -89,15 +89,15 @@ class MemoryModule(WindowModule):
         words, absent = ids.clamp_min(0), ids == NONE
         keys, values = self.keys(words), self.values(words)  # (rows, places, width)
         mask = torch.zeros_like(absent, dtype=keys.dtype).masked_fill(absent, -torch.inf)
-        before, parts = self.window - 1, []
+        before, chunks = self.window - 1, []
         for start in range(0, ids.shape[1] - before, self.chunk):
-            part = slice(start, start + self.chunk + before)
-            parts.append(self.attend(keys[:, part], values[:, part], mask[:, part]))
-        return functional.dropout(torch.cat(parts, 1), self.dropout, self.training)
+            chunk = slice(start, start + self.chunk + before)
+            chunks.append(self.attend(keys[:, chunk], values[:, chunk], mask[:, chunk]))
+        return functional.dropout(torch.cat(chunks, 1), self.dropout, self.training)
 
-    def looked(self, ids: Int[Tensor, "rows time"]) -> Looked:
+    def attention_weights(self, ids: Int[Tensor, "rows time"]) -> AttentionWeights:
         """Return the attention of each hop to the words of each context."""
-        ids, time = known(ids, self.n_words), ids.shape[1]
+        ids, time = class_ids(ids, self.n_words), ids.shape[1]
         ids = functional.pad(ids, (self.window - time, 0), value=NONE)
         words, absent = ids.clamp_min(0), ids == NONE
         keys, values = self.keys(words), self.values(words)
@@ -105,7 +105,7 @@ class MemoryModule(WindowModule):
         hops: list[Tensor] = []
         self.attend(keys, values, mask, hops)
         names = tuple(f"hop {number}" for number in range(1, len(hops) + 1))
-        return Looked(names, torch.cat(hops, 1)[:, :, self.window - time :])
+        return AttentionWeights(names, torch.cat(hops, 1)[:, :, self.window - time :])
 
     def attend(
         self,
@@ -114,7 +114,7 @@ class MemoryModule(WindowModule):
         mask: Float[Tensor, "rows places"],
         hops: list[Tensor] | None = None,
     ) -> States:
-        """Read the memory before each place of a text in several hops, at all places at once.
+        """Read the memory before each position of a text in several hops, at all positions at once.
 
         Keys and values are ``A x`` and ``C x`` of the words; the mask is -inf where there is no word, else 0.
         Every word has the `memory` words up to it in memory: a band of all pairs of words. So scores and sums
@@ -124,7 +124,7 @@ class MemoryModule(WindowModule):
         (rows, time, memory), is appended to `hops`, if that is a list.
         """
         memory, width = self.key_ages.shape
-        rows, places, _ = keys.shape
+        rows, length, _ = keys.shape
         across, ages = keys.transpose(1, 2), self.key_ages.t()
         first = QUERY * keys.sum(-1) + mask  # (rows, places)
         scores = first.unfold(1, memory, 1) + QUERY * self.key_ages.sum(-1)  # (rows, time, memory)
@@ -137,7 +137,7 @@ class MemoryModule(WindowModule):
             attention = scores.softmax(-1)  # (rows, time, memory)
             if hops is not None:
                 hops.append(attention)
-            answer = torch.baddbmm(turned + attention @ self.value_ages, _wide(attention, places), values)
+            answer = torch.baddbmm(turned + attention @ self.value_ages, _wide(attention, length), values)
             # PReLU with slopes of 1 and 0: half of the units are left as they are, half cut off at 0
             query = functional.prelu(answer.view(-1, width), self.slopes.to(answer.dtype))
             query = query.view(rows, -1, width)
@@ -145,16 +145,16 @@ class MemoryModule(WindowModule):
 
 
 def _band(scores: Float[Tensor, "rows time places"], memory: int) -> Float[Tensor, "rows time memory"]:
-    """Return each place's scores of the words up to it: a view whose rows begin one word later each."""
-    rows, time, places = scores.shape
-    return scores.as_strided((rows, time, memory), (time * places, places + 1, 1))
+    """Return each position's scores of the words up to it: a view whose rows each begin one word later."""
+    rows, time, length = scores.shape
+    return scores.as_strided((rows, time, memory), (time * length, length + 1, 1))
 
 
-def _wide(attention: Float[Tensor, "rows time memory"], places: int) -> Float[Tensor, "rows time places"]:
-    """Put the shares of the words up to each place where these words stand: `_band` backwards, else 0."""
+def _wide(attention: Float[Tensor, "rows time memory"], length: int) -> Float[Tensor, "rows time places"]:
+    """Scatter each position's shares of the words up to it to these words' positions: `_band` inverted."""
     rows, time, memory = attention.shape
-    longer = functional.pad(attention, (0, places + 1 - memory))  # by one, so each row begins one later
-    return longer.view(rows, -1)[:, : time * places].view(rows, time, places)
+    longer = functional.pad(attention, (0, length + 1 - memory))  # by one, so each row begins one later
+    return longer.view(rows, -1)[:, : time * length].view(rows, time, length)
 
 
 class MemoryNetwork(Neural):
@@ -167,7 +167,7 @@ class MemoryNetwork(Neural):
     memory : int, default 100
         Words that it remembers (Hill et al.: 200).
     width : int, default 200
-        Of the words' vectors and of the query (Hill et al.'s p).
+        Size of the words' vectors and of the query (Hill et al.'s p).
     hops : int, default 7
         Readings of the memory (Hill et al.'s K).
     rectified : float, default 0.5
@@ -187,4 +187,4 @@ class MemoryNetwork(Neural):
     systems: ClassVar[dict[str, str]] = {"lambada": "Memory Network"}
     module = MemoryModule
     sizes: ClassVar[dict[str, Any]] = sizes_of(MemoryModule)
-    trained: ClassVar[dict[str, Any]] = {"rows": 64, "length": 64, "learning_rate": 6e-3}
+    fit_defaults: ClassVar[dict[str, Any]] = {"rows": 64, "length": 64, "learning_rate": 6e-3}

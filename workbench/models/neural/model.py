@@ -1,4 +1,4 @@
-"""Neural language models that are trained here: what all of them share, from texts to files."""
+"""The base class of neural language models: training, scoring and files."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from workbench.items.items import Items
+from workbench.models.item_words import check_option
 from workbench.models.neural.cache import CachedNeural
 from workbench.models.neural.fitting import STOPPED, TrainedNetwork
 from workbench.models.neural.network import ItemEncoder, LanguageModule, check_reads, reads_suffix
 from workbench.models.neural.scoring import NetworkPredictor
-from workbench.models.passage import one_of
 from workbench.models.wrapper import MEASURES, measured
 from workbench.runs import store
 from workbench.runs.predictions import UNKNOWN
 from workbench.storage import cache
 from workbench.storage.errors import DataError
 from workbench.storage.files import read_bytes, read_json, write_atomic
-from workbench.texts.batches import Batches, ContiguousBatches, Stream
+from workbench.texts.batches import Batches, ContiguousBatches, EncodedText
 from workbench.texts.corpus import Corpus, Texts
 from workbench.texts.overlap import check_held_out
 
@@ -40,7 +40,7 @@ class Neural(TrainedNetwork, NetworkPredictor):
         As JSON can hold it: ``sizes`` (what `_build` reads), ``lower``, ``unknown_types``, and what `fit`
         tells of the training.
     counts : sequence of int (V + 1,), optional
-        Of the classes in the training text, for `_build`. All 1 by default.
+        Counts of the classes in the training text, for `_build`. All 1 by default.
     device : str, optional
         Where it computes: a GPU where there is one.
     after : bool, default True
@@ -63,7 +63,7 @@ class Neural(TrainedNetwork, NetworkPredictor):
     fitted_on = "texts"
     options = ("after", "unknown", "reads", "name", "checked_for")
     module: ClassVar[type[LanguageModule]]
-    trained: ClassVar[dict[str, Any]] = {"rows": 32, "length": 35}
+    fit_defaults: ClassVar[dict[str, Any]] = {"rows": 32, "length": 35}
     _defaults: ClassVar[dict[str, Any]] = {"epochs": 1.0}
     _training_version = 3
 
@@ -81,7 +81,7 @@ class Neural(TrainedNetwork, NetworkPredictor):
         name: str | None = None,
         checked_for: dict[str, Any] | None = None,
     ) -> None:
-        one_of("unknown", unknown, UNKNOWN[1:])
+        check_option("unknown", unknown, UNKNOWN[1:])
         self.vocabulary, self.info = list(vocabulary), dict(info)
         n = len(self.vocabulary) + 1  # <unk> and the words
         self.counts = [1] * n if counts is None else [int(n) for n in counts]
@@ -100,13 +100,13 @@ class Neural(TrainedNetwork, NetworkPredictor):
         return cls.module(counts, **info["sizes"])
 
     @classmethod
-    def _batches(cls, stream: Stream, **how: Any) -> Batches:
-        """Return the batches of a training; `how` has what `trained` names of them, and ``seed``."""
+    def _batches(cls, stream: EncodedText, **how: Any) -> Batches:
+        """Return the batches of a training; `how` has their options in `fit_defaults`, and ``seed``."""
         return ContiguousBatches(stream, rows=how["rows"], length=how["length"])
 
     @classmethod
     def _label(cls, sizes: Mapping[str, Any]) -> str:
-        """Return what tables call a model of some sizes."""
+        """Return the name of a model of the given sizes."""
         return f"{cls.title} {sizes['width']}" if "width" in sizes else cls.title
 
     @classmethod
@@ -116,7 +116,7 @@ class Neural(TrainedNetwork, NetworkPredictor):
     @classmethod
     def fit(
         cls,
-        texts: Texts | Stream,
+        texts: Texts | EncodedText,
         *,
         vocabulary: int | Sequence[str] = 60_000,
         lower: bool | None = None,
@@ -145,7 +145,7 @@ class Neural(TrainedNetwork, NetworkPredictor):
 
         Parameters
         ----------
-        texts : Stream, Corpus, path, str, book, or iterable of (str, path or book)
+        texts : EncodedText, Corpus, path, str, book, or iterable of (str, path or book)
             As :meth:`workbench.texts.corpus.Corpus.of` takes them, or a stream of ids that was made before.
         vocabulary : int or sequence of str, default 60,000
             So many of the most frequent words, or these; a stream has its own.
@@ -163,9 +163,9 @@ class Neural(TrainedNetwork, NetworkPredictor):
             How long it is trained; one of them. Minutes are a limit on all of it, evaluations and what was
             done before an interruption included; the learning rate follows the share that has passed.
         seed : int, default 0
-            Of weights, batches and dropout.
+            Seed of weights, batches and dropout.
         precision : {"float32", "bfloat16"}, optional
-            Of the products in training; by default bfloat16 on a GPU. Scores are computed in float32.
+            Precision of products in training; by default bfloat16 on a GPU. Scores are computed in float32.
         compile : bool, optional
             Whether ``torch.compile`` is used in training; by default on a GPU.
         folder : path, optional
@@ -205,7 +205,7 @@ class Neural(TrainedNetwork, NetworkPredictor):
             raise DataError(
                 f"rows of {length} words, and a window of {window}", remedy=f"pass length={window}"
             )
-        if isinstance(texts, Stream):
+        if isinstance(texts, EncodedText):
             if held_out is not None:
                 raise DataError(
                     "a stream of ids has no text to check", remedy="pass the texts, or leave out held_out"
@@ -214,7 +214,7 @@ class Neural(TrainedNetwork, NetworkPredictor):
         else:
             corpus = Corpus.of(texts, lower=lower is not False, tokenised=tokenised, progress=progress)
             checked_for = check_held_out(corpus, held_out, progress=progress)
-            stream = Stream.of(corpus, vocabulary)
+            stream = EncodedText.of(corpus, vocabulary)
         if lower not in {None, stream.lower}:
             message = f"expected texts with lower={lower}, got lower={stream.lower}"
             raise DataError(message, remedy=f"pass lower={stream.lower}")
@@ -260,7 +260,7 @@ class Neural(TrainedNetwork, NetworkPredictor):
 
     @property
     def config(self) -> dict[str, Any]:
-        """What it was built and trained from, digests of vocabulary and weights, and the options."""
+        """Sizes, settings and training data, digests of vocabulary and weights, and the options."""
         return {
             **self._option_values,
             "info": self.info,
@@ -298,10 +298,10 @@ class Neural(TrainedNetwork, NetworkPredictor):
         return CachedNeural(self, weight, flatness=flatness)
 
     def _set(self, options: Mapping[str, Any]) -> None:
-        """Change options of the class; the name follows what is read."""
+        """Change options of the class; the name follows the context size."""
         for option in options:
-            one_of("the option", option, self.options)
-        one_of("unknown", options.get("unknown", self.unknown), UNKNOWN[1:])
+            check_option("the option", option, self.options)
+        check_option("unknown", options.get("unknown", self.unknown), UNKNOWN[1:])
         reads = check_reads(options.get("reads", self.reads))
         name = self.name.removesuffix(reads_suffix(self.reads)) + reads_suffix(reads)
         if "name" in options:

@@ -1,4 +1,4 @@
-"""What all networks over words share: ids in, states and a softmax out, and words copied from the passage.
+"""The base class of networks: word ids in, states and a softmax out, words copied from the passage.
 
 Class 0 is ``<unk>``; the words of the vocabulary follow. *Extended* ids go on beyond them: each different
 word of a passage that is outside the vocabulary has one, so that it can be copied.
@@ -18,8 +18,8 @@ from torch import Tensor, nn
 
 from workbench.items.items import Items
 from workbench.items.schema import Item
+from workbench.models.item_words import passages, word_tokens
 from workbench.models.neural.softmax import Hidden, Mixture, Softmax, Target
-from workbench.models.passage import parts, passages
 from workbench.storage.errors import DataError
 
 NONE = -1  # no word: before the beginning of a text
@@ -47,14 +47,14 @@ class Copies(NamedTuple):
 
 
 class ContextStates(NamedTuple):
-    """What predicts the word after each context: the inputs of the softmax, and what is copied."""
+    """Inputs of the softmax that predict the word after each context, and the copied words."""
 
     hidden: Float[Tensor, "rows width"]
     copies: Copies | None = None
 
 
 class Targets(NamedTuple):
-    """What predicts some words of a text, row by row, place by place, and what is remembered of it."""
+    """Inputs of the softmax for words of a text, row by row, position by position, and the state after it."""
 
     hidden: Hidden
     classes: Target
@@ -62,26 +62,26 @@ class Targets(NamedTuple):
     state: TextState = None
 
 
-class Looked(NamedTuple):
-    """What a network looked at in each text of a batch: weights on its words, or on other parts.
+class AttentionWeights(NamedTuple):
+    """Attention weights of a network in each text of a batch, on its words or longer segments.
 
     Attributes
     ----------
     names : tuple of str (K,)
-        Of hops, heads or layers; ``all`` is what they are together.
+        Names of hops, heads or layers; ``all`` is all of them together.
     weights : Tensor (rows, K, S)
         0 or more; each sums to at most 1. 0 for padding.
     begin, end : Tensor (rows, S), optional
-        First token of each part, and the one after its last; by default the parts are the words.
-    asking : bool, default False
-        Whether the last word is what asks, not a vector that is the same for all texts.
+        First token of each segment, and the one after its last; by default the segments are the words.
+    has_query : bool, default False
+        Whether the last word is the query, not a vector that all texts share.
     """
 
     names: tuple[str, ...]
     weights: Float[Tensor, "rows names parts"]
     begin: Int[Tensor, "rows parts"] | None = None
     end: Int[Tensor, "rows parts"] | None = None
-    asking: bool = False
+    has_query: bool = False
 
 
 class LanguageModule(nn.Module):
@@ -111,9 +111,9 @@ class LanguageModule(nn.Module):
 
     @abstractmethod
     def states(self, ids: WordIds, state: TextState = None) -> tuple[States, TextState]:
-        """Return what the word after each place is predicted from, and what is remembered.
+        """Return the state that predicts the word after each position, and the carried state.
 
-        The ids are classes (see :func:`known`); `state` is what is remembered of the text before.
+        The ids are classes (see :func:`class_ids`); `state` is what is remembered of the text before.
         """
 
     def targets(
@@ -124,13 +124,13 @@ class LanguageModule(nn.Module):
         start: int = 0,
         share: float | None = None,  # noqa: ARG002 - of networks that copy
     ) -> Targets:
-        """Return what predicts the words after the first `start` + 1; parameters as for `following`."""
-        ids = known(ids, self.n_words)
+        """Return the states that predict the words after the first `start` + 1, as `following`."""
+        ids = class_ids(ids, self.n_words)
         hidden, state = self.states(ids[:, :-1], state)  # (rows, time - 1, width)
         return Targets(hidden[:, start:].flatten(0, 1), ids[:, 1 + start :].flatten(), state=state)
 
     def forward(self, batch: dict[str, Tensor], state: TextState = None) -> tuple[Tensor, TextState]:
-        """Return the mean of -ln p of the words after the first, in nats, and what is remembered.
+        """Return the mean of -ln p of the words after the first, in nats, and the carried state.
 
         The batch has ``"ids"``, extended ids (rows, length + 1): each word but the last is read, each but the
         first predicted.
@@ -141,20 +141,20 @@ class LanguageModule(nn.Module):
     def remember(
         self, ids: WordIds, state: TextState = None
     ) -> tuple[Float[Tensor, "rows width"], TextState]:
-        """Return the state after some words (extended ids), and what is remembered."""
-        hidden, state = self.states(known(ids, self.n_words), state)
+        """Return the state after the words (extended ids), and the carried state."""
+        hidden, state = self.states(class_ids(ids, self.n_words), state)
         return hidden[:, -1], state
 
     def last(self, ids: WordIds, lengths: Lengths) -> ContextStates:
-        """Return what predicts the word after each context.
+        """Return the states that predict the word after each context.
 
         The contexts are extended ids, padded at the right, each of one to `window` words.
         """
-        hidden, _ = self.states(known(ids, self.n_words))
+        hidden, _ = self.states(class_ids(ids, self.n_words))
         return ContextStates(hidden[torch.arange(len(ids), device=ids.device), lengths - 1])
 
-    def looked(self, ids: WordIds) -> Looked | None:
-        """Return what the network looks at to predict the word after each context, None if it cannot say.
+    def attention_weights(self, ids: WordIds) -> AttentionWeights | None:
+        """Return the attention that predicts the word after each context; None if the network has none.
 
         The contexts are extended ids, all of the same length, of one to `window` words.
         """
@@ -177,7 +177,7 @@ class LanguageModule(nn.Module):
 
 
 class WindowModule(LanguageModule):
-    """A language model that sees the last `window` words; its state are all of them but one.
+    """A language model of the last `window` words; its state is all of them but one.
 
     Before the beginning of a text there is :data:`NONE`.
     """
@@ -186,30 +186,30 @@ class WindowModule(LanguageModule):
 
     @abstractmethod
     def read(self, ids: Int[Tensor, "rows places"]) -> States:
-        """Return what predicts the word after each `window` adjacent words."""
+        """Return the states that predict the word after each `window` adjacent words."""
 
     def states(self, ids: WordIds, state: TextState = None) -> tuple[States, TextState]:
-        """Return what predicts the word after each place, and the last words."""
+        """Return the states that predict the word after each position, and the last words."""
         size = self.window - 1
         before = ids.new_full((len(ids), size), NONE) if state is None else state[0]
         ids = torch.cat([before, ids], 1)
         return self.read(ids), (ids[:, ids.shape[1] - size :],)
 
     def last(self, ids: WordIds, lengths: Lengths) -> ContextStates:
-        """Return what predicts the word after each context, without reading the words before."""
-        ids = known(ids, self.n_words)
-        place = lengths[:, None] - self.window + torch.arange(self.window, device=ids.device)
-        ids = ids.gather(1, place.clamp_min(0)).masked_fill(place < 0, NONE)  # (rows, window)
+        """Return the states that predict the word after each context, from its last words alone."""
+        ids = class_ids(ids, self.n_words)
+        position = lengths[:, None] - self.window + torch.arange(self.window, device=ids.device)
+        ids = ids.gather(1, position.clamp_min(0)).masked_fill(position < 0, NONE)  # (rows, window)
         return ContextStates(self.read(ids)[:, 0])
 
 
-def known(ids: Int[Tensor, "*shape"], n_words: int) -> Int[Tensor, "*shape"]:
+def class_ids(ids: Int[Tensor, "*shape"], n_words: int) -> Int[Tensor, "*shape"]:
     """Return the classes of words: 0, ``<unk>``, for extended ids beyond the vocabulary."""
     return torch.where(ids >= n_words, 0, ids)
 
 
 def sizes_of(network: type[nn.Module]) -> dict[str, Any]:
-    """Return the sizes of a kind of network and their defaults: the keyword options of its constructor."""
+    """Return the sizes of a network class with their defaults: the constructor's keyword-only options."""
     options = inspect.signature(network).parameters.values()
     return {
         option.name: option.default
@@ -219,7 +219,7 @@ def sizes_of(network: type[nn.Module]) -> dict[str, Any]:
 
 
 class WordScores(NamedTuple):
-    """Natural log-probabilities of all words after some contexts.
+    """Natural log-probabilities of all words after each context.
 
     The columns are the classes of the softmax, ``<unk>`` among them as -inf, then words of the passage that
     are outside the vocabulary, -inf where a row has fewer. `ids` are the extended ids of the latter, -1 where
@@ -231,7 +231,7 @@ class WordScores(NamedTuple):
     unknown: Float[Tensor, " rows"]
 
     def log_prob(self, targets: Int[Tensor, "rows k"]) -> Float[Tensor, "rows k"]:
-        """Return ln p of some words of each row, by their extended ids."""
+        """Return ln p of words of each row, by their extended ids."""
         column = self._columns(targets)
         values = self.log_probs.gather(1, column.clamp_min(0))
         return torch.where(column >= 0, values, self.unknown[:, None])
@@ -252,11 +252,11 @@ class WordScores(NamedTuple):
         log_prob, column = self.log_prob(targets[:, None]), self._columns(targets[:, None])
         rank, tied = (self.log_probs > log_prob).sum(1) + 1, (self.log_probs == log_prob).sum(1)
         counts = torch.stack([rank, tied], 1) * (column >= 0)
-        places, best = _top(self.log_probs, min(top_k, n_words - 1))
+        indices, best = _top(self.log_probs, min(top_k, n_words - 1))
         if self.ids.shape[1]:
-            extra = self.ids.gather(1, (places - n_words).clamp_min(0))
-            places = torch.where(places < n_words, places, extra)
-        return torch.where(targets < 0, torch.nan, log_prob[:, 0]), counts, places, best
+            extra = self.ids.gather(1, (indices - n_words).clamp_min(0))
+            indices = torch.where(indices < n_words, indices, extra)
+        return torch.where(targets < 0, torch.nan, log_prob[:, 0]), counts, indices, best
 
     def _columns(self, targets: Int[Tensor, "rows k"]) -> Int[Tensor, "rows k"]:
         """Return the columns of words, -1 for other words outside the vocabulary."""
@@ -293,42 +293,42 @@ def word_scores(
     values[:, 0] = -torch.inf
     row, word, mixed = row[~inside], word[~inside], mixed[~inside]  # sorted by row
     first = torch.searchsorted(row, torch.arange(rows, device=row.device))
-    place = torch.arange(len(row), device=row.device) - first[row]
-    width = int(place.max()) + 1 if len(row) else 0
+    slot = torch.arange(len(row), device=row.device) - first[row]
+    width = int(slot.max()) + 1 if len(row) else 0
     ids, extra = row.new_full((rows, width), -1), values.new_full((rows, width), -torch.inf)
-    ids[row, place], extra[row, place] = word, mixed
+    ids[row, slot], extra[row, slot] = word, mixed
     return WordScores(torch.cat([values, extra], 1), ids, unknown)
 
 
 def _copied_words(copies: Copies) -> tuple[Int[Tensor, " n"], Int[Tensor, " n"], Float[Tensor, " n"]]:
     """Return row, extended id and probability of each different word that is copied, sorted by row and id."""
-    row, place = torch.nonzero((copies.copy > 0) & (copies.ids > 0), as_tuple=True)
-    word = copies.ids[row, place]
+    row, position = torch.nonzero((copies.copy > 0) & (copies.ids > 0), as_tuple=True)
+    word = copies.ids[row, position]
     size = int(word.max()) + 1 if len(word) else 1
     pairs, index = torch.unique(row * size + word, return_inverse=True)
     mass = torch.zeros(len(pairs), dtype=torch.float64, device=word.device)
-    mass.index_add_(0, index, copies.copy[row, place].double())
+    mass.index_add_(0, index, copies.copy[row, position].double())
     return pairs // size, pairs % size, mass
 
 
 def _top(
     values: Float[Tensor, "rows columns"], k: int
 ) -> tuple[Int[Tensor, "rows k"], Float[Tensor, "rows k"]]:
-    """Return the places of the best values, the best first, of equal ones the lower place first."""
-    best, places = values.topk(k, dim=1)
+    """Return the indices of the best values, the best first; of equal ones the lower index first."""
+    best, indices = values.topk(k, dim=1)
     if k:
         ambiguous = ((values >= best[:, -1:]).sum(1) > k).nonzero()[:, 0]  # topk chose among equal values
         for row in ambiguous.tolist():
             order = torch.argsort(values[row], descending=True, stable=True)[:k]
-            places[row], best[row] = order, values[row, order]
-    order = torch.argsort(places, dim=1)
-    places, best = places.gather(1, order), best.gather(1, order)
+            indices[row], best[row] = order, values[row, order]
+    order = torch.argsort(indices, dim=1)
+    indices, best = indices.gather(1, order), best.gather(1, order)
     order = torch.argsort(best, dim=1, descending=True, stable=True)
-    return places.gather(1, order), best.gather(1, order)
+    return indices.gather(1, order), best.gather(1, order)
 
 
 def check_reads(reads: object) -> int | str | None:
-    """Return how much a model reads before a blank; DataError if it is no such length."""
+    """Return the context size before a blank; DataError if it is not valid."""
     if reads is None or (isinstance(reads, str) and reads == SENTENCE):
         return reads
     if isinstance(reads, int) and not isinstance(reads, bool) and reads > 0:
@@ -337,7 +337,7 @@ def check_reads(reads: object) -> int | str | None:
 
 
 def reads_suffix(reads: int | str | None) -> str:
-    """Return what is added to a model's name for how much it reads."""
+    """Return the suffix of a model's name for its context size."""
     if isinstance(reads, int):
         return f", last {f'{reads:,} words' if reads > 1 else 'word'}"
     return "" if reads is None else f", {reads} alone"
@@ -368,22 +368,22 @@ class ItemEncoder:
         self.n_words, self.lower, self.reads = len(vocabulary) + 1, lower, reads
 
     def blanks(self, items: Items) -> Iterator[tuple[Item, EncodedBlank]]:
-        """Yield every item with what is around its blank."""
+        """Yield every item with the encoded words around its blank."""
         for item, passage in passages(items, lower=self.lower):
             blank = EncodedBlank()
             before = passage.left if self.reads == SENTENCE else (*passage.context, *passage.left)
-            most = self.reads if isinstance(self.reads, int) else len(before)
-            blank.ids = self.ids(before[-most:], blank) or (0,)
+            n_read = self.reads if isinstance(self.reads, int) else len(before)
+            blank.ids = self.ids(before[-n_read:], blank) or (0,)
             blank.right = self.ids(passage.right, blank)
             yield item, blank
 
     def word(self, item: Item, word: str, blank: EncodedBlank) -> tuple[int, ...]:
         """Return the extended ids of a candidate's tokens; those not known yet are added to the blank's."""
-        return self.ids(parts(item, word, lower=self.lower), blank)
+        return self.ids(word_tokens(item, word, lower=self.lower), blank)
 
     def ids(self, words: Iterable[str], blank: EncodedBlank) -> tuple[int, ...]:
         """Return extended ids; words outside the vocabulary are numbered in the order of the passage."""
-        local = {word: self.n_words + place for place, word in enumerate(blank.unknown)}
+        local = {word: self.n_words + index for index, word in enumerate(blank.unknown)}
         numbers = []
         for word in words:
             number = self.index.get(word, local.get(word))

@@ -17,7 +17,7 @@ from workbench.models.neural.model import Neural
 from workbench.models.neural.network import LanguageModule, States, TextState, WordIds, sizes_of
 from workbench.models.neural.softmax import softmax as softmax_layer
 
-Kind = Literal["rnn", "lstm"]
+Cell = Literal["rnn", "lstm"]
 
 
 class RecurrentModule(LanguageModule):
@@ -35,7 +35,7 @@ class RecurrentModule(LanguageModule):
     def __init__(
         self,
         counts: Sequence[int],
-        kind: Kind = "lstm",
+        cell: Cell = "lstm",
         *,
         width: int = 512,
         layers: int = 1,
@@ -44,10 +44,10 @@ class RecurrentModule(LanguageModule):
         softmax: str = "adaptive",
     ) -> None:
         super().__init__()
-        self.n_words, self.width, self.dropout, self.kind = len(counts), width, dropout, kind
+        self.n_words, self.width, self.dropout, self.cell = len(counts), width, dropout, cell
         self.embedding = nn.Embedding(self.n_words, width)
         between = dropout if layers > 1 else 0.0  # PyTorch warns of dropout after a last layer
-        layer_type = {"rnn": nn.RNN, "lstm": nn.LSTM}[kind]
+        layer_type = {"rnn": nn.RNN, "lstm": nn.LSTM}[cell]
         self.layers = layer_type(width, width, layers, batch_first=True, dropout=between)
         self.output = softmax_layer(softmax, width, counts, embedding=self.embedding if tied else None)
         nn.init.normal_(self.embedding.weight, std=width**-0.5)  # times the root of the width: see `states`
@@ -58,7 +58,7 @@ class RecurrentModule(LanguageModule):
         for name, weight in self.layers.named_parameters():
             if "bias" in name:
                 weight.zero_()
-                if self.kind == "lstm" and "_ih_" in name:
+                if self.cell == "lstm" and "_ih_" in name:
                     weight[self.width : 2 * self.width] = 1  # gates: input, forget, cell, output
             else:
                 initialise = nn.init.orthogonal_ if "_hh_" in name else nn.init.xavier_uniform_
@@ -66,30 +66,30 @@ class RecurrentModule(LanguageModule):
                     initialise(gate)
 
     def states(self, ids: WordIds, state: TextState = None) -> tuple[States, TextState]:
-        """Return the last layer's output after each word, and what all layers remember."""
+        """Return the last layer's output after each word, and the states of all layers."""
         words = self.embedding(ids) * self.width**0.5
         words = functional.dropout(words, self.dropout, self.training)
         before = None
         if state is not None:  # (rows, layers, width) to (layers, rows, width), as PyTorch has it
-            parts = [part.detach().to(words.dtype).transpose(0, 1).contiguous() for part in state]
-            before = tuple(parts) if self.kind == "lstm" else parts[0]
+            tensors = [tensor.detach().to(words.dtype).transpose(0, 1).contiguous() for tensor in state]
+            before = tuple(tensors) if self.cell == "lstm" else tensors[0]
         with torch.autocast(words.device.type, enabled=False):  # cuDNN's would be float16, whatever it says
             output, after = self.layers(words, before)
         hidden = functional.dropout(output, self.dropout, self.training)
-        memory = after if self.kind == "lstm" else (after,)
-        return hidden, tuple(part.detach().transpose(0, 1) for part in memory)
+        memory = after if self.cell == "lstm" else (after,)
+        return hidden, tuple(tensor.detach().transpose(0, 1) for tensor in memory)
 
 
 class _Recurrent(Neural):
-    """What both kinds share."""
+    """The base class of recurrent language models."""
 
-    kind: ClassVar[Kind]
+    cell: ClassVar[Cell]
     sizes: ClassVar[dict[str, Any]] = sizes_of(RecurrentModule)
-    trained: ClassVar[dict[str, Any]] = {"rows": 64, "length": 35, "learning_rate": 4e-3}
+    fit_defaults: ClassVar[dict[str, Any]] = {"rows": 64, "length": 35, "learning_rate": 4e-3}
 
     @classmethod
     def _build(cls, info: Mapping[str, Any], counts: Sequence[int]) -> LanguageModule:
-        return RecurrentModule(counts, cls.kind, **info["sizes"])
+        return RecurrentModule(counts, cls.cell, **info["sizes"])
 
     @classmethod
     def _label(cls, sizes: Mapping[str, Any]) -> str:
@@ -131,7 +131,7 @@ class LSTM(_Recurrent):
 
     version = 1
     title = "LSTM"
-    kind = "lstm"
+    cell = "lstm"
     systems: ClassVar[dict[str, str]] = {"lambada": "LSTM"}
 
 
@@ -143,5 +143,5 @@ class ElmanRNN(_Recurrent):
 
     version = 1
     title = "RNN"
-    kind = "rnn"
+    cell = "rnn"
     systems: ClassVar[dict[str, str]] = {"lambada": "RNN"}

@@ -23,6 +23,7 @@ from workbench.items.items import Items
 from workbench.items.tokens import tokens
 from workbench.models.base import Predictor, pad
 from workbench.models.device_memory import Batcher
+from workbench.models.item_words import Attention, ReadContext
 from workbench.models.neural.network import (
     SENTENCE,
     ContextStates,
@@ -33,8 +34,7 @@ from workbench.models.neural.network import (
     WordScores,
     word_scores,
 )
-from workbench.models.passage import Attention, ReadContext
-from workbench.models.rows import Ranked
+from workbench.models.prediction_rows import Ranked
 from workbench.runs.predictions import Floats
 
 Context = Sequence[int]
@@ -53,12 +53,12 @@ _before: list[tuple[str, bool]] = []  # torch's settings, as each thread that co
 @contextmanager
 def evaluating(network: LanguageModule) -> Iterator[None]:
     """Compute without gradients, dropout and reduced precision."""
-    kind = next(network.parameters()).device.type
+    device_type = next(network.parameters()).device.type
     trained = network.training  # where it is not, another thread may use it too
     if trained:
         network.eval()
     try:
-        with torch.no_grad(), torch.autocast(kind, enabled=False), float32_products(kind):
+        with torch.no_grad(), torch.autocast(device_type, enabled=False), float32_products(device_type):
             yield
     finally:
         if trained:
@@ -66,9 +66,9 @@ def evaluating(network: LanguageModule) -> Iterator[None]:
 
 
 @contextmanager
-def float32_products(kind: str) -> Iterator[None]:
+def float32_products(device_type: str) -> Iterator[None]:
     """Compute products of float32 in float32 on a GPU, too, not in TF32, as long as any thread needs it."""
-    if kind != "cuda":
+    if device_type != "cuda":
         yield
         return
     with _lock:
@@ -108,15 +108,15 @@ class Scorer:
     def __init__(self, network: LanguageModule, *, share: float = 0.0) -> None:
         self.network, self.share = network, share
         self.device = next(network.parameters()).device
-        kind = "cuda" if self.device.type == "cuda" else "cpu"
-        self._batcher = Batcher(_BATCH[kind])
-        self._line_batcher = Batcher(_BATCH[kind] // _PART)  # short rows: in large batches lengths differ
-        self._chunker = Batcher(_CHUNK[kind] // (4 * network.n_words))
+        device = "cuda" if self.device.type == "cuda" else "cpu"
+        self._batcher = Batcher(_BATCH[device])
+        self._line_batcher = Batcher(_BATCH[device] // _PART)  # short rows: in large batches lengths differ
+        self._chunker = Batcher(_CHUNK[device] // (4 * network.n_words))
 
     def last(
         self, contexts: Sequence[Context], read: Callable[[Tensor, Tensor], ContextStates] | None = None
     ) -> ContextStates:
-        """Read contexts of extended ids, none of them empty; return what predicts the words after them."""
+        """Read non-empty contexts of extended ids; return the states that predict the words after them."""
         n, read = len(contexts), read or self.network.last
         hidden, copies = torch.empty(n, self.network.width, device=self.device), None
         for rows, states in self._batches(
@@ -138,21 +138,21 @@ class Scorer:
     def distribution(self, states: ContextStates, start: int, stop: int) -> Floats:
         """Return ln p of the words of the vocabulary, ``<unk>`` left out: float64 (stop - start, V)."""
         n_words = self.network.n_words
-        parts = self._chunks(
+        chunks = self._chunks(
             start, stop, lambda rows: self.words(states, rows).log_probs[:, 1:n_words].double().cpu().numpy()
         )
-        return np.concatenate(parts) if parts else np.zeros((0, n_words - 1))
+        return np.concatenate(chunks) if chunks else np.zeros((0, n_words - 1))
 
     def ranked(self, states: ContextStates, targets: Ids, top_k: int) -> AnswerRanks:
         """Rank answers (extended ids, -1: none) among the vocabulary and unknown words that are copied."""
         ids = torch.from_numpy(targets).to(self.device)
-        parts = self._chunks(
+        chunks = self._chunks(
             0, len(targets), lambda rows: [x.cpu() for x in self.words(states, rows).ranked(ids[rows], top_k)]
         )
-        if not parts:
+        if not chunks:
             none = np.zeros(0, dtype=np.int64)
             return AnswerRanks(np.zeros(0), none, none, [], [])
-        log_prob, counts, top, values = (torch.cat(part).numpy() for part in zip(*parts, strict=True))
+        log_prob, counts, top, values = (torch.cat(tensors).numpy() for tensors in zip(*chunks, strict=True))
         return AnswerRanks(
             log_prob.astype(np.float64), counts[:, 0], counts[:, 1], top.tolist(), values.tolist()
         )
@@ -160,14 +160,14 @@ class Scorer:
     def continuations(
         self, contexts: Sequence[Context], lines: Sequence[Sequence[Context]], pieces: Sequence[Sequence[int]]
     ) -> list[Floats]:
-        """Return ln p of some continuations of each context: a word, and what may stand after it.
+        """Return ln p of continuations of each context: a word and any words after it.
 
         `pieces` tells how many ids of each continuation are the word's: of these an unknown one has its share
         of ``<unk>``; for the words after it, which are the same whatever the word, all of ``<unk>`` counts.
         """
         once = self._reads_once(lines)
         hidden = torch.empty(len(contexts) if once else 0, self.network.width, device=self.device)
-        rest = [(place, values.sum()) for place, values in self._rest(contexts, lines, hidden)]
+        rest = [(cell, values.sum()) for cell, values in self._rest(contexts, lines, hidden)]
         states = ContextStates(hidden) if once else self.last(contexts)
 
         def firsts(rows: slice) -> list[Floats]:
@@ -175,7 +175,7 @@ class Scorer:
             values = self.words(states, rows).log_prob(targets).double().cpu().numpy()
             return [row[:n].copy() for row, n in zip(values, lengths.tolist(), strict=True)]
 
-        log_probs = [row for part in self._chunks(0, len(lines), firsts) for row in part]
+        log_probs = [row for chunk in self._chunks(0, len(lines), firsts) for row in chunk]
         for (row, column), value in rest:
             log_probs[row][column] += value
         if states.copies is None and self.share:  # a network that copies counts unknown words itself
@@ -186,13 +186,13 @@ class Scorer:
         return log_probs
 
     def words(self, states: ContextStates, rows: slice) -> WordScores:
-        """Return ln p of all words after some contexts, with the words of the passage mixed in."""
-        part = rows_of(states, rows)
-        log_probs = self.network.output.distribution(part.hidden).float()
-        return word_scores(log_probs, self.share, part.copies)
+        """Return ln p of all words after the contexts, mixed with the words of the passage."""
+        batch = rows_of(states, rows)
+        log_probs = self.network.output.distribution(batch.hidden).float()
+        return word_scores(log_probs, self.share, batch.copies)
 
     def _reads_once(self, lines: Sequence[Sequence[Context]]) -> bool:
-        """Return whether one pass gives what predicts the first words, and what the others go on from."""
+        """Return whether one pass gives the states for the first words and for the words after them."""
         several = any(len(line) > 1 for columns in lines for line in columns)
         return several and self.network.stateful and not self.network.copies
 
@@ -207,9 +207,9 @@ class Scorer:
         rows = [row for row, columns in enumerate(long) if columns or len(hidden)]
         window = self.network.window
         if not self.network.stateful:
-            places = [(row, column) for row in rows for column in long[row]]
-            texts: list[Context] = [(*contexts[row], *lines[row][column]) for row, column in places]
-            rest = [len(lines[row][column]) for row, column in places]
+            cells = [(row, column) for row in rows for column in long[row]]
+            texts: list[Context] = [(*contexts[row], *lines[row][column]) for row, column in cells]
+            rest = [len(lines[row][column]) for row, column in cells]
 
             def follow(indices: Sequence[int], batch: Sequence[Context]) -> list[Floats]:
                 start = min(len(text) - rest[i] for i, text in zip(indices, batch, strict=True))
@@ -218,7 +218,7 @@ class Scorer:
             # the last word is not read
             for indices, values in self._batches(texts, follow, None if window is None else window + 1):
                 for i, value in zip(indices, values, strict=True):
-                    yield places[i], value[1 - rest[i] :]
+                    yield cells[i], value[1 - rest[i] :]
             return
         texts = [contexts[row] for row in rows]
         for indices, (last, states) in self._batches(texts, lambda _, batch: self._states(batch), window):
@@ -230,19 +230,19 @@ class Scorer:
     def _after(
         self,
         states: dict[int, tuple[Tensor, ...]],
-        places: Sequence[Place],
+        cells: Sequence[Place],
         lines: Sequence[Sequence[Context]],
     ) -> Iterator[tuple[Place, Floats]]:
         """Yield places of continuations, and ln p of all but their first word, given the states before."""
         for indices, values in self._batches(
-            [lines[row][column] for row, column in places],
-            lambda indices, batch: self._following(batch, [states[places[i][0]] for i in indices]),
+            [lines[row][column] for row, column in cells],
+            lambda indices, batch: self._following(batch, [states[cells[i][0]] for i in indices]),
             batcher=self._line_batcher,
         ):
-            yield from zip([places[i] for i in indices], values, strict=True)
+            yield from zip([cells[i] for i in indices], values, strict=True)
 
     def _states(self, contexts: Sequence[Context]) -> tuple[Tensor, list[tuple[Tensor, ...]]]:
-        """Return the last states (rows, width) of contexts, and what is remembered; the longest comes first.
+        """Return the last states (rows, width) of contexts, and the carried states; the longest comes first.
 
         All are read up to the end of the shortest; the others go on from there.
         """
@@ -256,16 +256,16 @@ class Scorer:
             last[:rows], after = hidden, after or ()
             longer = sum(length > stop for length in lengths)
             for row in range(longer, rows):
-                states[row] = tuple(part[row : row + 1] for part in after)
-            state, start, rows = tuple(part[:longer] for part in after), stop, longer
+                states[row] = tuple(tensor[row : row + 1] for tensor in after)
+            state, start, rows = tuple(tensor[:longer] for tensor in after), stop, longer
         return last, states
 
     def _following(
         self, lines: Sequence[Context], states: Sequence[tuple[Tensor, ...]] | None = None, start: int = 0
     ) -> list[Floats]:
-        """Return ln p of all but the first `start` + 1 words of each line, given what stands before."""
+        """Return ln p of all but the first `start` + 1 words of each line, given the words before."""
         ids, lengths = self.padded(lines)
-        state = None if states is None else tuple(_joined(parts) for parts in zip(*states, strict=True))
+        state = None if states is None else tuple(_joined(tensors) for tensors in zip(*states, strict=True))
         values = self.network.following(ids, state, start=start, share=self.share).double().cpu().numpy()
         return [row[: n - 1 - start] for row, n in zip(values, lengths.tolist(), strict=True)]
 
@@ -281,17 +281,17 @@ class Scorer:
         window: int | None = None,
         batcher: Batcher | None = None,
     ) -> Iterator[tuple[list[int], T]]:
-        """Yield indices of rows, each cut to its last `window` words, and what `work` returned for them."""
-        cut = rows if window is None else [row[-window:] for row in rows]
+        """Yield the row indices of batches and the results of `work`; rows are cut to `window` last words."""
+        clipped = rows if window is None else [row[-window:] for row in rows]
 
         def evaluated(indices: Sequence[int]) -> T:
             with evaluating(self.network):
-                return work(indices, [cut[i] for i in indices])
+                return work(indices, [clipped[i] for i in indices])
 
-        return (batcher or self._batcher).run([len(row) for row in cut], evaluated)
+        return (batcher or self._batcher).run([len(row) for row in clipped], evaluated)
 
     def _chunks(self, start: int, stop: int, work: Callable[[slice], T]) -> list[T]:
-        """Return what `work` returned for each chunk of rows, in their order."""
+        """Return the result of `work` for each chunk of rows, in order."""
 
         def evaluated(rows: Sequence[int]) -> T:
             with evaluating(self.network):
@@ -301,17 +301,17 @@ class Scorer:
 
 
 def rows_of(states: ContextStates, rows: slice) -> ContextStates:
-    """Return what predicts the words after some of the contexts."""
-    copies = None if states.copies is None else Copies(*(part[rows] for part in states.copies))
+    """Return the states that predict the words after a subset of the contexts."""
+    copies = None if states.copies is None else Copies(*(tensor[rows] for tensor in states.copies))
     return ContextStates(states.hidden[rows], copies)
 
 
-def _joined(parts: Sequence[Tensor]) -> Tensor:
+def _joined(tensors: Sequence[Tensor]) -> Tensor:
     """Join tensors along the rows; shorter ones are padded along the second axis, ids by -1."""
-    if parts[0].ndim == 1:
-        return torch.cat(list(parts))
-    rows = [row for part in parts for row in part]
-    return pad_sequence(rows, batch_first=True, padding_value=0 if parts[0].is_floating_point() else -1)
+    if tensors[0].ndim == 1:
+        return torch.cat(list(tensors))
+    rows = [row for tensor in tensors for row in tensor]
+    return pad_sequence(rows, batch_first=True, padding_value=0 if tensors[0].is_floating_point() else -1)
 
 
 class NetworkPredictor(Predictor):
@@ -340,7 +340,7 @@ class NetworkPredictor(Predictor):
 
     @property
     def context(self) -> ReadContext:
-        """What it reads before the blank: as far as the network's window and the encoder reach."""
+        """Extent before the blank: as far as the network's window and the encoder reach."""
         reads = self.encoder.reads
         limits = [limit for limit in (self.network.window, reads) if isinstance(limit, int)]
         sentence = reads == SENTENCE
@@ -351,12 +351,12 @@ class NetworkPredictor(Predictor):
         """Return this model, its weights shared, as one that reads only so much before a blank."""
 
     def scorer(self) -> Scorer:
-        """Return what computes probabilities from ids."""
+        """Return the scorer: it computes probabilities from ids."""
         return Scorer(self.network, share=self.unknown_share)
 
     @property
     def unknown_share(self) -> float:
-        """What is subtracted from the natural log-probability of ``<unk>`` for one unknown word."""
+        """Difference of ln p of ``<unk>`` and of one unknown word."""
         return math.log(self.unknown_types) if self.unknown == "shared" else 0.0
 
     def form(self, word: str) -> str:
@@ -364,7 +364,7 @@ class NetworkPredictor(Predictor):
         return word.lower() if self.lower else word
 
     def score(self, items: Items, words: Sequence[Sequence[str]]) -> Floats:
-        """Return log-probabilities of words in the blank, with those of the words after it where `after`.
+        """Return log-probabilities of words in the blank, if `after` with the words after it.
 
         That is the part of the target sentence's natural log-probability that depends on the word, shape
         (n, most words), NaN beyond the words of an item. A word of several tokens has the sum of theirs.
@@ -372,7 +372,7 @@ class NetworkPredictor(Predictor):
         return self._score(items, words, after=self.after)
 
     def log_prob(self, items: Items) -> Floats:
-        """Return the natural log-probability of each answer given what stands before it, shape (n,)."""
+        """Return the natural log-probability of each answer given the words before it, shape (n,)."""
         answers = items.frame["answer"].tolist()
         scores = self._score(items, [[a] if isinstance(a, str) else [] for a in answers], after=False)
         return scores[:, 0] if scores.shape[1] else np.full(len(items), np.nan)
@@ -397,7 +397,7 @@ class NetworkPredictor(Predictor):
             yield scorer.distribution(states, start, min(start + chunk, len(items)))
 
     def attend(self, items: Items) -> list[Attention]:
-        """Return what the network looked at before each blank; DataError if it cannot say.
+        """Return the network's attention before each blank; DataError if it has none.
 
         The weights of a pointer are the probability that a word is copied from a place, those of a memory
         network the attention of each hop.
@@ -410,23 +410,23 @@ class NetworkPredictor(Predictor):
         return [look.by_token(item) for item, look in zip(items, self._looks(items), strict=True)]
 
     def _looks(self, items: Items) -> list[Attention]:
-        """Return what the network looked at, without its predictions."""
+        """Return the network's attention without its predictions."""
         network, looks = self.network, []
         for item, blank in self.encoder.blanks(items):
             ids = blank.ids if network.window is None else blank.ids[-network.window :]
             with evaluating(network):
-                looked = network.looked(Scorer(network).padded([ids])[0])
-            if looked is None:
+                attention = network.attention_weights(Scorer(network).padded([ids])[0])
+            if attention is None:
                 return super().attend(items)
-            cut = tokens(item)
-            first = cut.target - len(ids)
-            read = [] if ids == (0,) else range(first, cut.target)
-            shown = [place for place in read if cut.spans[place][0] < cut.spans[place][1]]
-            spans = tuple(cut.spans[place] for place in shown)
-            weights = looked.weights[0].double().cpu().numpy()
-            values = weights[:, [place - first for place in shown]]
-            query = spans[-1] if spans and looked.asking else None
-            looks.append(Attention(item.item_id, self.name, looked.names, spans, values, query, ""))
+            item_tokens = tokens(item)
+            first = item_tokens.target - len(ids)
+            read = [] if ids == (0,) else range(first, item_tokens.target)
+            visible = [i for i in read if item_tokens.spans[i][0] < item_tokens.spans[i][1]]
+            spans = tuple(item_tokens.spans[i] for i in visible)
+            weights = attention.weights[0].double().cpu().numpy()
+            values = weights[:, [i - first for i in visible]]
+            query = spans[-1] if spans and attention.has_query else None
+            looks.append(Attention(item.item_id, self.name, attention.names, spans, values, query, ""))
         return looks
 
     def encode(self, items: Items) -> tuple[list[EncodedBlank], list[tuple[int, ...]]]:

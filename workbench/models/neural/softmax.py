@@ -29,7 +29,7 @@ _ADAPTIVE = 512, 16  # classes and width from which clusters save time
 
 
 class Softmax(nn.Module):
-    """A layer that predicts the words of a vocabulary from states of some width.
+    """A layer that predicts the words of a vocabulary from states.
 
     The counts are those of the words in the training text: biases begin as ln p, so that training begins from
     word frequency. The weights of an embedding are those of the words, too ("tied", Press and Wolf 2017);
@@ -53,7 +53,7 @@ class Softmax(nn.Module):
         """Return ln p of all words, for all rows at once."""
 
     def log_prob(self, hidden: Hidden, target: Target, mixture: Mixture = None) -> LogProb:
-        """Return ln p of each row's target, mixed with what is copied."""
+        """Return ln p of each row's target, mixed with the copied words."""
         log_prob: Tensor = self(hidden, target)
         return log_prob if mixture is None else mix(log_prob, *mixture)
 
@@ -84,15 +84,15 @@ class FullSoftmax(Softmax):
     def forward(self, hidden: Hidden, target: Target) -> LogProb:
         """Return ln p of each row's target."""
         states, weight = self.project(hidden), self.weight
-        parts = _chunks(len(hidden), self.n_words, hidden)
-        if len(parts) == 1:
+        chunks = _chunks(len(hidden), self.n_words, hidden)
+        if len(chunks) == 1:
             return _log_prob(states, weight, self.bias, target)
         return torch.cat([
             checkpoint(
-                _log_prob, states[part], weight, self.bias, target[part],
+                _log_prob, states[chunk], weight, self.bias, target[chunk],
                 use_reentrant=False, preserve_rng_state=False,
             )
-            for part in parts
+            for chunk in chunks
         ])  # fmt: skip
 
     def distribution(self, hidden: Hidden) -> Float[Tensor, "n n_words"]:
@@ -109,7 +109,7 @@ class AdaptiveSoftmax(Softmax):
     number of words in the head, then where each cluster but the last ends, by falling count.
     """
 
-    place: Tensor | None
+    rank: Tensor | None
 
     def __init__(
         self, width: int, counts: Counts, *, cutoffs: Sequence[int], embedding: nn.Embedding | None = None
@@ -118,20 +118,20 @@ class AdaptiveSoftmax(Softmax):
         number = np.asarray(counts, dtype=np.int64)
         order = np.concatenate([[0], 1 + np.argsort(-number[1:], kind="stable")])
         ordered = np.array_equal(order, np.arange(self.n_words))
-        place = None if ordered else torch.as_tensor(np.argsort(order))  # of each word by falling count
-        self.register_buffer("place", place, persistent=False)
+        rank = None if ordered else torch.as_tensor(np.argsort(order))  # of each word by falling count
+        self.register_buffer("rank", rank, persistent=False)
         self.layer = nn.AdaptiveLogSoftmaxWithLoss(self.inner, self.n_words, list(cutoffs), head_bias=True)
         head, *tails = np.split(number[order], cutoffs)
         shares = log_shares(np.array([*head, *map(np.sum, tails)]))
         self.layer.head = _Logits(self.inner, shares, embedding, torch.as_tensor(order[: len(head)]))
-        for tail, part in zip(self.layer.tail, tails, strict=True):
+        for tail, counts_of_tail in zip(self.layer.tail, tails, strict=True):
             cluster = cast("nn.Sequential", tail)
-            cluster[1] = _Logits(cast("nn.Linear", cluster[0]).out_features, log_shares(part))
+            cluster[1] = _Logits(cast("nn.Linear", cluster[0]).out_features, log_shares(counts_of_tail))
 
     def forward(self, hidden: Hidden, target: Target) -> LogProb:
         """Return ln p of each row's target."""
         states = self.project(hidden).to(self.layer.head.bias.dtype)
-        log_prob: Tensor = self.layer(states, target if self.place is None else self.place[target]).output
+        log_prob: Tensor = self.layer(states, target if self.rank is None else self.rank[target]).output
         if torch.is_grad_enabled() and len(states):  # processes need a gradient of all weights, even 0
             log_prob = log_prob + sum(0 * tail(states[:1]).sum() for tail in self.layer.tail)
         return log_prob
@@ -140,7 +140,7 @@ class AdaptiveSoftmax(Softmax):
         """Return ln p of all words, for all rows at once."""
         states = self.project(hidden).to(self.layer.head.bias.dtype)
         log_prob: Tensor = self.layer.log_prob(states)
-        return log_prob if self.place is None else log_prob[:, self.place]
+        return log_prob if self.rank is None else log_prob[:, self.rank]
 
 
 class _Logits(nn.Linear):
@@ -163,7 +163,7 @@ class _Logits(nn.Linear):
 
 
 def softmax(
-    kind: str,
+    variant: str,
     width: int,
     counts: Counts,
     *,
@@ -177,9 +177,9 @@ def softmax(
     by the dynamic program of Grave et al. (2017, section 4.3).
     """
     n_words = len(counts)
-    if kind not in {"full", "adaptive"}:
-        raise ValueError(f"expected softmax 'full' or 'adaptive', got {kind!r}")
-    if kind == "full" or (cutoffs is None and (n_words < _ADAPTIVE[0] or width < _ADAPTIVE[1])):
+    if variant not in {"full", "adaptive"}:
+        raise ValueError(f"expected softmax 'full' or 'adaptive', got {variant!r}")
+    if variant == "full" or (cutoffs is None and (n_words < _ADAPTIVE[0] or width < _ADAPTIVE[1])):
         return FullSoftmax(width, counts, embedding=embedding)
     cutoffs = [n_words // 32, n_words // 3] if cutoffs is None else cutoffs
     return AdaptiveSoftmax(width, counts, cutoffs=cutoffs, embedding=embedding)
@@ -188,7 +188,7 @@ def softmax(
 def mix(
     log_prob: Float[Tensor, "*shape"], share: Float[Tensor, "*shape"], copied: Float[Tensor, "*shape"]
 ) -> Float[Tensor, "*shape"]:
-    """Return ln p of words from what the softmax says, ln of its share, and the probability of copying."""
+    """Return ln p of words from the softmax's ln p, ln of its share, and the probability of copying."""
     positive = copied > 0
     mass = torch.where(positive, copied.clamp_min(LEAST), 1.0).log()
     return torch.where(positive, torch.logaddexp(log_prob + share, mass), log_prob + share)
@@ -213,7 +213,7 @@ def _log_prob(hidden: Tensor, weight: Tensor, bias: Tensor, target: Tensor) -> T
 
 
 def _chunks(n: int, n_words: int, like: Tensor) -> list[slice]:
-    """Return the parts of `n` rows that are computed at a time; one at least."""
+    """Return the chunks of `n` rows that are computed at a time; at least one."""
     size = max(_ROWS, _LOGITS["cuda" if like.is_cuda else "cpu"] // n_words)
     number = max(1, -(-n // size))
-    return [slice(*bounds) for bounds in pairwise(n * part // number for part in range(number + 1))]
+    return [slice(*bounds) for bounds in pairwise(n * chunk // number for chunk in range(number + 1))]

@@ -19,6 +19,7 @@ from torch.nn import functional
 
 from workbench.items.items import Items
 from workbench.items.schema import Item
+from workbench.models.item_words import ReadContext
 from workbench.models.neural.model import Neural
 from workbench.models.neural.network import (
     ContextStates,
@@ -29,28 +30,27 @@ from workbench.models.neural.network import (
     States,
     TextState,
     WordIds,
-    known,
+    class_ids,
     sizes_of,
 )
 from workbench.models.neural.softmax import softmax as softmax_layer
-from workbench.models.passage import ReadContext
 from workbench.models.vectors import CBOW, Matrix
 from workbench.storage import cache
 from workbench.storage.errors import DataError
-from workbench.texts.batches import Passages, Stream
+from workbench.texts.batches import EncodedText, PassageBatches
 from workbench.texts.corpus import Corpus, Texts
 
 _initial: ContextVar[Matrix | None] = ContextVar("_initial", default=None)  # vectors of new networks
 
 
 class BagOfWordsModule(LanguageModule):
-    """Predict a word from the sum of the vectors of a passage's words, whatever their order.
+    """Predict a word from the sum of the vectors of a passage's words; their order is ignored.
 
     The sum is normed (Ba et al. 2016, *Layer normalization*), as long passages have long sums, and goes
     through layers of rectified linear units. A word outside the vocabulary has no vector: it adds nothing.
 
-    Trained on passages (:class:`workbench.texts.batches.Passages`), it predicts the target of each. As a
-    language model it predicts each word from the sum of all words before it.
+    Trained on passages (:class:`workbench.texts.batches.PassageBatches`), it predicts the target of each. As
+    a language model it predicts each word from the sum of all words before it.
 
     The words' vectors are zeros until `set_vectors` is called.
     """
@@ -71,10 +71,10 @@ class BagOfWordsModule(LanguageModule):
         self.embedding = nn.EmbeddingBag(self.n_words, dimensions, mode="sum", padding_idx=0)
         nn.init.zeros_(self.embedding.weight)
         self.embedding.weight.requires_grad_(tuned)
-        parts: list[nn.Module] = [nn.LayerNorm(dimensions)]
+        modules: list[nn.Module] = [nn.LayerNorm(dimensions)]
         for width in [dimensions, *[hidden] * (layers - 1)]:
-            parts += [nn.Linear(width, hidden), nn.ReLU(), nn.Dropout(dropout)]
-        self.layers = nn.Sequential(*parts)
+            modules += [nn.Linear(width, hidden), nn.ReLU(), nn.Dropout(dropout)]
+        self.layers = nn.Sequential(*modules)
         self.output = softmax_layer(softmax, hidden, counts)
 
     def set_vectors(self, vectors: Float[Tensor, "words dimensions"]) -> None:
@@ -83,12 +83,12 @@ class BagOfWordsModule(LanguageModule):
             self.embedding.weight[1:].copy_(vectors)
 
     def sums(self, ids: WordIds) -> Float[Tensor, "rows dimensions"]:
-        """Return the sum of the vectors of some words, by their extended ids; 0 adds nothing."""
-        total: Tensor = self.embedding(known(ids, self.n_words))
+        """Return the sum of the vectors of words, by their extended ids; 0 adds nothing."""
+        total: Tensor = self.embedding(class_ids(ids, self.n_words))
         return total
 
     def states(self, ids: WordIds, state: TextState = None) -> tuple[States, TextState]:
-        """Return what predicts the word after each place, from the sum of all up to there; keep the sum."""
+        """Return the states that predict the word after each position: running sums; and the last sum."""
         vectors = functional.embedding(ids, self.embedding.weight, padding_idx=0)  # (rows, time, dimensions)
         sums = vectors.cumsum(1)
         if state is not None:
@@ -107,7 +107,7 @@ class BagOfWordsModule(LanguageModule):
         return self.output.loss(hidden, batch["target"]), None
 
     def last(self, ids: WordIds, lengths: Lengths) -> ContextStates:
-        """Return what predicts the word that each passage lacks; the order of its words means nothing."""
+        """Return the states that predict the missing word of each passage; word order is ignored."""
         beyond = torch.arange(ids.shape[1], device=ids.device) >= lengths[:, None]  # (rows, time)
         return ContextStates(self.layers(self.sums(ids.masked_fill(beyond, 0))))
 
@@ -122,18 +122,18 @@ class _PassageEncoder(ItemEncoder):
             yield item, blank
 
 
-def _vectors(cbow: CBOW, stream: Stream) -> Matrix:
+def _vectors(cbow: CBOW, stream: EncodedText) -> Matrix:
     """Return the vectors of a stream's words, float32 (V, dimensions); zeros for a word that has none."""
     if bool(cbow.vectors.info["lower"]) != stream.lower:
         raise DataError("either the vectors or the texts are lower-cased", remedy="fit both on one corpus")
-    rows = np.array([cbow.vectors.place.get(word, -1) for word in stream.vocabulary])
+    rows = np.array([cbow.vectors.row_of.get(word, -1) for word in stream.vocabulary])
     vectors: Matrix = np.zeros((len(rows), cbow.input.shape[1]), np.float32)
     vectors[rows >= 0] = cbow.input[rows[rows >= 0]]
     return vectors
 
 
 class SupCBOW(Neural):
-    """Predict the missing word from all other words of the passage, whatever their order; made by `fit`.
+    """Predict the missing word from the other words of the passage, in any order; made by `fit`.
 
     Examples
     --------
@@ -149,14 +149,14 @@ class SupCBOW(Neural):
     title: ClassVar[str] = "Sup-CBOW"
     systems: ClassVar[dict[str, str]] = {"lambada": "Sup-CBOW"}
     sizes: ClassVar[dict[str, Any]] = sizes_of(BagOfWordsModule) | {"vectors": ""}  # their digest
-    trained: ClassVar[dict[str, Any]] = {
+    fit_defaults: ClassVar[dict[str, Any]] = {
         "passages": 1_000_000, "rows": 256, "minimum": 50, "learning_rate": 1e-3
     }  # fmt: skip
 
     @classmethod
     def fit(
         cls,
-        texts: Texts | Stream,
+        texts: Texts | EncodedText,
         *,
         cbow: CBOW | None = None,
         vocabulary: int | Sequence[str] = 60_000,
@@ -178,8 +178,8 @@ class SupCBOW(Neural):
         **options
             ``passages`` (1,000,000; the paper took about nine million) of an epoch, their ``minimum`` of
             context (50: more tokens than these), and ``rows`` (256) of a batch: see
-            :class:`workbench.texts.batches.Passages`. Of the network ``hidden`` (512 units), ``layers`` (1),
-            ``dropout`` (0.2), ``tuned`` (False: the vectors stay as they are). All others as for
+            :class:`workbench.texts.batches.PassageBatches`. Of the network ``hidden`` (512 units), ``layers``
+            (1), ``dropout`` (0.2), ``tuned`` (False: the vectors stay as they are). All others as for
             :meth:`Neural.fit`.
 
         Raises
@@ -188,9 +188,9 @@ class SupCBOW(Neural):
             As for :meth:`Neural.fit`; if no passage has that shape, or only the vectors or the texts are
             lower-cased.
         """
-        if not isinstance(texts, Stream):
+        if not isinstance(texts, EncodedText):
             texts = Corpus.of(texts, lower=lower is not False, tokenised=tokenised, progress=progress)
-            stream = Stream.of(texts, vocabulary)
+            stream = EncodedText.of(texts, vocabulary)
             if cbow is None:
                 cbow = CBOW.fit(
                     texts, dimensions=options.get("dimensions", cls.sizes["dimensions"]), seed=seed,
@@ -222,10 +222,10 @@ class SupCBOW(Neural):
         return network
 
     @classmethod
-    def _batches(cls, stream: Stream, **how: Any) -> Passages:
+    def _batches(cls, stream: EncodedText, **how: Any) -> PassageBatches:
         number = how["passages"]
         rows = min(how["rows"], number)
-        return Passages(stream, rows=rows, number=number, seed=how["seed"], minimum=how["minimum"])
+        return PassageBatches(stream, rows=rows, number=number, seed=how["seed"], minimum=how["minimum"])
 
     def with_context(self, reads: int | str | None) -> SupCBOW:  # noqa: ARG002 - of all models
         """Refuse: it adds the words of the whole passage, those after the blank too."""
@@ -238,5 +238,5 @@ class SupCBOW(Neural):
 
     @cached_property
     def encoder(self) -> ItemEncoder:
-        """How items become ids: all words but the answer stand before the blank."""
+        """The encoder of items: all words but the answer are read before the blank."""
         return _PassageEncoder(self.vocabulary, lower=self.lower)

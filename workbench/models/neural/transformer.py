@@ -15,30 +15,30 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
+from workbench.models.item_words import ALL
 from workbench.models.neural.model import Neural
 from workbench.models.neural.network import (
+    AttentionWeights,
     ContextStates,
     Copies,
     LanguageModule,
     Lengths,
-    Looked,
     States,
     Targets,
     TextState,
     WordIds,
-    known,
+    class_ids,
     sizes_of,
 )
 from workbench.models.neural.softmax import softmax as softmax_layer
-from workbench.models.passage import ALL
-from workbench.texts.batches import Stream, Windows
+from workbench.texts.batches import EncodedText, ShuffledBatches
 
 COMMON = 1000  # the most frequent words, which are never hidden
 _ELSEWHERE = 1 << 40  # beyond all extended ids
 
 
 class PointerAttention(NamedTuple):
-    """What is copied at some places of a text.
+    """Copied words at positions of a text.
 
     ln of the share of the softmax and of each head, and the attention of each head: its rows sum to 1 over
     the places up to their own.
@@ -48,12 +48,12 @@ class PointerAttention(NamedTuple):
     heads: Float[Tensor, "rows asked heads"]
     attention: Float[Tensor, "rows heads asked time"]
 
-    def places(self) -> Float[Tensor, "rows asked time"]:
+    def by_position(self) -> Float[Tensor, "rows asked time"]:
         """Return the probability that each place is copied."""
         return torch.einsum("rah,rhat->rat", self.heads.exp(), self.attention)
 
-    def of(self, same: Bool[Tensor, "rows asked time"]) -> Float[Tensor, "rows asked"]:
-        """Return the probability of copying the next word; `same` tells where it stands."""
+    def next_word(self, same: Bool[Tensor, "rows asked time"]) -> Float[Tensor, "rows asked"]:
+        """Return the probability of copying the next word; `same` marks its positions."""
         mass = (self.attention * same[:, None]).sum(-1)  # (rows, heads, asked)
         return (self.heads.exp() * mass.transpose(1, 2)).sum(-1)
 
@@ -83,25 +83,25 @@ class Pointer(nn.Module):
         asked: Int[Tensor, "rows asked"] | None = None,
         absent: Bool[Tensor, "rows time"] | None = None,
     ) -> PointerAttention:
-        """Return what is copied after each place, or after those asked for, of the words up to it.
+        """Return the copied words after each position, or after the positions asked for.
 
         Nothing is copied from places that are `absent`; where no other is, all is left to the softmax.
         """
         rows, time, _ = states.shape
-        place = torch.arange(time, device=states.device)
-        at, asking = place, states
+        position = torch.arange(time, device=states.device)
+        current, inputs = position, states
         if asked is not None:
-            at, asking = asked[:, None], states[torch.arange(rows, device=states.device)[:, None], asked]
+            current, inputs = asked[:, None], states[torch.arange(rows, device=states.device)[:, None], asked]
         before = functional.pad(states, (0, 0, 1, 0))[:, :-1]  # what predicted each word
-        query = self.query(asking).view(rows, -1, self.heads, self.size).transpose(1, 2)
+        query = self.query(inputs).view(rows, -1, self.heads, self.size).transpose(1, 2)
         key = self.key(torch.cat([before, words], -1)).view(rows, time, self.heads, self.size).transpose(1, 2)
         exact = torch.promote_types(states.dtype, torch.float32)
         scores = (query @ key.transpose(2, 3)).to(exact) / math.sqrt(self.size)  # (rows, heads, asked, time)
-        later = place > at[..., None]  # (time, time), or (rows, 1, asked, time)
+        later = position > current[..., None]  # (time, time), or (rows, 1, asked, time)
         if absent is not None:
             later = later | absent[:, None, None]
         attention = scores.masked_fill(later, -torch.inf).softmax(-1)
-        share = self.share(asking).to(exact).log_softmax(-1)
+        share = self.share(inputs).to(exact).log_softmax(-1)
         keep, heads = share[..., -1], share[..., :-1]
         if absent is not None:
             none = later.all(-1)[:, 0]  # (rows, asked)
@@ -111,7 +111,7 @@ class Pointer(nn.Module):
 
 
 class Block(nn.Module):
-    """Attention to the words before, then a gated feed-forward part; both are added to what came in.
+    """A transformer block: causal attention, then a gated feed-forward layer, with residual connections.
 
     As in present-day language models: RMS norm before each part, rotary positions (Su et al. 2021), gates
     (Shazeer 2020), no biases.
@@ -127,11 +127,11 @@ class Block(nn.Module):
         self.out = nn.Linear(inner, width, bias=False)
 
     def forward(self, x: States, turn: Float[Tensor, "2 time half"]) -> States:
-        """Read the words before each place."""
+        """Read the words before each position."""
         rows, time, width = x.shape
-        parts = self.attend(self.first(x)).view(rows, time, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
-        query, key = _turned(parts[0], turn), _turned(parts[1], turn)  # (rows, heads, time, size)
-        seen = functional.scaled_dot_product_attention(query, key, parts[2], is_causal=True)
+        projections = self.attend(self.first(x)).view(rows, time, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        query, key = _turned(projections[0], turn), _turned(projections[1], turn)  # (rows, heads, time, size)
+        seen = functional.scaled_dot_product_attention(query, key, projections[2], is_causal=True)
         x = x + self.drop(self.joined(seen.transpose(1, 2).reshape(rows, time, width)))
         gate, value = self.gated(self.second(x)).chunk(2, -1)
         result: Tensor = x + self.drop(self.out(functional.silu(gate) * value))
@@ -189,13 +189,13 @@ class TransformerModule(LanguageModule):
         nn.init.normal_(self.embedding.weight, std=self.width**-0.5)
         nn.init.normal_(self.place.weight, std=self.width**-0.5)
         for block in blocks:
-            for part in (block.attend, block.gated):
-                nn.init.normal_(part.weight, std=self.width**-0.5)
-            for part in (block.joined, block.out):  # what all blocks add together has the size of one
-                nn.init.normal_(part.weight, std=part.in_features**-0.5 / (2 * len(blocks)) ** 0.5)
+            for layer in (block.attend, block.gated):
+                nn.init.normal_(layer.weight, std=self.width**-0.5)
+            for layer in (block.joined, block.out):  # what all blocks add together has the size of one
+                nn.init.normal_(layer.weight, std=layer.in_features**-0.5 / (2 * len(blocks)) ** 0.5)
 
     def states(self, ids: WordIds, state: TextState = None) -> tuple[States, TextState]:
-        """Return what predicts the word after each place."""
+        """Return the states that predict the word after each position."""
         return self._read(ids)[0], state
 
     def _read(self, ids: WordIds) -> tuple[States, States]:
@@ -204,7 +204,7 @@ class TransformerModule(LanguageModule):
         same = (ids[:, :, None] == ids[:, None, :]) & (ids[:, :, None] != 0)
         first = same.int().argmax(-1)  # where the word stood first, (rows, time)
         here = torch.arange(time, device=ids.device)
-        words = self.embedding(known(ids, self.n_words)) * self.width**0.5
+        words = self.embedding(class_ids(ids, self.n_words)) * self.width**0.5
         words = words + self.place(first) * (ids >= self.n_words)[..., None] * self.width**0.5
         words = words + self.again * (same.any(-1) & (first < here))[..., None]
         x = words = functional.dropout(words, self.dropout, self.training)
@@ -217,7 +217,7 @@ class TransformerModule(LanguageModule):
         ids = batch["ids"]
         if self.training and self.hide:
             drawn = torch.rand(len(ids), self.n_words, device=ids.device) < self.hide  # anew for each row
-            hidden = drawn.gather(1, known(ids, self.n_words)) & (ids > COMMON) & (ids < self.n_words)
+            hidden = drawn.gather(1, class_ids(ids, self.n_words)) & (ids > COMMON) & (ids < self.n_words)
             ids = torch.where(hidden, ids + _ELSEWHERE, ids)
         return super().forward({"ids": ids}, state)
 
@@ -227,22 +227,22 @@ class TransformerModule(LanguageModule):
         """Return ln p of each word; in a text longer than the window, given at least half a window before."""
         rest, done = ids.shape[1] - 1, min(ids.shape[1] - 1, self.window)
         begin = start if start < done else 0
-        parts = [super().following(ids[:, : done + 1], state, start=begin, share=share)]
+        chunks = [super().following(ids[:, : done + 1], state, start=begin, share=share)]
         while done < rest:
             stop = min(done + max(1, self.window // 2), rest)
             first = stop - self.window
             text = ids[:, first : stop + 1]
-            parts.append(super().following(text, state, start=done - first, share=share))
+            chunks.append(super().following(text, state, start=done - first, share=share))
             done = stop
-        return torch.cat(parts, 1)[:, start - begin :]
+        return torch.cat(chunks, 1)[:, start - begin :]
 
     def targets(
         self, ids: WordIds, state: TextState = None, *, start: int = 0, share: float | None = None
     ) -> Targets:
-        """Return what predicts the words after the first `start` + 1, in a text no longer than the window."""
+        """Return the states that predict the words after the first `start` + 1, within the window."""
         read, target = ids[:, :-1], ids[:, 1 + start :]
         states, words = self._read(read)
-        flat, classes = states[:, start:].flatten(0, 1), known(target, self.n_words).flatten()
+        flat, classes = states[:, start:].flatten(0, 1), class_ids(target, self.n_words).flatten()
         if self.pointer is None:
             return Targets(flat, classes, state=state)
         asked = torch.arange(start, read.shape[1], device=ids.device).expand(len(ids), -1) if start else None
@@ -251,18 +251,18 @@ class TransformerModule(LanguageModule):
         share = math.log(self.unknown_types) if share is None else share
         keep = pointed.keep - (target >= self.n_words) * share
         same = (read[:, None, :] == target[:, :, None]) & (target[:, :, None] != 0)
-        return Targets(flat, classes, (keep.flatten(), pointed.of(same).flatten()), state)
+        return Targets(flat, classes, (keep.flatten(), pointed.next_word(same).flatten()), state)
 
     def last(self, ids: WordIds, lengths: Lengths) -> ContextStates:
-        """Return what predicts the word after each context, and what it copies."""
+        """Return the states that predict the word after each context, and the copied words."""
         states, words = self._read(ids)
         hidden = states[torch.arange(len(ids), device=ids.device), lengths - 1]
         if self.pointer is None:
             return ContextStates(hidden)
         pointed = self.pointer(states, words, lengths[:, None] - 1, ids == 0)
-        return ContextStates(hidden, Copies(ids, pointed.places()[:, 0], pointed.keep[:, 0]))
+        return ContextStates(hidden, Copies(ids, pointed.by_position()[:, 0], pointed.keep[:, 0]))
 
-    def looked(self, ids: WordIds) -> Looked | None:
+    def attention_weights(self, ids: WordIds) -> AttentionWeights | None:
         """Return the probability that each place is copied: by all heads of the pointer, and by each."""
         if self.pointer is None:
             return None
@@ -270,16 +270,16 @@ class TransformerModule(LanguageModule):
         pointed = self.pointer(*self._read(ids), asked, ids == 0)
         heads = pointed.heads.exp().transpose(1, 2) * pointed.attention[:, :, 0]  # (rows, heads, time)
         names = (ALL, *(f"pointer head {number}" for number in range(1, heads.shape[1] + 1)))
-        return Looked(names, torch.cat([pointed.places(), heads], 1), asking=True)
+        return AttentionWeights(names, torch.cat([pointed.by_position(), heads], 1), has_query=True)
 
 
 def _turned(
     x: Float[Tensor, "rows heads time size"], turn: Float[Tensor, "2 time half"]
 ) -> Float[Tensor, "rows heads time size"]:
-    """Turn pairs of numbers by the angle of their place."""
-    one, other = x.float().chunk(2, -1)
+    """Rotate pairs of numbers by the angle of their position."""
+    first, second = x.float().chunk(2, -1)
     cos, sin = turn
-    return torch.cat([one * cos - other * sin, one * sin + other * cos], -1).type_as(x)
+    return torch.cat([first * cos - second * sin, first * sin + second * cos], -1).type_as(x)
 
 
 class PointerTransformer(Neural):
@@ -315,7 +315,7 @@ class PointerTransformer(Neural):
     version = 1
     title = "Pointer transformer"
     sizes: ClassVar[dict[str, Any]] = sizes_of(TransformerModule)
-    trained: ClassVar[dict[str, Any]] = {
+    fit_defaults: ClassVar[dict[str, Any]] = {
         "epochs": 4.0, "rows": 128, "length": 256, "learning_rate": 1e-3, "warm_up": 0.04,
         "weight_decay": 0.05,
     }  # fmt: skip
@@ -325,8 +325,8 @@ class PointerTransformer(Neural):
         return TransformerModule(counts, unknown_types=info["unknown_types"], **info["sizes"])
 
     @classmethod
-    def _batches(cls, stream: Stream, **how: Any) -> Windows:
-        return Windows(stream, rows=how["rows"], length=how["length"], seed=how["seed"])
+    def _batches(cls, stream: EncodedText, **how: Any) -> ShuffledBatches:
+        return ShuffledBatches(stream, rows=how["rows"], length=how["length"], seed=how["seed"])
 
     @classmethod
     def _label(cls, sizes: Mapping[str, Any]) -> str:

@@ -61,7 +61,7 @@ class BackOff:
     words : sequence of str
         The vocabulary (ids 0, 1, ...); `SPECIAL` have the ids after it.
     levels : sequence of mappings of arrays
-        For each order what `level_arrays` returns.
+        Arrays of each order, as returned by `level_arrays`.
 
     Notes
     -----
@@ -84,8 +84,8 @@ class BackOff:
                 array = map_array(folder, name)
                 if array.nbytes != size:
                     raise ValueError(f"{name}.npy is incomplete")
-                kind, _, order = name.partition(".")
-                levels[int(order) - 1][kind] = array
+                array_name, _, order = name.partition(".")
+                levels[int(order) - 1][array_name] = array
             return cls(manifest["words"], levels)
 
     @cached_property
@@ -113,40 +113,40 @@ class BackOff:
         return ids
 
     def _find(self, order: int, node: Ids, word: Ids) -> Ids:
-        """Return the places of n-grams of an order from those of their contexts; -1 where there is none."""
+        """Return the indices of n-grams of an order from the indices of their contexts; -1 if not listed."""
         key = self.levels[order - 1]["key"]
         wanted = (np.maximum(node, 0).astype(np.uint64) << SHIFT) | np.maximum(word, 0).astype(np.uint64)
-        place = np.searchsorted(key, wanted)
-        listed = (node >= 0) & (word >= 0) & (place < len(key))
-        listed[listed] = key[place[listed]] == wanted[listed]
-        return np.where(listed, place, -1)
+        index = np.searchsorted(key, wanted)
+        listed = (node >= 0) & (word >= 0) & (index < len(key))
+        listed[listed] = key[index[listed]] == wanted[listed]
+        return np.where(listed, index, -1)
 
     def node(self, grams: Ids) -> Ids:
-        """Return the places of n-grams (n, order) among those of their order; -1 for those not listed."""
-        place = grams[:, 0]
+        """Return the indices of n-grams (n, order) in their order's list; -1 if not listed."""
+        index = grams[:, 0]
         for column in range(1, grams.shape[1]):
-            place = self._find(column + 1, place, grams[:, column])
-        return place
+            index = self._find(column + 1, index, grams[:, column])
+        return index
 
-    def grams(self, order: int, places: Ids) -> Ids:
-        """Return the words of n-grams of an order by their places, shape (n, order)."""
+    def grams(self, order: int, indices: Ids) -> Ids:
+        """Return the words of n-grams of an order by their indices, shape (n, order)."""
         columns = []
         for level in self.levels[order - 1 : 0 : -1]:
-            key = level["key"][places]
+            key = level["key"][indices]
             columns.append(key & WORD)
-            places = (key >> SHIFT).astype(np.int64)
-        return np.stack([places, *columns[::-1]], axis=1).astype(np.int64)
+            indices = (key >> SHIFT).astype(np.int64)
+        return np.stack([indices, *columns[::-1]], axis=1).astype(np.int64)
 
     def state(self, contexts: Ids) -> BackOffState:
         """Look up contexts (n, length)."""
         nodes: list[Ids] = []
         weights: list[Singles] = []
         for length in range(1, min(contexts.shape[1], self.order - 1) + 1):
-            place = self.node(contexts[:, contexts.shape[1] - length :])
+            index = self.node(contexts[:, contexts.shape[1] - length :])
             backoff = self.levels[length - 1]["backoff"]
-            value = backoff[np.maximum(place, 0)] if len(backoff) else np.zeros(len(place), dtype=np.float32)
-            nodes.append(place)
-            weights.append(np.where(place < 0, np.float32(0), value))
+            value = backoff[np.maximum(index, 0)] if len(backoff) else np.zeros(len(index), dtype=np.float32)
+            nodes.append(index)
+            weights.append(np.where(index < 0, np.float32(0), value))
         return BackOffState(nodes, weights)
 
     def log10(self, contexts: Ids, words: Ids, state: BackOffState | None = None) -> Singles:
@@ -158,7 +158,7 @@ class BackOff:
         words : array (n, m) of int
             Ids, `SPECIAL` included.
         state : BackOffState, optional
-            Of the contexts, where it is known.
+            State of the contexts, if known.
 
         Returns
         -------
@@ -172,10 +172,10 @@ class BackOff:
             if not len(rows):
                 continue
             pairs = words[rows]
-            place = self._find(order, np.repeat(node[rows], pairs.shape[1]), pairs.ravel())
-            place = place.reshape(pairs.shape)
+            index = self._find(order, np.repeat(node[rows], pairs.shape[1]), pairs.ravel())
+            index = index.reshape(pairs.shape)
             level = self.levels[order - 1]["logp"]
-            value[rows] = np.where(place < 0, value[rows], level[np.maximum(place, 0)] if len(level) else 0)
+            value[rows] = np.where(index < 0, value[rows], level[np.maximum(index, 0)] if len(level) else 0)
         return np.asarray(value, dtype=np.float32)
 
     def count(self, state: BackOffState, value: npt.NDArray[Any], *, equal: bool = False) -> Ids:
@@ -184,7 +184,7 @@ class BackOff:
         Parameters
         ----------
         state : BackOffState
-            Of n contexts.
+            State of n contexts.
         value : array (n,)
             log10 probabilities.
         equal : bool, default False
@@ -195,15 +195,15 @@ class BackOff:
         """
 
         def above(sorted_values: Any, low: Ids, high: Ids, order: int) -> Ids:
-            """Count in the falling values of an order those that exceed the value with the weights added."""
+            """Count the descending values of an order that exceed the value with the weights added."""
             start, weights = low.copy(), state.backoff[order - 1 :]
             low, high = low.copy(), high.copy()
             while (open_ := low < high).any():
                 middle = (low + high) // 2
-                at = sorted_values[np.minimum(middle, len(sorted_values) - 1)]
+                total = sorted_values[np.minimum(middle, len(sorted_values) - 1)]
                 for weight in weights:
-                    at = at + weight
-                yes = (at >= value) if equal else (at > value)
+                    total = total + weight
+                yes = (total >= value) if equal else (total > value)
                 low = np.where(open_ & yes, middle + 1, low)
                 high = np.where(open_ & ~yes, middle, high)
             return low - start
@@ -247,17 +247,17 @@ class BackOff:
         n = len(contexts)
         values = np.full((n, k), -np.inf, dtype=np.float32)
         words = np.zeros((n, k), dtype=np.int64)
-        left, most = np.arange(n), k + 6
-        while len(left):
-            part = BackOffState([a[left] for a in state.nodes], [a[left] for a in state.backoff])
-            values[left], words[left], enough = self._best(part, len(left), k, most)
-            left, most = left[~enough], most * 8
+        remaining, length = np.arange(n), k + 6
+        while len(remaining):
+            subset = BackOffState([a[remaining] for a in state.nodes], [a[remaining] for a in state.backoff])
+            values[remaining], words[remaining], enough = self._best(subset, len(remaining), k, length)
+            remaining, length = remaining[~enough], length * 8
         return values, words
 
     def _best(
-        self, state: BackOffState, n: int, k: int, most: int
+        self, state: BackOffState, n: int, k: int, length: int
     ) -> tuple[Singles, Ids, npt.NDArray[np.bool_]]:
-        """Choose among the first `most` words of each list; return where that is known to be enough."""
+        """Choose among the first `length` words of each list; return where these are certainly enough."""
         best = np.full((n, k), -np.inf, dtype=np.float32)
         chosen = np.zeros((n, k), dtype=np.int64)
         last: list[tuple[Ids, Singles]] = []  # contexts, and the last value that was compared in a list
@@ -272,14 +272,14 @@ class BackOff:
                 rows, low = np.arange(n), np.zeros(n, dtype=np.int64)
                 high = low + len(self.words)
                 falling, names = self._unigrams
-            place = low[:, None] + np.arange(most)
-            inside = place < high[:, None]
-            place = np.where(inside, place, 0)
-            value = np.where(inside, falling[place], np.float32(-np.inf))
+            index = low[:, None] + np.arange(length)
+            inside = index < high[:, None]
+            index = np.where(inside, index, 0)
+            value = np.where(inside, falling[index], np.float32(-np.inf))
             for weight in state.backoff[order - 1 :]:
                 value = value + weight[rows][:, None]
-            last.append((rows, np.where(high - low > most, value[:, -1], np.float32(-np.inf))))
-            word = names[place].astype(np.int64)
+            last.append((rows, np.where(high - low > length, value[:, -1], np.float32(-np.inf))))
+            word = names[index].astype(np.int64)
             use = np.isfinite(value) & (value >= best[rows, -1][:, None])
             for above in range(order + 1, len(state.nodes) + 2):  # a longer context that lists the word wins
                 node = np.broadcast_to(state.nodes[above - 2][rows][:, None], word.shape)[use]
@@ -371,9 +371,9 @@ def _single(bits: Keys) -> Singles:
 
 def _falling(context: Keys, values: Singles) -> npt.NDArray[np.int64]:
     """Return the order by context, then by falling value, then as they are; fast sorts of numbers alone."""
-    place = np.arange(len(values), dtype=np.uint64)
-    by_value = (np.sort((_bits(values) << SHIFT) | place) & WORD).astype(np.int64)
-    both = np.sort(context[by_value] | place) & WORD
+    position = np.arange(len(values), dtype=np.uint64)
+    by_value = (np.sort((_bits(values) << SHIFT) | position) & WORD).astype(np.int64)
+    both = np.sort(context[by_value] | position) & WORD
     return np.asarray(by_value[both])
 
 
@@ -383,8 +383,8 @@ def write_level(folder: Path, order: int, size: int, blocks: Iterable[Mapping[st
         files: dict[str, BinaryIO] = {}
         sizes: dict[str, int] = {}
         for block in blocks:
-            for kind, array in block.items():
-                name = f"{kind}.{order}"
+            for array_name, array in block.items():
+                name = f"{array_name}.{order}"
                 if name not in files:
                     files[name] = stack.enter_context((folder / f"{name}.npy").open("wb"))
                     header = {"descr": array.dtype.str, "fortran_order": False, "shape": (size,)}

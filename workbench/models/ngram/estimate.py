@@ -1,4 +1,4 @@
-"""From texts to an n-gram model on disk, made once: the arrays, what it was made of, and an ARPA file."""
+"""Estimate n-gram models on disk, once each: the arrays, their origin, and an ARPA file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from workbench.models.ngram import good_turing, kenlm
 from workbench.models.ngram.backoff import SPECIAL, BackOff
-from workbench.models.ngram.intermediate import Text, compile_intermediate
+from workbench.models.ngram.kenlm_records import Text, compile_intermediate
 from workbench.storage import cache
 from workbench.storage.errors import DataError
 from workbench.storage.files import atomic_path, cache_home, read_json, scratch_folder
@@ -30,7 +30,7 @@ _ROWS = 1 << 20  # n-grams that are written to an ARPA file at a time
 
 
 def read_info(folder: Path) -> dict[str, Any]:
-    """Return what a model was made of and how; DataError if the folder holds none, or one that is damaged."""
+    """Return a model's texts and settings; DataError if the folder has no model or a damaged one."""
     info: dict[str, Any] = read_json(folder / INFO, "this n-gram model")
     check_seal(folder, INFO, what="this n-gram model", remedy="fit it again", required=False)
     return info
@@ -80,7 +80,7 @@ def estimated(
 
 
 def kenlm_binary(folder: Path, model: BackOff) -> Path:
-    """Return the model in KenLM's own form, made of the arrays where there is none, or a damaged one."""
+    """Return the model in KenLM's format, made from the arrays where it is missing or damaged."""
     home = folder / KENLM
     with suppress(DataError):
         check_seal(home, BINARY, what="this model of KenLM", remedy="make it again")
@@ -92,15 +92,15 @@ def kenlm_binary(folder: Path, model: BackOff) -> Path:
 
 
 def _words(corpus: Corpus, vocabulary: int | Sequence[str] | None) -> list[str]:
-    """Return the words that a model knows: those that the corpus has, the most frequent first."""
+    """Return a model's vocabulary: words of the corpus, the most frequent first."""
     if vocabulary is None or isinstance(vocabulary, int):
-        known = corpus.vocabulary(vocabulary)
+        words = corpus.vocabulary(vocabulary)
     else:
         wanted = {word.lower() if corpus.lower else word for word in vocabulary}
-        known = [word for word in corpus.vocabulary(None) if word in wanted]
-    if not known:
+        words = [word for word in corpus.vocabulary(None) if word in wanted]
+    if not words:
         raise DataError("no word of the vocabulary is in the texts")
-    return known
+    return words
 
 
 def _estimate(
@@ -113,7 +113,7 @@ def _estimate(
     temporary: Path | None,
     progress: bool,
 ) -> dict[str, Any]:
-    """Write the arrays into a folder; return what the estimation reports."""
+    """Write the arrays into a folder; return the estimation's report."""
     order, pruning = settings["order"], settings["pruning"]
     if settings["smoothing"] == "kneser-ney":
         with scratch_folder(temporary or folder) as scratch:
@@ -159,11 +159,11 @@ def _write_grams(
     file: BinaryIO, words: pa.Array, grams: Any, log10: npt.NDArray[np.float32], backoff: Any | None
 ) -> None:
     """Write lines of a section of an ARPA file: n-grams as ids (n, order), log-probabilities and weights."""
-    parts: list[Any] = [pa.array(log10).cast(pa.string()), pa.scalar("\t")]
+    columns: list[Any] = [pa.array(log10).cast(pa.string()), pa.scalar("\t")]
     for column in range(grams.shape[1]):
-        parts += [words.take(pa.array(grams[:, column])), pa.scalar(" ")]
+        columns += [words.take(pa.array(grams[:, column])), pa.scalar(" ")]
     weights = [] if backoff is None else [pa.scalar("\t"), pa.array(backoff).cast(pa.string())]
-    text = pc.binary_join_element_wise(*parts[:-1], *weights, pa.scalar("\n"), "")
+    text = pc.binary_join_element_wise(*columns[:-1], *weights, pa.scalar("\n"), "")
     _, offsets, data = text.buffers()
     ends = np.frombuffer(offsets, np.int32)[text.offset : text.offset + len(text) + 1]
     file.write(memoryview(data)[ends[0] : ends[-1]])

@@ -62,9 +62,9 @@ class NGramCounts:
     n_words : int
         V, words in the vocabulary.
     keys : tuple of uint64 (n-grams,)
-        For each order the keys, ascending. Order 1 has all V + 3 words, also those never seen.
+        Keys of each order, ascending. Order 1 has all V + 3 words, also those never seen.
     counts : tuple of uint32 (n-grams,)
-        For each order the counts.
+        Counts of each order.
     count_of_counts : int64 (order, MOST + 1)
         ``[n - 1, r]``: n-grams of order n that were seen r times, before any cutoff, without those that
         end in ``<s>``, as it is never predicted. Column 0 is 0.
@@ -142,14 +142,14 @@ def count(
     rows = [(np.arange(len(seen), dtype=np.uint64), seen.astype(np.uint32), _count_of_counts(seen[:-1]))]
     with scratch_folder(folder or tempfile.gettempdir()) as scratch:
         temporary = scratch if len(stream.blocks) > 1 else None
-        at = np.empty(stream.size, np.uint32)  # index of the n-gram of the order below that ends here
+        ids = np.empty(stream.size, np.uint32)  # index of the n-gram of the order below that ends here
         for length in range(2, order + 1):
             last = length == order
-            runs = _runs(stream, at, temporary, length=length, place=not last, progress=progress)
+            runs = _runs(stream, ids, temporary, length=length, store=not last, progress=progress)
             rows.append(_merged(runs, least[-1] if last else 1))
             if not last:
                 for (span, *_), (keys, _) in zip(stream.blocks, runs, strict=True):
-                    here = at[span]
+                    here = ids[span]
                     complete = here != _NONE
                     here[complete] = np.searchsorted(rows[-1][0], keys)[here[complete]]
             del runs
@@ -178,7 +178,7 @@ class _Stream:
         if len(starts) < 2 or starts[-1] == 0:  # noqa: PLR2004 - a start and an end
             raise DataError("the corpus has no words", remedy="give texts with at least one sentence")
         self.starts = starts
-        index = {word: place for place, word in enumerate(vocabulary)}
+        index = {word: number for number, word in enumerate(vocabulary)}
         self.n_words = len(index)
         if len(index) < len(vocabulary):
             raise DataError("the vocabulary has a word twice", remedy="name each word once")
@@ -207,21 +207,21 @@ class _Stream:
 
 
 def _runs(
-    stream: _Stream, at: NDArray[np.uint32], folder: Path | None, *, length: int, place: bool, progress: bool
+    stream: _Stream, ids: NDArray[np.uint32], folder: Path | None, *, length: int, store: bool, progress: bool
 ) -> list[_Run]:
     """Count the n-grams of one length in each block.
 
-    `at` holds at each place the index of the n-gram one shorter that ends there, from length 3 on;
-    with `place` the index among those of this block and length, else nothing, is written there.
+    `ids` holds at each position the index of the n-gram one shorter that ends there, from length 3 on;
+    with `store` the index among those of this block and length, else nothing, is written there.
     """
 
     def run(number: int) -> _Run:
-        words, here = stream.words(number), at[stream.blocks[number][0]]
+        words, here = stream.words(number), ids[stream.blocks[number][0]]
         context = (words if length == 2 else here)[:-1]  # noqa: PLR2004 - the context is a word
         usable = words[1:] != stream.n_words + 2
         usable &= context != _NONE
         key = (context[usable].astype(np.uint64) << SHIFT) | words[1:][usable]
-        if place:
+        if store:
             keys, inverse, counts = _unique(key)
             here[:] = _NONE
             here[1:][usable] = inverse
@@ -230,7 +230,7 @@ def _runs(
         numbers = counts.astype(np.uint32)
         if folder is not None:
             keys, numbers = (
-                _on_disk(part, folder / f"{length}-{number}-{part.dtype}") for part in (keys, numbers)
+                _on_disk(array, folder / f"{length}-{number}-{array.dtype}") for array in (keys, numbers)
             )
         return keys, numbers
 
@@ -241,10 +241,10 @@ def _runs(
 
 
 def _unique(key: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.uint32], NDArray[np.int64]]:
-    """Return what `numpy.unique` does, with inverse and counts, by two fast sorts of numbers alone."""
-    place = np.arange(len(key), dtype=np.uint64)
-    by_word = np.sort((key << SHIFT) | place) & WORD
-    turn = by_word[np.sort((key[by_word] & ~WORD) | place) & WORD]
+    """Return `numpy.unique` with inverse and counts, by two fast sorts of numbers alone."""
+    position = np.arange(len(key), dtype=np.uint64)
+    by_word = np.sort((key << SHIFT) | position) & WORD
+    turn = by_word[np.sort((key[by_word] & ~WORD) | position) & WORD]
     key = key[turn]
     is_first = np.concatenate(([True], key[1:] != key[:-1]))[: len(key)]
     inverse = np.empty(len(key), np.uint32)
@@ -272,8 +272,8 @@ def _merged(runs: list[_Run], least: int) -> tuple[*_Run, NDArray[np.int64]]:
     keys, counts = np.empty(total, np.uint64), np.empty(total, np.uint32)
     count_of_counts = np.zeros(MOST + 1, np.int64)
     filled = 0
-    for part in range(len(edges) + 1):
-        pieces = [slice(*border[part : part + 2]) for border in borders]
+    for interval in range(len(edges) + 1):
+        pieces = [slice(*border[interval : interval + 2]) for border in borders]
         key, number = (
             np.concatenate([run[column][piece] for run, piece in zip(runs, pieces, strict=True)])
             for column in (0, 1)
@@ -404,9 +404,9 @@ def _unigrams(counts: NGramCounts, notes: list[str]) -> Floats:
     unseen[-1] = False
     probability: Floats = seen / (seen.sum() + bool(unseen.any()))
     if unseen.any():
-        left = 1 - probability.sum()
-        probability[unseen] = left / unseen.sum()
-        note = f"{unseen.sum()} words that were never seen share {left:.3g}"
+        remainder = 1 - probability.sum()
+        probability[unseen] = remainder / unseen.sum()
+        note = f"{unseen.sum()} words that were never seen share {remainder:.3g}"
         notes.append(f"order 1: {note}{' (<unk> is one of them)' if unseen[-2] else ''}")
     return probability
 
@@ -438,14 +438,14 @@ def _levels(
         share = _discounted(counts.counts[n], factors[n])
         weight, probability, full = _back_off(counts, n, context, share, probability[shorter])
         scaled += full
-        yield _parts(counts, n, logp, lower, _log10(weight))
+        yield _array_blocks(counts, n, logp, lower, _log10(weight))
         lower, logp = logp[shorter], _log10(probability)
-    yield _parts(counts, counts.order, logp, lower, None)
+    yield _array_blocks(counts, counts.order, logp, lower, None)
     if scaled:
         notes.append(f"{scaled} contexts that every word follows were scaled to sum to 1")
 
 
-def _parts(
+def _array_blocks(
     counts: NGramCounts, n: int, logp: Singles, lower: Singles, backoff: Singles | None
 ) -> Iterator[dict[str, Any]]:
     """Yield the arrays of an order in parts."""
@@ -469,17 +469,17 @@ def _back_off(
     followers = np.bincount(context, minlength=size)
     listed = np.bincount(context, share, size)
     total = counts.counts[n - 1].astype(np.float64)
-    left = total - listed
-    nothing = left <= _NOTHING * total
+    remaining = total - listed
+    nothing = remaining <= _NOTHING * total
     full = followers == counts.n_words + 2
     grows = nothing & ~full & (followers > 0)
     total[grows] += 1
-    left[grows] = total[grows] - listed[grows]
+    remaining[grows] = total[grows] - listed[grows]
     total[full] = listed[full]
     elsewhere = 1 - np.bincount(context, lower, size)
     has = (followers > 0) & ~full
     weight = np.ones(size)
-    np.divide(left, total * elsewhere, out=weight, where=has)
+    np.divide(remaining, total * elsewhere, out=weight, where=has)
     return weight, share / total[context], int((full & ~nothing).sum())
 
 

@@ -56,7 +56,7 @@ def estimate(
         Blocks of whole lines; a line is a sentence, words separated by spaces, none of them one that
         ``lmplz`` reserves.
     prefix : Path
-        Beginning of the names of the files to write, see `intermediate`. Their folder also has the temporary
+        Beginning of the names of the files to write, see `kenlm_records`. Their folder also has the temporary
         files, some 20 bytes a token and order; what a failure leaves there is for the caller to remove.
     order : int
         Length of the longest n-grams.
@@ -190,7 +190,7 @@ def _check(outcome: Outcome, program: str, file: Path, memory: str) -> None:
 def _message(log: str) -> str:
     """Return the message at the end of a log."""
     lines = [line.strip() for line in log.splitlines() if line.strip() not in {"", "ERROR"}]
-    thrown = [place for place, line in enumerate(lines) if " threw " in line]
+    thrown = [number for number, line in enumerate(lines) if " threw " in line]
     return " ".join(lines[thrown[0] + 1 :] or lines[thrown[0] :] if thrown else lines[-2:])[:400]
 
 
@@ -265,7 +265,7 @@ def run_program(
     """
     try:
         process = subprocess.Popen(  # noqa: S603 - found by `find_program`, with arguments of our own
-            [str(part) for part in command],
+            [str(argument) for argument in command],
             cwd=folder,  # what an aborted program leaves there goes with the folder
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
@@ -305,8 +305,8 @@ def run_program(
 
 def _drain(stream: IO[bytes], log: list[bytes]) -> None:
     with stream:
-        while part := os.read(stream.fileno(), 1 << 16):
-            log.append(part)
+        while chunk := os.read(stream.fileno(), 1 << 16):
+            log.append(chunk)
 
 
 _PAUSE = 0.2  # seconds between two looks at the log
@@ -326,8 +326,8 @@ def fraction(log: bytes, fed: float) -> tuple[float, str]:
     within = min(bar.count(b"*"), 100) / 100 if banner else 0.0
     if not steps:
         return within, ""
-    step, of = int(steps[-1][1]), int(steps[-1][2])
-    return (step - 1 + max(within, fed if step == 1 else 0.0)) / of, steps[-1][3].decode(errors="replace")
+    step, last = int(steps[-1][1]), int(steps[-1][2])
+    return (step - 1 + max(within, fed if step == 1 else 0.0)) / last, steps[-1][3].decode(errors="replace")
 
 
 @contextmanager
@@ -342,9 +342,9 @@ def _bar(label: str | None) -> Iterator[Callable[[list[bytes], float], None]]:
             if label is None or time.monotonic() - seen < _PAUSE:
                 return
             seen = time.monotonic()
-            part, doing = fraction(b"".join(log), fed)
+            fraction_done, doing = fraction(b"".join(log), fed)
             bar.set_description_str(f"{label}: {doing}" if doing else label, refresh=False)
-            bar.n = round(100 * part)
+            bar.n = round(100 * fraction_done)
             bar.refresh()
 
         yield show

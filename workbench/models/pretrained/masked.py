@@ -18,7 +18,7 @@ from workbench.items.items import Items
 from workbench.items.schema import Item
 from workbench.models.base import pad
 from workbench.models.device_memory import Batcher
-from workbench.models.passage import one_of
+from workbench.models.item_words import check_option
 from workbench.models.pretrained.loading import (
     Checkpoint,
     PretrainedModel,
@@ -38,10 +38,10 @@ _ROWS = 512  # in a batch at most: each has a row of logits over the whole vocab
 
 
 class _Sequence(NamedTuple):
-    """A text as the model gets it, and what is asked of it."""
+    """The input ids of a text, and the positions to score."""
 
     ids: tuple[int, ...]
-    places: tuple[tuple[int, int], ...]  # those that are scored, and the end of what is masked from there on
+    masked_spans: tuple[tuple[int, int], ...]  # of each scored sub-token
 
 
 @describe_parameters
@@ -106,10 +106,10 @@ class MaskedLM(PretrainedModel):
         name: str | None = None,
         progress: bool = False,
     ) -> None:
-        one_of("over", over, get_args(Over))
-        one_of("within_word", within_word, get_args(Within))
+        check_option("over", over, get_args(Over))
+        check_option("within_word", within_word, get_args(Within))
         super().__init__(
-            path_or_name, kind="masked", text=text, device=device, dtype=dtype, revision=revision,
+            path_or_name, variant="masked", text=text, device=device, dtype=dtype, revision=revision,
             trust_remote_code=trust_remote_code,
         )  # fmt: skip
         if self._checkpoint.tokenizer.mask_token_id is None:
@@ -125,8 +125,8 @@ class MaskedLM(PretrainedModel):
             )
         self._batcher = Batcher(batch_tokens or 2 * self._checkpoint.batch_tokens, rows=_ROWS)
         variant = "PLL" if within_word == "original" else "PLL-word-l2r"
-        of = " of the candidate" if over == "candidate" else ""
-        self.name = name or f"{self._checkpoint.label} ({variant}{of})"
+        suffix = " of the candidate" if over == "candidate" else ""
+        self.name = name or f"{self._checkpoint.label} ({variant}{suffix})"
 
     def score(self, items: Items, words: Sequence[Sequence[str]]) -> Floats:
         """Return the pseudo-log-likelihood of the sentence with each word in it, shape (n, most words).
@@ -142,7 +142,7 @@ class MaskedLM(PretrainedModel):
         return pad([[totals[sequence] for sequence in row] for row in rows])
 
     def _sequences(self, item: Item, words: Sequence[str]) -> list[_Sequence]:
-        """Return what the model gets for each word at the blank of an item."""
+        """Return the input of the model for each word in the blank of an item."""
         if not words:
             return []
         texts = [self._text(item, word) for word in words]
@@ -154,26 +154,26 @@ class MaskedLM(PretrainedModel):
             verbose=False,
         )
         offsets = [np.array(row, dtype=np.int64).reshape(-1, 2) for row in encoding["offset_mapping"]]
-        cut = max(_cut(row[:, 0], self._room) for row in offsets)  # for all: they differ at the blank only
-        if any(cut > start for _, (start, _), _ in texts):
+        first = max(_edge(row[:, 0], self._room) for row in offsets)  # for all: they differ at the blank only
+        if any(first > start for _, (start, _), _ in texts):
             raise DataError(
-                f"what follows the blank of {item.item_id} leaves no room in {self.length} sub-tokens",
+                f"the text after the blank of {item.item_id} leaves no room in {self.length} sub-tokens",
                 remedy="take a model that sees more, or a greater length",
             )
         sequences = []
-        for place, (word, (_, (start, end), sentence)) in enumerate(zip(words, texts, strict=True)):
-            left, right = offsets[place].T
-            in_word = (left < end) & (right > start)
+        for row, (word, (_, (start, end), sentence)) in enumerate(zip(words, texts, strict=True)):
+            char_starts, char_ends = offsets[row].T
+            in_word = (char_starts < end) & (char_ends > start)
             if not in_word.any():
                 label = self._checkpoint.label
                 raise DataError(f"the tokenizer of {label!r} leaves nothing of {word!r} in {item.item_id}")
-            scored = in_word if self.over == "candidate" else right > sentence
-            visible = left >= cut
-            tokens = np.array(encoding["input_ids"][place])[visible].tolist()
-            ends = self._ends(encoding.word_ids(place))
+            scored = in_word if self.over == "candidate" else char_ends > sentence
+            visible = char_starts >= first
+            tokens = np.array(encoding["input_ids"][row])[visible].tolist()
+            ends = self._ends(encoding.word_ids(row))
             shift = len(self._lead) - int((~visible).sum())
-            places = tuple((int(i) + shift, ends[i] + shift) for i in np.flatnonzero(scored & visible))
-            sequences.append(_Sequence((*self._lead, *tokens, *self._tail), places))
+            masked_spans = tuple((int(i) + shift, ends[i] + shift) for i in np.flatnonzero(scored & visible))
+            sequences.append(_Sequence((*self._lead, *tokens, *self._tail), masked_spans))
         return sequences
 
     def _text(self, item: Item, word: str) -> tuple[str, tuple[int, int], int]:
@@ -187,22 +187,22 @@ class MaskedLM(PretrainedModel):
 
     def _ends(self, words: Sequence[int | None]) -> list[int]:
         """Return for every sub-token the place after the last one that is masked with it."""
-        ends = [place + 1 for place in range(len(words))]
+        ends = [index + 1 for index in range(len(words))]
         if self.within_word == "l2r":
-            for place in reversed(range(len(words) - 1)):
-                if words[place] is not None and words[place] == words[place + 1]:
-                    ends[place] = ends[place + 1]
+            for index in reversed(range(len(words) - 1)):
+                if words[index] is not None and words[index] == words[index + 1]:
+                    ends[index] = ends[index + 1]
         return ends
 
     def _totals(self, sequences: Sequence[_Sequence]) -> Floats:
         """Return the sum of the log-probabilities of each sequence's scored sub-tokens."""
         totals = np.zeros(len(sequences))
-        masks = [(owner, *place) for owner, sequence in enumerate(sequences) for place in sequence.places]
+        masks = [(owner, *span) for owner, sequence in enumerate(sequences) for span in sequence.masked_spans]
         lengths = [len(sequences[owner].ids) for owner, _, _ in masks]
 
         def work(batch: list[int]) -> Floats:
             copies = [masks[row] for row in batch]
-            return self._log_probs([(sequences[owner].ids, place, end) for owner, place, end in copies])
+            return self._log_probs([(sequences[owner].ids, start, end) for owner, start, end in copies])
 
         with progress_bar(len(masks), label=self.name, unit="masks", shown=self.progress) as bar:
             for batch, log_probs in self._batcher.run(lengths, work):
@@ -214,16 +214,16 @@ class MaskedLM(PretrainedModel):
         """Return the natural log-probability of the first masked sub-token of each copy of a sequence."""
         checkpoint = self._checkpoint
         ids, mask = padded([row for row, _, _ in copies], fill=checkpoint.tokenizer.pad_token_id or 0)
-        targets = [row[place] for row, place, _ in copies]
-        for row, (_, place, end) in zip(ids, copies, strict=True):
-            row[place:end] = checkpoint.tokenizer.mask_token_id
-        asked = [[place] for _, place, _ in copies]
+        targets = [row[start] for row, start, _ in copies]
+        for row, (_, start, end) in zip(ids, copies, strict=True):
+            row[start:end] = checkpoint.tokenizer.mask_token_id
+        asked = [[start] for _, start, _ in copies]
         logits, _ = checkpoint.logits(ids, asked, attention_mask=checkpoint.tensor(mask))
         answers = logits.gather(1, checkpoint.tensor(targets)[:, None])[:, 0]
         return np.asarray((answers - log_norm(logits)).cpu().numpy(), dtype=float)
 
 
-def _cut(starts: npt.NDArray[np.int64], room: int) -> int:
+def _edge(starts: npt.NDArray[np.int64], room: int) -> int:
     """Return the first character from which on the sub-tokens are no more than there is room for."""
     if len(starts) <= room:
         return 0
@@ -234,17 +234,17 @@ def _cut(starts: npt.NDArray[np.int64], room: int) -> int:
 def _marks(tokenizer: Any) -> tuple[list[int], list[int]]:
     """Return the marks that a tokenizer puts before and after a text."""
     encoding = tokenizer("a", return_special_tokens_mask=True)
-    inside = [place for place, special in enumerate(encoding["special_tokens_mask"]) if not special]
+    inside = [index for index, special in enumerate(encoding["special_tokens_mask"]) if not special]
     ids = list(encoding["input_ids"])
     return ids[: inside[0]], ids[inside[-1] + 1 :]
 
 
 def _longest(checkpoint: Checkpoint) -> int:
-    """Return how many sub-tokens a model has positions for; some count them from after the padding's."""
+    """Return the number of positions of a model; some models count them from the padding id on."""
     limit = int(checkpoint.tokenizer.model_max_length)
-    most = int(getattr(checkpoint.model.config, "max_position_embeddings", None) or limit)
+    n_positions = int(getattr(checkpoint.model.config, "max_position_embeddings", None) or limit)
     for name, module in checkpoint.model.named_modules():
         if name.endswith("position_embeddings"):
             padding = getattr(module, "padding_idx", None)
-            return min(most if padding is None else most - int(padding) - 1, limit)
-    return min(most, limit)
+            return min(n_positions if padding is None else n_positions - int(padding) - 1, limit)
+    return min(n_positions, limit)

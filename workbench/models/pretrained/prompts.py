@@ -13,7 +13,7 @@ import numpy as np
 from workbench.items import text as wt
 from workbench.items.items import Items
 from workbench.items.schema import Item
-from workbench.models.passage import one_of
+from workbench.models.item_words import check_option
 from workbench.storage.cache import digest
 from workbench.storage.errors import DataError
 
@@ -33,7 +33,7 @@ class SplitText(NamedTuple):
 
     @property
     def context(self) -> str:
-        """What stands before the word, without the white space at its end."""
+        """The text before the word, without trailing white space."""
         return self.before.rstrip()
 
     @property
@@ -69,7 +69,7 @@ class Prompt:
     shots : int, default 0
         Number of examples.
     seed : int, default 0
-        Of the draw and the order of the examples.
+        Seed of the draw and the order of the examples.
     separator : str, default two line ends
         Stands after each example.
     answer_template : str, default "{answer}"
@@ -117,12 +117,12 @@ class Prompt:
         beginning: Beginning = "tokenizer",
         space: Space = "word",
     ) -> None:
-        one_of("beginning", beginning, get_args(Beginning))
-        one_of("space", space, get_args(Space))
+        check_option("beginning", beginning, get_args(Beginning))
+        check_option("space", space, get_args(Space))
         self.beginning: str = beginning
         self.space: str = space
-        self._head, self.between = _cut("template", template, "text")
-        before, self._tail = _cut("answer_template", answer_template, "answer")
+        self._head, self.between = _split_template("template", template, "text")
+        before, self._tail = _split_template("answer_template", answer_template, "answer")
         if before:
             _wrong("answer_template", f"has {before!r} before {{answer}}", "write it at the end of template")
         for name, value in (("shots", shots), ("seed", seed)):
@@ -134,11 +134,11 @@ class Prompt:
         self.shots, self.seed, self.per_item = int(shots), int(seed), bool(per_item)
         self._pool = _pool(examples, self.shots)
         self._fixed = self._order("")
-        rows = [(one.item_id, one.text, one.answer, one.answer_span) for one in self._pool.values()]
-        self._digest = digest(*(str(part) for row in rows for part in row)) if rows else None
+        rows = [(item.item_id, item.text, item.answer, item.answer_span) for item in self._pool.values()]
+        self._digest = digest(*(str(field) for row in rows for field in row)) if rows else None
 
     def examples_for(self, item: Item | None = None) -> list[Item]:
-        """Return the examples that stand before an item, in their order.
+        """Return the examples before an item, in order.
 
         Parameters
         ----------
@@ -149,19 +149,19 @@ class Prompt:
             return [] if self.per_item else [self._pool[key] for key in self._fixed[: self.shots]]
         order, letters = self._order(item.item_id) if self.per_item else self._fixed, _letters(item.text)
         examples = (self._pool[key] for key in order if key != letters)
-        return list(islice((one for one in examples if one.item_id != item.item_id), self.shots))
+        return list(islice((example for example in examples if example.item_id != item.item_id), self.shots))
 
     def prefix(self, item: Item, *, detokenise: bool = False) -> str:
-        """Return all that stands before an item's own text: the examples, and the template up to ``{text}``.
+        """Return the prompt before an item's own text: the examples, and the template up to ``{text}``.
 
         Raises
         ------
         DataError
             If the template has words between passage and answer, and an example has text after its answer.
         """
-        shown = [self._shown(example, detokenise=detokenise) for example in self.examples_for(item)]
+        texts = [self._example_text(example, detokenise=detokenise) for example in self.examples_for(item)]
         first = "\n" if self.beginning == "newline" else ""
-        return first + "".join(f"{text}{self.separator}" for text in shown) + self._head
+        return first + "".join(f"{text}{self.separator}" for text in texts) + self._head
 
     def split(self, item: Item, word: str | None = None, *, detokenise: bool = False) -> SplitText:
         """Return the text of an item (see `split_text`) with the prompt in front.
@@ -173,7 +173,7 @@ class Prompt:
         return SplitText(before, text.word, "" if self.between else text.after)
 
     def to_json(self, item: Item | None = None) -> str:
-        """Return what a predictions table stores of the prompt: its configuration and its examples' ids.
+        """Return the prompt's column of a predictions table: its configuration and its examples' ids.
 
         Parameters
         ----------
@@ -200,12 +200,12 @@ class Prompt:
         source = hashlib.blake2b(f"{self.seed}\0{item_id}".encode(), digest_size=16)
         rng = np.random.default_rng(int.from_bytes(source.digest(), "little"))
         keys = list(self._pool)
-        return [keys[place] for place in rng.permutation(len(keys))]
+        return [keys[index] for index in rng.permutation(len(keys))]
 
     def _joined(self, text: str) -> str:
         return f"{text.rstrip()}{self.between}" if self.between else text
 
-    def _shown(self, example: Item, *, detokenise: bool) -> str:
+    def _example_text(self, example: Item, *, detokenise: bool) -> str:
         before, answer, after = split_text(example, detokenise=detokenise)
         if self.between and any(map(str.isalnum, after)):
             _wrong(
@@ -221,15 +221,15 @@ def _wrong(field: str, problem: str, remedy: str) -> NoReturn:
     raise DataError(f"the prompt's {field} {problem}", remedy=remedy)
 
 
-def _cut(field: str, template: Any, name: str) -> tuple[str, str]:
-    """Return what stands before and after the one field of a template."""
+def _split_template(field: str, template: Any, name: str) -> tuple[str, str]:
+    """Return the text before and after the one field of a template."""
     expected, remedy = f"{{{name}}}", f"write {{{name}}} once, and other braces twice"
     if not isinstance(template, str):
         _wrong(field, f"is {template!r}", "pass text")
     try:
         pieces = list(Formatter().parse(template))
     except ValueError as error:
-        _wrong(field, f"{template!r} is no template: {error}", remedy)
+        _wrong(field, f"{template!r} is not a valid template: {error}", remedy)
     before, after = "", ""
     fields: list[str] = []
     for literal, key, form, conversion in pieces:
@@ -267,5 +267,5 @@ def _pool(examples: Items | None, shots: int) -> dict[str, Item]:
 
 
 def _letters(text: str) -> str:
-    """Return what distinguishes texts, however they are written: letters and digits, in lower case."""
+    """Return the letters and digits of a text in lower case, to compare texts."""
     return "".join(filter(str.isalnum, text.casefold()))

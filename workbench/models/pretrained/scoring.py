@@ -91,9 +91,9 @@ class CausalScorer:
         self.length = _context_length(checkpoint.model.config, checkpoint.tokenizer)
         size = int(checkpoint.model.get_output_embeddings().weight.shape[0])
         self.subwords = Subwords(checkpoint.tokenizer, size, **encoding)
-        most = batch_tokens or checkpoint.batch_tokens
+        tokens_per_batch = batch_tokens or checkpoint.batch_tokens
         on_cpu = checkpoint.device == "cpu"
-        self.batcher = Batcher(most, rows=_ROWS, positions=_LOGITS // size, concurrent=on_cpu)
+        self.batcher = Batcher(tokens_per_batch, rows=_ROWS, positions=_LOGITS // size, concurrent=on_cpu)
         self._factor = 4 if on_cpu else 2  # contexts are in the rows, but not computed
         self._shares_states = True
         self._takes_positions = "position_ids" in inspect.signature(checkpoint.model.forward).parameters
@@ -116,15 +116,15 @@ class CausalScorer:
         """
         pairs = self.subwords.pairs([continuation for row in rows for continuation in row])
         groups = [range(*ends) for ends in pairwise(np.cumsum([0, *map(len, rows)]).tolist())]
-        shared = [group for group in groups if self._share_context([pairs[place] for place in group])]
+        shared = [group for group in groups if self._share_context([pairs[number] for number in group])]
         single = sorted(set(range(len(pairs))).difference(*shared))
         scores = no_scores(len(pairs))
-        scores[single] = self.score_pairs([pairs[place] for place in single], step=step)
+        scores[single] = self.score_pairs([pairs[number] for number in single], step=step)
         for batch, contexts in self.contexts([pairs[group[0]][0] for group in shared]):
             owners = [index for index, row in enumerate(batch) for _ in shared[row]]
-            places = [place for row in batch for place in shared[row]]
-            scores[places] = self.score_after(contexts, owners, [pairs[place][1] for place in places])
-            step(len(places))
+            numbers = [number for row in batch for number in shared[row]]
+            scores[numbers] = self.score_after(contexts, owners, [pairs[number][1] for number in numbers])
+            step(len(numbers))
         return scores
 
     def score_pairs(
@@ -144,14 +144,14 @@ class CausalScorer:
         scores = _started(len(pairs))
         rows: list[Ids] = []
         asked: list[tuple[int, list[int], Ids]] = []  # of each row its pair, the positions, the targets
-        for owner, (left, right) in enumerate(pairs):
-            ids = left + right
+        for owner, (context, continuation) in enumerate(pairs):
+            ids = context + continuation
             if len(ids) <= self.length:
                 rows.append(ids)
-                asked.append((owner, list(range(len(left) - 1, len(ids))), [*right, _END]))
+                asked.append((owner, list(range(len(context) - 1, len(ids))), [*continuation, _END]))
                 continue
             seen = ids[:-1][-self.length :]
-            targets = right[-len(seen) :]
+            targets = continuation[-len(seen) :]
             rows += [seen, ids[-self.length :]]
             asked.append((owner, list(range(len(seen) - len(targets), len(seen))), targets))
             asked.append((owner, [self.length - 1], [_END]))
@@ -160,7 +160,7 @@ class CausalScorer:
             logits = self._logits([rows[row] for row in batch], [asked[row][1] for row in batch])
             return self._token_scores(logits, [target for row in batch for target in asked[row][2]])
 
-        positions = [len(places) for _, places, _ in asked]
+        positions = [len(columns) for _, columns, _ in asked]
         for batch, tokens in self.batcher.run([len(ids) for ids in rows], work, positions=positions):
             _add(scores, [asked[row][0] for row in batch for _ in asked[row][1]], tokens)
             step(sum(asked[row][2][-1] == _END for row in batch))
@@ -222,7 +222,7 @@ class CausalScorer:
         asked: Sequence[int] | None = None,
         seen: Sequence[int] | None = None,
     ) -> Iterator[tuple[list[int], torch.Tensor]]:
-        """Yield the logits of what comes after sub-tokens that follow contexts, in batches.
+        """Yield the logits after sub-tokens that follow contexts, in batches.
 
         Parameters
         ----------
@@ -306,7 +306,7 @@ class CausalScorer:
     def _share_context(self, pairs: Sequence[tuple[Ids, Ids]]) -> bool:
         """Return whether several continuations have the same context, and none is too long."""
         return len(pairs) > 1 and all(
-            left == pairs[0][0] and len(left) + len(right) <= self.length for left, right in pairs
+            before == pairs[0][0] and len(before) + len(after) <= self.length for before, after in pairs
         )
 
     def _token_scores(self, logits: torch.Tensor, targets: Sequence[int]) -> Scores:
@@ -336,7 +336,7 @@ class CausalScorer:
 
     def _encode_cached(self, rows: list[Ids]) -> tuple[torch.Tensor, Any]:
         """Return the logits after contexts, and their keys and values; None where rows cannot be selected."""
-        ids, mask = padded(rows, left=True)
+        ids, mask = padded(rows, pad_left=True)
         positions = np.maximum(mask.cumsum(axis=1) - 1, 0)
         asked = [[ids.shape[1] - 1]] * len(rows)
         logits, cache = self.checkpoint.logits(ids, asked, **self._options(mask, positions))
@@ -348,7 +348,7 @@ class CausalScorer:
         return logits, cache if fits else None
 
     def _logits(self, rows: Sequence[Ids], asked: Sequence[Sequence[int]]) -> torch.Tensor:
-        """Return the logits at some positions of each row, all in turn, (positions, logits)."""
+        """Return the logits at the asked positions of each row, in order, (positions, logits)."""
         ids, _ = padded(rows)  # no position sees the padding, which is at the right
         return self.checkpoint.logits(ids, asked, use_cache=False)[0]
 
@@ -357,7 +357,7 @@ class CausalScorer:
         heads, asked = [contexts.ids[row.owner] for row in rows], [row.asked for row in rows]
         if contexts.cache is None:
             rows_with_heads = [head + row.ids for head, row in zip(heads, rows, strict=True)]
-            shifted = [[len(head) + place for place in row] for head, row in zip(heads, asked, strict=True)]
+            shifted = [[len(head) + index for index in row] for head, row in zip(heads, asked, strict=True)]
             return self._logits(rows_with_heads, shifted)
         ids, _ = padded([row.ids for row in rows])
         steps, _ = padded([row.steps for row in rows])
@@ -388,12 +388,12 @@ class CausalScorer:
 
 
 def _packs(model: Any) -> bool:
-    """Return whether paths of a model can stand in one row."""
+    """Return whether a model can score several paths in one row."""
     return is_plain(model) and getattr(model.config, "sliding_window", None) is None
 
 
 def _copied(cache: Any) -> Any:
-    """Return a cache with layers of its own, whose keys and values are those of the other until replaced."""
+    """Return a shallow copy of a key-value cache."""
     copied = copy.copy(cache)
     copied.layers = [copy.copy(layer) for layer in cache.layers]
     return copied
@@ -424,12 +424,12 @@ def _join(batches: Sequence[EncodedContexts]) -> EncodedContexts:
 
 
 def _started(n: int) -> Scores:
-    """Return scores of `n` texts to which those of their sub-tokens are to be added."""
+    """Return empty scores of `n` texts, to which the scores of their sub-tokens are added."""
     return np.array([(0.0, np.nan, True, np.nan, _END, False)] * n, dtype=SCORES)
 
 
 def _add(scores: Scores, owners: Sequence[int], tokens: Scores) -> None:
-    """Add the scores of sub-tokens, or of ends of words, to those of the texts that they belong to."""
+    """Add the scores of sub-tokens, or of ends of words, to the scores of their texts."""
     rows, is_inner = np.array(owners, dtype=np.int64), np.isnan(tokens["end"])
     np.add.at(scores["log_prob"], rows[is_inner], tokens["log_prob"][is_inner])
     np.logical_and.at(scores["greedy"], rows[is_inner], tokens["greedy"][is_inner])
@@ -450,7 +450,7 @@ def _context_length(config: Any, tokenizer: Any) -> int:
 
 
 class PathRow(NamedTuple):
-    """Paths after a context in one row: what several begin with stands there once."""
+    """Paths after a context in one row, with common prefixes stored once."""
 
     owner: int  # the context
     seen: int | None  # how many sub-tokens of it are seen; None for all
@@ -497,7 +497,7 @@ def pack_paths(
 
 
 def tree_mask(contexts: npt.NDArray[np.bool_], rows: Sequence[PathRow], width: int) -> npt.NDArray[np.bool_]:
-    """Return what each node of the rows sees: its context, what is before it on its path, and itself.
+    """Return the attention mask of the nodes: the context, the earlier nodes of the path, the node itself.
 
     `contexts` (rows, length) are the places of the contexts; the mask is (rows, 1, width, length + width).
     """

@@ -69,7 +69,7 @@ class Trie:
     parent, token : array (n,)
         The node above each node, and the sub-token that leads from there; node 0 is the root.
     slices : array (n, 3)
-        Of the forms below a node: the first, the first after those that end at the node, and the end.
+        Range of forms below a node: the first, the first after those that end at the node, and the end.
     form, word : array (forms with a path,)
         Which form, and which word that is.
     depth : int
@@ -77,7 +77,7 @@ class Trie:
     n_words, size : int
         Words with a path, and all words.
     paths : sequence of sequence of int
-        As given.
+        Forms as sub-tokens, unchanged.
     """
 
     def __init__(self, paths: Sequence[Sequence[int]], words: Sequence[int] | Integers | None = None) -> None:
@@ -99,7 +99,7 @@ class Trie:
         self.n_words = len(np.unique(self.word))
 
     def _set_nodes(self, rows: Integers, length: Integers, shared: Integers) -> None:
-        """Set the nodes: for each form in turn those that it does not share with the form before it."""
+        """Set the nodes: for each form those that it does not share with the form before it."""
         counts = length - shared
         first = np.repeat(np.arange(len(rows)), counts)
         depth = np.arange(len(first)) - np.repeat(np.cumsum(counts) - length, counts)
@@ -203,15 +203,15 @@ class Search:
         self._node = np.zeros(len(trie.form), dtype=np.int64)  # to ask about next; ROOT: the bound is exact
         self._open(ROOT, np.asarray(first, dtype=np.float64))
 
-    def take(self, most: int) -> list[int]:
-        """Return the nodes to ask the model about next: at most `most` for the rank and a few others."""
+    def take(self, limit: int) -> list[int]:
+        """Return the nodes to ask the model about next: at most `limit` for the rank and a few others."""
         if self.broken or not len(self._bound):
             return []
         lower, upper = self._bounds()
         is_open = _open_words(lower, upper, _CLOSE)
         positive = lower[lower > 0]
         best = np.partition(positive, -self.top_k)[-self.top_k] if len(positive) >= self.top_k else 0.0
-        within = int(min(most, max(self.budget - self.spent, 0)))
+        within = int(min(limit, max(self.budget - self.spent, 0)))
         nodes = self._next_nodes(self._undecided(lower, upper))[:within] if within else []
         # others may turn out to be below the best words: no more of them than may be needed
         others = self._next_nodes(is_open & (upper > best))[: self.top_k]
@@ -220,7 +220,7 @@ class Search:
         return nodes
 
     def give(self, node: int, end: float, children: Floats) -> None:
-        """Take the log-probabilities of the word's end after a node's path, and of its children."""
+        """Set the log-probabilities of the word's end after a node's path, and of its children."""
         first, inner, _ = self.trie.slices[node]
         self._bound[first:inner] = np.exp(self.log_prob[node] + end - self._shift)
         self._node[first:inner] = ROOT
@@ -229,7 +229,7 @@ class Search:
 
     @property
     def result(self) -> SearchResult:
-        """What is known so far; the best word has NaN where the model gave that for any word."""
+        """The result so far; the best word has NaN if the model gave NaN for any word."""
         if self.broken:
             return SearchResult(0, 0, is_bound=False, words=[0], forms=[0], log_probs=[np.nan])
         lower, upper = self._bounds()
@@ -301,22 +301,22 @@ class Search:
 
 
 def _open_words(lower: Floats, upper: Floats, share: float) -> Mask:
-    """Return the words of whose probability more than a share is not known yet."""
+    """Return the words with more than a share of their probability still unknown."""
     return np.asarray(upper - lower > share * lower)
 
 
 class AsksModel(Protocol):
     """A search that the model's answers come to from outside, in any batches."""
 
-    def take(self, most: int) -> list[int]:
+    def take(self, limit: int) -> list[int]:
         """Return the nodes to ask the model about next."""
 
     def give(self, node: int, end: float, children: Floats) -> None:
-        """Take the log-probabilities of the word's end after a node's path, and of its children."""
+        """Set the log-probabilities of the word's end after a node's path, and of its children."""
 
 
 class WordQuery(NamedTuple):
-    """What is asked about an item."""
+    """The context of an item, and the sub-tokens of its answer."""
 
     context: Ids  # before the word; where it leaves no room for a word, the first sub-tokens are not seen
     path: Ids  # sub-tokens of the answer; empty where there is none
@@ -360,11 +360,7 @@ def rank_words(
 
 
 def _answer_forms(
-    scorer: CausalScorer,
-    trie: Trie,
-    contexts: EncodedContexts,
-    queries: Sequence[WordQuery],
-    scores: Scores,
+    scorer: CausalScorer, trie: Trie, contexts: EncodedContexts, queries: Sequence[WordQuery], scores: Scores
 ) -> list[AnswerForms]:
     """Score the forms of the answers; a single form is the answer as it is written."""
     forms = [[] if query.word is None else trie.forms(query.word) for query in queries]
@@ -394,15 +390,15 @@ def _run(
     *,
     step: Callable[[int], object],
 ) -> None:
-    """Ask the model what the searches need, for all at once; `step` gets the number of those that end."""
+    """Score the pending prefixes of all searches in batches; `step` gets the number of finished searches."""
     running = list(range(len(searches)))
     while running:
-        wanted = {place: searches[place].take(_PATHS) for place in running}
-        running = [place for place, nodes in wanted.items() if nodes]
+        wanted = {owner: searches[owner].take(_PATHS) for owner in running}
+        running = [owner for owner, nodes in wanted.items() if nodes]
         step(len(wanted) - len(running))
-        taken = [(place, node) for place, nodes in wanted.items() for node in nodes]
+        taken = [(owner, node) for owner, nodes in wanted.items() for node in nodes]
         paths = [trie.path(node) for _, node in taken]
-        for batch, logits in scorer.next_logits(contexts, [place for place, _ in taken], paths):
+        for batch, logits in scorer.next_logits(contexts, [owner for owner, _ in taken], paths):
             norm, end = scorer.end_log_probs(logits)
             below = [trie.children(taken[index][1]) for index in batch]
             sizes = [len(nodes) for nodes in below]
@@ -411,8 +407,8 @@ def _run(
             values = (logits[rows, tokens].double() - norm.double()[rows]).cpu().numpy()
             children = np.split(values, np.cumsum(sizes)[:-1])
             for index, closing, log_probs in zip(batch, end.double().cpu().tolist(), children, strict=True):
-                place, node = taken[index]
-                searches[place].give(node, closing, log_probs)
+                owner, node = taken[index]
+                searches[owner].give(node, closing, log_probs)
 
 
 def next_log_probs(scorer: CausalScorer, trie: Trie, contexts: Sequence[Ids]) -> Floats:
@@ -431,7 +427,7 @@ def next_log_probs(scorer: CausalScorer, trie: Trie, contexts: Sequence[Ids]) ->
 
 @contextmanager
 def sharing_words(*, share: bool = True) -> Iterator[None]:
-    """Let models that are asked about the same texts in a row, in several ways, share what they write."""
+    """Share the words that models write after the same texts within this context."""
     token = _SHARED.set({} if share else None)
     try:
         yield
@@ -440,14 +436,14 @@ def sharing_words(*, share: bool = True) -> Iterator[None]:
 
 
 def shares_words() -> bool:
-    """Tell whether models share what they write (`sharing_words`)."""
+    """Return whether models share the words that they write (`sharing_words`)."""
     return _SHARED.get() is not None
 
 
 def write_words(
     scorer: CausalScorer, queries: Sequence[WordQuery], *, step: Callable[[int], object]
 ) -> tuple[list[Ids], Scores]:
-    """Let the model write a word: the most probable sub-token, one after the other, until the word is over.
+    """Generate a word greedily: the most probable sub-tokens, until the word ends.
 
     Return the sub-tokens of the words, 12 at most, and the scores of the answers. The last sub-token is
     `BROKEN` where a logit after those before it is not a number. Within `sharing_words`, what was written
@@ -466,10 +462,10 @@ def write_words(
     scores = no_scores(len(queries))
     for batch, contexts in _contexts(scorer, queries, 1, scores):
         first = _most_probable(contexts.first)
-        others = [place for place, owner in enumerate(batch) if not scores["greedy"][owner]]
-        for place in others:
-            words[batch[place]] = [first[place]]
-        others = [place for place in others if first[place] != BROKEN]
+        others = [row for row, owner in enumerate(batch) if not scores["greedy"][owner]]
+        for row in others:
+            words[batch[row]] = [first[row]]
+        others = [row for row in others if first[row] != BROKEN]
         step(len(batch) - len(others))
         _write_on(scorer, contexts, [words[owner] for owner in batch], others, step=step)
     return words, scores
@@ -479,24 +475,24 @@ def _write_on(
     scorer: CausalScorer,
     contexts: EncodedContexts,
     paths: Sequence[Ids],
-    places: Sequence[int],
+    rows: Sequence[int],
     *,
     step: Callable[[int], object],
 ) -> None:
-    """Add the next sub-tokens to the words at some places, until they are over; `step` gets how many are."""
+    """Add sub-tokens to the words of `rows` until they end; `step` gets the number of words that end."""
     room = [min(_LONGEST_WORD, scorer.length - len(ids)) for ids in contexts.ids]
-    unfinished = [place for place in places if len(paths[place]) < room[place]]
+    unfinished = [row for row in rows if len(paths[row]) < room[row]]
     while unfinished:
         asked, unfinished = unfinished, []
-        for part, logits in scorer.next_logits(contexts, asked, [paths[place] for place in asked]):
+        for batch, logits in scorer.next_logits(contexts, asked, [paths[row] for row in asked]):
             tokens = _most_probable(logits)
-            for place, token in zip([asked[index] for index in part], tokens, strict=True):
+            for row, token in zip([asked[index] for index in batch], tokens, strict=True):
                 if token == BROKEN:
-                    paths[place].append(token)
+                    paths[row].append(token)
                 elif not scorer.subwords.ends[token]:
-                    paths[place].append(token)
-                    if len(paths[place]) < room[place]:
-                        unfinished.append(place)
+                    paths[row].append(token)
+                    if len(paths[row]) < room[row]:
+                        unfinished.append(row)
         step(len(asked) - len(unfinished))
 
 
@@ -516,12 +512,12 @@ def _contexts(
     limits = [max(scorer.length - max(room, len(query.path)), 1) for query in queries]
     visible = [query.context[-limit:] for query, limit in zip(queries, limits, strict=True)]
     for batch, contexts in scorer.contexts(visible):
-        places = [place for place, owner in enumerate(batch) if queries[owner].path]
-        owners = [batch[place] for place in places]
-        scores[owners] = scorer.score_after(contexts, places, [queries[owner].path for owner in owners])
+        rows = [row for row, owner in enumerate(batch) if queries[owner].path]
+        owners = [batch[row] for row in rows]
+        scores[owners] = scorer.score_after(contexts, rows, [queries[owner].path for owner in owners])
         yield batch, contexts
-    cut = [index for index, query in enumerate(queries) if query.path and len(query.context) > limits[index]]
-    scores[cut] = scorer.score_pairs([(queries[index].context, queries[index].path) for index in cut])
+    long = [index for index, query in enumerate(queries) if query.path and len(query.context) > limits[index]]
+    scores[long] = scorer.score_pairs([(queries[index].context, queries[index].path) for index in long])
 
 
 class CoverageSearch:
@@ -548,16 +544,16 @@ class CoverageSearch:
         """Probability of the beginnings of words that were not looked at."""
         return float(np.exp([-value for value, _ in self._heap]).sum())
 
-    def take(self, most: int) -> list[int]:
-        """Return at most `most` nodes to ask the model about next."""
-        n = min(most, len(self._heap), int(min(self._budget, most))) if self.open > _NEGLIGIBLE else 0
+    def take(self, limit: int) -> list[int]:
+        """Return at most `limit` nodes to ask the model about next."""
+        n = min(limit, len(self._heap), int(min(self._budget, limit))) if self.open > _NEGLIGIBLE else 0
         self._budget -= n
         taken = [heappop(self._heap) for _ in range(n)]
         self._log_prob |= {node: -value for value, node in taken}
         return [node for _, node in taken]
 
     def give(self, node: int, end: float, children: Floats) -> None:
-        """Take the log-probabilities of the word's end after a node's path, and of its children."""
+        """Set the log-probabilities of the word's end after a node's path, and of its children."""
         path = self._log_prob.pop(node)
         nodes, values = self._trie.children(node), path + np.asarray(children, dtype=np.float64)
         first, inner, _ = self._trie.slices[node]

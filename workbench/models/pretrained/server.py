@@ -20,12 +20,12 @@ import pyarrow as pa
 from workbench.items.items import Items
 from workbench.items.schema import Item
 from workbench.models.base import Predictor, pad
-from workbench.models.passage import ReadContext, one_of
+from workbench.models.item_words import ReadContext, check_option
+from workbench.models.prediction_rows import from_scores
 from workbench.models.pretrained.completions import CompletionClient, Echo, read_echo, read_written
 from workbench.models.pretrained.loading import Text
 from workbench.models.pretrained.prompts import Prompt, SplitText, split_text
 from workbench.models.pretrained.subwords import Continuation, ends_word
-from workbench.models.rows import from_scores
 from workbench.runs.predictions import Floats, frame_of_answers, nullable
 from workbench.storage import cache
 from workbench.storage.errors import DataError
@@ -53,7 +53,7 @@ _KNOWN = pa.schema([("log_prob", pa.float64())])
 
 
 class _Answer(NamedTuple):
-    """What the server says of a text that follows a context, or what it writes after one."""
+    """The server's scores of a text after a context, or the text that it generates."""
 
     log_prob: float  # of all sub-tokens of the text; NaN where it writes
     greedy: bool  # whether each of them is the most probable one
@@ -152,8 +152,8 @@ class ServerModel(Predictor):
         name: str | None = None,
         progress: bool = True,
     ) -> None:
-        one_of("text", text, get_args(Text))
-        one_of("candidates", candidates, ("sentence", "rest"))
+        check_option("text", text, get_args(Text))
+        check_option("candidates", candidates, ("sentence", "rest"))
         for label, value, least in (
             ("timeout", timeout, 1e-3), ("retries", retries, 0), ("concurrency", concurrency, 1),
             ("tolerance", tolerance, 0),
@@ -193,7 +193,7 @@ class ServerModel(Predictor):
 
     @property
     def training(self) -> dict[str, Any]:
-        """The name of the model: what it was trained on is not known."""
+        """The name of the model; its training data are unknown."""
         return {"pretrained": self.model}
 
     def score(self, items: Items, words: Sequence[Sequence[str]]) -> Floats:
@@ -232,7 +232,7 @@ class ServerModel(Predictor):
     def _write(
         self, items: Items, greedy: npt.NDArray[np.bool_] | None, columns: dict[str, Any]
     ) -> pd.DataFrame:
-        """Return the rows of what the model writes, as :class:`workbench.models.CausalLM` has them.
+        """Return the rows of generated predictions, as :class:`workbench.models.CausalLM` has them.
 
         `greedy` tells which answers it writes, where that is known already.
         """
@@ -273,13 +273,13 @@ class ServerModel(Predictor):
         return text
 
     def _continuation(self, text: SplitText) -> Continuation:
-        """Return what is scored of a text with a candidate, and what stands before that."""
+        """Return the context and the scored continuation of a text with a candidate."""
         if self.candidates == "rest" and text.after:
             return text.before + text.word, text.after
         return text.before, text.word + text.after
 
     def _score_answers(self, items: Items) -> list[_Answer]:
-        """Return what the server says of each answer; NaN and not greedy where there is none."""
+        """Return the server's scores of each answer; NaN and not greedy without an answer."""
         texts = [self._split(item) for item in items]
         answers = self._ask([(text.before, text.word) for text in texts if text.word])
         return [answers.get((text.before, text.word), _NONE) for text in texts]
@@ -315,7 +315,7 @@ class ServerModel(Predictor):
         return answers
 
     def _answer(self, pair: Continuation) -> _Answer:
-        """Return what the server says of a text after a context, or writes after one."""
+        """Return the server's scores of a text after a context, or the text that it generates."""
         before, after = pair
         if not after:
             return _Answer(math.nan, greedy=False, tokens=self._written(before))
@@ -346,7 +346,7 @@ class ServerModel(Predictor):
         return names[0]
 
     def _test(self) -> tuple[str, str]:
-        """Test the server with the known text; return what texts begin with, and a digest of its numbers."""
+        """Test the server with the known text; return the beginning of texts and a digest of its numbers."""
         if self.greedy_only:
             first, second = self._written(HEAD), self._written(HEAD)
             if not first or first != second:
@@ -370,7 +370,7 @@ class ServerModel(Predictor):
         return echo.bos, self._known_digest(echo)
 
     def _check_written(self, text: str, token: str) -> None:
-        """Refuse a server that writes another sub-token than the one that it calls the most probable."""
+        """Refuse a server that generates a different sub-token than its most probable one."""
         echo = self._echo(text + token)
         start = echo.boundary(len(text))
         if start is not None and echo.tokens[start:] == [token]:
@@ -381,15 +381,15 @@ class ServerModel(Predictor):
                     f"{token!r}, of {value:.2f} nats",
                 )
 
-    def _compare(self, what: str, echo: Echo, other: Echo) -> None:
-        """Refuse a server that gives the sub-tokens that two texts begin with different log-probabilities."""
+    def _compare(self, subject: str, echo: Echo, other: Echo) -> None:
+        """Refuse a server whose log-probabilities of a common beginning differ between two texts."""
         n = min(len(echo.tokens), len(other.tokens))
         if echo.tokens[:n] != other.tokens[:n]:
-            self._refuse(f"the same sub-tokens for {what}", f"{echo.tokens[:n]} and {other.tokens[:n]}")
+            self._refuse(f"the same sub-tokens for {subject}", f"{echo.tokens[:n]} and {other.tokens[:n]}")
         difference = float(np.nanmax(np.abs(np.subtract(echo.log_probs[:n], other.log_probs[:n]))))
         if difference > self.tolerance:
             self._refuse(
-                f"the same log-probabilities for {what}, within {self.tolerance:g} nats (tolerance=)",
+                f"the same log-probabilities for {subject}, within {self.tolerance:g} nats (tolerance=)",
                 f"{difference:.3f} nats between them",
             )
 
@@ -400,7 +400,7 @@ class ServerModel(Predictor):
         )  # fmt: skip
 
     def _known_digest(self, echo: Echo) -> str:
-        """Return a digest of log-probabilities of the known text: those of last time, within `tolerance`."""
+        """Return a digest of log-probabilities of the known text: the stored ones if within `tolerance`."""
         key = cache.digest(self.model, *echo.tokens)
         values, store = np.array(echo.log_probs[1:]), cache.Cache(_CACHE, _KNOWN)
         table = store.get(key)
@@ -420,7 +420,7 @@ class ServerModel(Predictor):
 
 
 def _begins_with(tokens: Sequence[str], word: str) -> bool:
-    """Return whether a word is what the first of some sub-tokens are, without the white space before it."""
+    """Return whether the first sub-tokens make up a word, without the white space before it."""
     return bool(word) and any(text.strip() == word for text in accumulate(tokens))
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.models.passage import is_word
+from workbench.models.item_words import is_word
 from workbench.models.pretrained.loading import Ids
 from workbench.storage.errors import DataError, reading
 from workbench.storage.files import read_bytes
@@ -99,7 +99,7 @@ class Subwords:
         return {text[1:]: index for index, text in enumerate(texts) if text[:1] == " " and text[1:].isalpha()}
 
     def encode(self, texts: Sequence[str], *, special: bool = True) -> list[Ids]:
-        """Return the sub-tokens of texts; `special` adds what stands around a text (`beginning`)."""
+        """Return the sub-tokens of texts; `special` adds the tokens around a text (`beginning`)."""
         rows: list[Ids] = [[]] * len(texts)
         adds = special and self.beginning != "nothing"
         first = [self.prefix] if special and self.beginning == "mark" and not self.adds_bos else []
@@ -129,25 +129,25 @@ class Subwords:
         return offsets
 
     def has_mark(self, text: str) -> bool:
-        """Tell whether a text begins with the tokenizer's own mark of the beginning."""
+        """Return whether a text begins with the tokenizer's own beginning-of-text token."""
         return bool(self._marks) and text.startswith(self._marks)
 
     def beginnings(self, texts: Sequence[str]) -> list[str]:
-        """Return what stands first in each text: one of :data:`workbench.runs.predictions.BOS`."""
+        """Return the beginning of each text: one of :data:`workbench.runs.predictions.BOS`."""
         usual = "added" if self.adds_bos else "text" if self.beginning == "mark" else "none"
         if self.beginning == "nothing" and self.adds_bos:
             usual = "omitted"
         return ["text" if self.has_mark(text) else usual if text else "added" for text in texts]
 
     def contexts(self, texts: Sequence[str]) -> list[Ids]:
-        """Return the sub-tokens of what stands before words; an empty text has the prefix."""
+        """Return the sub-tokens of the texts before words; an empty text has the prefix."""
         texts = [text if self.space == "context" and text.strip() else text.rstrip() for text in texts]
         if self.prefix is None and not all(texts):
             raise DataError("there is no text before the word, and the tokenizer has no mark for that")
         return [ids if text else [self.prefix] for text, ids in zip(texts, self.encode(texts), strict=True)]
 
     def pairs(self, continuations: Sequence[Continuation]) -> list[tuple[Ids, Ids]]:
-        """Return the sub-tokens of texts and of what follows them.
+        """Return the sub-tokens of texts and of their continuations.
 
         White space at the end of a text belongs to what follows. Both are encoded as one text, which is
         split after as many sub-tokens as the first alone has. Where nothing is left then, as the end of the
@@ -161,15 +161,15 @@ class Subwords:
         heads = self.contexts([before for before, _ in continuations])
         pairs = []
         for (before, after), ids, head in zip(continuations, joined, heads, strict=True):
-            left = before.rstrip()
-            right = before[len(left) :] + after
+            stripped = before.rstrip()
+            remainder = before[len(stripped) :] + after
             tail = ids[len(head) :]
-            if not (left and tail):
-                [tail] = self.encode([right], special=False)
-                if not left and tail[:1] == head and len(tail) > 1:
+            if not (stripped and tail):
+                [tail] = self.encode([remainder], special=False)
+                if not stripped and tail[:1] == head and len(tail) > 1:
                     tail = tail[1:]
             if not tail:
-                raise DataError(f"the tokenizer leaves no sub-token of {right[:40]!r}")
+                raise DataError(f"the tokenizer leaves no sub-token of {remainder[:40]!r}")
             pairs.append((head, tail))
         return pairs
 
@@ -182,7 +182,7 @@ class Subwords:
         return [encoding.ids[skip:] for encoding in encodings]
 
     def text(self, ids: Sequence[int], context: Sequence[int] = ()) -> str:
-        """Return the text of sub-tokens as it is written after those of a context."""
+        """Return the text of sub-tokens as written after a context."""
         text = self.tokenizer.decode([*context, *ids], clean_up_tokenization_spaces=False)
         skip = len(self.tokenizer.decode(list(context), clean_up_tokenization_spaces=False)) if context else 0
         return str(text)[skip:]
@@ -207,7 +207,7 @@ def ends_word(surface: bytes) -> bool:
 
 
 def _surfaces(tokenizer: Any) -> Iterator[bytes | None]:
-    """Yield the bytes that each sub-token stands for, a space before it included; None for special ones."""
+    """Yield the bytes of each sub-token, a leading space included; None for special tokens."""
     from transformers.convert_slow_tokenizer import bytes_to_unicode  # noqa: PLC0415 - heavy, an extra
 
     table: Any = bytes_to_unicode  # has no types

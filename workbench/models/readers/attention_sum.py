@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from workbench.models.neural.network import Looked, sizes_of
+from workbench.models.neural.network import AttentionWeights, sizes_of
 from workbench.models.readers.encoding import PAD
 from workbench.models.readers.reader import Ids, Mask, Reader, ReaderModule, Scores, mask_absent
 
@@ -47,24 +47,24 @@ class BiGRU(nn.Module):
                 nn.init.orthogonal_(gate)
 
     def forward(self, vectors: States, mask: Mask) -> tuple[States, Float[Tensor, "rows states"]]:
-        """Return the states at each place, and the last state of each direction; the mask tells padding."""
+        """Return the states at each position and the last state of each direction; the mask marks words."""
         time = torch.arange(vectors.shape[1], device=vectors.device)
         lengths = mask.sum(1, keepdim=True).clamp_min(1)
-        places = torch.where(time < lengths, lengths - 1 - time, time)  # its own inverse
+        mirrored = torch.where(time < lengths, lengths - 1 - time, time)  # its own inverse
         read = self.forwards(vectors)[0]
-        reversed_ = self.backwards(_at(vectors, places))[0]
-        ends = torch.cat([_at(read, lengths - 1), _at(reversed_, lengths - 1)], 2)[:, 0]
-        return torch.cat([read, _at(reversed_, places)], 2), ends
+        reversed_ = self.backwards(_vectors_at(vectors, mirrored))[0]
+        ends = torch.cat([_vectors_at(read, lengths - 1), _vectors_at(reversed_, lengths - 1)], 2)[:, 0]
+        return torch.cat([read, _vectors_at(reversed_, mirrored)], 2), ends
 
 
-def _at(vectors: States, places: Int[Tensor, "rows k"]) -> States:
-    """Return the vectors at some places of each row."""
-    return vectors.gather(1, places[..., None].expand(-1, -1, vectors.shape[2]))
+def _vectors_at(vectors: States, positions: Int[Tensor, "rows k"]) -> States:
+    """Return the vectors at the positions of each row."""
+    return vectors.gather(1, positions[..., None].expand(-1, -1, vectors.shape[2]))
 
 
-def state_at(states: States, places: Int[Tensor, " rows"]) -> Float[Tensor, "rows states"]:
-    """Return the state at one place of each row."""
-    return _at(states, places[:, None])[:, 0]
+def state_at(states: States, positions: Int[Tensor, " rows"]) -> Float[Tensor, "rows states"]:
+    """Return the state at one position of each row."""
+    return _vectors_at(states, positions[:, None])[:, 0]
 
 
 def word_vectors(n_ids: int, size: int) -> nn.Embedding:
@@ -96,10 +96,12 @@ def is_mentioned(batch: Mapping[str, Tensor]) -> Float[Tensor, " rows"]:
     return (batch["slots"] == batch["answer"][:, None] + 1).any(1).float()
 
 
-def looked_at(names: tuple[str, ...], weights: Float[Tensor, "rows names time"], mask: Mask) -> Looked:
+def attention_to_words(
+    names: tuple[str, ...], weights: Float[Tensor, "rows names time"], mask: Mask
+) -> AttentionWeights:
     """Return weights on single tokens of the context."""
     begin = torch.arange(mask.shape[1], device=mask.device).expand(mask.shape)
-    return Looked(names, weights, begin, begin + mask)
+    return AttentionWeights(names, weights, begin, begin + mask)
 
 
 class AttentionSumModule(ReaderModule):
@@ -117,7 +119,7 @@ class AttentionSumModule(ReaderModule):
     embedded : int
         Dimensions of the words' vectors, which context and query share.
     dropout : float
-        Of the words' vectors and the states; the paper has none.
+        Dropout of the words' vectors and the states; the paper has none.
     """
 
     def __init__(self, n_ids: int, *, width: int = 128, embedded: int = 256, dropout: float = 0.0) -> None:
@@ -144,13 +146,13 @@ class AttentionSumModule(ReaderModule):
         """Return -ln of the attention to the answer's mentions."""
         return -self.scores(batch).gather(1, batch["answer"][:, None])[:, 0] * is_mentioned(batch)
 
-    def looked(self, batch: Mapping[str, Tensor]) -> Looked:
+    def attention_weights(self, batch: Mapping[str, Tensor]) -> AttentionWeights:
         """Return the attention to each token."""
-        return looked_at(("attention",), self.weights(batch)[:, None], batch["context"] != PAD)
+        return attention_to_words(("attention",), self.weights(batch)[:, None], batch["context"] != PAD)
 
 
 class AttentionSum(Reader):
-    """Choose the candidate whose mentions in the context get most attention; made by `fit`.
+    """Choose the candidate with the most attention on its mentions in the context; made by `fit`.
 
     Kadlec et al. (2016). Pass ``validation`` and ``patience=2``: it overfits after about two epochs.
 
@@ -168,4 +170,4 @@ class AttentionSum(Reader):
     title = "Attention-sum reader"
     module = AttentionSumModule
     sizes: ClassVar[dict[str, Any]] = sizes_of(AttentionSumModule)
-    trained: ClassVar[dict[str, Any]] = {"learning_rate": 1e-3, "rows": 32, "clip": 10.0, "epochs": 2}
+    fit_defaults: ClassVar[dict[str, Any]] = {"learning_rate": 1e-3, "rows": 32, "clip": 10.0, "epochs": 2}

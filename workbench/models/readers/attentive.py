@@ -12,13 +12,13 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from workbench.models.neural.network import Looked, sizes_of
+from workbench.models.neural.network import AttentionWeights, sizes_of
 from workbench.models.readers.attention_sum import (
     BiGRU,
     States,
     Weights,
+    attention_to_words,
     attention_weights,
-    looked_at,
     word_vectors,
 )
 from workbench.models.readers.encoding import PAD
@@ -40,7 +40,7 @@ class AttentiveModule(ReaderModule):
     embedded : int
         Dimensions of the words' vectors, which context and query share.
     dropout : float
-        Of the words' vectors.
+        Dropout of the words' vectors.
     """
 
     def __init__(self, n_ids: int, *, width: int = 128, embedded: int = 100, dropout: float = 0.2) -> None:
@@ -63,9 +63,9 @@ class AttentiveModule(ReaderModule):
         mean = torch.einsum("rt,rts->rs", weights, states)
         return mask_absent(torch.einsum("rs,rcs->rc", mean, self.outputs(batch["candidates"])), batch)
 
-    def looked(self, batch: Mapping[str, Tensor]) -> Looked:
+    def attention_weights(self, batch: Mapping[str, Tensor]) -> AttentionWeights:
         """Return the attention to each token."""
-        return looked_at(("attention",), self.attended(batch)[1][:, None], batch["context"] != PAD)
+        return attention_to_words(("attention",), self.attended(batch)[1][:, None], batch["context"] != PAD)
 
 
 class AttentiveReader(Reader):
@@ -79,4 +79,4 @@ class AttentiveReader(Reader):
     title = "Attentive reader"
     module = AttentiveModule
     sizes: ClassVar[dict[str, Any]] = sizes_of(AttentiveModule)
-    trained: ClassVar[dict[str, Any]] = {"learning_rate": 1e-3, "rows": 32, "clip": 10.0, "epochs": 5}
+    fit_defaults: ClassVar[dict[str, Any]] = {"learning_rate": 1e-3, "rows": 32, "clip": 10.0, "epochs": 5}

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from workbench.models.item_words import check_option
 from workbench.models.neural.network import sizes_of
-from workbench.models.passage import one_of
 from workbench.models.readers.encoding import PAD, UNKNOWN
 from workbench.models.readers.reader import Ids, Reader, ReaderModule, Scores, mask_absent
 
@@ -23,7 +23,7 @@ PARTS = ("context+query", "query", "window", "window+position")
 
 
 def window_ids(ids: Ids, centres: Ids, size: int) -> Tensor:
-    """Return the words around some places, `PAD` beyond the ends of a text.
+    """Return the words around positions, `PAD` beyond the ends of a text.
 
     Parameters
     ----------
@@ -38,12 +38,12 @@ def window_ids(ids: Ids, centres: Ids, size: int) -> Tensor:
     """
     half = size // 2
     padded = functional.pad(ids, (half, half), value=PAD)
-    places = centres[..., None] + torch.arange(size, device=ids.device)  # in `padded`
-    return padded.gather(1, places.flatten(1)).view(places.shape)
+    positions = centres[..., None] + torch.arange(size, device=ids.device)  # in `padded`
+    return padded.gather(1, positions.flatten(1)).view(positions.shape)
 
 
 class BagModule(ReaderModule):
-    """Score a word by the product of its embedding with the sum of those of a part of the question.
+    """Score a word by the product of its embedding with the summed embeddings of a part of the question.
 
     S(q, w) = phi(q) A^T B phi(w). The loss is -ln p of the answer among all words of the vocabulary, as for
     the paper's memory networks; it does not state that of its embedding models. The blank and words outside
@@ -64,7 +64,7 @@ class BagModule(ReaderModule):
         self, n_ids: int, *, reads: str = "window+position", width: int = 300, window: int = 5
     ) -> None:
         super().__init__()
-        one_of("reads", reads, PARTS)
+        check_option("reads", reads, PARTS)
         self.reads, self.window, self.n_ids = reads, window, n_ids
         self.around = window if reads in {"window", "window+position"} else None
         positions = window if reads == "window+position" else 1
@@ -76,7 +76,7 @@ class BagModule(ReaderModule):
                 weights[PAD] = 0
 
     def embedded(self, batch: Mapping[str, Tensor]) -> Tensor:
-        """Return the embedding of what is read, (rows, width)."""
+        """Return the embedding of the words read, (rows, width)."""
         ids = batch["query"]
         if self.reads == "context+query":
             ids = torch.cat([batch["context"], ids], 1)
@@ -103,13 +103,13 @@ class BagModule(ReaderModule):
 
 
 class EmbeddingReader(Reader):
-    """Score words by their embeddings and those of a part of the question; made by `fit`."""
+    """Score words by embeddings of words and of a part of the question; made by `fit`."""
 
     version = 1
     title = "Embedding model"
     module = BagModule
     sizes: ClassVar[dict[str, Any]] = sizes_of(BagModule)
-    trained: ClassVar[dict[str, Any]] = {"learning_rate": 1e-3, "rows": 64}
+    fit_defaults: ClassVar[dict[str, Any]] = {"learning_rate": 1e-3, "rows": 64}
 
     @classmethod
     def _label(cls, sizes: Mapping[str, Any]) -> str:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from workbench.items.items import Items
 from workbench.items.schema import Item
 from workbench.items.tokens import tokens
-from workbench.models.passage import occurrences, parts, places_of
+from workbench.models.item_words import occurrences, positions_of, word_tokens
 from workbench.runs.store import items_digest
 from workbench.storage import cache
 from workbench.storage.errors import DataError, reading
@@ -53,7 +53,7 @@ _RAGGED = _Question._fields[:-2]
 
 
 class Questions:
-    """Encoded questions: arrays of all of them, one after another.
+    """Encoded questions, concatenated into arrays.
 
     Candidates that the lower-cased text does not distinguish are one. A candidate of several tokens begins
     where all of them stand in a row, and has the id of the last one.
@@ -106,9 +106,9 @@ class Questions:
     @classmethod
     def open(cls, folder: Path) -> Self:
         """Map questions that `cached` wrote; DataError if they are damaged."""
-        what, remedy = "these encoded questions", "remove the folder: they are encoded again"
-        manifest, arrays = read_arrays(folder, _FILE, what=what, remedy=remedy)
-        with reading(folder, what, remedy=remedy):
+        description, remedy = "these encoded questions", "remove the folder: they are encoded again"
+        manifest, arrays = read_arrays(folder, _FILE, what=description, remedy=remedy)
+        with reading(folder, description, remedy=remedy):
             return cache.hold(cls(manifest["vocabulary"], arrays, folder.name), folder)
 
     @classmethod
@@ -156,13 +156,13 @@ class Questions:
         arrays: dict[str, npt.NDArray[Any]] = {name: np.array(values) for name, values in columns.items()}
         arrays |= {f"{name}_starts": np.array(values) for name, values in starts.items()}
         if isinstance(vocabulary, int):
-            known = _most_frequent(arrays, encoder.index, encoder.answers, vocabulary)
+            types = _most_frequent(arrays, encoder.index, encoder.answers, vocabulary)
         else:
-            known = list(vocabulary)
-        return cls(known, arrays, "")
+            types = list(vocabulary)
+        return cls(types, arrays, "")
 
     def batch(self, rows: Sequence[int] | Ints) -> Batch:
-        """Return some questions, padded with `PAD`, int64.
+        """Return a subset of the questions, padded with `PAD`, int64.
 
         Returns
         -------
@@ -198,25 +198,25 @@ class _Encoder:
 
     def question(self, item: Item, words: Sequence[str]) -> _Question:
         """Encode one item."""
-        cut = tokens(item)
-        text = tuple([word.lower() for word in cut.words]) if self.lower else cut.words
-        first = cut.sentences[-1]
+        item_tokens = tokens(item)
+        text = tuple([word.lower() for word in item_tokens.words]) if self.lower else item_tokens.words
+        first = item_tokens.sentences[-1]
         context = text[:first]
-        forms = different(parts(item, word, lower=self.lower) for word in words)
-        slots, places = [0] * first, places_of(context)
+        forms = different(word_tokens(item, word, lower=self.lower) for word in words)
+        slots, positions = [0] * first, positions_of(context)
         for slot, form in reversed(list(enumerate(forms, 1))):
-            for place in occurrences(context, form, places.get(form[0], ())):
-                slots[place] = slot
-        starts = [*cut.sentences[:-1], first] if first else [0]
+            for position in occurrences(context, form, positions.get(form[0], ())):
+                slots[position] = slot
+        starts = [*item_tokens.sentences[:-1], first] if first else [0]
         sentences = [n for n, (start, end) in enumerate(pairwise(starts)) for _ in range(start, end)]
         answer = -1
         if item.answer is not None:
-            form = parts(item, item.answer, lower=self.lower)
+            form = word_tokens(item, item.answer, lower=self.lower)
             answer = forms.index(form) if form in forms else -1
         question = _Question(
             self.ids(context), slots, sentences,
-            [*self.ids(text[first : cut.target]), BLANK, *self.ids(text[cut.end :])],
-            self.ids([form[-1] for form in forms]), cut.target - first, answer,
+            [*self.ids(text[first : item_tokens.target]), BLANK, *self.ids(text[item_tokens.end :])],
+            self.ids([form[-1] for form in forms]), item_tokens.target - first, answer,
         )  # fmt: skip
         if self.grows and answer >= 0:
             id_ = question.candidates[answer]
@@ -262,7 +262,7 @@ class QuestionBatches:
     Parameters
     ----------
     questions : Questions
-        Those whose answer is none of the candidates are left out.
+        Questions without their answer among the candidates are left out.
     rows : int
         Questions of a batch.
     seed : int

@@ -1,4 +1,4 @@
-"""The gated-attention reader: the query gates what is read of the context, layer by layer.
+"""The gated-attention reader: the query gates the states of the context, layer by layer.
 
 Dhingra et al. (2017), "Gated-Attention Readers for Text Comprehension".
 """
@@ -12,14 +12,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from workbench.models.neural.network import Looked, sizes_of
+from workbench.models.neural.network import AttentionWeights, sizes_of
 from workbench.models.readers.attention_sum import (
     BiGRU,
     States,
     Weights,
+    attention_to_words,
     attention_weights,
     is_mentioned,
-    looked_at,
     state_at,
     summed,
     word_vectors,
@@ -49,7 +49,7 @@ class GatedAttentionModule(ReaderModule):
     layers : int
         K.
     dropout : float
-        Of what a layer hands to the next one, as in the authors' code.
+        Dropout between layers, as in the authors' code.
     feature : bool
         Whether the last layer is told which tokens are in the query (the paper's qe-comm).
     """
@@ -97,11 +97,11 @@ class GatedAttentionModule(ReaderModule):
         """Return -ln of the answer's share; 0 where the answer is not in the context."""
         return super().loss(batch) * is_mentioned(batch)
 
-    def looked(self, batch: Mapping[str, Tensor]) -> Looked:
+    def attention_weights(self, batch: Mapping[str, Tensor]) -> AttentionWeights:
         """Return the attention of the blank to each token; only that of the last layer decides."""
         weights = self.weights(batch)
         names = tuple(f"layer {layer}" for layer in range(1, len(weights) + 1))
-        return looked_at(names, torch.stack(weights, 1), batch["context"] != PAD)
+        return attention_to_words(names, torch.stack(weights, 1), batch["context"] != PAD)
 
 
 def gated(states: States, question: States, mask: Mask) -> States:
@@ -126,4 +126,4 @@ class GatedAttention(Reader):
     title = "Gated-attention reader"
     module = GatedAttentionModule
     sizes: ClassVar[dict[str, Any]] = sizes_of(GatedAttentionModule)
-    trained: ClassVar[dict[str, Any]] = {"learning_rate": 5e-4, "rows": 32, "clip": 10.0, "epochs": 5}
+    fit_defaults: ClassVar[dict[str, Any]] = {"learning_rate": 5e-4, "rows": 32, "clip": 10.0, "epochs": 5}

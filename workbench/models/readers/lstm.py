@@ -16,12 +16,12 @@ from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence
 
 from workbench.items.items import Items
-from workbench.models.neural.network import Looked, sizes_of
+from workbench.models.item_words import check_option
+from workbench.models.neural.network import AttentionWeights, sizes_of
 from workbench.models.neural.recurrent import LSTM, RecurrentModule
-from workbench.models.passage import one_of
 from workbench.models.readers.encoding import PAD, UNKNOWN
 from workbench.models.readers.reader import Ids, Reader, ReaderModule, Scores, mask_absent
-from workbench.texts.batches import Stream
+from workbench.texts.batches import EncodedText
 from workbench.texts.corpus import Texts
 
 READS = {"query": "sentence", "context+query": None}
@@ -35,7 +35,7 @@ Vectors = Float[Tensor, "rows time width"]
 
 
 class QueryLSTM(LSTM):
-    """An LSTM language model that ranks candidates by the probability of the whole query with each in place.
+    """An LSTM language model that ranks candidates by the probability of the query with each in the blank.
 
     It is trained on running text whose case is kept, as the paper's LSTMs were; the optimiser is AdamW, the
     paper's SGD. `fit` takes the options of :class:`LSTM`.
@@ -59,13 +59,13 @@ class QueryLSTM(LSTM):
 
     @property
     def systems(self) -> dict[str, str]:  # type: ignore[override]
-        """The row of the paper's table that it stands for, by what it reads."""
+        """The row of the paper's table that the model reproduces, by the text that it reads."""
         row = _SYSTEMS.get(self.reads)
         return {} if row is None else {"cbt": row}
 
     @classmethod
     def fit(  # type: ignore[override] # its further options are passed on
-        cls, texts: Texts | Stream, *, reads: str = "context+query", lower: bool = False, **options: Any
+        cls, texts: Texts | EncodedText, *, reads: str = "context+query", lower: bool = False, **options: Any
     ) -> Self:
         """Train a network, or find the one that was trained of the same texts and options.
 
@@ -79,7 +79,7 @@ class QueryLSTM(LSTM):
         **options
             Those of `LSTM.fit`.
         """
-        one_of("reads", reads, tuple(READS))
+        check_option("reads", reads, tuple(READS))
         return super().fit(texts, lower=lower, **options).with_context(READS[reads])
 
 
@@ -136,7 +136,7 @@ class ContextualModule(ReaderModule):
     def attended(
         self, ids: Ids, memory: _Memory, context: Ids
     ) -> tuple[Vectors, Vectors, Float[Tensor, "rows time context"]]:
-        """Return the inputs of the LSTM, what is read of the context, and the weights of its words.
+        """Return the inputs of the LSTM, the vector read from the context, and the weights of its words.
 
         `ids` (rows, window - 1 + time) has `window` - 1 words before the first input. There may be several
         rows in a row for each context.
@@ -192,9 +192,9 @@ class ContextualModule(ReaderModule):
         return h.transpose(0, 1), read[row, blank, None], (h, c), weights[row, blank]
 
     def scores(self, batch: Mapping[str, Tensor]) -> Scores:
-        """Return ln p of each candidate and of the words after it, given what stands before.
+        """Return ln p of each candidate and of the words after it, given the words before.
 
-        What stands before is read once, the candidates and what follows as one batch.
+        The words before are read once, the candidates and the words after them as one batch.
         """
         query, blank, candidates = batch["query"], batch["blank"], batch["candidates"]
         rows, n = candidates.shape
@@ -202,30 +202,30 @@ class ContextualModule(ReaderModule):
         hidden, read, state, _ = self.before(batch, memory)
         first = self.log_prob(hidden.expand(-1, n, -1), read.expand(-1, n, -1), candidates)
         padded = functional.pad(query, (self.window, query.shape[1]), value=PAD)
-        left = blank[:, None] + torch.arange(1, self.window, device=blank.device)  # places in `padded`
+        left_positions = blank[:, None] + torch.arange(1, self.window, device=blank.device)  # in `padded`
         n_after = int((query != PAD).sum(1).sub(blank + 1).max())
-        right = blank[:, None] + self.window + 1 + torch.arange(n_after, device=blank.device)
+        right_positions = blank[:, None] + self.window + 1 + torch.arange(n_after, device=blank.device)
         if n_after == 0:
             return mask_absent(first, batch)
-        after = padded.gather(1, right)
-        parts = [padded.gather(1, left), after[:, :-1]]
-        lead, rest = (part[:, None].expand(-1, n, -1) for part in parts)
+        after = padded.gather(1, right_positions)
+        segments = [padded.gather(1, left_positions), after[:, :-1]]
+        lead, rest = (segment[:, None].expand(-1, n, -1) for segment in segments)
         lines = torch.cat([lead, candidates[..., None], rest], -1).flatten(0, 1)
         inputs, read, _ = self.attended(lines, memory, batch["context"])
-        output, _ = self.run(inputs, tuple(part.repeat_interleave(n, 1) for part in state))  # type: ignore[arg-type]
+        output, _ = self.run(inputs, tuple(tensor.repeat_interleave(n, 1) for tensor in state))  # type: ignore[arg-type]
         log_probs = self.log_prob(output, read, after.repeat_interleave(n, 0))
         return mask_absent(first + log_probs.sum(1).view(rows, n), batch)
 
-    def looked(self, batch: Mapping[str, Tensor]) -> Looked:
+    def attention_weights(self, batch: Mapping[str, Tensor]) -> AttentionWeights:
         """Return the weights of the windows of the context when the word in the blank is predicted."""
         context = batch["context"]
         *_, weights = self.before(batch, self.memory(batch))
-        place, half = torch.arange(context.shape[1], device=context.device), self.window // 2
+        position, half = torch.arange(context.shape[1], device=context.device), self.window // 2
         length = (context != PAD).sum(1, keepdim=True)
-        begin = (place - half).clamp_min(0).expand_as(context)
-        end = torch.minimum(place + half + 1, length)
-        real = place < length
-        return Looked(("blank",), (weights * real)[:, None], begin * real, end * real)
+        begin = (position - half).clamp_min(0).expand_as(context)
+        end = torch.minimum(position + half + 1, length)
+        real = position < length
+        return AttentionWeights(("blank",), (weights * real)[:, None], begin * real, end * real)
 
 
 class ContextualLSTM(Reader):
@@ -246,7 +246,7 @@ class ContextualLSTM(Reader):
     systems: ClassVar[dict[str, str]] = {"cbt": "CONTEXTUAL LSTMS (WINDOW CONTEXT)"}
     module = ContextualModule
     sizes: ClassVar[dict[str, Any]] = sizes_of(ContextualModule)
-    trained: ClassVar[dict[str, Any]] = {"learning_rate": 2e-3}
+    fit_defaults: ClassVar[dict[str, Any]] = {"learning_rate": 2e-3}
 
     @classmethod
     def fit(cls, questions: Items, *, lower: bool = False, **options: Any) -> Self:

@@ -13,10 +13,10 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
+from workbench.models.item_words import check_option
 from workbench.models.neural.memory import QUERY
 from workbench.models.neural.memory import MemoryModule as MemoryLanguageModule
-from workbench.models.neural.network import NONE, Looked, sizes_of
-from workbench.models.passage import one_of
+from workbench.models.neural.network import NONE, AttentionWeights, sizes_of
 from workbench.models.readers.embedding import window_ids
 from workbench.models.readers.encoding import BLANK, PAD, UNKNOWN
 from workbench.models.readers.reader import Ids, Reader, ReaderModule, Scores, any_blank, mask_absent
@@ -30,33 +30,33 @@ Vectors = Float[Tensor, "memories width"]
 
 
 class Memories(NamedTuple):
-    """Memories of a batch of questions, one after another.
+    """Memories of a batch of questions, concatenated.
 
     Attributes
     ----------
-    row, place : Tensor (M,)
+    row, slot : Tensor (M,)
         The question of each memory, and which one of that question it is.
     begin, end : Tensor (M,)
         Its first token, and the one after its last.
     """
 
     row: Int[Tensor, " memories"]
-    place: Int[Tensor, " memories"]
+    slot: Int[Tensor, " memories"]
     begin: Int[Tensor, " memories"]
     end: Int[Tensor, " memories"]
 
     def padded(self, values: Tensor, rows: int, empty: float) -> Tensor:
         """Return values of the memories as (rows, most of a row), `empty` where a row has no more."""
-        most = int(self.place.max()) + 1 if len(self.place) else 1
-        return values.new_full((rows, most), empty).index_put((self.row, self.place), values)
+        n_slots = int(self.slot.max()) + 1 if len(self.slot) else 1
+        return values.new_full((rows, n_slots), empty).index_put((self.row, self.slot), values)
 
     def shares(self, scores: Float[Tensor, " memories"], rows: int) -> Float[Tensor, " memories"]:
         """Return the softmax of scores over the memories of each question."""
-        return self.padded(scores, rows, -torch.inf).softmax(1)[self.row, self.place]
+        return self.padded(scores, rows, -torch.inf).softmax(1)[self.row, self.slot]
 
     def times(self, rows: int) -> Float[Tensor, " memories"]:
-        """Return where each memory is among those of its question: from more than 0 to 1, the last one."""
-        return (self.place + 1) / torch.bincount(self.row, minlength=rows)[self.row]
+        """Return the relative position of each memory in its question: from above 0 to 1, the last one."""
+        return (self.slot + 1) / torch.bincount(self.row, minlength=rows)[self.row]
 
 
 def memories_at(mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -67,7 +67,7 @@ def memories_at(mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 class Dictionary(nn.EmbeddingBag):
-    """The sum of the vectors of some words; with several positions, each has vectors of its own.
+    """The sum of the vectors of words; with several positions, each has its own vectors.
 
     Gradients are sparse: a batch changes the vectors of its words only.
     """
@@ -124,10 +124,10 @@ class SoftMemoryModule(ReaderModule):
         return self.keys.weight[self.words] if self.tied else self.outputs
 
     def memories(self, batch: Mapping[str, Tensor]) -> tuple[Memories, Any]:
-        """Return the memories of a batch, and what they are embedded from."""
+        """Return the memories of a batch, and their content to embed."""
         raise NotImplementedError
 
-    def embedded(self, dictionary: Dictionary, parts: Any) -> Vectors:
+    def embedded(self, dictionary: Dictionary, content: Any) -> Vectors:
         """Return the embeddings of memories."""
         raise NotImplementedError
 
@@ -137,8 +137,8 @@ class SoftMemoryModule(ReaderModule):
 
     def read(self, batch: Mapping[str, Tensor]) -> tuple[Tensor, Memories, list[Tensor]]:
         """Return the queries after the last hop, the memories, and their shares in each hop."""
-        query, (memories, parts) = self.query(batch), self.memories(batch)
-        keys, values = self.embedded(self.keys, parts), self.embedded(self.values, parts)
+        query, (memories, content) = self.query(batch), self.memories(batch)
+        keys, values = self.embedded(self.keys, content), self.embedded(self.values, content)
         times, shares = self.time * memories.times(len(query)), []
         for _ in range(self.hops):
             shares.append(memories.shares((keys * query[memories.row]).sum(1) + times, len(query)))
@@ -154,10 +154,10 @@ class SoftMemoryModule(ReaderModule):
         """Return -ln p of the answer among all words."""
         return word_loss(self.read(batch)[0] @ self.output_weights.T, batch)
 
-    def looked(self, batch: Mapping[str, Tensor]) -> Looked:
+    def attention_weights(self, batch: Mapping[str, Tensor]) -> AttentionWeights:
         """Return the shares of the memories in each hop."""
         _, memories, shares = self.read(batch)
-        return _looked_at(memories, shares, len(batch["query"]))
+        return _attention_to_memories(memories, shares, len(batch["query"]))
 
 
 def word_loss(logits: Float[Tensor, "rows ids"], batch: Mapping[str, Tensor]) -> Float[Tensor, " rows"]:
@@ -167,11 +167,11 @@ def word_loss(logits: Float[Tensor, "rows ids"], batch: Mapping[str, Tensor]) ->
     return functional.cross_entropy(logits, answers, reduction="none")
 
 
-def _looked_at(memories: Memories, shares: list[Tensor], rows: int) -> Looked:
+def _attention_to_memories(memories: Memories, shares: list[Tensor], rows: int) -> AttentionWeights:
     """Return shares of memories as they are drawn, a row of weights for each hop."""
-    begin, end = (memories.padded(part, rows, 0) for part in (memories.begin, memories.end))
-    weights = torch.stack([memories.padded(part.float(), rows, 0.0) for part in shares], 1)
-    return Looked(tuple(f"hop {hop}" for hop in range(1, len(shares) + 1)), weights, begin, end)
+    begin, end = (memories.padded(values, rows, 0) for values in (memories.begin, memories.end))
+    weights = torch.stack([memories.padded(values.float(), rows, 0.0) for values in shares], 1)
+    return AttentionWeights(tuple(f"hop {hop}" for hop in range(1, len(shares) + 1)), weights, begin, end)
 
 
 class WindowMemoryModule(SoftMemoryModule):
@@ -228,9 +228,9 @@ class WindowMemoryModule(SoftMemoryModule):
         windows: str = "candidates",
         targets: str = "candidates",
     ) -> None:
-        one_of("update", update, UPDATES)
-        one_of("windows", windows, ("candidates", "all"))
-        one_of("targets", targets, TARGETS)
+        check_option("update", update, UPDATES)
+        check_option("windows", windows, ("candidates", "all"))
+        check_option("targets", targets, TARGETS)
         if targets == "text" and (windows != "all" or not self_supervised):
             raise DataError("text has no candidates", remedy="pass windows='all', self_supervised=True")
         if window < 1 or window % 2 == 0:
@@ -254,15 +254,15 @@ class WindowMemoryModule(SoftMemoryModule):
     def memories(self, batch: Mapping[str, Tensor], *, every: bool = False) -> tuple[Memories, Tensor]:
         """Return the windows of the context as memories, and their words (M, window)."""
         context, half = batch["context"], self.window // 2
-        row, place, column = memories_at((context if every else batch["slots"]) > 0)
+        row, slot, column = memories_at((context if every else batch["slots"]) > 0)
         ids = functional.pad(context, (half, half), value=PAD)
         ids = ids[row[:, None], column[:, None] + torch.arange(self.window, device=context.device)]
         end = torch.minimum(column + half + 1, (context != PAD).sum(1)[row])
-        return Memories(row, place, (column - half).clamp_min(0), end), ids
+        return Memories(row, slot, (column - half).clamp_min(0), end), ids
 
-    def embedded(self, dictionary: Dictionary, parts: Tensor) -> Vectors:
+    def embedded(self, dictionary: Dictionary, content: Tensor) -> Vectors:
         """Return the embeddings of windows."""
-        return dictionary.summed(parts)
+        return dictionary.summed(content)
 
     def _slots(self, batch: Mapping[str, Tensor], *, every: bool) -> Tensor:
         """Return the candidate of each window, 1-based, 0 for none, (M,)."""
@@ -272,19 +272,19 @@ class WindowMemoryModule(SoftMemoryModule):
         """Return the scores of the candidates: with self-supervision the shares of their windows."""
         if not self.self_supervised:
             return super().scores(batch)
-        rows, most = batch["candidates"].shape
+        rows, n_candidates = batch["candidates"].shape
         memories, shares = self._shares(batch)
-        index = memories.row * most + self._slots(batch, every=False) - 1
+        index = memories.row * n_candidates + self._slots(batch, every=False) - 1
         how = "sum" if self.soft_weighting else "amax"
-        scores = shares.new_zeros(rows * most).scatter_reduce(0, index, shares, how)
-        return mask_absent(scores.view(rows, most), batch)
+        scores = shares.new_zeros(rows * n_candidates).scatter_reduce(0, index, shares, how)
+        return mask_absent(scores.view(rows, n_candidates), batch)
 
-    def looked(self, batch: Mapping[str, Tensor]) -> Looked:
+    def attention_weights(self, batch: Mapping[str, Tensor]) -> AttentionWeights:
         """Return the shares of the windows in each hop."""
         if not self.self_supervised:
-            return super().looked(batch)
+            return super().attention_weights(batch)
         memories, shares = self._shares(batch)
-        return _looked_at(memories, [shares], len(batch["query"]))
+        return _attention_to_memories(memories, [shares], len(batch["query"]))
 
     def _shares(self, batch: Mapping[str, Tensor]) -> tuple[Memories, Tensor]:
         """Return the windows, and their shares by their product with the query."""
@@ -380,38 +380,38 @@ class SententialMemoryModule(SoftMemoryModule):
         """Return the embeddings of the target sentences."""
         row, column = (batch["query"] != PAD).nonzero(as_tuple=True)
         lengths = torch.bincount(row, minlength=len(batch["query"]))
-        part = (column + 1) / lengths[row]
-        return self.embedded(self.keys, (batch["query"][row, column], part, lengths))
+        fraction = (column + 1) / lengths[row]
+        return self.embedded(self.keys, (batch["query"][row, column], fraction, lengths))
 
     def memories(self, batch: Mapping[str, Tensor]) -> tuple[Memories, Any]:
         """Return the sentences of the context as memories."""
         context = batch["context"]
         row, column = (context != PAD).nonzero(as_tuple=True)
         sentence = batch["sentences"][row, column]
-        most = int(batch["sentences"].max()) + 1
-        lengths = torch.bincount(row * most + sentence, minlength=len(context) * most).view(-1, most)
-        rows, places, _ = memories_at(lengths > 0)
+        n = int(batch["sentences"].max()) + 1
+        lengths = torch.bincount(row * n + sentence, minlength=len(context) * n).view(-1, n)
+        rows, slots, _ = memories_at(lengths > 0)
         end = lengths.cumsum(1)
-        begin = (end - lengths)[rows, places]
-        number = torch.searchsorted(rows * most + places, row * most + sentence)
-        sizes = lengths[rows, places]
-        part = (column + 1 - begin[number]) / sizes[number]
-        return Memories(rows, places, begin, end[rows, places]), (context[row, column], part, sizes)
+        begin = (end - lengths)[rows, slots]
+        number = torch.searchsorted(rows * n + slots, row * n + sentence)
+        sizes = lengths[rows, slots]
+        fraction = (column + 1 - begin[number]) / sizes[number]
+        return Memories(rows, slots, begin, end[rows, slots]), (context[row, column], fraction, sizes)
 
-    def embedded(self, dictionary: Dictionary, parts: Any) -> Vectors:
+    def embedded(self, dictionary: Dictionary, content: Any) -> Vectors:
         """Return the embeddings of sentences, from all words, their j/J, and the sentences' lengths."""
-        ids, part, lengths = parts
+        ids, fraction, lengths = content
         offsets = lengths.cumsum(0) - lengths
         plain: Tensor = dictionary(ids, offsets)
         if not self.positions:
             return plain
-        ramp: Tensor = dictionary(ids, offsets, per_sample_weights=part.to(plain.dtype))
+        ramp: Tensor = dictionary(ids, offsets, per_sample_weights=fraction.to(plain.dtype))
         share = torch.arange(1, self.width + 1, device=ids.device, dtype=plain.dtype) / self.width  # k/p
         return (1 - share) * plain + (2 * share - 1) * ramp
 
 
 class LexicalMemoryModule(ReaderModule):
-    """Memories are the last words before the blank, those of the context and of the query.
+    """Memories are the last words before the blank, in the context and the query.
 
     It is the memory network of Sukhbaatar et al. (2015, section 5) as a language model
     (:class:`workbench.models.neural.memory.MemoryModule`): each memory has a vector of its age, the query is
@@ -457,19 +457,19 @@ class LexicalMemoryModule(ReaderModule):
         context, query = batch["context"], batch["query"]
         lengths = (context != PAD).sum(1, keepdim=True)
         ages = torch.arange(-self.memory, 0, device=query.device)
-        place = lengths + batch["blank"][:, None] + ages  # in the text
-        of_context = functional.pad(context, (0, 1)).gather(1, place.clamp(0, context.shape[1]))
-        of_query = query.gather(1, (place - lengths).clamp(0, query.shape[1] - 1))
-        words = torch.where(place < lengths, of_context, of_query).masked_fill(place < 0, NONE)
+        position = lengths + batch["blank"][:, None] + ages  # in the text
+        of_context = functional.pad(context, (0, 1)).gather(1, position.clamp(0, context.shape[1]))
+        of_query = query.gather(1, (position - lengths).clamp(0, query.shape[1] - 1))
+        words = torch.where(position < lengths, of_context, of_query).masked_fill(position < 0, NONE)
         return torch.cat([words[:, :-1], words[:, -1:].clamp_min(BLANK)], 1)
 
     def _log_probs(self, batch: Mapping[str, Tensor], before: Ids, words: Int[Tensor, " rows"]) -> Tensor:
         """Return ln p of words in the blank and of those after it, (rows, time), 0 for padding."""
         query, blank = batch["query"], batch["blank"][:, None]
-        most = int((query.shape[1] - blank).max())
-        place = blank + torch.arange(most, device=query.device)
-        after = functional.pad(query, (0, 1)).gather(1, place.clamp_max(query.shape[1]))
-        targets = torch.where(place == blank, words[:, None], after)
+        time = int((query.shape[1] - blank).max())
+        position = blank + torch.arange(time, device=query.device)
+        after = functional.pad(query, (0, 1)).gather(1, position.clamp_max(query.shape[1]))
+        targets = torch.where(position == blank, words[:, None], after)
         mask = targets != PAD
         states = self.model.read(torch.cat([before, targets[:, :-1].masked_fill(~mask[:, :-1], UNKNOWN)], 1))
         values = self.model.output.log_prob(states[mask], targets[mask])
@@ -487,7 +487,7 @@ class LexicalMemoryModule(ReaderModule):
         values = self._log_probs(batch, self._before(batch), answers)
         return -values.sum(1) / (values != 0).sum(1).clamp_min(1)
 
-    def looked(self, batch: Mapping[str, Tensor]) -> Looked:
+    def attention_weights(self, batch: Mapping[str, Tensor]) -> AttentionWeights:
         """Return the shares of the words before the blank in each hop."""
         before, model = self._before(batch), self.model
         absent, words = before == NONE, before.clamp_min(0)
@@ -498,32 +498,32 @@ class LexicalMemoryModule(ReaderModule):
             shares.append(match.softmax(1).nan_to_num())
             read = torch.einsum("rm,rmw->rw", shares[-1], values)
             query = functional.prelu(query @ model.turn + read, model.slopes)
-        place = (batch["context"] != PAD).sum(1, keepdim=True) + batch["blank"][:, None]
-        begin = place + torch.arange(-self.memory, 0, device=before.device)
+        position = (batch["context"] != PAD).sum(1, keepdim=True) + batch["blank"][:, None]
+        begin = position + torch.arange(-self.memory, 0, device=before.device)
         begin = begin.masked_fill(absent, 0)
         names = tuple(f"hop {hop}" for hop in range(1, model.hops + 1))
-        return Looked(names, torch.stack(shares, 1), begin, torch.where(absent, 0, begin + 1))
+        return AttentionWeights(names, torch.stack(shares, 1), begin, torch.where(absent, 0, begin + 1))
 
 
 class LexicalMemory(Reader):
-    """A memory network whose memories are single words; made by `fit` (sizes: `LexicalMemoryModule`)."""
+    """A memory network with single words as memories; made by `fit` (sizes: `LexicalMemoryModule`)."""
 
     version = 1
     title = "Lexical memory"
     systems: ClassVar[dict[str, str]] = {"cbt": "MEMNNS (LEXICAL MEMORY)"}
     module = LexicalMemoryModule
     sizes: ClassVar[dict[str, Any]] = sizes_of(LexicalMemoryModule)
-    trained: ClassVar[dict[str, Any]] = {"learning_rate": 3e-3, "rows": 32}
+    fit_defaults: ClassVar[dict[str, Any]] = {"learning_rate": 3e-3, "rows": 32}
 
 
 class SententialMemory(Reader):
-    """A memory network whose memories are sentences; made by `fit` (sizes: `SententialMemoryModule`)."""
+    """A memory network with sentences as memories; made by `fit` (sizes: `SententialMemoryModule`)."""
 
     version = 1
     title = "Sentential memory"
     module = SententialMemoryModule
     sizes: ClassVar[dict[str, Any]] = sizes_of(SententialMemoryModule)
-    trained: ClassVar[dict[str, Any]] = {"learning_rate": 1e-3, "rows": 64}
+    fit_defaults: ClassVar[dict[str, Any]] = {"learning_rate": 1e-3, "rows": 64}
 
     @classmethod
     def _systems(cls, sizes: Mapping[str, Any]) -> dict[str, str]:
@@ -531,7 +531,7 @@ class SententialMemory(Reader):
 
 
 class WindowMemory(Reader):
-    """A memory network whose memories are windows around the candidates' mentions.
+    """A memory network with windows around the candidates' mentions as memories.
 
     Made by `fit`, which takes the sizes of `WindowMemoryModule`: ``self_supervised=True`` is the
     paper's best model.
@@ -549,25 +549,25 @@ class WindowMemory(Reader):
     title = "Window memory"
     module = WindowMemoryModule
     sizes: ClassVar[dict[str, Any]] = sizes_of(WindowMemoryModule)
-    trained: ClassVar[dict[str, Any]] = {"learning_rate": 3e-3, "rows": 64}
+    fit_defaults: ClassVar[dict[str, Any]] = {"learning_rate": 3e-3, "rows": 64}
 
     @classmethod
     def _label(cls, sizes: Mapping[str, Any]) -> str:
         name = f"{cls.title} + self-supervision" if sizes["self_supervised"] else cls.title
         name += "".join(
-            f", {sizes[part]} {part}" for part in ("windows", "targets") if sizes[part] != "candidates"
+            f", {sizes[size]} {size}" for size in ("windows", "targets") if sizes[size] != "candidates"
         )
         without = ["time"] * (not sizes["time"]) + ["soft weighting"] * (not sizes["soft_weighting"])
         return f"{name}, without {' and '.join(without)}" if without else name
 
     @classmethod
     def _systems(cls, sizes: Mapping[str, Any]) -> dict[str, str]:
-        parts = ["ALL WINDOWS" if sizes["windows"] == "all" else "WINDOW MEMORY"]
-        parts += ["ALL TARGETS"] * (sizes["targets"] == "all")
-        parts = ["LM"] if sizes["targets"] == "text" else parts
-        parts += ["SELF-SUP."] * sizes["self_supervised"]
+        terms = ["ALL WINDOWS" if sizes["windows"] == "all" else "WINDOW MEMORY"]
+        terms += ["ALL TARGETS"] * (sizes["targets"] == "all")
+        terms = ["LM"] if sizes["targets"] == "text" else terms
+        terms += ["SELF-SUP."] * sizes["self_supervised"]
         without = " -TIME" * (not sizes["time"]) + " -SOFT MEMORY WEIGHTING" * (not sizes["soft_weighting"])
         if without:  # appendix C
-            return {"cnnqa": f"MEMNNS ({' + '.join(parts)}){without}".replace("WINDOW MEMORY", "WINDOW MEM.")}
-        row = f"MEMNNS ({' + '.join(parts)})"
+            return {"cnnqa": f"MEMNNS ({' + '.join(terms)}){without}".replace("WINDOW MEMORY", "WINDOW MEM.")}
+        row = f"MEMNNS ({' + '.join(terms)})"
         return {"cbt": row, "cnnqa": row}

@@ -1,4 +1,4 @@
-"""What all readers share: training on questions, scores of candidates, attention, files."""
+"""The base class of readers: training on questions, scores of candidates, attention, files."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ from workbench.items.schema import Item
 from workbench.items.tokens import tokens
 from workbench.models.base import Predictor, pad
 from workbench.models.device_memory import Batcher
+from workbench.models.item_words import Attention, ReadContext, check_option, distinct, passages, word_tokens
 from workbench.models.neural.fitting import STOPPED, TrainedNetwork
-from workbench.models.neural.network import Looked
+from workbench.models.neural.network import AttentionWeights
 from workbench.models.neural.scoring import evaluating
-from workbench.models.passage import Attention, ReadContext, distinct, one_of, parts, passages
+from workbench.models.prediction_rows import check_scores
 from workbench.models.readers.encoding import (
     BLANK,
     PAD,
@@ -33,7 +34,6 @@ from workbench.models.readers.encoding import (
     Questions,
     different,
 )
-from workbench.models.rows import check_scores
 from workbench.runs.predictions import Floats
 from workbench.storage import cache
 from workbench.storage.errors import DataError
@@ -51,14 +51,13 @@ Mask = Bool[Tensor, "rows time"]
 class ReaderModule(nn.Module):
     """A network that scores the candidates of questions, as :meth:`Questions.batch` encodes them.
 
-    A sub-class is called with the number of ids and its sizes, and has `scores`; `looked` if it can say what
-    it looked at.
+    A sub-class takes the number of ids and its sizes; it has `scores`, and `attention_weights` if it can.
     """
 
     around: int | None = None  # words of the query around the blank that it reads, all by default
 
     def scores(self, batch: Mapping[str, Tensor]) -> Scores:
-        """Return how well each candidate fits: higher is better, -inf where there is none."""
+        """Return a score of each candidate: higher is better, -inf for padding."""
         raise NotImplementedError
 
     def loss(self, batch: Mapping[str, Tensor]) -> Float[Tensor, " rows"]:
@@ -70,8 +69,8 @@ class ReaderModule(nn.Module):
         del state
         return self.loss(batch).mean(), None
 
-    def looked(self, batch: Mapping[str, Tensor]) -> Looked | None:
-        """Return what it looked at, None if it cannot say."""
+    def attention_weights(self, batch: Mapping[str, Tensor]) -> AttentionWeights | None:
+        """Return the attention weights, None if the network has none."""
         del batch
         return None
 
@@ -82,16 +81,16 @@ def mask_absent(scores: Scores, batch: Mapping[str, Tensor]) -> Scores:
 
 
 def any_blank(batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the questions with another blank: any known word of the query, drawn at random.
+    """Return the questions with the blank at a random known word of the query.
 
     The answer is that word, and the only candidate; its mentions are those in the context.
     """
     answers = batch["candidates"].gather(1, batch["answer"][:, None])
     query = batch["query"].scatter(1, batch["blank"][:, None], answers)
     shares = (query > UNKNOWN) + _LEAST * functional.one_hot(batch["blank"], query.shape[1])
-    place = shares.multinomial(1)
-    words = query.gather(1, place)
-    moved = {"query": query.scatter(1, place, BLANK), "blank": place[:, 0], "candidates": words}
+    position = shares.multinomial(1)
+    words = query.gather(1, position)
+    moved = {"query": query.scatter(1, position, BLANK), "blank": position[:, 0], "candidates": words}
     slots = (batch["context"] == words).long()
     return {**batch, **moved, "slots": slots, "answer": torch.zeros_like(batch["answer"])}
 
@@ -112,7 +111,7 @@ class Reader(TrainedNetwork, Predictor):
         Where it computes: a GPU where there is one.
     name : str, optional
     attention : bool, default False
-        Whether predictions have the column ``attention``: where it looked, one weight a token.
+        Whether predictions have the column ``attention``: where it attention, one weight a token.
     """
 
     fitted_on = "items"
@@ -141,13 +140,13 @@ class Reader(TrainedNetwork, Predictor):
 
     @classmethod
     def _systems(cls, sizes: Mapping[str, Any]) -> dict[str, str]:
-        """Return the rows of the papers' tables that a model of some sizes stands for."""
+        """Return the rows of the papers' tables that a model of the given sizes reproduces."""
         del sizes
         return cls.systems
 
     @classmethod
     def _label(cls, sizes: Mapping[str, Any]) -> str:
-        """Return what tables call a model of some sizes."""
+        """Return the name of a model of the given sizes."""
         del sizes
         return cls.title
 
@@ -185,7 +184,7 @@ class Reader(TrainedNetwork, Predictor):
         Parameters
         ----------
         questions : Items
-            With candidates and answers. Those whose answer is not among the candidates are left out.
+            Items with candidates and answers. Items without their answer among the candidates are left out.
         validation : Items, optional
             Questions on which accuracy is measured while it is trained; the weights that did best are kept.
             Never what is reported on.
@@ -198,7 +197,7 @@ class Reader(TrainedNetwork, Predictor):
         epochs, minutes : float, optional
             How long it is trained; one of them. Minutes are a limit on all of it.
         seed : int, default 0
-            Of weights, batches and dropout.
+            Seed of weights, batches and dropout.
         folder : path, optional
             Where model and checkpoints lie instead of the cache.
         progress : bool, default True
@@ -243,7 +242,7 @@ class Reader(TrainedNetwork, Predictor):
 
     @property
     def config(self) -> dict[str, Any]:
-        """What it was built and trained from, digests of words and weights, and its name."""
+        """Sizes, settings and training data, digests of words and weights, and the name."""
         return {
             "name": self.name,
             "info": self.info,
@@ -264,11 +263,11 @@ class Reader(TrainedNetwork, Predictor):
         ]
 
     def score(self, items: Items, words: Sequence[Sequence[str]]) -> Floats:
-        """Return how well words fit the blank of each item, (n, most words); NaN beyond those of an item."""
+        """Return scores of words in the blank of each item, (n, most words); NaN beyond an item's words."""
         questions = Questions.of(items, self.words, words=words, lower=self.lower)
         rows = []
         for item, row, values in zip(items, words, self._scores(questions), strict=True):
-            forms = [parts(item, word, lower=self.lower) for word in row]
+            forms = [word_tokens(item, word, lower=self.lower) for word in row]
             index = {form: number for number, form in enumerate(different(iter(forms)))}
             rows.append([values[index[form]] for form in forms])
         scores = pad(rows)
@@ -276,38 +275,38 @@ class Reader(TrainedNetwork, Predictor):
         return scores
 
     def attend(self, items: Items) -> list[Attention]:
-        """Return what the network looked at in each item; DataError if it cannot say.
+        """Return the network's attention in each item; DataError if it has none.
 
-        The parts of the text are words, windows around mentions of the candidates, or sentences.
+        The spans of the text are words, windows around mentions of the candidates, or sentences.
         """
         network = self.network
         offered = self._offered(items) or []
         questions = Questions.of(items, self.words, words=offered, lower=self.lower)
 
-        def work(rows: list[int]) -> tuple[Looked | None, Scores]:
+        def work(rows: list[int]) -> tuple[AttentionWeights | None, Scores]:
             batch = self._batch(questions, rows)
             with evaluating(network):
-                return network.looked(batch), network.scores(batch)
+                return network.attention_weights(batch), network.scores(batch)
 
         looks: dict[int, Attention] = {}
-        for rows, (looked, scores) in self._batcher.run(questions.lengths, work):
-            if looked is None:
+        for rows, (attention, scores) in self._batcher.run(questions.lengths, work):
+            if attention is None:
                 return super().attend(items)
-            parts_of = (looked.begin, looked.end, looked.weights)
-            begin, end, weights = (part.cpu().numpy() for part in parts_of if part is not None)
-            for place, row in enumerate(rows):
+            tensors = (attention.begin, attention.end, attention.weights)
+            begin, end, weights = (tensor.cpu().numpy() for tensor in tensors if tensor is not None)
+            for index, row in enumerate(rows):
                 item = items[row]
-                forms = [parts(item, word, lower=self.lower) for word in offered[row]]
+                forms = [word_tokens(item, word, lower=self.lower) for word in offered[row]]
                 choices = different(iter(forms))
-                values = scores[place, : len(choices)].double().cpu().numpy()
+                values = scores[index, : len(choices)].double().cpu().numpy()
                 check_scores(
                     items[row : row + 1], values[None], [[" ".join(choice) for choice in choices]],
                     model=self.name, dtype=self.dtype,
                 )  # fmt: skip
                 best = choices[int(values.argmax())]
                 prediction = offered[row][forms.index(best)]
-                spans = begin[place], end[place]
-                looks[row] = self._attention(item, looked.names, spans, weights[place], prediction)
+                spans = begin[index], end[index]
+                looks[row] = self._attention(item, attention.names, spans, weights[index], prediction)
         return [looks[row] for row in range(len(items))]
 
     def _token_attention(self, items: Items) -> list[list[float]]:
@@ -321,23 +320,23 @@ class Reader(TrainedNetwork, Predictor):
         self,
         item: Item,
         names: tuple[str, ...],
-        places: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]],
+        bounds: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]],
         weights: npt.NDArray[np.floating],
         prediction: str,
     ) -> Attention:
-        """Return what a network looked at in one item, with characters in place of tokens."""
-        cut = tokens(item)
-        begin, end = places
-        shown = (end > begin) & (weights != 0).any(0)
+        """Return a network's attention in one item, with spans of characters in place of tokens."""
+        words = tokens(item)
+        begin, end = bounds
+        mask = (end > begin) & (weights != 0).any(0)
         spans = [
-            (cut.spans[b][0], cut.spans[e - 1][1]) for b, e in zip(begin[shown], end[shown], strict=True)
+            (words.spans[b][0], words.spans[e - 1][1]) for b, e in zip(begin[mask], end[mask], strict=True)
         ]
         around = self.network.around
-        first, last = cut.sentences[-1], len(cut.spans)
+        first, last = words.sentences[-1], len(words.spans)
         if around is not None:
-            first, last = max(first, cut.target - around // 2), min(last, cut.end + around // 2)
-        query = (cut.spans[first][0], cut.spans[last - 1][1]) if first < last else None
-        values = weights[:, shown].astype(np.float64)
+            first, last = max(first, words.target - around // 2), min(last, words.end + around // 2)
+        query = (words.spans[first][0], words.spans[last - 1][1]) if first < last else None
+        values = weights[:, mask].astype(np.float64)
         return Attention(item.item_id, self.name, names, tuple(spans), values, query, prediction)
 
     def accuracy(self, questions: Questions) -> float:
@@ -373,7 +372,7 @@ class Reader(TrainedNetwork, Predictor):
         return scores
 
     def _batch(self, questions: Questions, rows: Sequence[int]) -> dict[str, Tensor]:
-        """Return some questions on the device."""
+        """Return a subset of the questions on the device."""
         batch = questions.batch(rows)
         return {name: torch.from_numpy(values).to(self.device) for name, values in batch.items()}
 
@@ -383,7 +382,7 @@ class Reader(TrainedNetwork, Predictor):
 
     def _set(self, options: Mapping[str, Any]) -> None:
         for option in options:
-            one_of("the option", option, ("name", "attention"))
+            check_option("the option", option, ("name", "attention"))
         self.name, self.attention = options.get("name") or self.name, options.get("attention", False)
 
     @classmethod

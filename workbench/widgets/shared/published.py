@@ -1,4 +1,4 @@
-"""A view as data, from which a page without a kernel answers the widget's script."""
+"""The data of a view, from which a static page answers the widget's script."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _TEXTS = ("text", "labels")  # columns whose order is not that of their values i
 
 @dataclass(frozen=True)
 class PublishedView:
-    """What a page holds of a widget.
+    """The content of a static page of a widget.
 
     Attributes
     ----------
     host : str
         The script's class that answers the widget's messages.
     shows : str
-        What it shows, for the list of pages.
+        Type of the view, for the list of pages.
     items : Items
         All items of the view.
     first : array of int (k,)
@@ -56,7 +56,7 @@ class PublishedView:
 
 
 def column_data(table: pd.DataFrame, name: str, *, ranked: bool = False) -> dict[str, Any]:
-    """Return a column as the script filters it: its kind, and a value a row, None where there is none.
+    """Return a column for the script's filters: its type, and a value or None a row.
 
     Infinite numbers are the texts ``inf`` and ``-inf``. With `ranked`, text has the place of each value in
     the order by which lists are sorted.
@@ -64,29 +64,29 @@ def column_data(table: pd.DataFrame, name: str, *, ranked: bool = False) -> dict
     column = table[name]
     cells = Cells(table, name)
     data: list[Any] = [None] * len(table)
-    if cells.kind == "numbers":
+    if cells.value_type == "numbers":
         data = [value if np.isfinite(value) else f"{value:f}" for value in cells.data.tolist()]
-    elif cells.kind == "yes or no":
+    elif cells.value_type == "yes or no":
         data = cells.data.tolist()
-    elif cells.kind == "text":
+    elif cells.value_type == "text":
         data = cells.data.to_pylist()
-    elif cells.kind == "labels":
+    elif cells.value_type == "labels":
         data = [
             [] if missing else [*map(str, cell)] for cell, missing in zip(column, cells.missing, strict=True)
         ]
     data = [None if missing else value for value, missing in zip(data, cells.missing, strict=True)]
     is_whole = pd.api.types.infer_dtype(column, skipna=True) == "integer"
-    described = {"name": name, "kind": cells.kind, "data": data, "whole": is_whole}
-    if ranked and cells.kind in _TEXTS:
+    described = {"name": name, "kind": cells.value_type, "data": data, "whole": is_whole}
+    if ranked and cells.value_type in _TEXTS:
         folded = column.astype("str").str.casefold()
         described["rank"] = pd.factorize(folded, sort=True)[0].tolist()
     return described
 
 
 def facet_data(binning: Binning) -> dict[str, Any]:
-    """Return a facet as the script counts it: its labels, and of each bin its filter and its ends."""
+    """Return a facet for the script's counts: its labels, and the filter and ends of each bin."""
     return column_label(binning.name)._asdict() | {
-        "name": binning.name, "kind": binning.kind, "integers": binning.integers,
+        "name": binning.name, "kind": binning.value_type, "integers": binning.integers,
         "bins": [
             {"key": each.key, "label": each.label, "query": _query_data(each.query), "low": _end(each.low),
              "high": _end(each.high)}
@@ -96,11 +96,11 @@ def facet_data(binning: Binning) -> dict[str, Any]:
 
 
 def _query_data(query: Query) -> dict[str, Any]:
-    """Return a filter as its parts: what stands for infinite numbers could not be read as one."""
+    """Return a filter as nested mappings; infinite numbers are text."""
     operands = [_end(value) if isinstance(value, float) else value for value in query.operands]
     return {
         "op": query.operator, "column": query.column, "operands": operands,
-        "parts": [_query_data(part) for part in query.parts],
+        "parts": [_query_data(clause) for clause in query.subqueries],
     }  # fmt: skip
 
 

@@ -77,16 +77,16 @@ def from_scores(
     values, inside = check_scores(items, scores, words, model=model, dtype=dtype, infinite=infinite)
     length = inside.sum(axis=1)
     pairs = zip(words, frame["answer"].tolist(), strict=True)
-    place = np.array(
+    answer_column = np.array(
         [list(row).index(answer) if answer in row else -1 for row, answer in pairs], dtype=np.int64
     )
     best = values.max(axis=1, initial=-np.inf)
     chosen = _draw((values == best[:, None]) & inside, frame["item_id"].tolist(), seed)
-    has, offered = frame["answer"].notna().to_numpy(), place >= 0
+    has, offered = frame["answer"].notna().to_numpy(), answer_column >= 0
     if log_prob is not None and score_type == "log_prob":
         needed = has & offered & (True if known is None else known)
         check_answers(items, log_prob, needed, model=model, dtype=dtype)
-    answer_scores = np.where(offered, values[np.arange(len(frame)), np.maximum(place, 0)], np.nan)
+    answer_scores = np.where(offered, values[np.arange(len(frame)), np.maximum(answer_column, 0)], np.nan)
     rank = np.where(offered, 1 + (values > answer_scores[:, None]).sum(axis=1), length + 1)
     tied = np.where(offered, ((values == answer_scores[:, None]) & inside).sum(axis=1), 1)
     order = np.argsort(-values, axis=1, kind="stable")[:, :top_k]
@@ -97,7 +97,7 @@ def from_scores(
         "model": model,
         "score_type": score_type,
         "prediction": [row[index] for row, index in zip(words, chosen, strict=True)],
-        "correct": nullable((chosen == place) & offered, has),
+        "correct": nullable((chosen == answer_column) & offered, has),
         "p_correct": np.where(has, np.where(offered & (rank == 1), 1 / tied, 0.0), np.nan),
         "log_prob": np.full(len(frame), np.nan) if log_prob is None else log_prob,
         "rank": nullable(rank, has),
@@ -136,33 +136,33 @@ def check_scores(
     bad = np.isnan(values) if infinite else ~(values < np.inf)
     if bad.any():
         row, column = np.unravel_index(int(bad.argmax()), bad.shape)
-        item_id, what = items.frame["item_id"].iloc[row], "score of a candidate"
-        raise not_a_number(values[row, column], item_id, model=model, dtype=dtype, what=what)
+        item_id, quantity = items.frame["item_id"].iloc[row], "score of a candidate"
+        raise not_a_number(values[row, column], item_id, model=model, dtype=dtype, quantity=quantity)
     return values, inside
 
 
 def check_ranked(items: Items, ranked: Ranked, *, model: str, dtype: str | None = None) -> None:
     """Raise DataError if the log-probability of a word is NaN or plus infinity, or minus infinity for all."""
-    known = ranked.known & items.frame["answer"].notna().to_numpy()
-    check_answers(items, ranked.log_prob, known, model=model, dtype=dtype)
+    in_vocabulary = ranked.known & items.frame["answer"].notna().to_numpy()
+    check_answers(items, ranked.log_prob, in_vocabulary, model=model, dtype=dtype)
     length = np.array([len(row) for row in ranked.top_log_probs], dtype=np.int64)
     values = np.fromiter(chain.from_iterable(ranked.top_log_probs), float, int(length.sum()))
     owner = np.repeat(np.arange(len(length)), length)
     first = np.append(True, np.diff(owner) > 0)[: len(owner)]
     bad = ~(values < np.inf) | (first & np.isneginf(values))
     if bad.any():
-        place = int(bad.argmax())
-        row = int(owner[place])
+        index = int(bad.argmax())
+        row = int(owner[index])
         item_id = items.frame["item_id"].iloc[row]
-        if np.isneginf(values[place]):
+        if np.isneginf(values[index]):
             problem = (
                 f"no word of the vocabulary has a probability above 0 for {item_id} by the model {model!r}"
             )
             raise DataError(
                 problem, remedy="fit the model on more text, or check that its weights are finite"
             )
-        what = "log-probability of a word"
-        raise not_a_number(values[place], item_id, model=model, dtype=dtype, what=what)
+        quantity = "log-probability of a word"
+        raise not_a_number(values[index], item_id, model=model, dtype=dtype, quantity=quantity)
 
 
 def check_answers(
@@ -213,10 +213,10 @@ def from_ranking(
     check_ranked(items, ranked, model=model, dtype=dtype)
     frame = items.frame
     has = frame["answer"].notna().to_numpy()
-    known = ranked.known & has
-    rank = np.where(known, ranked.rank, vocabulary_size + 1)
-    tied = np.where(known, ranked.n_tied, 1)
-    share = np.where(known & (rank == 1), 1 / np.maximum(tied, 1), 0.0)
+    in_vocabulary = ranked.known & has
+    rank = np.where(in_vocabulary, ranked.rank, vocabulary_size + 1)
+    tied = np.where(in_vocabulary, ranked.n_tied, 1)
+    share = np.where(in_vocabulary & (rank == 1), 1 / np.maximum(tied, 1), 0.0)
     ids = frame["item_id"].tolist()
     correct = (share == 1) | np.array(
         [0 < p < 1 and _uniform(name, seed) < p for p, name in zip(share, ids, strict=True)], dtype=bool
@@ -234,7 +234,7 @@ def from_ranking(
         "rank": nullable(rank, has),
         "n_tied": nullable(tied, has),
         "n_choices": vocabulary_size,
-        "known": nullable(known, has),
+        "known": nullable(in_vocabulary, has),
         "top_words": objects([row[:top_k] for row in ranked.top_words]),
         "top_log_probs": objects([row[:top_k] for row in ranked.top_log_probs]),
         "candidate_scores": objects([None] * len(frame)),
@@ -243,7 +243,7 @@ def from_ranking(
 
 
 def _prediction(top: Sequence[str], answer: Any, *, right: bool, tied: bool) -> str | None:
-    """Return the best of a model's words that agrees with what was drawn: the answer, or another one."""
+    """Return the best of a model's words that agrees with the draw: the answer, or another word."""
     if right:
         return next((word for word in top if word.casefold() == str(answer).casefold()), str(answer))
     others = (word for word in top if not tied or word.casefold() != str(answer).casefold())

@@ -1,4 +1,4 @@
-"""Predictions from whatever names them: runs, frames, or names of runs."""
+"""Read predictions from runs, data frames or run names."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class ModelPredictions:
 
     @property
     def evaluated(self) -> pd.DataFrame:
-        """The columns `NEEDED` and others that are at hand, one row an item, sorted by item; made anew."""
+        """The columns `NEEDED` and other available ones, one row an item, sorted by item; a new frame."""
         return self.data if isinstance(self.data, pd.DataFrame) else self._frame_of(self.data)
 
     def _frame_of(self, table: pa.Table) -> pd.DataFrame:
@@ -134,11 +134,11 @@ class ModelPredictions:
         return self.truths("correct")[:, None]
 
     def strings(self, name: str, rows: Rows) -> pa.Array:
-        """Return the text in some rows of a column of `table`."""
+        """Return the text in the rows of a column of `table`."""
         return self.table[name].take(pa.array(rows)).cast(pa.string()).combine_chunks()
 
     def values(self, name: str, rows: Rows) -> set[Any]:
-        """Return the different values in some rows of a column of `table`, null left out."""
+        """Return the unique values in the rows of a column of `table`, without null."""
         column = self.table[name]
         if len(rows) < len(column):  # rows are of different items: else these are all
             return _different(column.take(pa.array(rows)))
@@ -152,7 +152,7 @@ class ModelPredictions:
         return {}
 
     def value_sets(self, rows: Rows) -> dict[str, set[Any]]:
-        """Return the different values in some rows of the variant and of each column of `VARIANT`."""
+        """Return the unique values in the rows of the variant and of each column of `VARIANT`."""
         return {name: self.values(name, rows) for name in ("variant", *VARIANT)}
 
     def cell(self, name: str, row: int) -> Any:
@@ -172,7 +172,7 @@ def _different(column: pa.ChunkedArray) -> set[Any]:
 
 
 def is_uncorrected(log_prob: Floats, uncorrected: Floats) -> bool:
-    """Tell whether log-probabilities (n,) are of the sub-tokens alone, without the end of the word.
+    """Return whether log-probabilities (n,) are of the sub-tokens alone, without the end of the word.
 
     So they are in logs of lm-evaluation-harness: the two columns are equal.
     """
@@ -202,21 +202,21 @@ def predictions_of(runs: Any, items: Items | None = None, *, pool: bool = False)
     item_ids = None if items is None else pa.array(items.frame["item_id"], pa.string())
     read = partial(_read, items=items, item_ids=item_ids, pool=pool)
     with ThreadPoolExecutor() as threads:
-        return [part for parts in threads.map(read, several(runs)) for part in parts]
+        return [model for models in threads.map(read, as_list(runs)) for model in models]
 
 
-def several(runs: Any) -> list[Any]:
-    """Return what was passed as runs as a list; a single run, frame or name is one element."""
+def as_list(runs: Any) -> list[Any]:
+    """Return the argument `runs` as a list; a single run, frame or name is one element."""
     single = isinstance(runs, str | pd.DataFrame) or not isinstance(runs, Iterable)
     return [runs] if single else list(runs)
 
 
-def coalesced(name: str, known: pa.Array, models: Sequence[ModelPredictions], rows: Rows) -> pa.Array:
+def filled_column(name: str, column: pa.Array, models: Sequence[ModelPredictions], rows: Rows) -> pa.Array:
     """Return a column of text of items (n,), its nulls filled from the models' `rows` (m, n) for them."""
     for model, of_model in zip(models, rows, strict=True):
-        if known.null_count:
-            known = pc.coalesce(known, model.strings(name, of_model))
-    return known
+        if column.null_count:
+            column = pc.coalesce(column, model.strings(name, of_model))
+    return column
 
 
 def _read(
@@ -249,7 +249,7 @@ def _read(
 
 
 def _completed(frame: pd.DataFrame, items: Items | None) -> pd.DataFrame:
-    """Return predictions with all columns, those that a frame lacks from its words and the items."""
+    """Return predictions with all columns; missing ones are computed from the words and the items."""
     lacking = next(name for name in (*_WORDS, *NEEDED) if name not in frame.columns and name not in OPTIONAL)
     if items is None or lacking in _WORDS:
         remedy = "pass items= as well, or make them with wb.predict"
@@ -260,17 +260,17 @@ def _completed(frame: pd.DataFrame, items: Items | None) -> pd.DataFrame:
     asked = frame[frame["item_id"].isin(items.frame["item_id"])]
     if asked.empty:
         raise DataError(
-            f"the predictions know none of the items, {items.frame['item_id'].iloc[:1].tolist()} the first",
+            f"the predictions have none of the items, {items.frame['item_id'].iloc[:1].tolist()} the first",
             remedy="pass the items that were predicted; their ids are in items.frame['item_id']",
         )
-    parts = asked.groupby("model", sort=False)
+    groups = asked.groupby("model", sort=False)
     return pd.concat(
-        [from_answers(items, part, model=str(model)) for model, part in parts], ignore_index=True
+        [from_answers(items, group, model=str(model)) for model, group in groups], ignore_index=True
     )
 
 
 def _split_run(source: Any, info: Mapping[str, Any], item_ids: pa.Array | None) -> Iterator[ModelPredictions]:
-    """Give the models of a run apart; the folder's name is that of the run. Ids of items are unique."""
+    """Split a run by model; the folder has the name of the run. Ids of items are unique."""
     run, folder = str(source.run), getattr(source, "folder", None)
     stored = getattr(source, "stored", None)
     table = source.table if stored is None else stored.columns(_READ, encoded=True)
@@ -279,17 +279,17 @@ def _split_run(source: Any, info: Mapping[str, Any], item_ids: pa.Array | None) 
     if stored is not None and len(models) > 1:  # the rows of one model are not those of the file
         table, stored = stored.columns(), None
     for model in models:
-        part = table if len(models) == 1 else table.filter(pc.equal(table["model"], model))
-        part = part.combine_chunks()
-        are_all = item_ids is not None and part["item_id"].combine_chunks().equals(item_ids)
-        if not are_all and pc.count_distinct(part["item_id"]).as_py() < len(part):
-            _check_single(model, part["item_id"].to_pandas())
-        name = _named(model, pc.unique(part["variant"]).to_pylist())
-        yield ModelPredictions(name, run, _shared(part, (model, run)), info, folder, stored)
+        subset = table if len(models) == 1 else table.filter(pc.equal(table["model"], model))
+        subset = subset.combine_chunks()
+        are_all = item_ids is not None and subset["item_id"].combine_chunks().equals(item_ids)
+        if not are_all and pc.count_distinct(subset["item_id"]).as_py() < len(subset):
+            _check_single(model, subset["item_id"].to_pandas())
+        name = _named(model, pc.unique(subset["variant"]).to_pylist())
+        yield ModelPredictions(name, run, _shared(subset, (model, run)), info, folder, stored)
 
 
 def _check_table(table: pa.Table) -> None:
-    """Do what `check_log_probs` does; a frame is made only where a log-probability is null or not finite."""
+    """Check log-probabilities as `check_log_probs`; make a frame only if one is null or not finite."""
     log_prob = table["log_prob"]
     if log_prob.null_count or not pc.all(pc.is_finite(log_prob), min_count=0).as_py():
         check_log_probs(from_table(table.select(list(CHECKED))))
@@ -305,26 +305,26 @@ def _shared(table: pa.Table, key: tuple[str, str]) -> pa.Table:
 
 
 def _split_frame(frame: pd.DataFrame, run: str | None, info: Mapping[str, Any]) -> Iterator[ModelPredictions]:
-    """Give the models and runs of one frame apart."""
+    """Split one frame by model and run."""
     frame = frame.assign(run=frame["run"].fillna(""))
     if run is not None:
         frame["run"] = frame["run"].where(frame["run"] != "", run)
     if frame["item_id"].isna().any() or frame["model"].isna().any():
         raise DataError("the predictions have a row without item_id or model")
-    for (model, name), part in frame.groupby(["model", "run"], sort=False):
-        _check_single(str(model), part["item_id"])
-        label = _named(str(model), part["variant"].dropna().unique())
-        yield ModelPredictions(label, str(name), _sorted(part), info)
+    for (model, name), subset in frame.groupby(["model", "run"], sort=False):
+        _check_single(str(model), subset["item_id"])
+        label = _named(str(model), subset["variant"].dropna().unique())
+        yield ModelPredictions(label, str(name), _sorted(subset), info)
 
 
 def _named(model: str, variants: Iterable[Any]) -> str:
-    """Return the name of a model, with what it saw of the items where that is the query or passage alone."""
+    """Return the name of a model, with its input if that is the query or passage alone."""
     inputs = {split_variant(str(variant))[1] for variant in variants}
     return model if "" in inputs else " ".join([model, *(f"({name})" for name in sorted(inputs))])
 
 
 def labels(models: Sequence[ModelPredictions], *, by_set: bool = False) -> list[str]:
-    """Name models so that no two names are equal: with what tells those of one name apart.
+    """Return unique names of models, with the distinctions of models of the same name.
 
     That is as few as needed of data set, split, variant, `VARIANT`, options of the model, and seed, as in
     ``LSTM, capitalised``; then the name of the run; then a number. With `by_set`, models on different data
@@ -336,7 +336,7 @@ def labels(models: Sequence[ModelPredictions], *, by_set: bool = False) -> list[
 
 
 def distinctions(models: Sequence[ModelPredictions], *, by_set: bool = False) -> list[str]:
-    """Return for each model what tells it apart from others of its name, see `labels`; empty without any."""
+    """Return each model's distinction from others of its name, see `labels`; empty without any."""
     traits = [traits_of(model) for model in models]
     sets = [f"{each['dataset']}\n{each['split']}" if by_set else "" for each in traits]
     names = [f"{model.model}\n{name}" for model, name in zip(models, sets, strict=True)]
@@ -344,7 +344,7 @@ def distinctions(models: Sequence[ModelPredictions], *, by_set: bool = False) ->
 
 
 def traits_of(model: ModelPredictions) -> dict[str, str]:
-    """Return what may tell a model apart from others of its name, in words, the most telling first."""
+    """Return possible distinctions of a model from others of its name, the most important first."""
     rows = np.arange(len(model.table))
     names = ("dataset", "split", "variant", *VARIANT)
     traits = {name: words_of(name, frozenset(model.values(name, rows))) for name in names}
@@ -364,7 +364,7 @@ def settings_of(model: ModelPredictions) -> dict[str, str]:
 
 
 def tell_apart(names: Sequence[str], traits: Sequence[Mapping[str, str]]) -> list[str]:
-    """Return for each of several rows what tells it apart from the others of its name; empty where none is.
+    """Return each row's distinction from the others of its name; empty without any.
 
     A trait is named where it divides rows that all traits before it leave alike, the seed and the run last;
     rows that no trait divides are numbered.
@@ -410,7 +410,7 @@ _UNUSUAL = ("text", "omitted", "unknown")  # beginnings of texts that are no hab
 
 
 def words_of(name: str, values: frozenset[Any]) -> str:
-    """Write the values of a column of `VARIANT`, or of another one, for readers."""
+    """Return the values of a column of `VARIANT`, or of another column, in words."""
     write: Callable[[Any], str] = {
         "vocabulary_size": lambda size: f"{size:,} words",
         "unknown": lambda how: f"unknown answers {how}",
@@ -424,7 +424,7 @@ def words_of(name: str, values: frozenset[Any]) -> str:
 
 
 def _prompt(text: str) -> str:
-    """Say a prompt in few words: how many examples, and the template."""
+    """Describe a prompt briefly: number of examples, and the template."""
     try:
         prompt = json.loads(text)
         template, shots, seed = str(prompt["template"]), int(prompt["shots"]), prompt.get("seed")
@@ -436,7 +436,7 @@ def _prompt(text: str) -> str:
 
 
 def _boundaries(prompt: Mapping[str, Any]) -> list[str]:
-    """Say what a prompt changes at the beginning of the text, and before the answer."""
+    """Return a prompt's changes at the beginning of the text, and before the answer, in words."""
     beginnings = {"nothing": "no BOS", "newline": "newline first", "mark": "BOS first"}
     space = "space encoded with the context" if prompt.get("space") == "context" else ""
     return list(filter(None, [beginnings.get(str(prompt.get("beginning")), ""), space]))
@@ -467,12 +467,12 @@ def protocol_of(row: Mapping[str, Any]) -> str:
 
 
 def is_of_papers(row: Mapping[str, Any]) -> bool:
-    """Tell whether a result was counted as in the papers' tables: whole words of the text as released."""
+    """Return whether a result was counted as in the papers' tables: words of the text as released."""
     return protocol_of(row) in {protocol_of({"unit": unit}) for unit in ("word", "whole-word")}
 
 
-def _short(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+def _short(text: str, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
 def _check_single(model: str, item_ids: pd.Series[Any]) -> None:
@@ -485,7 +485,7 @@ def _check_single(model: str, item_ids: pd.Series[Any]) -> None:
 
 
 def _sorted(frame: pd.DataFrame) -> pd.DataFrame:
-    """Sort by item, so that what is drawn by a seed does not depend on the order of the rows."""
+    """Sort by item, so that draws by a seed are independent of the order of the rows."""
     ids = pa.array(frame["item_id"], pa.large_string(), from_pandas=True)
     if frame.index.equals(pd.RangeIndex(len(frame))) and not ids.null_count and _ascends(ids):
         return frame
@@ -515,14 +515,14 @@ def joined(
     if items is not None:
         extra = items.extra
         of_items = items.frame.join(extra[[name for name in extra if name not in COLUMNS]])
-    for what, other in (("items", of_items), ("annotations", annotations)):
+    for source, other in (("items", of_items), ("annotations", annotations)):
         if other is None:
             continue
-        beside = in_item_order(other, frame["item_id"], what)
+        beside = in_item_order(other, frame["item_id"], source)
         for column in beside.columns:
             if column not in frame.columns:
                 frame[column] = beside[column]
-            elif what == "items" and column in texts and frame[column].isna().any():
+            elif source == "items" and column in texts and frame[column].isna().any():
                 frame[column] = frame[column].where(frame[column].notna(), beside[column].astype("str"))
     if any(name not in frame for name in names):
         stored = predictions.item_columns.reindex(frame["item_id"]).set_axis(frame.index)
@@ -595,4 +595,4 @@ def run_of(name: str) -> Run:
     folder = Path(name)
     if not (folder / store.INFO).is_file() or folder.name == name:
         return store.find_run(name)
-    return store.at(folder.resolve())
+    return store.open_run(folder.resolve())

@@ -21,7 +21,7 @@ _SMOKE = 400, 12  # passages of a split, and books to train on, that are enough 
 
 
 @dataclass(frozen=True)
-class Materials:
+class ExperimentData:
     """Items to test on and texts to train on that do not share a book.
 
     `task` is the data set that was requested, `dataset` the same or "sample" in its place, `path` the file,
@@ -57,15 +57,15 @@ class Materials:
         if self.task == "lambada" and _found("lambada", {"train"}, books=True):
             return books("lambada", "train")
         if (novels := sources.spot(searched, _NOVELS)) is None:
-            places = ", ".join(str(root.folder) for root in searched)
-            problem = f"found no novels to train on ({_NOVELS[0]}); searched {places}"
+            folders = ", ".join(str(root.folder) for root in searched)
+            problem = f"found no novels to train on ({_NOVELS[0]}); searched {folders}"
             raise DataError(problem, remedy="pass texts= a file, folder or archive of books")
         if self.task == "cbt":
             return (book for book in books(novels) if "/children/" in f"/{book.book_id}")
         return novels
 
     def load(self, split: str | None = None, variant: str | None = None) -> Items:
-        """Return items, as :func:`workbench.load` does; of the sample those of the stories "test" only."""
+        """Return items, as :func:`workbench.load` does; of the sample only the stories "test"."""
         if self.dataset != "sample":
             items = datasets.load(self.dataset, split, variant=variant)
             return items.sample(_SMOKE[0]) if self.scale == "smoke" else items
@@ -74,9 +74,9 @@ class Materials:
         return items.where(items.frame["book_id"].isin(held_out).to_numpy())
 
 
-def materials(
+def experiment_data(
     task: str, data: str = "auto", *, texts: str | Path | None = None, scale: str = "cpu"
-) -> Materials:
+) -> ExperimentData:
     """Choose the data of an experiment.
 
     Parameters
@@ -93,7 +93,7 @@ def materials(
 
     Returns
     -------
-    Materials
+    ExperimentData
         With ``.dataset`` (the name that was chosen), ``.load(split, variant)`` and ``.texts``.
 
     Raises
@@ -103,15 +103,15 @@ def materials(
 
     Examples
     --------
-    >>> data = wb.materials("lambada", "sample")
+    >>> data = wb.experiment_data("lambada", "sample")
     >>> data.dataset, len(data.load("dev")), len(data.texts)
     ('sample', 86, 12)
     """
-    sources.choose("task", task, tuple(_SPLITS), "materials")
-    sources.choose("data set", data, ("auto", task, "sample"), f"materials of {task}")
-    sources.choose("scale", scale, ("smoke", "cpu", "gpu"), "materials")
+    sources.choose("task", task, tuple(_SPLITS), "experiment_data")
+    sources.choose("data set", data, ("auto", task, "sample"), f"data of {task}")
+    sources.choose("scale", scale, ("smoke", "cpu", "gpu"), "experiment_data")
     dataset = (task if _found(task, _SPLITS[task]) else "sample") if data == "auto" else data
-    return Materials(task, dataset, None if texts is None else Path(texts).expanduser(), scale)
+    return ExperimentData(task, dataset, None if texts is None else Path(texts).expanduser(), scale)
 
 
 def _found(dataset: str, splits: set[str], *, books: bool = False) -> bool:

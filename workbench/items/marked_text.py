@@ -26,33 +26,33 @@ def pieces(item: Item, marks: Mapping[str, Sequence[Span]]) -> tuple[list[Piece]
 
 
 def weighted_pieces(
-    item: Item, marks: Mapping[str, Sequence[Span]], parts: Sequence[Span], weights: Sequence[float]
+    item: Item, marks: Mapping[str, Sequence[Span]], segments: Sequence[Span], weights: Sequence[float]
 ) -> tuple[list[WeightedPiece], list[WeightedPiece]]:
-    """Cut an item as `pieces` does, and at the ends of `parts`: a piece has the sum of their weights.
+    """Cut an item as `pieces` does, and at the ends of `segments`: a piece has the sum of their weights.
 
     Parameters
     ----------
     item : Item
     marks : mapping of str to sequence of (int, int)
-    parts : sequence of (int, int)
+    segments : sequence of (int, int)
         Spans in the released text.
     weights : sequence of float
-        One a part.
+        One a segment.
     """
     bounds = [item.sentences[-1], item.answer_span]
     marked = [(letter, span) for letter, spans in marks.items() for span in spans]
-    shown, spans = item.readable([*bounds, *(span for _, span in marked), *parts])
+    text, spans = item.readable([*bounds, *(span for _, span in marked), *segments])
     query, blank, *spans = spans
     placed, read = spans[: len(marked)], spans[len(marked) :]
     inside = range(blank[0] + 1, blank[1])  # no mark may cut the blank: a part of it would be shown
-    steps = np.zeros((2, len(shown) + 1))  # of the weight, and of the number of parts
+    steps = np.zeros((2, len(text) + 1))  # of the weight, and of the number of parts
     for (begin, end), weight in zip(read, weights, strict=True):
         steps[:, begin] += weight, 1
         steps[:, end] -= weight, 1
     weight_at, n_parts_at = steps.cumsum(axis=1)
     ends = {end for span in spans for end in span if end not in inside}
     first = min(query[0], blank[0])  # an empty blank may stand before the first word
-    cuts = {first, *blank, len(shown), *ends}
+    cuts = {first, *blank, len(text), *ends}
     context: list[WeightedPiece] = []
     target: list[WeightedPiece] = []
     start = 0
@@ -61,10 +61,10 @@ def weighted_pieces(
             letter for (letter, _), (a, b) in zip(marked, placed, strict=True) if a <= start and end <= b
         }
         if end > start:
-            kinds = letters - {"h", "m"} | {"b"} if (start, end) == blank else letters
+            classes = letters - {"h", "m"} | {"b"} if (start, end) == blank else letters
             side = context if end <= first else target
             value = float(max(0.0, weight_at[start])) if n_parts_at[start] else None
-            side.append((shown[start:end], "".join(sorted(kinds)), value))
+            side.append((text[start:end], "".join(sorted(classes)), value))
         if end == blank[0] == blank[1]:
             target.append(("", "b", None))
         start = end

@@ -1,4 +1,4 @@
-"""What ``lmplz --intermediate`` writes, read into sorted arrays; and the text for it.
+"""Read the output of ``lmplz --intermediate`` into sorted arrays; write its input.
 
 Its n-grams are records of word ids and two floats, in suffix order: by the last word, then by the one
 before it. The ids rise with a hash of the words. So it gets short codes in place of words, chosen such
@@ -55,7 +55,7 @@ class Text:
     def __init__(self, corpus: Corpus, words: Sequence[str]) -> None:
         self._corpus, self.words = corpus, list(words)
         self._codes = _codes(len(self.words))
-        index = {word: place for place, word in enumerate(self.words)}
+        index = {word: number for number, word in enumerate(self.words)}
         self._ids = np.array([index.get(word, len(index)) for word in corpus.words])
         self.has_unknown = bool((self._ids == len(index)).any())
 
@@ -80,12 +80,12 @@ class Text:
             codes.view(np.uint8).reshape(len(codes), -1)[starts[1:] - starts[0] - 1, -1] = ord("\n")
             yield codes.tobytes()
 
-    def known(self) -> tuple[list[bytes], npt.NDArray[np.int64]]:
-        """Return what ``lmplz`` has as its words, in the order of its ids, and our ids of them."""
+    def lmplz_words(self) -> tuple[list[bytes], npt.NDArray[np.int64]]:
+        """Return the words of ``lmplz`` in the order of its ids, and their ids here."""
         n_words = len(self.words)
         codes = self._codes[: n_words + self.has_unknown]
-        ids = {code: place if place < n_words else n_words + 1 for place, code in enumerate(codes)}
-        ids |= {special.encode(): n_words + place for place, special in enumerate(SPECIAL)}
+        ids = {code: number if number < n_words else n_words + 1 for number, code in enumerate(codes)}
+        ids |= {special.encode(): n_words + number for number, special in enumerate(SPECIAL)}
         for special in (b"<s>", b"</s>"):
             insort(codes, special, key=_hash)
         codes = [b"<unk>", *codes]
@@ -106,7 +106,7 @@ def _hashes(numbers: Keys, width: int) -> Keys:
 
 
 def _codes(n_words: int) -> list[bytes]:
-    """Return codes for words whose hashes rise, and one more for unknown words, after that of ``</s>``."""
+    """Return codes for words with ascending hashes, and one for unknown words, after that of ``</s>``."""
     numbers = np.arange(4 * n_words + 100)  # 42 % of them come before </s>
     width = -(-len(numbers).bit_length() // 5)
     letters = np.zeros((len(numbers), 8), np.uint8)
@@ -142,7 +142,7 @@ def compile_intermediate(prefix: Path, folder: Path, text: Text, *, progress: bo
         If a file is missing or incomplete, has other words, or is in another order.
     """
     counts = _counts(prefix)
-    codes, ids = text.known()
+    codes, ids = text.lmplz_words()
     path = _path(prefix, "vocab")
     with _reading(path):
         if path.read_bytes() != b"".join(code + b"\0" for code in codes):
@@ -161,18 +161,18 @@ def compile_intermediate(prefix: Path, folder: Path, text: Text, *, progress: bo
 
 
 def _add_unseen(model: BackOff, folder: Path, unseen: float) -> None:
-    """Add to each listed probability of ``<unk>`` what the ``<unk>`` of ``lmplz`` has after that context.
+    """Add ``lmplz``'s probability of ``<unk>`` after a context to each listed probability of ``<unk>``.
 
     The words that no text has are unknown ones too. No other probability changes, so each context sums to 1.
     """
     unknown = model.index["<unk>"]
     for order, level in enumerate(model.levels[1:], start=2):
         for rows in blocks_of(level["key"]):
-            places = rows.start + np.flatnonzero((level["key"][rows] & WORD) == unknown)
-            if len(places):
+            indices = rows.start + np.flatnonzero((level["key"][rows] & WORD) == unknown)
+            if len(indices):
                 logp = np.load(folder / f"logp.{order}.npy", mmap_mode="r+")
-                weights = model.state(model.grams(order, places)[:, :-1]).backoff
-                logp[places] = _sum_of_log10(logp[places], unseen + np.sum(weights, axis=0, dtype=float))
+                weights = model.state(model.grams(order, indices)[:, :-1]).backoff
+                logp[indices] = _sum_of_log10(logp[indices], unseen + np.sum(weights, axis=0, dtype=float))
 
 
 def _sum_of_log10(first: npt.NDArray[Any], second: Any) -> npt.NDArray[np.float32]:
@@ -297,14 +297,14 @@ class _Orders:
             yield level_arrays(keys, chosen["logp"], chosen["lower"], backoff, self._n_words)
 
     def _find(self, key: Keys, high: Places, low: Places, order: int) -> npt.NDArray[np.int64]:
-        """Return the places of keys; DataError where one is missing."""
+        """Return the indices of keys; DataError where one is missing."""
         wanted = _joined(high, low)
         threads = cores()
         with ThreadPoolExecutor(threads) as pool:
-            place = np.concatenate(list(pool.map(key.searchsorted, np.array_split(wanted, threads))))
-        if (place == len(key)).any() or (key[place] != wanted).any():
+            index = np.concatenate(list(pool.map(key.searchsorted, np.array_split(wanted, threads))))
+        if (index == len(key)).any() or (key[index] != wanted).any():
             raise self._error(order, "a part of an n-gram is missing in the order below")
-        return place
+        return index
 
 
 def _joined(high: npt.NDArray[Any], low: npt.NDArray[Any]) -> Keys:

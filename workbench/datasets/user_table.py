@@ -84,7 +84,7 @@ def read_table(path: Path | str, *, on_error: str = "raise", **options: Any) -> 
 
 
 def _reader(frame: pd.DataFrame, path: Path, options: Mapping[str, Any]) -> QuestionTable[Any] | None:
-    """Return the data set whose questions a table holds, in columns that no option names."""
+    """Return the data set of a table's questions, by columns that no option names."""
     if {"text", "answer", "candidates"} & {*options} or not frame.columns.is_unique:
         return None
     return next((table for table in _QUESTIONS if table.holds(frame, path)), None)
@@ -112,7 +112,7 @@ def _questions(
 
 
 def _add_language(options: dict[str, Any], frame: pd.DataFrame, path: Path, notes: list[str]) -> None:
-    """Add the language that the file's name tells to the variant, where nothing else tells one of them."""
+    """Add the language in the file's name to the variant, unless language or variant are set otherwise."""
     names = {str(name).lower(): name for name in frame}
     columns = [names[name] for name in language.COLUMNS if name in names]
     unknown = [
@@ -128,7 +128,7 @@ def _add_language(options: dict[str, Any], frame: pd.DataFrame, path: Path, note
 
 
 def _add_roles(options: dict[str, Any], frame: pd.DataFrame, path: Path, notes: list[str]) -> None:
-    """Add the columns that have the name of a role, where no option names another one."""
+    """Add the columns with the name of a role, unless an option names another column."""
     for role, names in ROLES.items():
         column = None if role in options else _column(frame, names, path)
         if column is None or any(column is value or column == value for value in options.values()):
@@ -139,9 +139,9 @@ def _add_roles(options: dict[str, Any], frame: pd.DataFrame, path: Path, notes: 
         options[role] = column
 
 
-def _column(frame: pd.DataFrame, known: Sequence[str], path: Path) -> Any:
-    """Return the column that has one of the `known` names, the first of them that is there, or None."""
-    for name in known:
+def _column(frame: pd.DataFrame, names: Sequence[str], path: Path) -> Any:
+    """Return the column that has one of the given names, the first of them that is there, or None."""
+    for name in names:
         columns = [column for column in frame.columns if str(column).lower() == name]
         if len(set(columns)) > 1:
             problem = f"the columns {' and '.join(map(repr, columns))} have one name but for case"
@@ -152,7 +152,7 @@ def _column(frame: pd.DataFrame, known: Sequence[str], path: Path) -> Any:
 
 
 def _names_rows(column: pd.Series[Any]) -> bool:
-    """Return whether every cell of a column has a value, and each another one."""
+    """Return whether the cells of a column are unique and none is missing."""
     if not isinstance(column, pd.Series) or column.isna().any():
         return False
     names = column.map(str)

@@ -1,4 +1,4 @@
-"""What lies in ``data/cache``, as a table that frees it: ``wb.cache()``."""
+"""Table of the files in ``data/cache``, `free` deletes entries: ``wb.cache()``."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _KEY = 12  # letters of a name that are listed
 
 
 class CacheTable(Table):
-    """What lies in the cache: one row a model or corpus, and one for all tables of a kind."""
+    """Content of the cache: one row a model or corpus, and one for all tables of a kind."""
 
     @classmethod
     def of_disk(cls) -> Self:
-        """Read what lies there now."""
+        """Read the present content of the cache."""
         rows: dict[tuple[str, str], dict[str, Any]] = {}
         for entry in disk.cache_entries():
             name = entry.path.name[:_KEY] if entry.path.is_dir() else ""
@@ -47,7 +47,7 @@ class CacheTable(Table):
         return cls(frame, TableLayout(title, _SHOWN))
 
     def free(self, *names: str) -> Self:
-        """Remove what lies in the cache, and return what is left.
+        """Delete entries of the cache, and return the remaining ones.
 
         It is made again when it is needed. What a model or corpus of any process uses stays, with a warning.
 
@@ -61,11 +61,11 @@ class CacheTable(Table):
         DataError
             If nothing is named, or nothing has that name.
         """
-        known = {*self["kind"], *self["entry"]} - {""}
-        if not names or set(names) - known:
-            problem = f"there is no {min(set(names) - known)!r} in the cache" if names else "nothing is named"
-            kinds = ", ".join(sorted(set(self["kind"])))
-            raise DataError(problem, remedy=f"name an entry, or a kind: {kinds or 'there is none'}")
+        valid = {*self["kind"], *self["entry"]} - {""}
+        if not names or set(names) - valid:
+            problem = f"there is no {min(set(names) - valid)!r} in the cache" if names else "nothing is named"
+            kind_list = ", ".join(sorted(set(self["kind"])))
+            raise DataError(problem, remedy=f"name an entry, or a kind: {kind_list or 'there is none'}")
         entries = [e for e in disk.cache_entries() if {e.kind, e.path.name[:_KEY]} & set(names)]
         held = [f"{entry.kind} {entry.path.name[:_KEY]}" for entry in entries if not disk.remove(entry.path)]
         if held:
@@ -74,7 +74,7 @@ class CacheTable(Table):
 
 
 def cache() -> CacheTable:
-    """List what lies in ``data/cache``, the largest first; ``wb.cache().free("annotations")`` removes some.
+    """List the content of ``data/cache``, the largest first; ``wb.cache().free("annotations")`` deletes some.
 
     Returns
     -------
@@ -91,7 +91,7 @@ def cache() -> CacheTable:
 
 
 def _content(path: Path) -> str:
-    """Return what a folder holds, in words, as far as its description tells."""
+    """Return the content of a folder in words, from its description."""
     for name, describe in _DESCRIPTIONS.items():
         with suppress(DataError), reading(path / name):
             text = describe(read_json(path / name))

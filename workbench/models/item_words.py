@@ -1,4 +1,4 @@
-"""The words that models without training look at: those of the context and of the query."""
+"""Words of the context and the query, as models read them, and attention weights on them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Passage(NamedTuple):
 
 
 class ReadContext(NamedTuple):
-    """What a model reads of a passage to predict the word in the blank.
+    """The extent of a passage that a model reads to predict the word in the blank.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class ReadContext(NamedTuple):
 
     Examples
     --------
-    >>> from workbench.models.passage import ReadContext
+    >>> from workbench.models.item_words import ReadContext
     >>> ngram.context
     ReadContext(side='before', words=2, sentence=True, scores_rest=True)
     """
@@ -62,10 +62,11 @@ class ReadContext(NamedTuple):
     scores_rest: bool = False
 
     def spans(self, item: Item) -> list[Span]:
-        """Return where the words that it reads stand in the item's text, without those that it scores."""
-        cut = tokens(item)
-        first = cut.sentences[-1] if self.sentence else 0
-        before, after = list(cut.spans[first : cut.target]), list(cut.spans[cut.end :])
+        """Return the spans of the words that it reads in the item's text, without the scored words."""
+        item_tokens = tokens(item)
+        first = item_tokens.sentences[-1] if self.sentence else 0
+        before = list(item_tokens.spans[first : item_tokens.target])
+        after = list(item_tokens.spans[item_tokens.end :])
         if self.words is not None:
             before, after = before[max(0, len(before) - self.words) :], after[: self.words]
         read = {"before": before, "both": before + after, "none": []}[self.side]
@@ -79,10 +80,10 @@ def passages(items: Items, *, lower: bool) -> Iterator[tuple[Item, Passage]]:
 
 
 def _passage(item: Item, *, lower: bool) -> Passage:
-    cut = tokens(item)
-    words = tuple([word.lower() for word in cut.words]) if lower else cut.words
-    first = cut.sentences[-1]
-    return Passage(words[:first], words[first : cut.target], words[cut.end :])
+    item_tokens = tokens(item)
+    words = tuple([word.lower() for word in item_tokens.words]) if lower else item_tokens.words
+    first = item_tokens.sentences[-1]
+    return Passage(words[:first], words[first : item_tokens.target], words[item_tokens.end :])
 
 
 def lefts(items: Items, *, lower: bool) -> Iterator[Sequence[str]]:
@@ -94,7 +95,7 @@ def lefts(items: Items, *, lower: bool) -> Iterator[Sequence[str]]:
             yield _passage(item, lower=lower).left
 
 
-def parts(item: Item, word: str, *, lower: bool) -> tuple[str, ...]:
+def word_tokens(item: Item, word: str, *, lower: bool) -> tuple[str, ...]:
     """Return the tokens of a candidate, cut as the item's text is; a word without any is its own."""
     word = word.lower() if lower else word
     return tuple(word.split() if item.tokenised else wt.tokenize(word)) or (word,)
@@ -117,35 +118,35 @@ def distinct(words: Iterable[str], *, lower: bool, answer: str | None = None) ->
     return list(chosen.values())
 
 
-def occurrences(words: Sequence[str], wanted: tuple[str, ...], places: Sequence[int]) -> list[int]:
-    """Return the places at which some words stand in a row, of those at which the first one stands."""
+def occurrences(words: Sequence[str], wanted: tuple[str, ...], positions: Sequence[int]) -> list[int]:
+    """Return the positions of a sequence of words, given the positions of its first word."""
     if len(wanted) == 1:
-        return list(places)
-    return [place for place in places if tuple(words[place : place + len(wanted)]) == wanted]
+        return list(positions)
+    return [position for position in positions if tuple(words[position : position + len(wanted)]) == wanted]
 
 
-def places_of(words: Iterable[str]) -> dict[str, list[int]]:
-    """Return where each word stands; an empty one, which is the blank, stands nowhere."""
-    places: dict[str, list[int]] = {}
-    for place, word in enumerate(words):
+def positions_of(words: Iterable[str]) -> dict[str, list[int]]:
+    """Return the positions of each word; an empty word, which is the blank, has none."""
+    positions: dict[str, list[int]] = {}
+    for position, word in enumerate(words):
         if word:
-            places.setdefault(word, []).append(place)
-    return places
+            positions.setdefault(word, []).append(position)
+    return positions
 
 
 def is_word(token: str) -> bool:
-    """Say whether a token has a letter or digit."""
+    """Return whether a token has a letter or digit."""
     return any(map(str.isalnum, token))
 
 
-def one_of(name: str, value: object, allowed: Sequence[str]) -> None:
-    """Raise DataError if an argument is none of what it may be."""
+def check_option(name: str, value: object, allowed: Sequence[str]) -> None:
+    """Raise DataError if a value is not one of the allowed ones."""
     if value not in allowed:
         raise DataError(f"{name} is {value!r}, expected one of {', '.join(allowed)}")
 
 
 class Attention(NamedTuple):
-    """What a model looked at in one item.
+    """Attention weights of a model in one item.
 
     Attributes
     ----------
@@ -170,7 +171,7 @@ class Attention(NamedTuple):
     query: Span | None
     prediction: str
 
-    def of(self, row: str = "") -> npt.NDArray[np.float64]:
+    def row_weights(self, row: str = "") -> npt.NDArray[np.float64]:
         """Return the weights (S,) of one row, or the mean of a group of rows.
 
         Parameters
@@ -187,7 +188,7 @@ class Attention(NamedTuple):
         name = row or ALL
         if name in self.rows:
             return np.asarray(self.weights[self.rows.index(name)], dtype=np.float64)
-        members = [place for place, each in enumerate(self.rows) if not row or each.startswith(f"{row}, ")]
+        members = [index for index, each in enumerate(self.rows) if not row or each.startswith(f"{row}, ")]
         if not members and row:
             raise DataError(
                 f"{self.model} has no row {row!r:.80} of attention", remedy=f"choose {self.rows[0]!r}"
@@ -205,7 +206,7 @@ class Attention(NamedTuple):
         spans = tokens(item).spans
         starts, ends = [start for start, _ in spans], [end for _, end in spans]
         sums = np.zeros(len(spans))
-        for (start, end), weight in zip(self.spans, self.of(), strict=True):
+        for (start, end), weight in zip(self.spans, self.row_weights(), strict=True):
             first, last = bisect_right(ends, start), bisect_left(starts, end)
             if window:
                 first = first + window // 2 if first else max(0, last - 1 - window // 2)
@@ -214,8 +215,8 @@ class Attention(NamedTuple):
         return [float(value) for value in sums]
 
     def predicted(self, item: Item) -> list[Span]:
-        """Return where the prediction stands in the text, outside of the blank; case is ignored."""
-        cut, word = tokens(item), self.prediction.casefold()
-        places = [place for place in range(len(cut.words)) if not cut.target <= place < cut.end]
-        same = [cut.spans[place] for place in places if cut.words[place].casefold() == word]
+        """Return the spans of the prediction in the text, outside the blank; case is ignored."""
+        item_tokens, word = tokens(item), self.prediction.casefold()
+        positions = [*range(item_tokens.target), *range(item_tokens.end, len(item_tokens.words))]
+        same = [item_tokens.spans[i] for i in positions if item_tokens.words[i].casefold() == word]
         return [(start, end) for start, end in same if start < end]
