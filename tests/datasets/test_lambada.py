@@ -91,8 +91,7 @@ def test_line_ends_byte_order_marks_and_encodings(tmp_path, content, texts):
 
 def test_short_lines_name_file_and_line(tmp_path):
     path = b.write(tmp_path, {"x.txt": b.text([b.PLAIN[0], "alone", "", b.PLAIN[1]])}) / "x.txt"
-    with pytest.raises(DataError, match=r"x\.txt, line 2: 'alone' is not a passage"):
-        read(path)
+    refused(r"x\.txt, line 2: 'alone' is not a passage", read, path)
     items = read(path, on_error="skip")
     assert [item.item_id[-1] for item in items] == ["0", "3"]
     assert [problem.line for problem in items.problems] == [2, 3]
@@ -177,9 +176,8 @@ def test_a_missing_vocabulary_is_reported_where_it_is_needed(no_data):
 def test_lines_that_are_none_of_a_vocabulary_are_told(tmp_path, line):
     file = tmp_path / "v.txt"
     file.write_text(f"<s>\t5\n{line}\nreed\t1\n")
-    with pytest.raises(DataError, match="not a valid vocabulary line") as raised:
-        lambada.vocabulary(file)
-    assert raised.value.line == 2
+    raised = refused("not a valid vocabulary line", lambada.vocabulary, file)
+    assert raised.line == 2
 
 
 @pytest.mark.data

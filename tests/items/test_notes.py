@@ -121,8 +121,7 @@ def test_a_broken_line_is_told_and_nothing_is_changed(tmp_path, line):
 def test_what_is_no_regular_file_holds_no_notes(tmp_path):
     os.mkfifo(tmp_path / "x.jsonl")
     for act, arguments in ((notes, ()), (read_notes, (["x"],)), (write_note, ("x", "x/2"))):
-        with pytest.raises(DataError, match="not a regular file"):
-            act(*arguments, folder=tmp_path)
+        refused("not a regular file", act, *arguments, folder=tmp_path)
 
 
 @pytest.mark.parametrize("name", ["..", "", "../../up", "/etc/x", "a\\b", "C:x", ".hidden", "a\nb", "a\0b"])

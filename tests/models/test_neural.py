@@ -20,7 +20,6 @@ import workbench as wb
 from workbench.models.neural.model import Neural, scores
 from workbench.models.neural.recurrent import RecurrentModule
 from workbench.models.neural.transformer import PointerTransformer
-from workbench.storage.errors import DataError
 from workbench.texts.batches import EncodedText
 from workbench.texts.corpus import Corpus
 from workbench.training import loop

@@ -11,7 +11,6 @@ from refused import refused
 from workbench.items.items import items_from_text
 from workbench.models.neural.sup_cbow import BagOfWordsModule, SupCBOW
 from workbench.models.vectors import CBOW, Vectors
-from workbench.storage.errors import DataError
 from workbench.texts.batches import EncodedText
 from workbench.texts.corpus import Corpus
 

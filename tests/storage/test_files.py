@@ -357,10 +357,8 @@ def test_only_regular_files_are_read(tmp_path):
         ("a\0b", "Invalid"),
     )
     for name, problem in (*unusable, ("x" * 300, "too long")):
-        with pytest.raises(DataError, match=problem):
-            read_bytes(tmp_path / name)
-    with pytest.raises(DataError, match="not a regular file"):
-        read_bytes("/dev/zero")
+        refused(problem, read_bytes, tmp_path / name)
+    refused("not a regular file", read_bytes, "/dev/zero")
     (tmp_path / "five").write_bytes(b"12345")
     assert read_bytes(tmp_path / "five", limit=5) == b"12345"
     refused("five: it holds more than 4 bytes", read_bytes, tmp_path / "five", "this list", limit=4)

@@ -161,8 +161,7 @@ def test_texts_without_a_passage(novels):
         (short, 1, 1, "holds no sentence"),
         (novels, 50, 9, "at least 9 passages for a batch, got 5"),
     ):
-        with pytest.raises(DataError, match=message):
-            PassageBatches(stream, rows=rows, number=5, minimum=minimum)
+        refused(message, PassageBatches, stream, rows=rows, number=5, minimum=minimum)
 
 
 @pytest.mark.slow

@@ -51,8 +51,7 @@ def test_rows_are_chosen_by_name_by_group_or_all_together():
     assert heads.row_weights("layer 1").tolist() == heads.row_weights().tolist() == [0.625, 0.125]
     assert look(rows=("all", "head 1")).row_weights().tolist() == [0.75, 0.25]
     assert look(spans=(), weights=np.zeros((0, 0)), rows=()).row_weights().tolist() == []
-    with pytest.raises(DataError, match="no row 'layer' of attention"):
-        heads.row_weights("layer")
+    refused("no row 'layer' of attention", heads.row_weights, "layer")
 
 
 def test_weights_are_spread_over_tokens():
