@@ -6,11 +6,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from refused import refused
 
 from workbench.items.items import items_from_text
 from workbench.models.neural.sup_cbow import BagOfWordsModule, SupCBOW
 from workbench.models.vectors import CBOW, Vectors
-from workbench.storage.errors import DataError
 from workbench.texts.batches import EncodedText
 from workbench.texts.corpus import Corpus
 
@@ -158,5 +158,4 @@ def test_what_cannot_be_fitted():
         "either the vectors or the texts are lower-cased": {"cbow": vectors(words, lower=False)},
         "holds no sentence": {"cbow": vectors(words), "minimum": 5000},
     }.items():
-        with pytest.raises(DataError, match=message):
-            SupCBOW.fit(stream, progress=False, **options)
+        refused(message, SupCBOW.fit, stream, progress=False, **options)

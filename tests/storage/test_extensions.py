@@ -1,6 +1,7 @@
 """Entry points of other packages, real ones in folders on the path: a bad one spoils nothing else."""
 
 import pytest
+from refused import refused
 
 import workbench as wb
 from workbench import datasets
@@ -8,7 +9,6 @@ from workbench.analysis import tagging
 from workbench.cli import main
 from workbench.models import registry
 from workbench.models.base import Predictor
-from workbench.storage.errors import DataError
 
 MODULE = """
 from workbench.models.baselines.chance import RandomWord
@@ -71,8 +71,7 @@ def test_one_that_cannot_be_loaded_is_a_row(install, tmp_path, capsys, name):
     if name in RAISES:
         (tmp_path / "bad_module.py").write_text(RAISES[name])
     install("bad", {name: NO_MODELS.get(name, "bad_module:Model"), "plain": "plain_model:Plain"})
-    with pytest.raises(DataError, match=name):
-        registry.model_class(name)
+    refused(name, registry.model_class, name)
     table = wb.models().set_index("name")
     assert name in table.loc[name, "description"]
     assert table.loc["plain", "class"] == "Plain"
@@ -134,8 +133,7 @@ def test_a_data_set_of_another_package(install, tmp_path):
     assert listed["found"].tolist() == [False, True]
     options = {"variant": None, "path": tmp_path, "on_error": "raise"}
     assert datasets.load("limericks", "dev", path=tmp_path) == ("dev", options)
-    with pytest.raises(DataError, match="'broken' cannot be imported from bad_reader: SystemExit"):
-        datasets.load("broken")
+    refused("'broken' cannot be imported from bad_reader: SystemExit", datasets.load, "broken")
 
 
 LIMERICKS = """
@@ -164,8 +162,7 @@ def test_a_release_of_another_package_is_seen_as_ours_are(install, tmp_path, no_
     listed = wb.available().set_index("dataset").loc["limericks"]
     assert listed["variant"].tolist() == ["plain", "books"]
     assert not listed["found"].any()
-    with pytest.raises(DataError, match=r'wb\.fetch\("limericks"\)'):
-        wb.load("limericks")
+    refused(r'wb\.fetch\("limericks"\)', wb.load, "limericks")
     wb.fetch("limericks", dry_run=True)
     assert "https://limericks.example/dev.txt" in capsys.readouterr().out
     raw = no_data / "raw"

@@ -10,6 +10,7 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
+from refused import refused
 
 from workbench.storage import files
 from workbench.storage.errors import DataError, writing
@@ -279,8 +280,7 @@ def test_an_odd_data_folder_is_one_error(tmp_path, monkeypatch, value):
     (tmp_path / "file").touch()
     (tmp_path / "loop").symlink_to("loop")
     monkeypatch.setenv("WORKBENCH_HOME", value.format(tmp_path))
-    with pytest.raises(DataError, match=r"the folder that WORKBENCH_HOME names cannot be read .* unset it"):
-        data_home()
+    refused(r"the folder that WORKBENCH_HOME names cannot be read .* unset it", data_home)
 
 
 @pytest.mark.parametrize("value", ["{}/mine", "~/mine", ""])
@@ -357,22 +357,18 @@ def test_only_regular_files_are_read(tmp_path):
         ("a\0b", "Invalid"),
     )
     for name, problem in (*unusable, ("x" * 300, "too long")):
-        with pytest.raises(DataError, match=problem):
-            read_bytes(tmp_path / name)
-    with pytest.raises(DataError, match="not a regular file"):
-        read_bytes("/dev/zero")
+        refused(problem, read_bytes, tmp_path / name)
+    refused("not a regular file", read_bytes, "/dev/zero")
     (tmp_path / "five").write_bytes(b"12345")
     assert read_bytes(tmp_path / "five", limit=5) == b"12345"
-    with pytest.raises(DataError, match="five: it holds more than 4 bytes"):
-        read_bytes(tmp_path / "five", "this list", limit=4)
+    refused("five: it holds more than 4 bytes", read_bytes, tmp_path / "five", "this list", limit=4)
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"\xff", b"[" * 100_000, b"9" * 5000, b"\0"])
 def test_what_is_no_json_is_one_error(tmp_path, content):
     file = tmp_path / "x.json"
     file.write_bytes(content)
-    with pytest.raises(DataError, match=r"x\.json: this list cannot be read \(\w+Error"):
-        read_json(file, "this list")
+    refused(r"x\.json: this list cannot be read \(\w+Error", read_json, file, "this list")
 
 
 def test_an_error_of_the_disk_says_what_to_do(tmp_path):

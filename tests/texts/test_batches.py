@@ -7,20 +7,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refused import refused
 
 import workbench as wb
 from workbench.storage.errors import DataError
 from workbench.texts.batches import ContiguousBatches, EncodedText, PassageBatches, ShuffledBatches, permuted
 from workbench.texts.corpus import Corpus
 
+pytestmark = pytest.mark.usefixtures("module_home")
+
 SHAPE = st.tuples(st.integers(1, 7), st.integers(1, 9), st.integers(0, 60))  # rows, length, words over
-
-
-@pytest.fixture(scope="module", autouse=True)
-def home(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("WORKBENCH_HOME", str(tmp_path_factory.mktemp("home")))
-        yield
 
 
 def counting(n_tokens):
@@ -165,8 +161,7 @@ def test_texts_without_a_passage(novels):
         (short, 1, 1, "holds no sentence"),
         (novels, 50, 9, "at least 9 passages for a batch, got 5"),
     ):
-        with pytest.raises(DataError, match=message):
-            PassageBatches(stream, rows=rows, number=5, minimum=minimum)
+        refused(message, PassageBatches, stream, rows=rows, number=5, minimum=minimum)
 
 
 @pytest.mark.slow

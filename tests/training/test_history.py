@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from refused import refused
 
 from workbench.charts.models import training_curves
-from workbench.storage.errors import DataError
 from workbench.training.history import HISTORY, UNKNOWN, Score, Training, minutes, short
 
 NUMBERS = st.floats() | st.integers(0, 10**12)
@@ -37,8 +37,7 @@ def test_json_of_numpy_and_of_little():
 
 @pytest.mark.parametrize("content", [[1], {"history": 3}, {"history": [3]}, {"steps": "many"}, {"folder": 3}])
 def test_what_is_no_record_is_refused(content):
-    with pytest.raises(DataError, match="not the record of a training"):
-        Training.from_json(content)
+    refused("not the record of a training", Training.from_json, content)
 
 
 def test_frames():
