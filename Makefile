@@ -21,7 +21,8 @@ lab:  ## start JupyterLab on the tour (PORT=8888, IP=localhost)
 
 check: lint  ## style, types and the quick tests, in about a minute
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder \
-		-m "not slow and not browser and not data and not gpu" tests/unit $(ARGS)
+		-m "not slow and not browser and not data and not gpu" \
+		$(addprefix --ignore=tests/,browser fuzz gpu notebooks) tests $(ARGS)
 
 test:  ## run all tests (ARGS="-m 'not slow'")
 	$(SETUP) --dev --browser --latex

@@ -104,9 +104,9 @@ def _parser() -> argparse.ArgumentParser:
     comparing.add_argument("--filter", help="which of several filters of the logs is read (the first)")
     comparing.add_argument("--html", type=Path, help="write an HTML page: models, pairs, slices, items")
     comparing.add_argument("--limit", type=int, default=200, help="items on the page (200)")
-    comparing.add_argument("--dataset", help="data set of the items; by default that of the runs")
-    comparing.add_argument("--split", help="by default that of the runs")
-    comparing.add_argument("--variant", help="by default that of the runs")
+    comparing.add_argument("--dataset", help="data set of the items; by default as in the runs")
+    comparing.add_argument("--split", help="by default as in the runs")
+    comparing.add_argument("--variant", help="by default as in the runs")
     comparing.add_argument("--path", type=Path, help="where the items are")
     comparing.add_argument("--annotate", action="store_true", help="slice by all annotations (takes longer)")
     comparing.set_defaults(act=_compare)
@@ -132,9 +132,9 @@ def _add_publishing(commands: Any) -> None:
     )
     publishing.add_argument("folder", type=Path, metavar="FOLDER", help="a new folder, or one written before")
     publishing.add_argument("--run", nargs="+", default=[], help="names of stored runs, or their folders")
-    publishing.add_argument("--dataset", help="data set of the items; by default that of the runs")
-    publishing.add_argument("--split", help="by default that of the runs, else dev")
-    publishing.add_argument("--variant", help="by default that of the runs")
+    publishing.add_argument("--dataset", help="data set of the items; by default as in the runs")
+    publishing.add_argument("--split", help="by default as in the runs, else dev")
+    publishing.add_argument("--variant", help="by default as in the runs")
     publishing.add_argument("--path", type=Path, help="where the items are")
     publishing.add_argument("--items", type=Path, help="or a Parquet file that Items.to_parquet wrote")
     publishing.add_argument("--annotate", action="store_true", help="annotate the items (takes longer)")
@@ -145,7 +145,7 @@ def _add_publishing(commands: Any) -> None:
 
 
 def _add_training(commands: Any) -> None:
-    """Add the commands about models, and `stream`, which writes what another machine trains on."""
+    """Add the commands of models, and `stream`, which writes training data for another machine."""
     listing = commands.add_parser("models", help="the models and their settings")
     listing.add_argument("model", nargs="?", help="name of one, to see its settings")
     listing.set_defaults(act=_models)
@@ -192,8 +192,8 @@ def _add_training(commands: Any) -> None:
     scoring.add_argument("--device", help="cpu, cuda, cuda:1 (a GPU where there is one)")
     scoring.set_defaults(act=_evaluate)
     uses = ((training, "development items to measure on, or items to train on"), (scoring, "the items"))
-    for each, what in uses:
-        each.add_argument("--dataset", help=f"{what}: lambada, cbt, ...")
+    for each, description in uses:
+        each.add_argument("--dataset", help=f"{description}: lambada, cbt, ...")
         each.add_argument("--split", help="split of the data set (dev)")
         each.add_argument("--variant", help="variant of the data set")
         each.add_argument("--path", type=Path, help="where the data set is")
@@ -201,7 +201,7 @@ def _add_training(commands: Any) -> None:
 
 
 def _add_people(commands: Any) -> None:
-    """Add the commands about campaigns: people who guess words."""
+    """Add the commands of campaigns, in which people guess words."""
     people = commands.add_parser("people", help="campaigns: people who guess words")
     actions = people.add_subparsers(required=True, metavar="ACTION")
 
@@ -245,7 +245,7 @@ def _add_people(commands: Any) -> None:
 
 
 def _number(text: str) -> float:
-    """Return a number, whole where it can be."""
+    """Parse a number, as an integer where possible."""
     value = float(text)
     return int(value) if value.is_integer() else value
 
@@ -292,7 +292,7 @@ def _show(arguments: argparse.Namespace) -> None:
 
 
 def _items(arguments: argparse.Namespace) -> Any:
-    """Return the items that are asked for, None where there are none."""
+    """Return the requested items, or None."""
     from workbench.datasets import load
     from workbench.items.items import Items
 
@@ -320,26 +320,26 @@ def _models(arguments: argparse.Namespace) -> None:
         for name, _, fitted_on, description in registry.models().itertuples(index=False):
             say(f"{name:<18} {description} (fitted on: {fitted_on})")
         return
-    kind = registry.model_class(arguments.model)
-    say(f"{inspect.getdoc(kind)}\n\nSettings: {', '.join(sorted(_accepted(kind)))}")
+    family = registry.model_class(arguments.model)
+    say(f"{inspect.getdoc(family)}\n\nSettings: {', '.join(sorted(_setting_names(family)))}")
 
 
 def _train(arguments: argparse.Namespace) -> None:
     from workbench.models import registry
     from workbench.models.base import FILE
 
-    kind: Any = registry.model_class(arguments.model)
-    settings = _settings(arguments, kind)
+    family: Any = registry.model_class(arguments.model)
+    settings = _settings(arguments, family)
     for name in _FLAGS:
         if (value := getattr(arguments, name)) is not None:
             settings[name] = value
-    unknown = sorted(set(settings) - _accepted(kind))
-    if unknown and not hasattr(kind, "trained"):  # a network checks its settings itself, and knows more
+    unknown = sorted(set(settings) - _setting_names(family))
+    if unknown and not hasattr(family, "trained"):  # a network checks its settings itself, and knows more
         raise DataError(
             f"{arguments.model} has no setting {unknown[0]!r}",
             remedy=f"`workbench models {arguments.model}` lists its settings",
         )
-    model = _fitted(arguments, kind, settings)
+    model = _fit(arguments, family, settings)
     info: dict[str, Any] = getattr(model, "info", {})
     if info.get("stopped") == "interrupted":
         raise DataError(f"interrupted; its state is in {arguments.out}", remedy="the same command resumes it")
@@ -348,25 +348,26 @@ def _train(arguments: argparse.Namespace) -> None:
     say(f"{model.name}: {info.get('stopped', 'finished')}, in {arguments.out}")
 
 
-def _fitted(arguments: argparse.Namespace, kind: Any, settings: dict[str, Any]) -> Any:
-    """Return a model fitted on what the command names."""
-    if kind.fitted_on not in {"items", "texts"}:
-        return _made(kind, settings)
+def _fit(arguments: argparse.Namespace, family: Any, settings: dict[str, Any]) -> Any:
+    """Return a model fitted on the data of the command."""
+    if family.fitted_on not in {"items", "texts"}:
+        return _build(family, settings)
     items, texts = _items(arguments), _texts(arguments)
-    on_items = kind.fitted_on == "items"
+    on_items = family.fitted_on == "items"
     if (items if on_items else texts) is None:
         options = "--dataset or --items" if on_items else "--texts or a --stream"
-        raise DataError(f"{arguments.model} is trained on {kind.fitted_on}", remedy=f"name {options}")
+        raise DataError(f"{arguments.model} is trained on {family.fitted_on}", remedy=f"name {options}")
     if on_items:
-        return kind.fit(items, **settings)
-    if arguments.stream is not None and not hasattr(kind, "trained"):
+        return family.fit(items, **settings)
+    if arguments.stream is not None and not hasattr(family, "trained"):
         raise DataError(f"{arguments.model} is not trained on ids", remedy="name --texts")
-    known, extra = inspect.signature(kind.fit).parameters, {"folder": arguments.out, "development": items}
-    return kind.fit(texts, **settings, **{name: extra[name] for name in extra if name in known})
+    parameters = inspect.signature(family.fit).parameters
+    extra = {"folder": arguments.out, "development": items}
+    return family.fit(texts, **settings, **{name: extra[name] for name in extra if name in parameters})
 
 
 def _texts(arguments: argparse.Namespace) -> Any:
-    """Return what a model is trained on, None where nothing is named."""
+    """Return the training texts of a command, or None."""
     from workbench.texts.batches import Stream
 
     if arguments.texts is not None and arguments.stream is not None:
@@ -376,8 +377,8 @@ def _texts(arguments: argparse.Namespace) -> Any:
     return arguments.texts if arguments.stream is None else Stream.open(arguments.stream)
 
 
-def _settings(arguments: argparse.Namespace, kind: Any) -> dict[str, Any]:
-    """Return the settings NAME=VALUE of a command; a model that needs another gets that one loaded."""
+def _settings(arguments: argparse.Namespace, family: Any) -> dict[str, Any]:
+    """Return the settings NAME=VALUE of a command; a setting that is a model is loaded."""
     from workbench.models.base import Predictor
 
     settings: dict[str, Any] = {}
@@ -388,36 +389,36 @@ def _settings(arguments: argparse.Namespace, kind: Any) -> dict[str, Any]:
         if name in {"texts", "folder", "development"} and arguments.act is _train:
             raise DataError(f"{name} is not a setting", remedy="pass --texts, --out, or --dataset")
         settings[name] = _value(value)
-    if kind.fitted_on == "a model":
-        below = next(iter(inspect.signature(kind).parameters))
+    if family.fitted_on == "a model":
+        below = next(iter(inspect.signature(family).parameters))
         if below not in settings:
-            raise DataError(f"{kind.__name__} needs another model", remedy=f"pass {below}=FOLDER of it")
+            raise DataError(f"{family.__name__} needs another model", remedy=f"pass {below}=FOLDER of it")
         several = settings[below] if isinstance(settings[below], list) else [settings[below]]
         loaded = [Predictor.load(str(folder)) for folder in several]
         settings[below] = loaded if isinstance(settings[below], list) else loaded[0]
     return settings
 
 
-def _accepted(kind: Any) -> set[str]:
-    """Return the names of the settings of a model: of its constructor, and of `fit` and what that trains."""
-    functions = [kind, kind.fit] if hasattr(kind, "fit") and kind.fitted_on != "a model" else [kind]
+def _setting_names(family: Any) -> set[str]:
+    """Return the names of the settings of a model: of its constructor, of `fit` and of its training."""
+    functions = [family, family.fit] if hasattr(family, "fit") and family.fitted_on != "a model" else [family]
     parameters = [each for function in functions for each in inspect.signature(function).parameters.values()]
     names = {each.name for each in parameters if each.kind is not each.VAR_KEYWORD} - {"texts"}
-    return names | {*getattr(kind, "sizes", ()), *getattr(kind, "trained", ())}
+    return names | {*getattr(family, "sizes", ()), *getattr(family, "trained", ())}
 
 
-def _made(kind: Any, settings: dict[str, Any]) -> Any:
+def _build(family: Any, settings: dict[str, Any]) -> Any:
     """Return a model that needs no training."""
     try:
-        inspect.signature(kind).bind(**settings)
+        inspect.signature(family).bind(**settings)
     except TypeError as error:
-        remedy = f"its settings are {', '.join(sorted(_accepted(kind)))}"
-        raise DataError(f"{kind.__name__}: {error}", remedy=remedy) from None
-    return kind(**settings)
+        remedy = f"its settings are {', '.join(sorted(_setting_names(family)))}"
+        raise DataError(f"{family.__name__}: {error}", remedy=remedy) from None
+    return family(**settings)
 
 
 def _value(text: str) -> Any:
-    """Return a value as JSON or Python writes it; anything else is text."""
+    """Parse a value as JSON or Python; anything else is text."""
     for read in (json.loads, ast.literal_eval):
         with contextlib.suppress(ValueError, SyntaxError):
             return read(text)
@@ -437,17 +438,17 @@ def _evaluate(arguments: argparse.Namespace) -> None:
     named = [name for name in arguments.model if not Path(name).is_dir() and name in registry.model_names()]
     if arguments.settings and not named:
         raise DataError("settings are for models that are given by name", remedy="train it with them")
-    known = set().union(*(_accepted(registry.model_class(name)) for name in named))
-    if unknown := [text for text in arguments.settings if text.partition("=")[0] not in known]:
-        remedy = f"there are {', '.join(sorted(known))}"
+    accepted = set().union(*(_setting_names(registry.model_class(name)) for name in named))
+    if unknown := [text for text in arguments.settings if text.partition("=")[0] not in accepted]:
+        remedy = f"there are {', '.join(sorted(accepted))}"
         raise DataError(f"no model has the setting {unknown[0]}", remedy=remedy)
     runs = []
     for name in arguments.model:
         if name in named:
-            kind = registry.model_class(name)
+            family = registry.model_class(name)
             settings = {"device": arguments.device} if arguments.device else {}
-            settings |= _settings(arguments, kind)
-            model = _made(kind, {key: settings[key] for key in settings if key in _accepted(kind)})
+            settings |= _settings(arguments, family)
+            model = _build(family, {key: settings[key] for key in settings if key in _setting_names(family)})
         else:
             model = Predictor.load(name)
             if arguments.device and isinstance(getattr(type(model), "device", None), property):

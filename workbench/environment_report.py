@@ -1,4 +1,4 @@
-"""What a report of an error needs: versions, programs, models, folders, data sets; no personal names."""
+"""Report of the environment for error reports, without personal names."""
 
 # ruff: noqa: PLC0415 - what is slow to import is imported when a report is asked for
 
@@ -21,7 +21,7 @@ _VARIABLES = ("WORKBENCH_HOME", "WORKBENCH_DATA")
 
 
 def show_versions() -> None:
-    """Print what a report of an error needs.
+    """Print the environment for an error report.
 
     Versions of the workbench, Python, the platform and the packages it uses; KenLM's programs, tagger,
     language model and GPU; folders, data sets that are found, and stored runs. The home folder is written as
@@ -41,7 +41,7 @@ def show_versions() -> None:
 
 
 def environment_report() -> dict[str, dict[str, str]]:
-    """Return the lines of `show_versions`: for each heading, values by their names."""
+    """Return the content of `show_versions`: values by name for each heading."""
     return {
         "workbench": {
             "version": metadata.version(DISTRIBUTION),
@@ -86,7 +86,7 @@ def public_path(path: Path) -> str:
 
 
 def _answer(ask: Callable[[], str]) -> str:
-    """Return an answer, or why there is none: a report is wanted most where something is broken."""
+    """Return an answer, or the error in its place: reports are needed most when something is broken."""
     try:
         return ask()
     except Exception as error:  # noqa: BLE001 - whatever is broken is what the report is about
@@ -95,7 +95,7 @@ def _answer(ask: Callable[[], str]) -> str:
 
 
 def _packages() -> dict[str, str]:
-    """Return the installed versions of all packages that the project asks for, sorted by name."""
+    """Return the installed versions of all required packages, sorted by name."""
     requirements = metadata.requires(DISTRIBUTION) or []
     names = sorted({re.split(r"[^\w.-]", requirement, maxsplit=1)[0] for requirement in requirements})
     versions = {}

@@ -1,4 +1,4 @@
-"""Start JupyterLab on the tour, with the notebooks in a folder of the user."""
+"""Start JupyterLab on the tour, with the notebooks in a user's folder."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MODEL = "smollm2-135m"
 
 
 def copy_notebooks(folder: Path) -> list[Path]:
-    """Copy the notebooks that ship with the workbench into a folder, and return those that it has otherwise.
+    """Copy the notebooks of the package into a folder, and return those that differ there.
 
     A file that is there already is never overwritten: it may hold a user's changes.
 
@@ -49,7 +49,7 @@ def copy_notebooks(folder: Path) -> list[Path]:
 def start_lab(
     folder: Path | None = None, *, port: int = 8888, ip: str = "localhost", browser: bool = True
 ) -> None:
-    """Become JupyterLab, on the tour; this does not return.
+    """Replace this process by JupyterLab, on the tour.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def start_lab(
 
 
 def missing_parts() -> list[str]:
-    """Return a line for each optional part that the tour uses and that is not installed, with the remedy."""
+    """Return a line for each optional package of the tour that is missing, with the remedy."""
     from workbench.models.ngram.kenlm import find_program  # noqa: PLC0415 - with what they import
     from workbench.models.pretrained.known import missing_package  # noqa: PLC0415
 
@@ -100,7 +100,7 @@ def missing_parts() -> list[str]:
 
 
 def lab_command(root: Path, tour: str, *, port: int, ip: str, superuser: bool, browser: bool) -> list[str]:
-    """Return the command line of JupyterLab on a notebook, which is named as seen from the folder `root`."""
+    """Return the command line of JupyterLab for a notebook, whose path is relative to `root`."""
     options = [
         f"--ServerApp.root_dir={root}",
         f"--LabApp.default_url=/lab/tree/{tour}",
@@ -114,7 +114,7 @@ def lab_command(root: Path, tour: str, *, port: int, ip: str, superuser: bool, b
 
 
 def has_browser() -> bool:
-    """Tell whether there is a display with a browser on it."""
+    """Return True if there is a display with a browser."""
     linux = sys.platform.startswith("linux")
     if linux and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
         return False

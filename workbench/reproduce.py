@@ -1,4 +1,4 @@
-"""Run the notebooks from the command line and keep what they show."""
+"""Run the notebooks from the command line and keep their outputs."""
 
 # ruff: noqa: PLC0415 - Jupyter is slow to import, and only running needs it
 
@@ -64,9 +64,9 @@ def run(path: Path, settings: Mapping[str, Any], *, timeout: int | None = None) 
 
 
 def _is_progress(output: Mapping[str, Any]) -> bool:
-    """Tell whether an output is a progress bar: ours, or a widget of which nothing is left without kernel."""
-    kinds = output.get("data", {})
-    return output.get("metadata") == PROGRESS or (_WIDGET in kinds and "text/html" not in kinds)
+    """Return True if an output is a progress bar: this package's, or a widget without its kernel."""
+    data = output.get("data", {})
+    return output.get("metadata") == PROGRESS or (_WIDGET in data and "text/html" not in data)
 
 
 def reproduce(
@@ -76,7 +76,7 @@ def reproduce(
     only: Iterable[str] = (),
     settings: Mapping[str, Any] | None = None,
 ) -> None:
-    """Run every notebook of a folder on the data at hand, and write an HTML page of each.
+    """Run every notebook of a folder on the local data, and write an HTML page of each.
 
     Parameters
     ----------

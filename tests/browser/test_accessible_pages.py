@@ -1,16 +1,12 @@
 """Everybody can use pages without a kernel: axe-core finds nothing, in light and dark, wide and narrow."""
 
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from accessible import THEMES, violations
-from test_served_campaign import served  # noqa: F401 - a fixture
-
-sys.path.append(str(Path(__file__).parents[1] / "unit"))
 from hostile import CHARTS
-from test_accessible import ITEMS, PAGES, RUNS, annotated, home  # noqa: F401 - a fixture; of the folder above
+from static_pages import ITEMS, PAGES, RUNS, annotated, home  # noqa: F401 - a fixture
+from test_served_campaign import served  # noqa: F401 - a fixture
 
 import workbench as wb
 from workbench import charts

@@ -8,7 +8,7 @@ from looks import CLIPPED
 
 pytestmark = pytest.mark.browser
 
-MODELS = (Path(__file__).parents[1] / "unit" / "ask_models.py").read_text(encoding="utf-8")
+MODELS = (Path(__file__).parents[1] / "helpers" / "ask_models.py").read_text(encoding="utf-8")
 IMPORT = (
     "from workbench import ask\nfast, slow, failing = Counting('fast'), Gated(), Failing()\n"
     "searching = Searching('searching')"

@@ -8,7 +8,7 @@ import pytest
 
 pytestmark = pytest.mark.browser
 
-MODELS = (Path(__file__).parents[1] / "unit" / "attentive.py").read_text(encoding="utf-8")
+MODELS = (Path(__file__).parents[1] / "helpers" / "attentive.py").read_text(encoding="utf-8")
 IMPORT = "import workbench as wb\nitems = wb.load('sample', variant='capitalised')[:40]"
 SHARES = """[...document.querySelectorAll('.wb-weighed')]
     .map((n) => parseFloat(n.style.getPropertyValue('--wb-weight')) / 60)"""

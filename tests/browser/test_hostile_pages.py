@@ -1,15 +1,9 @@
 """Saved charts and pages with hostile text in a real Chromium: they are drawn, nothing runs or is loaded."""
 
-import sys
-from pathlib import Path
-
 import pytest
+from hostile import CHARTS, PAGES, RUN, STRINGS
 
 from workbench import charts
-
-for _folder in ("", "unit"):
-    sys.path.append(str(Path(__file__).parents[1] / _folder))
-from hostile import CHARTS, PAGES, RUN, STRINGS  # noqa: E402 - of the folders above
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
 ATTACKS = [text for text in STRINGS.values() if RUN in text]

@@ -5,17 +5,18 @@
 import json
 import random
 import shutil
-import sys
-from pathlib import Path
 
 import altair as alt
 import numpy as np
 import pandas as pd
 import pytest
 from accessible import unseen_focus, violations
+from attentive import Windows
+from hostile import PAGES, RUN, STRINGS
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from looks import CONTRAST
+from side_by_side import annotated, predicted
 
 import workbench as wb
 from workbench.items.query import of_facets, parse, suggest
@@ -24,12 +25,6 @@ from workbench.storage.errors import DataError
 from workbench.widgets.publish.pages import _plain, script_json
 from workbench.widgets.shared.published import column_data
 from workbench.widgets.shared.widget import read_assets
-
-for _folder in ("", "unit"):
-    sys.path.append(str(Path(__file__).parents[1] / _folder))
-from attentive import Windows  # noqa: E402 - of the folders above
-from hostile import PAGES, RUN, STRINGS  # noqa: E402
-from side_by_side import annotated, predicted  # noqa: E402
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
 

@@ -27,14 +27,11 @@ import tiny_models
 import torch
 from campaigns import campaign_in, campaign_of, damage_campaign, damage_results, results_in, results_of
 from damage import damage
+from evaluation_logs import NAME, RECORDED, RESULTS, SAMPLE, START, archive, log, results
+from grooming_questions import questions
 from made_predictions import items_of, made
 from pumped import ENDS, PIECES, Pumped
 from small_lstm import fit as fit_lstm
-from test_childrens_book import hub_rows
-from test_cnn_qa import hub_row
-from test_grooming import questions
-from test_lm_eval import NAME, RESULTS, log, results
-from test_sample_logs import RECORDED, SAMPLE, START, archive
 from workbooks import write_workbook
 
 import workbench as wb
@@ -274,8 +271,8 @@ for ending in (".jsonl", ".json", ".csv", ".tsv", ".parquet", ".arrow"):
         partial(write_table, name=name, frame=NOVELS), books_of(name), any_books
     )
 HUB = {
-    "cbt": pd.DataFrame(hub_rows(b.cbt())),
-    "cnnqa": pd.DataFrame([hub_row(b.cnn())]),
+    "cbt": pd.DataFrame(b.hub_rows(b.cbt())),
+    "cnnqa": pd.DataFrame([b.hub_row(b.cnn())]),
     "msrcc": pd.read_csv(io.StringIO(b.CSV[b.TABLE])).assign(answer="a", language="de"),
 }
 for dataset, ending in product(HUB, (".jsonl", ".parquet")):

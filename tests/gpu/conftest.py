@@ -1,13 +1,11 @@
 """Tests of a GPU: without one each file is imported, so that renames are noticed, and skipped as a whole."""
 
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 
 HERE = Path(__file__).parent
-sys.path.append(str(HERE.parent / "unit"))  # the models and checks that the unit tests share
 
 
 class SkippedModule(pytest.Module):

@@ -1,4 +1,4 @@
-"""Charts: pure functions from annotations to Altair charts, which show and save with no network.
+"""Charts: pure functions from data frames to Altair charts, shown and saved without a network.
 
 Each takes a frame of annotations, or several by name (``{"LAMBADA": a, "control": b}``), and
 returns a chart whose data are aggregates: its size does not grow with the set.

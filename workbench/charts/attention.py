@@ -1,4 +1,4 @@
-"""A passage as a figure: what a model looked at, as in Figure 2 of Hill et al. (2016)."""
+"""Chart of a model's attention to a passage, as in Figure 2 of Hill et al. (2016)."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ _SCALES: dict[str, Any] = {"linear": "linear", "square root": "sqrt"}
 
 
 class _Run(NamedTuple):
-    """A part of a line: characters of one piece."""
+    """A run of characters of one piece, laid out on a line."""
 
     text: str
-    kinds: str
+    marks: str
     weight: float | None
     line: float
     x: float
@@ -61,24 +61,24 @@ def attention_map(
     reveal: bool = True,
     width: int = 600,
 ) -> alt.LayerChart:
-    """Draw a passage with its parts shaded by what a model looked at.
+    """Draw a passage with its parts shaded by attention weight.
 
     The part that asked, such as the window around the blank, is outlined. With the answer, its mentions are
-    underlined, and those of the prediction dashed.
+    underlined, and mentions of the prediction dashed.
 
     Parameters
     ----------
     item : Item
     attention : Attention
-        Of this item: an element of ``model.attend(items)``.
+        Attention to this item: an element of ``model.attend(items)``.
     row : str, optional
         Hop, layer or head, as for :meth:`workbench.models.item_words.Attention.of`; all together by default.
     scale : {"linear", "square root"}
-        Of the shades.
+        Scale of the shades.
     reveal : bool, default True
         Whether answer and prediction are drawn.
     width : int, default 600
-        Of the text, in px.
+        Width of the text, in px.
 
     Returns
     -------
@@ -104,10 +104,10 @@ def attention_map(
     weights = attention.row_weights(row).tolist()
     context, query = weighted_pieces(item, marks, attention.spans, weights)
     answer = (item.answer or "?") if reveal else _BLANK
-    query = [(answer if "b" in kinds else text, kinds, weight) for text, kinds, weight in query]
-    runs = list(_laid_out(context, width, 0.0))
+    query = [(answer if "b" in letters else text, letters, weight) for text, letters, weight in query]
+    runs = list(_layout(context, width, 0.0))
     below = runs[-1].line + 1.4 if runs else 0.0
-    runs += _laid_out(query, width, below)
+    runs += _layout(query, width, below)
     table = pd.DataFrame(runs, columns=list(_Run._fields)).assign(
         top=[_LINE * run.line for run in runs], bottom=[_LINE * (run.line + 0.86) for run in runs]
     )
@@ -116,11 +116,11 @@ def attention_map(
     down = alt.Scale(domain=[0, height], range=[0, height], nice=False)
     y, y2 = alt.Y("top:Q", axis=None, scale=down), "bottom:Q"
     floor = alt.Y("bottom:Q", axis=None, scale=down)
-    most = float(table["weight"].max()) if table["weight"].notna().any() else 1.0
-    depth = alt.Scale(domain=[0, most or 1.0], range=[0, _DEEPEST], type=_SCALES[scale])
+    max_weight = float(table["weight"].max()) if table["weight"].notna().any() else 1.0
+    depth = alt.Scale(domain=[0, max_weight or 1.0], range=[0, _DEEPEST], type=_SCALES[scale])
 
-    def layer(kind: str) -> alt.Chart:
-        rows = table["kinds"].str.contains(kind) if kind else table["weight"].notna()
+    def layer(pattern: str) -> alt.Chart:
+        rows = table["marks"].str.contains(pattern) if pattern else table["weight"].notna()
         return alt.Chart(table.loc[rows])
 
     shades = layer("").mark_rect(color=theme.PALETTE[0]).encode(
@@ -133,8 +133,8 @@ def attention_map(
         filled=False, stroke=theme.INK, strokeWidth=1.2, cornerRadius=2, aria=False
     ).encode(x=x, x2=x2, y=y, y2=y2)  # fmt: skip
     lines = [
-        layer(kind).mark_rule(color=colour, strokeWidth=2, strokeDash=dash).encode(x=x, x2=x2, y=floor)
-        for kind, colour, dash in (("[mb]", theme.PALETTE[2], [1, 0]), ("p", theme.PALETTE[1], [3, 2]))
+        layer(pattern).mark_rule(color=colour, strokeWidth=2, strokeDash=dash).encode(x=x, x2=x2, y=floor)
+        for pattern, colour, dash in (("[mb]", theme.PALETTE[2], [1, 0]), ("p", theme.PALETTE[1], [3, 2]))
         if reveal
     ]
     words = alt.Chart(table).mark_text(
@@ -145,45 +145,45 @@ def attention_map(
     return theme.themed(layers.properties(title=head, width=width, height=height))
 
 
-def _laid_out(pieces: Sequence[WeightedPiece], width: float, begin: float) -> Iterator[_Run]:
-    """Yield the pieces in lines no wider than `width`, broken at white space; a longer word stands alone."""
+def _layout(pieces: Sequence[WeightedPiece], width: float, begin: float) -> Iterator[_Run]:
+    """Yield the pieces in lines no wider than `width`, broken at white space; longer words are not broken."""
     line, x = begin, 0.0
     gap: WeightedPiece | None = None  # white space before the word
     word: list[WeightedPiece] = []  # pieces without white space between them
 
-    def placed() -> Iterator[_Run]:
+    def flush() -> Iterator[_Run]:
         nonlocal line, x, gap
         row = [*([gap] if gap else []), *word]
         if x and x + sum(_width(text) for text, _, _ in row) > width:
             line, x, row = line + 1, 0.0, list(word)
-        for text, kinds, weight in row:
-            yield _Run(text, kinds, weight, line, x, x := x + _width(text))
+        for text, marks, weight in row:
+            yield _Run(text, marks, weight, line, x, x := x + _width(text))
         gap = None
         word.clear()
 
-    for text, kinds, weight in pieces:
+    for text, marks, weight in pieces:
         for run in _RUN.findall(text):
             if not run.isspace():
-                word.append((run, kinds, weight))
+                word.append((run, marks, weight))
                 continue
             if word:
-                yield from placed()
-            gap = (" ", kinds, weight) if x else None
+                yield from flush()
+            gap = (" ", marks, weight) if x else None
             if run == "\n":
                 line, x, gap = line + bool(x), 0.0, None
     if word:
-        yield from placed()
+        yield from flush()
 
 
 def _width(text: str) -> float:
-    """Return about how wide a text is, in px."""
+    """Return the approximate width of a text in px."""
     wide = (_WIDTHS.get(c, 1000 if ord(c) >= _FIRST_WIDE else 556) for c in text)
     return sum(wide) * _SIZE / 1000
 
 
 def _outlines(table: pd.DataFrame) -> pd.DataFrame:
-    """Return one box a line of what asked."""
-    inside = table[table["kinds"].str.contains("w")]
+    """Return one rectangle per line around the query span."""
+    inside = table[table["marks"].str.contains("w")]
     boxes = inside.groupby("line", as_index=False).agg(
         {"x": "min", "x2": "max", "top": "min", "bottom": "max"}
     )

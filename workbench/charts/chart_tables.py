@@ -1,4 +1,4 @@
-"""The numbers of a chart as tables, for those who cannot see it or want the numbers.
+"""The numbers of a chart as tables, for screen readers and for copying.
 
 A chart's tooltips name its columns, with titles and formats; a data set without tooltips has the columns of
 its axes. Data that only place a label or a line of text have no table.
@@ -97,19 +97,19 @@ def chart_tables(spec: Mapping[str, Any]) -> list[ChartTable]:
 
 
 def _units(
-    part: Mapping[str, Any], name: str, title: str, encoding: Mapping[str, Any]
+    spec: Mapping[str, Any], name: str, title: str, encoding: Mapping[str, Any]
 ) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
-    """Yield data set, title and encoding of each mark; parts inherit them from what holds them."""
-    name = part.get("data", {}).get("name", name)
-    title = _heading(part.get("title")) or title
-    encoding = {**encoding, **part.get("encoding", {})}
-    if "mark" in part:
+    """Yield data set, title and encoding of each mark; nested charts inherit them."""
+    name = spec.get("data", {}).get("name", name)
+    title = _heading(spec.get("title")) or title
+    encoding = {**encoding, **spec.get("encoding", {})}
+    if "mark" in spec:
         yield name, title, encoding
     for key in _PARTS:
-        for inner in part.get(key, ()):
+        for inner in spec.get(key, ()):
             yield from _units(inner, name, title, encoding)
-    if "spec" in part:
-        yield from _units(part["spec"], name, title, encoding)
+    if "spec" in spec:
+        yield from _units(spec["spec"], name, title, encoding)
 
 
 def _heading(title: Any) -> str:
@@ -130,7 +130,7 @@ def _column(definition: Mapping[str, Any]) -> _Column | None:
 
 
 def _text(value: Any, notation: str) -> str:
-    """Return a value in the notation of D3, of which Python's has all that charts use."""
+    """Format a value in D3's notation; Python's own has all that charts use."""
     if value is None or value != value:  # noqa: PLR0124 - not a number
         return MISSING
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -148,7 +148,7 @@ def first_title(spec: Mapping[str, Any]) -> str:
 
 
 def tables_html(spec: Mapping[str, Any]) -> str:
-    """Return the tables of a chart as HTML that opens on a key or a click, everything escaped; "" if none."""
+    """Return the tables of a chart as collapsed, escaped HTML; "" without tables."""
     tables = chart_tables(spec)
     name = first_title(spec)
     written = [
@@ -173,7 +173,7 @@ _waiting: list[str] = []
 
 
 def show_below(spec: Mapping[str, Any]) -> None:
-    """Show the tables of a chart below the outputs of the cell that is running in a notebook.
+    """Show the tables of a chart below the outputs of the running notebook cell.
 
     An output has one form, so the tables are an output of their own. It comes when the cell is done: a chart
     that is displayed to replace another must stay one output.

@@ -1,4 +1,4 @@
-"""Charts of how a data set was made: what each step kept and dropped."""
+"""Charts of the construction of a data set: what each step kept and dropped."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def funnel_counts(steps: pd.DataFrame) -> pd.DataFrame:
             remedy="pass manifest.to_frame() or campaign.funnel()",
         )
     if not len(steps):
-        raise DataError("the funnel has no step", remedy="pass that of a finished construction")
+        raise DataError("the funnel has no step", remedy="pass the funnel of a finished construction")
     rows = []
-    for place, row in enumerate(steps.to_dict("records"), 1):
+    for step_number, row in enumerate(steps.to_dict("records"), 1):
         n_in, n_out = int(row["n_in"]), int(row["n_out"])
         n_open, not_drawn = (int(row.get(column, 0) or 0) for column in ("n_open", "n_not_drawn"))
         name = f"{row['step']}" if isinstance(row["step"], str) else f"{row['step']}. {row['condition']}"
@@ -46,7 +46,7 @@ def funnel_counts(steps: pd.DataFrame) -> pd.DataFrame:
             _KINDS, (n_out, n_in - n_out - n_open - not_drawn, n_open, not_drawn), strict=True
         ):
             rows.append(
-                (row.get("unit", "items"), place, name, outcome, n, n / n_in if n_in else 0.0,
+                (row.get("unit", "items"), step_number, name, outcome, n, n / n_in if n_in else 0.0,
                  str(row.get("reasons") or ""))
             )  # fmt: skip
     names = ["unit", "place", "step", "outcome", "n", "share", "reasons"]
@@ -81,14 +81,14 @@ def funnel(steps: pd.DataFrame) -> alt.VConcatChart:
     >>> chart = wb.charts.funnel(steps)
     """
     counts = funnel_counts(steps)
-    colour_of = {kind: colour for kind, colour in _KINDS.items() if (counts["outcome"] == kind).any()}
+    colour_of = {key: colour for key, colour in _KINDS.items() if (counts["outcome"] == key).any()}
     colours = alt.Scale(domain=list(colour_of), range=list(colour_of.values()))
     panels: list[Any] = []
-    for unit, part in counts.groupby("unit", sort=False):
-        names = list(dict.fromkeys(part["step"]))
+    for unit, unit_counts in counts.groupby("unit", sort=False):
+        names = list(dict.fromkeys(unit_counts["step"]))
         y = alt.Y("step:N", title=None, sort=names).axis(labelLimit=220, ticks=False)
         bars = (
-            alt.Chart(part)
+            alt.Chart(unit_counts)
             .mark_bar(height=_STEP - 12)
             .encode(
                 x=alt.X("n:Q", title=str(unit), stack="zero").axis(format=",d", tickCount=4),
@@ -105,13 +105,13 @@ def funnel(steps: pd.DataFrame) -> alt.VConcatChart:
             )
             .transform_calculate(rank=f"indexof({list(_KINDS)}, datum.outcome)")
         )
-        totals = part.groupby("step", sort=False)["n"].sum()
-        left = part[part["outcome"] == "kept"].set_index("step")
+        totals = unit_counts.groupby("step", sort=False)["n"].sum()
+        out = unit_counts[unit_counts["outcome"] == "kept"].set_index("step")
         text = pd.DataFrame(
             {
                 "step": names,
                 "n": [int(totals[name]) for name in names],
-                "label": [f"{left.loc[name, 'n']:,} ({left.loc[name, 'share']:.1%})" for name in names],
+                "label": [f"{out.loc[name, 'n']:,} ({out.loc[name, 'share']:.1%})" for name in names],
             }
         )
         labels = (

@@ -1,4 +1,4 @@
-"""What a model expected in a blank: its most probable words, and where the answer is among them."""
+"""Charts of a model's most probable words for a blank, and the rank of the answer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from workbench.items.schema import Item
 from workbench.runs.store import find_run
 from workbench.storage.errors import DataError
 
-_Frames = list[tuple[str | None, pd.DataFrame]]  # what is expected, by the name that it was passed with
+_Frames = list[tuple[str | None, pd.DataFrame]]  # frames of expected words, by the name of the argument
 _LIMIT = 24  # panels of a chart
 _SIGN = "← answer"
 _NEEDED = ("item_id", "place", "word", "log_prob")
@@ -34,7 +34,7 @@ _NAMES = {
     "'": "quote", "--": "dash", "-": "hyphen", "...": "dots",
     "</s>": "end of sentence", "<unk>": "unknown word",
 }  # fmt: skip
-_STEPS = tuple(part * 10.0**power for power in range(-9, 0) for part in (1, 2, 5))
+_STEPS = tuple(factor * 10.0**power for power in range(-9, 0) for factor in (1, 2, 5))
 _TICKS = 5
 _SLACK = 1e-6
 _LONGEST = 22  # letters of a word
@@ -87,7 +87,7 @@ def expected(
     ------
     DataError
         If a column is missing, there is nothing to show, there are more than 24 panels, or the predictions
-        hold scores that are no probabilities, or a word's place is taken twice.
+        hold scores that are not probabilities, or a word's place is taken twice.
 
     Examples
     --------
@@ -102,34 +102,34 @@ def expected(
             f"{len(panels)} panels are more than one can read, expected {_LIMIT} at most",
             remedy=f"choose items: items=items[:{_LIMIT // len(models)}]",
         )
-    known = _answers(frames, answers, items, alone=len(models) == 1)
-    shown = items.where(items.frame["item_id"].isin(ids).to_numpy()) if items else ()
-    texts = {item.item_id: item for item in shown}
+    answer_of = _answers(frames, answers, items, alone=len(models) == 1)
+    drawn_items = items.where(items.frame["item_id"].isin(ids).to_numpy()) if items else ()
+    texts = {item.item_id: item for item in drawn_items}
     extent = min(max(map(len, data["shown"])), _LONGEST + 3) * _LETTER + 10
     colours = [colour for colour in theme.PALETTE if colour != theme.PALETTE[1]]
     headings = {item_id: _heading(texts.get(item_id), item_id) for item_id in ids}
     drawn: dict[str, list[alt.LayerChart]] = {item_id: [] for item_id in ids}
-    for keys, part in data.groupby(["item_id", "model"], sort=False):
+    for keys, panel_words in data.groupby(["item_id", "model"], sort=False):
         item_id, model = map(str, keys)
-        top = float((data if same_scale else part)["p"].max()) or 1.0
+        top = float((data if same_scale else panel_words)["p"].max()) or 1.0
         fill = colours[models.index(model) % len(colours)]
-        answer = known.get((item_id, model)) or known.get((item_id, None)) or {}
-        panel = _panel(part, answer, fill=fill, top=top, extent=extent)
+        answer = answer_of.get((item_id, model)) or answer_of.get((item_id, None)) or {}
+        panel = _panel(panel_words, answer, fill=fill, top=top, extent=extent)
         heading = headings[item_id] if len(models) == 1 else [model]
         panel.title = _title(heading)
         drawn[item_id].append(panel)
     if len(models) == 1:
         flat = [panel for row in drawn.values() for panel in row]
-        rows = [alt.hconcat(*flat[at : at + columns], spacing=24) for at in range(0, len(flat), columns)]
-        what = f"What {models[0]} expects" if models[0] else "What the model expects"
+        rows = [alt.hconcat(*flat[i : i + columns], spacing=24) for i in range(0, len(flat), columns)]
+        title_text = f"What {models[0]} expects" if models[0] else "What the model expects"
     else:
         rows = [
             alt.HConcatChart(hconcat=row, spacing=24, title=_title(headings[item_id]))
             for item_id, row in drawn.items()
         ]
-        what = "What the models expect"
+        title_text = "What the models expect"
     note = _SHARES if data["among"].all() else _SOME if data["among"].any() else _ALL
-    title = theme.chart_title(what, [note])
+    title = theme.chart_title(title_text, [note])
     title.frame = "bounds"
     return theme.themed(alt.VConcatChart(vconcat=rows, spacing=28, title=title))
 
@@ -139,7 +139,7 @@ def _table(frames: _Frames, top_k: int) -> pd.DataFrame:
     tables: list[pd.DataFrame] = []
     for name, frame in frames:
         if set(_PREDICTED) <= set(frame.columns):
-            table = _unfolded(frame, top_k)
+            table = _word_rows(frame, top_k)
         elif lacking := [column for column in _NEEDED if column not in frame.columns]:
             raise DataError(
                 f"there is no column {lacking[0]!r}",
@@ -159,75 +159,75 @@ def _table(frames: _Frames, top_k: int) -> pd.DataFrame:
     if twice.any():
         raise DataError(f"{data['item_id'][twice].iloc[0]} has two words at one place",
                         remedy="give each model a name of its own: {'name': expected, ...}")  # fmt: skip
-    data = data.assign(order=pd.factorize(data["item_id"])[0], shown=data["word"].map(_shown))
+    data = data.assign(order=pd.factorize(data["item_id"])[0], shown=data["word"].map(_word_text))
     data = data[data["place"] <= top_k].sort_values(["order", "place"], kind="stable")
     return data[["item_id", "model", "place", "word", "shown", "p", "among"]]
 
 
 def _frames(expected: Any, items: Items | None) -> _Frames:
-    """Return the frames with the names that they were passed by, of these items alone."""
+    """Return the frames with their names, restricted to the items."""
     named = isinstance(expected, Mapping)
-    parts: Any = expected.items() if named else [(None, one) for one in as_list(expected)]
-    sources: Any = [(name, find_run(one) if isinstance(one, str) else one) for name, one in parts]
-    frames: _Frames = [(name, getattr(one, "predictions", one)) for name, one in sources]
+    inputs: Any = expected.items() if named else [(None, value) for value in as_list(expected)]
+    sources: Any = [(name, find_run(value) if isinstance(value, str) else value) for name, value in inputs]
+    frames: _Frames = [(name, getattr(value, "predictions", value)) for name, value in sources]
     if items is None:
         return frames
     ids = items.frame["item_id"]
     return [(name, f[f["item_id"].isin(ids)] if "item_id" in f.columns else f) for name, f in frames]
 
 
-def _unfolded(frame: pd.DataFrame, top_k: int) -> pd.DataFrame:
+def _word_rows(frame: pd.DataFrame, top_k: int) -> pd.DataFrame:
     """Return the lists of predictions as one row a word."""
     rows: list[dict[str, Any]] = []
     for row in frame.to_dict("records"):
-        words, values = _listed(row["top_words"]), _listed(row["top_log_probs"])
+        words, values = _as_list(row["top_words"]), _as_list(row["top_log_probs"])
         if row.get("score_type", "log_prob") != "log_prob":
             raise DataError(
-                f"the model {row.get('model')!r} gives scores, which are no probabilities",
+                f"the model {row.get('model')!r} gives scores, which are not probabilities",
                 remedy="choose a model whose score_type is log_prob",
             )
         if not words:
             raise DataError(
                 f"the prediction for {row['item_id']} names no best words", remedy="predict with top_k=10"
             )
-        choices = _listed(row.get("candidate_scores"))
+        choices = _as_list(row.get("candidate_scores"))
         total = np.logaddexp.reduce(choices) if choices else 0.0
         rows += [
-            {"item_id": row["item_id"], "model": row.get("model") or "", "place": place, "word": word,
+            {"item_id": row["item_id"], "model": row.get("model") or "", "place": rank, "word": word,
              "p": float(np.exp(value - total)), "among": bool(choices)}
-            for place, (word, value) in enumerate(zip(words, values, strict=True), start=1) if place <= top_k
+            for rank, (word, value) in enumerate(zip(words, values, strict=True), start=1) if rank <= top_k
         ]  # fmt: skip
     return pd.DataFrame(rows, columns=["item_id", "model", "place", "word", "p", "among"])
 
 
-def _listed(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     return list(value) if isinstance(value, list | tuple | np.ndarray) else []
 
 
 def _answers(
     frames: _Frames, answers: Any, items: Items | None, *, alone: bool
 ) -> dict[tuple[str, str | None], dict[str, Any]]:
-    """Return what is known of the answers, by item and model; None where it holds for every model."""
-    known: dict[tuple[str, str | None], dict[str, Any]] = {}
+    """Return the answers by item and model; the key None holds for every model."""
+    answer_of: dict[tuple[str, str | None], dict[str, Any]] = {}
     if items is not None:
         pairs = zip(items.frame["item_id"], items.frame["answer"], strict=True)
-        known = {(item_id, None): {"answer": word} for item_id, word in pairs if isinstance(word, str)}
+        answer_of = {(item_id, None): {"answer": word} for item_id, word in pairs if isinstance(word, str)}
     table = {} if answers is None else answers
     if isinstance(table, Mapping):
         table = pd.DataFrame({"item_id": list(table), "answer": list(table.values())})
     if "answer" not in table.columns:
         raise DataError("the answers have no column 'answer'", remedy="pass predictions, or a mapping")
-    one = alone and ("model" not in table or len(table["model"].unique()) == 1)  # so they are that model's
+    is_single = alone and ("model" not in table or len(table["model"].unique()) == 1)  # all of that model
     for name, row in [*((name, row) for name, frame in frames for row in _answer_rows(frame)),
                        *((None, row) for row in _answer_rows(table))]:  # fmt: skip
-        known[row["item_id"], name or row.get("model")] = row
+        answer_of[row["item_id"], name or row.get("model")] = row
     for row in _answer_rows(table):
-        known[row["item_id"], None] = row if one else {"answer": row["answer"]}
-    return known
+        answer_of[row["item_id"], None] = row if is_single else {"answer": row["answer"]}
+    return answer_of
 
 
 def _answer_rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return what a frame tells of answers, without what is null."""
+    """Return the answer columns without nulls."""
     if "answer" not in frame.columns:
         return []
     rows = frame[[column for column in _TOLD if column in frame.columns]].to_dict("records")
@@ -236,27 +236,27 @@ def _answer_rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def _panel(
-    part: pd.DataFrame, answer: Mapping[str, Any], *, fill: str, top: float, extent: float
+    words: pd.DataFrame, answer: Mapping[str, Any], *, fill: str, top: float, extent: float
 ) -> alt.LayerChart:
     """Draw the bars of one item and model."""
     word = str(answer.get("answer", "")).casefold()
-    is_answer = (part["word"].str.casefold() == word) & bool(word)
-    ends = part["p"].map(_percent) + is_answer.map({True: f" {_SIGN}", False: ""})
-    part = part.assign(answer=is_answer, end=ends)
+    is_answer = (words["word"].str.casefold() == word) & bool(word)
+    ends = words["p"].map(_percent) + is_answer.map({True: f" {_SIGN}", False: ""})
+    words = words.assign(answer=is_answer, end=ends)
     below: list[str] = []
     if word and not is_answer.any():
-        missed = _missed(answer, among=bool(part["among"].any()))
+        missed = _answer_facts(answer, among=bool(words["among"].any()))
         below = wrap(", ".join(missed), int((extent + _BARS + _ROOM) / _LETTER))
         below = [line.replace(_HOLD, " ") for line in below]
-    places = [*part["place"].tolist(), *(f"line {at}" for at in range(len(below)))]
+    positions = [*words["place"].tolist(), *(f"line {index}" for index in range(len(below)))]
     y = alt.Y(
-        "place:O", sort=None, title=None, scale=alt.Scale(domain=places, paddingInner=0.2),
+        "place:O", sort=None, title=None, scale=alt.Scale(domain=positions, paddingInner=0.2),
         axis=alt.Axis(labels=False, ticks=False, domain=False, minExtent=extent),
     )  # fmt: skip
     x = alt.X(
         "p:Q", title=None, scale=alt.Scale(domain=[0, top], range=[0, _BARS], nice=False), axis=_axis(top)
     )
-    base = alt.Chart(part).encode(y=y)
+    base = alt.Chart(words).encode(y=y)
     tooltip = [alt.Tooltip("word:N", title="word"), alt.Tooltip("place:O", title="place")]
     bars = base.mark_bar().encode(
         x=x,
@@ -271,21 +271,21 @@ def _panel(
     )
     layers: list[alt.Chart] = [bars, numbers, names]
     if below:
-        lines = pd.DataFrame({"place": places[len(part) :], "line": below})
+        lines = pd.DataFrame({"place": positions[len(words) :], "line": below})
         layers.append(alt.Chart(lines).mark_text(**text).encode(y=y, x=alt.value(-extent), text="line:N"))
-    return alt.LayerChart(layer=layers, width=_BARS + _ROOM, height=_STEP * len(places))
+    return alt.LayerChart(layer=layers, width=_BARS + _ROOM, height=_STEP * len(positions))
 
 
-def _missed(answer: Mapping[str, Any], *, among: bool) -> list[str]:
-    """Say where the answer is that is none of the best words."""
-    parts = [f"answer: {_shown(str(answer['answer']))}"]
+def _answer_facts(answer: Mapping[str, Any], *, among: bool) -> list[str]:
+    """Return the rank label of an answer outside the top words."""
+    facts = [f"answer: {_word_text(str(answer['answer']))}"]
     if answer.get("known") is not None and not answer["known"]:
-        parts.append("outside the vocabulary")
+        facts.append("outside the vocabulary")
     elif "rank" in answer:
-        parts.append(f"rank {int(answer['rank']):,}")
+        facts.append(f"rank {int(answer['rank']):,}")
     if "log_prob" in answer and not among:
-        parts.append(f"p = {_percent(float(np.exp(answer['log_prob'])))}")
-    return [part.replace(" ", _HOLD) for part in parts]
+        facts.append(f"p = {_percent(float(np.exp(answer['log_prob'])))}")
+    return [fact.replace(" ", _HOLD) for fact in facts]
 
 
 def _axis(top: float) -> alt.Axis:
@@ -303,13 +303,13 @@ def _percent(p: float) -> str:
     return f"{value:.1e} %".replace("e-0", "e-")
 
 
-def _shown(word: str) -> str:
-    """Write a token so that it can be read by itself, and is not too long."""
-    shown = wt.readable(word) if len(word.split()) == 1 else word
+def _word_text(word: str) -> str:
+    """Return a token as readable text of limited length."""
+    text = wt.readable(word) if len(word.split()) == 1 else word
     name = _NAMES.get(word)
     if name:
-        return name if word.startswith("<") else f"{shown} ({name})"
-    return shown if len(shown) <= _LONGEST else f"{shown[: _LONGEST - 1]}…"
+        return name if word.startswith("<") else f"{text} ({name})"
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 
 def _heading(item: Item | None, item_id: str) -> list[str]:
@@ -325,11 +325,11 @@ def _heading(item: Item | None, item_id: str) -> list[str]:
     words: list[str] = []
     while before and len(_lines([*before[-1:], *words], glue, tail)) <= _LINES:
         words.insert(0, before.pop())
-    return _lines(words, glue, tail, cut=bool(before))
+    return _lines(words, glue, tail, truncated=bool(before))
 
 
-def _lines(words: Sequence[str], glue: str, tail: str, *, cut: bool = True) -> list[str]:
-    text = f"{'… ' if cut else ''}{' '.join(words)}{glue if words else ''}{tail}"
+def _lines(words: Sequence[str], glue: str, tail: str, *, truncated: bool = True) -> list[str]:
+    text = f"{'… ' if truncated else ''}{' '.join(words)}{glue if words else ''}{tail}"
     return wrap(text, _LINE)
 
 

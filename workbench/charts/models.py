@@ -1,4 +1,4 @@
-"""Charts of models: training curves, tuned caches, ranks of the right word, context and influence."""
+"""Charts of models: training curves, caches, ranks of the answer, context and influence."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from workbench.storage.errors import DataError
 from workbench.training.history import Score, Training
 
 Reads = int | str | None
-"""How much of a passage a model reads: so many words, ``"sentence"``, or all (None)."""
+"""Context that a model reads: a number of words, ``"sentence"``, or all (None)."""
 
 _NAMES = {"lambada/dev": "LAMBADA development", "lambada/test": "LAMBADA test", "lambada/control": "Control"}
 _A_DECADE = 12  # points of a curve
@@ -49,11 +49,11 @@ def answers_among(runs: Any) -> pd.DataFrame:
         ranked = source.frame[has_rank]
         sets = source.frame["dataset"].astype("str") + "/" + source.frame["split"].astype("str")
         unranked += [(model, name) for name in sets.unique() if name not in set(sets[has_rank])]
-        for (dataset, split), part in ranked.groupby(["dataset", "split"], sort=False):
-            ranks = mid_ranks(part["rank"], part["n_tied"])
+        for (dataset, split), set_frame in ranked.groupby(["dataset", "split"], sort=False):
+            ranks = mid_ranks(set_frame["rank"], set_frame["n_tied"])
             last = max(math.ceil(ranks.max()), 10)
             points = np.unique(np.geomspace(1, last, 1 + math.ceil(_A_DECADE * math.log10(last))).astype(int))
-            sure = part["known"].fillna(value=True) & ~part["rank_is_bound"].fillna(value=False)
+            sure = set_frame["known"].fillna(value=True) & ~set_frame["rank_is_bound"].fillna(value=False)
             ranks = np.sort(np.where(sure, ranks, last + 1))
             n, shares = len(ranks), np.searchsorted(ranks, points, side="right") / len(ranks)
             name = f"{dataset}/{split}"
@@ -65,20 +65,20 @@ def answers_among(runs: Any) -> pd.DataFrame:
     return table
 
 
-def panel_head(name: str, part: pd.DataFrame, note: str = "") -> alt.TitleParams:
-    """Return the title of a set's panel; the column `n` says how many items it is drawn from."""
-    lines = [f"{counts(part['n'])} items", *wrap(note, _LINE)]
+def panel_head(name: str, data: pd.DataFrame, note: str = "") -> alt.TitleParams:
+    """Return the title of a set's panel, with the number of items in column `n`."""
+    lines = [f"{counts(data['n'])} items", *wrap(note, _LINE)]
     return alt.TitleParams(text=_NAMES.get(name, name), subtitle=lines[0] if len(lines) == 1 else lines)
 
 
 def counts(n: pd.Series[Any]) -> str:
-    """Return the different numbers of a column: ``1,234``, ``90 or 120``; the range where there are more."""
+    """Return the distinct numbers of a column: ``1,234``, ``90 or 120``; a range for more than two."""
     values = [f"{value:,}" for value in sorted(n.unique().tolist())]
     return " or ".join(values) if len(values) <= 2 else f"{values[0]} to {values[-1]}"  # noqa: PLR2004
 
 
 def model_colour(models: Sequence[str], column: str = "model") -> alt.Color:
-    """Return the colours of models, or of what another column names, with a legend below."""
+    """Return the colours of models, or of the values of another column, with a legend below."""
     colour: alt.Color = alt.Color(f"{column}:N", title=None).scale(theme.colours(models)).legend(
         orient="bottom", columns=3, columnPadding=24, symbolType="stroke", symbolStrokeWidth=3
     )  # fmt: skip
@@ -86,7 +86,7 @@ def model_colour(models: Sequence[str], column: str = "model") -> alt.Color:
 
 
 def ranks(runs: Any) -> alt.HConcatChart:
-    """Draw where models put the right word: one panel a set of items, one line with its own marks a model.
+    """Draw the ranks of the answers: one panel a set of items, one line and marker a model.
 
     Parameters
     ----------
@@ -110,13 +110,13 @@ def ranks(runs: Any) -> alt.HConcatChart:
     models = data["model"].unique().tolist()
     top = min(1.0, 1.05 * float(data["share"].max()))
     panels: list[Any] = []
-    notes = _unranked(data)
-    for name, part in data.groupby("set", sort=False):
-        last = int(part["k"].max())
-        step = part.groupby("model").cumcount()
-        turn = part["model"].map({model: place for place, model in enumerate(models)})
+    notes = _unranked_notes(data)
+    for name, set_data in data.groupby("set", sort=False):
+        last = int(set_data["k"].max())
+        step = set_data.groupby("model").cumcount()
+        turn = set_data["model"].map({model: index for index, model in enumerate(models)})
         marked = (step % len(models) == turn) | (len(models) == 1)  # in turns, for lines that coincide
-        base = alt.Chart(part[["model", "k", "share"]].assign(marked=marked)).encode(
+        base = alt.Chart(set_data[["model", "k", "share"]].assign(marked=marked)).encode(
             x=alt.X("k:Q", title="k best words").scale(type="log", domain=[1, last], nice=False).axis(
                 values=[tick for tick in _TICKS if tick <= last], format="~s"
             ),
@@ -131,14 +131,14 @@ def ranks(runs: Any) -> alt.HConcatChart:
         panels.append(
             alt.layer(
                 line, marks, points, width=_WIDTH, height=280,
-                title=panel_head(str(name), part, notes.get(str(name), "")),
+                title=panel_head(str(name), set_data, notes.get(str(name), "")),
             )
         )  # fmt: skip
     return theme.panel_row(panels)
 
 
-def _unranked(data: pd.DataFrame) -> dict[str, str]:
-    """Return by set which models have no ranks; the first set's panel names those of sets without a panel."""
+def _unranked_notes(data: pd.DataFrame) -> dict[str, str]:
+    """Return the models without ranks, by set; the first panel names those of sets without a panel."""
     sets = data["set"].unique().tolist()
     names: dict[str, list[str]] = {}
     for model, name in data.attrs["unranked"]:
@@ -152,15 +152,15 @@ def _unranked(data: pd.DataFrame) -> dict[str, str]:
 def accuracy_by_context(runs: Mapping[str, Mapping[Reads, Any]]) -> pd.DataFrame:
     """Return the accuracy of models by how much they read, as :func:`context_curve` draws it.
 
-    Columns and errors are those of :func:`workbench.context_accuracy`, and ``set`` (data set and split).
+    Columns and errors as of :func:`workbench.context_accuracy`, and ``set`` (data set and split).
     """
     rows: list[tuple[Any, ...]] = []
     for model, by_reads in runs.items():
         for reads, several in by_reads.items():
             for source in predictions_of(several):
                 answered = source.frame[source.frame["p_correct"].notna()]
-                for (dataset, split), part in answered.groupby(["dataset", "split"], sort=False):
-                    row = (model, f"{dataset}/{split}", _label(reads), part["p_correct"].mean(), len(part))
+                for (dataset, split), data in answered.groupby(["dataset", "split"], sort=False):
+                    row = (model, f"{dataset}/{split}", _label(reads), data["p_correct"].mean(), len(data))
                     rows.append(row)
     if not rows:
         raise DataError("there are no predictions", remedy="pass for each model {how much it read: its runs}")
@@ -179,7 +179,7 @@ def context_curve(
         for each model, by its name, how many words were read and the predictions that this gave: a run, a
         frame, the name of a run, or several of these: ``{"LSTM": {4: run, "sentence": run, None: run}}``,
         where None is all. With a model that is trained here, ``model.with_context(4)`` reads the last four
-        words before the blank, ``model.with_context("sentence")`` those of the target sentence.
+        words before the blank, ``model.with_context("sentence")`` the target sentence only.
 
     Returns
     -------
@@ -213,15 +213,15 @@ def context_curve(
         digits = step.replace(",", "")
         return step == "all", float(digits) if digits.isdigit() else np.inf
 
-    def panel(part: pd.DataFrame, head: alt.TitleParams, size: tuple[int, int]) -> alt.LayerChart:
+    def panel(set_data: pd.DataFrame, head: alt.TitleParams, size: tuple[int, int]) -> alt.LayerChart:
         x = ("reads", title, sorted(data["reads"].unique().tolist(), key=order))
-        part = part[list(COLUMNS)].drop(columns="unit")
-        return interval_curves(data, part, x, ("accuracy", "accuracy"), head=head, size=size)
+        set_data = set_data[list(COLUMNS)].drop(columns="unit")
+        return interval_curves(data, set_data, x, ("accuracy", "accuracy"), head=head, size=size)
 
     if by_set:
         sets = data.groupby("set", sort=False)
         return theme.panel_row(
-            [panel(part, panel_head(str(name), part), (_WIDTH, 240)) for name, part in sets]
+            [panel(set_data, panel_head(str(name), set_data), (_WIDTH, 240)) for name, set_data in sets]
         )
     facts = [f"n = {counts(data['n'])}; bars: 95 % (Wilson)"]
     head = theme.chart_title("Accuracy by the context that is read", facts)
@@ -230,7 +230,7 @@ def context_curve(
 
 def interval_curves(
     data: pd.DataFrame,
-    part: pd.DataFrame,
+    drawn: pd.DataFrame,
     x: tuple[str, str, Sequence[Any]],
     y: tuple[str, str],
     *,
@@ -240,14 +240,14 @@ def interval_curves(
     head: alt.TitleParams | None = None,
     size: tuple[int, int],
 ) -> alt.LayerChart:
-    """Return lines of shares over steps, whose intervals stand side by side at each step.
+    """Return lines of shares over steps, with their intervals side by side at each step.
 
-    `part` is the part of `data` that is drawn; all of it decides the colours and the vertical axis. `x`, `y`
+    `drawn` is the subset of `data` to draw; all of `data` decides the colours and the vertical axis. `x`, `y`
     and `by` (a line each) are a column and its title, `x` with the order of its steps.
     """
     (step, title, steps), (share, axis), (line, heading) = x, y, by
     names = data[line].unique().tolist()
-    base = alt.Chart(part).encode(
+    base = alt.Chart(drawn).encode(
         x=alt.X(f"{step}:O", title=title).scale(domain=list(steps)).axis(labelAngle=0),
         xOffset=alt.XOffset(f"{line}:N").scale(domain=names, padding=4),
         color=model_colour(names, line),
@@ -279,8 +279,8 @@ def accuracy_by_window(runs: Mapping[int | str, Any]) -> pd.DataFrame:
         means = frame.groupby(["word_class", "item_id"])["p_correct"].mean().groupby("word_class")
         for name, text in VALUE_LABELS["word_class"].items():
             if name in means.groups:
-                part = means.get_group(name)
-                rows.append((_label(window), text, part.mean(), len(part)))
+                shares = means.get_group(name)
+                rows.append((_label(window), text, shares.mean(), len(shares)))
     if not rows:
         raise DataError("there are no predictions with a class of the missing word")
     return with_intervals(rows, ["window", "word_class", "accuracy", "n"])
@@ -327,7 +327,7 @@ def windows(runs: Mapping[int | str, Any]) -> alt.LayerChart:
 
 
 def context_needed(curves: Mapping[str, pd.DataFrame]) -> alt.LayerChart:
-    """Draw the share of items that are guessed with at most so many sentences of context.
+    """Draw the cumulative share of items guessed by the number of context sentences.
 
     Parameters
     ----------
@@ -349,13 +349,13 @@ def context_needed(curves: Mapping[str, pd.DataFrame]) -> alt.LayerChart:
     --------
     >>> chart = wb.charts.context_needed({"3-gram": wb.people.unfold(items, ngram)})
     """
-    parts = []
+    frames = []
     for name, frame in curves.items():
         if lacking := [column for column in _UNFOLDING if column not in frame.columns]:
             remedy = "pass what Campaign.unfolding() returns"
             raise DataError(f"the curve of {name!r:.60} has no column {lacking[0]!r}", remedy=remedy)
-        parts.append(frame[list(_UNFOLDING)].assign(model=str(name)))
-    data = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=[*_UNFOLDING, "model"])
+        frames.append(frame[list(_UNFOLDING)].assign(model=str(name)))
+    data = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=[*_UNFOLDING, "model"])
     if not len(data):
         raise DataError("there are no judgments to draw", remedy="finish an item first")
     column = "n_context_sentences"
@@ -388,8 +388,8 @@ def influence_curve(
     parts : DataFrame or mapping of str to DataFrame
         What :func:`wb.influence` returned, for one or several models by name.
     value, edges, level, resamples, seed
-        As for :func:`workbench.probing.influence.influence_by_distance`, which computes the means and their
-        bootstrap intervals, and raises the same errors.
+        Options of :func:`workbench.probing.influence.influence_by_distance`, which computes the means and
+        their bootstrap intervals, and raises the same errors.
 
     Returns
     -------
@@ -471,7 +471,7 @@ def training_curves(history: pd.DataFrame, scores: pd.DataFrame | None = None) -
 
 
 def training_html(training: Training) -> str:
-    """Return a training as HTML: its numbers, and its curves as SVG in the colours of the page."""
+    """Return a training as HTML: its numbers, and its curves as SVG that follows the page's theme."""
     curves = ""
     if training.history or training.scores:
         chart = training_curves(training.to_frame(), training.scores_frame())
@@ -482,7 +482,7 @@ def training_html(training: Training) -> str:
 def _curve(
     frame: pd.DataFrame, column: str, titles: tuple[str, str], scale: alt.Scale, *, marked: bool = False
 ) -> Any:
-    """Return one curve over the words trained on, with the title of the panel and that of its axis."""
+    """Return one curve over the words trained on, with the titles of the panel and its axis."""
     values = pd.DataFrame({"tokens": frame["tokens"], "value": frame[column]})  # a score has any name
     unit = frame.attrs.get("unit", "words")
     finite = values.replace([np.inf, -np.inf], np.nan).dropna()
@@ -529,7 +529,7 @@ def tuning(trials: pd.DataFrame) -> alt.HConcatChart:
     -------
     alt.HConcatChart
         One line a set; a vertical line marks the chosen weight. Perplexity is on a logarithmic axis, and left
-        out where there is none.
+        out without one.
 
     Raises
     ------
@@ -561,7 +561,7 @@ def tuning(trials: pd.DataFrame) -> alt.HConcatChart:
 
 
 def _trial_panel(data: pd.DataFrame, measure: str, parameter: str, value: float) -> alt.LayerChart:
-    """Return the lines of a measure, one a set, with the chosen weight marked."""
+    """Return the lines of a measure, one a set, with the chosen parameter marked."""
     names, share = data["set"].unique().tolist(), measure == "accuracy"
     top = max(1.08 * float(data[measure].max()), 0.01)
     scale = alt.Scale(domain=[0, min(1.0, top)], nice=False) if share else alt.Scale(type="log", nice=False)
@@ -586,7 +586,7 @@ def _trial_panel(data: pd.DataFrame, measure: str, parameter: str, value: float)
     )
     mark = pd.DataFrame({parameter: [value], "label": [f"chosen: {value:g}"]})
     rule = alt.Chart(mark).mark_rule(color=theme.INK, strokeDash=[4, 3]).encode(x=x)
-    left = value > _RIGHT * top_value
-    text = rule.mark_text(color=theme.INK, align="right" if left else "left", dx=-5 if left else 5, dy=-6)
+    flip = value > _RIGHT * top_value
+    text = rule.mark_text(color=theme.INK, align="right" if flip else "left", dx=-5 if flip else 5, dy=-6)
     text = text.encode(text="label:N", y=alt.value(0))
     return alt.LayerChart(layer=[lines, rule, text], width=300, height=240)

@@ -46,13 +46,13 @@ def accuracy_by_column(
     column's values, without empty ones.
     """
     sources = predictions_of(runs, items)
-    parts = [
+    frames = [
         joined(source, [by], items, annotations).assign(model=model)
         for source, model in zip(sources, labels(sources, by_set=True), strict=True)
     ]
-    if not parts:
+    if not frames:
         raise DataError("there are no predictions", remedy="pass runs, as wb.predict gives them")
-    table = pd.concat(parts, ignore_index=True)
+    table = pd.concat(frames, ignore_index=True)
     table = table[table["correct"].notna()].reset_index(drop=True)
     if by not in table.columns:
         raise DataError(
@@ -66,10 +66,10 @@ def accuracy_by_column(
         )
     rows = []
     for group in groups:
-        for (model, dataset, split), part in table[group.mask].groupby(
+        for (model, dataset, split), set_rows in table[group.mask].groupby(
             ["model", "dataset", "split"], sort=False
         ):
-            rows.append((model, f"{dataset}/{split}", group.label, part["correct"].mean(), len(part)))
+            rows.append((model, f"{dataset}/{split}", group.label, set_rows["correct"].mean(), len(set_rows)))
     return with_intervals(rows, ["model", "set", "group", "accuracy", "n"])
 
 
@@ -93,10 +93,10 @@ def accuracy(
         The column: a choice, a truth value or a number, such as ``target_class`` or ``mention_distance``; of
         the predictions, of annotations, or of one's own (``items.extra``), which a stored run knows.
     bins : int or sequence of float, optional
-        How many ranges a column of numbers is cut into (about equally many items each), or where it is cut.
+        Number of bins for a column of numbers (about equally many items each), or their edges.
         By default 5 ranges, or each value where there are few.
     items : Items, optional
-        What the predictions are about.
+        The predicted items.
 
     Returns
     -------
@@ -117,12 +117,12 @@ def accuracy(
     models, groups = data["model"].unique().tolist(), data["group"].unique().tolist()
     shares = theme.share_axis(data, label("accuracy"))
     panels: list[Any] = []
-    for name, part in data.groupby("set", sort=False):
-        sizes = part.groupby("model", sort=False)["n"].sum().rename("n").reset_index()
-        n = part.groupby("group", sort=False)["n"].agg(counts).to_dict()
+    for name, set_data in data.groupby("set", sort=False):
+        sizes = set_data.groupby("model", sort=False)["n"].sum().rename("n").reset_index()
+        n = set_data.groupby("group", sort=False)["n"].agg(counts).to_dict()
         labels = {group: f"{group}\nn = {n[group]}" for group in groups if group in n}
         axis: dict[str, Any] = {"labelAngle": 0, "labelLimit": 120, "labelExpr": "split(datum.label, '\\n')"}
-        base = alt.Chart(part.drop(columns="set").assign(label=part["group"].map(labels))).encode(
+        base = alt.Chart(set_data.drop(columns="set").assign(label=set_data["group"].map(labels))).encode(
             x=alt.X("label:N", title=label(by, unit=True), sort=list(labels.values())).axis(**axis),
             xOffset=alt.XOffset("model:N", sort=models).scale(domain=models, padding=0.6),
             color=model_colour(models),
@@ -163,9 +163,9 @@ def scatter(run_a: Any, run_b: Any) -> alt.LayerChart:
     --------
     >>> chart = wb.charts.scatter(runs[1], runs[1])
     """
-    one, other = single_model(run_a, "the first run"), single_model(run_b, "the second run")
+    model_a, model_b = single_model(run_a, "the first run"), single_model(run_b, "the second run")
     columns = ["item_id", "answer", "log_prob", "correct"]
-    pair = one.frame[columns].merge(other.frame[["item_id", "log_prob", "correct"]], on="item_id")
+    pair = model_a.frame[columns].merge(model_b.frame[["item_id", "log_prob", "correct"]], on="item_id")
     finite = np.isfinite(pair[["log_prob_x", "log_prob_y"]].to_numpy(dtype=float)).all(axis=1)
     pairs = pair.loc[finite]
     data = pairs.rename(columns={"log_prob_x": "a", "log_prob_y": "b"})
@@ -179,7 +179,7 @@ def scatter(run_a: Any, run_b: Any) -> alt.LayerChart:
     data = data.assign(outcome=np.select(cases, _OUTCOMES[:3], _OUTCOMES[3]))
     low = float(data[["a", "b"]].to_numpy().min())
     scale = alt.Scale(domain=[min(1.03 * low, -1.0), 0], nice=False)
-    names = [one.model, other.model] if one.run == other.run else labels([one, other])
+    names = [model_a.model, model_b.model] if model_a.run == model_b.run else labels([model_a, model_b])
     titles = [f"{name} ({letter}), ln p of the answer" for name, letter in zip(names, "AB", strict=True)]
     x, y = alt.X("a:Q", title=titles[0], scale=scale), alt.Y("b:Q", title=titles[1], scale=scale)
     if len(data) <= _MOST:
@@ -195,7 +195,7 @@ def scatter(run_a: Any, run_b: Any) -> alt.LayerChart:
             tooltip=[alt.Tooltip("item_id:N", title=label("item_id")), "answer:N", "outcome:N", *numbers],
         )  # fmt: skip
     else:
-        marks = _counted(data, scale).encode(x=x, y=y)
+        marks = _density_squares(data, scale).encode(x=x, y=y)
     ends = pd.DataFrame({"a": scale.domain, "b": scale.domain})
     line = alt.Chart(ends).mark_line(color=theme.INK, strokeDash=[4, 3], strokeWidth=1, opacity=0.6)
     left_out = len(pair) - len(data)
@@ -208,7 +208,7 @@ def scatter(run_a: Any, run_b: Any) -> alt.LayerChart:
 
 
 def waterfall(result: ProtocolRuns) -> alt.LayerChart:
-    """Draw what each change of the protocol does to the accuracy of a model, from the first to the last.
+    """Draw the effect of each change of the protocol on the accuracy of a model.
 
     Parameters
     ----------
@@ -283,8 +283,8 @@ def waterfall(result: ProtocolRuns) -> alt.LayerChart:
     return theme.themed(layers.properties(width=_SIDE + 80, height=46 * len(data), title=head))
 
 
-def _counted(data: pd.DataFrame, scale: alt.Scale) -> alt.Chart:
-    """Draw items as squares that say how many there are."""
+def _density_squares(data: pd.DataFrame, scale: alt.Scale) -> alt.Chart:
+    """Draw items as squares shaded by their number."""
     low, high = map(float, scale.domain)
     edges = np.linspace(low, high, _CELLS + 1)
     counts, _, _ = np.histogram2d(data["a"], data["b"], bins=[edges, edges])

@@ -1,4 +1,4 @@
-"""Charts as files: their size on paper, their fonts, and pages that load nothing from elsewhere."""
+"""Charts as files: their size on paper, their fonts, and self-contained pages."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def save(
     chart : Altair chart
         One of this package's, or any other.
     path : path
-        Where to; the ending says in which form: ``.svg``, ``.png``, ``.pdf``, ``.html`` (a page of its own,
+        Path; the suffix selects the format: ``.svg``, ``.png``, ``.pdf``, ``.html`` (a page of its own,
         with tooltips, which loads nothing from elsewhere) or ``.json`` (the Vega-Lite specification).
     width : str or float, optional
         Width of the whole figure, with its legend: ``"8.5cm"``, or mm, in, pt, px; a number is in px (96 to
@@ -105,7 +105,7 @@ def save(
     Raises
     ------
     DataError
-        If the ending is none of these, or the width has no known unit.
+        If the suffix is unknown, or the width has no known unit.
 
     Examples
     --------
@@ -171,7 +171,7 @@ def _rendered(
 
 
 def _page(spec: dict[str, Any], inches: float | None, *, dark: bool) -> bytes:
-    """Return a chart as a page: its policy runs one script, known by its hash, and loads nothing.
+    """Return a chart as a page whose policy allows one script, by its hash, and no network.
 
     Its tables open on a key or a click below it.
     """
@@ -187,7 +187,7 @@ def _page(spec: dict[str, Any], inches: float | None, *, dark: bool) -> bytes:
 
 
 def chart_html(spec: dict[str, Any], *, picture: str = "") -> str:
-    """Return a specification as HTML that `chart_script` draws, with its tables below.
+    """Return a specification as HTML for `chart_script`, with its tables below.
 
     Where no script runs, a `picture` (SVG) takes its place.
     """
@@ -197,7 +197,7 @@ def chart_html(spec: dict[str, Any], *, picture: str = "") -> str:
 
 @cache
 def chart_script() -> str:
-    """Return Vega and what draws the charts of a page, as one script that loads nothing."""
+    """Return Vega and the code that draws the charts of a page as one self-contained script."""
     import vl_convert  # noqa: PLC0415 - takes a while to import
 
     return str(vl_convert.javascript_bundle(_DRAW, vl_version=theme.VERSION))
@@ -218,7 +218,7 @@ def _size(spec: dict[str, Any]) -> tuple[float, float]:
 
 
 def _with_text_of(spec: dict[str, Any], points: float, inches: float | None) -> dict[str, Any]:
-    """Return a specification whose labels have so many points in the file."""
+    """Return a specification scaled to a label size in points."""
     start = dict(alt.utils.update_nested({"config": _SIZED}, spec, copy=True))
     sized = start
     for _ in range(1 if inches is None else _ROUNDS):
@@ -229,7 +229,7 @@ def _with_text_of(spec: dict[str, Any], points: float, inches: float | None) -> 
 
 
 def _with_fonts(spec: dict[str, Any], font: str | None) -> dict[str, Any]:
-    """Return a specification whose fonts are all there: text in one that is not would be left out."""
+    """Return a specification with installed fonts only; the renderer omits text in a missing font."""
     if font is not None:
         spec = theme.changed(spec, "font", lambda _old: font)
         spec = {**spec, "config": {**spec.get("config", {}), "font": font}}
@@ -249,7 +249,7 @@ def _available(fonts: Any) -> Any:
 
 @cache
 def _is_installed(family: str) -> bool:
-    """Tell if the library that draws files finds a font, by drawing a letter."""
+    """Return True if the renderer finds a font, tested by drawing a letter."""
     import vl_convert  # noqa: PLC0415 - takes a while to import
 
     drawn = {

@@ -1,4 +1,4 @@
-"""Charts of annotations: in context or not, classes, quoted speech, distances, lengths (Paperno et al. 2016).
+"""Charts of annotations: context, classes, quoted speech, distances and lengths (Paperno et al. 2016).
 
 Bars are shares with Wilson's 95 % intervals, one group a category and one bar a set. The paper's values stand
 beside the sets that it analysed.
@@ -63,7 +63,7 @@ def in_context(
     paper: Beside = True,
     title: str | None = None,
 ) -> alt.LayerChart:
-    """Draw how many targets occur elsewhere in their passage: Figure 2a.
+    """Draw the share of targets that occur elsewhere in their passage: Figure 2a.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def in_context(
     by : {"lemma", "form"}
         The form or its lemma (as in the paper), or the very form.
     within : {"passage", "context"}
-        In the whole passage, or in the sentences before the target sentence only.
+        Region: the whole passage, or the sentences before the target sentence only.
     paper : bool, or mapping of str to str, default True
         Mark the paper's values: by the sets' items (LAMBADA's development and test set beside ``lambada``,
         the control set beside ``input``), or as the mapping says.
@@ -94,13 +94,13 @@ def in_context(
     >>> chart = wb.charts.in_context({"LAMBADA": annotations}, by="form")
     """
     frames = statistics.named_sets(sets)
-    what = "Target" if by == "form" else "Target (or its lemma)"
+    subject = "Target" if by == "form" else "Target (or its lemma)"
     where = "in the passage" if within == "passage" else "in the context sentences"
     return _chart(
         statistics.count_in_context(frames, by=by, within=within),
         published_marks(frames, paper, _IN_CONTEXT if (by, within) == ("lemma", "passage") else {}),
         frames,
-        title or f"{what} elsewhere {where}",
+        title or f"{subject} elsewhere {where}",
         top=1,
         bar=_FEW,
     )
@@ -130,13 +130,9 @@ def target_classes(sets: Sets, *, paper: Beside = True, title: str | None = None
 
 
 def target_classes_out_of_context(
-    sets: Sets,
-    *,
-    by: Literal["lemma", "form"] = "lemma",
-    paper: Beside = True,
-    title: str | None = None,
+    sets: Sets, *, by: Literal["lemma", "form"] = "lemma", paper: Beside = True, title: str | None = None
 ) -> alt.LayerChart:
-    """Draw the classes of the targets that occur nowhere else in the passage: Figure 2c.
+    """Draw the classes of the targets that do not occur elsewhere in the passage: Figure 2c.
 
     Result and errors are as for :func:`in_context`.
 
@@ -149,19 +145,19 @@ def target_classes_out_of_context(
     >>> chart = wb.charts.target_classes_out_of_context(annotations)
     """
     frames = statistics.named_sets(sets)
-    what = "no lemma" if by == "lemma" else "no such form"
+    criterion = "no lemma" if by == "lemma" else "no such form"
     return _chart(
         statistics.count_classes_out_of_context(frames, by=by),
         published_marks(frames, paper, _OUT if by == "lemma" else {}),
         frames,
-        title or f"{label('target_class')} where {what} is in context",
+        title or f"{label('target_class')} where {criterion} is in context",
         axis=_AXIS,
-        of="share of these targets",
+        share_title="share of these targets",
     )
 
 
 def direct_speech(sets: Sets, *, paper: Beside = True, title: str | None = None) -> alt.LayerChart:
-    """Draw how many passages hold quoted speech, and how many targets lie within it (section 3.3).
+    """Draw the shares of passages with quoted speech and of targets within it (section 3.3).
 
     Result and errors are as for :func:`in_context`.
 
@@ -181,7 +177,7 @@ def direct_speech(sets: Sets, *, paper: Beside = True, title: str | None = None)
         title or label("direct_speech"),
         top=1,
         bar=_FEW,
-        of="share of the passages",
+        share_title="share of the passages",
         without="without a value",
     )
 
@@ -195,20 +191,20 @@ def _chart(
     without: str = "without answer",
     **options: Any,
 ) -> alt.LayerChart:
-    shown = set(marks["set"])
-    notes = [f"{name}: {STAND_IN}" for name in frames if name in shown and is_stand_in(frames[name])]
-    heading = _counted(title, data, notes, without=without)
+    marked_sets = set(marks["set"])
+    notes = [f"{name}: {STAND_IN}" for name in frames if name in marked_sets and is_stand_in(frames[name])]
+    heading = _heading(title, data, notes, without=without)
     return theme.themed(_bars(data, marks, heading=heading, **options))
 
 
-def _counted(
+def _heading(
     head: str, data: pd.DataFrame, notes: Sequence[str] = (), *, without: str, width: int = 56
 ) -> alt.TitleParams:
-    """Return a title that states how many rows stand behind each set, and how many are left out."""
+    """Return a title with the number of rows and of excluded rows of each set."""
     lines = []
-    for name, part in data.groupby("set", sort=False):
-        n, missing = int(part["n"].iloc[0]), int(part["missing"].iloc[0])
-        mean = f", mean {part['mean'].iloc[0]:.1f}" if "mean" in part and n else ""
+    for name, set_data in data.groupby("set", sort=False):
+        n, missing = int(set_data["n"].iloc[0]), int(set_data["missing"].iloc[0])
+        mean = f", mean {set_data['mean'].iloc[0]:.1f}" if "mean" in set_data and n else ""
         lines.append(f"{name}: n = {n:,}{mean}{f' ({missing:,} {without} excluded)' if missing else ''}")
     return theme.chart_title(head, [*lines, *notes], width=width)
 
@@ -265,12 +261,12 @@ def figure_2(
     stands_in = stands_in and input_name in beside
 
     def panel(head: str, count: Any, judged: Sequence[str], rows: PublishedBars) -> list[alt.LayerChart]:
-        """Draw one panel; the line below its title states n in the order of the bars."""
-        part = {name: frame for name, frame in frames.items() if name in judged}
-        if not part:
+        """Draw one panel; the line below its title gives n in the order of the bars."""
+        subset = {name: frame for name, frame in frames.items() if name in judged}
+        if not subset:
             return []
-        data = count(part)
-        marks = published_marks(part, {name: of for name, of in beside.items() if name in part}, rows)
+        data = count(subset)
+        marks = published_marks(subset, {name: key for name, key in beside.items() if name in subset}, rows)
         numbers = " / ".join(f"{n:,}" for n in data.drop_duplicates("set")["n"])
         heading = theme.chart_title(head, [f"n = {numbers}"])
         return [_bars(data, marks, heading=heading, top=1, colours=list(frames), bar=15, gap=13, height=220)]
@@ -290,11 +286,11 @@ def figure_2(
 
 
 def _set_name(frame: pd.DataFrame | None, role: str, *, taken: str = "") -> str:
-    """Return the name of a set by the ids of its items; its `role` in the figure where they do not tell."""
-    of = statistics.sources(frame) if frame is not None else set()
-    if not of or of <= {"lambada/dev", "lambada/test"}:
+    """Return the name of a set from the ids of its items; its `role` in the figure if they are ambiguous."""
+    sources = statistics.sources(frame) if frame is not None else set()
+    if not sources or sources <= {"lambada/dev", "lambada/test"}:
         return role
-    name = "control" if of == {"lambada/control"} else " + ".join(sorted(of))
+    name = "control" if sources == {"lambada/control"} else " + ".join(sorted(sources))
     return role if name == taken else name
 
 
@@ -308,13 +304,13 @@ def _bars(
     heading: alt.TitleParams,
     axis: str | None = None,
     top: float | None = None,
-    of: str = "share of the targets",
+    share_title: str = "share of the targets",
     colours: Sequence[str] = (),
     bar: int = 26,
     gap: int = 20,
     height: int = _HEIGHT,
 ) -> alt.LayerChart:
-    """Draw shares of :mod:`workbench.analysis.statistics` with their intervals, and the paper's values.
+    """Draw shares of :mod:`workbench.analysis.statistics` with their intervals and the paper's values.
 
     `top` is the end of the vertical axis (0 to 1), `colours` are all sets that have a colour where the chart
     shows some of them; `bar` and `gap` (between groups) are in pixels.
@@ -322,7 +318,7 @@ def _bars(
     names, labels = list(dict.fromkeys(data["set"])), list(dict.fromkeys(data["label"]))
     x = alt.X("label:N", sort=labels, title=axis, axis=alt.Axis(labelAngle=0), scale=alt.Scale(padding=0.2))
     offset = alt.XOffset("set:N", sort=names, scale=alt.Scale(domain=names, paddingInner=0.08))
-    y = _vertical(pd.concat([data["high"], data["share"], marks["share"]]), of, top=top)
+    y = _vertical(pd.concat([data["high"], data["share"], marks["share"]]), share_title, top=top)
     base = alt.Chart(data).encode(x=x, xOffset=offset)
     bars = base.mark_bar().encode(
         y=y, color=_colour(colours or names), tooltip=_tooltip(alt.Tooltip("label:N", title="bar"))
@@ -337,23 +333,23 @@ def _bars(
 
 
 def _colour(names: Sequence[str]) -> alt.Color:
-    """Return the colours of the sets; one set has no legend, the title names it."""
+    """Return the colours of the sets; a single set is named by the title and has no legend."""
     legend = alt.Legend(title=None, orient="bottom") if len(names) > 1 else None
     return alt.Color("set:N", scale=theme.colours(names), legend=legend)
 
 
-def _tooltip(what: alt.Tooltip) -> list[alt.Tooltip]:
-    """Return what a bar tells: its set, what it is, share, interval and counts."""
+def _tooltip(value_tooltip: alt.Tooltip) -> list[alt.Tooltip]:
+    """Return the tooltip of a bar: set, value, share, interval and counts."""
     return [
         alt.Tooltip("set:N", title="set"),
-        what,
+        value_tooltip,
         *theme.share_tooltips(share="share", low="from", high="to"),
         alt.Tooltip("count:Q", format=",", title="count"),
         alt.Tooltip("n:Q", format=",", title="of"),
     ]
 
 
-def _vertical(values: pd.Series[float], of: str, *, top: float | None = None, spare: float = 0) -> alt.Y:
+def _vertical(values: pd.Series[float], title: str, *, top: float | None = None, spare: float = 0) -> alt.Y:
     """Return a vertical axis of shares from 0 to a round number, `spare` of the height above all values."""
     largest = float(values.max()) if values.notna().any() else 1.0
     largest = max(largest / (1 - spare), 0.01) if top is None else top
@@ -361,7 +357,7 @@ def _vertical(values: pd.Series[float], of: str, *, top: float | None = None, sp
     end = top or float(np.ceil(round(largest / step, 6)) * step)
     ticks = [round(float(tick), 6) for tick in np.arange(0, end + step / 2, step) if tick <= 1]
     scale = alt.Scale(domain=[0, round(end, 6)], nice=False)
-    return alt.Y("share:Q", scale=scale, axis=alt.Axis(format="%", values=ticks), title=of)
+    return alt.Y("share:Q", scale=scale, axis=alt.Axis(format="%", values=ticks), title=title)
 
 
 def _legend_of_shapes(**options: Any) -> alt.Legend:
@@ -369,8 +365,8 @@ def _legend_of_shapes(**options: Any) -> alt.Legend:
 
 
 def _paper(marks: pd.DataFrame, names: Sequence[str], x: alt.X, y: alt.Y) -> alt.Chart:
-    """Draw the paper's values; a bound is a triangle that points to where the value lies."""
-    kinds = marks.drop_duplicates("kind").sort_values("shape", key=lambda column: column.map(_ORDER.index))
+    """Draw the paper's values; a bound is a triangle that points towards the value."""
+    legend = marks.drop_duplicates("kind").sort_values("shape", key=lambda column: column.map(_ORDER.index))
     aside = (marks["set"].map({name: i for i, name in enumerate(names)}).astype(float) + _ASIDE) / len(names)
     points = alt.Chart(marks.assign(aside=aside)).mark_point(
         filled=True, size=70, color=theme.INK, opacity=1, stroke="white", strokeWidth=0.8
@@ -381,7 +377,7 @@ def _paper(marks: pd.DataFrame, names: Sequence[str], x: alt.X, y: alt.Y) -> alt
         y=y,
         shape=alt.Shape(
             "kind:N",
-            scale=alt.Scale(domain=kinds["kind"].tolist(), range=kinds["shape"].tolist()),
+            scale=alt.Scale(domain=legend["kind"].tolist(), range=legend["shape"].tolist()),
             legend=_legend_of_shapes(),
         ),
         tooltip=[alt.Tooltip("set:N", title="set"), alt.Tooltip("source:N", title="paper")],
@@ -393,7 +389,7 @@ def _paper(marks: pd.DataFrame, names: Sequence[str], x: alt.X, y: alt.Y) -> alt
 
 
 def mention_distance(sets: Sets, *, width: int | None = None, title: str | None = None) -> alt.LayerChart:
-    """Draw how many tokens before the target its last earlier mention stands.
+    """Draw the distribution of the distance in tokens from the target to its last earlier mention.
 
     Result and errors are as for :func:`in_context`; shares are of the targets with an earlier mention.
 
@@ -409,9 +405,9 @@ def mention_distance(sets: Sets, *, width: int | None = None, title: str | None 
     """
     data = statistics.histogram(sets, "mention_distance", first=1, width=width)
     title = title or label("mention_distance", unit=True)
-    head = _counted(title, data, without="with no earlier mention", width=_LINE)
+    head = _heading(title, data, without="with no earlier mention", width=_LINE)
     axis = "tokens from the target back to its last earlier mention"
-    return _histogram(data, head=head, axis=axis, of="share of targets with an earlier mention")
+    return _histogram(data, head=head, axis=axis, share_title="share of targets with an earlier mention")
 
 
 def lengths(
@@ -422,7 +418,7 @@ def lengths(
     paper: Beside = True,
     title: str | None = None,
 ) -> alt.LayerChart:
-    """Draw how long the passages are, with the mean of each set (a triangle) and the paper's (a diamond).
+    """Draw the lengths of the passages, with the mean of each set (triangle) and the paper's (diamond).
 
     Result and errors are as for :func:`in_context`.
 
@@ -432,7 +428,7 @@ def lengths(
     column : {"n_tokens", "n_context_sentences"}
         Tokens of the whole passage, or sentences before the target sentence.
     width
-        As for :func:`mention_distance`, in the units of `column`.
+        Options of :func:`mention_distance`, in the units of `column`.
     paper : see :func:`in_context`
         It is about the paper's means (section 3.2).
 
@@ -446,8 +442,8 @@ def lengths(
     unit, quantity = _LENGTHS[column]
     data = statistics.histogram(frames, column, width=width)
     means = _means(data, published_means(frames, paper, quantity))
-    heading = _counted(title or label(column, unit=True), data, without="without a value", width=_LINE)
-    return _histogram(data, head=heading, axis=unit, of="share of the passages", means=means)
+    heading = _heading(title or label(column, unit=True), data, without="without a value", width=_LINE)
+    return _histogram(data, head=heading, axis=unit, share_title="share of the passages", means=means)
 
 
 def _means(data: pd.DataFrame, paper: dict[str, float]) -> pd.DataFrame:
@@ -458,15 +454,15 @@ def _means(data: pd.DataFrame, paper: dict[str, float]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["set", "mean", "kind", "text"])
 
 
-def _placed(data: pd.DataFrame) -> pd.DataFrame:
-    """Divide each bin among the sets, with a little space around it."""
-    place, names = pd.factorize(data["set"])
+def _dodge_bins(data: pd.DataFrame) -> pd.DataFrame:
+    """Divide each bin among the sets, with a small gap around it."""
+    set_index, names = pd.factorize(data["set"])
     span = data["x2"] - data["x"]
     each = span * (1 - _SPARE) / len(names)
-    left = data["x"] + span * _SPARE / 2 + each * place
+    start = data["x"] + span * _SPARE / 2 + each * set_index
     values, last = data["first"].astype(str), data["last"].astype(str)
     values = values.where(data["last"] <= data["first"], values + "\u2013" + last)
-    placed = data.assign(x=left, x2=left + each, middle=left + each / 2, values=values)
+    placed = data.assign(x=start, x2=start + each, middle=start + each / 2, values=values)
     return placed.drop(columns=["mean", "sd"])
 
 
@@ -475,22 +471,22 @@ def _histogram(
     *,
     head: alt.TitleParams,
     axis: str,
-    of: str,
+    share_title: str,
     means: pd.DataFrame | None = None,
 ) -> alt.LayerChart:
     names = list(dict.fromkeys(data["set"]))
     domain = [float(data["x"].min()), float(data["x2"].max())]
     x = alt.X("x:Q", title=axis, scale=alt.Scale(domain=domain, nice=False), axis=alt.Axis(grid=False))
-    base = alt.Chart(_placed(data))
+    base = alt.Chart(_dodge_bins(data))
     bars = base.mark_rect().encode(
         x=x,
         x2="x2:Q",
-        y=_vertical(data["high"].where(data["count"] > 0), of, spare=0 if means is None else _ROOM),
+        y=_vertical(data["high"].where(data["count"] > 0), share_title, spare=0 if means is None else _ROOM),
         y2=alt.datum(0),
         color=_colour(names),
         tooltip=_tooltip(alt.Tooltip("values:N", title=axis.split(" ", maxsplit=1)[0])),
     )
-    filled = alt.Chart(_placed(data).query("count > 0"))  # an interval at each empty bin is noise
+    filled = alt.Chart(_dodge_bins(data).query("count > 0"))  # an interval at each empty bin is noise
     error = filled.mark_rule(color=theme.INK, strokeWidth=1).encode(x="middle:Q", y="low:Q", y2="high:Q")
     layers: list[Any] = [bars, error]
     if means is not None and len(means):
@@ -499,7 +495,7 @@ def _histogram(
 
 
 def _mean_marks(means: pd.DataFrame, names: Sequence[str]) -> list[alt.Chart]:
-    """Draw the means above the bars, in the colour of their set, and the paper's above them."""
+    """Draw the means above the bars in the colour of their set, and the paper's above them."""
     shape = alt.Shape(
         "kind:N",
         scale=alt.Scale(domain=[_MEAN, _PAPER], range=["triangle-down", "diamond"]),

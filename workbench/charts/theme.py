@@ -1,4 +1,4 @@
-"""How charts look on light and on dark pages, in notebooks without a network, and in files.
+"""The look of charts on light and dark pages, in notebooks without a network, and in files.
 
 Text, axes, error bars and the paper's marks have the colour ``currentColor``: in a page it is
 the colour of the text around the chart, so the chart follows JupyterLab's theme and changes with
@@ -56,12 +56,12 @@ EMBED = {"renderer": "svg", "actions": {"export": True, "source": False, "compil
 
 
 def colours(names: Sequence[str]) -> alt.Scale:
-    """Return the scale that gives each set its colour, by its place."""
-    return alt.Scale(domain=list(names), range=[PALETTE[place % len(PALETTE)] for place in range(len(names))])
+    """Return the colour scale of the sets, in their order."""
+    return alt.Scale(domain=list(names), range=[PALETTE[index % len(PALETTE)] for index in range(len(names))])
 
 
 def config() -> dict[str, Any]:
-    """Return what holds for every part of a chart."""
+    """Return the Vega-Lite configuration of all charts."""
     labels = {"labelColor": INK, "titleColor": INK, "labelFontSize": 11, "labelLimit": 0}
     lines = {"domainColor": INK, "tickColor": INK, "gridColor": INK}
     quiet = {"domainOpacity": 0.5, "tickOpacity": 0.5, "gridOpacity": 0.12}
@@ -79,7 +79,7 @@ def config() -> dict[str, Any]:
 
 
 def themed(chart: Chart) -> Chart:
-    """Give a chart that was just made the look of all charts, and return it.
+    """Apply the look of this package to a new chart, and return it.
 
     It is changed in place here and elsewhere, as a method such as ``properties`` copies each part of a chart
     several times for each level above it: of a figure of three panels 130 times.
@@ -90,18 +90,18 @@ def themed(chart: Chart) -> Chart:
 
 
 def panel_row(panels: Sequence[alt.LayerChart]) -> alt.HConcatChart:
-    """Return panels side by side, with one legend; the panels have no look yet."""
+    """Return panels side by side with one legend and the look of this package."""
     return themed(joined_panels(panels))
 
 
 def joined_panels(panels: Sequence[alt.LayerChart]) -> alt.HConcatChart:
-    """Return panels side by side, with one legend, without a look."""
+    """Return panels side by side with one legend, without a look."""
     scale = alt.ScaleResolveMap(color="shared", shape="shared", xOffset="independent")
     return alt.HConcatChart(hconcat=level_titles(panels), spacing=30, resolve=alt.Resolve(scale=scale))
 
 
 def level_titles(panels: Sequence[alt.LayerChart]) -> list[alt.LayerChart]:
-    """Return panels whose titles begin at one height: shorter ones get empty lines below.
+    """Return panels whose plots begin at one height: shorter titles get empty lines.
 
     Vega-Lite sets a title upwards from its plot.
     """
@@ -129,7 +129,7 @@ def _lines(title: alt.TitleParams | str, name: str) -> list[str]:
 
 
 def note_below(lines: Sequence[str]) -> alt.Chart:
-    """Return lines of text to stand below a chart; they are no title, so that a title may be set."""
+    """Return lines of text below a chart; they are not a title, so a title may be set."""
     table = pd.DataFrame({"line": list(lines), "place": range(len(lines))})
     y = alt.Y("place:O", axis=None)
     text: alt.Chart = alt.Chart(table, width=20, height=15 * len(lines)).mark_text(
@@ -161,20 +161,20 @@ def side_by_side(*charts: alt.LayerChart) -> alt.HConcatChart:
 
 
 def chart_title(head: str, lines: Sequence[str], *, width: int = 62) -> alt.TitleParams:
-    """Return a title with lines below it, none of them longer than `width` characters."""
+    """Return a title with lines below it, wrapped at `width` characters."""
     return alt.TitleParams(
-        text=wrap(head, width=46), subtitle=[part for line in lines for part in wrap(line, width)]
+        text=wrap(head, width=46), subtitle=[wrapped for line in lines for wrapped in wrap(line, width)]
     )
 
 
 def share_axis(data: pd.DataFrame, title: str) -> dict[str, Any]:
-    """Return a vertical axis in per cent from 0 to just above intervals, whose upper bounds are `high`."""
+    """Return a vertical axis in percent from 0 to just above the upper bounds `high`."""
     top = min(1.0, 1.05 * max(float(data["high"].max()), 0.01))
     return {"title": title, "scale": alt.Scale(domain=[0, top]), "axis": alt.Axis(format="%")}
 
 
 def share_tooltips(*columns: str, **titles: str) -> list[alt.Tooltip]:
-    """Return tooltips of columns of shares, in per cent; by keyword with titles of their own."""
+    """Return tooltips of columns of shares in percent; keyword arguments set their titles."""
     return [
         *(alt.Tooltip(f"{column}:Q", format=".1%") for column in columns),
         *(alt.Tooltip(f"{column}:Q", format=".1%", title=title) for column, title in titles.items()),
@@ -188,13 +188,13 @@ def interval_bars(base: alt.Chart, axis: dict[str, Any]) -> alt.Chart:
 
 
 def point_shapes(names: Sequence[str], column: str) -> alt.Shape:
-    """Return the shapes of points by set or model, so that nobody needs the colours; one legend has both."""
+    """Return the shapes of points by set or model, so that colours are not needed; one legend has both."""
     scale = alt.Scale(domain=list(names), range=[SHAPES[index % len(SHAPES)] for index in range(len(names))])
     return alt.Shape(f"{column}:N", title=None, scale=scale, legend=alt.Legend(orient="bottom", columns=3))
 
 
 def curve_layers(base: alt.Chart, column: str, axis: dict[str, Any]) -> list[Any]:
-    """Return lines with points through a column of shares, and their intervals; a shape for each colour."""
+    """Return lines with points and intervals of a column of shares; one shape a colour."""
     line = base.mark_line(strokeWidth=2, point={"size": 60, "filled": True})
     colour = base.encoding.color
     if isinstance(colour, alt.Color):
@@ -205,35 +205,35 @@ def curve_layers(base: alt.Chart, column: str, axis: dict[str, Any]) -> list[Any
 
 
 def changed(spec: Any, ends: str | tuple[str, ...], change: Callable[[Any], Any]) -> Any:
-    """Return a specification with `change` made to the values of keys that end so; data are left alone."""
+    """Return a specification with `change` applied to the values of keys with these endings, except data."""
     if isinstance(spec, list):
-        return [changed(part, ends, change) for part in spec]
+        return [changed(value, ends, change) for value in spec]
     if not isinstance(spec, dict):
         return spec
     return {
-        key: part if key in _DATA
-        else change(part) if key.lower().endswith(ends) and isinstance(part, str | int | float)
-        else changed(part, ends, change)
-        for key, part in spec.items()
+        key: value if key in _DATA
+        else change(value) if key.lower().endswith(ends) and isinstance(value, str | int | float)
+        else changed(value, ends, change)
+        for key, value in spec.items()
     }  # fmt: skip
 
 
-def drawable(part: Any, *, titles: bool = True) -> Any:
-    """Return a specification, or a part of one, whose texts can be drawn, whatever they hold.
+def drawable(spec: Any, *, titles: bool = True) -> Any:
+    """Return a specification, or a part of one, with only characters that can be drawn.
 
     The library that draws ends the process at a character that SVG cannot hold. Vega-Lite puts titles into
     expressions without escaping them, and Vega takes a text that is just "if" for a name.
     """
-    if isinstance(part, str):
-        return f"{part} " if part in _NAMES else _UNDRAWABLE.sub("\N{REPLACEMENT CHARACTER}", part)
-    if isinstance(part, list):
-        return [drawable(one, titles=titles) for one in part]
-    if not isinstance(part, dict):
-        return part
+    if isinstance(spec, str):
+        return f"{spec} " if spec in _NAMES else _UNDRAWABLE.sub("\N{REPLACEMENT CHARACTER}", spec)
+    if isinstance(spec, list):
+        return [drawable(each, titles=titles) for each in spec]
+    if not isinstance(spec, dict):
+        return spec
     return {
         drawable(key): _title(drawable(value)) if titles and key in _TITLES
         else drawable(value, titles=titles and key not in _DATA)
-        for key, value in part.items()
+        for key, value in spec.items()
     }  # fmt: skip
 
 
@@ -244,7 +244,7 @@ def _title(text: Any) -> Any:
 
 
 def complete(spec: dict[str, Any]) -> dict[str, Any]:
-    """Return a specification that can be drawn; this package's with the look that a changed `config` lost."""
+    """Return a drawable specification; this package's charts regain the look lost by a changed `config`."""
     spec = drawable(spec)
     if not has_look(spec):
         return spec
@@ -252,7 +252,7 @@ def complete(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def has_look(spec: dict[str, Any]) -> bool:
-    """Tell whether a specification is of a chart of this package, which takes its colours from the page."""
+    """Return True if a specification has this package's look, which takes its colours from the page."""
     return bool(spec.get("usermeta", {}).get("look") == _RENDERER)
 
 
@@ -273,7 +273,7 @@ def coloured(spec: dict[str, Any], *, dark: bool) -> dict[str, Any]:
 
 
 def picture(spec: dict[str, Any], *, dark: bool | None = False) -> str:
-    """Return the SVG of a chart's specification; with ``dark=None`` in the colours of the page around it."""
+    """Return a chart's specification as SVG; with ``dark=None`` in the colours of the page around it."""
     import vl_convert  # noqa: PLC0415 - takes a while to import
 
     spec = complete(spec) if dark is None else coloured(spec, dark=dark)
@@ -284,7 +284,7 @@ def picture(spec: dict[str, Any], *, dark: bool | None = False) -> str:
 
 
 class _Bundle:
-    """The script of `altair.JupyterChart`, which takes a second to make: made when the first one needs it."""
+    """The script of `altair.JupyterChart`, made on first use because that takes a second."""
 
     def __get__(self, _instance: Any, _owner: Any) -> str:
         alt.JupyterChart.enable_offline(offline=False)
@@ -293,7 +293,7 @@ class _Bundle:
 
 
 def offline() -> None:
-    """Let notebooks show charts with what is installed here, unless another way was chosen.
+    """Show charts in notebooks with the installed libraries, unless another renderer was chosen.
 
     Examples
     --------
@@ -307,7 +307,7 @@ def offline() -> None:
 
 
 def _render(spec: dict[str, Any], **options: Any) -> Any:
-    """Return a live chart, and a picture for where it cannot live: a saved page, a viewer.
+    """Return a live chart, and a picture for saved pages and viewers.
 
     The tables of a chart of this package follow below.
 

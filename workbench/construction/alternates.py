@@ -58,24 +58,24 @@ class Settings(NamedTuple):
 
 
 class SentenceChunk(NamedTuple):
-    """Sentences of the novels to find alternates for, and the places of their focus words."""
+    """Sentences to find alternates for, and the positions of their focus words in the corpus."""
 
     settings: Settings
     sentences: list[int]
-    places: list[int]
+    tokens: list[int]
 
 
 class Position(NamedTuple):
-    """A focus word: its novel, the number of its sentence there, and its place in the sentence."""
+    """A focus word: its novel, the number of its sentence there, and its index in the sentence."""
 
     book_id: str
     sentence: int
-    place: int
+    token: int
 
     @property
     def item_id(self) -> str:
         """The id of the question."""
-        return f"msrcc/{SPLIT}/{self.book_id}/{self.sentence:06d}-{self.place:03d}"
+        return f"msrcc/{SPLIT}/{self.book_id}/{self.sentence:06d}-{self.token:03d}"
 
 
 def rare_words(model: NGram, texts: Corpus, frequency: float, minimum: int) -> Bools:
@@ -95,14 +95,14 @@ def rare_words(model: NGram, texts: Corpus, frequency: float, minimum: int) -> B
     )
 
 
-def position(corpus: Corpus, sentence: int, place: int) -> Position:
+def position(corpus: Corpus, sentence: int, token: int) -> Position:
     """Return the novel and the numbers within it of a focus word, from those in the corpus."""
     firsts = corpus.books["first"].to_numpy()
     book = int(np.searchsorted(firsts, sentence, side="right")) - 1
     return Position(
         str(corpus.books["book_id"].iat[book]),
         sentence - int(firsts[book]),
-        place - int(corpus.starts[sentence]),
+        token - int(corpus.starts[sentence]),
     )
 
 
@@ -141,32 +141,32 @@ def find_alternates(chunk: SentenceChunk) -> pa.Table:
     novels, model, rare = _generator(chunk.settings)
     backoff = model.model
     sentences = []
-    for sentence, place in zip(chunk.sentences, chunk.places, strict=True):
+    for sentence, token in zip(chunk.sentences, chunk.tokens, strict=True):
         first, stop = novels.starts[sentence], novels.starts[sentence + 1]
         tokens = [model.form(novels.words[id_]) for id_ in novels.ids[first:stop].tolist()]
         ids = [backoff.index["<s>"], *backoff.ids(tokens), backoff.index["</s>"]]
-        at = place - int(first) + 1
-        sentences.append(_Sentence(ids[:at], ids[at], ids[at + 1 :]))
-    histories = np.array([one.left[-2:] for one in sentences], dtype=np.int64)
+        index = token - int(first) + 1
+        sentences.append(_Sentence(ids[:index], ids[index], ids[index + 1 :]))
+    histories = np.array([focus.left[-2:] for focus in sentences], dtype=np.int64)
     values = (row for rows in backoff.distribution(histories, chunk=_ROWS) for row in rows)
     results = []
     for number, row in enumerate(values):
-        one, sentence = sentences[number], chunk.sentences[number]
-        item_id = position(novels, sentence, chunk.places[number]).item_id
+        focus, sentence = sentences[number], chunk.sentences[number]
+        item_id = position(novels, sentence, chunk.tokens[number]).item_id
         rng = np.random.default_rng(seed_of(chunk.settings.seed, item_id, "alternates"))
-        drawn = _sample(row, rare[rare != one.answer], chunk.settings.alternates, rng)
-        results.append({"sentence": sentence, **_outcome(backoff, one, drawn, chunk.settings.best)})
+        drawn = _sample(row, rare[rare != focus.answer], chunk.settings.alternates, rng)
+        results.append({"sentence": sentence, **_outcome(backoff, focus, drawn, chunk.settings.best)})
     return pa.Table.from_pylist(results, SCHEMA)
 
 
-def _sample(log10: npt.NDArray[Any], words: Ints, most: int, rng: np.random.Generator) -> Ints:
+def _sample(log10: npt.NDArray[Any], words: Ints, size: int, rng: np.random.Generator) -> Ints:
     """Sample different words by their probabilities, in the order in which they are drawn.
 
     The words with the highest sums of log-probability and Gumbel noise are a sample without replacement.
     """
     noisy = log10[words].astype(np.float64) * LN10 + rng.gumbel(size=len(words))
-    if most < len(words):
-        top = np.argpartition(-noisy, most)[:most]
+    if size < len(words):
+        top = np.argpartition(-noisy, size)[:size]
         words, noisy = words[top], noisy[top]
     return np.asarray(words[np.lexsort((words, -noisy))])
 
@@ -175,13 +175,13 @@ def _outcome(backoff: BackOff, sentence: _Sentence, drawn: Ints, best: int) -> d
     """Do steps 3 to 5: return the outcome, and the best words with their scores."""
     if len(drawn) < N_OPTIONS:
         return {"outcome": FEW, "words": [], "scores": [], "answer_score": None}
-    left, answer, right = sentence
+    left_context, answer, right_context = sentence
     options = np.append(drawn, answer)
-    totals = sentence_scores(backoff, left, options, right)
+    totals = sentence_scores(backoff, left_context, options, right_context)
     if totals[-1] > totals[:-1].max():
         return {"outcome": BEST, "words": [], "scores": [], "answer_score": None}
-    pairs = np.stack([np.full_like(options, left[-1]), options], axis=1)
-    after = backoff.log10(pairs, np.full((len(options), 1), right[0]))[:, 0].astype(np.float64) * LN10
+    pairs = np.stack([np.full_like(options, left_context[-1]), options], axis=1)
+    after = backoff.log10(pairs, np.full((len(options), 1), right_context[0]))[:, 0].astype(np.float64) * LN10
     order = np.argsort(-after[:-1], kind="stable")[:best]  # ties stay in the order in which they were drawn
     return {
         "outcome": QUESTION, "words": [backoff.words[id_] for id_ in drawn[order]],

@@ -1,20 +1,19 @@
 """Every candidate passage of LAMBADA's rule in novels: found in parallel, stored on disk, read as items.
 
-A chunk of novels becomes two files: the tokens, one sentence a line, and one record a candidate. For all
-chunks together, memory holds a row for each novel, and nothing else.
+A chunk of novels becomes two files: the tokens of its prose, one sentence a line, and one record a candidate.
+For all chunks together, memory holds a row for each novel, and nothing else.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import groupby, islice
+from itertools import groupby
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +22,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from workbench.construction.manifest import Step
-from workbench.construction.novels import chapter_texts, checked_novels
 from workbench.items import text as wt
 from workbench.items.items import Items
 from workbench.items.schema import Item
@@ -31,18 +29,17 @@ from workbench.storage import cache, files
 from workbench.storage.errors import DataError, reading
 from workbench.storage.parallel import run_chunks
 from workbench.storage.parquet import read_parquet
-from workbench.storage.progress import progress_bar
 from workbench.storage.sealed import SUMS, check_seal, sealed_folder
 from workbench.texts.batches import permuted
 from workbench.texts.corpus import Corpus, Texts
-from workbench.texts.tokenise import PIECE, BookText, cut_into_pieces, joined_lines, read_texts, utf8
+from workbench.texts.tokenise import Part, Piece, Tokeniser, parts_cache, prose_sentences, stored_part
 
 if TYPE_CHECKING:
     from distributed import Client
 
 Ints = npt.NDArray[np.int64]
 
-VERSION = 3
+VERSION = 4
 """Raised when the same novels give other candidates or files: those of an earlier version are not used."""
 
 REASONS = (
@@ -53,7 +50,7 @@ REASONS = (
 RECORD = np.dtype(
     [
         ("start", "<u8"), ("length", "<u4"),  # bytes of the passage in the text of its chunk
-        ("sentence", "<u4"),  # the number of the target sentence in its novel
+        ("sentence", "<u4"),  # the number of the target sentence among all of its novel
         ("context", "<u2"), ("tokens", "<u2"),  # sentences before the target sentence, tokens of all
     ]
 )  # fmt: skip
@@ -64,9 +61,10 @@ TEXT, RECORDS, CHUNK = "text.txt", "records.npy", "chunk.json"
 MANIFEST, BOOKS = "candidates.json", "books.parquet"
 
 _LONGEST = (1 << 16) - 1  # tokens that a record can count
-_MIXED, _LETTERS = 1, 2  # kinds of tokens with a letter or a digit
+_MIXED, _LETTERS = 1, 2  # kinds of types with a letter or a digit
 _CHUNK = 1 << 22  # bytes of the novels in a chunk, at least, but for the last
 _FEW = 1 << 21  # bytes up to which this process does the work: starting others takes a second
+_TOKEN = 5  # bytes of a corpus that count for one of its tokens
 _BOOKS = pa.schema(
     [("book_id", pa.string()), ("title", pa.string())]
     + [(name, pa.int64()) for name in ("chunk", "sentences", "tokens", "candidates")]
@@ -83,21 +81,34 @@ class Rule(NamedTuple):
 
 
 class Source(NamedTuple):
-    """A novel in the file of all texts: its place in bytes, and how it is read."""
+    """A novel, as pieces of text or a row of a corpus."""
 
     book_id: str
     title: str
-    offset: int
-    size: int
-    lines: bool  # one sentence a line
-    tokenised: bool
+    size: int  # bytes
+    text: list[Piece] | tuple[Corpus, int]
+
+    @property
+    def key(self) -> str:
+        """A digest of all that its candidates depend on."""
+        if isinstance(self.text, list):
+            return cache.digest(self.book_id, self.title, *(piece.key for piece in self.text))
+        corpus, row = self.text
+        return cache.digest(self.book_id, self.title, corpus.sha256, str(row))
+
+    def parts(self) -> Iterable[Part]:
+        """Return the tokens of its sentences, in order."""
+        if isinstance(self.text, list):
+            store = parts_cache()
+            return (stored_part(piece, store) for piece in self.text)
+        corpus, row = self.text
+        return [corpus.book_part(row)]
 
 
 class NovelChunk(NamedTuple):
     """Work for one process: some novels, and the folder that their candidates are written to."""
 
     folder: Path
-    texts: Path
     sources: list[Source]
     rule: Rule
 
@@ -188,8 +199,8 @@ class Candidates:
         ----------
         novels : Corpus, path, str, book, or iterable of these
             Read once, one at a time, as :meth:`workbench.texts.corpus.Corpus.of` does. Strings in an iterable
-            are sentences; consecutive ones are one novel. Running text is cut into chapters as
-            :func:`workbench.construction.novels.chapters_of` does, without their headings.
+            are sentences; consecutive ones are one novel. A heading ends a chapter
+            (:func:`workbench.texts.tokenise.segments`); headings and rules between scenes are in no passage.
         minimum : int, default 50
             The context has more tokens than this. The paper says "at least 50 tokens", and all passages of
             the release have more.
@@ -222,16 +233,17 @@ class Candidates:
         rule = checked_rule(minimum, shortest, longest)
         home = files.cache_home() / "passages" if folder is None else Path(folder).absolute().parent
         with files.scratch_folder(home) as scratch:
-            copied = _copied(novels, scratch / "texts", progress=progress)
-            keys = [cache.digest(str(VERSION), repr(tuple(rule)), *about) for about, _ in copied]
+            chunked = _chunked(_sources(novels, scratch / "texts", progress=progress))
+            about = (str(VERSION), repr(tuple(rule)))
+            keys = [cache.digest(*about, *(source.key for source in sources)) for sources in chunked]
             key = cache.digest(*keys)
             target = home / (key if folder is None else Path(folder).name)
             candidates = _opened(target, key, is_cached=folder is None)
             if candidates is None:
                 work = home / f"{key}.unfinished"
                 chunks = [
-                    NovelChunk(work / chunk_key, scratch / "texts", sources, rule)
-                    for chunk_key, (_, sources) in zip(keys, copied, strict=True)
+                    NovelChunk(work / chunk_key, sources, rule)
+                    for chunk_key, sources in zip(keys, chunked, strict=True)
                 ]
                 work.mkdir(exist_ok=True)
                 held = cache.hold(set[Path](), work)  # until it is removed
@@ -293,11 +305,11 @@ class Candidates:
 
     def drawn(self, start: int, stop: int, seed: int = 0) -> Ints:
         """Return the numbers at the places `start` to `stop` - 1 of a random order, by the seed."""
-        places = np.arange(start, min(stop, len(self)), dtype=np.int64)
-        return permuted(places, len(self), key=(seed,)) if len(places) else places
+        numbers = np.arange(start, min(stop, len(self)), dtype=np.int64)
+        return permuted(numbers, len(self), key=(seed,)) if len(numbers) else numbers
 
     def texts(self) -> Iterator[str]:
-        """Yield the tokens of all novels, one sentence a line, a chunk of novels at a time."""
+        """Yield the tokens of the prose of all novels, one sentence a line, a chunk of novels at a time."""
         for number in range(len(self._starts) - 1):
             yield files.read_bytes(self.folder / _file(number, TEXT)).decode()
 
@@ -375,43 +387,32 @@ def _file(number: int, name: str) -> str:
     return f"{number:06d}{Path(name).suffix}"
 
 
-def _copied(novels: Texts, path: Path, *, progress: bool) -> list[tuple[list[str], list[Source]]]:
-    """Copy all novels to a file; return descriptions and places of the novels of each chunk."""
-    chunks: list[tuple[list[str], list[Source]]] = []
-    ids: Counter[str] = Counter()
+def _sources(novels: Texts, path: Path, *, progress: bool) -> Iterator[Source]:
+    """Yield the novels of a corpus, or those that are copied to a file, in pieces."""
+    if isinstance(novels, Corpus):
+        rows = novels.books[["book_id", "title", "tokens"]].itertuples(index=False)
+        for row, (book_id, title, n_tokens) in enumerate(rows):
+            yield Source(book_id, title, n_tokens * _TOKEN, (novels, row))
+        return
+    tokeniser = Tokeniser(path)
+    tokeniser.read(novels, progress=progress)
+    for pieces in tokeniser.by_book():
+        yield Source(*tokeniser.books[pieces[0].book], sum(piece.size for piece in pieces), pieces)
+
+
+def _chunked(sources: Iterable[Source]) -> list[list[Source]]:
+    """Return the novels in chunks; DataError if there is none."""
+    chunks: list[list[Source]] = []
     size = _CHUNK
-    with path.open("wb") as file, progress_bar(label="reading", unit="B", shown=progress) as bar:
-        for text in _texts(novels):
-            offset, content = file.tell(), hashlib.sha256()
-            for piece in text.pieces:
-                data = utf8(f"{piece}\n" if text.lines else piece)
-                file.write(data)
-                content.update(data)
-                bar.update(len(data))
-            ids[text.book_id] += 1
-            book_id = text.book_id if ids[text.book_id] == 1 else f"{text.book_id} {ids[text.book_id]}"
-            source = Source(book_id, text.title, offset, file.tell() - offset, text.lines, text.tokenised)
-            if size >= _CHUNK:
-                chunks.append(([], []))
-                size = 0
-            about = (book_id, text.title, text.lines, text.tokenised, content.hexdigest())
-            chunks[-1][0].append(repr(about))
-            chunks[-1][1].append(source)
-            size += source.size
+    for source in sources:
+        if size >= _CHUNK:
+            chunks.append([])
+            size = 0
+        chunks[-1].append(source)
+        size += source.size
     if not chunks:
         raise DataError("there is no novel to take passages from", remedy="pass a path or books")
     return chunks
-
-
-def _texts(novels: Texts) -> Iterator[BookText]:
-    if isinstance(novels, Corpus):
-        lines = novels.lines()
-        books = novels.books[["book_id", "title", "sentences"]].itertuples(index=False)
-        return (
-            BookText(name, title, lines=True, tokenised=True, pieces=joined_lines(islice(lines, n)))
-            for name, title, n in books
-        )
-    return read_texts(checked_novels(novels, with_lines=True))
 
 
 def _opened(folder: Path, key: str, *, is_cached: bool) -> Candidates | None:
@@ -495,28 +496,24 @@ def checked_rule(minimum: int, shortest: int, longest: int) -> Rule:
 
 def find(chunk: NovelChunk) -> bool:
     """Find the candidates of some novels, and write the folder of the chunk, sealed; return True."""
-    kinds: dict[str, int] = {}
     books, tables, is_cased = [], [np.zeros(0, RECORD)], False
     dropped = np.zeros(len(REASONS), np.int64)
     with sealed_folder(chunk.folder, CHUNK, replace=True) as new:
         with (new / TEXT).open("wb") as file:
             for source in chunk.sources:
-                counts = dict.fromkeys(("sentences", "tokens", "candidates"), 0)
-                for chapter in _chapters(chunk.texts, source):
-                    start, sentences = file.tell(), [_measured([], kinds)[1]]
-                    for tokenised in chapter:
-                        text, sizes = _measured(tokenised, kinds)
-                        file.write(text.encode())
-                        sentences.append(sizes)
-                        is_cased = is_cased or text != text.lower()
-                    columns = _Sizes(*np.concatenate(sentences).T)
-                    records, reasons = _candidates(columns, start, counts["sentences"], chunk.rule)
-                    dropped += reasons
-                    tables.append(records)
-                    counts["sentences"] += len(columns.tokens)
-                    counts["tokens"] += int(columns.tokens.sum())
-                    counts["candidates"] += len(records)
-                books.append(counts)
+                start, columns = file.tell(), []
+                for block, is_prose, numbers, chapters in prose_sentences(source.parts()):
+                    sizes, text, has_capitals = _measured(block, is_prose)
+                    file.write(text)
+                    is_cased |= has_capitals
+                    sizes["number"], sizes["chapter"] = numbers, chapters
+                    columns.append(sizes)
+                sizes = np.concatenate(columns)
+                records, reasons = _candidates(sizes, start, chunk.rule)
+                tables.append(records)
+                dropped += reasons
+                counts = (len(sizes), int(sizes["tokens"].sum()), len(records))
+                books.append(dict(zip(("sentences", "tokens", "candidates"), counts, strict=True)))
         with (new / RECORDS).open("wb") as file:
             np.save(file, np.concatenate(tables))
         by_reason = dict(zip(REASONS, dropped.tolist(), strict=True))
@@ -525,52 +522,39 @@ def find(chunk: NovelChunk) -> bool:
     return True
 
 
-def _chapters(path: Path, source: Source) -> Iterator[Iterator[list[list[str]]]]:
-    """Yield the chapters of a novel: each yields lists of sentences, these are lists of tokens."""
-    with files.open_regular(path) as file:
-        file.seek(source.offset)
-        if source.lines:
-            yield _lines(file, source.size)
-            return
-        text = file.read(source.size).decode()
-    for chapter in chapter_texts(text, tokenised=source.tokenised):
-        pieces = cut_into_pieces(chapter, tokenised=source.tokenised)
-        yield (wt.sentence_tokens(piece, tokenised=source.tokenised) for piece in pieces)
+_SIZES = np.dtype(
+    [
+        ("number", "<i8"),  # of the sentence in its novel
+        ("chapter", "<i8"),
+        ("tokens", "<i8"), ("bytes", "<i8"),  # the line feed after it included
+        ("kind", "<i8"),  # of its last token with a letter or a digit; 0 where there is none
+        ("after", "<i8"), ("n_after", "<i8"),  # bytes, with the spaces before them, and tokens after that one
+    ]
+)  # fmt: skip
 
 
-def _lines(file: IO[bytes], size: int) -> Iterator[list[list[str]]]:
-    """Yield the sentences of a text that has one a line, some at a time."""
-    while size > 0 and (block := file.read(min(size, PIECE))):
-        block += b"" if len(block) == size else file.readline()  # the text ends with a line
-        size -= len(block)
-        yield [tokens for line in block.decode().split("\n") if (tokens := line.split())]
-
-
-class _Sizes(NamedTuple):
-    """Of each sentence of a chapter, int64 (sentences,)."""
-
-    tokens: Ints
-    bytes: Ints  # the line feed after it included
-    kind: Ints  # of its last token with a letter or a digit; 0 where there is none
-    after: Ints  # bytes after that token, spaces included and the line feed left out
-    n_after: Ints  # tokens after it
-
-
-def _measured(sentences: list[list[str]], kinds: dict[str, int]) -> tuple[str, Ints]:
-    """Return sentences as lines, and their `_Sizes` as columns; `kinds` remembers the kinds of tokens."""
-    rows = []
-    lines = [" ".join(tokens) for tokens in sentences]
-    for tokens, line in zip(sentences, lines, strict=True):
-        kind = after = n_after = 0
-        for token in reversed(tokens):
-            kind = kinds[token] if token in kinds else kinds.setdefault(token, _kind(token))
-            if kind:
-                break
-            after += len(token.encode()) + 1
-            n_after += 1
-        rows.append((len(tokens), len(line.encode()) + 1, kind, after, n_after))
-    text = "".join(f"{line}\n" for line in lines)
-    return text, np.array(rows, np.int64).reshape(-1, len(_Sizes._fields))
+def _measured(block: Part, is_prose: npt.NDArray[np.bool_]) -> tuple[npt.NDArray[Any], bytes, bool]:
+    """Return the sizes of the prose sentences, these as lines, and whether there is a capital in them."""
+    ids = block.ids[np.repeat(is_prose, block.lengths)].astype(np.int64)
+    sizes = np.zeros(int(is_prose.sum()), _SIZES)
+    if not len(sizes):
+        return sizes, b"", False
+    type_kinds = np.fromiter(map(_kind, block.words), np.int64, len(block.words))
+    n_bytes = np.fromiter((len(word.encode()) + 1 for word in block.words), np.int64, len(block.words))
+    sizes["tokens"] = block.lengths[is_prose]
+    ends = sizes["tokens"].cumsum()
+    starts = ends - sizes["tokens"]
+    last = np.maximum.reduceat(np.where(type_kinds[ids] > 0, np.arange(len(ids)), -1), starts)
+    has_word = last >= starts
+    last = np.where(has_word, last, starts - 1)
+    offsets = np.concatenate([[0], n_bytes[ids].cumsum()])
+    sizes["bytes"] = offsets[ends] - offsets[starts]
+    sizes["kind"] = np.where(has_word, type_kinds[ids[last]], 0)
+    sizes["after"], sizes["n_after"] = offsets[ends] - offsets[last + 1], ends - last - 1
+    with_ends = np.insert(ids, ends, len(block.words))
+    text = " ".join(np.array([*block.words, "\n"], object)[with_ends]).replace(" \n ", "\n")
+    is_cased = any(word != word.lower() for word in map(block.words.__getitem__, np.unique(ids).tolist()))
+    return sizes, (text.removesuffix(" \n") + "\n").encode(), is_cased
 
 
 def _kind(token: str) -> int:
@@ -578,23 +562,24 @@ def _kind(token: str) -> int:
     return _LETTERS if token.isalpha() else _MIXED if any(map(str.isalnum, token)) else 0
 
 
-def _candidates(sizes: _Sizes, start: int, sentence: int, rule: Rule) -> tuple[npt.NDArray[Any], Ints]:
-    """Return the candidates of a chapter, and how many of its sentences have none, by reason.
+def _candidates(sizes: npt.NDArray[Any], start: int, rule: Rule) -> tuple[npt.NDArray[Any], Ints]:
+    """Return the candidates of a novel, and how many of its sentences have none, by reason.
 
-    `start` is the byte at which its text starts, `sentence` the number of its first sentence in the novel.
+    `start` is the byte at which its text starts.
     """
-    n = len(sizes.tokens)
-    tokens, places = (np.concatenate([[0], column.cumsum()]) for column in (sizes.tokens, sizes.bytes))
-    first = np.searchsorted(tokens, tokens[:n] - rule.minimum, side="left") - 1  # of the context, or -1
-    length = tokens[1:] - sizes.n_after - tokens[first]
+    n = len(sizes)
+    tokens, offsets = (np.concatenate([[0], sizes[name].cumsum()]) for name in ("tokens", "bytes"))
+    opening = np.searchsorted(sizes["chapter"], sizes["chapter"])  # the first sentence of the chapter
+    first = np.searchsorted(tokens, tokens[:n] - rule.minimum, side="left") - 1  # of the context
+    length = tokens[1:] - sizes["n_after"] - tokens[first]
     faults = (
-        sizes.tokens < rule.shortest, sizes.kind != _LETTERS, first < 0, length > rule.longest,
+        sizes["tokens"] < rule.shortest, sizes["kind"] != _LETTERS, first < opening, length > rule.longest,
     )  # fmt: skip
     reason = np.select(faults, range(len(faults)), -1)
     rows = np.flatnonzero(reason < 0)
     records = np.zeros(len(rows), RECORD)
-    begins, ends = places[first[rows]], places[rows + 1] - 1 - sizes.after[rows]
+    begins, ends = offsets[first[rows]], offsets[rows + 1] - 1 - sizes["after"][rows]
     records["start"], records["length"] = start + begins, ends - begins
-    records["sentence"], records["context"] = sentence + rows, rows - first[rows]
+    records["sentence"], records["context"] = sizes["number"][rows], rows - first[rows]
     records["tokens"] = length[rows]
     return records, np.bincount(reason[reason >= 0], minlength=len(faults))

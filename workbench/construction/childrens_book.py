@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 
 from workbench.analysis.annotations import TITLES
-from workbench.construction.novels import Chapter, Novel, Novels, keys, seed_of, tagged_novels, threshold
+from workbench.construction.novels import Chapter, Novel, keys, seed_of, tagged_novels, threshold
 from workbench.datasets import sources
 from workbench.datasets.childrens_book import (
     BLANK,
@@ -37,6 +37,7 @@ from workbench.items.schema import WORD_CLASSES, Item
 from workbench.render.results import Table, TableColumn, TableLayout
 from workbench.storage.errors import DataError
 from workbench.storage.progress import progress_bar
+from workbench.texts.tokenise import Novels
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -68,7 +69,7 @@ class _Spot(NamedTuple):
     """A place for a question: the query in its chapter, the word in the query, and its class."""
 
     query: int
-    place: int
+    token: int
     word_class: str
 
 
@@ -159,7 +160,7 @@ def questions(
     """
     for name in classes:
         sources.choose("class", name, WORD_CLASSES, "the Children's Book Test")
-    order = {name: place for place, name in enumerate(classes)}
+    order = {name: number for number, name in enumerate(classes)}
     if per_class is not None and per_class < 1:
         raise DataError(f"expected one question of a class or more, got per_class={per_class}")
     with tagged_novels(
@@ -167,7 +168,7 @@ def questions(
         progress=progress,
     ) as tagged:  # fmt: skip
         limits = dict.fromkeys(classes, 1.0)
-        places = None
+        n_places = None
         if per_class is not None:
             counts = {
                 novel.book_id: Counter(spot.word_class for _, _, spots in _chapters(novel) for spot in spots)
@@ -176,28 +177,28 @@ def questions(
             for name in classes:
                 every = (keys(seed, book_id, name, count[name]) for book_id, count in counts.items())
                 limits[name] = threshold(every, per_class)
-            places = sum(count[name] for count in counts.values() for name in classes)
-        parts: dict[tuple[int, str], Items] = {}  # by class and novel, so that few items are Python objects
+            n_places = sum(count[name] for count in counts.values() for name in classes)
+        groups: dict[tuple[int, str], Items] = {}  # by class and novel, so that few items are Python objects
         total = len(tagged.files)
         with progress_bar(total, label="making questions", unit="novels", shown=progress) as bar:
             for novel in tagged:
                 made = sorted(_questions(novel, limits, seed), key=lambda item: order[item.variant])
                 for name, records in groupby(made, key=lambda item: item.variant):
-                    parts[order[name], novel.book_id] = Items.from_records(records)
+                    groups[order[name], novel.book_id] = Items.from_records(records)
                 bar.update()
         attrs = {
             "seed": seed,
             **tagged.attrs,
             "note": "questions made from novels; no part of the release",
         }
-    if not parts:
+    if not groups:
         raise DataError(
             "no question can be made: no chapter has 21 sentences with ten different words and a word of the "
             f"classes {' '.join(classes)} that occurs twice",
             remedy="pass more novels, or other classes",
         )
-    items = Items.concat(parts[key] for key in sorted(parts))
-    items.attrs.update(attrs, places=len(items) if places is None else places)
+    items = Items.concat(groups[key] for key in sorted(groups))
+    items.attrs.update(attrs, places=len(items) if n_places is None else n_places)
     return items
 
 
@@ -220,9 +221,9 @@ def _spots(chapter: Chapter, classes: list[list[str | None]], forms: list[_Forms
     pool: Counter[str] = Counter()  # sentences in which a word of each class stands
     for query, (words, names) in enumerate(zip(chapter.words, classes, strict=True)):
         if query >= N_CONTEXT:
-            for place, (word, name) in enumerate(zip(words, names, strict=True)):
+            for index, (word, name) in enumerate(zip(words, names, strict=True)):
                 if name and tokens[word] and len(pool) - (word.lower() in pool) >= N_CANDIDATES - 1:
-                    yield _Spot(query, place, name)
+                    yield _Spot(query, index, name)
             tokens.subtract(chapter.words[query - N_CONTEXT])
             pool -= Counter(chain(*forms[query - N_CONTEXT].values()))
         tokens.update(words)
@@ -233,12 +234,12 @@ def _questions(novel: Novel, limits: Mapping[str, float], seed: int) -> Iterator
     """Yield the questions of a novel whose keys are not above the limit of their class."""
     chapters = list(_chapters(novel))
     counts = Counter(spot.word_class for _, _, spots in chapters for spot in spots)
-    left = {name: iter(keys(seed, novel.book_id, name, counts[name])) for name in limits}
+    random_keys = {name: iter(keys(seed, novel.book_id, name, counts[name])) for name in limits}
     for chapter, forms, spots in chapters:
         lines = [" ".join(words) for words in chapter.words]
         context = _Context(0, [])
         for spot in spots:
-            if spot.word_class in limits and next(left[spot.word_class]) <= limits[spot.word_class]:
+            if spot.word_class in limits and next(random_keys[spot.word_class]) <= limits[spot.word_class]:
                 if context.query != spot.query:
                     context = _Context(spot.query, forms[spot.query - N_CONTEXT : spot.query])
                 yield _question(novel.book_id, chapter, lines, spot, context, seed=seed)
@@ -269,31 +270,31 @@ class _Context:
                 break
             words = {low: word for other in names for low, word in self.words(other).items()}
             pool = [low for low in words if low != answer.lower() and low not in drawn]
-            places = rng.choice(len(pool), n, replace=False) if len(pool) > n else range(len(pool))
-            drawn |= {pool[place]: words[pool[place]] for place in places}
+            drawn_rows = rng.choice(len(pool), n, replace=False) if len(pool) > n else range(len(pool))
+            drawn |= {pool[row]: words[pool[row]] for row in drawn_rows}
         return list(drawn.values())
 
 
 def _question(
     book_id: str, chapter: Chapter, lines: list[str], spot: _Spot, context: _Context, *, seed: int
 ) -> Item:
-    query, place, name = spot
+    query, index, name = spot
     words = chapter.words[query]
-    item_id = f"cbt/{SPLIT}/{name}/{book_id}/{chapter.first + query:06d}-{place:03d}"
-    others = context.others(words[place], name, np.random.default_rng(seed_of(seed, item_id)))
+    item_id = f"cbt/{SPLIT}/{name}/{book_id}/{chapter.numbers[query]:06d}-{index:03d}"
+    others = context.others(words[index], name, np.random.default_rng(seed_of(seed, item_id)))
     sentences = lines[query - N_CONTEXT : query + 1]
     spans = tuple(wt.joined_spans(sentences))
-    start = spans[-1][0] + sum(len(word) + 1 for word in words[:place])
+    start = spans[-1][0] + sum(len(word) + 1 for word in words[:index])
     return Item(
         item_id=item_id,
         dataset="cbt",
         split=SPLIT,
         variant=name,
         text="\n".join(sentences),
-        answer=words[place],
-        answer_span=(start, start + len(words[place])),
+        answer=words[index],
+        answer_span=(start, start + len(words[index])),
         sentences=spans,
-        candidates=tuple(map(intern, sorted([words[place], *others]))),
+        candidates=tuple(map(intern, sorted([words[index], *others]))),
         word_class=name,
         book_id=book_id,
     )
@@ -340,9 +341,9 @@ def question_statistics(items: Items, *, path: Path | str | None = None) -> Tabl
             "value": value,
             "unit": "mean" if "mean" in quantity else "count",
         }
-        | {f"released_{split}": released.get((part[0].word_class or "", split, quantity)) for split in SPLITS}
-        for variant, part in classes.items()
-        for quantity, value in zip(chain(*STATISTICS.values()), _counted(part), strict=True)
+        | {f"released_{split}": released.get((rows[0].word_class or "", split, quantity)) for split in SPLITS}
+        for variant, rows in classes.items()
+        for quantity, value in zip(chain(*STATISTICS.values()), _counted(rows), strict=True)
     ]
     columns = ["variant", "quantity", "value", "unit", *(f"released_{split}" for split in SPLITS)]
     table = pd.DataFrame(rows, columns=columns)
@@ -352,9 +353,9 @@ def question_statistics(items: Items, *, path: Path | str | None = None) -> Tabl
         table.attrs["note"] = (
             'The numbers of the release are not on this machine: get them with wb.fetch("cbt").'
         )
-    kind = ("unit", {"count": "count"})
-    shown = (TableColumn("quantity"), *(TableColumn(name, kind) for name in numbers))
-    return Table(table, TableLayout("Questions beside those of the release", shown, ("variant",)))
+    unit = ("unit", {"count": "count"})
+    layout = (TableColumn("quantity"), *(TableColumn(name, unit) for name in numbers))
+    return Table(table, TableLayout("Questions beside those of the release", layout, ("variant",)))
 
 
 def _counted(items: Sequence[Item]) -> list[float]:
@@ -426,14 +427,14 @@ def _anonymised(item: Item, seed: int) -> Item:
         problem = f"item {item.item_id}: expected a tokenised text and candidates of one word"
         raise DataError(problem, remedy="pass questions of the Children's Book Test")
     order = np.random.default_rng(seed_of("anonymised", seed, item.item_id)).permutation(len(candidates))
-    names = {candidates[place]: PLACEHOLDER.format(entity) for entity, place in enumerate(order)}
+    names = {candidates[index]: PLACEHOLDER.format(entity) for entity, index in enumerate(order)}
     pieces = re.split(r"(\s)", item.text)
     if not names.keys().isdisjoint(names.values()) or not set(names.values()).isdisjoint(pieces):
         problem = f"item {item.item_id}: the text holds {PLACEHOLDER.format(0)[:-1]} already"
         raise DataError(problem, remedy="anonymise items once")
-    shown = [names.get(piece, piece) for piece in pieces]
+    anonymous = [names.get(piece, piece) for piece in pieces]
     before = [0, *accumulate(map(len, pieces))]
-    after = [0, *accumulate(map(len, shown))]
+    after = [0, *accumulate(map(len, anonymous))]
     moved = dict(zip(before, after, strict=True))
     start, end = item.answer_span
     if not {start, end} <= moved.keys():
@@ -442,11 +443,11 @@ def _anonymised(item: Item, seed: int) -> Item:
     return replace(
         item,
         variant=f"{item.variant}-anonymised",
-        text="".join(shown),
+        text="".join(anonymous),
         answer=item.answer and names[item.answer],
         answer_span=(moved[start], moved[end]),
         sentences=tuple((moved[first], moved[last]) for first, last in item.sentences),
-        candidates=tuple(names[candidates[place]] for place in order),
+        candidates=tuple(names[candidates[index]] for index in order),
         meta={
             **item.meta,
             "entities": {name: word for word, name in sorted(names.items(), key=itemgetter(1))},

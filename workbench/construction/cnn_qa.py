@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from workbench.construction.childrens_book import SPLIT
-from workbench.construction.novels import Chapter, Novel, Novels, keys, seed_of, tagged_novels, threshold
+from workbench.construction.novels import Chapter, Novel, keys, seed_of, tagged_novels, threshold
 from workbench.datasets.cnn_qa import BLANK, made_item
 from workbench.items.items import Items
 from workbench.items.schema import Item
 from workbench.items.tokens import readable_tokens
 from workbench.storage.errors import DataError
 from workbench.storage.progress import progress_bar
+from workbench.texts.tokenise import Novels
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -111,14 +112,14 @@ def questions(
         novels, pipeline=pipeline, held_out=held_out, on_overlap=on_overlap, workers=workers, client=client,
         progress=progress,
     ) as tagged:  # fmt: skip
-        limit, places = 1.0, None
+        limit, n_places = 1.0, None
         if number is not None:
             counts = [
                 (novel.book_id, sum(len(spots) for *_, spots in _chapters(novel, n_tokens)))
                 for novel in tagged
             ]
             limit = threshold((keys(seed, book_id, "cnnqa", count) for book_id, count in counts), number)
-            places = sum(count for _, count in counts)
+            n_places = sum(count for _, count in counts)
         records: list[Item] = []
         total = len(tagged.files)
         with progress_bar(total, label="making questions", unit="novels", shown=progress) as bar:
@@ -133,7 +134,7 @@ def questions(
             remedy="pass more novels, or a smaller n_tokens",
         )
     records.sort(key=lambda item: item.item_id)
-    attrs["places"] = len(records) if places is None else places
+    attrs["places"] = len(records) if n_places is None else n_places
     attrs["note"] = "questions made from novels; no part of the release"
     return Items.from_records(records, attrs=attrs)
 
@@ -183,20 +184,20 @@ def _spots(chapter: Chapter, mentions: list[list[_Mention]], n_tokens: int) -> I
 def _questions(novel: Novel, n_tokens: int, limit: float, seed: int) -> Iterator[Item]:
     """Yield the questions of a novel whose keys are not above the limit."""
     chapters = list(_chapters(novel, n_tokens))
-    left = iter(keys(seed, novel.book_id, "cnnqa", sum(len(spots) for *_, spots in chapters)))
+    random_keys = iter(keys(seed, novel.book_id, "cnnqa", sum(len(spots) for *_, spots in chapters)))
     for chapter, mentions, spots in chapters:
         for spot in spots:
-            if next(left) <= limit:
+            if next(random_keys) <= limit:
                 yield _question(novel.book_id, chapter, mentions, spot, seed)
 
 
 def _question(book_id: str, chapter: Chapter, mentions: list[list[_Mention]], spot: _Spot, seed: int) -> Item:
     first, query, removed = spot
-    item_id = f"cnnqa/{SPLIT}/{book_id}/{chapter.first + query:06d}-{removed.start:03d}"
+    item_id = f"cnnqa/{SPLIT}/{book_id}/{chapter.numbers[query]:06d}-{removed.start:03d}"
     names = list(dict.fromkeys(mention.name for mention in chain(*mentions[first : query + 1])))
     order = np.random.default_rng(seed_of(seed, item_id)).permutation(len(names)).tolist()
-    entities = {name: f"@entity{place}" for name, place in zip(names, order, strict=True)}
-    article = " ".join(_anonymous(chapter, mentions, place, entities) for place in range(first, query))
+    entities = {name: f"@entity{number}" for name, number in zip(names, order, strict=True)}
+    article = " ".join(_anonymous(chapter, mentions, number, entities) for number in range(first, query))
     question = _anonymous(chapter, mentions, query, entities | {removed.name: BLANK})
     by_number = sorted(entities.items(), key=lambda pair: int(pair[1].removeprefix("@entity")))
     names_of = {entity: " ".join(name) for name, entity in by_number}
@@ -207,10 +208,10 @@ def _question(book_id: str, chapter: Chapter, mentions: list[list[_Mention]], sp
 
 
 def _anonymous(
-    chapter: Chapter, mentions: list[list[_Mention]], place: int, entities: dict[_Name, str]
+    chapter: Chapter, mentions: list[list[_Mention]], sentence: int, entities: dict[_Name, str]
 ) -> str:
     """Return a sentence in lower case with placeholders for its names."""
-    pieces = [word.lower() for word in readable_tokens(chapter.words[place])]
-    for start, end, name in reversed(mentions[place]):
+    pieces = [word.lower() for word in readable_tokens(chapter.words[sentence])]
+    for start, end, name in reversed(mentions[sentence]):
         pieces[start:end] = [entities[name]]
     return " ".join(pieces)

@@ -315,10 +315,10 @@ def _fill(connection: sqlite3.Connection) -> None:
     connection.execute(_INDEX)
 
 
-def next_open(grooming: Grooming, ids: Sequence[str], place: int) -> int:
+def next_open(grooming: Grooming, ids: Sequence[str], index: int) -> int:
     """Return the place of the next question that is open or begun, after `place` and then from the start."""
     for step in range(1, len(ids) + 1):
-        other = (place + step) % len(ids)
+        other = (index + step) % len(ids)
         if grooming.state(ids[other]) in {OPEN, BEGUN}:
             return other
-    return place
+    return index

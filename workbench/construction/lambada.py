@@ -112,14 +112,14 @@ def passages(
     frequent = set(_most_frequent(candidates, skip_frequent))
     wanted = len(candidates) if number is None else number
     step = max(1, min(_BLOCK, wanted))
-    parts = [candidates.items([])]
+    blocks = [candidates.items([])]
     for start in range(0, len(candidates), step):
-        if sum(map(len, parts)) >= wanted:
+        if sum(map(len, blocks)) >= wanted:
             break
         drawn = candidates.drawn(start, start + step, seed)
         items = candidates.items(drawn, split=split, lowercased=lowercased, choices=answer_in_context)
-        parts.append(items.where([_is_wanted(item, frequent, inside=answer_in_context) for item in items]))
-    items = Items.concat(parts)[:wanted]
+        blocks.append(items.where([_is_wanted(item, frequent, inside=answer_in_context) for item in items]))
+    items = Items.concat(blocks)[:wanted]
     if not len(items):
         problem = f"none of the {len(candidates):,} candidate passages of these novels is as it was asked for"
         raise DataError(problem, remedy="pass more text, a lower minimum, or fewer conditions")
@@ -287,14 +287,14 @@ def _filtered_block(
     """Return the rows of some passages; `limit` is the natural logarithm of the threshold."""
     dropped_by = np.full(len(items), None, dtype=object)
     log_prob = np.full(len(items), -np.inf)
-    left = np.arange(len(items))
+    remaining = np.arange(len(items))
     for model, identity in zip(filters, identities, strict=True):
-        if not len(left):
+        if not len(remaining):
             break
-        scores = _log_probs(model, identity, items.where(np.isin(np.arange(len(items)), left)), store)
-        log_prob[left] = np.maximum(log_prob[left], scores)
-        dropped_by[left[scores >= limit]] = model.name
-        left = left[scores < limit]
+        scores = _log_probs(model, identity, items.where(np.isin(np.arange(len(items)), remaining)), store)
+        log_prob[remaining] = np.maximum(log_prob[remaining], scores)
+        dropped_by[remaining[scores >= limit]] = model.name
+        remaining = remaining[scores < limit]
     columns = items.frame[["item_id", "book_id"]]
     return columns.assign(dropped_by=pd.Series(dropped_by, dtype="str"), log_prob=log_prob)
 
@@ -310,9 +310,9 @@ def _log_probs(
         return np.asarray(table["log_prob"], np.float64)
     scores = np.asarray(model.log_prob(items), np.float64)
     if scores.shape != (len(items),) or np.isnan(scores).any():
-        place = int(np.isnan(scores).argmax()) if scores.shape == (len(items),) else 0
+        index = int(np.isnan(scores).argmax()) if scores.shape == (len(items),) else 0
         raise DataError(
-            f"the filter {model.name!r} gives no probability to the target of {items[place].item_id}",
+            f"the filter {model.name!r} gives no probability to the target of {items[index].item_id}",
             remedy="take a language model, whose scores are log-probabilities",
         )
     if is_versioned:

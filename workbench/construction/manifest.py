@@ -239,7 +239,7 @@ class Manifest:
     def to_dict(self) -> dict[str, Any]:
         """Return all of it as what JSON holds."""
         return {"form": _FORM, **asdict(self)} | {
-            name: [asdict(part) for part in getattr(self, name)] for name in ("inputs", "steps", "outputs")
+            name: [asdict(entry) for entry in getattr(self, name)] for name in ("inputs", "steps", "outputs")
         }
 
     def save(self, folder: Path | str) -> Path:
@@ -259,9 +259,9 @@ class Manifest:
             If there is none, it is damaged, or was changed since it was written.
         """
         path = Path(folder) / MANIFEST_FILE
-        what = "this manifest"
-        content = read_json(path, what, limit=_LIMIT)
-        with reading(path, what, remedy=_REMEDY):
+        description = "this manifest"
+        content = read_json(path, description, limit=_LIMIT)
+        with reading(path, description, remedy=_REMEDY):
             if content["form"] != _FORM:
                 problem = f"expected a manifest of form {_FORM}, got form {content['form']!r}"
                 raise DataError(problem, file=path, remedy=_REMEDY)

@@ -24,7 +24,6 @@ import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 
-from workbench.construction.novels import chapter_texts
 from workbench.datasets import sources
 from workbench.storage import cache, files
 from workbench.storage.errors import DataError
@@ -32,11 +31,12 @@ from workbench.storage.packages import library_versions
 from workbench.storage.parallel import run_chunks
 from workbench.storage.spreadsheet import decoded_text
 from workbench.texts.ngram_hash import Hashes, normalise, rolling_hashes
+from workbench.texts.tokenise import n_chapters
 
 if TYPE_CHECKING:
     from distributed import Client
 
-VERSION = 1
+VERSION = 2
 """Raised when the checks of a novel give other results: those of an earlier version are not used."""
 
 LIBRARIES = ("datasketch", "lingua-language-detector", "lxml", "numpy", "pyarrow")
@@ -166,8 +166,8 @@ def _check(novel: _Novel) -> pa.Table:
         for n, hashes in novel.offensive.items()
         if len(codes) >= n
     )
-    n_chapters = sum(bool(part.strip()) for part in chapter_texts(text, tokenised=novel.tokenised))
-    row = (len(codes), n_chapters, *detect_language(text), sum(counts), sketch(codes).ravel())
+    chapters = n_chapters(text, tokenised=novel.tokenised)
+    row = (len(codes), chapters, *detect_language(text), sum(counts), sketch(codes).ravel())
     columns = [pa.array([value], field.type) for value, field in zip(row, _RESULT, strict=True)]
     return pa.table(columns, _RESULT)
 
@@ -246,8 +246,8 @@ class Checks:
         for pair in pairs:
             by_group.setdefault(group[pair[0]], []).append(pair)
         chunks = [
-            _Group({name: self.texts[name] for pair in part for name in pair}, part)
-            for part in by_group.values()
+            _Group({name: self.texts[name] for pair in group_pairs for name in pair}, group_pairs)
+            for group_pairs in by_group.values()
         ]
         results = self._run(_compare, chunks, "comparing novels", unit="groups")
         return sorted(pair for result in results for pair in result)
@@ -355,19 +355,19 @@ def candidates(sketches: Mapping[str, Sketch]) -> list[tuple[str, str]]:
     for name in sorted(sketches):
         rows = [LeanMinHash(seed=SEED, hashvalues=row, scheme=SCHEME) for row in sketches[name]]
         for number, row in enumerate(rows):
-            for other, place in index.query(row):
+            for other, segment in index.query(row):
                 matched = alike[other, name]
-                matched[0].add(place)
+                matched[0].add(segment)
                 matched[1].add(number)
         for number, row in enumerate(rows):
             index.insert((name, number), row, check_duplication=False)
     pairs = []
-    for (one, other), matched in alike.items():
+    for (first, other), matched in alike.items():
         n, is_alike = min(
-            (len(sketches[name]), len(places)) for name, places in zip((one, other), matched, strict=True)
+            (len(sketches[name]), len(rows)) for name, rows in zip((first, other), matched, strict=True)
         )
         if is_alike >= _LEAST * n:
-            pairs.append((one, other))
+            pairs.append((first, other))
     return sorted(pairs)
 
 
@@ -375,12 +375,12 @@ def compare_pairs(text: Callable[[str], str], pairs: Sequence[tuple[str, str]]) 
     """Return how much the novels of each pair share, counted exactly; `text` gives a text by its id."""
     n_grams = lru_cache(maxsize=_SETS)(lambda name: shingles(text(name)))
     result = []
-    for one, other in pairs:
-        first, second = n_grams(one), n_grams(other)
+    for name, other in pairs:
+        first, second = n_grams(name), n_grams(other)
         shared = len(np.intersect1d(first, second, assume_unique=True))
         union = len(first) + len(second) - shared
         shares = (shared / size if size else 0.0 for size in (union, len(first), len(second)))
-        result.append(Pair(one, other, *shares))
+        result.append(Pair(name, other, *shares))
     return result
 
 
@@ -394,7 +394,7 @@ def groups(names: Iterable[str], pairs: Iterable[tuple[str, str]]) -> dict[str, 
             name = parent[name]
         return name
 
-    for one, other in pairs:
-        first, last = sorted((root(one), root(other)))
+    for name_a, name_b in pairs:
+        first, last = sorted((root(name_a), root(name_b)))
         parent[last] = first
     return {name: root(name) for name in parent}

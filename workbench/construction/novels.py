@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
+import shutil
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain, groupby, islice
@@ -20,7 +20,6 @@ import pyarrow.parquet as pq
 from workbench.analysis import tagging
 from workbench.datasets import sources
 from workbench.datasets.books import Book
-from workbench.items import text as wt
 from workbench.items.items import Items
 from workbench.items.tokens import readable_tokens
 from workbench.storage import cache, files
@@ -28,21 +27,30 @@ from workbench.storage.errors import DataError
 from workbench.storage.parallel import run_chunks
 from workbench.storage.parquet import read_parquet
 from workbench.storage.progress import progress_bar
-from workbench.texts.corpus import lines_or_books
 from workbench.texts.overlap import held_out_books
+from workbench.texts.tokenise import (
+    Novels,
+    Part,
+    Piece,
+    Tokeniser,
+    checked_texts,
+    parts_cache,
+    prose_sentences,
+    stored_part,
+)
 
 if TYPE_CHECKING:
     from distributed import Client
     from tqdm import tqdm
 
 Floats = npt.NDArray[np.float64]
-Novels = str | Path | Book | Iterable[Path | Book]
-"""A path, the name of a data set with books, a book, or several; read once, one book at a time."""
 
-VERSION = 2
+VERSION = 3
 """Raised when a novel gives other chapters, sentences or tags: those of an earlier version are not used."""
 
-_SCHEMA = pa.schema({"chapter": pa.int32(), "words": pa.string(), "tags": pa.string()})
+_SCHEMA = pa.schema(
+    {"chapter": pa.int32(), "sentence": pa.int32(), "words": pa.string(), "tags": pa.string()}
+)
 _DOCUMENT = 20  # sentences that are tagged as one document
 _LITTLE = 1_000_000  # words that are tagged in this process: others take seconds to start
 _AT_ONCE = 64  # novels whose words and tags are in memory
@@ -50,22 +58,11 @@ _NAMED = 5  # books in a message
 _LETTERS = dict(zip(tagging.UPOS, map(chr, range(ord("a"), ord("z"))), strict=False))  # one letter a tag
 _TAGS = {letter: tag for tag, letter in _LETTERS.items()}
 
-_NUMBER = r"(?:[IVXLC]+|\d+)\b\.?"
-_NUMBERED = rf"(?:(?:CHAPTER|Chapter|BOOK|Book|PART|Part)[ \t]+{_NUMBER})"
-_HEADING = re.compile(rf"^[ \t]*(?:\#{{1,6}}[ \t]|{_NUMBERED}|[IVXLC]+\.?[ \t]*$).*\n?", re.MULTILINE)
-_RULE = re.compile(r"^(?:[^\w\n]|_)++$", re.MULTILINE)  # of stars or dashes, between scenes
-# In the raw text of the release a heading stands in the line of the first sentence, in capitals.
-_CAPITALS = r"[A-Z][A-Z'-]+"
-_OPENING = re.compile(
-    rf"(?:{_NUMBERED}|[IVXLC]+ (?={_CAPITALS} {_CAPITALS} )|{_CAPITALS}(?: {_CAPITALS})+ (?=[A-Z]))"
-)
-_TITLE = re.compile(rf"{_NUMBERED}[ .]*")
-
 
 class Chapter(NamedTuple):
-    """A chapter: the number of its first sentence in the novel, and words and tags (UPOS) by sentence."""
+    """A chapter: the numbers of its sentences in the novel, their words and tags (UPOS)."""
 
-    first: int
+    numbers: list[int]
     words: list[list[str]]
     tags: list[list[str]]
 
@@ -84,7 +81,7 @@ class TaggedNovels:
     Attributes
     ----------
     files : dict
-        The Parquet file of each novel, by its id.
+        The Parquet file of each novel, by its id: that of the cache, by another link.
     attrs : dict
         What items made of them note: the pipeline, the number of novels and words, and the novels dropped.
     """
@@ -95,22 +92,6 @@ class TaggedNovels:
     def __iter__(self) -> Iterator[Novel]:
         for book_id, path in self.files.items():
             yield _novel(book_id, read_parquet(path))
-
-
-def checked_novels(novels: Any, *, with_lines: bool = False) -> Iterator[Any]:
-    """Yield novels, and lines where they are allowed; DataError for others, or an id that occurs twice."""
-    ids: set[str] = set()
-    for book in lines_or_books(novels):
-        if isinstance(book, Book):
-            if book.book_id in ids:
-                problem = f"the novel {book.book_id!r} occurs twice"
-                raise DataError(problem, remedy="pass it once, or rename a file")
-            ids.add(book.book_id)
-        elif not (with_lines and isinstance(book, str)):
-            expected = "a novel or a sentence" if with_lines else "a novel"
-            problem = f"expected {expected}, got {type(book).__name__}: {str(book)[:60]!r}"
-            raise DataError(problem, remedy="pass a path or books, such as wb.books(path)")
-        yield book
 
 
 @contextmanager
@@ -149,8 +130,11 @@ def tagged_novels(
     sources.choose("mode", on_overlap, ("raise", "drop"), "on_overlap")
     tagger = _Tagger(pipeline)
     with files.scratch_folder(tagger.store.folder) as scratch:
-        result = TaggedNovels()
-        words = tagger.read(novels, result.files, scratch, progress=progress)
+        tokeniser = Tokeniser(scratch / "texts")
+        tokeniser.read(novels, lines=False, progress=progress)
+        blocks = tokeniser.parts(workers=workers, progress=progress)
+        sizes: dict[str, int] = {}
+        words = _book_words(blocks, [book_id for book_id, _ in tokeniser.books], sizes)
         dropped: list[str] = []
         if held_out is None:
             deque(words, maxlen=0)
@@ -159,76 +143,93 @@ def tagged_novels(
             dropped = books["book_id"].tolist()
             if dropped and on_overlap == "raise":
                 raise _overlapping(books, n, len(held_out))
-        for book_id in dropped:
-            del result.files[book_id]
-        if not result.files:
+        remaining = {
+            book_id: pieces
+            for (book_id, _), pieces in zip(tokeniser.books, tokeniser.by_book(), strict=True)
+            if book_id not in dropped
+        }
+        if not remaining:
             raise DataError("there is no novel to make questions from", remedy="pass a path or books")
-        n_words = tagger.tag(result.files, workers=workers, client=client, progress=progress)
+        result = TaggedNovels(
+            tagger.tag(remaining, sizes, scratch, workers=workers, client=client, progress=progress)
+        )
+        n_words = sum(sizes[book_id] for book_id in result.files)
         result.attrs = {"pipeline": tagger.source.label, "books": len(result.files), "words": n_words}
         if held_out is not None:
             result.attrs |= {"held_out": len(held_out), "dropped_books": dropped}
         yield result
 
 
+def _book_words(
+    blocks: Iterable[Part], book_ids: Sequence[str], sizes: dict[str, int]
+) -> Iterator[tuple[str, list[str]]]:
+    """Yield the id and the words of each book; note their number."""
+    for book, group in groupby(blocks, lambda block: block.book):
+        words = [block.words[id_] for block in group for id_ in block.ids.tolist()]
+        sizes[book_ids[book]] = len(words)
+        yield book_ids[book], words
+
+
 class _Tagger:
-    """Cuts and tags novels with one pipeline; what was tagged before comes from the cache."""
+    """Tags novels with one pipeline; what was tagged before comes from the cache."""
 
     def __init__(self, pipeline: str | Path) -> None:
         self.source = tagging.find_pipeline(pipeline)
         self.store = cache.Cache("tagged-novels", _SCHEMA)
         self._identity = cache.digest(str(VERSION), self.source.label, self.source.identity)
-        self._keys: dict[str, str] = {}  # in the cache, of the novels still to be tagged
-        self._sizes: dict[str, int] = {}  # words of all novels
-
-    def read(
-        self, novels: Novels, paths: dict[str, Path], folder: Path, *, progress: bool
-    ) -> Iterator[tuple[str, list[str]]]:
-        """Write each novel to the folder, tagged or not; add its path; yield its id and words."""
-        with progress_bar(label="reading novels", unit="words", shown=progress) as bar:
-            for book in checked_novels(novels):
-                key = cache.digest(self._identity, str(book.tokenised), book.text)
-                if (table := self.store.get(key)) is None:
-                    table = _cut(book)
-                    self._keys[book.book_id] = key
-                paths[book.book_id] = folder / f"{len(paths)}.parquet"
-                pq.write_table(table, paths[book.book_id], compression="zstd")
-                words = " ".join(table["words"].to_pylist()).split()
-                self._sizes[book.book_id] = len(words)
-                bar.update(len(words))
-                yield book.book_id, words
 
     def tag(
         self,
-        paths: dict[str, Path],
+        novels: dict[str, list[Piece]],
+        sizes: dict[str, int],
+        folder: Path,
         *,
-        workers: int | None = 1,
-        client: Client | None = None,
+        workers: int | None,
+        client: Client | None,
         progress: bool,
-    ) -> int:
-        """Tag the novels that are not in the cache; return the number of words of all."""
-        total = sum(self._sizes[book_id] for book_id in paths)
-        left = [book_id for book_id in paths if book_id in self._keys]
-        words = sum(self._sizes[book_id] for book_id in left)
+    ) -> dict[str, Path]:
+        """Tag the novels that are not in the cache; return the files of all, which are links in the folder.
+
+        `sizes` are the words of the novels.
+        """
+        keys = {
+            book_id: cache.digest(self._identity, *(piece.key for piece in pieces))
+            for book_id, pieces in novels.items()
+        }
+        paths = {book_id: folder / f"{number}.parquet" for number, book_id in enumerate(novels)}
+        untagged = [book_id for book_id in novels if not self._link(keys[book_id], paths[book_id])]
+        total, words = (sum(sizes[book_id] for book_id in group) for group in (novels, untagged))
         if workers is None and words <= _LITTLE:
             workers = 1
         label = f"tagging ({self.source.label})"
         with progress_bar(total, label=label, unit="words", initial=total - words, shown=progress) as bar:
-            for start in range(0, len(left), _AT_ONCE):
-                part = left[start : start + _AT_ONCE]
+            for start in range(0, len(untagged), _AT_ONCE):
+                batch = untagged[start : start + _AT_ONCE]
                 tables = run_chunks(
                     _tagged,
-                    [(read_parquet(paths[book_id]), self.source.name) for book_id in part],
-                    keys=[self._keys[book_id] for book_id in part],
+                    [(_sentence_table(novels[book_id]), self.source.name) for book_id in batch],
+                    keys=[keys[book_id] for book_id in batch],
                     store=self.store,
                     workers=workers,
                     client=client,
                     progress=_update(bar),
                     size=lambda chunk: sum(len(row.split()) for row in chunk[0]["words"].to_pylist()),
                 )
-                for book_id, table in zip(part, tables, strict=True):
-                    pq.write_table(table, paths[book_id], compression="zstd")
+                for book_id, table in zip(batch, tables, strict=True):
+                    if not self._link(keys[book_id], paths[book_id]):  # another process made room
+                        pq.write_table(table, paths[book_id])
         cache.make_room()
-        return total
+        return paths
+
+    def _link(self, key: str, path: Path) -> bool:
+        """Link the table of a novel to a path, where the bound of the cache does not remove it."""
+        if self.store.get(key) is None:
+            return False
+        try:
+            path.hardlink_to(self.store.path(key))
+        except OSError:  # a disk without links
+            shutil.copyfile(self.store.path(key), path)
+        return True
 
 
 def _update(bar: tqdm[Any]) -> Callable[[int, int], None]:
@@ -243,13 +244,18 @@ def _update(bar: tqdm[Any]) -> Callable[[int, int], None]:
     return update
 
 
-def _cut(book: Book) -> pa.Table:
-    """Cut a novel into chapters and sentences, without tags."""
-    chapters, words = [], []
-    for number, sentences in enumerate(chapters_of(book)):
-        chapters += [number] * len(sentences)
-        words += [" ".join(sentence) for sentence in sentences]
-    return pa.table([chapters, words, [""] * len(words)], _SCHEMA)
+def _sentence_table(pieces: Sequence[Piece]) -> pa.Table:
+    """Return the sentences of a novel's prose by chapters, without tags."""
+    columns: list[list[Any]] = [[], [], []]
+    store = parts_cache()
+    for block, is_prose, *about in prose_sentences(stored_part(piece, store) for piece in pieces):
+        tokens = [block.words[id_] for id_ in block.ids.tolist()]
+        ends = block.lengths.cumsum()
+        bounds = zip((ends - block.lengths)[is_prose].tolist(), ends[is_prose].tolist(), strict=True)
+        words = [" ".join(tokens[start:end]) for start, end in bounds]
+        for column, values in zip(columns, [*reversed(about), words], strict=True):
+            column.extend(values)
+    return pa.table([*columns, [""] * len(columns[0])], _SCHEMA)
 
 
 def _tagged(chunk: tuple[pa.Table, str]) -> pa.Table:
@@ -261,46 +267,17 @@ def _tagged(chunk: tuple[pa.Table, str]) -> pa.Table:
     tags, _ = tagging.tag(tagging.load(pipeline), documents, [None] * len(documents))
     letters = (_LETTERS[tag] for tag in chain(*tags))
     column = pa.array(["".join(islice(letters, len(sentence))) for sentence in sentences], pa.string())
-    return pa.table([table["chapter"], table["words"], column], _SCHEMA)
+    return pa.table([table["chapter"], table["sentence"], table["words"], column], _SCHEMA)
 
 
 def _novel(book_id: str, table: pa.Table) -> Novel:
     chapters: list[Chapter] = []
     rows = zip(*(table[name].to_pylist() for name in _SCHEMA.names), strict=True)
-    for _, group in groupby(enumerate(rows), key=lambda row: row[1][0]):
-        part = list(group)
-        words = [row[1].split() for _, row in part]
-        chapters.append(Chapter(part[0][0], words, [[_TAGS[letter] for letter in row[2]] for _, row in part]))
+    for _, group in groupby(rows, key=lambda row: row[0]):
+        _, numbers, words, tags = zip(*group, strict=True)
+        sentences = [[_TAGS[letter] for letter in row] for row in tags]
+        chapters.append(Chapter(list(numbers), [row.split() for row in words], sentences))
     return Novel(book_id, chapters)
-
-
-def chapters_of(book: Book) -> list[list[list[str]]]:
-    """Cut a novel into chapters, these into sentences, and these into Treebank tokens.
-
-    A chapter begins at a heading: of Markdown, or a line such as ``CHAPTER IV. THE FEAST`` or ``IV``. In
-    tokenised text a line ends a sentence, and a heading may stand in the line of the first sentence, as in
-    the raw text of the Children's Book Test; it stays there then. In running text, rules are left out
-    and marks of emphasis are taken off the words, by :func:`workbench.items.text.without_emphasis`.
-    """
-    parts = chapter_texts(book.text, tokenised=book.tokenised)
-    if book.tokenised:
-        cut = [list(chain.from_iterable(map(wt.sentence_tokens, part.splitlines()))) for part in parts]
-    else:
-        cut = [wt.sentence_tokens(part, tokenised=False) for part in parts]
-    return [chapter for chapter in cut if chapter]
-
-
-def chapter_texts(text: str, *, tokenised: bool) -> list[str]:
-    """Cut the text of a novel into chapters, as `chapters_of` finds them; some may be empty."""
-    if not tokenised:
-        return _HEADING.split(wt.without_emphasis(_RULE.sub("", text)))
-    parts: list[list[str]] = [[]]
-    for line in text.splitlines(keepends=True):
-        if heading := _OPENING.match(line):
-            parts.append([])
-        if not (heading and _TITLE.fullmatch(line.rstrip())):
-            parts[-1].append(line)
-    return list(map("".join, parts))
 
 
 def _overlapping(books: pd.DataFrame, n: int, n_items: int) -> DataError:
@@ -313,17 +290,17 @@ def _overlapping(books: pd.DataFrame, n: int, n_items: int) -> DataError:
     )
 
 
-def keys(seed: int, book_id: str, part: str, n: int) -> Floats:
+def keys(seed: int, book_id: str, purpose: str, n: int) -> Floats:
     """Return a random number below 1 for each of `n` places in a novel, which depends on no other novel."""
-    return np.random.default_rng(seed_of(seed, book_id, part)).random(n)
+    return np.random.default_rng(seed_of(seed, book_id, purpose)).random(n)
 
 
-def seed_of(*parts: Any) -> int:
+def seed_of(*values: Any) -> int:
     """Return a number below 2**64 that stands for its parts, to seed a generator."""
-    return int(cache.digest(*map(str, parts))[:16], 16)
+    return int(cache.digest(*map(str, values))[:16], 16)
 
 
-def threshold(parts: Iterable[Floats], n: int | None) -> float:
+def threshold(groups: Iterable[Floats], n: int | None) -> float:
     """Return the highest of the `n` lowest keys, 1 if there are no more than `n` or `n` is null.
 
     At most `n` keys and those of one novel are in memory.
@@ -331,8 +308,8 @@ def threshold(parts: Iterable[Floats], n: int | None) -> float:
     if n is None:
         return 1.0
     lowest: Floats = np.zeros(0)
-    for part in parts:
-        lowest = np.concatenate([lowest, part])
+    for group in groups:
+        lowest = np.concatenate([lowest, group])
         if len(lowest) > n:
             lowest = np.partition(lowest, n)[: n + 1]  # one more tells that there are more
     return 1.0 if len(lowest) <= n else float(np.sort(lowest)[n - 1]) if n else -1.0
@@ -367,7 +344,7 @@ def split(novels: Novels, *, share: float = 0.1, seed: int = 0) -> tuple[list[Bo
     >>> len(train), len(validation)
     (16, 4)
     """
-    books = list(checked_novels(novels))
+    books = [book for book in checked_texts(novels, lines=False) if isinstance(book, Book)]
     if len(books) < 2:  # noqa: PLR2004 - one to train on, one to validate on
         raise DataError(f"expected two novels or more to split, got {len(books)}", remedy="pass more novels")
     n = min(len(books) - 1, max(1, round(share * len(books))))

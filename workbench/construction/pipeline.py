@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from workbench.construction import childrens_book, cnn_qa, lambada, sentence_completion
 from workbench.construction.candidates import Candidates
 from workbench.construction.manifest import NOT_DRAWN, FileDigest, Manifest, Step
-from workbench.construction.novels import Novels
 from workbench.construction.shelf import Shelf, read_shelf
 from workbench.datasets import sources
 from workbench.datasets.books import Book
@@ -20,6 +19,7 @@ from workbench.models.ngram.model import NGram
 from workbench.storage import files
 from workbench.storage.errors import DataError
 from workbench.storage.progress import progress_bar
+from workbench.texts.tokenise import Novels
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -175,8 +175,8 @@ def build(
             novels, **{"seed": seed, "on_error": on_error, **stages.get("shelf", {})}, **running
         )
     manifest = shelf.manifest
-    parts = (partial(shelf.books, split), partial(shelf.books, train))
-    call = _Call(*parts, split, number, seed, filters, running)
+    books = (partial(shelf.books, split), partial(shelf.books, train))
+    call = _Call(*books, split, number, seed, filters, running)
     outputs: dict[str, Items] = {}
     with progress_bar(len(sets), label="building", unit="sets", shown=progress) as bar:
         for name in dict.fromkeys(sets):
@@ -202,14 +202,13 @@ def _is_ours(folder: Path) -> bool:
 
 
 def _lambada(call: _Call, manifest: Manifest, options: dict[str, Any]) -> Made:
-    shown = call.running["progress"]
+    progress = call.running["progress"]
     filters = options.pop("filters", call.filters)
     if filters is None:
-        filters = [NGram.fit(call.others(), order=4, progress=shown)]
+        filters = [NGram.fit(call.others(), order=4, progress=progress)]
     candidates = Candidates.of(call.novels(), **call.running)
-    result = lambada.filtered(
-        candidates, filters, number=call.number, seed=call.seed, split=call.split, progress=shown, **options
-    )
+    drawn: dict[str, Any] = {"number": call.number, "seed": call.seed, "split": call.split}
+    result = lambada.filtered(candidates, filters, progress=progress, **drawn, **options)
     passages = result.survivors
     control = lambada.control(candidates, min(len(candidates), max(1, len(passages))), seed=call.seed)
     sets = {"lambada": passages, "lambada-control": control}
@@ -230,9 +229,9 @@ def _cnn_qa(call: _Call, manifest: Manifest, options: dict[str, Any]) -> Made:
 
 def _drawn(stage: str, items: Items, manifest: Manifest, options: Mapping[str, Any]) -> Manifest:
     """Add what was drawn of all places for questions to a manifest."""
-    n, places = len(items), int(items.attrs["places"])
+    n, n_places = len(items), int(items.attrs["places"])
     counts = {str(name): int(k) for name, k in items.frame["word_class"].value_counts().items()}
-    step = Step(f"{stage} questions", places, n, {NOT_DRAWN: places - n}, unit="questions", counts=counts)
+    step = Step(f"{stage} questions", n_places, n, {NOT_DRAWN: n_places - n}, unit="questions", counts=counts)
     parameters = {"pipeline": items.attrs["pipeline"], **options}
     return manifest.extended(stage, parameters=parameters, steps=[step], libraries=["spacy"])
 

@@ -33,7 +33,7 @@ from workbench.construction.alternates import (
     rare_words,
 )
 from workbench.construction.childrens_book import SPLIT
-from workbench.construction.novels import Novels, checked_novels, keys, seed_of
+from workbench.construction.novels import keys, seed_of
 from workbench.datasets import sources
 from workbench.items.items import Items
 from workbench.items.schema import Item
@@ -42,6 +42,7 @@ from workbench.storage import cache, parallel
 from workbench.storage.errors import DataError
 from workbench.texts.corpus import Corpus, Texts
 from workbench.texts.overlap import held_out_books
+from workbench.texts.tokenise import HEADING, RULE, Novels, checked_texts
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -63,10 +64,10 @@ _NAMED = 5  # books in a message
 
 
 class _Foci(NamedTuple):
-    """Sentences of a corpus with the place of their focus word, and the key that orders them, each (n,)."""
+    """Sentences of a corpus, positions of their focus words, and the keys that order them, each (n,)."""
 
     sentence: Ints
-    place: Ints
+    token: Ints
     key: Floats
 
 
@@ -171,14 +172,14 @@ def questions(
         got = "no texts" if isinstance(model, NGram) else type(model).__name__
         problem = f"expected an n-gram model and the texts that it was fitted on, got {got}"
         raise DataError(problem, remedy="pass texts= and model=NGram.fit(texts), or texts= alone")
-    corpus = Corpus.of(checked_novels(novels), lower=False, workers=workers, progress=progress)
+    corpus = Corpus.of(checked_texts(novels, lines=False), lower=False, workers=workers, progress=progress)
     if texts is not None:
         lower = model is not None and model.lower
         background = Corpus.of(texts, lower=lower, workers=workers, progress=progress)
         sides = [(corpus.books["book_id"].tolist(), background)]
     else:
         sides = [(half, corpus.without(half)) for half in _halves(corpus, seed)]
-    parts: list[_Part] = []
+    generators: list[_Part] = []
     for books, others in sides:
         background = _without_overlap(corpus, books, others, model, on_overlap, progress=progress)
         generator = model or _fitted(background, minimum, progress=progress)
@@ -192,8 +193,8 @@ def questions(
         )
         rare = rare_words(generator, background, frequency, minimum)
         foci = _foci(corpus, books, generator, rare, lengths=lengths, seed=seed)
-        parts.append(_Part(settings, generator, background, foci))
-    with_focus = sum(len(part.foci.sentence) for part in parts)
+        generators.append(_Part(settings, generator, background, foci))
+    with_focus = sum(len(each.foci.sentence) for each in generators)
     if not with_focus:
         raise DataError(
             f"no sentence of these novels has a word that occurs {minimum} times or more in the texts and is "
@@ -201,13 +202,13 @@ def questions(
             remedy="pass more texts, a lower minimum, or a higher frequency",
         )
     running = {"workers": workers, "client": client, "progress": progress}
-    records, steps = _chosen(corpus, parts, number, choose, **running)
+    records, steps = _chosen(corpus, generators, number, choose, **running)
     if not records:
         counts = ", ".join(f"{name}: {n:,}" for name, n in steps.items())
         raise DataError(f"no question can be made ({counts})", remedy="pass more novels, or more texts")
     attrs = {
         "seed": seed, "choice": choose, "books": len(corpus.books), "words": corpus.n_tokens,
-        "models": sorted({part.model.name for part in parts}),
+        "models": sorted({each.model.name for each in generators}),
         "steps": {"sentences": corpus.n_sentences, "with a focus word": with_focus, **steps},
         "note": "questions made from novels; no part of the release",
     }  # fmt: skip
@@ -247,7 +248,7 @@ def choose_options(item: Item, words: Sequence[str], *, choice: str, seed: int =
         raise DataError(problem, remedy=f"choose from {', '.join(alternates)}")
     options = [str(item.answer), *sorted(words)]  # the order in which they were chosen plays no part
     order = np.random.default_rng(seed_of(seed, item.item_id, "options")).permutation(len(options))
-    candidates = tuple(options[place] for place in order)
+    candidates = tuple(options[index] for index in order)
     return replace(item, candidates=candidates, meta={**item.meta, "choice": choice})
 
 
@@ -316,12 +317,12 @@ def _halves(corpus: Corpus, seed: int) -> tuple[list[str], list[str]]:
 
 def _fitted(corpus: Corpus, minimum: int, *, progress: bool) -> NGram:
     counted = zip(corpus.words, corpus.counts.tolist(), strict=True)
-    known = [word for word, count in counted if count >= minimum]
-    if not known:
+    frequent = [word for word, count in counted if count >= minimum]
+    if not frequent:
         problem = f"no word occurs {minimum} times or more in the texts to train on"
         raise DataError(problem, remedy="pass more texts, or a lower minimum")
     return NGram.fit(
-        corpus, order=4, lower=corpus.lower, vocabulary=known, pruning=(0, 0, 0, 1), progress=progress
+        corpus, order=4, lower=corpus.lower, vocabulary=frequent, pruning=(0, 0, 0, 1), progress=progress
     )
 
 
@@ -357,13 +358,10 @@ def _probes(corpus: Corpus, books: Collection[str]) -> Items:
     for book_id, first, n in _books(corpus, books):
         start, end = corpus.starts[first], corpus.starts[first + n]
         length = min(_PROBE, end - start)
-        for at in np.unique(np.linspace(start, end - length, _PROBES).astype(np.int64)).tolist():
-            text = " ".join(words[corpus.ids[at : at + length]])
-            records.append(
-                Item(
-                    f"{book_id}/{at}", "probe", SPLIT, "plain", text, text, (0, len(text)), ((0, len(text)),)
-                )
-            )
+        for begin in np.unique(np.linspace(start, end - length, _PROBES).astype(np.int64)).tolist():
+            text = " ".join(words[corpus.ids[begin : begin + length]])
+            span = (0, len(text))
+            records.append(Item(f"{book_id}/{begin}", "probe", SPLIT, "plain", text, text, span, (span,)))
     return Items.from_records(records)
 
 
@@ -387,32 +385,33 @@ def _foci(
     numbers = [index.get(word, n_words) if word.islower() else n_words for word in corpus.words]
     is_rare = np.append(rare, np.zeros(len(index) + 1 - n_words, dtype=bool))[numbers]
     is_mark = np.array([_MARK.fullmatch(word) is not None for word in corpus.words], dtype=bool)
-    parts = [_Foci(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))]
+    foci = [_Foci(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))]
     for book_id, first, n in _books(corpus, books):
         starts = corpus.starts[first : first + n + 1]
         ids = np.asarray(corpus.ids[starts[0] : starts[-1]])
         length, begin = np.diff(starts), starts[:-1] - starts[0]
         good = (length >= lengths[0]) & (length <= lengths[1])
+        good &= ~np.isin(corpus.roles[first : first + n], (HEADING, RULE))
         good &= ~np.logical_or.reduceat(is_mark[ids], begin)
-        place = np.flatnonzero(is_rare[ids])
-        sentence = np.searchsorted(begin, place, side="right") - 1
-        within = place - begin[sentence]
+        token = np.flatnonzero(is_rare[ids])
+        sentence = np.searchsorted(begin, token, side="right") - 1
+        within = token - begin[sentence]
         mask = good[sentence] & (within >= 2) & (within < length[sentence] - 1)  # noqa: PLR2004 - two before
-        place, sentence = place[mask], sentence[mask]
+        token, sentence = token[mask], sentence[mask]
         unique, start, count = np.unique(sentence, return_index=True, return_counts=True)
         drawn = keys(seed, book_id, "msrcc focus", n)[unique]
         chosen = start + np.floor(drawn * count).astype(np.int64)
         key = keys(seed, book_id, "msrcc", n)[unique]
-        parts.append(_Foci(unique + first, place[chosen] + starts[0], key))
-    return _Foci(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+        foci.append(_Foci(unique + first, token[chosen] + starts[0], key))
+    return _Foci(*(np.concatenate(column) for column in zip(*foci, strict=True)))
 
 
 def _chosen(
-    corpus: Corpus, parts: Sequence[_Part], number: int | None, choose: str, **running: Any
+    corpus: Corpus, sides: Sequence[_Part], number: int | None, choose: str, **running: Any
 ) -> tuple[list[Item], dict[str, int]]:
     """Return the questions of the sentences with the lowest keys, and how many sentences went each way."""
-    sentence, place, key = (np.concatenate([part.foci[column] for part in parts]) for column in range(3))
-    side = np.repeat(np.arange(len(parts)), [len(part.foci.sentence) for part in parts])
+    sentence, token, key = (np.concatenate([each.foci[column] for each in sides]) for column in range(3))
+    side = np.repeat(np.arange(len(sides)), [len(each.foci.sentence) for each in sides])
     order = np.lexsort((sentence, key))
     steps: Counter[str] = Counter()
     records: list[Item] = []
@@ -420,17 +419,17 @@ def _chosen(
     size = _BLOCK if number is None else min(_BLOCK, 2 * number)
     for start in range(0, len(order), size):
         block = order[start : start + size]
-        results = _generated(corpus, parts, side[block], sentence[block], place[block], **running)
-        for at in block.tolist():
+        results = _generated(corpus, sides, side[block], sentence[block], token[block], **running)
+        for index in block.tolist():
             if len(records) == number:
                 break  # so that the numbers at the steps do not depend on the size of a block
-            row = results[int(sentence[at])]
-            item = _item(corpus, int(place[at]), row) if row["outcome"] == QUESTION else None
+            row = results[int(sentence[index])]
+            item = _item(corpus, int(token[index]), row) if row["outcome"] == QUESTION else None
             repeated = item is not None and item.text in texts
             steps[REPEATED if repeated else row["outcome"]] += 1
             if item is not None and not repeated:
                 texts.add(item.text)
-                records.append(_options(item, choose, parts[side[at]].settings.seed))
+                records.append(_options(item, choose, sides[side[index]].settings.seed))
         if len(records) == number:
             break
     counts = {name: steps[name] for name in (BEST, FEW, REPEATED)}
@@ -438,17 +437,17 @@ def _chosen(
 
 
 def _generated(
-    corpus: Corpus, parts: Sequence[_Part], side: Ints, sentence: Ints, place: Ints, **running: Any
+    corpus: Corpus, sides: Sequence[_Part], side: Ints, sentence: Ints, token: Ints, **running: Any
 ) -> dict[int, dict[str, Any]]:
     """Return the outcome of each sentence."""
     chunks, digests = [], []
-    for number, part in enumerate(parts):
+    for number, each in enumerate(sides):
         rows = np.flatnonzero(side == number)
-        identity = part.identity(corpus)
+        identity = each.identity(corpus)
         for start in range(0, len(rows), _CHUNK):
             part_rows = rows[start : start + _CHUNK]
             chunks.append(
-                SentenceChunk(part.settings, sentence[part_rows].tolist(), place[part_rows].tolist())
+                SentenceChunk(each.settings, sentence[part_rows].tolist(), token[part_rows].tolist())
             )
             digests.append(cache.digest(identity, repr(chunks[-1][1:])))
     progress = "making questions" if running.pop("progress") else None
@@ -461,14 +460,14 @@ def _generated(
     return {row["sentence"]: row for table in tables for row in table.to_pylist()}
 
 
-def _item(corpus: Corpus, place: int, row: Mapping[str, Any]) -> Item:
+def _item(corpus: Corpus, token: int, row: Mapping[str, Any]) -> Item:
     """Return a question without options, from the place of its focus word and what was found."""
     sentence = row["sentence"]
     first, stop = corpus.starts[sentence], corpus.starts[sentence + 1]
     tokens = [corpus.words[id_] for id_ in corpus.ids[first:stop].tolist()]
-    focus = position(corpus, sentence, place)
-    start = sum(len(word) + 1 for word in tokens[: focus.place])
-    text, answer = " ".join(tokens), tokens[focus.place]
+    focus = position(corpus, sentence, token)
+    start = sum(len(word) + 1 for word in tokens[: focus.token])
+    text, answer = " ".join(tokens), tokens[focus.token]
     return Item(
         item_id=focus.item_id,
         dataset="msrcc",
@@ -488,5 +487,5 @@ def _options(item: Item, choose: str, seed: int) -> Item:
     words = alternates_of(item)
     if choose == "random":
         rng = np.random.default_rng(seed_of(seed, item.item_id, "choice"))
-        words = [words[place] for place in rng.choice(len(words), N_OPTIONS, replace=False)]
+        words = [words[index] for index in rng.choice(len(words), N_OPTIONS, replace=False)]
     return choose_options(item, words[:N_OPTIONS], choice=choose, seed=seed)

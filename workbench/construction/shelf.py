@@ -24,7 +24,7 @@ from workbench.construction.novel_checks import (
     languages,
     offensive_words,
 )
-from workbench.construction.novels import Novels, checked_novels, seed_of
+from workbench.construction.novels import seed_of
 from workbench.datasets import sources
 from workbench.datasets.books import Book, BookIterator, book_files, books
 from workbench.render.results import Table, TableColumn, TableLayout
@@ -33,6 +33,7 @@ from workbench.storage.errors import DataError
 from workbench.storage.packages import library_versions
 from workbench.storage.parquet import read_parquet
 from workbench.storage.progress import progress_bar
+from workbench.texts.tokenise import Novels, checked_texts
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -112,8 +113,8 @@ class Shelf:
         return self.books()
 
     def __repr__(self) -> str:
-        parts = ", ".join(f"{n:,} {split}" for split, n in self._sizes().items())
-        return f"<Shelf of {len(self):,} novels ({parts}), {len(self.frame) - len(self):,} dropped>"
+        sizes = ", ".join(f"{n:,} {split}" for split, n in self._sizes().items())
+        return f"<Shelf of {len(self):,} novels ({sizes}), {len(self.frame) - len(self):,} dropped>"
 
     def _sizes(self) -> dict[str, int]:
         names: list[str] = list(self.manifest.parameters[STAGE]["shares"])
@@ -289,8 +290,8 @@ def read_shelf(
         results, sketches = checks.check(frame, phrases)
         frame = pd.concat([frame, results], axis=1)
         frame["reason"] = _reasons(frame, language, confidence, offensive_rate)
-        left = frame.loc[frame["reason"].isna(), "book_id"].tolist()
-        pairs = checks.compare({name: sketches[name] for name in left})
+        remaining = frame.loc[frame["reason"].isna(), "book_id"].tolist()
+        pairs = checks.compare({name: sketches[name] for name in remaining})
         frame = _grouped(frame, pairs, jaccard=jaccard, containment=containment, mode=duplicates)
         if frame["reason"].notna().all():
             counts = "; ".join(f"{reason}: {n:,}" for reason, n in frame["reason"].value_counts().items())
@@ -346,7 +347,7 @@ def _copied(
     inputs: list[FileDigest] = []
     unreadable: dict[str, str] = {}
     with progress_bar(label="reading novels", unit="B", shown=progress) as bar:
-        for book in checked_novels(_books(novels, inputs, unreadable, on_error)):
+        for book in checked_texts(_books(novels, inputs, unreadable, on_error), lines=False):
             content = book.text.encode("utf-8", "replace")
             sha256 = hashlib.sha256(content).hexdigest()
             with (folder / f"{sha256}.txt").open("wb") as file:
@@ -466,12 +467,12 @@ def _grouped(
 def _split(frame: pd.DataFrame, shares: Mapping[str, float], seed: int) -> pd.Series[str]:
     """Return the part of each novel, drawn by the seed and its group; missing where it was dropped."""
     names, bounds = list(shares), np.cumsum(list(shares.values()))
-    parts = []
+    splits = []
     for group, reason in _columns(frame, "group", "reason"):
-        place = seed_of(STAGE, seed, group) / 2**64
-        number = min(int(np.searchsorted(bounds, place, "right")), len(names) - 1)
-        parts.append(names[number] if pd.isna(reason) else None)
-    return pd.Series(parts, frame.index, dtype="str")
+        draw = seed_of(STAGE, seed, group) / 2**64
+        number = min(int(np.searchsorted(bounds, draw, "right")), len(names) - 1)
+        splits.append(names[number] if pd.isna(reason) else None)
+    return pd.Series(splits, frame.index, dtype="str")
 
 
 def _steps(frame: pd.DataFrame, splits: Sequence[str]) -> list[Step]:
@@ -479,18 +480,19 @@ def _steps(frame: pd.DataFrame, splits: Sequence[str]) -> list[Step]:
     steps = []
     of_step: dict[str, str | tuple[str, ...]] = {"text": ("no word", _UNREADABLE)}
     of_step |= {"language": "language:", "offensive words": "offensive words"}
-    left = frame
+    remaining = frame
     for name, prefix in [*of_step.items(), ("near-duplicates", "")]:
-        is_out = left["reason"].notna() & left["reason"].fillna("").str.startswith(prefix)
-        reasons = left.loc[is_out, "reason"].str.replace(rf"^{_UNREADABLE}.*", _UNREADABLE, regex=True)
-        counts = reasons.value_counts().sort_index()
-        dropped = {str(reason).removeprefix("language: "): int(n) for reason, n in counts.items()}
-        n, left = len(left), left[~is_out]
-        steps.append(Step(name, n, len(left), dropped, "novels", {"words": int(left["words"].sum())}))
-    parts = {f"{unit} {name}": part for name in splits for unit, part in _part_sizes(left, name)}
-    return [*steps, Step("split", len(left), len(left), {}, "novels", parts)]
+        is_out = remaining["reason"].notna() & remaining["reason"].fillna("").str.startswith(prefix)
+        reasons = remaining.loc[is_out, "reason"].str.replace(rf"^{_UNREADABLE}.*", _UNREADABLE, regex=True)
+        by_reason = reasons.value_counts().sort_index()
+        dropped = {str(reason).removeprefix("language: "): int(n) for reason, n in by_reason.items()}
+        n, remaining = len(remaining), remaining[~is_out]
+        counts = {"words": int(remaining["words"].sum())}
+        steps.append(Step(name, n, len(remaining), dropped, "novels", counts))
+    sizes = {f"{unit} {name}": size for name in splits for unit, size in _part_sizes(remaining, name)}
+    return [*steps, Step("split", len(remaining), len(remaining), {}, "novels", sizes)]
 
 
 def _part_sizes(frame: pd.DataFrame, name: str) -> list[tuple[str, int]]:
-    part = frame[frame["split"] == name]
-    return [("novels", len(part)), ("words", int(part["words"].sum()))]
+    group = frame[frame["split"] == name]
+    return [("novels", len(group)), ("words", int(group["words"].sum()))]

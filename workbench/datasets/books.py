@@ -118,7 +118,7 @@ class _Header(NamedTuple):
 
     start: int
     end: int
-    kinds: frozenset[str]
+    mark_types: frozenset[str]
 
 
 Document = tuple[str, str, Callable[[], bytes | BookRow]]
@@ -226,12 +226,12 @@ def books(
         )
         return BookIterator(documents, "sample", 0, on_error)
     if (sets := _sets(name)) is None:
-        place = sources.expanded(name)
-        if path is not None or not (sources.is_file(place) or sources.is_folder(place)):
+        location = sources.expanded(name)
+        if path is not None or not (sources.is_file(location) or sources.is_folder(location)):
             names = ", ".join(each for each in sources.readers() if each == "sample" or _sets(each))
             problem = f"there is no file or folder {name!r}, and no data set of that name with books"
             raise DataError(problem, remedy=f"pass a path, or one of {names}")
-        return BookIterator(_documents([place], "*"), "", 0, on_error)
+        return BookIterator(_documents([location], "*"), "", 0, on_error)
     split = sources.choose("split", split, list(sets), f"{name} (books)", "train")
     documents = _documents(_find(name, sets[split], path), sets[split].inside)
     return BookIterator(documents, f"{name}/{split}", sets[split].depth, on_error)
@@ -244,19 +244,19 @@ def book_files(
     if (name := str(dataset_or_path)) == "sample":
         wanted = None if split is None else sources.choose("split", split, sample.STORIES, "sample (books)")
         names = [n for each in sample.STORIES if wanted in {None, each} for n in sample.story_names(each)]
-        places = [resource("sample", "novels") / f"{name}.md" for name in sorted(names)]
+        paths = [resource("sample", "novels") / f"{name}.md" for name in sorted(names)]
     elif sets := _sets(name):
         split = sources.choose("split", split, list(sets), f"{name} (books)", "train")
-        places = _find(name, sets[split], path)
+        paths = _find(name, sets[split], path)
     else:
-        places = [sources.expanded(name)]
+        paths = [sources.expanded(name)]
     listed: list[tuple[str, Path]] = []
-    for place in places:
-        if sources.is_folder(place):
-            inside = _files(place)
-            listed += [(Path(file).relative_to(place).as_posix(), Path(file)) for file in inside]
+    for location in paths:
+        if sources.is_folder(location):
+            inside = _files(location)
+            listed += [(Path(file).relative_to(location).as_posix(), Path(file)) for file in inside]
         else:
-            listed.append((place.name, place))
+            listed.append((location.name, location))
     return listed
 
 
@@ -363,7 +363,7 @@ def _id(name: str, prefix: str, depth: int) -> str:
     """Return the id of a file's book: the last parts of its path, or all, without the ending."""
     form = _FORM.search(name)
     path = PurePosixPath(name[: form.start()]) if form else PurePosixPath(name).with_suffix("")
-    return "/".join(part for part in (prefix, *path.parts[-depth:]) if part not in {"", ".", "..", "/"})
+    return "/".join(name for name in (prefix, *path.parts[-depth:]) if name not in {"", ".", "..", "/"})
 
 
 def _books(name: str, source: str, content: bytes | BookRow, prefix: str, depth: int) -> Iterator[Book]:
@@ -418,8 +418,8 @@ def _checked(text: str, source: str) -> str:
 
 def _childrens(text: str, source: str, prefix: str) -> Iterator[Book]:
     """Split the raw text of the Children's Book Test into its books."""
-    for part in re.split(rf"^{_CBT_TITLE}", text, flags=re.MULTILINE)[1:]:
-        heading, _, body = part.partition("\n")
+    for content in re.split(rf"^{_CBT_TITLE}", text, flags=re.MULTILINE)[1:]:
+        heading, _, body = content.partition("\n")
         name = heading.removesuffix(".txt.out")
         author, _, title = name.replace("_", " ").rpartition("   ")
         book_id = f"{prefix}/{name}".lstrip("/")
@@ -430,14 +430,14 @@ def _childrens(text: str, source: str, prefix: str) -> Iterator[Book]:
 def _markdown(text: str) -> Heading:
     """Parse and remove the headings ``# Title: ...``, ``## Author: ...``, ``## Year: ...`` and the rule."""
     fields: dict[str, str] = {}
-    place = 0
-    while heading := _MARKDOWN.match(text, place):
+    start = 0
+    while heading := _MARKDOWN.match(text, start):
         fields[heading[1]] = heading[2].strip()
-        place = heading.end()
-        place += len(text[place : place + 100]) - len(text[place : place + 100].lstrip())
-    rule = _RULE.match(text, place)
+        start = heading.end()
+        start += len(text[start : start + 100]) - len(text[start : start + 100].lstrip())
+    rule = _RULE.match(text, start)
     year = re.search(r"[0-9]{4}", fields.get("Year", ""))
-    body = text[rule.end() if rule else place :]
+    body = text[rule.end() if rule else start :]
     return fields.get("Title"), fields.get("Author"), int(year[0]) if year else None, body
 
 
@@ -483,7 +483,7 @@ def _gutenberg(text: str, source: str) -> list[Heading]:
     """
     headers = _headers(text)
     headings: list[Heading] = []
-    unnamed = place = named = 0  # characters; where a book's header begins, and where its name may be
+    unnamed = start = named = 0  # characters; where a book's header begins, and where its name may be
     for number, header in enumerate(headers, start=1):
         begin, is_last = header.end, number == len(headers)
         stop = len(text) if is_last else headers[number].start
@@ -496,9 +496,9 @@ def _gutenberg(text: str, source: str) -> list[Heading]:
         if last := _PG_LAST.search(body, max(0, len(body) - _LAST)):
             body = body[: last.start()].rstrip()
         headings.append((*_title_and_author(head), None, f"{body}\n"))
-        dropped = (text[place:begin], text[end:] if is_last else "")
-        unnamed += sum(len(part) for gap in dropped for part in _PG_NAMES.split(gap) if len(part) > _UNNAMED)
-        place = end
+        dropped = (text[start:begin], text[end:] if is_last else "")
+        unnamed += sum(len(text) for gap in dropped for text in _PG_NAMES.split(gap) if len(text) > _UNNAMED)
+        start = end
     n_kept = sum(len(body) for *_, body in headings)
     if n_kept < _SHARE * (n_kept + unnamed) and unnamed:
         raise _too_short(source, n_kept / (n_kept + unnamed))
@@ -515,16 +515,16 @@ def _headers(text: str) -> list[_Header]:
     """Return where headers are; the first at 0 and empty if there is text of a book before their marks."""
     headers: list[_Header] = []
     for mark in _marks(text):
-        kind, last = mark[1][:3].upper(), headers[-1] if headers else None
+        mark_type, last = mark[1][:3].upper(), headers[-1] if headers else None
         if (
             last
-            and kind not in last.kinds
+            and mark_type not in last.mark_types
             and mark.start() - last.end <= _APART
             and _footer(text, last.end, mark.start())[0] == mark.start()
         ):
-            headers[-1] = last._replace(end=mark.end(), kinds=last.kinds | {kind})
+            headers[-1] = last._replace(end=mark.end(), mark_types=last.mark_types | {mark_type})
         else:
-            headers.append(_Header(mark.start(), mark.end(), frozenset({kind})))
+            headers.append(_Header(mark.start(), mark.end(), frozenset({mark_type})))
     start = headers[0].start if headers else 0
     if not headers or start > _HEADER or _footer(text, 0, start)[0] < start:
         headers.insert(0, _Header(0, 0, frozenset()))

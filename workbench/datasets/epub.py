@@ -212,9 +212,9 @@ class _Package:
             raise self._error(f"{path!r} in it cannot be read to its end{lost}")
         return root
 
-    def _spine(self, package: Any, place: str) -> Iterator[str]:
+    def _spine(self, package: Any, path: str) -> Iterator[str]:
         """Yield the paths of the documents in the order in which they are read, each once."""
-        folder = posixpath.dirname(place)
+        folder = posixpath.dirname(path)
         entries = {
             entry.get("id"): _Entry(
                 _inside(entry.get("href", ""), folder, self._error),
@@ -292,9 +292,9 @@ def read_html(content: bytes, name: str) -> Epub:
     return Epub(title, " and ".join(authors) or None, None, f"{text}\n" if text else "")
 
 
-def _lost(parser: Any, *kinds: int) -> str:
+def _lost(parser: Any, *categories: int) -> str:
     """Return why the rest of a document was not read, as the end of a message; "" if all of it was."""
-    errors = (error for error in parser.error_log if error.type in (kinds or _LOST))
+    errors = (error for error in parser.error_log if error.type in (categories or _LOST))
     return next((f": {error.message.strip()} (line {error.line})" for error in errors), "")
 
 
@@ -310,7 +310,7 @@ def _text(body: Any) -> str:
         return ""
     blocks: list[list[str]] = [[""]]
     _collect(body, blocks, "")
-    lines = ((mark, _SPACE.sub(" ", "".join(parts))) for mark, *parts in blocks)
+    lines = ((mark, _SPACE.sub(" ", "".join(pieces))) for mark, *pieces in blocks)
     filled = [
         (mark, line)
         for mark, line in lines

@@ -12,9 +12,9 @@ import pandas as pd
 from workbench.items.items import Items
 from workbench.render.numbers import percent
 from workbench.render.tables import html_table
-from workbench.storage.errors import DataError
-from workbench.texts.corpus import Corpus, lines_or_books
+from workbench.texts.corpus import Corpus
 from workbench.texts.overlap import Overlap, overlap
+from workbench.texts.tokenise import checked_texts
 
 _LINES = 10_000  # lines handed on together
 _HALF = 0.5
@@ -132,17 +132,8 @@ def contamination(items: Items, texts: Any, *, n: int = 8, progress: bool = True
 
 def _parts(texts: Any) -> Iterator[Part]:
     """Yield ids of books with their words, cut at white space; lines that follow each other are one book."""
-    for text_type, group in groupby(lines_or_books(texts), type):
+    for text_type, group in groupby(checked_texts(texts), type):
         if text_type is not str:
-            yield from map(_words, group)
+            yield from ((book.book_id, book.text.split()) for book in group)
         while lines := list(islice(group, _LINES)):
             yield "lines", " ".join(map(str, lines)).split()
-
-
-def _words(book: Any) -> Part:
-    try:
-        return book.book_id, book.text.split()
-    except AttributeError:
-        raise DataError(
-            f"expected texts, got {type(book).__name__}", remedy="pass a corpus, a path, books, or lines"
-        ) from None

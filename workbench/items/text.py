@@ -69,13 +69,6 @@ def sentences(text: str, *, tokenised: bool = True, paragraphs: bool = True) -> 
     return [(tokens[begin][1], tokens[end - 1][2]) for begin, end in pairwise(sorted(edges))]
 
 
-def sentence_tokens(text: str, *, tokenised: bool = True) -> list[list[str]]:
-    """Return the tokens of every sentence that `sentences` finds."""
-    tokens, paragraphs = tokens_and_paragraphs(text, tokenised=tokenised)
-    edges = sorted(_edges(tokens).union(paragraphs))
-    return [tokens[begin:end] for begin, end in pairwise(edges)]
-
-
 def tokens_and_paragraphs(text: str, *, tokenised: bool = True) -> tuple[list[str], list[int]]:
     """Return the tokens of a text, and the positions of blank lines among them."""
     if tokenised:

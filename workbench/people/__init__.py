@@ -1,4 +1,4 @@
-"""People who guess words: who judged what, by which protocol, at what cost, with what agreement.
+"""Human judgments of items: campaigns, protocols, costs and agreement.
 
 `Campaign` is one SQLite database that gives out pages and keeps every answer; `protocol` describes the steps.
 `simulate` lets models or rates take the place of people, `expected_cost` says what a campaign would cost,

@@ -1,4 +1,4 @@
-"""Who gets which items as tasks, which answers are taken, and when an item stops, in one transaction each.
+"""Assignment of items to people, and the checks of their answers, in one transaction each.
 
 A task is readable text without the answer.
 """
@@ -40,7 +40,7 @@ class Task:
     candidates : tuple of str or None
         The words to choose from; None if a word is typed.
     guesses : tuple of str
-        What this person has answered last; empty at first.
+        Last answer of this person; empty at first.
     finished : bool
         Whether nothing more is asked about this item.
 
@@ -61,13 +61,13 @@ class Task:
 
     @property
     def shown(self) -> int:
-        """Number of context sentences that are shown."""
+        """Number of context sentences shown."""
         return len(self.sentences)
 
 
 @dataclass(frozen=True)
 class Page:
-    """Tasks that one person has been given.
+    """Tasks assigned to one person.
 
     Attributes
     ----------
@@ -79,7 +79,7 @@ class Page:
         Words that may be typed for each task.
     tasks : tuple of Task
     expires : float
-        When the page is given to somebody else, in seconds since 1970.
+        Expiry time of the page, in seconds since 1970.
 
     Examples
     --------
@@ -103,7 +103,7 @@ def record_of(item: Item) -> str:
 
 
 def item_from_record(record: str) -> Item:
-    """Return the item that `record_of` wrote, unchecked."""
+    """Return the item that `record_of` wrote, without validation."""
     values = json.loads(record)
     values["sentences"] = tuple((int(start), int(end)) for start, end in values["sentences"])
     values["answer_span"] = (int(values["answer_span"][0]), int(values["answer_span"][1]))
@@ -128,13 +128,13 @@ def task_of(item: Item, n_sentences: int, *, candidates: bool) -> Task:
     first, last = item.sentences[-1]
     spans = [*item.sentences[:-1], (first, last + shift), (start, start + len(_PLACEHOLDER))]
     text = f"{item.text[:start]}{_PLACEHOLDER}{item.text[end:]}"
-    shown, places = replace(item, text=text).readable(spans)
-    *context, (left, right), (blank, after) = places
+    readable, spans_shown = replace(item, text=text).readable(spans)
+    *context, (sentence_start, sentence_end), (blank, after) = spans_shown
     first = max(0, len(context) - n_sentences)
     return Task(
         item.item_id,
-        tuple(shown[a:b] for a, b in context[first:]),
-        (shown[left:blank], shown[after:right]),
+        tuple(readable[a:b] for a, b in context[first:]),
+        (readable[sentence_start:blank], readable[after:sentence_end]),
         item.candidates if candidates else None,
     )
 
@@ -163,7 +163,7 @@ class Subject:
 
 
 class RefusalError(DataError):
-    """A page or answer that a campaign does not take.
+    """A page or answer that a campaign refuses.
 
     Attributes
     ----------
@@ -179,12 +179,12 @@ class RefusalError(DataError):
         self.reason = reason
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the error with all its parts."""
+        """Pickle the error with all its attributes."""
         return partial(RefusalError, remedy=self.remedy), (self.problem, self.reason)
 
 
 def token_digest(token: str) -> str:
-    """Return what the database holds of a token."""
+    """Return the digest of a token, as the database holds it."""
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -217,12 +217,12 @@ def check_subject(connection: sqlite3.Connection, subject: int) -> None:
 
 
 def is_id(value: Any) -> bool:
-    """Tell whether a value can be the number of a page or subject."""
+    """Return True if a value can be the number of a page or subject."""
     return type(value) is int and 0 < value < 1 << 63
 
 
 def expire_pages(connection: sqlite3.Connection, now: float) -> None:
-    """Take back what is not answered on pages whose time is over."""
+    """Release the unanswered items of expired pages."""
     pages = connection.execute(
         "SELECT id FROM pages WHERE state = 'open' AND expires <= ?", (now,)
     ).fetchall()
@@ -247,7 +247,7 @@ def assign_page(
     steps: Sequence[int] | None = None,
     lease: float | None = None,
 ) -> int | None:
-    """Reserve a page of items for a subject (None: for somebody outside); return its id, None if none is due.
+    """Reserve a page of items for a subject (None: an external one); return its id, None if none is due.
 
     Of the `steps`, the last one that fills a page is taken; if none does, the one with most items. Where each
     item has one step alone, the step of which the subject had fewest pages comes first.
@@ -293,7 +293,7 @@ def assign_page(
 
 
 def open_page(connection: sqlite3.Connection, subject: int) -> int | None:
-    """Return the page that a subject has and has not submitted."""
+    """Return the page of a subject that is not yet submitted."""
     row = connection.execute(
         "SELECT id FROM pages WHERE subject = ? AND state = 'open'", (subject,)
     ).fetchone()
@@ -311,7 +311,7 @@ def items_of_page(connection: sqlite3.Connection, page: int) -> list[tuple[int, 
 
 
 def page_of(connection: sqlite3.Connection, protocol: Protocol, page: int) -> Page:
-    """Return a page as its subject sees it now."""
+    """Return the current state of a page for its subject."""
     step, expires = connection.execute("SELECT step, expires FROM pages WHERE id = ?", (page,)).fetchone()
     rows = connection.execute(
         """SELECT a.item, a.subject, a.state, r.record FROM assignments a JOIN records r ON r.item = a.item
@@ -340,15 +340,15 @@ def _task(
         (subject, number),
     ).fetchone()
     finished = state == "finished"
-    shown = len(item.context) if condition == "passage" else 0
+    n_shown = len(item.context) if condition == "passage" else 0
     if condition == "unfolding" and row:
-        shown = row[0] if finished else row[0] + 1
-    task = task_of(item, shown, candidates=protocol.candidates)
+        n_shown = row[0] if finished else row[0] + 1
+    task = task_of(item, n_shown, candidates=protocol.candidates)
     return replace(task, guesses=tuple(json.loads(row[1])) if row else (), finished=finished)
 
 
 def valid_guesses(guesses: Any, step: ProtocolStep, item: Item, *, candidates: bool) -> list[str]:
-    """Return guesses without white space around them; refuse what is none, or too many."""
+    """Return guesses without surrounding white space; refuse empty ones or too many."""
     words = [guesses] if isinstance(guesses, str) else guesses
     if not isinstance(words, Sequence) or not all(
         isinstance(word, str) and is_encodable(word) and "\0" not in word for word in words
@@ -368,7 +368,7 @@ def valid_guesses(guesses: Any, step: ProtocolStep, item: Item, *, candidates: b
 
 
 def check_page(connection: sqlite3.Connection, page: int, subject: int) -> tuple[int, str, float]:
-    """Return step, state and end of a page; refuse one that is not there, or somebody else's."""
+    """Return step, state and expiry of a page; refuse an unknown page or another subject's."""
     row = (
         connection.execute("SELECT subject, step, state, expires FROM pages WHERE id = ?", (page,)).fetchone()
         if is_id(page)
@@ -390,10 +390,10 @@ def save_answer(
     subject: int,
     item_id: str,
     guesses: Sequence[str] | str,
-    shown: int | None = None,
+    n_shown: int | None = None,
     seconds: float | None = None,
 ) -> Task | None:
-    """Save what a subject answered, and move the item on; return the next task about it, if there is one."""
+    """Save an answer of a subject and advance the item; return the next task about it, or None."""
     step_number, state, expires = check_page(connection, page, subject)
     step = protocol.steps[step_number]
     row = None
@@ -414,10 +414,10 @@ def save_answer(
         "SELECT shown, guesses FROM answers WHERE subject = ? AND item = ? ORDER BY shown", (subject, number)
     ).fetchall()
     expected = {"passage": len(item.context), "sentence": 0, "unfolding": len(before)}[step.condition]
-    shown = (expected if progress != "finished" else before[-1][0]) if shown is None else shown
+    n_shown = (expected if progress != "finished" else before[-1][0]) if n_shown is None else n_shown
     answered = dict(before)
-    if shown in answered:
-        if json.loads(answered[shown]) == words:  # sent again: nothing changes
+    if n_shown in answered:
+        if json.loads(answered[n_shown]) == words:  # sent again: nothing changes
             task = _task(connection, protocol, step_number, item, (subject, number, progress))
             return None if task.finished else task
         raise RefusalError("this item was answered before, with other words", "answered before")
@@ -429,14 +429,14 @@ def save_answer(
         )
     if progress == "finished":
         raise RefusalError("this item was answered before", "answered before")
-    if shown != expected:
-        problem = f"expected an answer with {expected} context sentences shown, got {shown!r:.40}"
+    if n_shown != expected:
+        problem = f"expected an answer with {expected} context sentences shown, got {n_shown!r:.40}"
         raise RefusalError(problem, "wrong context")
     finished = record_judgment(
         connection, protocol, now, page=page, subject=subject, number=number, step=step_number, item=item,
-        words=words, shown=shown, seconds=seconds,
+        words=words, n_shown=n_shown, seconds=seconds,
     )  # fmt: skip
-    return None if finished else task_of(item, shown + 1, candidates=protocol.candidates)
+    return None if finished else task_of(item, n_shown + 1, candidates=protocol.candidates)
 
 
 def record_judgment(
@@ -450,20 +450,20 @@ def record_judgment(
     step: int,
     item: Item,
     words: Sequence[str],
-    shown: int,
+    n_shown: int,
     seconds: float | None = None,
 ) -> bool:
-    """Insert a checked answer and move its item on; return whether the person is done with the item."""
+    """Insert a checked answer and advance its item; return whether the person has finished the item."""
     match = best_match(words, str(item.answer))
     correct = match in protocol.accept
     condition = protocol.steps[step].condition
-    finished = condition != "unfolding" or correct or shown >= len(item.context)
+    finished = condition != "unfolding" or correct or n_shown >= len(item.context)
     counted = _count(connection, protocol, number, step, correct=correct) if finished else True
     connection.execute(
         """INSERT INTO answers (subject, item, shown, page, step, guesses, match, correct, counted, seconds,
         answered) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
         (
-            *(subject, number, shown, page, step, json.dumps(words, ensure_ascii=False)),
+            *(subject, number, n_shown, page, step, json.dumps(words, ensure_ascii=False)),
             *(match, correct, counted, seconds, now),
         ),
     )
@@ -485,7 +485,7 @@ def _valid_seconds(seconds: Any) -> float | None:
 def _count(
     connection: sqlite3.Connection, protocol: Protocol, number: int, step: int, *, correct: bool
 ) -> bool:
-    """Count a judgment and move the item on; False if the item had stopped already."""
+    """Count a judgment and advance the item; return False if the item had stopped already."""
     now_at, state, n_judged, n_right = connection.execute(
         "SELECT step, state, n_judged, n_right FROM items WHERE number = ?", (number,)
     ).fetchone()
@@ -513,7 +513,7 @@ def _count(
 
 
 def submit_page(connection: sqlite3.Connection, page: int, subject: int, now: float) -> None:
-    """Close a page whose tasks are all answered; a second time changes nothing."""
+    """Close a page whose tasks are all answered; repeating it changes nothing."""
     _, state, _ = check_page(connection, page, subject)
     if state == "submitted":
         return

@@ -1,4 +1,4 @@
-"""A campaign: items, people who judge them by a protocol, and everything they answered, in one database."""
+"""A campaign: items, people, a protocol and all answers in one database."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ _SEEDS = 1 << 63
 
 
 class Campaign:
-    """People's judgments of items: who gets what, what they answered, and what became of each item.
+    """People's judgments of items: assignments, answers and the state of each item.
 
     Make one with :meth:`create` or :meth:`open`. Its state is one SQLite database and nothing else: every
     answer is on the disk before :meth:`answer` returns, so a killed process or a lost connection costs none.
     Threads, processes and forks may use one database at the same time. No subject ever gets an item in two
     conditions, or in two steps, and no item is given to more people than its step still needs; a page that is
-    not answered in time is given to somebody else.
+    not answered in time is assigned to another person.
 
     Attributes
     ----------
@@ -86,7 +86,7 @@ class Campaign:
             self._attrs = json.loads(settings["attrs"])
             self.seed = int(settings["seed"])
             if not isinstance(self._attrs, dict):
-                raise TypeError("the information about the items is no mapping")
+                raise TypeError("the information about the items is not a mapping")
             database.check_consistency(connection, self.protocol, self.path)
 
     @classmethod
@@ -98,7 +98,7 @@ class Campaign:
         seed: int = 0,
         **settings: Any,
     ) -> Self:
-        """Make the database of a new campaign, and open it.
+        """Create the database of a new campaign, and open it.
 
         Parameters
         ----------
@@ -131,7 +131,7 @@ class Campaign:
         chosen = named_protocol(protocol, **settings)
         _check_items(items, chosen)
         order = np.random.default_rng(abs(int(seed)) % _SEEDS).permutation(len(items)).tolist()
-        steps = [place % len(chosen.steps) if chosen.drawn else 0 for place in order]
+        steps = [position % len(chosen.steps) if chosen.drawn else 0 for position in order]
         people, frame = [chosen.steps[step].people for step in steps], items.frame
 
         def fill(connection: sqlite3.Connection) -> None:
@@ -161,20 +161,20 @@ class Campaign:
 
     @classmethod
     def open(cls, path: Path | str) -> Self:
-        """Open a campaign; DataError if the file is not the database of one, or is damaged."""
+        """Open a campaign; DataError if the file is not a valid campaign database."""
         return cls(path)
 
     def now(self) -> float:
-        """Return the time in seconds since 1970, by which leases end."""
+        """Return the time in seconds since 1970, against which leases are checked."""
         return self._clock()
 
     def close(self) -> None:
-        """Close the database; what was answered is kept."""
+        """Close the database; all answers are kept."""
         self._database.close()
 
     @contextmanager
     def read_transaction(self) -> Iterator[sqlite3.Connection]:
-        """Read one state of the database, whatever others write meanwhile: for the functions beside."""
+        """Read one consistent state of the database, isolated from concurrent writes."""
         with (
             reading(self.path, "this campaign", remedy=database.REMEDY),
             self._database.reading() as connection,
@@ -183,7 +183,7 @@ class Campaign:
 
     @contextmanager
     def write_transaction(self) -> Iterator[sqlite3.Connection]:
-        """Change the database, all or nothing: for the functions beside.
+        """Change the database atomically.
 
         What the campaign does within this block, in one thread, is on the disk when the block ends. A call
         that is refused undoes only what it did itself.
@@ -195,7 +195,7 @@ class Campaign:
             yield connection
 
     def add_subject(self, name: str | None = None) -> Subject:
-        """Add a person, and return their number, name and token.
+        """Add a person, and return number, name and token.
 
         Parameters
         ----------
@@ -205,7 +205,7 @@ class Campaign:
         Raises
         ------
         RefusalError
-            If somebody has this name already (``duplicate subject``).
+            If the name is taken (``duplicate subject``).
         """
         if name is not None:
             name = " ".join(str(name).split())
@@ -220,7 +220,7 @@ class Campaign:
             return assignment.add_subject(connection, name, token, self._clock())
 
     def subject(self, token: str) -> Subject:
-        """Return the person who has a token; RefusalError (``unknown subject``) if nobody has it."""
+        """Return the person with a token; RefusalError (``unknown subject``) if there is none."""
         with self.read_transaction() as connection:
             row = connection.execute(
                 "SELECT id, name FROM subjects WHERE token_sha256 = ?", (assignment.token_digest(str(token)),)
@@ -230,7 +230,7 @@ class Campaign:
         return Subject(*row)
 
     def next_page(self, subject_id: int) -> Page | None:
-        """Return the page that a subject has not submitted, or else a new one; None if no item is due.
+        """Return the open page of a subject, or else a new one; None if no item is due.
 
         No item is due if all have stopped, are being judged by others, or were given to this subject before.
         """
@@ -244,7 +244,7 @@ class Campaign:
             return None if page is None else assignment.page_of(connection, self.protocol, page)
 
     def page(self, page_id: int, subject_id: int) -> Page:
-        """Return a page that a subject has or had; RefusalError if it is unknown or another subject's."""
+        """Return a present or past page of a subject; RefusalError if it is unknown or another subject's."""
         with self.read_transaction() as connection:
             assignment.check_page(connection, page_id, subject_id)
             return assignment.page_of(connection, self.protocol, page_id)
@@ -258,7 +258,7 @@ class Campaign:
         shown: int | None = None,
         seconds: float | None = None,
     ) -> Task | None:
-        """Save what a subject answered. It is on the disk when this returns.
+        """Save an answer of a subject. It is on the disk when this returns.
 
         The same answer may be sent again; nothing changes then.
 
@@ -271,7 +271,7 @@ class Campaign:
         shown : int, optional
             Number of context sentences that were shown.
         seconds : float, optional
-            How long the subject took.
+            Time that the subject took.
 
         Returns
         -------
@@ -293,12 +293,12 @@ class Campaign:
                 subject=subject_id,
                 item_id=item_id,
                 guesses=guesses,
-                shown=shown,
+                n_shown=shown,
                 seconds=seconds,
             )
 
     def submit(self, page_id: int, subject_id: int) -> None:
-        """Close a page, all of whose tasks are answered; a second time changes nothing.
+        """Close a page whose tasks are all answered; repeating it changes nothing.
 
         RefusalError if a task has no answer, or the page is unknown, another subject's or expired.
         """
@@ -311,12 +311,12 @@ class Campaign:
             return reports.subjects(connection)
 
     def judgments(self) -> pd.DataFrame:
-        """Return all answers in the order in which they came, one row each (see :mod:`.reports`)."""
+        """Return all answers in the order of arrival, one row each (see :mod:`.reports`)."""
         with self.read_transaction() as connection:
             return reports.judgments(connection, self.protocol)
 
     def states(self) -> pd.DataFrame:
-        """Return what became of each item: item_id, step, state (open, kept, dropped), reason, n.
+        """Return the state of each item: item_id, step, state (open, kept, dropped), reason, n.
 
         ``step`` is the step that it is at or stopped at, ``n`` the people who judged it, in all steps.
         """
@@ -324,7 +324,7 @@ class Campaign:
             return reports.states(connection)
 
     def funnel(self) -> Table:
-        """Return how many items entered and left each step.
+        """Return the number of items that entered and left each step.
 
         Columns: step, condition, n_in, n_open, n_dropped, n_out, and the shares of all items that the step
         dropped (``dropped_share``, with Wilson's 95 % interval) and let pass (``passed_share``).
@@ -333,7 +333,7 @@ class Campaign:
             return reports.step_counts(connection, self.protocol)
 
     def costs(self) -> Table:
-        """Return what the submitted pages cost: one row a step and one for all.
+        """Return the costs of the submitted pages: one row a step and one for all.
 
         Columns: step, condition, n_pages (submitted), n_judgments, n_uncounted (of items that had stopped
         before), price (of a page), cost (dollars), cost_per_kept.
@@ -342,7 +342,7 @@ class Campaign:
             return reports.costs(connection, self.protocol)
 
     def agreement(self) -> dict[str, Agreement]:
-        """Return how often people agree, by condition: pairs, Fleiss' kappa, Krippendorff's alpha.
+        """Return the agreement of people, by condition: pairs, Fleiss' kappa, Krippendorff's alpha.
 
         The first guess counts; of unfolding the last one.
         """
@@ -384,8 +384,8 @@ class Campaign:
 
         Notes
         -----
-        In the protocol ``lambada`` the items of the second step were guessed by somebody before, so a share
-        of right answers there is no estimate for all items.
+        In the protocol ``lambada`` another person guessed the items of the second step before, so a share
+        of right answers there is not an estimate for all items.
         """
         name = self._name_of(subject)
         return reports.predictions(self.judgments(), self.items(), name)
@@ -401,7 +401,7 @@ class Campaign:
         raise RefusalError(f"there is no subject {subject!r:.60}", "unknown subject")
 
     def unfolding(self) -> pd.DataFrame:
-        """Return the share of items guessed with at most so many context sentences.
+        """Return the cumulative share of items guessed by the number of context sentences.
 
         Columns: n_context_sentences, n (judgments), n_guessed, share, low, high (Wilson's 95 %). An item with
         a shorter context counts with the words that were guessed from all of it.
@@ -415,8 +415,8 @@ class Campaign:
     def __repr__(self) -> str:
         with self.read_transaction() as connection:
             counts = dict(connection.execute("SELECT state, count(*) FROM items GROUP BY state").fetchall())
-        parts = ", ".join(f"{counts.get(state, 0):,} {state}" for state in ("open", "kept", "dropped"))
-        return f"Campaign({sum(counts.values()):,} items, protocol {self.protocol.name}: {parts})"
+        states = ", ".join(f"{counts.get(state, 0):,} {state}" for state in ("open", "kept", "dropped"))
+        return f"Campaign({sum(counts.values()):,} items, protocol {self.protocol.name}: {states})"
 
 
 def _check_items(items: Any, chosen: Protocol) -> None:

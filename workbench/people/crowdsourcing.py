@@ -29,7 +29,7 @@ _LONGEST_ID = 200
 
 @dataclass(frozen=True)
 class ImportedPages:
-    """What became of the rows of a result file.
+    """Outcome of the rows of a result file.
 
     Attributes
     ----------
@@ -62,14 +62,14 @@ def export_pages(
     lease: float = 7 * _DAY,
     formulas: Formulas = "keep",
 ) -> pd.DataFrame:
-    """Reserve pages for people outside, and write them as the input file of a crowdsourcing service.
+    """Reserve pages for external people, and write them as the input file of a crowdsourcing service.
 
     Parameters
     ----------
     campaign : Campaign
     path : path
         Of the CSV file: one row a page, with the columns ``page``, ``step``, ``condition``, ``guesses``, and
-        for each task ``item_1`` (a name that tells nothing of the item), ``context_1``, ``left_1``,
+        for each task ``item_1`` (a name without information on the item), ``context_1``, ``left_1``,
         ``right_1``, ``candidates_1`` ...
     n : int, optional
         Most pages; all that are due by default.
@@ -83,7 +83,7 @@ def export_pages(
     Returns
     -------
     DataFrame
-        What was written.
+        The exported rows.
 
     Raises
     ------
@@ -127,7 +127,7 @@ def export_pages(
 
 
 def _labels(connection: sqlite3.Connection) -> Callable[[str], str]:
-    """Return what names an item in exported pages: nobody can look up or test a guess with it.
+    """Return the function that encodes item ids in exported pages, so that nobody can look up an answer.
 
     The id of an item may be its place in a release, or a digest of its text with the answer. Campaigns of
     before there was a secret export ids.
@@ -143,17 +143,17 @@ def _row(page: Page, label: Callable[[str], str]) -> dict[str, Any]:
     row: dict[str, Any] = {
         "page": page.id, "step": page.step, "condition": page.condition, "guesses": page.guesses
     }  # fmt: skip
-    for place, task in enumerate(page.tasks, 1):
-        row[f"item_{place}"] = label(task.item_id)
-        row[f"context_{place}"] = "\n".join(task.sentences)
-        row[f"left_{place}"], row[f"right_{place}"] = task.query
+    for number, task in enumerate(page.tasks, 1):
+        row[f"item_{number}"] = label(task.item_id)
+        row[f"context_{number}"] = "\n".join(task.sentences)
+        row[f"left_{number}"], row[f"right_{number}"] = task.query
         if task.candidates is not None:
-            row[f"candidates_{place}"] = "|".join(task.candidates)
+            row[f"candidates_{number}"] = "|".join(task.candidates)
     return row
 
 
 def import_pages(campaign: Campaign, path: Path | str) -> ImportedPages:
-    """Save what people answered on exported pages, from the result file of a crowdsourcing service.
+    """Save the answers of exported pages from the result file of a crowdsourcing service.
 
     Parameters
     ----------
@@ -178,7 +178,7 @@ def import_pages(campaign: Campaign, path: Path | str) -> ImportedPages:
     Raises
     ------
     DataError
-        If the file is no table or lacks a column.
+        If the file is not a table or lacks a column.
 
     Examples
     --------
@@ -186,7 +186,7 @@ def import_pages(campaign: Campaign, path: Path | str) -> ImportedPages:
     >>> from workbench import people
     >>> campaign = people.Campaign.create(f"{mkdtemp()}/guesses.db", items)
     >>> pages = people.export_pages(campaign, f"{mkdtemp()}/pages.csv", n=1).add_prefix("Input.")
-    >>> answers = {f"Answer.guess_{place}": "time" for place in range(1, 11)}
+    >>> answers = {f"Answer.guess_{number}": "time" for number in range(1, 11)}
     >>> answers |= {"AssignmentId": "A1", "WorkerId": "W1"}
     >>> pages.assign(**answers).to_csv(path := f"{mkdtemp()}/results.csv", index=False)
     >>> print(people.import_pages(campaign, path))
@@ -203,15 +203,15 @@ def import_pages(campaign: Campaign, path: Path | str) -> ImportedPages:
             remedy="take the service's file of results as it is",
         )
     accepted, refused = [], []
-    for place, row in enumerate(rows, 1):
+    for number, row in enumerate(rows, 1):
         if isinstance(row, DataError):
-            refused.append({"row": place, "reason": "invalid row", "problem": row.problem})
+            refused.append({"row": number, "reason": "invalid row", "problem": row.problem})
             continue
         cells = {name: "" if (cell := row.fields.get(name)) is None else str(cell) for name in columns}
         try:
-            accepted.append({"row": place, **_imported(campaign, cells)})
+            accepted.append({"row": number, **_import_row(campaign, cells)})
         except RefusalError as error:
-            refused.append({"row": place, "reason": error.reason, "problem": error.problem, **cells})
+            refused.append({"row": number, "reason": error.reason, "problem": error.problem, **cells})
     table = pd.DataFrame(refused, columns=["row", "reason", "problem", *columns])
     return ImportedPages(
         pd.DataFrame(accepted, columns=["row", "assignment", "worker", "page", "n_answers"]),
@@ -219,15 +219,15 @@ def import_pages(campaign: Campaign, path: Path | str) -> ImportedPages:
     )
 
 
-def _imported(campaign: Campaign, row: Mapping[str, str]) -> dict[str, Any]:
+def _import_row(campaign: Campaign, row: Mapping[str, str]) -> dict[str, Any]:
     """Save one row, or refuse it."""
     name, worker, number = (row[column].strip() for column in _NEEDED)
     if row.get("AssignmentStatus", "").strip().casefold() == "rejected":
         raise RefusalError(f"the assignment {name!r:.60} was rejected", "rejected")
-    for what, value in (("AssignmentId", name), ("WorkerId", worker)):
+    for field, value in (("AssignmentId", name), ("WorkerId", worker)):
         if not 1 <= len(value) <= _LONGEST_ID or "\0" in value:
             raise RefusalError(
-                f"expected 1 to {_LONGEST_ID} characters as {what}, got {value!r:.60}", "invalid row"
+                f"expected 1 to {_LONGEST_ID} characters as {field}, got {value!r:.60}", "invalid row"
             )
     if not (number.isascii() and number.isdigit() and assignment.is_id(int(number[:30]))):
         raise RefusalError(f"there is no page {number!r:.40}", "unknown page")
@@ -239,7 +239,7 @@ def _imported(campaign: Campaign, row: Mapping[str, str]) -> dict[str, Any]:
 def _save_page(
     connection: sqlite3.Connection, campaign: Campaign, names: tuple[str, str, int], row: Mapping[str, str]
 ) -> int:
-    """Save the answers of a row to one page; return their number."""
+    """Save the answers of a row to one page; return the number of answers."""
     name, worker, page = names
     protocol, now = campaign.protocol, campaign.now()
     assignment.expire_pages(connection, now)
@@ -279,13 +279,13 @@ def _save_page(
     for (number, item), words in zip(tasks, guesses, strict=True):
         assignment.record_judgment(
             connection, protocol, now, page=page, subject=subject, number=number, step=step_number, item=item,
-            words=words, shown=len(item.context) if step.condition == "passage" else 0,
+            words=words, n_shown=len(item.context) if step.condition == "passage" else 0,
         )  # fmt: skip
     return len(tasks)
 
 
 def _worker(connection: sqlite3.Connection, worker: str, now: float) -> int:
-    """Return the number of a subject by name; a new one cannot sign in, as nobody learns the token."""
+    """Return the number of a subject by name; a new one cannot sign in, because the token is not returned."""
     row = connection.execute("SELECT id FROM subjects WHERE name = ?", (worker,)).fetchone()
     if row:
         return int(row[0])
@@ -299,7 +299,7 @@ def _check_same(
     saved_name: str,
     guesses: Sequence[Sequence[str]],
 ) -> None:
-    """Refuse a row about a page that is saved, unless it is the row that was saved."""
+    """Refuse a row about a saved page, unless it is the same row."""
     name, worker, _ = names
     if name != saved_name:
         raise RefusalError(f"page {page} has the answers of another assignment", "finished page")
@@ -319,16 +319,16 @@ def _guesses(
 ) -> list[list[str]]:
     """Return the guesses of a row for each task, in order."""
     answers = []
-    for place, (_, item) in enumerate(tasks, 1):
-        shown = row.get(f"Input.item_{place}", "")
+    for number, (_, item) in enumerate(tasks, 1):
+        exported = row.get(f"Input.item_{number}", "")
         name = label(item.item_id)
-        if name not in (shown, shown.removeprefix("'")):  # a formula may have been quoted
-            problem = f"task {place} is about {shown!r:.60}, expected {name}"
+        if name not in (exported, exported.removeprefix("'")):  # a formula may have been quoted
+            problem = f"task {number} is about {exported!r:.60}, expected {name}"
             raise RefusalError(problem, "wrong page")
-        names = filter(re.compile(rf"Answer\.guess_{place}(_\d+)?").fullmatch, row)
+        names = filter(re.compile(rf"Answer\.guess_{number}(_\d+)?").fullmatch, row)
         words = [row[name].strip() for name in sorted(names, key=lambda name: (len(name), name))]
         if not words:
-            raise RefusalError(f"there is no answer to task {place}", "unanswered tasks")
+            raise RefusalError(f"there is no answer to task {number}", "unanswered tasks")
         answers.append([word for word in words if word] or [""])
     if row.get(f"Input.item_{len(tasks) + 1}"):
         raise RefusalError(f"the page has {len(tasks)} tasks, the row has more", "wrong page")

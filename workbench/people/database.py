@@ -1,4 +1,4 @@
-"""The SQLite database of a campaign: its tables, how it is made, opened and checked, and transactions."""
+"""The SQLite database of a campaign: schema, creation, checks and transactions."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _errors(path: Path) -> AbstractContextManager[None]:
 
 
 def create(path: Path, fill: Callable[[sqlite3.Connection], None]) -> None:
-    """Make a database with the tables of a campaign, and what `fill` puts into them, all or nothing.
+    """Create a database with the tables of a campaign and the content that `fill` inserts, atomically.
 
     Raises
     ------
@@ -73,7 +73,7 @@ def create(path: Path, fill: Callable[[sqlite3.Connection], None]) -> None:
 
 
 class Database:
-    """A checked database of a campaign, for any number of threads, processes and forks.
+    """A checked campaign database for any number of threads, processes and forks.
 
     There is one connection a process; its threads take turns. A change is kept only while the path leads to
     the file that was opened.
@@ -135,12 +135,12 @@ class Database:
         )
 
     def _is_sqlite(self) -> bool:
-        """Tell whether the file begins as SQLite's do; not for one that is open (see `check_regular`)."""
+        """Return True if the file begins as SQLite's do; not for an open one (see `check_regular`)."""
         with reading(self.path, "this campaign"), open_regular(self.path) as file:
             return file.read(len(_MAGIC)) == _MAGIC
 
     def _open_files(self) -> OpenFiles:
-        """Return the files that the connection has open."""
+        """Return the open files of the connection."""
         with self.reading() as connection:
             connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
             return OpenFiles(self.path, WHAT)
@@ -203,12 +203,12 @@ class Database:
         self._files = self._open_files()
 
     def reading(self) -> AbstractContextManager[sqlite3.Connection]:
-        """Read one state of the database, whatever others write meanwhile."""
+        """Read one consistent state of the database, isolated from concurrent writes."""
         return self._transaction("BEGIN")
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """Change the database: what the block does is kept as a whole, on the disk, or not at all.
+        """Change the database atomically; the change is on the disk when the block ends.
 
         Within another such block it is a part of that one, and is on the disk when that one ends. DataError
         if the path no longer leads to the file that was opened, or does not when the block has ended.
@@ -249,7 +249,7 @@ def _expected_schema() -> set[tuple[str, ...]]:
 
 
 def unchanging_digest(connection: sqlite3.Connection) -> str:
-    """Return a digest of all that never changes: the protocol, and the items in their order."""
+    """Return a digest of the constant content: the protocol, and the items in their order."""
     hashed = hashlib.blake2b(digest_size=16)
     for row in connection.execute("SELECT key, value FROM campaign WHERE key <> 'digest' ORDER BY key"):
         hashed.update(repr(row).encode())

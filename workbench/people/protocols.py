@@ -1,4 +1,4 @@
-"""Protocols of judgment: what people see, how often they may guess, and when an item stops."""
+"""Protocols of judgment: the context shown, the number of guesses, and when an item stops."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Condition = Literal["passage", "sentence", "unfolding"]
 sentence of context more after each wrong guess."""
 
 Passes = Literal["right", "wrong", "any"]
-"""Which items a step lets pass: those that everybody guesses, those that nobody guesses, or all."""
+"""Items that pass a step: guessed by all people, by none, or any."""
 
 _MOST = 1000  # people, guesses, or tasks of a page
 _PROSE = {
@@ -85,20 +85,20 @@ class ProtocolStep:
             raise DataError("unfolding takes one guess at a time", remedy="leave guesses out")
 
     def outcome(self, n_judged: int, n_right: int) -> Literal["open", "passed", "dropped"]:
-        """Return what happens to an item after so many judgments, of which so many were right."""
+        """Return the outcome of an item from its number of judgments and of right ones."""
         if (self.passes == "right" and n_right < n_judged) or (self.passes == "wrong" and n_right):
             return "dropped"
         return "passed" if n_judged >= self.people else "open"
 
     @property
     def drop_reason(self) -> str:
-        """Why this step drops an item."""
+        """Reason for which this step drops an item."""
         return f"{'guessed' if self.passes == 'wrong' else 'not guessed'} {_PROSE[self.condition]}"
 
 
 @dataclass(frozen=True)
 class Protocol:
-    """The steps that an item goes through.
+    """The steps of a judgment.
 
     Attributes
     ----------
@@ -107,9 +107,9 @@ class Protocol:
     candidates : bool
         Whether people choose among the item's candidates; else they type a word.
     accept : tuple of str
-        Which matches count as right (:data:`workbench.people.protocols.MATCHES`).
+        Matches that count as right (:data:`workbench.people.protocols.MATCHES`).
     lease : float
-        Seconds for which a page is reserved; what is not answered by then is given to somebody else.
+        Seconds for which a page is reserved; items not answered by then are assigned to other people.
     drawn : bool
         Whether each item is judged at one step alone, which is drawn, instead of at all of them in turn. Then
         one person can play alone, and a subject's pages of the steps alternate.
@@ -149,7 +149,7 @@ class Protocol:
 
     @classmethod
     def from_json(cls, text: str) -> Protocol:
-        """Read what `to_json` wrote; DataError if it is no valid protocol."""
+        """Read the JSON of `to_json`; DataError if it is not a valid protocol."""
         try:
             values = json.loads(text)
             _check_names(cls, values)
@@ -168,10 +168,10 @@ class Protocol:
             ) from None
 
 
-def _check_names(kind: type, values: Mapping[str, Any]) -> None:
-    expected = {each.name for each in fields(kind)}
+def _check_names(cls: type, values: Mapping[str, Any]) -> None:
+    expected = {each.name for each in fields(cls)}
     if set(values) != expected:
-        raise DataError(f"expected the fields {', '.join(sorted(expected))} of a {kind.__name__}")
+        raise DataError(f"expected the fields {', '.join(sorted(expected))} of a {cls.__name__}")
 
 
 LAMBADA = Protocol(
@@ -193,7 +193,7 @@ PROTOCOLS = {
 
 
 def protocol(name: str | Protocol = "lambada", **settings: Any) -> Protocol:
-    """Return a protocol by its name, with other settings where they are passed.
+    """Return a protocol by its name, with changed settings.
 
     Parameters
     ----------
@@ -205,7 +205,7 @@ def protocol(name: str | Protocol = "lambada", **settings: Any) -> Protocol:
     **settings
         ``people``, ``guesses``, ``per_page``, ``price``: one value for all steps, or a sequence with one a
         step (see `ProtocolStep`). ``condition`` (of ``cbt`` and ``completion``): ``"passage"``,
-        ``"sentence"``, or ``"both"`` for two steps, in which nobody judges the same item twice. ``accept``,
+        ``"sentence"``, or ``"both"`` for two steps, in which no person judges an item twice. ``accept``,
         ``lease``, ``candidates`` and ``drawn``: see `Protocol`.
 
     Returns
@@ -242,7 +242,7 @@ def protocol(name: str | Protocol = "lambada", **settings: Any) -> Protocol:
                     f"{setting} has {len(values)} values, the protocol {base.name} has {len(steps)} steps",
                     remedy="pass one value, or one a step",
                 )
-            steps = [replace(step, **{setting: one}) for step, one in zip(steps, values, strict=True)]
+            steps = [replace(step, **{setting: number}) for step, number in zip(steps, values, strict=True)]
     if unknown := sorted(set(settings) - {"accept", "lease", "candidates", "drawn"}):
         raise DataError(
             f"a protocol has no setting {unknown[0]!r}",
@@ -255,12 +255,12 @@ def protocol(name: str | Protocol = "lambada", **settings: Any) -> Protocol:
 
 
 def plain_word(word: str) -> str:
-    """Return a typed word without white space around it, composed (NFC), with plain apostrophes."""
+    """Return a typed word without surrounding white space, composed (NFC), with plain apostrophes."""
     return " ".join(unicodedata.normalize("NFC", word).translate(_APOSTROPHES).split())
 
 
 def match(guess: str, answer: str) -> str:
-    """Return which of `MATCHES` a guess is.
+    """Return the element of `MATCHES` for a guess.
 
     White space around a guess and the shape of its apostrophes do not count.
 
@@ -294,7 +294,7 @@ def _nouns(word: str) -> frozenset[str]:
 
 
 def _one_edit(a: str, b: str) -> bool:
-    """Tell whether two different words are one letter apart."""
+    """Return True if two different words are one edit apart."""
     if len(a) > len(b):
         a, b = b, a
     if len(b) - len(a) > 1:

@@ -1,4 +1,4 @@
-"""What a campaign has come to, as tables: judgments, states, counts by step, costs, agreement, curves."""
+"""Reports of a campaign as tables: judgments, states, counts by step, costs, agreement, curves."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def subjects(connection: sqlite3.Connection) -> pd.DataFrame:
 
 
 def judgments(connection: sqlite3.Connection, protocol: Protocol) -> pd.DataFrame:
-    """Return all answers in the order in which they came, with the columns of `JUDGMENTS`."""
+    """Return all answers in the order of arrival, with the columns of `JUDGMENTS`."""
     rows = connection.execute(
         """SELECT i.item_id, a.subject, s.name, a.page, a.step, a.shown, a.guesses, i.answer, a.match,
             a.correct, a.counted, n.state = 'finished', a.seconds, a.answered
@@ -101,12 +101,12 @@ def _words(text: str) -> list[str]:
         or not words
         or not all(isinstance(word, str) and is_encodable(word) for word in words)
     ):
-        raise TypeError("guesses are no list of words")
+        raise TypeError("guesses are not a list of words")
     return words
 
 
 def states(connection: sqlite3.Connection) -> pd.DataFrame:
-    """Return what became of each item, with the columns of `STATES`."""
+    """Return the state of each item, with the columns of `STATES`."""
     rows = connection.execute(
         """SELECT i.item_id, i.step + 1, i.state, i.reason, ifnull(n.judged, 0) FROM items i
         LEFT JOIN (SELECT item, count(*) AS judged FROM assignments WHERE state = 'finished' GROUP BY item) n
@@ -118,7 +118,7 @@ def states(connection: sqlite3.Connection) -> pd.DataFrame:
 
 
 def step_counts(connection: sqlite3.Connection, protocol: Protocol) -> Table:
-    """Return how many items entered and left each step, with the columns of `FUNNEL`."""
+    """Return the number of items that entered and left each step, with the columns of `FUNNEL`."""
     counts = np.zeros((len(protocol.steps), 3), dtype=int)
     for step, state, n in connection.execute("SELECT step, state, count(*) FROM items GROUP BY step, state"):
         counts[step, ("open", "dropped", "kept").index(state)] = n
@@ -136,7 +136,7 @@ def step_counts(connection: sqlite3.Connection, protocol: Protocol) -> Table:
 
 
 def costs(connection: sqlite3.Connection, protocol: Protocol) -> Table:
-    """Return what the submitted pages cost, with the columns of `COSTS`."""
+    """Return the costs of the submitted pages, with the columns of `COSTS`."""
     pages = dict(
         connection.execute(
             "SELECT step, count(*) FROM pages WHERE state = 'submitted' GROUP BY step"
@@ -168,22 +168,22 @@ def costs(connection: sqlite3.Connection, protocol: Protocol) -> Table:
 
 
 def last_words(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return one row a person and item of judgments: that in which the item was finished."""
+    """Return the final judgment of each person and item, one row each."""
     return frame[frame["last_answer"]]
 
 
 def agreements(frame: pd.DataFrame) -> dict[str, Agreement]:
-    """Return how often people agree on a word, by condition."""
+    """Return the agreement of people on a word, by condition."""
     answers = last_words(frame).rename(columns={"name": "person"})
     answers = answers.assign(prediction=answers["prediction"].where(answers["prediction"] != ""))
     return {
-        str(condition): agreement(part[["item_id", "person", "prediction"]])
-        for condition, part in answers.groupby("condition", sort=False)
+        str(condition): agreement(rows[["item_id", "person", "prediction"]])
+        for condition, rows in answers.groupby("condition", sort=False)
     }
 
 
 def predictions(frame: pd.DataFrame, items: Items, name: str | None) -> pd.DataFrame:
-    """Return judgments as predictions, of one person or of all."""
+    """Return the judgments of one person or of all as predictions."""
     frame = last_words(frame)
     frame = frame if name is None else frame[frame["name"] == name]
     asked = items.frame.set_index("item_id", drop=False).loc[frame["item_id"]]
@@ -205,17 +205,17 @@ def predictions(frame: pd.DataFrame, items: Items, name: str | None) -> pd.DataF
 
 
 def unfolding(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the share of judgments that are right with at most so many context sentences."""
+    """Return the cumulative share of right judgments by the number of context sentences."""
     frame = last_words(frame)
     frame = frame[frame["condition"] == "unfolding"]
-    most = int(frame["shown"].max()) if len(frame) else -1
+    n_max = int(frame["shown"].max()) if len(frame) else -1
     needed = frame.loc[frame["correct"], "shown"].to_numpy()
-    return curve(needed, len(frame), most)
+    return curve(needed, len(frame), n_max)
 
 
-def curve(needed: npt.NDArray[np.int64], n: int, most: int) -> pd.DataFrame:
-    """Return how many of `n` need at most 0, 1, ... `most` sentences, with the columns of `UNFOLDING`."""
-    sentences = np.arange(most + 1)
+def curve(needed: npt.NDArray[np.int64], n: int, n_max: int) -> pd.DataFrame:
+    """Return how many of `n` need at most 0, 1, ... `n_max` sentences, with the columns of `UNFOLDING`."""
+    sentences = np.arange(n_max + 1)
     n_guessed = np.searchsorted(np.sort(needed), sentences, side="right")
     low, high = wilson(n_guessed, np.full(len(sentences), n))
     columns = (sentences, np.full(len(sentences), n), n_guessed, n_guessed / max(1, n), low, high)

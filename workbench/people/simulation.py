@@ -1,6 +1,6 @@
-"""Simulated people: models, or rates such as the paper's, in the place of subjects; what they would cost.
+"""Simulated people: models, or rates such as the paper's, in place of subjects; expected costs.
 
-A model that unfolds a passage tells how many context sentences a word needs before it is guessed.
+`unfold` measures how many context sentences a model needs to guess a word.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def with_context_sentences(items: Items, n: int) -> Items:
     if n < 0:
         raise DataError(f"expected a number of sentences of at least 0, got {n}")
 
-    def cut(item: Item) -> Item:
+    def shorten(item: Item) -> Item:
         spans = item.sentences[-1 - n :]
         start = spans[0][0]
         if len(spans) == len(item.sentences):
@@ -74,11 +74,11 @@ def with_context_sentences(items: Items, n: int) -> Items:
         moved = tuple((first - start, last - start) for first, last in spans)
         return replace(item, text=item.text[start:], sentences=moved, answer_span=(a - start, b - start))
 
-    return Items.from_records(map(cut, items), attrs=items.attrs)
+    return Items.from_records(map(shorten, items), attrs=items.attrs)
 
 
 def unfold(items: Items, model: Predictor, *, seed: int = 0) -> pd.DataFrame:
-    """Return the share of items that a model predicts with at most so many context sentences.
+    """Return the cumulative share of items that a model predicts, by the number of context sentences.
 
     The model sees the target sentence alone, then one sentence of context more at a time until its best word
     is the answer, as people do in the protocol ``unfolding``; see :meth:`Campaign.unfolding`.
@@ -104,8 +104,8 @@ def unfold(items: Items, model: Predictor, *, seed: int = 0) -> pd.DataFrame:
     [30]
     """
     rest, needed = items, []
-    most = max((len(item.context) for item in items), default=-1)
-    for n in range(most + 1):
+    n_max = max((len(item.context) for item in items), default=-1)
+    for n in range(n_max + 1):
         rest = rest.where(np.array([len(item.context) >= n for item in rest], dtype=bool))
         if not len(rest):
             break
@@ -113,7 +113,7 @@ def unfold(items: Items, model: Predictor, *, seed: int = 0) -> pd.DataFrame:
         mask = right.fillna(value=False).to_numpy(dtype=bool)
         needed += [n] * int(mask.sum())
         rest = rest.where(~mask)
-    return curve(np.array(needed, dtype=np.int64), len(items), most)
+    return curve(np.array(needed, dtype=np.int64), len(items), n_max)
 
 
 _PAGES = 2000  # of one transaction
@@ -125,7 +125,7 @@ Guess = Callable[[int, Item, int], list[str]]
 
 @dataclass(frozen=True)
 class Rates:
-    """Shares of all items that the steps of a protocol drop, each as a range.
+    """Shares of all items that the steps of a protocol drop, as ranges.
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ class Rates:
 
     @property
     def middle(self) -> tuple[float, ...]:
-        """The middle of each range."""
+        """Midpoint of each range."""
         return tuple((low + high) / 2 for low, high in self.dropped)
 
 
@@ -159,7 +159,7 @@ PAPER_RATES = Rates(((0.84, 0.86), (0.06, 0.07), (0.03, 0.05)))
 
 
 def right_probabilities(protocol: Protocol, dropped: Sequence[float]) -> list[float]:
-    """Return for each step how probably one person guesses an item, so that shares of all items are dropped.
+    """Return the probability of a right guess at each step that yields the given dropout rates.
 
     People are taken as independent. Where a step drops what anybody of ``n`` guesses, the share ``d`` of the
     items that reach it, this is ``1 - (1 - d) ** (1 / n)``.
@@ -172,19 +172,19 @@ def right_probabilities(protocol: Protocol, dropped: Sequence[float]) -> list[fl
     if len(dropped) != len(protocol.steps):
         problem = f"{len(dropped)} rates for the {len(protocol.steps)} steps of {protocol.name}"
         raise DataError(problem, remedy="pass one rate a step")
-    left, probabilities = 1.0, []
+    remaining, probabilities = 1.0, []
     for step, share in zip(protocol.steps, dropped, strict=True):
         if step.passes == "any":
             problem = (
                 f"a step of the protocol {protocol.name} drops nothing, so rates cannot say who is right"
             )
             raise DataError(problem, remedy="simulate it with a model")
-        if share > left + 1e-12:
+        if share > remaining + 1e-12:
             raise DataError("the steps drop more than all items", remedy="give shares of all items")
-        lost = min(1.0, share / left) if left > 0 else 0.0
+        lost = min(1.0, share / remaining) if remaining > 0 else 0.0
         passed = (1 - lost) ** (1 / step.people)
         probabilities.append(passed if step.passes == "right" else 1 - passed)
-        left -= share
+        remaining -= share
     return probabilities
 
 
@@ -196,7 +196,7 @@ def simulate(
     seed: int = 0,
     progress: bool = True,
 ) -> None:
-    """Let simulated people judge all items of a campaign that are due, step by step.
+    """Let simulated people judge all due items of a campaign, step by step.
 
     They get pages and answer by the same rules as people. The answers are written in large transactions; a
     run that is killed goes on when it is called again.
@@ -206,7 +206,7 @@ def simulate(
     campaign : Campaign
     subjects : Predictor, sequence of Predictor, or Rates
         Models, whose best words are the guesses (of the whole items, or of what the step shows of them), or
-        rates at which items are dropped; those of the paper by default. Where rates say that somebody does
+        rates at which items are dropped; the paper's by default. Where rates say that somebody does
         not guess an item, the guess is empty.
     n_subjects : int, default 100
         People; of several models each is as many. No item goes to one of them twice, so at least as many are
@@ -243,7 +243,7 @@ def simulate(
     people = [campaign.add_subject().id for _ in range(n_subjects)]
     for number in range(len(protocol.steps)):
         if models:
-            words = [_predicted(campaign, number, model, seed) for model in models]
+            words = [_predict_words(campaign, number, model, seed) for model in models]
             guesses = [_from_words(each) for each in words]
         else:
             guesses = [_by_chance(chances[number], rng)]
@@ -255,11 +255,11 @@ def _by_chance(chance: float, rng: np.random.Generator) -> Guess:
 
 
 def _from_words(words: Mapping[tuple[int, int], list[str]]) -> Guess:
-    return lambda number, _item, shown: words[number, shown]
+    return lambda number, _item, n_shown: words[number, n_shown]
 
 
 def _judge(campaign: Campaign, step: int, people: Sequence[tuple[int, Guess]], progress: bool) -> None:  # noqa: FBT001
-    """Let people in turn judge pages of one step until none of them gets any."""
+    """Let people judge pages of one step in turn until no pages remain."""
     with progress_bar(label=f"step {step + 1}", unit="pages", shown=progress) as bar:
         turn = idle = 0
         while idle < len(people):
@@ -283,18 +283,18 @@ def _judge_page(
         return False
     for number, item in assignment.items_of_page(connection, page):
         finished = False
-        shown = len(item.context) if protocol.steps[step].condition == "passage" else 0
+        n_shown = len(item.context) if protocol.steps[step].condition == "passage" else 0
         while not finished:
             finished = assignment.record_judgment(
                 connection, protocol, now, page=page, subject=subject, number=number, step=step, item=item,
-                words=guess(number, item, shown), shown=shown,
+                words=guess(number, item, n_shown), n_shown=n_shown,
             )  # fmt: skip
-            shown += 1
+            n_shown += 1
     connection.execute("UPDATE pages SET state = 'submitted', submitted = ? WHERE id = ?", (now, page))
     return True
 
 
-def _predicted(
+def _predict_words(
     campaign: Campaign, step: int, model: Predictor, seed: int
 ) -> dict[tuple[int, int], list[str]]:
     """Return a model's best words for the items at a step, by number and context sentences shown."""
@@ -310,21 +310,21 @@ def _predicted(
         )
     while chunk := list(islice(rows, _ITEMS)):
         items = Items.from_records(item_from_record(record) for _, record in chunk)
-        for shown, part in _shown(items, described):
-            place = {
+        for n_sentences, shortened in _visible_items(items, described):
+            numbers = {
                 item_id: number for (number, _), item_id in zip(chunk, items.frame["item_id"], strict=True)
             }
-            table = model.predict(part, top_k=described.guesses, seed=seed)
+            table = model.predict(shortened, top_k=described.guesses, seed=seed)
             best = zip(table["item_id"], table["prediction"], table["top_words"], strict=True)
-            for (item_id, first, others), n in zip(best, shown, strict=True):
+            for (item_id, first, others), n in zip(best, n_sentences, strict=True):
                 guesses = [first] if isinstance(first, str) else []
                 guesses += [word for word in others if word != first]
-                words[place[item_id], n] = guesses[: described.guesses] or [""]
+                words[numbers[item_id], n] = guesses[: described.guesses] or [""]
     return words
 
 
-def _shown(items: Items, step: ProtocolStep) -> Iterator[tuple[list[int], Items]]:
-    """Yield what a step shows of items, with the number of context sentences of each."""
+def _visible_items(items: Items, step: ProtocolStep) -> Iterator[tuple[list[int], Items]]:
+    """Yield the items as a step shows them, with the number of context sentences of each."""
     lengths = [len(item.context) for item in items]
     if step.condition == "passage":
         yield lengths, items
@@ -344,14 +344,14 @@ def expected_cost(
     level: float = 0.95,
     seed: int = 0,
 ) -> Table:
-    """Return what a campaign is expected to cost, step by step, with bands.
+    """Return the expected costs of a campaign by step, with bands.
 
     Parameters
     ----------
     n_items : int
         Items that enter the first step.
     rates : Rates
-        Shares of all items that each step drops; those of the paper by default. Each draw takes a value out
+        Shares of all items that each step drops; the paper's by default. Each draw takes a value out
         of each range.
     protocol : str or Protocol, default "lambada"
         With prices and sizes of pages; every step must drop items.

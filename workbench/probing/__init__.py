@@ -1,4 +1,4 @@
-"""What a model says of passages word by word, and of passages that are changed.
+"""Probing of models: scores of each word of a passage, and of changed passages.
 
 Each function asks a model and returns a frame: one row a word, or a part of a passage.
 """
@@ -11,7 +11,7 @@ from workbench.storage.errors import DataError
 
 
 def check_probable(model: Predictor, items: Items, use: str) -> None:
-    """Raise DataError if a model has no log-probabilities, which have a `use` here, or there are no items."""
+    """Raise DataError for a model without log-probabilities, which have a `use` here, or for no items."""
     if getattr(model, "score_type", "score") != "log_prob":  # a model of one's own may not say
         raise DataError(
             f"{model.name} has no log-probabilities, {use}",

@@ -1,4 +1,4 @@
-"""Accuracy by how much of the context is read: of models, and of people."""
+"""Accuracy of models and people by the amount of context read."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def context_accuracy(
     judgments: pd.DataFrame | None = None,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """Return the accuracy of models, and of people, by how much of the context is read.
+    """Return the accuracy of models and people by the amount of context read.
 
     Parameters
     ----------
@@ -42,14 +42,14 @@ def context_accuracy(
     items : Items (n,)
         Items with answers.
     reads : sequence of int or None, optional
-        How much is read, `SENTENCES` or `WORDS` by default: so many sentences of context before the target
-        sentence (0: that alone), or so many words before the blank; None is all. An item that has fewer is
+        Amounts of context, `SENTENCES` or `WORDS` by default: numbers of sentences before the target
+        sentence (0: that alone), or of words before the blank; None is all. An item that has fewer is
         read whole, so that all accuracies are of the same items.
     unit : {"sentences", "words"}
     judgments : DataFrame, optional
         People's answers, of a game or campaign (:meth:`workbench.people.Campaign.judgments`). Those about the
         target sentence alone and the whole passage are a line, ``people``. Where the context unfolds sentence
-        by sentence, ``people, unfolding`` is the share who have guessed the word with at most so many.
+        by sentence, ``people, unfolding`` is the cumulative share of right guesses.
     seed : int, default 0
         Decides among equal scores.
 
@@ -85,7 +85,7 @@ def context_accuracy(
         several = [models] if isinstance(models, Predictor) else list(models)
         models = {model.name: model for model in several}
     rows: list[tuple[Any, ...]] = []
-    read = [(_label(k), _reading(items, k, unit)) for k in lengths]
+    read = [(_label(k), _shorten(items, k, unit)) for k in lengths]
     for name, model in models.items():
         for label, changed in read:
             right = model.predict(changed, 1, seed=seed)["p_correct"].dropna()
@@ -95,14 +95,14 @@ def context_accuracy(
 
 
 def with_intervals(rows: Sequence[tuple[Any, ...]], columns: Sequence[str]) -> pd.DataFrame:
-    """Return rows as a table, with Wilson's interval of the accuracy (95 %) in the columns low and high."""
+    """Return rows as a table, with the 95 % Wilson interval of the accuracy in the columns low and high."""
     frame = pd.DataFrame(rows, columns=list(columns))
     low, high = wilson((frame["accuracy"] * frame["n"]).to_numpy(), frame["n"].to_numpy())
     return frame.assign(low=low, high=high)
 
 
-def _reading(items: Items, k: int | None, unit: Unit) -> Items:
-    """Return items with so much of their contexts."""
+def _shorten(items: Items, k: int | None, unit: Unit) -> Items:
+    """Return items with shortened contexts."""
     if k is None:
         return items
     if unit == "sentences":
@@ -111,7 +111,7 @@ def _reading(items: Items, k: int | None, unit: Unit) -> Items:
 
 
 def _people(judgments: pd.DataFrame) -> list[tuple[Any, ...]]:
-    """Return rows of people's judgments, by what they saw."""
+    """Return rows of people's judgments, by the context shown."""
     if missing := sorted({"condition", "prediction_correct", "last_answer"} - set(judgments.columns)):
         raise DataError(
             f"the judgments have no column {missing[0]!r}", remedy="pass what Campaign.judgments() returns"

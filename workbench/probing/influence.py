@@ -47,7 +47,7 @@ def influence(
     mask: str | None = None,
     ranks: bool = False,
 ) -> pd.DataFrame:
-    """Return how much each part of a passage before its blank changes the log-probability of the answer.
+    """Return the change in the answer's log-probability due to each part of a passage before its blank.
 
     Each part is omitted or masked in turn. The influence of a part is ln p(answer | whole passage) - ln
     p(answer | passage without the part): above 0 where the part speaks for the answer.
@@ -96,11 +96,11 @@ def influence(
 
     Notes
     -----
-    Without a few words a text is one that nobody would write, which is unlikely for that reason too; without
+    Without a few words a text is ungrammatical, and unlikely for that reason too; without
     a sentence it reads well more often. A masked text has the length of the whole one, but no model was
     trained on it. A conclusion that both support is safer.
 
-    Log-probabilities are those of `model.log_prob`: of the answer and the end of the word, whatever follows.
+    Log-probabilities as of `model.log_prob`: of the answer and the end of the word, whatever follows.
     The model is asked about a passage and all its changed forms together. A causal model (of a kind whose
     paths can share a row, such as GPT-2 and Llama) computes once what a form and the whole passage begin
     with. A passage of five sentences then costs 2.9 readings of it (64 passages of the sample, padding
@@ -145,7 +145,7 @@ def parts_of(item: Item, by: Part) -> list[Span]:
 def _rows(
     model: Predictor, items: Items, by: Part, others: list[str | None], mask: str | None, *, ranks: bool
 ) -> list[tuple[Any, ...]]:
-    """Return the rows of a batch of items, whose changed forms are asked about in one call."""
+    """Return the rows of a batch of items, whose changed forms are scored in one call."""
     spans_of = [parts_of(item, by) for item in items]
     forms = [
         [item, *(without(item, x) if mask is None else masked(item, x, mask) for x in reversed(spans))]
@@ -176,7 +176,7 @@ def _rows(
 
 
 def _ranks(model: Predictor, forms: list[Item]) -> list[Any]:
-    """Return the rank of the answer of each item, null where there is none or only a lower bound."""
+    """Return the rank of the answer of each item, or null if it is missing or only a lower bound."""
     frame = model.ranking_words.predict(numbered(forms), 1)
     rank = frame["rank"].astype("Int64")
     if rank.isna().all():
@@ -187,7 +187,7 @@ def _ranks(model: Predictor, forms: list[Item]) -> list[Any]:
 
 
 def _others(model: Predictor, items: Items, against: str | pd.Series[Any] | None) -> list[str | None]:
-    """Return the other word of each item, None where there is none or it is the answer."""
+    """Return the contrast word of each item, or None if it is missing or equals the answer."""
     ids, answers = items.frame["item_id"], items.frame["answer"].tolist()
     if against is None:
         return [None] * len(items)
@@ -282,7 +282,7 @@ def influence_by_distance(
 def _mean_by_item(
     values: Floats, items: pd.Series[Any], how: BootstrapSettings
 ) -> tuple[float, float, float, int]:
-    """Return the mean of values (n,), its interval where whole items are resampled, and their number."""
+    """Return the mean of values (n,), its bootstrap interval over whole items, and the number of items."""
     codes, ids = pd.factorize(items)
     units = Units(codes.astype(np.int64), len(ids), "item")
     means, _ = resample(values[None], np.empty((0, len(values))), units, how.resamples, how.seed)
@@ -291,7 +291,7 @@ def _mean_by_item(
 
 
 def by_name(parts: Any, *columns: str) -> dict[str, pd.DataFrame]:
-    """Return frames of parts by name, ``"influence"`` for a single one; DataError for anything else."""
+    """Return frames of influences by name, ``"influence"`` for a single one; DataError for anything else."""
     frames = dict(parts) if isinstance(parts, Mapping) else {"influence": parts}
     for name, frame in frames.items():
         if not isinstance(frame, pd.DataFrame):
@@ -309,7 +309,7 @@ def by_name(parts: Any, *columns: str) -> dict[str, pd.DataFrame]:
 
 
 def attention_to_parts(attention: Attention, parts: pd.DataFrame, row: str = "") -> Floats:
-    """Return the attention to each part of one item, (parts,): that of the spans in it, by their overlap."""
+    """Return the attention to each part of one item, (parts,): its spans' weights by their overlap."""
     spans = np.array(attention.spans, dtype=float).reshape(-1, 2)
     start, end = (parts[name].to_numpy(dtype=float)[:, None] for name in ("start", "end"))
     overlap = np.minimum(end, spans[:, 1]) - np.maximum(start, spans[:, 0])
@@ -318,7 +318,7 @@ def attention_to_parts(attention: Attention, parts: pd.DataFrame, row: str = "")
 
 
 def rank_correlation(values: npt.ArrayLike, others: npt.ArrayLike) -> float:
-    """Return Kendall's tau-b of two rows of values; NaN for fewer than two, or where all are the same."""
+    """Return Kendall's tau-b of two sequences; NaN for fewer than two values, or if all are equal."""
     from scipy.stats import kendalltau  # type: ignore[import-untyped]  # noqa: PLC0415 - slow to import
 
     pairs = np.stack([np.asarray(values, dtype=float), np.asarray(others, dtype=float)])
@@ -338,11 +338,11 @@ def attention_correlation(
     resamples: int = 2000,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """Return how far attention and influence order the parts of a passage alike.
+    """Return the rank correlation of attention and influence over the parts of a passage.
 
     Of each item, Kendall's tau-b over its parts is computed, as Jain and Wallace (2019, section 4.1) do for
     words that are left out; the mean over the items is returned. Beside it stands the tau of influence and
-    nearness to the answer: attention that tells no more than that has no greater tau.
+    nearness to the answer: attention without more information than that has no greater tau.
 
     Parameters
     ----------

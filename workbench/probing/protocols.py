@@ -1,4 +1,4 @@
-"""One model under several protocols: rules by which predictions are counted, and the effect of each rule."""
+"""One model under several evaluation protocols, and the effect of each rule."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _SAME = 0.9  # least share of answers that variants of the same items have in co
 
 @dataclass(frozen=True)
 class ScoringProtocol:
-    """How predictions are asked for and counted.
+    """Rules by which predictions are made and counted.
 
     Parameters
     ----------
@@ -50,15 +50,15 @@ class ScoringProtocol:
         Variant of the items, such as "plain", "capitalised" or "openai"; with " detokenised" after it, tokens
         are joined as a book would print them.
     unit : {"whole-word", "word", "last-token"}
-        What has to be right: the word and its end; the sub-tokens of the word, whatever follows, as in
+        Unit that must be right: the word and its end; the sub-tokens of the word, whatever follows, as in
         lm-evaluation-harness; or the last sub-token, given those before it.
     filter : {"none", "vocabulary", "stop-words"}
-        What the prediction is chosen from: whatever the model writes; the words of a vocabulary; or these
+        Set of predictable words: any that the model writes; the words of a vocabulary; or these
         without stop words.
     beginning : {"tokenizer", "nothing", "newline", "mark"}
-        What stands before the text: see :class:`workbench.models.pretrained.prompts.Prompt`.
+        Text before the passage: see :class:`workbench.models.pretrained.prompts.Prompt`.
     space : {"word", "context"}
-        With what the space before the word is encoded.
+        Neighbour with which the space before the word is encoded.
     shots : int
         Number of examples before the passage.
     template : str
@@ -86,7 +86,7 @@ class ScoringProtocol:
 
     @property
     def variant(self) -> str:
-        """The variant of the items."""
+        """Variant of the items."""
         return self.text.removesuffix(_DETOKENISED)
 
     @property
@@ -105,12 +105,12 @@ FACTORS = tuple(each.name for each in fields(ScoringProtocol))
 
 @dataclass(frozen=True)
 class ProtocolRuns:
-    """The runs of one model under several protocols.
+    """Runs of one model under several protocols.
 
     Attributes
     ----------
     items : Items (n,)
-        Those of the first protocol, as far as all variants have them.
+        Settings of the first protocol, as far as all variants have them.
     runs : dict of ScoringProtocol to Run
     path : tuple of ScoringProtocol
         Protocols of the waterfall, from the first to the last.
@@ -154,18 +154,18 @@ class ProtocolRuns:
 
     @property
     def model(self) -> str:
-        """Name of the model, without what its protocols add."""
+        """Name of the model without the settings of its protocols."""
         run = self.runs[self.path[0]]
         return str(run.info["training"].get("pretrained", run.model))
 
     @cached_property
     def comparison(self) -> Comparison:
-        """The runs of the path, lined up by item."""
+        """The runs of the path, aligned by item."""
         return Comparison.of(self.items, [self.runs[each] for each in self.path], **self.drawing)
 
     @property
     def waterfall(self) -> Table:
-        """One row a step of the path: what changed, and what that did to the same items.
+        """One row a step of the path: the change, and its effect on the same items.
 
         Row 0 is the first protocol, and the last row the change from the first to the last one (``factor``
         "total"). Columns: ``step``, ``factor``, ``before``, ``after`` (values of the factor), ``accuracy``
@@ -176,17 +176,17 @@ class ProtocolRuns:
         made, last = self.comparison, len(self.path) - 1
         ends = [*pairwise(range(last + 1)), (0, last)] if last else []
         accuracy = made.shares.mean(axis=1)
-        first = {"step": 0, "factor": "first", "after": _described(self.path[0]), "accuracy": accuracy[0]}
+        first = {"step": 0, "factor": "first", "after": _describe(self.path[0]), "accuracy": accuracy[0]}
         rows: list[dict[str, Any]] = [first]
         if ends:
             pairs = np.array([(after, before) for before, after in ends]).T
             tests = made.tests(pairs)
             mean, *bounds = made.log_prob_intervals(pairs)
             for number, (before, after) in enumerate(ends):
-                row: dict[str, Any] = {**_changed(self.path[before], self.path[after])}
+                row: dict[str, Any] = {**_changed_factors(self.path[before], self.path[after])}
                 if number == last:
-                    row = {"factor": "total", "before": _described(self.path[0])}
-                    row |= {"after": _described(self.path[-1])}
+                    row = {"factor": "total", "before": _describe(self.path[0])}
+                    row |= {"after": _describe(self.path[-1])}
                 row |= {"step": number + 1 if number < last else None, "accuracy": accuracy[after]}
                 row |= {"difference": tests.difference[number], "difference_low": tests.low[number]}
                 row |= {"difference_high": tests.high[number], "n_gained": tests.only_a[number]}
@@ -212,7 +212,7 @@ class ProtocolRuns:
         return Table(frame, TableLayout(f"{self.model}: from one protocol to the other", columns))
 
     def flips(self, step: int) -> pd.DataFrame:
-        """Return the items that a step of the waterfall turned, one row an item.
+        """Return the items whose outcome changed in a step of the waterfall, one row an item.
 
         Parameters
         ----------
@@ -238,7 +238,7 @@ class ProtocolRuns:
         return pd.DataFrame({**columns, "change": np.where(right[1][rows], "gained", "lost")})
 
     def compare(self, step: int | None = None, **options: Any) -> Any:
-        """Open `wb.compare` on the protocols of the waterfall: a click on two of them lists what turned.
+        """Open `wb.compare` on the protocols of the waterfall; a click on two lists the changed items.
 
         Parameters
         ----------
@@ -269,7 +269,7 @@ class ProtocolRuns:
         return [
             f"{made.n:,} items; {100 * level:g} % intervals of the paired bootstrap by {made.units.by}.",
             f"{resamples:,} replicates, seed {seed}.",
-            *(f"Left out, {_described(protocol)}: {why}." for protocol, why in self.skipped.items()),
+            *(f"Left out, {_describe(protocol)}: {why}." for protocol, why in self.skipped.items()),
         ]
 
     def _repr_html_(self) -> str:
@@ -299,7 +299,7 @@ def protocols(
     seed: int = 0,
     **factors: Any,
 ) -> ProtocolRuns:
-    """Evaluate a model under several protocols, and say what each change of the rules does to its accuracy.
+    """Evaluate a model under several protocols, and measure the effect of each change on its accuracy.
 
     Parameters
     ----------
@@ -348,7 +348,7 @@ def protocols(
     ['first', 'text', 'unit', 'total']
     """
     several = [items] if isinstance(items, Items) else list(items)
-    variants = _matched(several)
+    variants = _match_variants(several)
     check = _Check(model, tuple(variants), vocabulary is not None, examples is not None)
     if protocols is not None and factors:
         raise DataError("both protocols and factors are named", remedy="name either")
@@ -365,7 +365,7 @@ def protocols(
     runs: dict[ScoringProtocol, Run] = {}
     with sharing_words():
         for protocol in sorted(wanted, key=_shared_text):
-            asked = _configured(model, protocol, vocabulary, examples, seed)
+            asked = _configure(model, protocol, vocabulary, examples, seed)
             runs[protocol] = predict(variants[protocol.variant], asked, seed=seed)
     lost = max(map(len, several)) - len(variants[path[0].variant])
     notes = (f"{lost:,} items are left out that not all variants have.",) if lost else ()
@@ -400,7 +400,7 @@ class _Check:
             raise DataError(f"shots={protocol.shots!r} needs examples", remedy="pass examples=")
 
     def reason(self, protocol: ScoringProtocol) -> str:
-        """Return why a protocol cannot be followed; empty where it can."""
+        """Return why a protocol cannot be applied; empty if it can."""
         try:
             self(protocol)
         except DataError as error:
@@ -411,7 +411,7 @@ class _Check:
 def _product(
     factors: Mapping[str, Any], check: _Check
 ) -> tuple[list[ScoringProtocol], list[ScoringProtocol], dict[ScoringProtocol, str]]:
-    """Return all combinations of values that have a meaning, the path through them, and the others."""
+    """Return all valid combinations of values, the path through them, and the others."""
     values = {"text": [check.variants[0]]} | {
         name: list(dict.fromkeys([value] if isinstance(value, str | int) else value))
         for name, value in factors.items()
@@ -439,7 +439,7 @@ def _product(
 
 
 def _path(listed: Sequence[ScoringProtocol], check: _Check) -> list[ScoringProtocol]:
-    """Return protocols with those between two that differ in several factors, one factor after the other."""
+    """Return protocols with intermediate ones, so that each step changes one factor."""
     path = list(listed[:1])
     for before, after in pairwise(listed):
         for order in permutations(before.changes(after)):
@@ -455,14 +455,14 @@ def _path(listed: Sequence[ScoringProtocol], check: _Check) -> list[ScoringProto
 
 
 def _shared_text(protocol: ScoringProtocol) -> tuple[Any, ...]:
-    """Return a key by which protocols that give a model the same texts are together."""
+    """Return a key that groups protocols by the text that the model gets."""
     return tuple(getattr(protocol, name) for name in FACTORS if name != "unit")
 
 
-def _configured(
+def _configure(
     model: Predictor, protocol: ScoringProtocol, vocabulary: Any, examples: Items | None, seed: int
 ) -> Predictor:
-    """Return the model as a protocol asks it; the weights are shared."""
+    """Return the model with the settings of a protocol; the weights are shared."""
     if not isinstance(model, CausalLM):
         return model
     prompt = Prompt(
@@ -482,8 +482,8 @@ def _configured(
     )
 
 
-def _matched(several: Sequence[Items]) -> dict[str, Items]:
-    """Return items by variant, those that all variants have, with the same answer but for case."""
+def _match_variants(several: Sequence[Items]) -> dict[str, Items]:
+    """Return items by variant: those that all variants share, with the same answer but for case."""
     variants: dict[str, Items] = {}
     for items in several:
         names = items.frame["variant"].unique().tolist()
@@ -505,14 +505,14 @@ def _matched(several: Sequence[Items]) -> dict[str, Items]:
     return {name: items.where(items.frame["item_id"].isin(ids)) for name, items in variants.items()}
 
 
-def _described(protocol: ScoringProtocol) -> str:
-    """Return a protocol in words: the text, the unit, and whatever is not usual."""
+def _describe(protocol: ScoringProtocol) -> str:
+    """Describe a protocol: the text, the unit, and the unusual settings."""
     names = [name for name in ScoringProtocol().changes(protocol) if name not in {"text", "unit"}]
     others = [f"{name} {getattr(protocol, name)}" for name in names]
     return ", ".join([protocol.text, protocol.unit, *others])
 
 
-def _changed(before: ScoringProtocol, after: ScoringProtocol) -> dict[str, str]:
+def _changed_factors(before: ScoringProtocol, after: ScoringProtocol) -> dict[str, str]:
     """Return the factors that differ, with their values on both sides."""
     names, sides = before.changes(after), {"before": before, "after": after}
     values = {side: ", ".join(str(getattr(each, name)) for name in names) for side, each in sides.items()}

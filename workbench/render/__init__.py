@@ -1,4 +1,4 @@
-"""How columns, numbers and tables are shown.
+"""Display of columns, numbers and tables.
 
 `labels` says what every column is called, `numbers` writes numbers, `tables` sets HTML, LaTeX, Markdown and
 text, `results` has frames that show their most important columns.

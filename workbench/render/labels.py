@@ -1,6 +1,6 @@
-"""What columns are called where readers see them: a short label, its unit, and one sentence for a tooltip.
+"""Display names of columns: a short label, a unit, and one sentence for a tooltip.
 
-Widgets, charts and tables take them from here; they stand in ``labels.csv``, one row a column of items,
+Widgets, charts and tables take them from here; they are in ``labels.csv``, one row a column of items,
 annotations, predictions and results. Columns of a user's own are called by their name. So are values, but for
 the codes of `VALUE_LABELS`.
 """
@@ -27,11 +27,11 @@ VALUE_LABELS: Mapping[str, Mapping[str, str]] = {
     "word_class": {"NE": "named entity", "CN": "common noun", "V": "verb", "P": "preposition"},
     "here": {"True": "yes", "False": "no"},
 }  # fmt: skip
-"""What the codes of a column stand for, by column, in their customary order."""
+"""Meaning of the codes of a column, by column, in their customary order."""
 
 
 class ColumnLabel(NamedTuple):
-    """How a column is called, the unit of its numbers ("" where there is none), and what it holds."""
+    """Display name of a column, the unit of its numbers ("" without one), and its description."""
 
     label: str
     unit: str
@@ -46,7 +46,7 @@ def _labels() -> dict[str, ColumnLabel]:
 
 @cache
 def column_label(name: str) -> ColumnLabel:
-    """Return label, unit and tooltip of a column; of an unknown one its name, with blanks for underscores."""
+    """Return label, unit and tooltip of a column; for an unknown column its name without underscores."""
     if name in _labels():
         return _labels()[name]
     if method := _CORRECTIONS.get(name):
@@ -60,16 +60,16 @@ def column_label(name: str) -> ColumnLabel:
 
 
 def label(name: str, *, unit: bool = False) -> str:
-    """Return what a column is called, with its unit in brackets if wanted: ``Passage length (tokens)``."""
+    """Return the label of a column, optionally with its unit in brackets: ``Passage length (tokens)``."""
     entry = column_label(name)
     return f"{entry.label} ({entry.unit})" if unit and entry.unit else entry.label
 
 
 def value_label(name: str, value: str) -> str:
-    """Return what a value of a column is called: that of a code, else the value."""
+    """Return the label of a code in a column, or the value itself."""
     return VALUE_LABELS.get(name, {}).get(value, value)
 
 
 def tooltip(name: str) -> str:
-    """Return one sentence on what a column holds; "" for an unknown one."""
+    """Return the description of a column in one sentence; "" for an unknown column."""
     return column_label(name).tooltip

@@ -1,4 +1,4 @@
-"""How numbers are written: shares, probabilities, p values, perplexities, ranks, intervals.
+"""Formats of numbers: shares, probabilities, p values, perplexities, ranks, intervals.
 
 A zero has no sign, a missing value is `MISSING`, an infinite one ∞; negative numbers have the sign `MINUS`.
 """
@@ -23,7 +23,7 @@ _LARGE = 1e9
 
 
 def fixed(value: float, digits: int, *, sign: bool = False) -> str:
-    """Return a number with so many digits after the point: ``1,234.5``, with `sign` ``+1,234.5``."""
+    """Format a number with fixed decimals: ``1,234.5``, with `sign` ``+1,234.5``."""
     if pd.isna(value):
         return MISSING
     if np.isinf(value):
@@ -33,12 +33,12 @@ def fixed(value: float, digits: int, *, sign: bool = False) -> str:
 
 
 def with_minus(number: str) -> str:
-    """Return a number, or what holds one, with `MINUS` instead of hyphens, as pages and tables show it."""
+    """Replace hyphens by `MINUS` in the text of a number, as pages and tables show it."""
     return number.replace("-", MINUS)
 
 
 def _half_up(value: float, digits: int) -> float | Decimal:
-    """Return a number rounded to so many digits after the point, halves away from zero as pages round."""
+    """Round to a number of decimals, halves away from zero, as scripts do."""
     number = float(value)
     return (
         number
@@ -48,17 +48,17 @@ def _half_up(value: float, digits: int) -> float | Decimal:
 
 
 def percent(share: float, *, unit: bool = True) -> str:
-    """Return a share as a percentage with one digit: ``12.3 %``."""
+    """Format a share as a percentage with one decimal: ``12.3 %``."""
     return MISSING if pd.isna(share) else f"{fixed(100 * share, 1)}{' %' if unit else ''}"
 
 
 def points(share: float) -> str:
-    """Return a difference of shares in percentage points, with its sign: ``+1.2``."""
+    """Format a difference of shares in percentage points, with its sign: ``+1.2``."""
     return fixed(100 * share, 1, sign=True)
 
 
 def probability(p: float) -> str:
-    """Return a probability as a percentage of two or three digits: ``45.1 %``, ``0.0012 %``."""
+    """Format a probability as a percentage of two or three digits: ``45.1 %``, ``0.0012 %``."""
     value = 100 * p
     if value == 0 or value >= 1e-4:  # noqa: PLR2004 - below, a power of ten: 3.1e-7 %
         value = max(value, 1.0) if value >= 0.995 else value  # noqa: PLR2004 - shown as 1.00, as its neighbours
@@ -67,7 +67,7 @@ def probability(p: float) -> str:
 
 
 def p_value(p: float, *, sign: bool = False, is_bound: bool = False) -> str:
-    """Return the p of a test with two digits: ``0.023`` (with `sign` ``= 0.023``), or ``< 0.0001``.
+    """Format a p value with two digits: ``0.023`` (with `sign` ``= 0.023``), or ``< 0.0001``.
 
     With `is_bound` it is the least that random choices can give, and the exact p is lower: ``< 0.0005``.
     """
@@ -83,14 +83,14 @@ def p_value(p: float, *, sign: bool = False, is_bound: bool = False) -> str:
 
 
 def quantity(value: float, *, digits: int = 4, sign: bool = False) -> str:
-    """Return a perplexity, a rank or a mean with four digits, from 1,000 on as a whole number."""
+    """Format a perplexity, a rank or a mean with four digits, from 1,000 on as an integer."""
     if pd.isna(value) or np.isinf(value) or _THOUSAND - 0.05 <= abs(value) < _LARGE:
         return fixed(value, 0, sign=sign)
     return with_minus(f"{value + 0.0:{'+' if sign and value else ''}.{digits}g}")
 
 
 def rank_text(rank: float | None, n_tied: float | None = None, *, bound: bool = False) -> str:
-    """Return the rank of an answer: ``rank 7``, ``tied 1-58`` with all ranks that tied words share.
+    """Format the rank of an answer: ``rank 7``, ``tied 1-58`` with all ranks that tied words share.
 
     Parameters
     ----------
@@ -110,24 +110,24 @@ def rank_text(rank: float | None, n_tied: float | None = None, *, bound: bool = 
 
 
 def mid_rank(value: float) -> str:
-    """Return a rank that may lie between two, with one digit: ``28.5``, ``1,067.0``."""
+    """Format a mid-rank with one decimal: ``28.5``, ``1,067.0``."""
     return fixed(value, 1)
 
 
 def perplexity(value: float, *, sign: bool = False) -> str:
-    """Return a perplexity with two digits: ``8.63``, ``57,040.00``, from a billion on ``3.00e+12``."""
+    """Format a perplexity with two decimals: ``8.63``, ``57,040.00``, from a billion on ``3.00e+12``."""
     if _LARGE <= abs(value) < np.inf:
         return f"{value:{'+' if sign else ''}.2e}"
     return fixed(value, 2, sign=sign)
 
 
 def span(low: float, high: float, write: Callable[[float], str]) -> str:
-    """Return an interval: ``[1.2, 3.4]``; empty where a bound is not known."""
+    """Format an interval: ``[1.2, 3.4]``; empty if a bound is missing."""
     return "" if pd.isna(low) or pd.isna(high) else f"[{write(low)}, {write(high)}]"
 
 
 def size(n_bytes: float) -> str:
-    """Return a number of bytes: ``1.2 GB``, ``340 MB``, ``5 kB``."""
+    """Format a number of bytes: ``1.2 GB``, ``340 MB``, ``5 kB``."""
     for unit, name in ((1e9, "GB"), (1e6, "MB")):
         if n_bytes >= unit:
             return f"{n_bytes / unit:.{1 if n_bytes < 10 * unit else 0}f} {name}"
@@ -135,7 +135,7 @@ def size(n_bytes: float) -> str:
 
 
 def in_unit(value: Any, unit: str, *, sign: bool = False) -> str:
-    """Return a number of the papers' tables as every table shows its measure: fractions as percentages.
+    """Convert a number of the papers' tables to the unit of display: fractions to percentages.
 
     Parameters
     ----------
@@ -152,5 +152,5 @@ def in_unit(value: Any, unit: str, *, sign: bool = False) -> str:
 
 
 def as_printed(text: str, unit: str) -> str:
-    """Return a number with the digits that a paper prints: ``57,040``, the fraction ``0.716`` as ``71.6``."""
+    """Format a number with the digits that a paper prints: ``57,040``, the fraction ``0.716`` as ``71.6``."""
     return f"{Decimal(text).scaleb(2 if unit == 'fraction' else 0):,f}"

@@ -1,4 +1,4 @@
-"""Frames of results that show what answers their question: a notebook sees a few columns, Python sees all."""
+"""Data frames of results: a notebook shows the most important columns, Python has all."""
 
 from __future__ import annotations
 
@@ -71,38 +71,38 @@ _UNITS = {"share": "%", "points": "points", "unsigned points": "points"}
 
 
 class TableColumn(NamedTuple):
-    """How a column is shown.
+    """Display settings of a column.
 
     Attributes
     ----------
     name : str
         Name in the frame.
-    kind : str, or (str, mapping of str to str)
-        How its values are written, a key of `_WRITERS`; or the column that tells the kind of each row, and
-        the kinds by its values (else ``quantity``).
+    style : str, or (str, mapping of str to str)
+        Number format, a key of `_WRITERS`; or the column that decides the style of each row, and
+        the styles by its values (else ``quantity``).
     interval : (str, str), optional
-        Columns with the bounds that stand in brackets.
+        Columns with the bounds in brackets.
     detail : str, optional
         A column with text that stands smaller beside the value.
     heading, tooltip : str, optional
-        Instead of those of :mod:`workbench.render.labels`.
+        Labels in place of those in :mod:`workbench.render.labels`.
     """
 
     name: str
-    kind: str | tuple[str, Mapping[str, str]] = "text"
+    style: str | tuple[str, Mapping[str, str]] = "text"
     interval: tuple[str, str] | None = None
     detail: str = ""
     heading: str = ""
     tooltip: str = ""
 
 
-def with_interval(name: str, kind: str, **texts: str) -> TableColumn:
+def with_interval(name: str, style: str, **texts: str) -> TableColumn:
     """Return a column whose interval is in ``<name>_low`` and ``<name>_high``."""
-    return TableColumn(name, kind, (f"{name}_low", f"{name}_high"), **texts)
+    return TableColumn(name, style, (f"{name}_low", f"{name}_high"), **texts)
 
 
 class TableLayout(NamedTuple):
-    """What is shown of a frame: a caption, columns, and columns whose values head a section of rows.
+    """Display settings of a frame: a caption, columns, and columns whose values head a section of rows.
 
     `signature` names the column with the signatures of the rows: what they share stands under the table,
     what some have besides in a footnote.
@@ -115,7 +115,7 @@ class TableLayout(NamedTuple):
 
 
 class Table(pd.DataFrame):
-    """A frame of results that shows its most important columns.
+    """A data frame of results that shows its most important columns.
 
     Every operation gives a plain DataFrame. ``.attrs["note"]`` says how the numbers were made,
     and ``.attrs["warnings"]``, a list, how they must not be read.
@@ -172,7 +172,7 @@ class Table(pd.DataFrame):
             shared, rest = split_signatures(self[layout.signature], sets=sets)
             footer = f"{label(layout.signature)}: {shared}" if shared else ""
             marks = {text: footnote_mark(k) for k, text in enumerate(dict.fromkeys(filter(None, rest)))}
-        named = next((k for k, column in enumerate(columns) if column.kind in _TEXT), 0)
+        named = next((k for k, column in enumerate(columns) if column.style in _TEXT), 0)
         sections: dict[str, list[list[Cell]]] = {}
         for row, signature in zip(records, rest, strict=True):
             heading = ", ".join(_named(name, row[name]) for name in layout.sections)
@@ -186,11 +186,11 @@ class Table(pd.DataFrame):
 
 
 def _heading(column: TableColumn) -> Heading:
-    texts, kind = column_label(column.name), column.kind if isinstance(column.kind, str) else ""
-    unit = _UNITS.get(kind, "" if texts.unit == "%" else texts.unit)
+    texts, style = column_label(column.name), column.style if isinstance(column.style, str) else ""
+    unit = _UNITS.get(style, "" if texts.unit == "%" else texts.unit)
     text = column.heading or texts.label
-    name = f"{text} ({unit})" if unit and kind not in _TEXT else text
-    return Heading(name, column.tooltip or tooltip(column.name), kind not in _TEXT)
+    name = f"{text} ({unit})" if unit and style not in _TEXT else text
+    return Heading(name, column.tooltip or tooltip(column.name), style not in _TEXT)
 
 
 def _text(value: Any) -> str:
@@ -204,41 +204,41 @@ def _named(name: str, value: Any) -> str:
 
 
 def _cell(column: TableColumn, row: dict[Any, Any]) -> Cell:
-    value, kind = row[column.name], column.kind
-    if not isinstance(kind, str):
-        of, kinds = kind
-        kind = kinds.get(row[of], "quantity")
-    if kind in _TEXT or _text(value) == MISSING:
+    value, style = row[column.name], column.style
+    if not isinstance(style, str):
+        style_column, styles = style
+        style = styles.get(row[style_column], "quantity")
+    if style in _TEXT or _text(value) == MISSING:
         text, detail = (
-            _WRITERS[kind](value_label(column.name, _text(value))) if kind in _TEXT else MISSING,
+            _WRITERS[style](value_label(column.name, _text(value))) if style in _TEXT else MISSING,
             "",
         )
     else:
-        write = _WRITERS[kind]
+        write = _WRITERS[style]
         text = write(value)
-        write = _BOUNDS.get(kind, write)
+        write = _BOUNDS.get(style, write)
         ends = column.interval
         detail = span(row[ends[0]], row[ends[1]], write) if ends else ""
     if column.detail and (remark := _text(row[column.detail])) != MISSING:
-        remark = value_label(value if kind == "column" else column.detail, remark)
+        remark = value_label(value if style == "column" else column.detail, remark)
         detail = f"{detail} ({remark})".lstrip()
     return Cell(text, detail)
 
 
 def split_signatures(signatures: Iterable[Any], *, sets: bool = True) -> tuple[str, list[str]]:
-    """Return the parts that all signatures share, and the other parts of each but the number of its items.
+    """Return the fields that all signatures share, and the other fields of each but the number of its items.
 
-    `sets` tells whether these name the items too.
+    `sets` is True if these name the items too.
     """
-    parts = [[] if pd.isna(text) else str(text).split("|") for text in signatures]
-    known = [row for row in parts if row]
-    shared = [part for part in known[0] if all(part in row for row in known)] if known else []
+    split_rows = [[] if pd.isna(text) else str(text).split("|") for text in signatures]
+    filled = [row for row in split_rows if row]
+    shared = [field for field in filled[0] if all(field in row for row in filled)] if filled else []
     rest = [
         [
-            part
-            for k, part in enumerate(row)
-            if part not in shared and (k or sets) and not part.startswith("n:")
+            field
+            for k, field in enumerate(row)
+            if field not in shared and (k or sets) and not field.startswith("n:")
         ]
-        for row in parts
+        for row in split_rows
     ]
     return "|".join(shared), list(map("|".join, rest))

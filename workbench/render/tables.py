@@ -38,7 +38,7 @@ class Heading(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """A cell: its text, what stands smaller beside it, such as an interval, and the mark of a footnote."""
+    """A cell: its text, a detail such as an interval in smaller type, and the mark of a footnote."""
 
     text: str
     detail: str = ""
@@ -49,7 +49,7 @@ class Cell(NamedTuple):
 
 
 class Grid(NamedTuple):
-    """A table as text, before it is written in some language.
+    """A table as text, independent of the output format.
 
     `sections` has the rows by name ("": without a heading of their own). Under the table stand the
     `warnings`, the `footer`, the `footnotes` (mark and text) and the notes.
@@ -65,10 +65,10 @@ class Grid(NamedTuple):
 
 
 class _Column(NamedTuple):
-    """What the cells of a column have in common.
+    """Common properties of the cells of a column.
 
     All numbers get the room of the longest `fraction` (from the decimal point on) and of the longest `suffix`
-    (a unit), so that their decimal points are aligned; `ragged` tells whether some are shorter.
+    (a unit), so that their decimal points are aligned; `ragged` is True if some are shorter.
     """
 
     detailed: bool
@@ -81,12 +81,12 @@ class _Column(NamedTuple):
 
     @property
     def width(self) -> int:
-        """Columns of the page: numbers and details have one each."""
+        """Number of columns on the page: one for numbers, one for details."""
         return 1 + self.detailed
 
     @property
     def room(self) -> str:
-        """Width of what stands after the units of a number, as CSS; "" where all have the same."""
+        """Width of the decimals and units of a column, as CSS; "" if all are equal."""
         return f"{len(self.fraction) + 1.2 * len(self.suffix):g}ch" if self.ragged else ""
 
 
@@ -116,13 +116,13 @@ def _columns(grid: Grid) -> list[_Column]:
 
 
 def number_parts(text: str) -> tuple[str, str, str]:
-    """Return a number up to its decimal point, from the point on, and what stands after it: a unit."""
+    """Split a number into the digits before the decimal point, the decimals, and the unit after it."""
     match = _NUMBER.match(text)
     return (match["integer"], match["fraction"] or "", match["suffix"] or "") if match else (text, "", "")
 
 
 def is_aligned(text: str) -> bool:
-    """Tell whether a text has its place at the decimal point: a number or a missing one, not ``6 of 30``."""
+    """Return True for text aligned at the decimal point: a number or a missing one, not ``6 of 30``."""
     return bool(_NUMBER.match(text)) or text == MISSING
 
 
@@ -183,12 +183,12 @@ _LATEX = {
 
 
 def escape_latex(text: str) -> str:
-    """Return text that LaTeX sets as it is."""
+    """Escape the special characters of LaTeX."""
     return "".join(_LATEX.get(sign, sign) for sign in _line(text))
 
 
 def grid_latex(grid: Grid, label: str) -> str:
-    """Return a table in LaTeX with the rules of booktabs, made smaller where it is wider than the page.
+    """Return a table in LaTeX with the rules of booktabs, shrunk if it is wider than the page.
 
     Decimal points are aligned without a further package: intervals are a column of their own, and numbers
     that have fewer digits after the point get the room of those that lack.
@@ -262,20 +262,20 @@ def grid_markdown(grid: Grid) -> str:
     """Return a table in GitHub Markdown, one table a section."""
     head = [heading.text for heading in grid.headings]
     rule = ["--:" if heading.numeric else ":--" for heading in grid.headings]
-    parts = [f"**{_markdown(grid.title)}**"] if grid.title else []
+    blocks = [f"**{_markdown(grid.title)}**"] if grid.title else []
     for section, rows in (grid.sections or {"": []}).items():
         if section:
-            parts.append(f"*{_markdown(section)}*")
+            blocks.append(f"*{_markdown(section)}*")
         lines = [_row(head, _markdown), _row(rule, str)]
-        parts.append("\n".join([*lines, *(_row(list(map(str, row)), _markdown) for row in rows)]))
-    parts += [_markdown(text) for text in _below(grid)]
+        blocks.append("\n".join([*lines, *(_row(list(map(str, row)), _markdown) for row in rows)]))
+    blocks += [_markdown(text) for text in _below(grid)]
     if grid.notes:
-        parts.append("\n".join(f"- {_markdown(note)}" for note in grid.notes))
-    return "\n\n".join(parts) + "\n"
+        blocks.append("\n".join(f"- {_markdown(note)}" for note in grid.notes))
+    return "\n\n".join(blocks) + "\n"
 
 
 def _below(grid: Grid) -> list[str]:
-    """Return what stands under a table: warnings, what all rows share, and the footnotes."""
+    """Return the text below a table: warnings, shared values, and the footnotes."""
     return [
         *filter(None, [*grid.warnings, grid.footer]),
         *(f"[{mark}] {text}" for mark, text in grid.footnotes),
@@ -286,18 +286,18 @@ def grid_text(grid: Grid) -> str:
     """Return a table as plain text for a terminal."""
     columns = _columns(grid)
     rows = [
-        list(map(_text_cell, row, grid.headings, columns)) for part in grid.sections.values() for row in part
+        list(map(_text_cell, row, grid.headings, columns)) for rows in grid.sections.values() for row in rows
     ]
     lines = text_table(
         [heading.text for heading in grid.headings], rows, [heading.numeric for heading in grid.headings]
     ).split("\n")
-    parts, place = [lines[0]], 1
-    for section, part in grid.sections.items():
-        parts += [f"\n{section}"] if section else []
-        parts += lines[place : place + len(part)]
-        place += len(part)
-    parts += [] if rows else ["no rows"]
-    return "\n".join([*parts, *(f"\n{text}" for text in _below(grid)), *grid.notes])
+    blocks, position = [lines[0]], 1
+    for section, section_rows in grid.sections.items():
+        blocks += [f"\n{section}"] if section else []
+        blocks += lines[position : position + len(section_rows)]
+        position += len(section_rows)
+    blocks += [] if rows else ["no rows"]
+    return "\n".join([*blocks, *(f"\n{text}" for text in _below(grid)), *grid.notes])
 
 
 def _text_cell(cell: Cell, heading: Heading, column: _Column) -> str:
@@ -334,5 +334,5 @@ def _markdown(text: str) -> str:
 
 
 def _line(text: str) -> str:
-    """Return text without breaks and control characters."""
+    """Return text without line breaks and control characters."""
     return re.sub(r"[\s\x00-\x1f\x7f]+", " ", text)

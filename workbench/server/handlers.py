@@ -1,4 +1,4 @@
-"""What the server answers: sign-in, instructions, pages of tasks, answers; and what it refuses."""
+"""Request handlers: sign-in, instructions, pages of tasks, answers and refusals."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ _DIFFERENCES = {
 
 
 class RefusedError(HTTPError):
-    """A request that is refused, with a text for people.
+    """A refused request, with a text for people.
 
     Attributes
     ----------
@@ -101,12 +101,12 @@ class RefusedError(HTTPError):
 
 
 class Handler(RequestHandler):
-    """What all requests share: checks, headers, the subject, pages of errors."""
+    """Base of all handlers: checks, headers, the subject, error pages."""
 
     SUPPORTED_METHODS = ("GET", "POST")
 
     def initialize(self, service: Service, hosts: frozenset[str] | None, cookie: str) -> None:
-        """Take what `application` passes."""
+        """Set the attributes passed by `application`."""
         self.service, self.hosts, self.cookie = service, hosts, cookie
         self.subject: Subject | None = None
 
@@ -117,21 +117,21 @@ class Handler(RequestHandler):
             self.set_header(name, value)
 
     def compute_etag(self) -> str | None:
-        """Give pages no tag, as they are not to be stored."""
+        """Omit the tag of pages, which are not to be stored."""
         return None
 
     @property
     def secure(self) -> bool:
-        """Whether the connection is encrypted."""
+        """True if the connection is encrypted."""
         return self.request.protocol == "https"
 
     @property
     def address(self) -> str:
-        """Where the request comes from."""
+        """Network address of the client."""
         return str(self.request.remote_ip)
 
     def check_xsrf_cookie(self) -> None:
-        """Refuse a form that another site made the browser send."""
+        """Refuse a form submitted from another site."""
         if self.request.headers.get("Sec-Fetch-Site", "same-origin") not in {"same-origin", "none"}:
             raise RefusedError(403, _OUTDATED, "foreign form")
         origin = self.request.headers.get("Origin", "null")  # null, as there is no referrer
@@ -143,17 +143,17 @@ class Handler(RequestHandler):
             raise RefusedError(403, _OUTDATED, "foreign form") from None
 
     async def prepare(self) -> None:
-        """Check host and form, and find out who asks."""
+        """Check host and form, and identify the subject."""
         if self.hosts is not None and _host_name(self.request.host) not in self.hosts:
             raise RefusedError(403, "This server answers under its own name only.", "foreign host")
-        kind = self.request.headers.get("Content-Type", _FORM).partition(";")[0].strip().lower()
-        if self.request.method == "POST" and kind != _FORM:
+        content_type = self.request.headers.get("Content-Type", _FORM).partition(";")[0].strip().lower()
+        if self.request.method == "POST" and content_type != _FORM:
             raise RefusedError(415, f"Expected a form ({_FORM}).", "unknown form")
         if token := self.get_cookie(self.cookie):
             self.subject = await self.work(self.service.subject(token))
 
     async def work(self, waiting: Awaitable[T]) -> T:
-        """Return what the campaign answers; what it refuses becomes an answer with a status."""
+        """Return the campaign's answer; a refusal becomes an answer with a status."""
         try:
             return await waiting
         except RefusalError as error:
@@ -164,7 +164,7 @@ class Handler(RequestHandler):
             raise RefusedError(503, text, "not saved", retry_after=_RETRY_AFTER) from None
 
     def signed_in(self) -> Subject:
-        """Return who asks; refuse who is not signed in."""
+        """Return the signed-in subject, or refuse the request."""
         if self.subject is None:
             raise RefusedError(403, _SIGNED_OUT, "signed out")
         return self.subject
@@ -175,7 +175,7 @@ class Handler(RequestHandler):
         self.finish(fill_template(template, **values))
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
-        """Answer with a page that says what is wrong."""
+        """Answer with an error page."""
         error = self.refusal(kwargs)
         title = _TITLES.get(status_code, "Something went wrong")
         text = error.text if error else "Go back and try again. What was saved is kept."
@@ -186,7 +186,7 @@ class Handler(RequestHandler):
         self.show("error.html", title=title, text=text, link=link[0], link_text=link[1])
 
     def refusal(self, values: Mapping[str, Any]) -> RefusedError | None:
-        """Return the refusal that `write_error` is about, and set its header; None if it is another error."""
+        """Return the refusal behind `write_error`, and set its header; None for another error."""
         error = values.get("exc_info", (None, None, None))[1]
         if not isinstance(error, RefusedError):
             return None
@@ -200,37 +200,37 @@ class Handler(RequestHandler):
         value: BaseException | None,
         tb: TracebackType | None,  # noqa: ARG002
     ) -> None:
-        """Log an error of the server, without the address asked for, which may hold a token."""
+        """Log a server error without the requested address, which may hold a token."""
         if not isinstance(value, HTTPError):
             _LOG.error("%s by %s", self.request.method, type(self).__name__, exc_info=value)
 
 
 class Unknown(Handler):
-    """Any other address."""
+    """Handler of unknown addresses."""
 
     async def prepare(self) -> None:
-        """Refuse it."""
+        """Refuse the request."""
         await super().prepare()
         raise RefusedError(404, "The address is not one of this server's.", "unknown address")
 
 
 class Start(Handler):
-    """The link that a subject was given. The code leaves the address with the next click."""
+    """The link of a subject. The code leaves the address with the next click."""
 
     def get(self, token: str) -> None:
-        """Show a button, as a link that signs in by itself could be followed by anything."""
+        """Show a button: a link that signs in at once could be followed by any program."""
         self.show("sign_in.html", token=token, problem=None)
 
 
 class SignIn(Handler):
-    """A token is exchanged for a cookie."""
+    """Exchange of a token for a cookie."""
 
     def get(self) -> None:
         """Show the form."""
         self.redirect("/", status=303)
 
     async def post(self) -> None:
-        """Set the cookie, if the token is somebody's."""
+        """Set the cookie if the token is valid."""
         token = self.get_body_argument("token", "").strip().rstrip("/").rpartition("/")[2]
         try:
             self.subject = await self.work(self.service.sign_in(token, self.address))
@@ -250,7 +250,7 @@ class SignIn(Handler):
 
 
 class SignOut(Handler):
-    """The cookie is taken back."""
+    """Removal of the cookie."""
 
     def post(self) -> None:
         """Clear the cookie."""
@@ -262,7 +262,7 @@ class Welcome(Handler):
     """The first page: sign-in, or instructions."""
 
     def get(self) -> None:
-        """Show it."""
+        """Show the page."""
         if self.subject is None:
             self.show("sign_in.html", token=None, problem=None)
             return
@@ -276,10 +276,10 @@ class Welcome(Handler):
 
 
 class Tasks(Handler):
-    """The page of tasks that a subject has."""
+    """The page of tasks of a subject."""
 
     async def get(self) -> None:
-        """Show it, or a new one."""
+        """Show the page, or a new one."""
         page = await self.work(self.service.next_page(self.signed_in()))
         if page is None:
             self.show("none.html")
@@ -295,17 +295,17 @@ class Tasks(Handler):
         notice: str | None = None,
         after: int = 0,
     ) -> None:
-        """Show a page as a form that needs no script; the first field that waits has the focus."""
+        """Show a page as a form that needs no script; the first open field has the focus."""
         protocol = self.service.campaign.protocol
-        places = [place for place, task in enumerate(page.tasks) if not task.finished]
+        waiting = [index for index, task in enumerate(page.tasks) if not task.finished]
         self.show(
             "tasks.html",
             page=page,
             thing=task_name(protocol, page.condition),
             lines=task_instructions(protocol, protocol.steps[page.step - 1]),
             lease=_duration(page.expires - self.service.campaign.now()),
-            n_finished=len(page.tasks) - len(places),
-            focus=next((place for place in places if place >= after), places[0] if places else None),
+            n_finished=len(page.tasks) - len(waiting),
+            focus=next((index for index in waiting if index >= after), waiting[0] if waiting else None),
             drafts=drafts or {},
             problems=problems or {},
             notice=notice,
@@ -313,14 +313,14 @@ class Tasks(Handler):
 
 
 class SentForm(Tasks):
-    """A page of tasks, filled in."""
+    """A submitted page of tasks."""
 
     def get(self, _number: str) -> None:  # type: ignore[override]
-        """Show the page that the subject has, whichever that is."""
+        """Show the current page of the subject."""
         self.redirect("/page", status=303)
 
     async def post(self, number: str) -> None:
-        """Save one task of the form, those that are filled in, or all and send the page."""
+        """Save one task of the form, or all filled ones, or all and submit the page."""
         subject, page, save = self.signed_in(), int(number), self.get_body_argument("save", "filled")
         form = await self.work(self.service.form(page, subject))
         answers = self.answers(save, form)
@@ -331,24 +331,24 @@ class SentForm(Tasks):
             self.show_outcome(outcome.page, outcome.refused, save, answers)
 
     def answers(self, save: str, form: Form) -> dict[int, TaskAnswer]:
-        """Return the answers of the form that are to be saved, by place."""
+        """Return the answers to save, by index of their task on the page."""
         empty = self.get_body_argument("empty", "") == "1"
         answers = {}
-        for place, typed in self.typed().items():
+        for index, typed in self.typed_words().items():
             words = [word for word in typed if word]
             if save == "filled":
                 wanted = len(words) == form.guesses
             elif save == "send":
                 wanted = bool(words) or empty
             else:
-                wanted = save == str(place) and (bool(words) or form.condition == "unfolding")
+                wanted = save == str(index) and (bool(words) or form.condition == "unfolding")
             if wanted:
-                shown, seconds = self.number(f"shown-{place}"), self.number(f"seconds-{place}")
-                answers[place] = TaskAnswer(words or [""], None if shown is None else int(shown), seconds)
+                n_shown, seconds = self.number(f"shown-{index}"), self.number(f"seconds-{index}")
+                answers[index] = TaskAnswer(words or [""], None if n_shown is None else int(n_shown), seconds)
         return answers
 
-    def typed(self) -> dict[int, list[str]]:
-        """Return the words of the form by place of the task, empty fields included."""
+    def typed_words(self) -> dict[int, list[str]]:
+        """Return the words of the form by index of their task, empty fields included."""
         typed: dict[int, list[str]] = {}
         for name in self.request.body_arguments:
             if field := re.fullmatch(r"(guess|shown)-(\d{1,4})(?:-\d{1,4})?", name, re.ASCII):
@@ -358,19 +358,19 @@ class SentForm(Tasks):
         return dict(sorted(typed.items()))
 
     def number(self, name: str) -> float | None:
-        """Return a number of the form, None where there is none."""
+        """Return a number of the form, or None."""
         text = self.get_body_argument(name, "")
         return float(text) if re.fullmatch(r"\d{1,9}(\.\d{1,9})?", text, re.ASCII) else None
 
     def show_outcome(
         self, page: Page, refused: Mapping[int, RefusalError], save: str, answers: Mapping[int, TaskAnswer]
     ) -> None:
-        """Show the page again, with what is missing or refused."""
-        one = int(save) if re.fullmatch(r"\d{1,4}", save, re.ASCII) else None
-        missing = ", ".join(str(place + 1) for place, task in enumerate(page.tasks) if not task.finished)
-        problems = {place: _text(error) for place, error in refused.items()}
-        if one is not None and one not in answers:
-            problems[one] = "There is no word yet."
+        """Show the page again, with missing and refused answers."""
+        sent_task = int(save) if re.fullmatch(r"\d{1,4}", save, re.ASCII) else None
+        missing = ", ".join(str(index + 1) for index, task in enumerate(page.tasks) if not task.finished)
+        problems = {index: _text(error) for index, error in refused.items()}
+        if sent_task is not None and sent_task not in answers:
+            problems[sent_task] = "There is no word yet."
         notice = None
         if save == "send" and missing:
             notice = f"Not finished yet: {missing}."
@@ -378,24 +378,24 @@ class SentForm(Tasks):
                 notice = f"There is no word yet for {missing}. Type one, or say that you cannot guess it."
         if problems or notice:
             self.set_status(409 if refused else 422)
-        drafts = {place: words for place, words in self.typed().items() if place not in answers}
-        after = 0 if one is None else one
+        drafts = {index: words for index, words in self.typed_words().items() if index not in answers}
+        after = 0 if sent_task is None else sent_task
         self.show_tasks(page, drafts=drafts, problems=problems, notice=notice, after=after)
 
 
 class OneAnswer(SentForm):
-    """One answer of a page, sent by the script; the answer is JSON."""
+    """One answer of a page, sent by the script; the reply is JSON."""
 
     async def post(self, number: str) -> None:
-        """Save it."""
-        subject, place = self.signed_in(), self.number("place")
-        if place is None:
-            raise RefusedError(400, "Expected the place of a task.", "item not on the page")
-        shown = self.number("shown")
+        """Save the answer."""
+        subject, index = self.signed_in(), self.number("place")
+        if index is None:
+            raise RefusedError(400, "Expected the index of a task.", "item not on the page")
+        count = self.number("shown")
         answer = TaskAnswer(
-            self.get_body_arguments("guess"), None if shown is None else int(shown), self.number("seconds")
+            self.get_body_arguments("guess"), None if count is None else int(count), self.number("seconds")
         )
-        task = await self.work(self.service.answer(int(number), subject, int(place), answer))
+        task = await self.work(self.service.answer(int(number), subject, int(index), answer))
         self.reply({"finished": task is None, "sentences": [] if task is None else task.sentences})
 
     def reply(self, values: Mapping[str, Any]) -> None:
@@ -404,19 +404,19 @@ class OneAnswer(SentForm):
         self.finish(json.dumps(values))
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
-        """Answer with JSON that says what is wrong."""
+        """Answer with the error as JSON."""
         error = self.refusal(kwargs)
         text = error.text if error else _TITLES.get(status_code, "Something went wrong")
         self.reply({"error": text, "reason": error.name if error else None})
 
 
 class StaticFile(Handler):
-    """The style sheet, the script and the icon: no other file can be named."""
+    """The style sheet, the script and the icon; no other file is served."""
 
     def get(self, name: str) -> None:
-        """Send it."""
-        kind, content = static_files()[name]
-        self.set_header("Content-Type", kind)
+        """Send the file."""
+        content_type, content = static_files()[name]
+        self.set_header("Content-Type", content_type)
         self.set_header("Cache-Control", "no-cache")
         self.finish(content)
 
@@ -426,10 +426,10 @@ class StaticFile(Handler):
 
 
 class Alive(Handler):
-    """Whether the server answers."""
+    """Health check of the server."""
 
     def get(self) -> None:
-        """Say so."""
+        """Answer the check."""
         self.set_status(204)
 
 
@@ -463,7 +463,7 @@ def application(service: Service, hosts: frozenset[str] | None, cookie: str, *, 
         routes,
         default_handler_class=Unknown,
         default_handler_args=shared,
-        log_function=lambda _: None,  # who asks for what is nobody's business
+        log_function=lambda _: None,  # requests are not logged, for privacy
         xsrf_cookies=True,
         xsrf_cookie_name=f"{cookie}-form",
         xsrf_cookie_kwargs={
@@ -487,8 +487,8 @@ def _host_name(host: str) -> str:
 def _duration(seconds: float) -> str:
     minutes = max(1, math.floor(seconds / 60))
     hours, rest = divmod(minutes, 60)
-    parts = [f"{n} {word}{'s' if n > 1 else ''}" for n, word in ((hours, "hour"), (rest, "minute")) if n]
-    return " ".join(parts)
+    amounts = [f"{n} {word}{'s' if n > 1 else ''}" for n, word in ((hours, "hour"), (rest, "minute")) if n]
+    return " ".join(amounts)
 
 
 # -- pages as HTML, from templates in which everything from data is escaped
@@ -512,27 +512,27 @@ def fill_template(template: str, **values: Any) -> str:
 
 @cache
 def static_files() -> dict[str, tuple[str, bytes]]:
-    """Return the files that pages load: type and content by name."""
-    kinds = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+    """Return the static files of the pages: type and content by name."""
+    types = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
     return {
-        path.name: (f"{kinds[path.suffix[1:]]}; charset=utf-8", path.read_bytes())
+        path.name: (f"{types[path.suffix[1:]]}; charset=utf-8", path.read_bytes())
         for path in sorted((_HERE / "static").iterdir())
-        if path.suffix[1:] in kinds
+        if path.suffix[1:] in types
     }
 
 
 def task_name(protocol: Protocol, condition: str) -> str:
-    """Return what one task is called."""
+    """Return the name of one task."""
     return "sentence" if condition == "sentence" or protocol.name == "completion" else "passage"
 
 
 def task_instructions(protocol: Protocol, step: ProtocolStep) -> list[str]:
-    """Return what a person has to do on the pages of a step, and what counts."""
+    """Return the instructions for the pages of a step."""
     thing = task_name(protocol, step.condition)
     if protocol.candidates:
-        shown = "a sentence" if thing == "sentence" else "a passage"
+        extract = "a sentence" if thing == "sentence" else "a passage"
         lines = [
-            f"You see {shown} in which a word is missing. Choose the word that stood there from the list."
+            f"You see {extract} in which a word is missing. Choose the word that stood there from the list."
         ]
         if protocol.name != "completion" and step.condition == "sentence":
             lines.append("Each sentence comes from a longer text, which is not shown.")
@@ -565,12 +565,12 @@ def _what_counts(protocol: Protocol) -> str:
 
 
 def all_instructions(protocol: Protocol) -> list[tuple[str, list[str]]]:
-    """Return the instructions of each kind of page of a protocol, with a heading."""
-    kinds = {(step.condition, step.guesses): step for step in protocol.steps}
+    """Return the instructions for each type of page of a protocol, with a heading."""
+    steps = {(step.condition, step.guesses): step for step in protocol.steps}
     return [
         (
             f"{task_name(protocol, step.condition).capitalize()}s, {step.per_page} a page",
             task_instructions(protocol, step),
         )
-        for step in kinds.values()
+        for step in steps.values()
     ]

@@ -1,4 +1,4 @@
-"""What the server does with a campaign: one thread writes, what waits together is on the disk together."""
+"""Access of the server to a campaign: one thread writes, and waiting writes are flushed together."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _OF_THE_TASK = {"answered before", "invalid guess", "wrong context"}
 
 
 class GroupCommits:
-    """Call functions in one thread, those that wait in one transaction of a campaign.
+    """Run functions in one thread, all waiting ones in one transaction of a campaign.
 
     A flush takes as long as ten answers on a good disk and a hundred on a busy one, so that many people at
     once need one for all that wait. Nothing is returned before it is on the disk.
@@ -49,13 +49,13 @@ class GroupCommits:
         self._thread.start()
 
     async def run(self, function: Callable[[], T]) -> T:
-        """Return what a function returns, once it is on the disk; raise what it raises."""
+        """Return the result of a function once it is on the disk; raise its error."""
         future: Future[T] = Future()
         self._calls.put((function, future))
         return await asyncio.wrap_future(future)
 
     def close(self) -> None:
-        """Finish what waits, and stop."""
+        """Finish the waiting functions, and stop."""
         self._calls.put(None)
         self._thread.join()
 
@@ -88,7 +88,7 @@ class GroupCommits:
 
 
 def _outcome(function: Callable[[], Any]) -> tuple[Any, Exception | None]:
-    """Return what a function returns, or what it raises."""
+    """Return the result or the error of a function."""
     try:
         return function(), None
     except Exception as error:  # noqa: BLE001 - whatever it is, its caller gets it
@@ -96,7 +96,7 @@ def _outcome(function: Callable[[], Any]) -> tuple[Any, Exception | None]:
 
 
 class WrongTokens:
-    """Count wrong tokens by address, and say who has to wait before the next wrong one is answered.
+    """Count wrong tokens by address, and delay the answer to further ones.
 
     Parameters
     ----------
@@ -108,29 +108,29 @@ class WrongTokens:
         Addresses that are remembered.
     """
 
-    def __init__(self, burst: int = 20, pause: float = 3.0, most: int = 10_000) -> None:
-        self.burst, self.pause, self.most = burst, pause, most
+    def __init__(self, burst: int = 20, pause: float = 3.0, limit: int = 10_000) -> None:
+        self.burst, self.pause, self.limit = burst, pause, limit
         self.clock: Callable[[], float] = time.monotonic
         self._free_at: OrderedDict[str, float] = (
             OrderedDict()
         )  # when the address has no wrong token to its name
 
     def wait(self, address: str) -> float:
-        """Return the seconds that an address has to wait; 0 if it may try."""
+        """Return the waiting time of an address in seconds; 0 without one."""
         debt = self._free_at.get(_network(address), 0.0) - self.clock()
         return max(0.0, debt - (self.burst - 1) * self.pause)
 
     def add(self, address: str) -> None:
-        """Note a wrong token."""
+        """Record a wrong token."""
         key = _network(address)
         self._free_at[key] = max(self._free_at.get(key, 0.0), self.clock()) + self.pause
         self._free_at.move_to_end(key)
-        while len(self._free_at) > self.most:
+        while len(self._free_at) > self.limit:
             self._free_at.popitem(last=False)
 
 
 def _network(address: str) -> str:
-    """Return an address; of IPv6 the network, as one machine has many."""
+    """Return an IPv4 address, or the network of an IPv6 address, as one machine has many."""
     try:
         if (parsed := ipaddress.ip_address(address)).version == 6:  # noqa: PLR2004 - IPv6
             return str(ipaddress.ip_network((int(parsed) >> 64 << 64, 64)))
@@ -145,7 +145,7 @@ class TooManyError(Exception):
     Attributes
     ----------
     seconds : float
-        How long it has to wait.
+        Waiting time in seconds.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -155,23 +155,23 @@ class TooManyError(Exception):
 
 @dataclass(frozen=True)
 class TaskAnswer:
-    """What a form says about one task: words, number of context sentences shown, seconds taken."""
+    """The form's data on one task: words, number of context sentences shown, seconds taken."""
 
     guesses: Sequence[str]
-    shown: int | None = None
+    n_shown: int | None = None
     seconds: float | None = None
 
 
 @dataclass(frozen=True)
 class FormOutcome:
-    """What became of a form: the page as it is now (None: sent), and refusals by place of the task."""
+    """Outcome of a form: the current page (None: submitted), and refusals by index of the task."""
 
     page: Page | None
     refused: Mapping[int, RefusalError]
 
 
 class Form(NamedTuple):
-    """What the form of a page is about: what is shown, words a task, the items in their order."""
+    """Content of the form of a page: condition, words a task, the items in their order."""
 
     condition: str
     guesses: int
@@ -179,7 +179,7 @@ class Form(NamedTuple):
 
 
 class Service:
-    """A campaign, as the handlers use it.
+    """Access of the handlers to a campaign.
 
     Parameters
     ----------
@@ -195,11 +195,11 @@ class Service:
         self._following: dict[int, tuple[float, Page | None]] = {}  # by subject: since when, the next page
 
     def close(self) -> None:
-        """Finish what waits; the campaign stays open."""
+        """Finish the waiting writes; the campaign stays open."""
         self._commits.close()
 
     async def subject(self, token: str) -> Subject | None:
-        """Return who has a token, None if nobody has it."""
+        """Return the subject of a token, or None."""
         if not TOKEN.fullmatch(token):
             return None
         digest = token_digest(token)
@@ -211,9 +211,9 @@ class Service:
         return self._subjects[digest]
 
     async def sign_in(self, token: str, address: str) -> Subject | None:
-        """Return who has a token; of a wrong one None, or TooManyError after too many from an address.
+        """Return the subject of a token, or None; TooManyError after too many wrong tokens from an address.
 
-        A right one is taken whatever came from the address before, as many people may be behind it.
+        A right one is always accepted, as many people may share the address.
         """
         subject = await self.subject(token)
         if subject is None and TOKEN.fullmatch(token):
@@ -223,7 +223,7 @@ class Service:
         return subject
 
     async def next_page(self, subject: Subject) -> Page | None:
-        """Return the page that a subject has, or a new one."""
+        """Return the current page of the subject, or a new one."""
         since, page = self._following.pop(subject.id, (-_FRESH, None))
         if time.monotonic() - since < _FRESH:
             return page
@@ -236,22 +236,22 @@ class Service:
         return page
 
     async def form(self, page: int, subject: Subject) -> Form:
-        """Return what the form of a page is about; RefusalError if it is not the subject's."""
+        """Return the content of the form of a page; RefusalError if it is not the subject's."""
         if form := self._forms.get((page, subject.id)):
             return form
         return await self._commits.run(lambda: self._form(page, subject))
 
-    async def answer(self, page: int, subject: Subject, place: int, answer: TaskAnswer) -> Task | None:
-        """Save the answer to the task at a place of a page; return the next task about the item, if any."""
+    async def answer(self, page: int, subject: Subject, index: int, answer: TaskAnswer) -> Task | None:
+        """Save the answer to a task of a page by its index; return the next task about the item, if any."""
         self._following.pop(subject.id, None)
-        return await self._commits.run(lambda: self._answer(page, subject, place, answer))
+        return await self._commits.run(lambda: self._answer(page, subject, index, answer))
 
     async def answer_form(
         self, page: int, subject: Subject, answers: Mapping[int, TaskAnswer], *, send: bool
     ) -> FormOutcome:
-        """Save the answers of a form by place of the task, and submit the page if that is asked for.
+        """Save the answers of a form by index of the task, and optionally submit the page.
 
-        The next page is assigned with the one that is sent, in one flush, as it is asked for at once.
+        The next page is assigned in the same flush, as the browser requests it at once.
 
         Returns
         -------
@@ -268,13 +268,13 @@ class Service:
 
         def work() -> FormOutcome:
             refused = {}
-            for place, answer in answers.items():
+            for index, answer in answers.items():
                 try:
-                    self._answer(page, subject, place, answer)
+                    self._answer(page, subject, index, answer)
                 except RefusalError as error:
                     if error.reason not in _OF_THE_TASK:
                         raise
-                    refused[place] = error
+                    refused[index] = error
             if send:
                 try:
                     self.campaign.submit(page, subject.id)
@@ -291,16 +291,16 @@ class Service:
             self._following[subject.id] = time.monotonic(), each
         return outcome
 
-    def _answer(self, page: int, subject: Subject, place: int, answer: TaskAnswer) -> Task | None:
+    def _answer(self, page: int, subject: Subject, index: int, answer: TaskAnswer) -> Task | None:
         item_ids = self._form(page, subject).item_ids
-        if place >= len(item_ids):
-            raise RefusalError(f"there is no task {place} on page {page}", "item not on the page")
+        if index >= len(item_ids):
+            raise RefusalError(f"there is no task {index} on page {page}", "item not on the page")
         return self.campaign.answer(
-            page, subject.id, item_ids[place], answer.guesses, shown=answer.shown, seconds=answer.seconds
+            page, subject.id, item_ids[index], answer.guesses, shown=answer.n_shown, seconds=answer.seconds
         )
 
     def _form(self, page: int, subject: Subject) -> Form:
-        """Return the form of a page. Browsers do not get the items' ids, which may say too much."""
+        """Return the form of a page. Browsers do not get the items' ids, which may reveal the answers."""
         if (page, subject.id) not in self._forms:
             self._remember(self.campaign.page(page, subject.id), subject)
         return self._forms[page, subject.id]

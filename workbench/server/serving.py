@@ -1,4 +1,4 @@
-"""Starting and stopping the server of a campaign."""
+"""Start and stop the server of a campaign."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _SLOWEST_BODY = 10.0  # seconds
 
 
 class BoundedServer(HTTPServer):
-    """An HTTP server that holds a bounded number of connections."""
+    """An HTTP server with a limited number of connections."""
 
     def handle_stream(self, stream: IOStream, address: tuple[Any, ...]) -> None:
         """Serve a connection, or close it if there are too many."""
@@ -46,7 +46,7 @@ class BoundedServer(HTTPServer):
 
 @dataclass
 class Running:
-    """A server that runs in this event loop.
+    """A running server in this event loop.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ class Running:
     service: Service
 
     async def stop(self) -> None:
-        """Take no more requests, save what has been sent, close all connections."""
+        """Refuse new requests, save all answers, close all connections."""
         self.server.stop()
         await asyncio.get_running_loop().run_in_executor(None, self.service.close)
         await asyncio.sleep(0)  # what is saved is acknowledged
@@ -105,7 +105,7 @@ async def start(
     if not 0 <= port <= _LAST_PORT:  # sockets count on from 0 after the last one
         raise DataError(f"expected a port from 0 to {_LAST_PORT}, got {port}", remedy="name another --port")
     try:
-        sockets = _listening(ip, port)
+        sockets = _bind_sockets(ip, port)
     except OSError as error:
         problem = f"cannot listen on {ip}, port {port} ({reason(error)})"
         raise DataError(problem, remedy="name another --port or --ip") from None
@@ -130,14 +130,14 @@ async def start(
     return Running(url, loopback, secure, server, service)
 
 
-def _listening(ip: str, port: int) -> list[socket.socket]:
-    """Return a socket for each address of a host, all on one port; none is left open on an error."""
-    places = socket.getaddrinfo(ip, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+def _bind_sockets(ip: str, port: int) -> list[socket.socket]:
+    """Return a socket for each address of a host, all on one port; none stays open on an error."""
+    addresses = socket.getaddrinfo(ip, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     sockets: list[socket.socket] = []
     try:
-        for family, *_, address in dict.fromkeys(places):
-            place = (address[0], sockets[0].getsockname()[1] if sockets else port, *address[2:])
-            sockets.append(socket.create_server(place, family=family, backlog=_WAITING))
+        for family, *_, address in dict.fromkeys(addresses):
+            bound = (address[0], sockets[0].getsockname()[1] if sockets else port, *address[2:])
+            sockets.append(socket.create_server(bound, family=family, backlog=_WAITING))
             sockets[-1].settimeout(0)
     except BaseException:
         for each in sockets:
@@ -155,7 +155,7 @@ def serve(
     key: Path | None = None,
     ready: Callable[[Running], None],
 ) -> None:
-    """Serve a campaign until the process is interrupted or asked to end.
+    """Serve a campaign until the process is interrupted or terminated.
 
     Parameters
     ----------
@@ -199,7 +199,7 @@ def _encryption(certificate: Path | None, key: Path | None) -> ssl.SSLContext | 
 
 
 def _in_url(ip: str) -> str:
-    """Return an address as it stands in a URL; all addresses are this machine's name."""
+    """Return an address in the form of URLs; the wildcard address becomes this machine's name."""
     if ip in {"", "0.0.0.0", "::"}:  # noqa: S104 - it is the address to print
         return socket.gethostname()
     return f"[{ip}]" if ":" in ip else ip

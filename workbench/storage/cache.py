@@ -1,4 +1,4 @@
-"""What lies in ``cache/``: results by a key of all that they depend on, within one bound; digests.
+"""Cache of results in ``cache/``, keyed by all that they depend on, within one size limit; digests.
 
 An entry is a file or folder of a kind: ``cache/<kind>/<entry>``. The time of its last use is that of its last
 change, which every use sets. Hidden ones are being written, or were left by a killed process.
@@ -45,11 +45,11 @@ _WHOLE = 32 * 1024**2  # bytes up to which a file is read whole for a fingerprin
 _ENDS = 1024**2
 
 
-def digest(*parts: str | bytes) -> str:
-    """Return the SHA-256 of a sequence of parts, in hexadecimal; the boundaries count."""
+def digest(*values: str | bytes) -> str:
+    """Return the SHA-256 of a sequence of values, in hexadecimal; the boundaries count."""
     sha256 = hashlib.sha256()
-    for part in parts:
-        data = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
+    for value in values:
+        data = value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value
         sha256.update(len(data).to_bytes(8, "little"))
         sha256.update(data)
     return sha256.hexdigest()
@@ -60,18 +60,18 @@ def fingerprint(paths: Iterable[Path], base: Path) -> str:
 
     Of a file of more than 32 MB (the weights of a transformer) the size, first and last megabyte count.
     """
-    parts: list[str | bytes] = []
+    contents: list[str | bytes] = []
     for path in sorted(paths):
         size = path.stat().st_size
-        parts += [path.relative_to(base).as_posix(), str(size)]
+        contents += [path.relative_to(base).as_posix(), str(size)]
         with open_regular(path) as file:
             if size <= _WHOLE:
-                parts.append(file.read())
+                contents.append(file.read())
                 continue
-            parts.append(file.read(_ENDS))
+            contents.append(file.read(_ENDS))
             file.seek(-_ENDS, os.SEEK_END)
-            parts.append(file.read())
-    return digest(*parts)
+            contents.append(file.read())
+    return digest(*contents)
 
 
 class Cache:
@@ -96,7 +96,7 @@ class Cache:
         return self.folder / f"{key}.parquet"
 
     def get(self, key: str) -> pa.Table | None:
-        """Return the table of a key, None if there is no valid one."""
+        """Return the table of a key, or None without a valid one."""
         path = self.path(key)
         try:
             table = read_parquet(path)
@@ -121,7 +121,7 @@ class Cache:
 
 
 class CacheEntry(NamedTuple):
-    """A file or folder of the cache: its bytes, and when it was last used (seconds since 1970)."""
+    """A file or folder of the cache: its size in bytes, and the time of its last use (seconds since 1970)."""
 
     kind: str
     path: Path
@@ -130,22 +130,22 @@ class CacheEntry(NamedTuple):
 
 
 def cache_limit() -> int:
-    """Return the bound of the cache in bytes; DataError if the variable is not a number of gigabytes."""
+    """Return the size limit of the cache in bytes; DataError if the variable is not a number of gigabytes."""
     return int(number_in_environment(VARIABLE, GIGABYTES, "gigabytes") * 1e9)
 
 
 def cache_entries() -> list[CacheEntry]:
-    """Return what lies in the cache, the least recently used first."""
+    """Return the entries of the cache, the least recently used first."""
     entries = []
-    for kind in _listed(cache_home()):
-        for path in _listed(kind):
+    for folder in _listed(cache_home()):
+        for path in _listed(folder):
             with contextlib.suppress(OSError):  # another process may remove it
-                entries.append(CacheEntry(kind.name, path, folder_size(path), path.stat().st_mtime))
+                entries.append(CacheEntry(folder.name, path, folder_size(path), path.stat().st_mtime))
     return sorted(entries, key=lambda entry: entry.used)
 
 
 def folder_size(path: Path) -> int:
-    """Return the bytes of a file, or of all files below a folder."""
+    """Return the size of a file, or of all files below a folder, in bytes."""
     if not path.is_dir():
         return path.stat().st_size
     sizes = 0
@@ -162,7 +162,7 @@ def _listed(folder: Path) -> list[Path]:
 
 
 def hold(owner: T, folder: Path) -> T:
-    """Keep a folder from being removed as long as an object lives, and note that it is used now.
+    """Protect a folder from removal as long as an object lives, and record its use.
 
     The object is returned. The lock is on the folder itself, shared by processes, and ends with the process.
     """
@@ -175,7 +175,7 @@ def hold(owner: T, folder: Path) -> T:
 
 
 def remove(path: Path) -> bool:
-    """Remove a file or folder; return False where it is in use, and stays.
+    """Remove a file or folder; return False if it is in use.
 
     A folder is renamed first, so a process that is killed leaves no half of it under its name.
     """
@@ -194,7 +194,7 @@ def remove(path: Path) -> bool:
 
 
 def make_room(limit: int | None = None) -> None:
-    """Remove what was not used for longest until the cache is within its bound.
+    """Remove the least recently used entries until the cache is within its limit.
 
     What an object of any process holds, or was used within the last minute, stays. What killed processes left
     is removed.
@@ -205,8 +205,8 @@ def make_room(limit: int | None = None) -> None:
         Bytes; `cache_limit` by default.
     """
     limit, now = cache_limit() if limit is None else limit, time.time()
-    for kind in _listed(cache_home()):
-        sweep(kind, prefix=".")
+    for folder in _listed(cache_home()):
+        sweep(folder, prefix=".")
     entries = cache_entries()
     total = sum(entry.size for entry in entries)
     for entry in entries:
@@ -217,7 +217,7 @@ def make_room(limit: int | None = None) -> None:
 
 
 def content(table: pa.Table) -> str:
-    """Return the SHA-256 of the content of a table, whatever its layout in memory, in hexadecimal.
+    """Return the SHA-256 of the content of a table, independent of its memory layout, in hexadecimal.
 
     Its columns hold numbers, Booleans, text, and lists of such, of which any may be null.
     """
@@ -243,7 +243,7 @@ def _update(sha256: Any, column: pa.ChunkedArray | pa.Array) -> None:
 
 
 def _texts(column: pa.ChunkedArray | pa.Array) -> Iterator[memoryview]:
-    """Yield the UTF-8 bytes of a column of text, one after another, as they lie in memory."""
+    """Yield the UTF-8 bytes of a text column in order."""
     for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else [column]:
         held = chunk.drop_null()  # behind a null there may be bytes
         _, offsets, data = held.buffers()

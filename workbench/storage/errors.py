@@ -1,4 +1,4 @@
-"""The one error of the workbench, and what turns the errors of libraries and of the disk into it."""
+"""The one error of the workbench, and the conversion of other errors into it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class DataError(ValueError):
         super().__init__(text.encode(errors="backslashreplace").decode())  # half a surrogate pair
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the error with all its parts."""
+        """Pickle the error with all its attributes."""
         return partial(DataError, file=self.file, line=self.line, remedy=self.remedy), (self.problem,)
 
 
@@ -51,9 +51,9 @@ _REMEDIES = {
 def reading(
     file: Path | str, what: str = "this file", *, line: int | None = None, remedy: str | None = None
 ) -> Iterator[None]:
-    """Turn every error of a block that only reads a file into one DataError.
+    """Convert every error of a block that only reads a file into one DataError.
 
-    A file that nobody checked can make a parser fail in any way, so any exception is the file's fault here:
+    An unchecked file can make a parser fail in any way, so any exception is the file's fault here:
     keep the block to reading and parsing. An error for lack of memory stays what it is.
     `what` says what the file is, such as "this vocabulary", and `line` which line is read.
     """
@@ -69,7 +69,7 @@ def reading(
 
 @contextmanager
 def writing(file: Path | str, what: str = "this file", *also: type[Exception]) -> Iterator[None]:
-    """Turn an error of the disk (full, not writable, name too long), or one of `also`, into a DataError."""
+    """Convert an error of the disk (full, not writable, name too long) or one of `also` into a DataError."""
     try:
         yield
     except (OSError, *also) as error:  # type: ignore[misc] # exception types
@@ -81,17 +81,17 @@ def writing(file: Path | str, what: str = "this file", *also: type[Exception]) -
 def database_errors(
     file: Path | str, what: str = "this database", *, patience: float, remedy: str
 ) -> Iterator[None]:
-    """Turn SQLite's errors into DataErrors.
+    """Convert SQLite's errors into DataErrors.
 
     Parameters
     ----------
     file : path
     what : str
-        What the file is, such as "this file of choices".
+        Description of the file, such as "this file of choices".
     patience : float
         Seconds that SQLite waits for another process.
     remedy : str
-        What to do where the file is damaged.
+        Remedy for a damaged file.
     """
     import sqlite3  # noqa: PLC0415 - few have a database
 
@@ -111,14 +111,14 @@ def database_errors(
 
 
 def innermost(error: BaseException) -> BaseException:
-    """Return the first of errors raised in turn: what requests and urllib3 wrap around it says less."""
+    """Return the innermost of nested errors; the wrappers of requests and urllib3 say less."""
     while isinstance(inner := getattr(error, "reason", None) or error.__context__, BaseException):
         error = inner
     return error
 
 
 def reason(error: BaseException) -> str:
-    """Return in one line what an error says; the operating system's own words for an error of a file."""
+    """Return the message of an error in one line; for an error of a file the operating system's message."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     if isinstance(error, UnicodeEncodeError) and error.reason.startswith("surrogates"):

@@ -50,7 +50,7 @@ def data_home() -> Path:
 
 
 def cache_home() -> Path:
-    """Return the folder of all that is computed again when it is missing, one folder for each kind of it.
+    """Return the folder of reproducible results, with one subfolder for each category.
 
     ``cache/`` in `data_home`; of an installed package without ``$WORKBENCH_HOME`` the platform's folder for
     caches, such as ``~/.cache/lambada-workbench`` on Linux.
@@ -61,12 +61,12 @@ def cache_home() -> Path:
 
 
 def programs_home() -> Path:
-    """Return the folder that KenLM's programs are built in: ``.tools`` of a checkout, else in `data_home`."""
+    """Return the folder of KenLM's programs: ``.tools`` of a checkout, else in `data_home`."""
     return _CHECKOUT / ".tools" if in_checkout() else data_home() / "tools"
 
 
 def in_checkout() -> bool:
-    """Tell whether this package runs from a checkout of the repository, and is not installed from a wheel."""
+    """Return True if this package runs from a checkout of the repository rather than an installed wheel."""
     return (_CHECKOUT / "pyproject.toml").is_file() and not (_PACKAGE / "_data").is_dir()
 
 
@@ -87,7 +87,7 @@ def _platform_folder(purpose: str) -> Path:
 
 
 def number_in_environment(variable: str, default: float, unit: str) -> float:
-    """Return the number that an environment variable gives; DataError if it is none, or negative."""
+    """Return a number from an environment variable; DataError if it is not a number, or negative."""
     text = os.environ.get(variable) or f"{default:g}"
     with contextlib.suppress(ValueError):
         if 0 <= (number := float(text)) < math.inf:
@@ -122,7 +122,7 @@ def open_regular(path: Path | str) -> IO[bytes]:
     handle = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe is opened without waiting
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
-        raise OSError(0, "it is no regular file", name)
+        raise OSError(0, "not a regular file", name)
     return open(handle, "rb")  # noqa: PTH123 - of a handle; the caller closes it
 
 
@@ -133,14 +133,14 @@ def read_bytes(path: Path | str, what: str = "this file", *, limit: int | None =
     ----------
     path : path
     what : str
-        What the file is, for the error, such as "this vocabulary".
+        Description of the file for the error, such as "this vocabulary".
     limit : int, optional
         Most bytes that it may have; `MAX_IN_MEMORY` by default.
 
     Raises
     ------
     DataError
-        If it cannot be read, is no regular file, or is larger.
+        If it cannot be read, is not a regular file, or is larger.
     """
     limit = MAX_IN_MEMORY if limit is None else limit
     with reading(path, what), open_regular(path) as file:
@@ -150,16 +150,16 @@ def read_bytes(path: Path | str, what: str = "this file", *, limit: int | None =
 
 
 def read_json(path: Path | str, what: str = "this file", *, limit: int | None = None) -> Any:
-    """Return what a JSON file holds; DataError as of `read_bytes`, and if it is no JSON in UTF-8."""
+    """Return the content of a JSON file; DataError as of `read_bytes`, and if it is not JSON in UTF-8."""
     data = read_bytes(path, what, limit=limit)
     with reading(path, what):
         return json.loads(data.decode("utf-8-sig"))
 
 
 def listed(folder: Path) -> list[Path]:
-    """Return what is in a folder, sorted, hidden ones left out; nothing if there is none.
+    """Return the visible content of a folder, sorted; nothing if it is missing.
 
-    DataError if it may not be listed, or is no folder.
+    DataError if it may not be listed, or is not a folder.
     """
     with reading(folder, "this folder"), contextlib.suppress(FileNotFoundError):
         return sorted(path for path in folder.iterdir() if not path.name.startswith("."))
@@ -167,14 +167,14 @@ def listed(folder: Path) -> list[Path]:
 
 
 def too_large(path: Path | str, limit: int) -> DataError:
-    """Return the error for a file that holds more than may be read into memory."""
+    """Return the error for a file larger than the limit for memory."""
     return DataError(
         f"it holds more than {limit:,} bytes, unpacked", file=path, remedy="split it into smaller files"
     )
 
 
 def path_in(folder: Path, name: str) -> Path:
-    """Return the path of a file that a list in a folder names; DataError if it leads out of the folder."""
+    """Return the path of a file named by a list in a folder; DataError if it leads out of the folder."""
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts:
         raise DataError(f"expected the name of a file in this folder, got {name!r}", file=folder)
@@ -182,7 +182,7 @@ def path_in(folder: Path, name: str) -> Path:
 
 
 def map_array(folder: Path, name: str) -> Any:
-    """Map the array of a ``.npy`` file, which a list in its folder names, into memory, read only."""
+    """Map the array of a ``.npy`` file named by a list in its folder into memory, read only."""
     import numpy as np  # noqa: PLC0415 - slow
 
     path = path_in(folder, f"{name}.npy")
@@ -194,7 +194,7 @@ def map_array(folder: Path, name: str) -> Any:
 
 
 def sweep(home: Path, *, prefix: str = _SCRATCH) -> None:
-    """Remove what killed processes left in a folder: what nobody has locked, or else wrote to for a day."""
+    """Remove stale scratch folders (unlocked, or untouched for a day)."""
     with contextlib.suppress(OSError), os.scandir(home) as entries:
         for name in [entry.name for entry in entries if entry.name.startswith(prefix)]:
             with contextlib.suppress(OSError):  # another process removes it, or only it may
@@ -219,7 +219,7 @@ def _remove_unused(path: Path) -> None:
 
 
 def _lock(handle: int) -> bool | None:
-    """Lock an open file or folder; False where another process has the lock, None on a disk without locks."""
+    """Lock an open file or folder; False if another process has the lock, None on a disk without locks."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -230,7 +230,7 @@ def _lock(handle: int) -> bool | None:
 
 
 def _locked_folder(home: Path) -> tuple[Path, int]:
-    """Make a scratch folder and lock it; return it and the handle that has the lock."""
+    """Make and lock a scratch folder; return it and the handle that has the lock."""
     while True:
         folder = Path(tempfile.mkdtemp(prefix=_SCRATCH_HERE, dir=home))
         with contextlib.suppress(FileNotFoundError), contextlib.ExitStack() as stack:  # else it was swept
@@ -243,7 +243,7 @@ def _locked_folder(home: Path) -> tuple[Path, int]:
 
 @contextmanager
 def scratch_folder(home: Path | str) -> Iterator[Path]:
-    """Yield a new hidden folder in `home`, removed afterwards; `home` is made where it is missing.
+    """Yield a new hidden folder in `home` and remove it afterwards; `home` is made if missing.
 
     What killed processes left in `home` is removed first. DataError if no folder can be made there.
 
@@ -270,19 +270,19 @@ def scratch_folder(home: Path | str) -> Iterator[Path]:
 
 
 @contextmanager
-def _full_disk(place: Path) -> Iterator[None]:
-    """Turn an error of the disk into a DataError; not those of networks, nor of files that are read."""
+def _full_disk(path: Path) -> Iterator[None]:
+    """Convert OSErrors of writing into DataError; errors of networks and of missing files are unchanged."""
     try:
         yield
     except OSError as error:
         if type(error) is not OSError:  # a missing file, a lost connection and others have their own class
             raise
-        with writing(place):
+        with writing(path):
             raise
 
 
-def check_target(path: Path, is_kind: Callable[[int], bool], kind: str) -> None:
-    """Raise an OSError if nothing can be written to a path, or something of another kind is there."""
+def check_target(path: Path, is_kind: Callable[[int], bool], expected: str) -> None:
+    """Raise an OSError if a path cannot be written, or is not of the expected type."""
     if "\0" in str(path):
         raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), str(path))
     try:
@@ -291,12 +291,12 @@ def check_target(path: Path, is_kind: Callable[[int], bool], kind: str) -> None:
         raise OSError(errno.EILSEQ, "its name holds half a surrogate pair", str(path)) from None
     with contextlib.suppress(FileNotFoundError):
         if not is_kind(path.stat().st_mode):
-            raise OSError(0, f"what is there is not {kind}", str(path))
+            raise OSError(0, f"what is there is not {expected}", str(path))
 
 
 @contextmanager
 def atomic_path(path: Path | str) -> Iterator[Path]:
-    """Yield a temporary path of the same name; that file replaces `path` only if the block ends well.
+    """Yield a temporary path of the same name; the file replaces `path` only if the block succeeds.
 
     The file is flushed to the disk before it is renamed, so a reader sees the old content or the new one,
     never a part. The folder is made where it is missing. DataError if the file cannot be written.
@@ -322,7 +322,7 @@ def write_atomic(path: Path | str, content: str | bytes) -> None:
 
 @contextmanager
 def atomic_folder(path: Path | str, *, replace: bool = False) -> Iterator[Path]:
-    """Yield a temporary folder beside `path`; it takes that place only if the block ends without an error.
+    """Yield a temporary folder beside `path`; it replaces `path` only if the block succeeds.
 
     Parameters
     ----------
@@ -367,7 +367,7 @@ def atomic_folder(path: Path | str, *, replace: bool = False) -> Iterator[Path]:
 
 
 def discard(path: Path) -> None:
-    """Remove a folder, renamed first so that a killed process leaves no half of it; OSError if it may not.
+    """Remove a folder, renamed first so that a killed process leaves no partial folder; may raise OSError.
 
     Of a link to a folder the link is removed, and what it leads to stays.
     """

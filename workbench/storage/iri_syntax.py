@@ -1,4 +1,4 @@
-"""Import jsonschema without its grammar of IRIs, which takes two thirds of the time of Altair's import.
+"""Import jsonschema without its IRI grammar, which takes two thirds of the import time of Altair.
 
 jsonschema, which Altair and nbformat import, compiles that grammar (package rfc3987-syntax, which JupyterLab
 installs) when it is imported; neither has IRIs to check. Here it is compiled when the first one is checked.
@@ -15,11 +15,11 @@ _GRAMMAR = "rfc3987_syntax"
 
 
 class _Deferred(ModuleType):
-    """The part of rfc3987-syntax that jsonschema imports."""
+    """Stand-in for the part of rfc3987-syntax that jsonschema imports."""
 
     @staticmethod
     def is_valid_syntax(term: str, value: str) -> bool:
-        """Tell whether a value matches a term of the grammar, which is compiled at the first call."""
+        """Return True if a value matches a term of the grammar, which is compiled at the first call."""
         return bool(import_module(_GRAMMAR).is_valid_syntax(term, value))
 
 

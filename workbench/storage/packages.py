@@ -1,4 +1,4 @@
-"""Installed packages: their versions, this one's commit, and what others add by entry points.
+"""Installed packages: versions, this package's commit, and extensions by entry points.
 
 An entry point that is wrong is left out with a warning.
 """
@@ -39,7 +39,7 @@ def extensions(group: str, reserved: Collection[str] = ()) -> dict[str, EntryPoi
         warnings.warn(problem, stacklevel=2)
     result = {}
     for name, entries in named.items():
-        problem = "" if _NAME.fullmatch(name) else "this is no name"
+        problem = "" if _NAME.fullmatch(name) else "not a valid name"
         problem = "the workbench has this name itself" if name in reserved else problem
         problem = "several packages give this name" if len(entries) > 1 else problem
         if problem:
@@ -51,7 +51,7 @@ def extensions(group: str, reserved: Collection[str] = ()) -> dict[str, EntryPoi
 
 
 def _state_of_the_path() -> tuple[tuple[str, int, int], ...]:
-    """Return what changes when a package is installed or removed: the folders of the path and their times."""
+    """Return the folders of the path and their times, which change with each installed or removed package."""
     state = []
     for folder in sys.path:
         with suppress(OSError, ValueError):
@@ -64,7 +64,7 @@ def _state_of_the_path() -> tuple[tuple[str, int, int], ...]:
 def _entry_points(
     group: str, state: tuple[tuple[str, int, int], ...]
 ) -> tuple[dict[str, dict[str, EntryPoint]], list[str]]:
-    """Return the entry points of a group, by name and package, and a warning for each list that is not read.
+    """Return the entry points of a group, by name and package, and a warning for each unreadable list.
 
     Reading the lists of 250 packages takes 12 ms, so each state of the path is read once.
     """
@@ -90,7 +90,7 @@ def _entry_points(
 
 
 def load_extension(entry: EntryPoint) -> Any:
-    """Import what an entry point names; whatever its package raises then is a DataError."""
+    """Import the object of an entry point; any error of its package becomes a DataError."""
     try:
         return entry.load()
     except (Exception, SystemExit) as error:
@@ -101,7 +101,7 @@ def load_extension(entry: EntryPoint) -> Any:
 
 
 def commit() -> str | None:
-    """Return the commit of the package's checkout, with ``+`` where files differ; None without a checkout."""
+    """Return the commit of the checkout, with ``+`` if files differ; None without a checkout."""
     git = shutil.which("git")
     root = Path(__file__).parents[2]
     if git is None or not (root / ".git").exists():
@@ -117,6 +117,6 @@ def commit() -> str | None:
 
 
 def library_versions(*names: str) -> dict[str, str]:
-    """Return the versions of Python, this package, and distributions by their names."""
+    """Return the versions of Python, this package, and the named distributions."""
     installed = {name: version(name) for name in sorted({DISTRIBUTION, *names})}
     return {"python": python_version(), **installed}

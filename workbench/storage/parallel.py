@@ -32,14 +32,14 @@ _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_
 
 
 class WorkerError(RuntimeError):
-    """Worker processes or the workers of a cluster died or went away repeatedly."""
+    """Worker processes or cluster workers died or became unreachable repeatedly."""
 
 
 class Store(Protocol[R]):
     """Finished chunks by key, such as a cache on disk."""
 
     def get(self, key: str) -> R | None:
-        """Return the result stored under a key, None if there is none."""
+        """Return the result stored under a key, or None."""
 
     def put(self, key: str, value: R) -> None:
         """Store a result."""
@@ -54,7 +54,7 @@ def cores() -> int:
 
 @contextmanager
 def _without_main(function: Callable[..., Any]) -> Iterator[None]:
-    """Let workers start without running the user's script again, unless `function` lives there.
+    """Start workers without running the user's script again, unless it defines `function`.
 
     A fresh process imports the main script to find its functions, and a script without
     ``if __name__ == "__main__"`` would then do all its work once more in each worker.
@@ -83,7 +83,7 @@ def run_chunks(
     size: Callable[[T], int] | None = None,
     unit: str = "chunks",
 ) -> list[R]:
-    """Apply a function to chunks of work, here, in other processes, or on a Dask cluster.
+    """Apply a function to chunks of work in this process, in other processes, or on a Dask cluster.
 
     Chunks in the store are not computed again; every other result is stored as soon as it is there,
     in the order in which the chunks end. A run that was interrupted or killed thus resumes.
@@ -97,18 +97,18 @@ def run_chunks(
     keys : sequence of str, optional
         The key of each chunk in the store.
     store : Store, optional
-        Where finished chunks are stored; used from this process alone.
+        Store of finished chunks, used from this process alone.
     workers : int, optional
         Number of processes; all cores by default, at most one per chunk. With one, and within a
         worker process, the chunks are computed in this process.
     client : distributed.Client, optional
         A Dask client, in place of processes. Chunks of a worker that dies go to another one.
     progress : str or callable, optional
-        Label of a progress bar, or what is called with the units done and all units; nothing without it.
+        Label of a progress bar, or a callback with the units done and all units; silent by default.
     size : callable, optional
         Units of a chunk in the bar; 1 by default.
     unit : str
-        What the bar counts.
+        Unit that the bar counts.
 
     Returns
     -------
@@ -127,15 +127,15 @@ def run_chunks(
     if store is not None and keys is not None:
         stored = ((index, store.get(key)) for index, key in enumerate(keys))
         results = {index: result for index, result in stored if result is not None}
-    left = [index for index in range(len(chunks)) if index not in results]
-    workers = min(cores() if workers is None else workers, len(left))
+    todo = [index for index in range(len(chunks)) if index not in results]
+    workers = min(cores() if workers is None else workers, len(todo))
     done: _Done[R]
     if client is not None:
-        done = _on_cluster(function, chunks, left, client)
+        done = _on_cluster(function, chunks, todo, client)
     elif workers < 2 or multiprocessing.parent_process() is not None:  # noqa: PLR2004 - one worker is none
-        done = ((index, function(chunks[index])) for index in left)
+        done = ((index, function(chunks[index])) for index in todo)
     else:
-        done = _in_processes(function, chunks, left, workers)
+        done = _in_processes(function, chunks, todo, workers)
     sizes = [1] * len(chunks) if size is None else [size(chunk) for chunk in chunks]
     start = sum(sizes[index] for index in results)
     label, report = (None, progress) if callable(progress) else (progress, None)
@@ -154,16 +154,16 @@ def run_chunks(
     return [results[index] for index in range(len(chunks))]
 
 
-def _in_processes(function: Callable[[T], R], chunks: Sequence[T], left: list[int], workers: int) -> _Done[R]:
-    """Work in one pool after the other, until all is done: a pool ends with the first worker that dies."""
+def _in_processes(function: Callable[[T], R], chunks: Sequence[T], todo: list[int], workers: int) -> _Done[R]:
+    """Process chunks in one pool after another until all are done; a pool ends when a worker dies."""
     deaths = 0
-    while left:
+    while todo:
         done: set[int] = set()
         fault: BaseException | None = None
         try:
             with _pool(workers) as pool:
                 with _without_main(function):  # processes start while work is submitted
-                    running = {pool.submit(function, chunks[index]): index for index in left}
+                    running = {pool.submit(function, chunks[index]): index for index in todo}
                 while running and (fault is None or isinstance(fault, BrokenProcessPool)):
                     for future in wait(running, return_when=FIRST_COMPLETED).done:
                         index, error = running.pop(future), future.exception()
@@ -178,18 +178,18 @@ def _in_processes(function: Callable[[T], R], chunks: Sequence[T], left: list[in
             deaths = 0 if done else deaths + 1
             if deaths == _TRIES:
                 raise WorkerError(
-                    f"worker processes died {deaths} times one after the other, {len(left)} chunks are left"
+                    f"worker processes died {deaths} times one after the other, {len(todo)} chunks are left"
                     f" -- most often memory ran out: call again with workers=1{_RESUME}"
                 ) from None
-            rest = [index for index in left if index not in done]
-            left = rest[workers:] + rest[:workers]  # what ran when it died comes last: the others get done
+            rest = [index for index in todo if index not in done]
+            todo = rest[workers:] + rest[:workers]  # what ran when it died comes last: the others get done
             workers = workers if done else max(1, workers // 2)  # fewer of them need less memory
-        left = [index for index in left if index not in done]
+        todo = [index for index in todo if index not in done]
 
 
 @contextmanager
 def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
-    """Yield a pool of fresh processes; they are terminated where the block ends early."""
+    """Yield a pool of fresh processes; they are terminated if the block ends early."""
     # Not forked: a fork of a process with threads (Jupyter, torch, pyarrow) may hang, and warns from 3.12 on.
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_start)
@@ -204,7 +204,7 @@ def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
 
 
 def _on_cluster(
-    function: Callable[[T], R], chunks: Sequence[T], left: Sequence[int], client: Client
+    function: Callable[[T], R], chunks: Sequence[T], todo: Sequence[int], client: Client
 ) -> _Done[R]:
     # When a worker dies, the scheduler gives its chunk to another one, as often as the setting
     # distributed.scheduler.allowed-failures says.
@@ -215,7 +215,7 @@ def _on_cluster(
     running: dict[Any, int] = {}
     gone = (distributed.KilledWorker, distributed.CancelledError, OSError)
     try:
-        yield from _submitted(function, chunks, iter(left), client, running)
+        yield from _submit_chunks(function, chunks, iter(todo), client, running)
     except gone as error:
         if isinstance(error, OSError) and client.status == "running":
             raise  # of the function, not of the connection
@@ -228,10 +228,10 @@ def _on_cluster(
             client.cancel(list(running))  # type: ignore[no-untyped-call]
 
 
-def _submitted(
+def _submit_chunks(
     function: Callable[[T], R],
     chunks: Sequence[T],
-    left: Iterator[int],
+    todo: Iterator[int],
     client: Client,
     running: dict[Any, int],
 ) -> _Done[R]:
@@ -241,7 +241,7 @@ def _submitted(
     while True:
         threads = sum(client.nthreads().values())  # type: ignore[no-untyped-call]
         seen = time.monotonic() if threads else seen
-        for index in islice(left, max(0, 2 * max(threads, 2) - len(running))):  # a scheduler never holds all
+        for index in islice(todo, max(0, 2 * max(threads, 2) - len(running))):  # a scheduler never holds all
             running[client.submit(function, chunks[index], pure=False, retries=1)] = index
         if not running:
             return
@@ -267,12 +267,12 @@ _started: list[int] = []  # the id of this process, if it was started here
 
 
 def in_worker() -> bool:
-    """Return whether this is a process that `run_chunks` started (a Dask worker is not)."""
+    """Return True in a process that `run_chunks` started (not in a Dask worker)."""
     return bool(_started)
 
 
 def _start() -> None:
-    """Prepare a worker process, before it imports anything that computes."""
+    """Prepare a worker process before it imports numerical libraries."""
     _started.append(os.getpid())
     for name in _THREADS:  # there is one worker a core already
         os.environ[name] = "1"

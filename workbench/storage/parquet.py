@@ -1,4 +1,4 @@
-"""Parquet files, read within a bound: a few kilobytes of them can stand for terabytes."""
+"""Parquet files, read within a size limit: a few kilobytes can expand to terabytes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def read_parquet(
     remedy: str | None = None,
     limit: int | None = None,
 ) -> pa.Table:
-    """Return the table in a Parquet file; text that is stored as a dictionary is plain text.
+    """Return the table in a Parquet file, with dictionary columns as plain text.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def read_parquet(
     data : bytes, optional
         The content of the file, where it is in memory already.
     what, remedy : str
-        What the file is and what to do, for the DataError if it cannot be read.
+        Description of the file and remedy, for the DataError if it cannot be read.
     limit : int, optional
         Most bytes that the table may take; `workbench.storage.files.MAX_IN_MEMORY` by default.
     """
@@ -53,23 +53,23 @@ def read_parquet(
 
 
 class MappedParquet:
-    """A Parquet file that is mapped into memory: what is not asked for is not read from the disk.
+    """A memory-mapped Parquet file, of which only the requested columns and rows are read.
 
     For files that are written once and then only read: where another process shortens the file, reading it
-    ends this process. Bounds and errors are those of `read_parquet`.
+    ends this process. Bounds and errors as of `read_parquet`.
 
     Parameters
     ----------
     file : path
     what, remedy : str
-        What the file is and what to do, for the DataError if it cannot be read.
+        Description of the file and remedy, for the DataError if it cannot be read.
 
     Attributes
     ----------
     names : list of str
         Its columns.
     metadata : dict of bytes to bytes
-        What its writer noted beside them.
+        Metadata of its schema.
     """
 
     def __init__(
@@ -78,20 +78,16 @@ class MappedParquet:
         self.file, self._what, self._remedy = file, what, remedy
         with reading(file, what, remedy=remedy), files.open_regular(file) as opened:
             self._data = memoryview(mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ))
-            self._parsed = _parsed(self._data)
+            self._parsed = _parse(self._data)
             self._ends = np.cumsum([group[3] for group in self._parsed[0][4]])
             schema = self._parsed[1].schema_arrow
             self.names: list[str] = schema.names
             self.metadata: dict[bytes, bytes] = schema.metadata or {}
 
     def table(
-        self,
-        columns: Sequence[str] | None = None,
-        *,
-        group: int | None = None,
-        encoded: Collection[str] = (),
+        self, columns: Sequence[str] | None = None, *, group: int | None = None, encoded: Collection[str] = ()
     ) -> pa.Table:
-        """Return some columns, in the order of the file.
+        """Return the named columns, in the order of the file.
 
         Parameters
         ----------
@@ -112,18 +108,15 @@ class MappedParquet:
             return table.unify_dictionaries() if encoded and group is None else table
 
     def group_of(self, row: int) -> tuple[int, int]:
-        """Return the number of the row group that holds a row, and the row's place in it."""
+        """Return the number of the row group that holds a row, and the row's index in it."""
         group = int(np.searchsorted(self._ends, row, side="right"))
         return group, row - (int(self._ends[group - 1]) if group else 0)
 
 
 def iter_parquet(
-    file: Path | str,
-    columns: Sequence[str] | None = None,
-    *,
-    rows: int = _ROWS,
+    file: Path | str, columns: Sequence[str] | None = None, *, rows: int = _ROWS
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the table in a Parquet file in batches; the bound holds for each of them."""
+    """Yield the table in a Parquet file in batches; the limit applies to each batch."""
     with reading(file, "this Parquet file"):
         data = files.read_bytes(file, "this Parquet file")
         yield from _batches(file, data, columns, rows, files.MAX_IN_MEMORY, at_once=False)
@@ -141,18 +134,18 @@ def _batches(
     group: int | None = None,
     encoded: Collection[str] = (),
 ) -> Iterator[pa.RecordBatch]:
-    """Yield at least one batch; what is larger than the limit, at once or by batch, raises an error.
+    """Yield at least one batch; raise an error if the data exceed the limit, at once or by batch.
 
     Parameters
     ----------
     parsed : optional
-        What `_parsed` gives of the data.
+        What `_parse` gives of the data.
     group : int, optional
         Number of a row group; all by default.
     encoded : collection of str
         Columns of text that stay dictionaries.
     """
-    footer, table = _parsed(data) if parsed is None else parsed
+    footer, table = _parse(data) if parsed is None else parsed
     sizes = _page_sizes(memoryview(data), footer, columns, group)
     if (sum(sizes) if at_once else max(sizes, default=0)) > limit:
         raise files.too_large(file, limit)
@@ -176,8 +169,8 @@ def _batches(
             yield batch.cast(schema)
 
 
-def _parsed(data: bytes | memoryview) -> tuple[dict[int, Any], pq.ParquetFile]:
-    """Return the description of a file, and the file as Arrow opens it."""
+def _parse(data: bytes | memoryview) -> tuple[dict[int, Any], pq.ParquetFile]:
+    """Return the metadata of a file, and the file as Arrow opens it."""
     footer, content = _footer(memoryview(data)), pa.py_buffer(data)
     metadata = pq.read_metadata(pa.BufferReader(content))
     table = pq.ParquetFile(
@@ -191,7 +184,7 @@ def _parsed(data: bytes | memoryview) -> tuple[dict[int, Any], pq.ParquetFile]:
 
 
 def _footer(data: memoryview) -> dict[int, Any]:
-    """Return the description of a file and its columns, by the numbers of the fields."""
+    """Return the metadata of a file and its columns, by field number."""
     end = len(data) - 8
     length = int.from_bytes(data[-8:-4], "little")
     if bytes(data[-4:]) != b"PAR1" or length > end:
@@ -208,7 +201,7 @@ def _footer(data: memoryview) -> dict[int, Any]:
 def _page_sizes(
     data: memoryview, footer: dict[int, Any], columns: Sequence[str] | None, group: int | None
 ) -> list[int]:
-    """Return the bytes that each page of some columns takes at least, once it is read.
+    """Return the minimal size of each page of the columns in memory, in bytes.
 
     Arrow ends the process where the description of a column is missing, and a page of a few bytes may hold
     billions of values; so what Arrow will read is looked up before.
@@ -232,13 +225,13 @@ def _page_sizes(
 
 
 class _Thrift:
-    """Values in Thrift's compact protocol, read one after another; IndexError behind the end."""
+    """Reader of Thrift's compact protocol; IndexError at the end."""
 
     def __init__(self, data: memoryview) -> None:
         self._data, self.position = bytes(data), 0
 
     def struct(self) -> dict[int, Any]:
-        """Return the fields of a structure by their numbers."""
+        """Return the fields of a structure by field number."""
         fields: dict[int, Any] = {}
         number, data = 0, self._data
         while head := data[self.position]:
@@ -267,17 +260,17 @@ class _Thrift:
         self.position += size
         return self._data[self.position - size : self.position]
 
-    def value(self, kind: int) -> Any:
-        match kind:
+    def value(self, type_code: int) -> Any:
+        match type_code:
             case 4 | 5 | 6:
                 number = self.varint()
                 return number >> 1 ^ -(number & 1)
             case 1 | 2:
-                return kind == 1
+                return type_code == 1
             case 3:
                 return self._bytes(1)[0]
             case 7 | 8:
-                return self._bytes(8 if kind == 7 else self.varint())  # noqa: PLR2004 - a double; else text
+                return self._bytes(8 if type_code == 7 else self.varint())  # noqa: PLR2004 - a double; else text
             case 9 | 10:
                 head = self._bytes(1)[0]
                 size = self.varint() if head >= 0xF0 else head >> 4  # noqa: PLR2004 - four bits say "longer"
@@ -287,24 +280,24 @@ class _Thrift:
         raise ValueError("not a valid Parquet file")
 
 
-def _plain(kind: pa.DataType) -> pa.DataType:
+def _plain(data_type: pa.DataType) -> pa.DataType:
     """Return the type of a column without dictionaries."""
-    if pa.types.is_dictionary(kind):
-        return kind.value_type
-    if pa.types.is_map(kind):
-        return pa.map_(_plain(kind.key_type), _plain(kind.item_type))
-    if pa.types.is_struct(kind):
-        return pa.struct([field.with_type(_plain(field.type)) for field in kind])
-    if not pa.types.is_nested(kind):
-        return kind
-    field = kind.value_field.with_type(_plain(kind.value_type))
-    if pa.types.is_large_list(kind):
+    if pa.types.is_dictionary(data_type):
+        return data_type.value_type
+    if pa.types.is_map(data_type):
+        return pa.map_(_plain(data_type.key_type), _plain(data_type.item_type))
+    if pa.types.is_struct(data_type):
+        return pa.struct([field.with_type(_plain(field.type)) for field in data_type])
+    if not pa.types.is_nested(data_type):
+        return data_type
+    field = data_type.value_field.with_type(_plain(data_type.value_type))
+    if pa.types.is_large_list(data_type):
         return pa.large_list(field)
-    return pa.list_(field, kind.list_size if pa.types.is_fixed_size_list(kind) else -1)
+    return pa.list_(field, data_type.list_size if pa.types.is_fixed_size_list(data_type) else -1)
 
 
 def _size(values: pa.RecordBatch | pa.Array) -> int:
-    """Return the bytes that values take without their dictionaries."""
+    """Return the size of values without their dictionaries, in bytes."""
     if isinstance(values, pa.RecordBatch):
         return sum(map(_size, values.columns))
     if pa.types.is_dictionary(values.type):

@@ -1,4 +1,4 @@
-"""The progress bar that all long work shows, and lines for whoever waits for it."""
+"""The progress bar of long computations, and lines for readers of a terminal."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FORMAT = (  # sorting: 12 %|█  | 3.10k/25.0k n-grams [00:02<00:13, 1.50k n-gr
 
 
 def say(value: Any, *, file: TextIO | None = None, end: str = "\n") -> None:
-    """Print what may hold words of others: none moves the cursor, colours lines, or fails to be encoded.
+    """Print text that may be untrusted: no control sequences, no encoding errors.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def say(value: Any, *, file: TextIO | None = None, end: str = "\n") -> None:
 
 
 def notebook_shell() -> Any:
-    """Return the IPython shell of the notebook that this runs in; None elsewhere."""
+    """Return the IPython shell of the running notebook, or None elsewhere."""
     with suppress(Exception):  # IPython is not there, or not running
         shell = sys.modules["IPython"].get_ipython()
         return shell if shell.kernel is not None else None
@@ -52,7 +52,7 @@ def notebook_shell() -> Any:
 def progress_bar(
     total: float | None = None, *, label: str, unit: str = "it", shown: bool = True, **options: Any
 ) -> tqdm[Any]:
-    """Return a progress bar: a line on a terminal, removed when it is done; in a notebook text that stays.
+    """Return a progress bar: a line on a terminal, removed at the end; permanent text in a notebook.
 
     In a notebook the bar is one output of the cell, and at its end a line: what was counted, and the time. It
     is text, so that a notebook that is opened again, without its kernel, shows it as it was.
@@ -60,11 +60,11 @@ def progress_bar(
     Parameters
     ----------
     total : number or None
-        How many units there are, where that is known.
+        Number of units, if known.
     label : str
         Text before the bar.
     unit : str
-        What is counted, such as ``"words"`` or ``"B"``; large numbers are shown as 1.2k, 3.4M.
+        Unit of counting, such as ``"words"`` or ``"B"``; large numbers are shown as 1.2k, 3.4M.
     shown : bool
         Whether to show it at all.
     **options
@@ -86,7 +86,7 @@ def progress_bar(
 
 
 def update_with_estimate(bar: tqdm[Any], sample: int = 100) -> Callable[[int], object]:
-    """Return the method `update` of a bar that also says how long a sample takes, if all take above a minute.
+    """Return the method `update` of a bar that also estimates the time of a sample if all take over a minute.
 
     The first step is measured, so that work which would take hours can be stopped and begun with less.
     """
@@ -103,7 +103,7 @@ def update_with_estimate(bar: tqdm[Any], sample: int = 100) -> Callable[[int], o
 
 
 class _CellOutput:
-    """A file for a bar: what is written last is the text of one output of a cell."""
+    """A file for a bar that shows its last line as one output of a cell."""
 
     encoding = "utf-8"  # of a bar of blocks
 
@@ -111,7 +111,7 @@ class _CellOutput:
         self._publisher, self._id, self._text = shell.display_pub, uuid4().hex, ""
 
     def write(self, text: str) -> None:
-        """Show the text in place of the one before; line ends alone change nothing."""
+        """Replace the text shown; line ends alone change nothing."""
         if not (text := text.strip()) or text == self._text:
             return
         transient, update = {"display_id": self._id}, bool(self._text)
@@ -121,4 +121,4 @@ class _CellOutput:
         )
 
     def flush(self) -> None:
-        """Do nothing: what is written is shown at once."""
+        """Do nothing: text is shown at once."""

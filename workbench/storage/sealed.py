@@ -1,4 +1,4 @@
-"""Sealed folders: written at once or not at all, with checksums of all files, compared when they are read.
+"""Sealed folders: written atomically, with checksums of all files that are compared on reading.
 
 The checksums lie in ``SHA256SUMS``, as ``sha256sum`` writes and checks it.
 """
@@ -36,25 +36,25 @@ _SETTLED = 2  # seconds after which another change of a file would change its ti
 
 
 def sha256(path: Path) -> str:
-    """Return the SHA-256 of a regular file, computed once a process for the same size and times of change."""
+    """Return the SHA-256 of a regular file, cached by its size and times of change."""
     with open_regular(path) as file:
         about = os.fstat(file.fileno())
     identity = (about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns)
     is_settled = time.time() - max(about.st_mtime, about.st_ctime) > _SETTLED
-    return (_computed if is_settled else _computed.__wrapped__)(path, identity)
+    return (_compute if is_settled else _compute.__wrapped__)(path, identity)
 
 
 @lru_cache(maxsize=4096)
-def _computed(path: Path, _identity: tuple[int, ...]) -> str:
+def _compute(path: Path, _identity: tuple[int, ...]) -> str:
     with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type] # it can be read
 
 
 @contextmanager
 def sealed_folder(folder: Path, main: str, *, replace: bool = False) -> Iterator[Path]:
-    """Yield a temporary folder; sealed, it takes the place of `folder` if the block ends without an error.
+    """Yield a temporary folder; it is sealed and replaces `folder` if the block succeeds.
 
-    `replace` and errors are those of :func:`workbench.storage.files.atomic_folder`.
+    `replace` and errors as of :func:`workbench.storage.files.atomic_folder`.
     """
     with atomic_folder(folder, replace=replace) as new:
         yield new
@@ -62,13 +62,13 @@ def sealed_folder(folder: Path, main: str, *, replace: bool = False) -> Iterator
 
 
 def seal(folder: Path, main: str) -> None:
-    """Write the checksums of all files below a folder but hidden ones, that of the `main` file last."""
+    """Write the checksums of all visible files below a folder, that of the `main` file last."""
     (folder / SUMS).unlink(missing_ok=True)
     names = [path.relative_to(folder) for path in folder.rglob("*") if path.is_file()]
-    shown = sorted(name.as_posix() for name in names if not any(part[0] == "." for part in name.parts))
-    shown.sort(key=lambda name: name == main)
-    digests = _sums((folder / name for name in shown), "this folder")
-    lines = [f"{digest}  {name}\n" for digest, name in zip(digests, shown, strict=True)]
+    visible = sorted(name.as_posix() for name in names if not any(entry[0] == "." for entry in name.parts))
+    visible.sort(key=lambda name: name == main)
+    digests = _sums((folder / name for name in visible), "this folder")
+    lines = [f"{digest}  {name}\n" for digest, name in zip(digests, visible, strict=True)]
     write_atomic(folder / SUMS, "".join(lines))
 
 
@@ -108,7 +108,7 @@ def write_arrays(folder: Path, main: str, arrays: Mapping[str, np.ndarray], **co
 def read_arrays(
     folder: Path, main: str, *, what: str, remedy: str, required: bool = True
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Return the content of the `main` file and the arrays, mapped into memory, that `write_arrays` wrote.
+    """Return the content of the `main` file and the memory-mapped arrays that `write_arrays` wrote.
 
     DataError if the folder is not sealed, or damaged; see `check_seal`.
     """

@@ -1,4 +1,4 @@
-"""Tables of users, in every form that spreadsheets save; text that no spreadsheet runs as a formula."""
+"""User tables in the formats of spreadsheets; protection against text run as a formula."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ JSON_ENDINGS = (".json", ".jsonl", ".ndjson")
 SAVE = 'save it as "CSV UTF-8" (in a spreadsheet: File, Save As)'
 _FORMULA = re.compile(r"'*[=+\-@\t\r\n]")
 _SEPARATORS = ",;\t"
-_SAMPLE, _ENOUGH = 50, 10_000  # rows that tell the separator; columns of a worksheet
+_SAMPLE, _ENOUGH = 50, 10_000  # rows that determine the separator; columns of a worksheet
 _BOMS = (  # UTF-32 first: its mark begins with that of UTF-16
     (codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF32_BE, "utf-32"),
     (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"), (codecs.BOM_UTF8, "utf-8-sig"),
@@ -64,7 +64,7 @@ _POINT = re.compile(r"[+-]?\d+\.\d+(?:[eE][+-]?\d+)?")
 
 
 def spreadsheet_safe(frame: pd.DataFrame, formulas: Formulas = "quote") -> pd.DataFrame:
-    r"""Return a frame whose text, names of rows and columns included, a spreadsheet shows and does not run.
+    r"""Return a frame whose text, names included, a spreadsheet does not run as a formula.
 
     ``"quote"`` puts an apostrophe before text that begins with ``=``, ``+``, ``-``, ``@``, a tab or an end of
     line (after apostrophes, too); ``"keep"`` changes nothing. To read text back as it was, take one off:
@@ -88,7 +88,7 @@ def spreadsheet_safe(frame: pd.DataFrame, formulas: Formulas = "quote") -> pd.Da
 def write_csv(
     frame: pd.DataFrame, path: Any = None, *, index: bool = False, formulas: Formulas = "keep", **options: Any
 ) -> Any:
-    """Write a frame as CSV, to a file atomically; return it as text without a path."""
+    """Write a frame as CSV to a file atomically; return the text if no path is given."""
     safe = pd.DataFrame(spreadsheet_safe(frame, formulas))
     if not isinstance(path, str | Path):
         return safe.to_csv(path, index=index, **options)
@@ -101,7 +101,7 @@ Row = tuple[int, list[str]]
 
 
 class TableFrame(NamedTuple):
-    """A table as a frame; the rows that cannot be read, and a note on how it was read."""
+    """A table as a frame; its unreadable rows, and a note on the format."""
 
     frame: pd.DataFrame
     problems: list[DataError]
@@ -109,7 +109,7 @@ class TableFrame(NamedTuple):
 
 
 class TableRows(NamedTuple):
-    """The header, the rows (an error in the place of a bad one), and a note on how they were read."""
+    """The header, the rows (an error in place of a bad one), and a note on the format."""
 
     header: list[str]
     rows: list[Row | DataError]
@@ -136,8 +136,8 @@ def read_rows(data: bytes, path: Path, *, words: Collection[str] = ()) -> TableR
     Raises
     ------
     DataError
-        If it is no table, is empty, or has a column twice. A row that is broken, or has more or fewer cells
-        than the header, is a DataError in its place.
+        If it is not a table, is empty, or has a duplicate column. A broken row, or one with more or fewer
+        cells than the header, is a DataError in its place.
 
     Examples
     --------
@@ -157,7 +157,7 @@ def read_rows(data: bytes, path: Path, *, words: Collection[str] = ()) -> TableR
         if not text.strip():
             raise DataError("this table cannot be read: the file is empty", file=path)
         separator, first, text = _separator(text, path)
-        rows = _parsed(text, path, separator)
+        rows = _parse_rows(text, path, separator)
     (line, header), rows = _equal_rows(rows, path, skipped=first - 1)
     cells = [row[1] for row in rows if not isinstance(row, DataError)]
     _name_columns(header, cells)
@@ -171,12 +171,12 @@ def read_rows(data: bytes, path: Path, *, words: Collection[str] = ()) -> TableR
 
 
 def read_frame(data: bytes, path: Path, *, words: Collection[str] = (), limit: int) -> TableFrame:
-    """Return a table in a file: JSON (a list, an object a line, a frame), Parquet, and all of `read_rows`.
+    """Return a table in a file: JSON (a list, an object a line, a frame), Parquet, or a form of `read_rows`.
 
     Parameters
     ----------
     data, path, words
-        As for `read_rows`.
+        Options of `read_rows`.
     limit : int
         Most columns; of a file with more, the frame has their names and no row, which takes less time.
 
@@ -206,7 +206,7 @@ def read_frame(data: bytes, path: Path, *, words: Collection[str] = (), limit: i
 
 
 def _json_records(text: str, path: Path) -> tuple[list[dict[str, Any]], list[DataError]]:
-    """Return the records of JSON, or JSON lines, whichever it is, and the lines that hold none."""
+    """Return the records of JSON or JSON lines, and the invalid lines."""
     value = parsed_json(text)
     if isinstance(value, Exception):
         values = json_lines(text)
@@ -233,7 +233,7 @@ def _json_records(text: str, path: Path) -> tuple[list[dict[str, Any]], list[Dat
 
 
 def parsed_json(text: str) -> Any:
-    """Return what a text of JSON holds, or the error."""
+    """Return the content of a JSON text, or the error."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -241,13 +241,13 @@ def parsed_json(text: str) -> Any:
 
 
 def json_lines(text: str) -> list[tuple[int, Any]]:
-    """Return what each filled line of JSON lines holds, or its error, with the line."""
+    """Return the content or the error of each non-empty line of JSON lines, with the line number."""
     lines = text.split("\n")  # not splitlines: JSON strings may hold other separators of lines
     return [(number, parsed_json(line)) for number, line in enumerate(lines, 1) if line.strip()]
 
 
 def encoding_of_mark(data: bytes) -> str | None:
-    """Return the encoding that the byte order mark names with which a text begins; None if it has none."""
+    """Return the encoding of a text's byte order mark, or None without one."""
     return next((encoding for mark, encoding in _BOMS if data.startswith(mark)), None)
 
 
@@ -257,7 +257,7 @@ def decoded_text(data: bytes, path: Path, notes: list[str] | None = None) -> str
     Raises
     ------
     DataError
-        If it is no text, says what it is and what to do; if it is damaged, in which line.
+        If it is not text, says what it is and what to do; if it is damaged, in which line.
     """
     for mark, name, remedy in _FOREIGN:
         if data.startswith(mark) or (mark.startswith(b"<") and data[:16].lower().startswith(mark)):
@@ -270,18 +270,18 @@ def decoded_text(data: bytes, path: Path, notes: list[str] | None = None) -> str
         text = data.decode(encoding)
     except UnicodeDecodeError as error:
         if encoding.startswith("utf-") and not encoding.startswith("utf-8"):
-            problem = f"this is no {encoding[:6].upper()} text ({error.reason})"
+            problem = f"this is not valid {encoding[:6].upper()} text ({error.reason})"
             raise DataError(problem, file=path, remedy=SAVE) from None
-        text, place = data.decode("cp1252", "replace"), error.start
+        text, position = data.decode("cp1252", "replace"), error.start
         readable = data.decode("utf-8", "replace")
         is_damaged = sum(char > "\x7f" for char in readable) >= 2 * readable.count("\ufffd")
         if encoding == "utf-8" and not is_damaged:
-            place = text.find("\ufffd")  # a byte that Windows-1252 lacks
-        if place >= 0:
+            position = text.find("\ufffd")  # a byte that Windows-1252 lacks
+        if position >= 0:
             raise DataError(
-                f"the byte 0x{data[place]:02x} is none of a text in UTF-8, so the file cannot be read",
+                f"invalid UTF-8 byte 0x{data[position]:02x}, so the file cannot be read",
                 file=path,
-                line=data.count(b"\n", 0, place) + 1,
+                line=data.count(b"\n", 0, position) + 1,
                 remedy=f"restore the file, or {SAVE}",
             ) from None
         if notes is not None:
@@ -290,7 +290,7 @@ def decoded_text(data: bytes, path: Path, notes: list[str] | None = None) -> str
 
 
 def _separator(text: str, path: Path) -> tuple[str, int, str]:
-    """Return the separator, the line of the header, and the text without the line that tells Excel."""
+    """Return the separator, the line of the header, and the text without Excel's separator line."""
     if mark := re.match(r"sep=([,;\t|])(?:\r?\n|\r)", text):
         return mark[1], 2, text[mark.end() :]
 
@@ -304,8 +304,8 @@ def _separator(text: str, path: Path) -> tuple[str, int, str]:
     return max(order, key=fit), 1, text
 
 
-def _parsed(text: str, path: Path, separator: str) -> list[Row | DataError]:
-    """Return the rows that are not empty; marks of quotation in a table with tabs may be plain characters."""
+def _parse_rows(text: str, path: Path, separator: str) -> list[Row | DataError]:
+    """Return the non-empty rows; quotation marks in a tab-separated table may be plain characters."""
     rows = list(_cells(text, separator, csv.QUOTE_MINIMAL))
     if separator == "\t" and any(isinstance(cells, str) for _, cells in rows):
         plain = list(_cells(text, separator, csv.QUOTE_NONE))
@@ -318,7 +318,7 @@ def _parsed(text: str, path: Path, separator: str) -> list[Row | DataError]:
 
 
 def _cells(text: str, separator: str, quoting: Any) -> Iterator[tuple[int, list[str] | str]]:
-    """Yield each filled row with the line where it begins, or what is wrong with it."""
+    """Yield each non-empty row with its first line, or the error."""
     csv.field_size_limit(max(csv.field_size_limit(), len(text) + 1))  # a passage may be long
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True, quoting=quoting)
     while True:
@@ -338,7 +338,7 @@ def _cells(text: str, separator: str, quoting: Any) -> Iterator[tuple[int, list[
 
 
 def _worksheet(data: bytes, path: Path, notes: list[str]) -> Iterator[Row | DataError]:
-    """Yield the filled rows of the first sheet of an Excel workbook as text."""
+    """Yield the non-empty rows of the first sheet of an Excel workbook as text."""
     with reading(path, "this archive", remedy="save it again"), zipfile.ZipFile(io.BytesIO(data)) as archive:
         size = sum(member.file_size for member in archive.infolist())
         names = archive.namelist()
@@ -380,7 +380,7 @@ def _cell_text(value: Any) -> str:
 def _equal_rows(
     rows: list[Row | DataError], path: Path, *, skipped: int
 ) -> tuple[Row, list[Row | DataError]]:
-    """Return the header with its line, and the rows, each of its length; `skipped` lines came before."""
+    """Return the header with its line, and the rows padded to its length; `skipped` lines came before."""
     if not rows:
         raise DataError("this table has no row", file=path)
     if isinstance(rows[0], DataError):
@@ -406,7 +406,7 @@ def _equal_rows(
 
 
 def _name_columns(header: list[str], rows: list[list[str]]) -> None:
-    """Name the columns without a name; a first one that counts the rows goes."""
+    """Name unnamed columns; drop a first column of row numbers."""
     if len(header) > 1 and header[0] in {"", "Unnamed: 0"}:
         header[0] = "index"
         numbers = [cells[0] for cells in rows]
@@ -417,19 +417,19 @@ def _name_columns(header: list[str], rows: list[list[str]]) -> None:
 
 
 def _points(header: list[str], rows: list[list[str]], words: set[str], *, is_certain: bool) -> Iterator[str]:
-    """Write columns of numbers with a decimal comma with a point; yield a note on each."""
-    columns = [place for place, name in enumerate(header) if name.lower() not in words]
-    is_certain &= not any(_POINT.fullmatch(row[place].strip()) for row in rows for place in columns)
-    for place in columns:
-        cells = [cell for row in rows if (cell := row[place].strip())]
+    """Replace the decimal comma by a point in columns of numbers; yield a note on each."""
+    columns = [index for index, name in enumerate(header) if name.lower() not in words]
+    is_certain &= not any(_POINT.fullmatch(row[index].strip()) for row in rows for index in columns)
+    for index in columns:
+        cells = [cell for row in rows if (cell := row[index].strip())]
         decimals = [cell for cell in cells if _DECIMAL.fullmatch(cell)]
         if not decimals or not all(_DECIMAL.fullmatch(cell) or _INTEGER.fullmatch(cell) for cell in cells):
             continue
         if not is_certain and all(_THOUSANDS.fullmatch(cell) for cell in decimals):
             continue  # 1,234 may be a thousand and more
         for row in rows:
-            row[place] = _GROUPS.sub("", row[place]).replace(",", ".")
-        yield f"the column {header[place]!r} has a decimal comma"
+            row[index] = _GROUPS.sub("", row[index]).replace(",", ".")
+        yield f"the column {header[index]!r} has a decimal comma"
 
 
 def _quoted(value: Any) -> Any:

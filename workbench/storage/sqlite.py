@@ -1,4 +1,4 @@
-"""SQLite databases: made as a whole or not at all, and changed only while their path leads to them."""
+"""SQLite databases, created atomically and changed only while their path leads to them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ROOM = 256 << 10  # bytes: what the first changes of a new database take beside
 def create_database(
     path: Path, fill: Callable[[sqlite3.Connection], None], what: str, *, remedy: str
 ) -> None:
-    """Make a database in WAL mode with what `fill` puts into it, all or nothing.
+    """Create a database in WAL mode with the content that `fill` inserts, atomically.
 
     Parameters
     ----------
@@ -31,9 +31,9 @@ def create_database(
     fill : callable
         Called once, in a transaction.
     what : str
-        What the file is, such as "this campaign".
+        Description of the file, such as "this campaign".
     remedy : str
-        What to do where there is a database already.
+        Remedy if there is a database already.
 
     Raises
     ------
@@ -47,7 +47,7 @@ def create_database(
     """
     with writing(path, what):
         check_target(path, stat.S_ISREG, "a file")
-    beside = [each for end in _BESIDE if os.path.lexists(each := _beside(path, end))]
+    beside = [each for end in _BESIDE if os.path.lexists(each := _companion(path, end))]
     if os.path.lexists(path):
         raise DataError("there is a file already", file=path, remedy=remedy)
     if beside:
@@ -82,12 +82,12 @@ def create_database(
             _flush(path.parent)
 
 
-def _beside(path: Path, end: str) -> Path:
+def _companion(path: Path, end: str) -> Path:
     return path.with_name(path.name + end)
 
 
 def _flush(folder: Path) -> None:
-    """Flush the names of a folder to the disk."""
+    """Flush the directory entries of a folder to the disk."""
     with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:
@@ -97,17 +97,17 @@ def _flush(folder: Path) -> None:
 
 
 def check_regular(path: Path) -> None:
-    """Raise an OSError if there is no regular file at a path, which is not opened.
+    """Raise an OSError if there is no regular file at a path, without opening it.
 
     Where a process opens and closes a database itself, it gives up the locks of all its connections to that
     database (POSIX, ``fcntl``), and another process takes its write-ahead log away.
     """
     if not stat.S_ISREG(path.stat().st_mode):
-        raise OSError(0, "it is no regular file", str(path))
+        raise OSError(0, "not a regular file", str(path))
 
 
 def file_identity(path: Path) -> Identity:
-    """Return device and inode of a file; None if it cannot be found."""
+    """Return device and inode of a file, or None if it cannot be found."""
     try:
         status = path.stat()
     except OSError:
@@ -116,11 +116,11 @@ def file_identity(path: Path) -> Identity:
 
 
 class MovedError(DataError):
-    """A database is no longer where it was opened, so nothing is saved."""
+    """The database was moved, deleted or replaced after it was opened, so nothing is saved."""
 
 
 class OpenFiles:
-    """The files that a connection has open: a database, its ``-wal`` and its ``-shm``.
+    """The open files of a connection: a database, its ``-wal`` and its ``-shm``.
 
     Make it after a first transaction has begun, as SQLite opens them then.
 
@@ -128,7 +128,7 @@ class OpenFiles:
     ----------
     path : Path
     what : str
-        What the file is, such as "the campaign's database".
+        Description of the file, such as "the campaign's database".
 
     Attributes
     ----------
@@ -140,11 +140,11 @@ class OpenFiles:
         self._what = what
         self._path = path.absolute()  # also after a change of the working directory
         real = self._path.resolve()  # SQLite names the others by it
-        self._beside = {_beside(real, end): file_identity(_beside(real, end)) for end in _OPEN_BESIDE}
+        self._beside = {_companion(real, end): file_identity(_companion(real, end)) for end in _OPEN_BESIDE}
         self.database = file_identity(self._path)
 
     def check_database(self) -> None:
-        """Raise MovedError if the path no longer leads to the database that was opened."""
+        """Raise MovedError if the path no longer leads to the opened database."""
         if file_identity(self._path) != self.database:
             raise MovedError(
                 f"{self._what} is no longer at this path: it was moved, deleted or replaced after it was "
@@ -154,7 +154,7 @@ class OpenFiles:
             )
 
     def check(self) -> None:
-        """Raise MovedError if a path no longer leads to the file that is open."""
+        """Raise MovedError if a path no longer leads to the open file."""
         self.check_database()
         for path, opened in self._beside.items():
             if file_identity(path) != opened:

@@ -101,9 +101,9 @@ class Stream:
         """Return the extended ids of the text from `start` to `stop` - 1, both at least 0."""
         return self.at(slice(start, stop))
 
-    def at(self, places: Ints | slice) -> Ints:
+    def at(self, positions: Ints | slice) -> Ints:
         """Return the extended ids at some places of the text, int64 of the same shape."""
-        ids = np.asarray(self.ids[places])
+        ids = np.asarray(self.ids[positions])
         return (ids if self.table is None else self.table[ids]).astype(np.int64)
 
     @classmethod
@@ -123,8 +123,9 @@ class Stream:
             If no word is left in the vocabulary, or one of them holds the end of a line.
         """
         words = _words(corpus, vocabulary)
-        known = {word: number for number, word in enumerate(words, 1)}
-        table = np.array([known.get(word, 0) for word in corpus.words], np.uint32)  # extended id of each type
+        id_of_word = {word: number for number, word in enumerate(words, 1)}
+        # the extended id of each type
+        table = np.array([id_of_word.get(word, 0) for word in corpus.words], np.uint32)
         outside = np.flatnonzero(table == 0)  # the most frequent first
         table[outside] = len(words) + 1 + np.arange(len(outside))
         counts = np.zeros(len(words) + 1, np.int64)
@@ -185,10 +186,10 @@ class Stream:
             with (path / IDS).open("wb") as file:
                 for start in range(0, self.n_tokens, _BLOCK):
                     file.write(self.read(start, start + _BLOCK).astype("<u4").tobytes())
-            for name, array, kind in (
+            for name, array, dtype in (
                 (STARTS, self.starts, "<i8"), (COUNTS, self.counts, "<i8"), (LIKE, self.words_like, "|u1")
             ):  # fmt: skip
-                (path / name).write_bytes(array.astype(kind).data)  # `tofile` sees no disk get full
+                (path / name).write_bytes(array.astype(dtype).data)  # `tofile` sees no disk get full
             (path / WORDS).write_text("\n".join(self.vocabulary), encoding="utf-8", newline="\n")
             self.books.to_parquet(path / BOOKS, index=False)
             info = {"lower": self.lower, "stream": json.loads(json.dumps(self.info))}
@@ -282,8 +283,8 @@ class ContiguousBatches(_FixedLength):
 
     def batch(self, step: int, rows: slice | None = None) -> Batch:
         """Return extended ``ids``, int64 (rows, length + 1): the last of a row is the first a step later."""
-        parts = np.arange(self.rows)[rows or slice(None)]
-        pieces = (parts * self.steps + step) % (self.rows * self.steps)
+        rows_read = np.arange(self.rows)[rows or slice(None)]
+        pieces = (rows_read * self.steps + step) % (self.rows * self.steps)
         return self._read(pieces * self.length)
 
 
@@ -399,9 +400,9 @@ class Passages:
         first, target = first[selected], target[selected]
         lengths = target - first
         inside = np.arange(width) < lengths[:, None]  # (rows, width)
-        places = (first[:, None] + np.arange(width))[inside]
+        positions = (first[:, None] + np.arange(width))[inside]
         ids = np.zeros(inside.shape, np.int64)
-        ids[inside] = self.stream.at(places)
+        ids[inside] = self.stream.at(positions)
         return {"ids": ids, "lengths": lengths, "target": self.stream.at(target)}
 
     def places(self, numbers: Ints) -> tuple[Ints, Ints]:
@@ -423,13 +424,13 @@ class Passages:
         """Return the place of the last word of each sentence, -1 where there is no word."""
         starts, like = self.stream.starts, self.stream.words_like
         result = np.full(len(sentences), -1)
-        rest, place = np.arange(len(sentences)), starts[sentences + 1] - 1
+        rest, position = np.arange(len(sentences)), starts[sentences + 1] - 1
         while len(rest):
-            is_word = like[self.stream.at(place)]
-            result[rest[is_word]] = place[is_word]
-            rest, place = rest[~is_word], place[~is_word] - 1
-            inside = place >= starts[sentences[rest]]
-            rest, place = rest[inside], place[inside]
+            is_word = like[self.stream.at(position)]
+            result[rest[is_word]] = position[is_word]
+            rest, position = rest[~is_word], position[~is_word] - 1
+            inside = position >= starts[sentences[rest]]
+            rest, position = rest[inside], position[inside]
         return result
 
     def _target_sentences(self, first: int, stop: int) -> npt.NDArray[np.uint32]:
@@ -467,10 +468,10 @@ def permuted(numbers: Ints, n: int, *, key: tuple[int, ...]) -> Ints:
     result = numbers.astype(np.uint64)
     walking = np.ones(result.shape, dtype=bool)
     while walking.any():
-        left, right = result[walking] >> bits, result[walking] & mask
+        high, low = result[walking] >> bits, result[walking] & mask
         for each in keys:
-            left, right = right, left ^ (_splitmix64(right + each) & mask)
-        result[walking] = (left << bits) | right
+            high, low = low, high ^ (_splitmix64(low + each) & mask)
+        result[walking] = (high << bits) | low
         walking = result >= n
     return result.astype(np.int64)
 

@@ -7,7 +7,7 @@ import json
 import os
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from itertools import chain
+from itertools import count
 from pathlib import Path
 from typing import Any
 from weakref import WeakSet
@@ -15,19 +15,19 @@ from weakref import WeakSet
 import numpy as np
 import pandas as pd
 
-from workbench.datasets.books import Book, books
+from workbench.datasets.books import Book
 from workbench.storage import cache, files
 from workbench.storage.errors import DataError, reading
 from workbench.storage.parquet import read_parquet
 from workbench.storage.sealed import check_seal, sealed_folder, sha256
 from workbench.texts.tokenise import Part, Tokeniser
 
-VERSION = 1
-"""Version of the files' format; a corpus of another version is made again."""
+VERSION = 2
+"""Version of the files' format; those of the first have no roles, and are read."""
 
 MANIFEST = "manifest.json"
 IDS, STARTS, COUNTS, WORDS, BOOKS = "ids.u32", "starts.i64", "counts.i64", "words.txt", "books.parquet"
-FILES = (IDS, STARTS, COUNTS, WORDS, BOOKS)
+ROLES = "roles.u8"
 
 RESERVED = frozenset({"<s>", "</s>", "<unk>", "<UNK>"})
 """Words with a special meaning in KenLM."""
@@ -56,6 +56,8 @@ class Corpus:
         The text as indices into `words`; mapped into memory.
     starts : int64 array (sentences + 1,)
         Where each sentence starts in `ids`, and the end. No sentence is empty.
+    roles : uint8 array (sentences,)
+        ``PROSE``, ``OPENING``, ``HEADING`` or ``RULE`` of :mod:`workbench.texts.tokenise`.
     books : pandas.DataFrame
         ``book_id``, ``title``, ``first`` (index of its first sentence), ``sentences``, ``tokens``. Lines
         that came as strings are a book ``lines``.
@@ -76,6 +78,10 @@ class Corpus:
             self.words = (folder / WORDS).read_bytes().decode().split("\n")
             self.counts = np.fromfile(folder / COUNTS, "<i8")
             self.starts = np.fromfile(folder / STARTS, "<i8")
+            has_roles = content["version"] > 1
+            self.roles = (
+                np.fromfile(folder / ROLES, "|u1") if has_roles else np.zeros(self.n_sentences, "|u1")
+            )
             self.ids = np.memmap(folder / IDS, "<u4", "r")
             self.books = read_parquet(folder / BOOKS).to_pandas()
         _IN_USE.add(self)
@@ -119,8 +125,10 @@ class Corpus:
             as :func:`workbench.books` does. In an iterable a string is a line of text, one sentence of words
             separated by white space. A book is a :class:`workbench.Book`, or anything with ``text``,
             ``tokenised``, ``book_id`` and ``title``; its sentences are those of
-            :func:`workbench.items.text.sentences`. Texts are read once, one at a time. Marks of emphasis are
-            taken off running text before it is tokenised, by :func:`workbench.items.text.without_emphasis`.
+            :func:`workbench.items.text.sentences`. None crosses a heading, a rule between scenes, or, where
+            most lines of tokens end with a sentence, a line. Texts are read once, one at a time. Marks of
+            emphasis are taken off running text before it is tokenised, by
+            :func:`workbench.items.text.without_emphasis`.
         lower : bool, default True
             Lower-case the tokens.
         tokenised : bool, optional
@@ -144,20 +152,19 @@ class Corpus:
         Raises
         ------
         DataError
-            If the texts contain no word, one cannot be read or is neither a string nor a book, or the disk
-            is full.
+            If the texts contain no word, one cannot be read or is neither a string nor a book, an id occurs
+            twice, or the disk is full.
         """
         if isinstance(texts, Corpus):
             return texts
         home = files.cache_home() / "corpus"
-        texts = lines_or_books(texts)
         with files.scratch_folder(home) as scratch:
-            tokeniser = Tokeniser(scratch / "texts", lower=lower, tokenised=tokenised)
+            tokeniser = Tokeniser(scratch / "texts", tokenised=tokenised)
             tokeniser.read(texts, progress=progress)
-            folder = home / tokeniser.key
+            folder = home / cache.digest(tokeniser.key, str(lower))
             if read_manifest(folder) is None:
-                parts = tokeniser.parts(workers=workers, progress=progress)
-                _write(folder, parts, tokeniser.books, lower=lower)
+                blocks = tokeniser.parts(workers=workers, progress=progress)
+                _write(folder, blocks, tokeniser.books, lower=lower)
         corpus = cls(folder, name)
         cache.make_room()
         return corpus
@@ -188,9 +195,9 @@ class Corpus:
             All other words become ``<unk>``. What KenLM reserves (``<s>``, ``</s>``, ``<unk>``) always does.
         """
         wanted = None if vocabulary is None else set(vocabulary)
-        known = (word not in RESERVED and (wanted is None or word in wanted) for word in self.words)
-        shown = [word if is_known else "<unk>" for word, is_known in zip(self.words, known, strict=True)]
-        table = np.array([*shown, "\n"], dtype=object)
+        is_listed = (word not in RESERVED and (wanted is None or word in wanted) for word in self.words)
+        types = [word if listed else "<unk>" for word, listed in zip(self.words, is_listed, strict=True)]
+        table = np.array([*types, "\n"], dtype=object)
         first = 0
         while first < self.n_sentences:
             start = self.starts[first]
@@ -227,32 +234,25 @@ class Corpus:
             _write(folder, self._of_books(remaining), names, lower=self.lower)
         return Corpus(folder, self.name)
 
+    def book_part(self, row: int) -> Part:
+        """Return the sentences of the book in a row of `books`, with no types but its own."""
+        first, n = self.books[["first", "sentences"]].iloc[row].tolist()
+        starts = self.starts[first : first + n + 1]
+        used, ids = np.unique(self.ids[starts[0] : starts[-1]], return_inverse=True)
+        words = [self.words[number] for number in used.tolist()]
+        return Part(row, words, ids.astype(np.uint32), np.diff(starts), self.roles[first : first + n])
+
     def _of_books(self, books: pd.DataFrame) -> Iterator[Part]:
         for number, (first, n) in enumerate(books[["first", "sentences"]].itertuples(index=False)):
             starts = self.starts[first : first + n + 1]
-            yield Part(number, self.words, self.ids[starts[0] : starts[-1]], np.diff(starts))
+            roles = self.roles[first : first + n]
+            yield Part(number, self.words, self.ids[starts[0] : starts[-1]], np.diff(starts), roles)
 
 
 _IN_USE: WeakSet[Corpus] = WeakSet()
 
 Texts = Corpus | str | Path | Book | Iterable[str | Path | Book]
 """What a model can be fitted on; a string alone is a path or a data set, a string in a list is a line."""
-
-
-def lines_or_books(texts: Any) -> Iterator[str | Book]:
-    """Return the lines and books of what `Corpus.of` takes; DataError at once if a string names no books."""
-    if isinstance(texts, str):
-        try:
-            return books(texts)
-        except DataError as error:
-            raise DataError(
-                f"expected a file, folder, archive or data set of novels, got the string {texts[:60]!r}",
-                remedy="pass lines of text in a list; " + (error.remedy or "name a path that exists"),
-            ) from error
-    is_one = isinstance(texts, Path | bytes) or hasattr(texts, "book_id") or not isinstance(texts, Iterable)
-    return chain.from_iterable(
-        books(text) if isinstance(text, Path) else [text] for text in ([texts] if is_one else texts)
-    )
 
 
 def read_manifest(folder: Path) -> dict[str, Any] | None:
@@ -263,7 +263,7 @@ def read_manifest(folder: Path) -> dict[str, Any] | None:
             _check_earlier(folder, content)
         else:
             check_seal(folder, MANIFEST, what="this text", remedy="make it again")
-        if content["version"] == VERSION:
+        if 1 <= content["version"] <= VERSION:
             return content
     return None
 
@@ -290,37 +290,40 @@ def write_manifest(folder: Path, info: dict[str, Any], first: np.ndarray) -> Non
     (folder / MANIFEST).write_text(manifest, encoding="utf-8")
 
 
-def _write(folder: Path, parts: Iterable[Part], books: Sequence[tuple[str, str]], *, lower: bool) -> None:
+def _write(folder: Path, blocks: Iterable[Part], books: Sequence[tuple[str, str]], *, lower: bool) -> None:
     """Write a corpus in place of none, or of a damaged one; DataError if it has no token."""
-    numbers: defaultdict[str, int] = defaultdict()
-    numbers.default_factory = numbers.__len__
+    numbers: defaultdict[str, int] = defaultdict(count().__next__)
     counts = np.zeros(1 << 16, np.int64)
     lengths: list[np.ndarray] = []
+    roles: list[np.ndarray] = []
     size = np.zeros((2, len(books)), np.int64)  # sentences, tokens
     words: Sequence[str] | None = None
     with sealed_folder(folder, MANIFEST, replace=folder.exists()) as path:
         with (path / IDS).open("wb") as file:
-            for part in parts:
-                if part.words is not words:
-                    words = part.words
-                    local = np.fromiter(map(numbers.__getitem__, words), np.uint32, len(words))
+            for block in blocks:
+                if block.words is not words:
+                    words = block.words
+                    types = map(str.lower, words) if lower else words
+                    local = np.fromiter(map(numbers.__getitem__, types), np.uint32, len(words))
                     if len(numbers) > len(counts):
                         counts = np.append(counts, np.zeros(len(numbers), np.int64))
-                file.write(local[part.ids].astype("<u4", copy=False).tobytes())
-                counts[local] += np.bincount(part.ids, minlength=len(words))
-                lengths.append(part.lengths.astype(np.int64))
-                size[:, part.book] += len(part.lengths), len(part.ids)
+                file.write(local[block.ids].astype("<u4", copy=False).tobytes())
+                np.add.at(counts, local, np.bincount(block.ids, minlength=len(words)))
+                lengths.append(block.lengths.astype(np.int64))
+                roles.append(block.roles)
+                size[:, block.book] += len(block.lengths), len(block.ids)
         if not size[1].sum():
             remedy = "pass lines of words, books, or a path that holds some"
             raise DataError("there is no word in this text, nothing to train on", remedy=remedy)
-        types = list(numbers)
-        order = sorted(np.flatnonzero(counts).tolist(), key=lambda number: (-counts[number], types[number]))
-        _renumber(path / IDS, order, len(types))
+        every = list(numbers)
+        order = sorted(np.flatnonzero(counts).tolist(), key=lambda number: (-counts[number], every[number]))
+        _renumber(path / IDS, order, len(every))
         (path / COUNTS).write_bytes(counts[order].astype("<i8").data)  # `tofile` sees no disk get full
         starts = np.concatenate([[0], *lengths]).cumsum()
         (path / STARTS).write_bytes(starts.astype("<i8").data)
+        (path / ROLES).write_bytes(np.concatenate(roles).tobytes())
         (path / WORDS).write_text(
-            "\n".join(types[number] for number in order), encoding="utf-8", newline="\n"
+            "\n".join(every[number] for number in order), encoding="utf-8", newline="\n"
         )
         columns = {"book_id": [name for name, _ in books], "title": [title for _, title in books]}
         first = np.concatenate([[0], size[0].cumsum()[:-1]])
@@ -331,9 +334,9 @@ def _write(folder: Path, parts: Iterable[Part], books: Sequence[tuple[str, str]]
 
 def _renumber(path: Path, order: list[int], types: int) -> None:
     """Renumber the words in the file by their places in `order`."""
-    place = np.zeros(types, "<u4")
-    place[order] = np.arange(len(order))
+    new_ids = np.zeros(types, "<u4")
+    new_ids[order] = np.arange(len(order))
     with path.open("r+b") as file:  # not a memory map: its pages would count as used memory
         while len(ids := np.fromfile(file, "<u4", _BLOCK)):
             file.seek(-ids.nbytes, os.SEEK_CUR)
-            file.write(place[ids].tobytes())
+            file.write(new_ids[ids].tobytes())

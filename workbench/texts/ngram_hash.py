@@ -77,8 +77,8 @@ def normalise(token: str) -> tuple[str, ...]:
             end = tail.start()
         word = word[:end]  # noqa: PLW2901 - without its tails
         length = _TWO.get(word, 0)
-        parts = (word[:length], word[length:], *reversed(tails))
-        words.extend(part.replace("'", "") for part in parts if part)
+        pieces = (word[:length], word[length:], *reversed(tails))
+        words.extend(piece.replace("'", "") for piece in pieces if piece)
     return tuple(words)
 
 
@@ -107,14 +107,14 @@ class ItemWords:
         first, query = [0], []
         for item in items:
             words, _, target, _, has_target, sentences = tokens(item)
-            for place, word in enumerate(words):
-                if place == sentences[-1]:
+            for index, word in enumerate(words):
+                if index == sentences[-1]:
                     query.append(len(ids))
-                if place == target and not has_target:
+                if index == target and not has_target:
                     ids.append(_BLANK)
                 if word not in of_token:
-                    parts = normalise(word)
-                    of_token[word] = tuple([numbers.setdefault(part, len(numbers) + 1) for part in parts])
+                    pieces = normalise(word)
+                    of_token[word] = tuple([numbers.setdefault(piece, len(numbers) + 1) for piece in pieces])
                 ids.extend(of_token[word])
             if len(query) < len(first):  # the target sentence holds nothing but a blank
                 query.append(len(ids))
@@ -153,11 +153,11 @@ class TextReader:
 
     def read(self, texts: TokenisedTexts, *, progress: bool) -> Iterator[Words]:
         """Yield the words of the texts, with a 0 between books."""
-        parts = self._stored(texts) if isinstance(texts, Corpus) else self._streamed(texts)
+        books = self._stored(texts) if isinstance(texts, Corpus) else self._streamed(texts)
         total = len(texts.ids) if isinstance(texts, Corpus) else None
         previous = None
         with progress_bar(total, label="reading the texts", unit="tokens", shown=progress) as bar:
-            for book_id, numbers, n_tokens in parts:
+            for book_id, numbers, n_tokens in books:
                 if book_id != previous:
                     previous = book_id
                     self._begin(book_id)
@@ -167,11 +167,11 @@ class TextReader:
                 bar.update(n_tokens)
                 yield numbers
 
-    def books_at(self, places: Ints) -> Ints:
+    def books_at(self, positions: Ints) -> Ints:
         """Return the number of the book at each of some places in ascending order."""
-        begin = max(0, bisect_right(self._firsts, int(places[0])) - 1)
-        parts = np.searchsorted(self._firsts[begin:], places, "right") - 1
-        return np.asarray(self._book[begin:])[parts]
+        begin = max(0, bisect_right(self._firsts, int(positions[0])) - 1)
+        rows = np.searchsorted(self._firsts[begin:], positions, "right") - 1
+        return np.asarray(self._book[begin:])[rows]
 
     def _begin(self, book_id: str) -> None:
         number = self.books.setdefault(str(book_id), len(self.books))
@@ -181,8 +181,8 @@ class TextReader:
         self._book.append(number)
         self._length += 1
 
-    def _streamed(self, parts: Iterable[tuple[str, Iterable[str]]]) -> Iterator[tuple[str, Words, int]]:
-        for book_id, words in parts:
+    def _streamed(self, books: Iterable[tuple[str, Iterable[str]]]) -> Iterator[tuple[str, Words, int]]:
+        for book_id, words in books:
             tokens = list(words)
             numbers = chain.from_iterable(map(self.numbers.__getitem__, tokens))
             yield book_id, np.fromiter(numbers, dtype=np.int32), len(tokens)
@@ -196,11 +196,11 @@ class TextReader:
         columns = (books[name] for name in ("book_id", "first", "tokens"))
         for book_id, sentence, n_tokens in zip(*columns, strict=True):
             begin = int(starts[sentence])
-            for at in range(begin, begin + n_tokens, _READ):
-                ids = np.asarray(corpus.ids[at : min(at + _READ, begin + n_tokens)])
+            for start in range(begin, begin + n_tokens, _READ):
+                ids = np.asarray(corpus.ids[start : min(start + _READ, begin + n_tokens)])
                 n = counts[ids]
-                places = np.repeat(first[ids] - np.cumsum(n) + n, n) + np.arange(n.sum())
-                yield book_id, flat[places], len(ids)
+                positions = np.repeat(first[ids] - np.cumsum(n) + n, n) + np.arange(n.sum())
+                yield book_id, flat[positions], len(ids)
 
 
 def blocks(pieces: Iterator[Words], step: int, tail: int) -> Iterator[tuple[int, Words]]:
@@ -227,10 +227,10 @@ def rolling_hashes(values: Hashes, lengths: Iterable[int]) -> Iterator[tuple[int
     for length in lengths:
         if length > len(values):
             return
-        for place in range(done, length):
-            hashes = hashes[: len(values) - place]
+        for index in range(done, length):
+            hashes = hashes[: len(values) - index]
             hashes *= _BASE
-            hashes += values[place:]
+            hashes += values[index:]
         done = length
         yield length, hashes
 
@@ -238,29 +238,29 @@ def rolling_hashes(values: Hashes, lengths: Iterable[int]) -> Iterator[tuple[int
 class NgramIndex:
     """Index of the places of n-grams of one length, by hash."""
 
-    def __init__(self, ids: Words, places: Ints, hashes: Hashes, length: int) -> None:
+    def __init__(self, ids: Words, positions: Ints, hashes: Hashes, length: int) -> None:
         self.ids, self.length = ids, length
         order = np.argsort(hashes, kind="stable")
-        self.places, self.hashes = places[order], hashes[order]
-        bits = min(27, max(16, len(places).bit_length() + 4))
+        self.places, self.hashes = positions[order], hashes[order]
+        bits = min(27, max(16, len(positions).bit_length() + 4))
         self._shift = np.uint64(64 - bits)
         self._table = np.zeros(1 << bits, dtype=bool)
         self._table[hashes >> self._shift] = True
 
     def find(self, block: Words, hashes: Hashes) -> tuple[Ints, Ints]:
         """Return all pairs of an indexed place and one in the block whose n words are the same."""
-        at = np.flatnonzero(self._table[hashes >> self._shift])
-        low = np.searchsorted(self.hashes, hashes[at], "left")
-        counts = np.searchsorted(self.hashes, hashes[at], "right") - low
-        at, low, counts = at[counts > 0], low[counts > 0], counts[counts > 0]
+        rows = np.flatnonzero(self._table[hashes >> self._shift])
+        low = np.searchsorted(self.hashes, hashes[rows], "left")
+        counts = np.searchsorted(self.hashes, hashes[rows], "right") - low
+        rows, low, counts = rows[counts > 0], low[counts > 0], counts[counts > 0]
         ends = np.cumsum(counts)
         indexed, text = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
         begin = 0
-        while begin < len(at):  # a part holds at most _PAIRS pairs, or those of one place
+        while begin < len(rows):  # a part holds at most _PAIRS pairs, or those of one place
             end = max(begin + 1, int(np.searchsorted(ends, ends[begin] - counts[begin] + _PAIRS, "right")))
             n = counts[begin:end]
             item_places = self.places[np.repeat(low[begin:end] - np.cumsum(n) + n, n) + np.arange(n.sum())]
-            text_places = np.repeat(at[begin:end], n)
+            text_places = np.repeat(rows[begin:end], n)
             for word in range(self.length):
                 same = self.ids[item_places + word] == block[text_places + word]
                 if not same.all():

@@ -227,16 +227,16 @@ class _Matches:
         size, query = end - first, end - words.query
         self._single = words.answered & (size > 0) & (size < n)  # items that are one n-gram
         short = words.answered & (query > 0) & (query < n)
-        places = {n: words.n_grams(n)}
+        positions = {n: words.n_grams(n)}
         for length in range(1, n):
             starts = [first[self._single & (size == length)], words.query[short & (query == length)]]
             if len(unique := np.unique(np.concatenate(starts))):
-                places[length] = unique
-        self._n_grams = np.bincount(words.item[places[n]], minlength=len(first)) + self._single
+                positions[length] = unique
+        self._n_grams = np.bincount(words.item[positions[n]], minlength=len(first)) + self._single
         self._indexes = {
-            length: ngram_hash.NgramIndex(words.ids, places[length], hashes[places[length]], length)
+            length: ngram_hash.NgramIndex(words.ids, positions[length], hashes[positions[length]], length)
             for length, hashes in ngram_hash.rolling_hashes(
-                self._codes[np.maximum(words.ids, 0)], sorted(places)
+                self._codes[np.maximum(words.ids, 0)], sorted(positions)
             )
         }
         self._keys = np.empty(0, dtype=np.int64)  # book * words of the items + place in the items
@@ -253,9 +253,9 @@ class _Matches:
                 self._runs(item_places, text_places)
             else:
                 item = words.item[item_places]
-                left = words.first[item + 1] - item_places
-                self._query[item[(item_places == words.query[item]) & (left == length)]] = True
-                is_end = (item_places == words.first[item]) & (left == length)
+                remaining = words.first[item + 1] - item_places
+                self._query[item[(item_places == words.query[item]) & (remaining == length)]] = True
+                is_end = (item_places == words.first[item]) & (remaining == length)
                 self._passage[item[is_end]] = True
                 self._longest[item[is_end]] = length
                 item_places, text_places = item_places[is_end], text_places[is_end]
@@ -283,16 +283,16 @@ class _Matches:
         """Count the matches by item and by book."""
         keys, words = _unique(np.concatenate([self._keys, *self._new])), self._words
         n_items, ids = len(words.items), words.items.frame["item_id"]
-        book, place = np.divmod(keys, max(1, len(words.ids)))
-        item = words.item[place]
-        matched = np.bincount(words.item[_unique(place)], minlength=n_items)
+        book, position = np.divmod(keys, max(1, len(words.ids)))
+        item = words.item[position]
+        matched = np.bincount(words.item[_unique(position)], minlength=n_items)
         item_and_book, counts = np.unique(item * len(reader.books) + book, return_counts=True)
         item, book = np.divmod(item_and_book, len(reader.books))
         order = np.lexsort((book, -counts, item))
         item, book, counts = item[order], book[order], counts[order]
         names = list(reader.books)
         ends = np.searchsorted(item, np.arange(1, n_items))
-        named = [tuple(names[number] for number in part[:_BOOKS]) for part in np.split(book, ends)]
+        named = [tuple(names[number] for number in numbers[:_BOOKS]) for numbers in np.split(book, ends)]
         n_grams = np.where(self._n_grams == 0, np.nan, self._n_grams)
         frame = pd.DataFrame(
             {

@@ -1,34 +1,47 @@
-"""Texts copied to disk in pieces, and the pieces cut into sentences and tokens by several processes."""
+"""Novels and lines taken in, copied to disk in pieces, and cut into chapters, sentences and tokens.
+
+The numbers of sentences count all of a text, headings and rules between scenes too, so they are the same for
+whatever is made of it: training texts, passages and questions.
+"""
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain, groupby
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, count, groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
+from workbench.datasets.books import Book, books
 from workbench.items import text as wt
 from workbench.storage import cache, parallel
 from workbench.storage.errors import DataError
 from workbench.storage.progress import progress_bar
 
-if TYPE_CHECKING:
-    from workbench.datasets.books import Book
-
-VERSION = 2
+VERSION = 3
 """Raised when a text gives other tokens or sentences: those of an earlier version are not used again."""
+
+PROSE, OPENING, HEADING, RULE = range(4)
+"""Roles of a sentence: prose, prose that opens a chapter, then a heading, and a rule between scenes."""
 
 PIECE = 1 << 19
 """Characters of a piece of work, or up to twice as many: some 100,000 tokens."""
 
+Novels = str | Path | Book | Iterable[Path | Book]
+"""A path, the name of a data set with books, a book, or several; read once, one book at a time."""
+
 _FEW = 1 << 21  # bytes up to which this process does the work: starting others takes a second
 _SCHEMA = pa.schema(
-    {"words": pa.list_(pa.string()), "ids": pa.list_(pa.uint32()), "lengths": pa.list_(pa.uint32())}
+    {
+        "words": pa.list_(pa.string()),
+        "ids": pa.list_(pa.uint32()),
+        "lengths": pa.list_(pa.uint32()),
+        "roles": pa.list_(pa.uint8()),
+    }
 )
 # Where a long text may be cut, the best first: at paragraphs of running text, at sentences of tokens.
 _CUTS = {
@@ -41,127 +54,238 @@ _CUTS = {
         re.compile(r"\s"),
     ),
 }
+_LINE_END = re.compile(r"\n")
 _AHEAD = 64  # characters that a cut may look ahead
+_LINES = 1000  # of a text that tell whether its lines are sentences
+_BOUNDARY = ord("|")  # between the kinds of tokens of two segments
+
+_NUMBER = r"(?:[IVXLC]+|\d+)\b\.?"
+_NUMBERED = rf"(?:(?:CHAPTER|Chapter|BOOK|Book|PART|Part)[ \t]+{_NUMBER})"
+_HEADING = rf"[ \t]*(?:\#{{1,6}}[ \t]|{_NUMBERED}|[IVXLC]+\.?[ \t]*$).*\n?"
+_HEADING_OR_RULE = re.compile(rf"^(?:(?P<heading>{_HEADING})|[^\S\n]*+(?=\S)(?:[^\w\n]|_)++$)", re.MULTILINE)
+# In tokenised text, as the raw text of the Children's Book Test, a heading stands in the line of the first
+# sentence, in capitals.
+_CAPITALS = r"[A-Z][A-Z'-]+"
+_OPENING_LINE = re.compile(
+    rf"(?:{_NUMBERED}|[IVXLC]+ (?={_CAPITALS} {_CAPITALS} )|{_CAPITALS}(?: {_CAPITALS})+ (?=[A-Z]))"
+)
+_TITLE = re.compile(rf"{_NUMBERED}[ .]*")
 
 
-class _Piece(NamedTuple):
-    """A piece of work: the number of its book, its place in the file in bytes, how it is tokenised."""
+class TextLayout(NamedTuple):
+    """How a text is read."""
+
+    lines: bool  # each line is a sentence, whatever its marks
+    tokenised: bool
+    line_ends: bool = False  # a line of tokens ends a sentence, as marks do
+
+
+class Piece(NamedTuple):
+    """A piece of work: its digest, the number of its book, its position in the file in bytes, its layout."""
 
     key: str
     book: int
     file: Path
     offset: int
     size: int
-    lines: bool
-    tokenised: bool
-    lower: bool
+    layout: TextLayout
 
 
 class Part(NamedTuple):
-    """Some sentences of one book."""
+    """Consecutive sentences of one book."""
 
     book: int  # its number
     words: Sequence[str]  # the types that `ids` count in; parts may share one
     ids: np.ndarray  # (tokens,), uint32
     lengths: np.ndarray  # (sentences,): tokens of each, none of them 0
+    roles: np.ndarray  # (sentences,), uint8: `PROSE`, `OPENING`, `HEADING` or `RULE`
 
 
-class BookText(NamedTuple):
-    """A book, or consecutive lines, which are a book called "lines"."""
+def checked_texts(texts: Any, *, lines: bool = True) -> Iterator[Any]:
+    """Yield the books of novels, and lines where they are allowed: all that takes novels in reads them here.
 
-    book_id: str
-    title: str
-    lines: bool  # one sentence a line
-    tokenised: bool
-    pieces: Iterable[str]  # its text; each piece of lines lacks the end of its last line
+    Parameters
+    ----------
+    texts : path, str, book, or iterable of (str, path or book)
+        A path, or a string alone, is a file, folder or archive of books, or the name of a data set, read as
+        :func:`workbench.books` does. In an iterable a string is a line of text. A book is a
+        :class:`workbench.Book`; where lines are allowed, also anything with ``text`` and ``book_id``.
+    lines : bool, default True
+        Whether lines are allowed.
 
-
-def read_texts(texts: Iterable[Any], *, tokenised: bool | None = None) -> Iterator[BookText]:
-    """Yield books and groups of lines, to be read one after the other.
-
-    `tokenised` overrides what books declare. DataError if one of the texts is neither a string nor a book.
+    Raises
+    ------
+    DataError
+        At once if a string alone names no books; while reading, if something is neither a book nor an allowed
+        line, or an id occurs twice.
     """
+    if isinstance(texts, str):
+        try:
+            return _checked(books(texts), lines=False)
+        except DataError as error:
+            if not lines:
+                raise
+            raise DataError(
+                f"expected a file, folder, archive or data set of novels, got the string {texts[:60]!r}",
+                remedy="pass lines of text in a list; " + (error.remedy or "name a path that exists"),
+            ) from error
+    is_single = isinstance(texts, Path | bytes) or hasattr(texts, "book_id")
+    is_single |= not isinstance(texts, Iterable)
+    every = chain.from_iterable(
+        books(text) if isinstance(text, Path) else [text] for text in ([texts] if is_single else texts)
+    )
+    return _checked(every, lines=lines)
+
+
+def _checked(texts: Iterable[Any], *, lines: bool) -> Iterator[Any]:
+    ids: set[str] = set()
+    for text in texts:
+        if isinstance(text, str) and lines:
+            yield text
+            continue
+        content, book_id = getattr(text, "text", None), getattr(text, "book_id", None)
+        is_like_book = lines and isinstance(content, str) and isinstance(book_id, str)
+        if not (isinstance(text, Book) or is_like_book):
+            expected = "a novel or a line of text" if lines else "a novel"
+            problem = f"expected {expected}, got {type(text).__name__}: {str(text)[:60]!r}"
+            remedy = "pass a path or books, such as wb.books(path)" + ", or lines in a list" * lines
+            raise DataError(problem, remedy=remedy)
+        if book_id in ids:
+            problem = f"the novel {book_id!r} occurs twice"
+            raise DataError(problem, remedy="pass it once, or rename a file")
+        ids.add(str(book_id))
+        yield text
+
+
+def _grouped(texts: Iterable[Any]) -> Iterator[Any]:
+    """Yield books, and iterators over lines in a row."""
     for are_lines, group in groupby(texts, lambda text: isinstance(text, str)):
         if are_lines:
-            lines = joined_lines(group)
-            yield BookText("lines", "", lines=True, tokenised=tokenised is not False, pieces=lines)
-            continue
-        for book in group:
-            text, name = getattr(book, "text", None), getattr(book, "book_id", None)
-            if not isinstance(text, str) or not isinstance(name, str):
-                raise DataError(
-                    f"expected a book or a line to train on, got a {type(book).__name__}: {str(book)[:60]!r}",
-                    remedy="pass books or paths, or lines in a list",
-                )
-            declared = getattr(book, "tokenised", None)
-            is_tokenised = bool(declared if tokenised is None else tokenised)
-            title = str(getattr(book, "title", None) or "")
-            pieces = cut_into_pieces(text, tokenised=is_tokenised)
-            yield BookText(name, title, lines=False, tokenised=is_tokenised, pieces=pieces)
+            yield group
+        else:
+            yield from group
+
+
+def has_sentence_lines(text: str) -> bool:
+    """Return whether most of the first lines of tokens end with a sentence; else they are wrapped."""
+    ends = []
+    for line in text.split("\n", _LINES)[:_LINES]:
+        if tokens := line.split():
+            marks = map(wt.kind_of_token, reversed(tokens))
+            ends.append(next((mark == "e" for mark in marks if mark != "f"), False))
+    return 2 * sum(ends) > len(ends)
 
 
 class Tokeniser:
     """Copies texts to a file, in pieces that processes cut into tokens, with a key for each.
 
-    The file must exist until all `parts` were read. Options are those of :meth:`Corpus.of`.
+    The file must exist until all `parts` were read. `tokenised` overrides what books declare.
+
+    Attributes
+    ----------
+    books : list of (str, str)
+        Id and title of each book; lines in a row are a book "lines".
+    pieces : list of Piece
+        In the order of the texts.
     """
 
-    def __init__(self, path: Path, *, lower: bool, tokenised: bool | None) -> None:
-        self.path, self.lower, self.tokenised = path, lower, tokenised
-        self.books: list[tuple[str, str]] = []  # identifier and title
-        self._pieces: list[_Piece] = []
+    def __init__(self, path: Path, *, tokenised: bool | None = None) -> None:
+        self.path, self.tokenised = path, tokenised
+        self.books: list[tuple[str, str]] = []
+        self.pieces: list[Piece] = []
 
     @property
     def key(self) -> str:
-        """A digest of all that the corpus depends on."""
-        owners = [piece.book for piece in self._pieces]
-        return cache.digest(repr(self.books), repr(owners), *(piece.key for piece in self._pieces))
+        """A digest of all that the tokens depend on."""
+        owners = [piece.book for piece in self.pieces]
+        return cache.digest(repr(self.books), repr(owners), *(piece.key for piece in self.pieces))
 
-    def read(self, texts: Iterable[str | Book], *, progress: bool) -> None:
-        """Copy all texts to the file; DataError if one of them is neither a string nor a book."""
+    def read(self, texts: Any, *, lines: bool = True, progress: bool) -> None:
+        """Copy all texts to the file; the errors are those of `checked_texts`."""
+        n_groups = 0
         with self.path.open("wb") as file, progress_bar(label="reading", unit="B", shown=progress) as bar:
-            for text in read_texts(texts, tokenised=self.tokenised):
-                self.books.append((text.book_id, text.title))
-                how = (text.lines, text.tokenised, self.lower)
-                for piece in text.pieces:
+            for book in _grouped(checked_texts(texts, lines=lines)):
+                if isinstance(book, Iterator):
+                    n_groups += 1
+                    self.books.append(("lines" if n_groups == 1 else f"lines {n_groups}", ""))
+                    layout = TextLayout(lines=True, tokenised=self.tokenised is not False)
+                    pieces = joined_lines(book)
+                else:
+                    self.books.append((book.book_id, getattr(book, "title", None) or ""))
+                    declared = getattr(book, "tokenised", None)
+                    is_tokenised = bool(declared if self.tokenised is None else self.tokenised)
+                    has_line_ends = is_tokenised and has_sentence_lines(book.text)
+                    layout = TextLayout(lines=False, tokenised=is_tokenised, line_ends=has_line_ends)
+                    pieces = cut_into_pieces(book.text, layout)
+                for piece in pieces:
                     content = utf8(piece)
-                    key = cache.digest(str(VERSION), repr(how), content)
-                    place = (file.tell(), len(content))
-                    self._pieces.append(_Piece(key, len(self.books) - 1, self.path, *place, *how))
+                    key = cache.digest(str(VERSION), repr(tuple(layout)), content)
+                    position = (self.path, file.tell(), len(content))
+                    self.pieces.append(Piece(key, len(self.books) - 1, *position, layout))
                     file.write(content)
                     bar.update(len(content))
 
+    def by_book(self) -> Iterator[list[Piece]]:
+        """Yield the pieces of each book."""
+        return (list(group) for _, group in groupby(self.pieces, lambda piece: piece.book))
+
     def parts(self, *, workers: int | None, progress: bool) -> Iterator[Part]:
         """Yield the tokens of every piece in order; pieces that were cut before come from disk."""
-        store = cache.Cache("corpus-parts", _SCHEMA)
+        store = parts_cache()
         parallel.run_chunks(
             _store,
-            [(piece, store) for piece in self._pieces if not store.path(piece.key).is_file()],
-            workers=1 if sum(piece.size for piece in self._pieces) < _FEW else workers,
+            [(piece, store) for piece in self.pieces if not store.path(piece.key).is_file()],
+            workers=1 if sum(piece.size for piece in self.pieces) < _FEW else workers,
             progress="tokenising" if progress else None,
             size=_size,
             unit="characters",
         )
-        for piece in self._pieces:  # one at a time: a large text is not held in memory
-            table = store.get(piece.key)
-            if table is None:  # damaged, or removed by another process that made room
-                table = _tokenise(piece)
-            words, ids, lengths = (column.combine_chunks().values for column in table.columns)
-            yield Part(piece.book, words.to_pylist(), ids.to_numpy(), lengths.to_numpy())
+        for piece in self.pieces:  # one at a time: a large text is not held in memory
+            yield stored_part(piece, store)
         cache.make_room()
 
 
-def cut_into_pieces(text: str, *, tokenised: bool, size: int = PIECE) -> Iterator[str]:
+def parts_cache() -> cache.Cache:
+    """Return the cache of pieces that were cut."""
+    return cache.Cache("corpus-parts", _SCHEMA)
+
+
+def stored_part(piece: Piece, store: cache.Cache) -> Part:
+    """Return the sentences of a piece, from the cache where they are there.
+
+    Running text, which takes long to tokenise, is put there.
+    """
+    table = store.get(piece.key)
+    if table is None:
+        table = _tokenise(piece)
+        if not piece.layout.tokenised:
+            store.put(piece.key, table)
+    words, *arrays = (column.combine_chunks().values for column in table.columns)
+    return Part(piece.book, words.to_pylist(), *(array.to_numpy() for array in arrays))
+
+
+def prose_sentences(blocks: Iterable[Part]) -> Iterator[tuple[Part, np.ndarray, np.ndarray, np.ndarray]]:
+    """Yield the parts of a book: which of their sentences are prose, and of these number and chapter."""
+    first, chapter = 0, 0
+    for block in blocks:
+        is_prose = block.roles <= OPENING
+        chapters = chapter + np.isin(block.roles, (HEADING, OPENING)).cumsum()
+        yield block, is_prose, first + np.flatnonzero(is_prose), chapters[is_prose]
+        first, chapter = first + len(chapters), int(chapters[-1]) if len(chapters) else chapter
+
+
+def cut_into_pieces(text: str, layout: TextLayout, *, size: int = PIECE) -> Iterator[str]:
     """Cut a text into pieces of `size` to twice as many characters, where sentences end if possible.
 
-    Tokens are cut between sentences of :func:`workbench.items.text.sentences`, running text after a
-    paragraph. Where there is none, after what looks like a sentence or else at white space; text without any
-    stays whole. Pieces joined are the text.
+    Tokens are cut between sentences of :func:`workbench.items.text.sentences`, or at lines that end one;
+    running text after a paragraph. Where there is none, after what looks like a sentence or else at white
+    space; text without any stays whole. Pieces joined are the text.
     """
+    patterns = (*((_LINE_END,) if layout.line_ends else ()), *_CUTS[layout.tokenised])
     start = 0
     while len(text) - start > 2 * size:
         last = start + 2 * size
-        matches = (pattern.search(text, start + size, last + _AHEAD) for pattern in _CUTS[tokenised])
+        matches = (pattern.search(text, start + size, last + _AHEAD) for pattern in patterns)
         end = next((match.end() for match in matches if match and match.end() <= last), None)
         if end is None:
             break
@@ -184,30 +308,90 @@ def joined_lines(lines: Iterable[str]) -> Iterator[str]:
         yield "\n".join(pending)
 
 
-def _tokenise(piece: _Piece) -> pa.Table:
-    """Return the types of a piece, its tokens as indices into them, and the lengths of its sentences."""
+def segments(text: str, layout: TextLayout) -> Iterator[tuple[int, str]]:
+    """Yield the headings of a text, the rules between its scenes, and the prose between them, with roles.
+
+    A heading is one of Markdown, or a line such as ``CHAPTER IV. THE FEAST`` or ``IV``. In tokenised text it
+    may stand in the line of the first sentence, as in the raw text of the Children's Book Test, and stays
+    there. Running text has no marks of emphasis any more (:func:`workbench.items.text.without_emphasis`).
+    """
+    if layout.tokenised:
+        yield from _token_segments(text, line_ends=layout.line_ends)
+        return
+    text, end = wt.without_emphasis(text), 0
+    for match in _HEADING_OR_RULE.finditer(text):
+        yield PROSE, text[end : match.start()]
+        yield HEADING if match["heading"] else RULE, match[0]
+        end = match.end()
+    yield PROSE, text[end:]
+
+
+def _token_segments(text: str, *, line_ends: bool) -> Iterator[tuple[int, str]]:
+    role, lines = PROSE, list[str]()
+    for line in text.split("\n"):
+        heading = _OPENING_LINE.match(line)
+        if lines and (heading or line_ends):
+            yield role, "\n".join(lines)
+            role, lines = PROSE, []
+        if heading and _TITLE.fullmatch(line.rstrip()):
+            yield HEADING, line
+            continue
+        role = OPENING if heading else role
+        lines.append(line)
+    yield role, "\n".join(lines)
+
+
+def n_chapters(text: str, *, tokenised: bool) -> int:
+    """Return the number of chapters of a text: each begins at a heading, or with the text, and has prose."""
+    n, is_open = 0, False
+    for role, segment in segments(text, TextLayout(lines=False, tokenised=tokenised)):
+        is_open = is_open and role not in (HEADING, OPENING)
+        if role in (PROSE, OPENING) and segment.strip() and not is_open:
+            n, is_open = n + 1, True
+    return n
+
+
+def _tokenise(piece: Piece) -> pa.Table:
+    """Return the types of a piece, its tokens as indices into them, lengths and roles of its sentences."""
     with piece.file.open("rb") as file:
         file.seek(piece.offset)
         text = file.read(piece.size).decode()
-    if piece.lines:
-        split: Callable[[str], list[str]] = str.split if piece.tokenised else _running
+    if piece.layout.lines:
+        split = str.split if piece.layout.tokenised else _running
         lines = [words for line in text.split("\n") if (words := split(line))]
         words, ids = _numbered(list(chain.from_iterable(lines)))
         lengths = np.fromiter(map(len, lines), np.uint32)
+        roles = np.zeros(len(lengths), np.uint8)
     else:
-        if not piece.tokenised:
-            text = wt.without_emphasis(text)
-        tokens, paragraphs = wt.tokens_and_paragraphs(text, tokenised=piece.tokenised)
-        words, ids = _numbered(tokens)
-        kinds = np.frombuffer("".join(map(wt.kind_of_token, words)).encode(), np.uint8)  # of types: quicker
-        edges = wt.edges_of_kinds(kinds[ids].tobytes().decode()).union(paragraphs)
-        lengths = np.diff(sorted(edges)).astype(np.uint32)
-    if piece.lower:  # the types, not each token
-        words, places = _numbered([word.lower() for word in words])
-        ids = places[ids]
-    columns = (pa.array(words, pa.string()), pa.array(ids), pa.array(lengths))
+        words, ids, lengths, roles = _cut(text, piece.layout)
+    columns = [pa.array(words, pa.string()), *map(pa.array, (ids, lengths, roles))]
     lists = [pa.ListArray.from_arrays(pa.array([0, len(column)], pa.int32()), column) for column in columns]
     return pa.table(lists, schema=_SCHEMA)
+
+
+def _cut(text: str, layout: TextLayout) -> tuple[list[str], np.ndarray, np.ndarray, np.ndarray]:
+    """Return types, ids, and the lengths and roles of sentences; no sentence crosses a border of segments."""
+    tokens: list[str] = []
+    starts, segment_roles, paragraphs = list[int](), list[int](), list[int]()
+    for role, segment in segments(text, layout):
+        pieces, blanks = wt.tokens_and_paragraphs(segment, tokenised=layout.tokenised)
+        if pieces:
+            starts.append(len(tokens))
+            segment_roles.append(role)
+            paragraphs += [len(tokens) + blank for blank in blanks]
+            tokens += pieces
+    words, ids = _numbered(tokens)
+    type_kinds = np.frombuffer("".join(map(wt.kind_of_token, words)).encode(), np.uint8)  # fewer than tokens
+    inner = np.array(starts[1:], np.int64)
+    marked = np.insert(type_kinds[ids], inner, _BOUNDARY)
+    ends = np.array(sorted(wt.edges_of_kinds(marked.tobytes().decode())), np.int64)
+    ends -= np.searchsorted(inner + np.arange(len(inner)), ends, side="left")
+    edges = np.unique(np.concatenate([ends, starts, paragraphs]).astype(np.int64))
+    lengths = np.diff(edges).astype(np.uint32)
+    owners = np.searchsorted(starts, edges[:-1], side="right") - 1
+    roles = np.array(segment_roles, np.uint8)[owners]
+    roles[(roles == OPENING) & ~np.isin(edges[:-1], starts)] = PROSE  # but the first sentence
+    return words, ids, lengths, roles
 
 
 def _running(line: str) -> list[str]:
@@ -217,20 +401,19 @@ def _running(line: str) -> list[str]:
 
 def _numbered(tokens: Sequence[str]) -> tuple[list[str], np.ndarray]:
     """Return the types by their first occurrence, and each token as an index into them."""
-    numbers: defaultdict[str, int] = defaultdict()
-    numbers.default_factory = numbers.__len__
+    numbers: defaultdict[str, int] = defaultdict(count().__next__)
     ids = np.fromiter(map(numbers.__getitem__, tokens), np.uint32, len(tokens))
     return list(numbers), ids
 
 
-def _store(work: tuple[_Piece, cache.Cache]) -> bool:
+def _store(work: tuple[Piece, cache.Cache]) -> bool:
     """Tokenise a piece and store the result, in the process that computes it."""
     piece, store = work
     store.put(piece.key, _tokenise(piece))
     return True
 
 
-def _size(work: tuple[_Piece, cache.Cache]) -> int:
+def _size(work: tuple[Piece, cache.Cache]) -> int:
     return work[0].size
 
 

@@ -63,8 +63,8 @@ function focusOn(section) {
 }
 
 function next(section) {
-  const place = sections.indexOf(section);
-  const after = [...sections.slice(place + 1), ...sections.slice(0, place)].find(open);
+  const index = sections.indexOf(section);
+  const after = [...sections.slice(index + 1), ...sections.slice(0, index)].find(open);
   if (after) focusOn(after);
   else form.querySelector("button.main, a.main").focus();
 }
@@ -100,8 +100,8 @@ function unfold(section, typed, sentences) {
   field.focus();
 }
 
-async function send(place, typed, section) {
-  const body = new URLSearchParams({ place });
+async function send(index, typed, section) {
+  const body = new URLSearchParams({ place: index });
   for (const word of typed) body.append("guess", word);
   body.set("shown", section.querySelector("[name^=shown]").value);
   body.set("seconds", section.querySelector("[name^=seconds]").value);
@@ -156,8 +156,8 @@ form.addEventListener("keydown", (event) => {
   const section = event.target.closest(".task");
   if (!section || event.isComposing || event.ctrlKey || event.altKey || event.metaKey) return;
   const inputs = fields(section);
-  const place = inputs.indexOf(event.target);
-  if (place < 0) return;
+  const index = inputs.indexOf(event.target);
+  if (index < 0) return;
   if (event.target.type === "radio" && /^[0-9]$/.test(event.key)) {
     const choice = inputs[(Number(event.key) + 9) % 10];
     if (choice) {
@@ -167,7 +167,7 @@ form.addEventListener("keydown", (event) => {
     }
   } else if (event.key === "Enter") {
     event.preventDefault();
-    const following = event.target.type === "text" && event.target.value.trim() ? inputs[place + 1] : null;
+    const following = event.target.type === "text" && event.target.value.trim() ? inputs[index + 1] : null;
     if (following) following.focus();
     else save(section);
   }

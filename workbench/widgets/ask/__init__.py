@@ -1,1 +1,1 @@
-"""Questions to models: the widget, what is asked, and the threads in which models answer."""
+"""Questions to models: the widget, the questions, and the threads that answer them."""

@@ -68,10 +68,10 @@ function render({ model, el }) {
   /* An answer belongs to the question it was given to. Where that is another one than in the boxes, it is pale
      and says so. */
   function drawAge(card) {
-    const old = Boolean(card.view) && (edited() || missing[s.cards.indexOf(card)] !== false);
-    card.node.classList.toggle("wa-old", old);
-    card.from.textContent = old ? caption(card.state) : "";
-    card.from.title = old ? calm(card.from.textContent) : "";
+    const outdated = Boolean(card.view) && (edited() || missing[s.cards.indexOf(card)] !== false);
+    card.node.classList.toggle("wa-old", outdated);
+    card.from.textContent = outdated ? caption(card.state) : "";
+    card.from.title = outdated ? stripBidi(card.from.textContent) : "";
   }
 
   // ---- the frame of the widget
@@ -92,21 +92,21 @@ function render({ model, el }) {
     go();
     (on ? other : text).focus({ preventScroll: true });
   } }, "Minimal pair");
-  const rest = h("button", { class: "wa-button", type: "button", hidden: true, title: "Make the best words candidates: models that read from left to right score each of them together with the text after the blank", onclick: () => {
+  const scoreWithRest = h("button", { class: "wa-button", type: "button", hidden: true, title: "Make the best words candidates: models that read from left to right score each of them together with the text after the blank", onclick: () => {
     const words = s.views.flatMap((view) => view?.sides?.[0]?.passage.bars ?? []).map((bar) => bar[0]);
-    choices.value = [...new Set(words)].filter((one) => /[\p{L}\p{N}]/u.test(one) && !one.includes("|")).join("|");
+    choices.value = [...new Set(words)].filter((choice) => /[\p{L}\p{N}]/u.test(choice) && !choice.includes("|")).join("|");
     go(true);
   } }, "Score the best words with the rest");
   const keep = h("button", { class: "wa-button", type: "button", title: "Keep this passage and its answers in the history now", onclick: () => {
     if (soon !== null) go();
     send({ type: "keep" });
   } }, "Keep");
-  const parts = h("select", { class: "wa-parts", "aria-label": "Influence of", title: "Shade the passage by the influence of its parts on the word: each is left out in turn", onchange: () => {
+  const unit = h("select", { class: "wa-parts", "aria-label": "Influence of", title: "Shade the passage by the influence of its parts on the word: each is left out in turn", onchange: () => {
     s.back = true; // the question is asked anew by the kernel, and not by another view
-    model.set("influence", parts.value);
+    model.set("influence", unit.value);
     model.save_changes();
   } }, ...[["", "nothing"], ["sentence", "sentences"], ["word", "words"], ["mention", "mentions"]].map(([value, label]) => h("option", { value }, label)));
-  parts.value = model.get("influence");
+  unit.value = model.get("influence");
   const alpha = h("input", { type: "range", class: "wa-alpha", min: 0, max: 2, step: 0.25, "aria-label": "Boosting α", oninput: () => boost({ alpha: Number(alpha.value) }) });
   const alphaShown = h("output", { class: "wa-alpha-shown" });
   const k = h("input", { type: "number", class: "wa-k", min: 1, max: 100000, step: 1, "aria-label": "k, the last words that count less", oninput: () => { if (k.value && k.checkValidity()) boost({ k: Number(k.value) }); }, onchange: () => drawBoosting() });
@@ -125,7 +125,7 @@ function render({ model, el }) {
   const status = h("span", { class: "wa-status", role: "status", "aria-live": "polite" });
   const changed = h("span", { class: "wa-changed", role: "status", "aria-live": "polite" });
   const read = h("div", { class: "wa-read", role: "group", "aria-label": "What the models get" });
-  const { node: alarm, complain } = alarmOf();
+  const { node: alarm, complain } = errorBanner();
   const legend = h("div", { class: "wa-legend" });
   const cards = h("div", { class: "wa-cards" });
   const empty = h("div", { class: "wa-empty" }, h("p", {}, "What does a model predict for my passage, and how much of that comes from the target sentence alone?"),
@@ -140,14 +140,14 @@ function render({ model, el }) {
   const aside = h("div", { class: "wa-history", role: "region", "aria-label": "History" }, h("div", { class: "wa-title" }, "History"), list);
   const root = h("div", { class: "wb-root wa-ask", role: "region", "aria-label": "Questions to models", onkeydown: onKey },
     h("div", { class: "wa-top" }, h("div", { class: "wa-texts" }, text, other), read,
-      h("div", { class: "wa-bar" }, h("label", {}, "word", word), h("label", {}, "candidates", choices), rest, pairs, keep, h("label", {}, "influence of", parts), h("span", { class: "wa-boosting" }, "boosting α", alpha, alphaShown, "k", k, "words"), changed, status)),
+      h("div", { class: "wa-bar" }, h("label", {}, "word", word), h("label", {}, "candidates", choices), scoreWithRest, pairs, keep, h("label", {}, "influence of", unit), h("span", { class: "wa-boosting" }, "boosting α", alpha, alphaShown, "k", k, "words"), changed, status)),
     alarm, h("div", { class: "wa-main" }, results, aside));
   const height = model.get("height"); // none: as high as the answers
   if (height) root.style.setProperty("--wa-height", `${height}px`);
   root.style.setProperty("--wa-rows", topK);
   el.append(root);
   const noted = pieceNotes(root, results);
-  const kernel = lineTo(model, root, complain);
+  const kernel = requestQueue(model, root, complain);
 
   function press(on) {
     if (pairs.getAttribute("aria-pressed") === "true") s.paired = text.value; // what the second version belongs to
@@ -170,10 +170,10 @@ function render({ model, el }) {
   function drawRead(sides, problems) {
     const pair = sides.length > 1;
     read.replaceChildren(...sides.map((side) => {
-      const words = (parts) => parts.map(([what, kinds]) => {
-        if (kinds.includes("b")) return h("span", { class: `wa-target${kinds.includes("d") ? " wa-differs" : ""}`, title: "the target, hidden from the models" }, what || "▁▁▁");
-        const classes = [kinds.includes("d") && "wa-differs", kinds.includes("l") && "wa-later"].filter(Boolean).join(" ");
-        return classes ? h("span", { class: classes }, what) : what;
+      const words = (spans) => spans.map(([name, letters]) => {
+        if (letters.includes("b")) return h("span", { class: `wa-target${letters.includes("d") ? " wa-differs" : ""}`, title: "the target, hidden from the models" }, name || "▁▁▁");
+        const classes = [letters.includes("d") && "wa-differs", letters.includes("l") && "wa-later"].filter(Boolean).join(" ");
+        return classes ? h("span", { class: classes }, name) : name;
       });
       const node = h("div", { class: "wa-side", dir: "auto", tabindex: 0, role: "region", "aria-label": pair ? `Passage ${side.side} as the models get it` : "The passage as the models get it" }, pair && h("b", { class: "wa-letter" }, side.side), h("span", { class: "wa-context" }, ...words(side.context)), side.context.length ? " " : "", h("span", { class: "wa-query" }, ...words(side.query)));
       return node;
@@ -197,15 +197,15 @@ function render({ model, el }) {
     return [cell.p && h("div", {}, h("span", { class: "wa-p" }, cell.p), h("span", { class: "wb-hint" }, cell.unit)),
       h("div", { class: "wa-told" }, cell.rank), cell.ln && h("div", { class: "wb-hint", title: "natural logarithm of the probability of the word" }, cell.ln)];
   }
-  const ratio = (what, found) => h("span", { class: "wa-gain" }, ...(found.nats ? [`${what} in ln p: ${found.nats}, ${found.factor}`] : []));
+  const ratio = (label, gain) => h("span", { class: "wa-gain" }, ...(gain.nats ? [`${label} in ln p: ${gain.nats}, ${gain.factor}`] : []));
   const letter = (side) => h("b", { class: "wa-letter" }, side);
   function bars(cell) {
     const full = cell.kind === "p" ? s.top : 1;
-    return h("div", { class: "wa-bars", role: "list" }, ...(cell.bars ?? []).map(([what, value, label, here, own]) => {
+    return h("div", { class: "wa-bars", role: "list" }, ...(cell.bars ?? []).map(([bestWord, value, label, inPassage, isTarget]) => {
       const bar = h("span", { class: "wa-fill" });
       bar.style.width = value > 0 ? `max(1px, ${(100 * value) / full}%)` : "0";
-      return h("div", { role: "listitem", class: `wa-row${here ? " wa-here" : ""}${own ? " wa-own" : ""}`, title: `${what}: ${label}${here ? ", a word of the passage" : ""}${own ? ", the target" : ""}` },
-        h("span", { class: "wa-word" }, own && h("span", { class: "wa-arrow", "aria-hidden": "true" }, "▸"), what), h("span", { class: "wa-track" }, bar), h("span", { class: "wa-value" }, label));
+      return h("div", { role: "listitem", class: `wa-row${inPassage ? " wa-here" : ""}${isTarget ? " wa-own" : ""}`, title: `${bestWord}: ${label}${inPassage ? ", a word of the passage" : ""}${isTarget ? ", the target" : ""}` },
+        h("span", { class: "wa-word" }, isTarget && h("span", { class: "wa-arrow", "aria-hidden": "true" }, "▸"), bestWord), h("span", { class: "wa-track" }, bar), h("span", { class: "wa-value" }, label));
     }));
   }
   function drawCard(card, view) {
@@ -240,7 +240,7 @@ function render({ model, el }) {
   function influenced(p, side, word) {
     if (typeof p === "string") return [h("div", { class: "wa-error" }, p)];
     if (!p.shades) return [h("div", { class: "wb-hint" }, "no such part stands before the word")];
-    const words = (place) => passagePieces(place ? p.query : p.context, shadesOf(p, place, true), true, () => h("span", { class: "wa-target" }, word ?? "▁▁▁"));
+    const words = (index) => passagePieces(index ? p.query : p.context, shadesOf(p, index, true), true, () => h("span", { class: "wa-target" }, word ?? "▁▁▁"));
     return [h("div", { class: "wa-influence", dir: "auto", role: "group", "aria-label": "Influence" }, side && letter(side), ...words(0), " ", ...words(1)), shadesLegend(p.shades)];
   }
   function drawAll() {
@@ -250,14 +250,14 @@ function render({ model, el }) {
     legend.replaceChildren(h("span", {}, values.length ? `bars: probability, scale 0–${percent(s.top)}` : "bars"), h("span", {}, h("i", { class: "wa-key wa-here" }), h("span", { class: "wa-of-passage" }, "word of the passage")), h("span", {}, h("i", { class: "wa-key" }), "other word"),
       h("span", {}, "▸ target"));
     s.cards.forEach((card, i) => drawCard(card, s.views[i]));
-    rest.hidden = !s.rest || !values.length;
+    scoreWithRest.hidden = !s.rest || !values.length;
     noted();
   }
   function drawMarks() {
     const asked = s.state && s.number >= 0 && missing.length > 0;
     const waited = (performance.now() - s.since) / 1000;
     const slow = waited * 1000 > SLOW;
-    if (slow && missing.some((one, i) => one && s.views[i])) { // the answer to another question makes room
+    if (slow && missing.some((isMissing, i) => isMissing && s.views[i])) { // the answer to another question makes room
       s.views = s.views.map((view, i) => (missing[i] ? null : view));
       drawAll();
     }
@@ -265,18 +265,18 @@ function render({ model, el }) {
       const thinks = asked && computing[i];
       card.node.classList.toggle("wa-stale", Boolean(asked && missing[i]));
       card.node.classList.toggle("wa-thinks", Boolean(thinks && slow));
-      const work = missing[i] ? "thinking" : parts.value ? "influence: computing" : "exact rank: computing";
+      const work = missing[i] ? "thinking" : unit.value ? "influence: computing" : "exact rank: computing";
       card.mark.textContent = thinks && slow ? `${work}, ${waited.toFixed(waited < 10 ? 1 : 0)} s` : card.view && !missing[i] ? seconds(card.view.seconds) : card.mark.textContent;
       if (!asked && !card.view) card.mark.textContent = "";
     });
-    const n = computing.filter((one) => !one).length;
+    const n = computing.filter((busy) => !busy).length;
     if (asked && n === missing.length) { // fewer candidates need less room
       const lengths = s.views.flatMap((view) => (view?.sides ?? []).flatMap((side) => [side.passage, side.sentence].map((cell) => cell.bars?.length ?? 0)));
       root.style.setProperty("--wa-rows", Math.max(...lengths) || topK);
     }
     changed.textContent = s.elsewhere;
-    const said = asked ? (n === missing.length ? (n === 1 ? "answered" : `all ${n} models have answered`) : `${n} of ${missing.length} ${missing.length === 1 ? "model has" : "models have"} answered`) : "";
-    if (!edited() && status.textContent !== said) status.textContent = said;
+    const summary = asked ? (n === missing.length ? (n === 1 ? "answered" : `all ${n} models have answered`) : `${n} of ${missing.length} ${missing.length === 1 ? "model has" : "models have"} answered`) : "";
+    if (!edited() && status.textContent !== summary) status.textContent = summary;
     drawState();
   }
   const tick = setInterval(() => { if (computing.includes(true)) drawMarks(); }, 100);
@@ -302,7 +302,7 @@ function render({ model, el }) {
   }
 
   // ---- what the kernel says
-  const heard = {
+  const handlers = {
     asked(m) {
       if (m.from === uid) answered();
       if (m.number < s.number) return;
@@ -361,13 +361,13 @@ function render({ model, el }) {
   };
   const listen = (message) => {
     if (message.type !== "answer" && message.type !== "history") { // those come from threads, whatever the kernel does
-      kernel.heard();
+      kernel.onAnyAnswer();
       complain("");
     }
-    heard[message.type]?.(message);
+    handlers[message.type]?.(message);
   };
   model.on("msg:custom", listen);
-  const chosen = () => { parts.value = model.get("influence"); };
+  const chosen = () => { unit.value = model.get("influence"); };
   model.on("change:influence", chosen);
   press(model.get("pairs"));
   drawBoosting();

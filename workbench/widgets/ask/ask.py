@@ -1,4 +1,4 @@
-"""Ask models about a passage while one types it: whole, and its target sentence alone."""
+"""Ask models about a passage while typing: the whole passage, and its target sentence alone."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Ask(Widget):
         super().__init__(**options)
         self._asker = ""  # the page whose message is being answered
         self._quiet = False
-        self._asking = Asking(models, top_k=self.top_k, seed=seed, settle=settle, tell=self._tell)
+        self._asking = Asking(models, top_k=self.top_k, seed=seed, settle=settle, listener=self._notify)
         self._asking.by = self.influence
         self.observe(self._ask, TypedQuestion._fields)
         self.observe(self._ask_parts, "influence")
@@ -95,14 +95,14 @@ class Ask(Widget):
 
     @traitlets.validate("text", "other", "word", "candidates")
     def _encodable(self, proposal: Mapping[str, Any]) -> str:
-        """Refuse what could not be sent to the page."""
+        """Refuse text that cannot be sent to the page."""
         if not wt.is_encodable(proposal["value"]):
             raise RefusedValueError("the text holds half a surrogate pair, which no file can hold")
         return str(proposal["value"])
 
     @traitlets.validate("alpha", "k")
     def _boosting(self, proposal: Mapping[str, Any]) -> Any:
-        """Refuse what no model can be boosted by."""
+        """Refuse boosting settings out of range."""
         if problem := boosting_problem(**{"alpha": 0.0, "k": 1, proposal["trait"].name: proposal["value"]}):
             raise RefusedValueError(problem)
         return proposal["value"]
@@ -111,7 +111,7 @@ class Ask(Widget):
 
     @property
     def state(self) -> TypedQuestion:
-        """What is asked, all of it."""
+        """The current question: all its traits as one value."""
         return TypedQuestion(*(getattr(self, name) for name in TypedQuestion._fields))
 
     @state.setter
@@ -120,21 +120,21 @@ class Ask(Widget):
 
     @property
     def problem(self) -> str:
-        """Why a passage cannot be asked; empty where all is well."""
+        """Why the current passage cannot be asked; empty if it can."""
         return "; ".join(self._asking.current.question.problems.values())
 
     @property
     def items(self) -> Items:
-        """The passages of the history, each once, as Items."""
+        """The passages of the history without duplicates, as Items."""
         return self._asking.items()
 
     @property
     def history(self) -> pd.DataFrame:
-        """The questions kept, one row each: what was asked when, and each model's best word."""
+        """The stored questions, one row each: time, question, and each model's best word."""
         return self._asking.questions()
 
     def save_history(self, path: Path | str) -> None:
-        """Write the history as a JSON file, which ``wb.ask(models, history=path)`` reads again.
+        """Write the history as a JSON file for ``wb.ask(models, history=path)``.
 
         It has the questions as they were typed, when they were asked, and what each model said. An item that
         was put in is written as its text, word and candidates.
@@ -147,18 +147,18 @@ class Ask(Widget):
         self._asking.save(path)
 
     def load_history(self, path: Path | str) -> Self:
-        """Add the questions of a file that `save_history` wrote; they are answered when they are asked again.
+        """Add the questions of a file that `save_history` wrote, without answers.
 
         Raises
         ------
         DataError
-            If the file is no such history; nothing is added then.
+            If the file is not such a history; nothing is added then.
         """
         self._asking.load(path)
         return self
 
     def ask_again(self, number: int | None = None, *, timeout: float | None = None) -> Self:
-        """Ask one question of the history anew, or all of them in turn, and wait for the answers.
+        """Ask one or all questions of the history again, and wait for the answers.
 
         Parameters
         ----------
@@ -180,7 +180,7 @@ class Ask(Widget):
         return self
 
     def put(self, item: Item, **changes: Any) -> Self:
-        """Ask about an item, with its own sentences and candidates; it can be edited like any passage.
+        """Ask about an item, with its own sentences and candidates; the text remains editable.
 
         The text has ``___`` at the blank, and the target is the `word`. What was there before is replaced; it
         stays in the history if it was kept.
@@ -195,7 +195,7 @@ class Ask(Widget):
         Raises
         ------
         DataError
-            If this is no Item.
+            If this is not an Item.
         """
         state = typed_question(_checked_item(item))
         self._asking.sources[state.text] = item
@@ -203,7 +203,7 @@ class Ask(Widget):
         return self
 
     def wait(self, timeout: float | None = None) -> Self:
-        """Wait until all models have answered, and keep the question.
+        """Wait until all models have answered, and store the question.
 
         Raises
         ------
@@ -217,11 +217,11 @@ class Ask(Widget):
         return self
 
     def keep(self) -> None:
-        """Keep the current question in the history, with the answers that are there."""
+        """Store the current question in the history with its present answers."""
         self._asking.keep(now=True)
 
     def results(self) -> pd.DataFrame:
-        """Return what has been answered of the current question; columns as :meth:`to_frame`."""
+        """Return the present answers to the current question; columns as :meth:`to_frame`."""
         return self._asking.frame([self._asking.current])
 
     def to_frame(self) -> pd.DataFrame:
@@ -229,12 +229,12 @@ class Ask(Widget):
 
         ``version`` is ``passage`` or ``sentence``, ``side`` is A, or B for the second passage of a
         minimal pair; ``log_prob`` is natural. A model that was not boosted has ``alpha`` 0 and no ``k``. A
-        model's ``error`` stands in its row.
+        model's ``error`` is in its row.
         """
         return self._asking.frame(self._asking.history)
 
     def to_html(self) -> str:
-        """Return a page of its own: the current question, then those of the history, the newest first."""
+        """Return a self-contained page: the current question, then the history, the newest first."""
         with self._asking.lock:
             records = [r for r in reversed(self._asking.history) if r is not self._asking.current]
             if self._asking.current.question.passages:
@@ -242,15 +242,15 @@ class Ask(Widget):
             return whole_page("Questions to models", history_page(self._asking, records))
 
     def close(self) -> None:
-        """Close the widget, and let its threads end."""
+        """Close the widget and end its threads."""
         if hasattr(self, "_asking"):
             self._asking.close()
         super().close()
 
-    def _static(self, most: int) -> str:
+    def _static(self, limit: int) -> str:
         asking = self._asking
         with asking.lock:
-            page = history_page(asking, [asking.current] if self.text.strip() else [], words=most)
+            page = history_page(asking, [asking.current] if self.text.strip() else [], words=limit)
             return page + past_table(asking, MAXIMUM - len(page.encode()) - _FRAME)
 
     # -- what the page asks
@@ -264,12 +264,12 @@ class Ask(Widget):
 
     def _on_open(self, _message: Mapping[str, Any]) -> None:
         with self._asking.lock:
-            self._tell("asked", self._asking.current, -1)
-            self._tell("kept", self._asking.current, -1)
+            self._notify("asked", self._asking.current, -1)
+            self._notify("kept", self._asking.current, -1)
 
     def _on_ask(self, message: Mapping[str, Any]) -> None:
         if not self._set({name: message["state"][name] for name in TypedQuestion._fields}):
-            self._tell("asked", self._asking.current, -1)
+            self._notify("asked", self._asking.current, -1)
         if message.get("settled"):
             self._asking.keep()
 
@@ -292,7 +292,7 @@ class Ask(Widget):
     # -- how it is answered
 
     def _set(self, values: Mapping[str, Any]) -> bool:
-        """Set traits, and ask one question if they have changed; return whether they have."""
+        """Set traits, and ask one question if they have changed; return True if they have."""
         self._set_quietly(values)
         return self._ask()
 
@@ -306,33 +306,33 @@ class Ask(Widget):
             self._quiet = False
 
     def _again(self, number: int) -> None:
-        """Ask a question of the history, whatever was answered."""
+        """Ask a question of the history again."""
         state = self._asking.past(number).question.state
         self._set_quietly(state._asdict())
         self._asking.ask(state, anew=True)
         self._asking.keep()
 
     def _ask(self, _change: Any = None) -> bool:
-        """Ask if this is another question than the current one; return whether it is."""
+        """Ask if the question differs from the current one; return True if it does."""
         changed = not self._quiet and self.state != self._asking.current.question.state
         if changed:
             self._asking.ask(self.state)
         return changed
 
     def _ask_parts(self, _change: Any) -> None:
-        """Ask the question anew, for the influence of other parts."""
+        """Ask the question again, with influence of the chosen parts."""
         self._asking.by = self.influence
         if self.text.strip():
             self._asking.ask(self.state, anew=True)
 
-    def _tell(self, kind: str, record: AskedQuestion, place: int) -> None:
-        """Pass on to the page what happens, from whatever thread; one call at a time."""
+    def _notify(self, event: str, record: AskedQuestion, index: int) -> None:
+        """Send an event to the page, from any thread; one call at a time."""
         asking = self._asking
         question = record.question
-        if kind == "answer":
-            view = answer_view(question, record.answers[place], self.top_k)
-            self.send({"type": "answer", "number": question.number, "place": place, "view": view})
-        elif kind == "kept":
+        if event == "answer":
+            view = answer_view(question, record.answers[index], self.top_k)
+            self.send({"type": "answer", "number": question.number, "place": index, "view": view})
+        elif event == "kept":
             rows = [history_row(n, each) for n, each in enumerate(asking.history, 1)]
             self.send({"type": "history", "rows": rows})
         else:
@@ -343,7 +343,7 @@ class Ask(Widget):
                     "state": question.state._asdict(), "labels": asking.labels,
                     "time": f"{question.asked:%H:%M:%S}",
                     "read": preview(question), "problems": dict(question.problems),
-                    "answers": [views.get(place) for place in range(len(asking.labels))],
+                    "answers": [views.get(index) for index in range(len(asking.labels))],
                     "since": max(0.0, record.age), "example": EXAMPLE.text,
                     "boosts": asking.boosts,
                     "rest": any(map(has_rest, question.passages.values())),
@@ -367,7 +367,7 @@ def ask(
     height: int | None = None,
     history: Path | str | None = None,
 ) -> Ask:
-    """Ask models about a passage, and watch what they say while it is edited.
+    """Ask models about a passage, with answers that follow each edit.
 
     Every model sees the whole passage, and the target sentence alone; its best words, and rank and
     probability of the target, are shown side by side. The target is hidden from the models. Each model
@@ -376,20 +376,20 @@ def ask(
     Parameters
     ----------
     models : Predictor, or list or mapping of name to Predictor
-        Whatever has ``name`` and ``predict(items, top_k, seed=)``; equal names get numbers.
+        Objects with ``name`` and ``predict(items, top_k, seed=)``; equal names get numbers.
     text : str or Item
         The passage. An item keeps its sentences and candidates, and its answer is the word; `Ask.put` puts
         in another one later.
     word, other, candidates, pairs
-        As in :class:`Ask`; candidates may be a sequence, and `other` is asked by default if it is given.
+        Traits of :class:`Ask`; candidates may be a sequence, and `other` is asked by default if it is given.
     alpha, k, influence
-        As in :class:`Ask`.
+        Settings of :class:`Ask`.
     top_k : int, default 10
         Words that are shown.
     seed : int, default 0
         Decides among equal scores.
     height : int, optional
-        Of the widget, in px; by default it is as high as the answers of all models.
+        Height of the widget in px; by default it is as high as the answers of all models.
     history : path, optional
         A file of questions that `Ask.save_history` wrote, to be asked again.
 
@@ -401,9 +401,9 @@ def ask(
     Raises
     ------
     DataError
-        If there is no model, or something that is none, a text holds half a surrogate pair, `alpha` or
+        If there is no model, an object is not one, a text holds half a surrogate pair, `alpha` or
         `k` is out of range, or the history cannot be read. A passage that cannot be read raises nothing:
-        what is wrong shows in the widget and in ``.problem``.
+        errors are shown in the widget and in ``.problem``.
 
     Examples
     --------
@@ -447,7 +447,7 @@ def _checked_item(item: Any) -> Item:
 
 
 def models_by_name(models: Any) -> dict[str, Any]:
-    """Return models by name; equal names are told apart by numbers."""
+    """Return models by name; equal names get numbers."""
     if isinstance(models, Mapping):
         pairs = [(str(name), model) for name, model in models.items()]
     else:
@@ -459,7 +459,7 @@ def models_by_name(models: Any) -> dict[str, Any]:
     for name, model in pairs:
         if isinstance(model, type) or not callable(getattr(model, "predict", None)):
             raise DataError(
-                f"{model!r:.80} is no model: it has no predict(items, top_k)",
+                f"{model!r:.80} is not a model: it has no predict(items, top_k)",
                 remedy="pass models such as NGram.fit(...) gives",
             )
         by_name[free_name(name, by_name)] = model

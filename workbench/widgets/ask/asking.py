@@ -1,4 +1,4 @@
-"""Questions to several models: read while one types, answered in a thread a model; only the newest counts."""
+"""Questions to several models, answered in one thread a model; a newer question replaces an older one."""
 
 from __future__ import annotations
 
@@ -26,14 +26,7 @@ from workbench.probing.influence import influence
 from workbench.runs.predictions import check_log_probs, typed_predictions
 from workbench.storage.errors import DataError, writing
 from workbench.storage.files import write_atomic
-from workbench.widgets.ask.questions import (
-    FORMAT,
-    Key,
-    Question,
-    TypedQuestion,
-    read_history,
-    read_question,
-)
+from workbench.widgets.ask.questions import FORMAT, Key, Question, TypedQuestion, read_history, read_question
 from workbench.widgets.shared.shading import Shading, shadings
 
 COLUMNS = (
@@ -54,7 +47,7 @@ _TYPES = {
 
 
 class Answer(NamedTuple):
-    """What one model says to a question, after so many seconds: `COLUMNS` or ``{"error": str}`` by `Key`.
+    """Answer of one model to a question, after some seconds: `COLUMNS` or ``{"error": str}`` by `Key`.
 
     One that is not `final` is followed by another one; its ranks may be lower bounds. `context` is what the
     model reads; `influence` has by side the influence of the parts of the passage, or why there is none. The
@@ -70,7 +63,7 @@ class Answer(NamedTuple):
 
     @property
     def complete(self) -> bool:
-        """Whether it is final and nothing went wrong."""
+        """True if the answer is final and without an error."""
         return self.final and not any("error" in reply for reply in self.replies.values())
 
 
@@ -92,15 +85,15 @@ def answers(
         yield Answer(0.0, {key: {"error": error_text(error)} for key in question.versions})
         return
     for answer in _answers(model, question, top_k, seed):
-        parts = by() if answer.final else ""
-        answer = answer._replace(final=answer.final and not parts, alpha=alpha)  # noqa: PLW2901
+        unit = by() if answer.final else ""
+        answer = answer._replace(final=answer.final and not unit, alpha=alpha)  # noqa: PLW2901
         yield answer
-        if parts:
-            yield answer._replace(final=True, influence=_influence(model, question, parts))
+        if unit:
+            yield answer._replace(final=True, influence=_influence(model, question, unit))
 
 
 def can_be_boosted(model: Any) -> bool:
-    """Return whether a model has log-probabilities."""
+    """Return True if a model has log-probabilities."""
     try:
         return isinstance(model, Predictor) and model.score_type == "log_prob"
     except Exception:  # noqa: BLE001 - a model of one's own
@@ -108,20 +101,20 @@ def can_be_boosted(model: Any) -> bool:
 
 
 def _influence(model: Any, question: Question, by: str) -> dict[str, Shading | str]:
-    """Return the influence of the parts of each passage, or a text that says why there is none."""
+    """Return the influence of the parts of each passage, or the error as text."""
     by_side: dict[str, Shading | str] = {}
     for side, item in question.passages.items():
         items = Items.from_records([item])
         try:
-            parts = influence(model, items, by)  # type: ignore[arg-type]  # checked there
-            by_side[side] = shadings(items, influence=parts)["influence"]
+            frame = influence(model, items, by)  # type: ignore[arg-type]  # checked there
+            by_side[side] = shadings(items, influence=frame)["influence"]
         except BaseException as error:  # noqa: BLE001 - whatever a model does, the answer stays
             by_side[side] = error_text(error)
     return by_side
 
 
 def _answers(model: Any, question: Question, top_k: int, seed: int) -> Iterator[Answer]:
-    """Yield a model's answer; where it has to search for exact ranks, one without that search first."""
+    """Yield a model's answer; before a search for exact ranks, yield one without it."""
     start = time.perf_counter()
     context = _context(model)
     model = model.ranking_words if isinstance(model, Predictor) else model
@@ -140,7 +133,7 @@ def _answers(model: Any, question: Question, top_k: int, seed: int) -> Iterator[
 
 
 def _context(model: Any) -> ReadContext | None:
-    """Return what a model reads; None where it does not say, or fails."""
+    """Return the context that a model reads, or None if it is unknown."""
     try:
         context = getattr(model, "context", None)
     except Exception:  # noqa: BLE001 - a model of one's own
@@ -149,7 +142,7 @@ def _context(model: Any) -> ReadContext | None:
 
 
 def _quick_replies(model: Any, items: Items, top_k: int, seed: int) -> Replies:
-    """Return what a model says without a search for exact ranks; nothing where it needs none, or fails."""
+    """Return a model's replies without a search for exact ranks; empty if none is needed, or on an error."""
     try:
         quick = model.quick(items) if isinstance(model, Predictor) else None
         return {} if quick is None else _rows(quick, items, top_k, seed)
@@ -158,7 +151,7 @@ def _quick_replies(model: Any, items: Items, top_k: int, seed: int) -> Replies:
 
 
 def _is_open(reply: Mapping[str, Any] | None, top_k: int) -> bool:
-    """Return whether the rank is a bound, or there are fewer best words than were asked for."""
+    """Return True if the rank is a bound, or best words are missing."""
     if reply is None or reply["rank_is_bound"]:
         return True
     n_words = reply["n_choices"] or reply["vocabulary_size"] or top_k
@@ -166,7 +159,7 @@ def _is_open(reply: Mapping[str, Any] | None, top_k: int) -> bool:
 
 
 def _replies(model: Any, question: Question, mask: npt.NDArray[np.bool_], top_k: int, seed: int) -> Replies:
-    """Ask a model about some items; where that fails, about each alone, so that one may fail alone."""
+    """Ask a model about some items; on an error ask about each item alone, so that only one fails."""
     items = question.items.where(mask)
     try:
         items = _with_words(model, question, items)
@@ -174,16 +167,16 @@ def _replies(model: Any, question: Question, mask: npt.NDArray[np.bool_], top_k:
     except BaseException as error:  # noqa: BLE001 - whatever a model does, the others go on
         replies = {item.item_id: {"error": error_text(error)} for item in items}
         if len(items) > 1:
-            for place, item_id in enumerate(list(replies)):
+            for index, item_id in enumerate(list(replies)):
                 try:
-                    replies |= _rows(model, items[place : place + 1], top_k, seed)
+                    replies |= _rows(model, items[index : index + 1], top_k, seed)
                 except BaseException as alone_error:  # noqa: BLE001
                     replies[item_id] = {"error": error_text(alone_error)}
     return replies
 
 
 def _with_words(model: Any, question: Question, items: Items) -> Items:
-    """Return what is asked; a model without words of its own ranks those of the passages and the target."""
+    """Return the items; for a model without a vocabulary, with the words of the passages as candidates."""
     if not isinstance(model, Predictor) or model.vocabulary is not None:
         return items
     if items.frame["candidates"].notna().any() or model.choices(items) is not None:
@@ -194,13 +187,13 @@ def _with_words(model: Any, question: Question, items: Items) -> Items:
 
 
 def _choices(words: Sequence[str], answer: str | None) -> tuple[str, ...] | None:
-    """Return each word once, whatever its case, the answer as it is spelt among them."""
+    """Return the distinct words, ignoring case, with the answer as it is spelt."""
     choices = distinct(words, lower=True, answer=answer)
     return tuple(dict.fromkeys([*choices, *([answer] if answer else [])])) or None
 
 
 def error_text(error: BaseException) -> str:
-    """Say what went wrong: the words of our own errors, of others their kind too."""
+    """Return an error as text: the message of a DataError; for others with their type."""
     text = str(error)
     if not isinstance(error, DataError):
         text = f"{type(error).__name__}: {text}" if text else type(error).__name__
@@ -225,7 +218,7 @@ def _rows(model: Any, items: Items, top_k: int, seed: int) -> dict[str, dict[str
 
 
 def _plain(value: Any) -> Any:
-    """Return a cell as Python has it, None for what is missing; infinities are kept."""
+    """Convert a cell to a Python value, missing ones to None; infinities are kept."""
     if isinstance(value, list | tuple | np.ndarray):
         return [_plain(each) for each in value]
     if value is None or value is pd.NA or value != value:  # noqa: PLR0124 - NaN is what differs from itself
@@ -238,7 +231,7 @@ def _plain(value: Any) -> Any:
 
 @dataclass(eq=False)
 class AskedQuestion:
-    """A question with the answers that are there, by the place of the model; `settled`: to be kept."""
+    """A question with its present answers, by index of the model; `settled` if it is to be stored."""
 
     question: Question
     answers: dict[int, Answer] = field(default_factory=dict)
@@ -247,7 +240,7 @@ class AskedQuestion:
 
     @property
     def age(self) -> float:
-        """Seconds since it was asked."""
+        """Seconds since the question was asked."""
         return time.perf_counter() - self.start
 
 
@@ -256,7 +249,7 @@ Inbox = SimpleQueue[AskedQuestion | None]
 
 
 class Asking:
-    """Questions to several models, of which each computes in a thread of its own.
+    """Questions to several models, each of which answers in its own thread.
 
     A model that computes is never interrupted: when it is done, an answer to an outdated question is dropped
     and it goes on with the newest one. A model may answer in two steps (see `answers`); the second one is not
@@ -267,8 +260,8 @@ class Asking:
     models : mapping of label to Predictor
     settle : float or None
         Seconds without a new question after which one is kept, once all have answered; None: never.
-    tell : callable(kind, record, place), optional
-        Called with ``"asked"``, ``"answer"`` (of the model at `place`) and ``"kept"``, in this order for each
+    listener : callable(event, record, index), optional
+        Called with ``"asked"``, ``"answer"`` (of the model at `index`) and ``"kept"``, in this order for each
         question, one call at a time: after a newer question was asked, no answer to an older one.
     """
 
@@ -279,13 +272,13 @@ class Asking:
         top_k: int = 10,
         seed: int = 0,
         settle: float | None = SETTLED,
-        tell: Callable[[str, AskedQuestion, int], None] | None = None,
+        listener: Callable[[str, AskedQuestion, int], None] | None = None,
     ) -> None:
         self.models: dict[str, Any] = dict(models)
         self.labels = list(self.models)
         self.boosts = any(map(can_be_boosted, self.models.values()))
         self.top_k, self.seed, self.settle = top_k, seed, settle
-        self.tell = tell
+        self._listener = listener
         self.lock = threading.RLock()
         self._news = threading.Condition(self.lock)
         self.sources: dict[str, Item] = {}  # items that were put in, by their typed text
@@ -302,17 +295,17 @@ class Asking:
     # -- asking
 
     def ask(self, state: TypedQuestion, *, anew: bool = False) -> AskedQuestion:
-        """Ask all models, and return at once; answers that the history has are taken, unless asked `anew`."""
+        """Ask all models, and return at once; stored answers are used, unless `anew`."""
         question = read_question(state, sources=self.sources)
         with self.lock:
             self._number += 1
-            old = self._kept(state)
+            old = self._stored(state)
             if old is not None:
                 question = old.question
-            known = {} if old is None or anew else {i: a for i, a in old.answers.items() if a.complete}
-            record = AskedQuestion(replace(question, number=self._number, state=state), known)
+            stored = {} if old is None or anew else {i: a for i, a in old.answers.items() if a.complete}
+            record = AskedQuestion(replace(question, number=self._number, state=state), stored)
             self.current = record
-            self._tell("asked", record)
+            self._notify("asked", record)
             if self._asked and not self._threads and not self.closed:
                 self._start()
             for inbox in () if self.closed else self._inboxes:
@@ -321,14 +314,14 @@ class Asking:
             self._wait_for_quiet()
         return record
 
-    def take(self, place: int, number: int, answer: Answer) -> bool:
-        """Take an answer of the model at `place`; return whether it was still asked for."""
+    def take(self, index: int, number: int, answer: Answer) -> bool:
+        """Add an answer of the model at `index`; return True if its question is still current."""
         with self.lock:
             record = self.current
             if self.closed or not self._asked or record.question.number != number:
                 return False
-            record.answers[place] = answer
-            self._tell("answer", record, place)
+            record.answers[index] = answer
+            self._notify("answer", record, index)
             if record.settled and self.complete:
                 self._keep(record)
             self._news.notify_all()
@@ -336,16 +329,16 @@ class Asking:
 
     @property
     def complete(self) -> bool:
-        """Whether every model has answered the current question."""
+        """True if every model has answered the current question."""
         return self._asked and len(self._final) == len(self.models)
 
     @property
     def _final(self) -> set[int]:
-        """Return the places of the models that have said all to the current question."""
-        return {place for place, answer in self.current.answers.items() if answer.final}
+        """Return the indices of the models with a final answer to the current question."""
+        return {index for index, answer in self.current.answers.items() if answer.final}
 
     def wait(self, timeout: float | None = None) -> None:
-        """Wait until every model has answered the current question, and keep it; see `Ask.wait`."""
+        """Wait until every model has answered the current question, and store it; see `Ask.wait`."""
         with self._news:
             done = self._news.wait_for(lambda: self.closed or self.complete or not self._asked, timeout)
             if self.closed:
@@ -365,7 +358,7 @@ class Asking:
     # -- the history
 
     def keep(self, number: int | None = None, *, now: bool = False) -> None:
-        """Keep the current question once all have answered, or (`now`) with the answers that are there.
+        """Store the current question once all have answered, or (`now`) with the present answers.
 
         With a number, only if this is still the number of the current question.
         """
@@ -378,27 +371,27 @@ class Asking:
                 self._keep(record)
 
     def _keep(self, record: AskedQuestion) -> None:
-        old = self._kept(record.question.state)
+        old = self._stored(record.question.state)
         if old is record:
             return
         if old is None:
             self.history.append(record)
         else:
             self.history[self.history.index(old)] = record
-        self._tell("kept", record)
+        self._notify("kept", record)
 
-    def _kept(self, state: TypedQuestion) -> AskedQuestion | None:
+    def _stored(self, state: TypedQuestion) -> AskedQuestion | None:
         return next((r for r in self.history if r.question.state.key == state.key), None)
 
     def past(self, number: Any) -> AskedQuestion:
-        """Return a question of the history, the first of which is 1."""
+        """Return a question of the history by its number, from 1."""
         n = len(self.history)
         if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= n:
             raise DataError(f"the history has no question {number!r:.80}", remedy=f"it has {n} questions")
         return self.history[number - 1]
 
     def save(self, path: Path | str) -> None:
-        """Write the history as JSON, from which `load` reads the questions."""
+        """Write the questions of the history as JSON for `load`."""
         with self.lock:
             questions: list[dict[str, Any]] = [
                 {"time": record.question.asked.isoformat(), **record.question.state._asdict(),
@@ -410,38 +403,38 @@ class Asking:
             write_atomic(Path(path), text)
 
     def load(self, path: Path | str) -> None:
-        """Add the questions of a file that `save` wrote; they have no answers before they are asked."""
+        """Add the questions of a file that `save` wrote, without answers."""
         questions = read_history(path)
         with self.lock:
             for question in questions:
-                if self._kept(question.state) is None:
+                if self._stored(question.state) is None:
                     self.history.append(AskedQuestion(question, settled=True))
             if questions:
-                self._tell("kept", self.history[-1])
+                self._notify("kept", self.history[-1])
 
     def items(self) -> Items:
-        """Return the passages of the history as items, each once."""
+        """Return the passages of the history as items without duplicates."""
         with self.lock:
             by_id = {i.item_id: i for r in self.history for i in r.question.passages.values()}
         return Items.from_records(by_id.values())
 
     def questions(self) -> pd.DataFrame:
-        """Return the history, one row a question; ``predictions`` has the best word by model."""
+        """Return the history, one row a question; ``predictions`` has the best word of each model."""
         with self.lock:
             rows = [
                 (n, record.question.asked, *record.question.state, self._best(record))
                 for n, record in enumerate(self.history, 1)
             ]
         names = ("question", "time", *TypedQuestion._fields, "predictions")
-        cells = {name: objects([row[place] for row in rows]) for place, name in enumerate(names)}
+        cells = {name: objects([row[index] for row in rows]) for index, name in enumerate(names)}
         texts = dict.fromkeys(("text", "other", "word", "candidates"), "str")
         types = {"question": "int64", "pairs": "bool", "alpha": "float64", "k": "int64"}
         return pd.DataFrame(cells).astype(types | texts)
 
     def _best(self, record: AskedQuestion) -> dict[str, str | None]:
         return {
-            self.labels[place]: reply.get("prediction")
-            for place, answer in sorted(record.answers.items())
+            self.labels[index]: reply.get("prediction")
+            for index, answer in sorted(record.answers.items())
             if (reply := answer.replies.get(("A", "passage")))
         }
 
@@ -457,37 +450,37 @@ class Asking:
         return pd.DataFrame(cells).astype(types)
 
     def _rows(self, records: Sequence[AskedQuestion]) -> list[dict[str, Any]]:
-        """Return what the models said to questions, one row a question, model, side and version."""
+        """Return the replies to questions, one row a question, model, side and version."""
         return [
             {
-                "question": number, "model": self.labels[place], "side": side, "version": version,
+                "question": number, "model": self.labels[index], "side": side, "version": version,
                 "item_id": record.question.versions[side, version].item_id,
                 "text": record.question.versions[side, version].text,
                 "word": record.question.versions[side, version].answer, "alpha": answer.alpha,
                 "k": record.question.state.k if answer.alpha else None, "seconds": answer.seconds, **reply,
             }
             for number, record in enumerate(records, 1)
-            for place, answer in sorted(record.answers.items())
+            for index, answer in sorted(record.answers.items())
             for (side, version), reply in answer.replies.items()
         ]  # fmt: skip
 
     # -- the threads
 
     def close(self) -> None:
-        """Let the threads end; one that computes ends when it is done. Nothing is told any more."""
+        """End the threads once their current computation is done. No more events are sent."""
         with self._news:
             self.closed = True
             if self._timer is not None:
                 self._timer.cancel()
             _close(self._inboxes)
-            self.models = dict.fromkeys(self.models)  # whatever keeps this keeps no model
+            self.models = dict.fromkeys(self.models)  # a reference to this holds no model
             self._news.notify_all()
 
     def _start(self) -> None:
         me = weakref.ref(self)
-        for place, (label, model) in enumerate(self.models.items()):
+        for index, (label, model) in enumerate(self.models.items()):
             ask = partial(answers, model, top_k=self.top_k, seed=self.seed, by=partial(_parts, me))
-            work = (me, place, self._inboxes[place], ask)
+            work = (me, index, self._inboxes[index], ask)
             thread = threading.Thread(target=_work, args=work, name=f"ask {label}", daemon=True)
             self._threads.append(thread)
             thread.start()
@@ -502,13 +495,13 @@ class Asking:
             self._timer.daemon = True
             self._timer.start()
 
-    def _tell(self, kind: str, record: AskedQuestion, place: int = -1) -> None:
-        if self.tell is not None and not self.closed:
-            self.tell(kind, record, place)
+    def _notify(self, event: str, record: AskedQuestion, index: int = -1) -> None:
+        if self._listener is not None and not self.closed:
+            self._listener(event, record, index)
 
 
 def _finite(value: Any) -> Any:
-    """Return what JSON can hold: infinities as text."""
+    """Return a value for JSON: infinities as text."""
     if isinstance(value, dict):
         return {name: _finite(each) for name, each in value.items()}
     if isinstance(value, list):
@@ -522,16 +515,16 @@ def _parts(asking: weakref.ref[Asking]) -> str:
 
 
 def _work(
-    asking: weakref.ref[Asking], place: int, inbox: Inbox, ask: Callable[[Question], Iterator[Answer]]
+    asking: weakref.ref[Asking], index: int, inbox: Inbox, ask: Callable[[Question], Iterator[Answer]]
 ) -> None:
-    """Answer what comes into the box until its end; nothing here keeps the `Asking` alive."""
+    """Answer the questions of the inbox until its end; holds no reference to the `Asking`."""
     while (record := _newest(inbox)) is not None:
-        known = record.answers.get(place)
-        if (known is not None and known.final) or not record.question.passages:
+        stored = record.answers.get(index)
+        if (stored is not None and stored.final) or not record.question.passages:
             continue
         for answer in ask(record.question):
             owner = asking()
-            if owner is None or not owner.take(place, record.question.number, answer):
+            if owner is None or not owner.take(index, record.question.number, answer):
                 break  # the rest is no longer asked for
             del owner
         owner = None

@@ -1,4 +1,4 @@
-"""Questions as they are typed, read into items; and a file of them."""
+"""Questions as they are typed, parsed into items; and files of questions."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _MANY = 1500  # words between which differences are looked for
 
 
 class TypedQuestion(NamedTuple):
-    """What a question depends on, as the reader typed it; attributes are those of `Ask`."""
+    """All settings of a question as typed; attributes as of `Ask`."""
 
     text: str = ""
     other: str = ""
@@ -48,7 +48,7 @@ class TypedQuestion(NamedTuple):
 
     @property
     def key(self) -> TypedQuestion:
-        """What tells questions apart: a second passage that is not asked does not count, nor an idle `k`."""
+        """Identity of a question; ignores an unused second passage and an unused `k`."""
         key = self if self.pairs else self._replace(other="")
         return key if key.alpha else key._replace(k=_EMPTY.k)
 
@@ -57,7 +57,7 @@ _EMPTY = TypedQuestion()
 
 
 def boosting_problem(alpha: Any, k: Any) -> str:
-    """Say why nothing can be boosted by these; empty where all is well."""
+    """Return the problem of the boosting settings; empty if they are valid."""
     if isinstance(alpha, bool) or not isinstance(alpha, int | float) or not 0 <= alpha <= _HIGHEST:
         return f"alpha is {alpha!r:.80}, expected a number from 0 to {_HIGHEST}"
     if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= LONGEST:
@@ -67,7 +67,7 @@ def boosting_problem(alpha: Any, k: Any) -> str:
 
 @dataclass(frozen=True)
 class Question:
-    """A question, read.
+    """A parsed question.
 
     Attributes
     ----------
@@ -76,7 +76,7 @@ class Question:
     passages, problems : mapping of side to Item, to str
         The passages that could be read, and why the others could not.
     versions : mapping of Key to Item
-        What is asked.
+        Versions of the passages to predict.
     items : Items
         The different ones of these; a passage of one sentence is asked once.
     """
@@ -91,14 +91,14 @@ class Question:
 
     @cached_property
     def differences(self) -> dict[str, list[Span]]:
-        """Where the two passages differ, word by word, by side; empty for one passage."""
+        """Differing words of the two passages, by side; empty for one passage."""
         if len(self.passages) < 2:  # noqa: PLR2004 - a pair
             return {side: [] for side in self.passages}
         return dict(zip("AB", differences(self.passages["A"].text, self.passages["B"].text), strict=True))
 
 
 def typed_question(item: Item) -> TypedQuestion:
-    """Return an item as it would be typed: the text with ``___``, the target as word, the candidates."""
+    """Return an item in its typed form: the text with ``___``, the target as word, the candidates."""
     start, end = item.answer_span
     text = f"{item.text[:start]}___{item.text[end:]}"
     return TypedQuestion(text, word=item.answer or "", candidates="|".join(item.candidates or ()))
@@ -107,9 +107,9 @@ def typed_question(item: Item) -> TypedQuestion:
 def read_question(
     state: TypedQuestion, number: int = 0, *, sources: Mapping[str, Item] | None = None
 ) -> Question:
-    """Read what was typed; what is wrong with a passage stands in ``problems``.
+    """Parse a typed question; errors of a passage are in ``problems``.
 
-    Where a text is that of a key of `sources`, its sentences and tokens are those of that item.
+    A text that is a key of `sources` has the sentences and tokens of that item.
     """
     texts = {"A": state.text} | ({"B": state.other} if state.pairs else {})
     passages: dict[str, Item] = {}
@@ -134,7 +134,7 @@ def read_question(
 def item_of(text: str, *, word: str = "", candidates: str = "", source: Item | None = None) -> Item:
     """Return a passage as an item; see `TypedQuestion`.
 
-    The target counts as one more candidate where it is none of them. With a `source`, the item that has
+    The target is added to the candidates if it is missing. With a `source`, the item that has
     this text, only word and candidates are read.
 
     Raises
@@ -155,13 +155,13 @@ def item_of(text: str, *, word: str = "", candidates: str = "", source: Item | N
     if source is not None and candidates == typed_question(source).candidates:
         choices = list(source.candidates or ())
     choices += [item.answer] if choices and item.answer is not None else []
-    for what, typed in (("the word", word), ("the list of candidates", candidates)):
-        check_encodable(typed, what)
-    return _named(replace(item, candidates=tuple(dict.fromkeys(filter(None, choices))) or None))
+    for field, typed in (("the word", word), ("the list of candidates", candidates)):
+        check_encodable(typed, field)
+    return _with_content_id(replace(item, candidates=tuple(dict.fromkeys(filter(None, choices))) or None))
 
 
 def filled(item: Item, word: str) -> Item:
-    """Return the item with another word in the place of its answer or its empty blank; "" empties it."""
+    """Return the item with a word in place of its answer or its empty blank; "" empties it."""
     start, end = item.answer_span
     text = f"{item.text[:start]}{word}{item.text[end:]}"
     first, last = item.sentences[-1]
@@ -173,7 +173,7 @@ def filled(item: Item, word: str) -> Item:
 
 
 def alone(item: Item) -> Item:
-    """Return the target sentence as an item by itself; a passage of one sentence is the same item.
+    """Return the target sentence as an item; a passage of one sentence is unchanged.
 
     Sentences that follow are left out. A question of the Children's Book Test, which has a word class, is one
     numbered line: all of it is the target sentence.
@@ -185,19 +185,19 @@ def alone(item: Item) -> Item:
         spans = sentences_around(item.text[first:last], blank, tokenised=item.tokenised)
         last = first + next((stop for _, stop in spans if stop >= max(blank[1], 1)), last - first)
     text = item.text[first:last]
-    return _named(
+    return _with_content_id(
         replace(item, text=text, answer_span=(start - first, end - first), sentences=((0, len(text)),))
     )
 
 
-def differences(one: str, other: str) -> tuple[list[Span], list[Span]]:
-    """Return the words that two texts do not share, as spans of neighbouring words in each.
+def differences(text_a: str, text_b: str) -> tuple[list[Span], list[Span]]:
+    """Return the words that differ between two texts, as spans of neighbouring words in each.
 
     The words are compared in order (:class:`difflib.SequenceMatcher`); in texts of very many
     words all between the first and the last difference counts as different.
     """
-    places = [[match.span() for match in _WORD.finditer(text)] for text in (one, other)]
-    a, b = ([text[slice(*span)] for span in spans] for text, spans in zip((one, other), places, strict=True))
+    matches = [list(_WORD.finditer(text)) for text in (text_a, text_b)]
+    a, b = ([match.group() for match in words] for words in matches)
     shorter = min(len(a), len(b))
     head = next((i for i in range(shorter) if a[i] != b[i]), shorter)
     tail = next((i for i in range(shorter - head) if a[-1 - i] != b[-1 - i]), shorter - head)
@@ -207,34 +207,34 @@ def differences(one: str, other: str) -> tuple[list[Span], list[Span]]:
     else:
         operations = list(SequenceMatcher(None, inner[0], inner[1], autojunk=False).get_opcodes())
     spans: tuple[list[Span], list[Span]] = ([], [])
-    for kind, a0, a1, b0, b1 in operations:
+    for tag, a0, a1, b0, b1 in operations:
         for which, first, last in ((0, a0, a1), (1, b0, b1)):
-            if kind != "equal" and first < last:
-                here = places[which][head + first : head + last]
-                spans[which].append((here[0][0], here[-1][1]))
+            if tag != "equal" and first < last:
+                changed = matches[which][head + first : head + last]
+                spans[which].append((changed[0].start(), changed[-1].end()))
     return spans
 
 
-def _named(item: Item) -> Item:
-    """Give an item an id that depends on what is asked and nothing else."""
-    parts: Sequence[Any] = (item.text, item.answer_span, item.sentences, item.candidates, item.tokenised)
-    return replace(item, item_id=f"{item.dataset}/{item.split}/{content_digest(*parts)}")
+def _with_content_id(item: Item) -> Item:
+    """Set the id of an item to a digest of its content."""
+    content: Sequence[Any] = (item.text, item.answer_span, item.sentences, item.candidates, item.tokenised)
+    return replace(item, item_id=f"{item.dataset}/{item.split}/{content_digest(*content)}")
 
 
 def read_history(path: Path | str) -> list[Question]:
-    """Return the questions of a file that `Asking.save` wrote; nothing else of it is used.
+    """Return the questions of a file that `Asking.save` wrote; its other content is ignored.
 
     Raises
     ------
     DataError
         If the file cannot be read or is not such a history, or one of its questions cannot be asked.
     """
-    what, remedy = "this history of questions", "save it again with save_history"
-    data = read_json(path, what)
-    with reading(path, what, remedy=remedy):
+    name, remedy = "this history of questions", "save it again with save_history"
+    data = read_json(path, name)
+    with reading(path, name, remedy=remedy):
         if data["format"] != FORMAT:
             raise DataError(f"expected the format {FORMAT!r}, got {data['format']!r:.80}", file=path)
-        entries = [_typed(entry) for entry in data["questions"]]
+        entries = [_parse_entry(entry) for entry in data["questions"]]
     questions = []
     for number, (state, asked) in enumerate(entries, 1):
         question = read_question(state)
@@ -245,8 +245,8 @@ def read_history(path: Path | str) -> list[Question]:
     return questions
 
 
-def _typed(entry: Mapping[str, Any]) -> tuple[TypedQuestion, datetime]:
-    """Return a question of a file, and when it was asked; TypeError or ValueError where it is none."""
+def _parse_entry(entry: Mapping[str, Any]) -> tuple[TypedQuestion, datetime]:
+    """Return a question of a file and its time; TypeError or ValueError if it is not valid."""
     entry = {"alpha": _EMPTY.alpha, "k": _EMPTY.k, **entry}  # older files have none
     state = TypedQuestion(**{name: entry[name] for name in TypedQuestion._fields})
     for name, value in state._asdict().items():

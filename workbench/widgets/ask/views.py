@@ -1,4 +1,4 @@
-"""What is shown of questions and answers: numbers as words for the page, and the static twin."""
+"""Questions and answers as the page shows them: formatted numbers, and static HTML."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _PAST = (
 
 
 def answer_view(question: Question, answer: Answer, top_k: int) -> dict[str, Any]:
-    """Return what is drawn of one model's answer.
+    """Return one model's answer as the page draws it.
 
     It has ``seconds`` and whether it is ``final``; ``error`` where all went wrong alike, else the ``heads``
     of the versions and ``sides``: of each its letter and one cell a version with the ``gain`` between them;
@@ -50,14 +50,14 @@ def answer_view(question: Question, answer: Answer, top_k: int) -> dict[str, Any
         cells = {v: _cell(reply, item, inside, top_k) for v, reply in zip(VERSIONS, replies, strict=True)}
         for version, reply in zip(VERSIONS, replies, strict=True):
             if "error" not in reply:
-                cells[version]["note"] += _boosting(question, answer, "; ")
+                cells[version]["note"] += _boosting_text(question, answer, "; ")
                 cells[version]["reads"] = _what_is_read(answer.context, question, side, version, reply)
                 if reply["rank_is_bound"] and not answer.final:
                     cells[version]["rank"] += "; exact rank: computing …"
         gain = _ratio(*(reply.get("log_prob") for reply in replies))
         sides.append({"side": side, "word": item.answer, "single": len(item.sentences) == 1,
                       **cells, "gain": gain})  # fmt: skip
-    heads = {version: _head(answer.context, question, version) for version in VERSIONS}
+    heads = {version: _reading_text(answer.context, question, version) for version in VERSIONS}
     shaded = {
         side: shading if isinstance(shading, str) else shaded_passage(question.passages[side], {}, shading)
         for side, shading in (answer.influence or {}).items()
@@ -74,8 +74,8 @@ def answer_view(question: Question, answer: Answer, top_k: int) -> dict[str, Any
     return view
 
 
-def _boosting(question: Question, answer: Answer, before: str = "") -> str:
-    """Say by what a model was boosted, or why not; nothing where that was not asked."""
+def _boosting_text(question: Question, answer: Answer, before: str = "") -> str:
+    """Describe the boosting of an answer, or why there is none; empty if it was not requested."""
     if not question.state.alpha:
         return ""
     if not answer.alpha:
@@ -83,8 +83,8 @@ def _boosting(question: Question, answer: Answer, before: str = "") -> str:
     return f"{before}boosted by {answer.alpha:g} over {question.state.k:,} words"
 
 
-def _head(context: ReadContext | None, question: Question, version: str) -> str:
-    """Say what a model reads of a version: all of it, or which part."""
+def _reading_text(context: ReadContext | None, question: Question, version: str) -> str:
+    """Describe which part of a version a model reads."""
     items = [item for (_, name), item in question.versions.items() if name == version]
     if context is None or all(_reads_all(context, item) for item in items):
         return _HEADS[version]
@@ -100,7 +100,7 @@ def _head(context: ReadContext | None, question: Question, version: str) -> str:
 def _what_is_read(
     context: ReadContext | None, question: Question, side: str, version: str, reply: Mapping[str, Any]
 ) -> str:
-    """Say which words of a passage a model reads, and whether it scores those after the blank."""
+    """Describe which words of a passage a model reads, and whether it scores those after the blank."""
     if context is None:
         return "the model does not say what it reads"
     item = question.versions[side, version]
@@ -120,17 +120,17 @@ def _what_is_read(
 
 
 def has_rest(item: Item) -> bool:
-    """Return whether words follow the blank of an item that has no candidates."""
+    """Return True if words follow the blank of an item without candidates."""
     return item.candidates is None and _words_follow(item)
 
 
 def _words_follow(item: Item) -> bool:
-    """Return whether words follow the blank."""
+    """Return True if words follow the blank."""
     return any(map(is_word, item.text[item.answer_span[1] :].split()))
 
 
 def _reads_all(context: ReadContext, item: Item) -> bool:
-    """Return whether a model reads all words of an item but the target."""
+    """Return True if a model reads all words of an item but the target."""
     if context.side == "none" or (context.side == "before" and _words_follow(item)):
         return False
     if context.sentence and len(item.sentences) > 1:
@@ -141,25 +141,25 @@ def _reads_all(context: ReadContext, item: Item) -> bool:
 def _cell(reply: Mapping[str, Any], item: Item, inside: set[str], top_k: int) -> dict[str, Any]:
     if "error" in reply:
         return {"error": reply["error"]}
-    kind, values, answer_value = _values(reply, item.answer)
+    scale, values, answer_value = _values(reply, item.answer)
     words = (reply["top_words"] or [])[:top_k]
     target = (item.answer or "").casefold()
-    lengths = values if kind == "p" else [length for length, _ in score_bars(values)]
+    lengths = values if scale == "p" else [length for length, _ in score_bars(values)]
     bars = [
         [
             _readable(w),
             length,
-            _label(kind, v),
+            _label(scale, v),
             w.casefold() in inside,
             bool(target) and w.casefold() == target,
         ]
         for w, length, v in zip(words, lengths, values, strict=False)
     ]
-    return {"bars": bars, "kind": kind} | _headline(reply, item, kind, answer_value)
+    return {"bars": bars, "kind": scale} | _headline(reply, item, scale, answer_value)
 
 
 def _values(reply: Mapping[str, Any], answer: str | None) -> tuple[str, list[float], float | None]:
-    """Return what the bars are of, their values, and that of the target; what is not finite is NaN."""
+    """Return the quantity and the values of the bars, and the target's value; NaN if not finite."""
     values = [math.nan if v is None or not math.isfinite(v) else v for v in reply["top_log_probs"] or []]
     answer_value = reply.get("answer_score")
     if reply["score_type"] != "log_prob":
@@ -180,26 +180,26 @@ def _values(reply: Mapping[str, Any], answer: str | None) -> tuple[str, list[flo
     )
 
 
-def _label(kind: str, value: float) -> str:
-    return score_text(value) if kind == "score" or math.isnan(value) else probability(value)
+def _label(scale: str, value: float) -> str:
+    return score_text(value) if scale == "score" or math.isnan(value) else probability(value)
 
 
-def _headline(reply: Mapping[str, Any], item: Item, kind: str, answer_value: float | None) -> dict[str, str]:
-    """Say what the bars show and, of the word that is asked for, its value among them, rank and ln p."""
+def _headline(reply: Mapping[str, Any], item: Item, scale: str, answer_value: float | None) -> dict[str, str]:
+    """Describe the bars, and the target's value, rank and ln p."""
     n = reply["n_choices"] or reply["vocabulary_size"]
-    among = f"{n or 0:,} {_among(reply, item)}"
+    among = f"{n or 0:,} {_ranked_set(reply, item)}"
     texts = dict.fromkeys(("p", "unit", "rank", "ln", "note"), "")
     if not reply["top_words"]:
         writes = f"; its own continuation: “{reply['prediction']}”" if reply["prediction"] else ""
         texts["note"] = f"no words to show: this model ranks no vocabulary{writes}"
     else:
-        what = {"p": "probabilities", "share": "normalised scores, not probabilities"}
-        texts["note"] = f"ranked among {among}; {what.get(kind, 'scores, not probabilities')}"
+        names = {"p": "probabilities", "share": "normalised scores, not probabilities"}
+        texts["note"] = f"ranked among {among}; {names.get(scale, 'scores, not probabilities')}"
     if item.answer is None:
         return texts
     if answer_value is not None:
-        texts["p"] = f"{'score ' * (kind == 'score')}{_label(kind, answer_value)}"
-        texts["unit"] = {"p": "probability", "share": f"share of {among}"}.get(kind, "")
+        texts["p"] = f"{'score ' * (scale == 'score')}{_label(scale, answer_value)}"
+        texts["unit"] = {"p": "probability", "share": f"share of {among}"}.get(scale, "")
     if (log_prob := reply["log_prob"]) is not None:
         before = "" if log_prob == (reply.get("answer_score") or log_prob) else ", given the text before it"
         texts["ln"] = f"ln p {fixed(log_prob, 2)} nats{before}"
@@ -207,13 +207,13 @@ def _headline(reply: Mapping[str, Any], item: Item, kind: str, answer_value: flo
         size = None if item.candidates else reply["vocabulary_size"]
         texts["rank"] = f"not in the vocabulary of {size:,}" if size else f"not among the {among}"
     elif reply["rank"] is not None:
-        place = rank_text(reply["rank"], reply["n_tied"], bound=bool(reply["rank_is_bound"]))
-        texts["rank"] = f"{place}{f' of {n:,}' if n else ''}"
+        rank = rank_text(reply["rank"], reply["n_tied"], bound=bool(reply["rank_is_bound"]))
+        texts["rank"] = f"{rank}{f' of {n:,}' if n else ''}"
     return texts
 
 
-def _among(reply: Mapping[str, Any], item: Item) -> str:
-    """Say what kind of words were ranked."""
+def _ranked_set(reply: Mapping[str, Any], item: Item) -> str:
+    """Describe the set of ranked words."""
     if item.candidates:
         return "candidates"
     if reply["candidate_scores"] is not None:
@@ -221,11 +221,11 @@ def _among(reply: Mapping[str, Any], item: Item) -> str:
     return "words of the vocabulary" if reply["score_type"] == "log_prob" else "candidate words"
 
 
-def _ratio(one: float | None, other: float | None) -> dict[str, str]:
-    """Say by how much one natural log-probability is above another, and what factor that is."""
-    if one is None or other is None or not math.isfinite(one - other):
+def _ratio(log_p: float | None, other_log_p: float | None) -> dict[str, str]:
+    """Return the difference of two natural log-probabilities, and their ratio."""
+    if log_p is None or other_log_p is None or not math.isfinite(log_p - other_log_p):
         return _NO_GAIN
-    nats = one - other
+    nats = log_p - other_log_p
     factor = math.exp(min(abs(nats), 700.0))
     sign = "×" if nats >= 0 else "÷"  # noqa: RUF001 - a multiplication sign
     return {"nats": f"{fixed(nats, 2, sign=True)} nats", "factor": f"{sign} {_short(factor)}"}
@@ -238,12 +238,12 @@ def _short(value: float) -> str:
 
 
 def _readable(word: str) -> str:
-    """Write a word of a vocabulary for a reader: quotes and brackets as print has them."""
+    """Return a word of a vocabulary in readable form, with printed quotes and brackets."""
     return word if len(word.split()) != 1 or word.startswith("<") else wt.readable(word) or word
 
 
 def preview(question: Question) -> list[dict[str, Any]]:
-    """Return the passages as they were read: context and target sentence in pieces, by side.
+    """Return the parsed passages: context and target sentence in pieces, by side.
 
     What follows the target sentence is marked ``l``, a difference of two passages ``d``.
     """
@@ -259,7 +259,7 @@ def preview(question: Question) -> list[dict[str, Any]]:
 
 
 def history_row(number: int, record: AskedQuestion) -> dict[str, Any]:
-    """Return what the list of the history shows of a question."""
+    """Return a row of the list of the history."""
     question = record.question
     item = next(iter(question.passages.values()))
     words = list(dict.fromkeys(i.answer for i in question.passages.values() if i.answer is not None))
@@ -270,9 +270,9 @@ def history_row(number: int, record: AskedQuestion) -> dict[str, Any]:
 
 
 def history_page(asking: Asking, records: Sequence[AskedQuestion], *, words: int | None = None) -> str:
-    """Return questions with their answers as HTML that needs neither kernel nor script; all is escaped.
+    """Return questions and answers as escaped, self-contained HTML.
 
-    Of each list so many `words` are shown, all by default.
+    `words` limits each list; all are shown by default.
     """
     with asking.lock:
         questions = [_question(asking, record, words) for record in records]
@@ -280,11 +280,11 @@ def history_page(asking: Asking, records: Sequence[AskedQuestion], *, words: int
 
 
 def past_table(asking: Asking, room: int) -> str:
-    """Return the history as an HTML table of at most so many bytes: the newest questions, escaped."""
+    """Return the history as an escaped HTML table within a size limit, the newest questions first."""
     rows: list[str] = []
     room -= len(_PAST.format(rows="", note=_LEFT_OUT.format(n=len(asking.history))).encode())
     for number, record in reversed(list(enumerate(asking.history, 1))):
-        row = render("ask/past.html", **_past(asking, number, record))
+        row = render("ask/past.html", **_history_entry(asking, number, record))
         room -= len(row.encode())
         if room < 0:
             break
@@ -294,21 +294,21 @@ def past_table(asking: Asking, room: int) -> str:
     return _PAST.format(rows="".join(rows), note=note) if asking.history else ""
 
 
-def _past(asking: Asking, number: int, record: AskedQuestion) -> dict[str, Any]:
+def _history_entry(asking: Asking, number: int, record: AskedQuestion) -> dict[str, Any]:
     question = record.question
     answers = []
-    for place, answer in sorted(record.answers.items()):
-        lines, boosted = [], _boosting(question, answer)
+    for index, answer in sorted(record.answers.items()):
+        lines, boosted = [], _boosting_text(question, answer)
         for side, item in question.passages.items():
             reply = answer.replies[side, "passage"]
             if "error" in reply:
                 lines.append(reply["error"])
                 continue
-            kind, _, value = _values(reply, item.answer)
-            texts = _headline(reply, item, kind, value)
+            scale, _, value = _values(reply, item.answer)
+            texts = _headline(reply, item, scale, value)
             best = f"best “{reply['prediction']}”"
             lines.append(", ".join(filter(None, (best, texts["rank"], texts["ln"], boosted))))
-        answers.append((asking.labels[place], " | ".join(lines)))
+        answers.append((asking.labels[index], " | ".join(lines)))
     words = dict.fromkeys(item.answer for item in question.passages.values() if item.answer is not None)
     return {
         "number": number, "time": f"{question.asked:%Y-%m-%d %H:%M:%S}", "word": " / ".join(words),
@@ -321,8 +321,8 @@ def _past(asking: Asking, number: int, record: AskedQuestion) -> dict[str, Any]:
 
 def _question(asking: Asking, record: AskedQuestion, words: int | None) -> dict[str, Any]:
     question = record.question
-    final = {place: answer._replace(final=True) for place, answer in sorted(record.answers.items())}
-    views = {place: answer_view(question, answer, asking.top_k) for place, answer in final.items()}
+    final = {index: answer._replace(final=True) for index, answer in sorted(record.answers.items())}
+    views = {index: answer_view(question, answer, asking.top_k) for index, answer in final.items()}
     sides = [side for view in views.values() for side in view.get("sides", [])]
     cells = [side[version] for side in sides for version in VERSIONS]
     values = [bar[1] for cell in cells if cell.get("kind") == "p" for bar in cell["bars"]]
@@ -334,6 +334,6 @@ def _question(asking: Asking, record: AskedQuestion, words: int | None) -> dict[
     labels = asking.labels if question.passages else []
     return {
         "time": f"{question.asked:%Y-%m-%d %H:%M:%S}", "read": preview(question),
-        "models": [(label, views.get(place)) for place, label in enumerate(labels)],
+        "models": [(label, views.get(index)) for index, label in enumerate(labels)],
         "problems": list(question.problems.values()),
     }  # fmt: skip

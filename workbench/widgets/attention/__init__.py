@@ -1,1 +1,1 @@
-"""The attention view: what models looked at, drawn on the passage."""
+"""The attention view: attention weights drawn on the passage."""

@@ -9,9 +9,9 @@ function render({ model, el }) {
   const s = { n: 0, index: -1, models: [], model: "", row: "", passage: null, shown: model.get("reveal") };
 
   // ---- the frame of the widget
-  const button = (label, title, act, more = {}) => h("button", { class: "wt-button", type: "button", title, "aria-label": title, onclick: act, ...more }, label);
+  const button = (label, title, act, props = {}) => h("button", { class: "wt-button", type: "button", title, "aria-label": title, onclick: act, ...props }, label);
   const select = (label, act) => h("select", { class: "wt-select", "aria-label": label, title: label, onchange: act });
-  const place = h("input", { type: "number", class: "wt-place", min: 1, "aria-label": "Number of the item", onchange: () => go(Number(place.value) - 1) });
+  const numberBox = h("input", { type: "number", class: "wt-place", min: 1, "aria-label": "Number of the item", onchange: () => go(Number(numberBox.value) - 1) });
   const count = h("span", { class: "wt-count", role: "status", "aria-live": "polite" }, "…");
   const models = select("Model (key m)", () => show({ model: models.value }));
   const groups = select("Hop, layer or head (keys h and l)", () => show({ row: groups.value }));
@@ -22,33 +22,33 @@ function render({ model, el }) {
     model.save_changes();
   });
   const figure = h("select", { class: "wt-select", "aria-label": "Save a figure", hidden: model.get("published") || null, title: "Save the passage as a figure", onchange: () => {
-    const kind = figure.value.toLowerCase();
+    const format = figure.value.toLowerCase();
     figure.value = "";
-    if (kind) ask("figure", { type: "figure", kind });
-  } }, h("option", { value: "" }, "Save figure"), ...FIGURES.map((kind) => h("option", { value: kind }, kind)));
-  const { node: alarm, complain } = alarmOf();
+    if (format) ask("figure", { type: "figure", kind: format });
+  } }, h("option", { value: "" }, "Save figure"), ...FIGURES.map((format) => h("option", { value: format }, format)));
+  const { node: alarm, complain } = errorBanner();
   const view = h("div", { class: "wt-passage", role: "region", tabindex: 0, "aria-label": "Passage" });
   const side = h("div", { class: "wt-side", role: "region", tabindex: 0, "aria-label": "Strongest parts" });
   const root = h("div", { class: "wb-root wt-attention", role: "region", "aria-label": "Attention", onkeydown: (e) => onKey(e) },
     h("div", { class: "wt-top" },
-      h("span", { class: "wt-walk" }, button("‹", "Previous item (k)", () => go(s.index - 1)), place, count, button("›", "Next item (j)", () => go(s.index + 1))),
+      h("span", { class: "wt-walk" }, button("‹", "Previous item (k)", () => go(s.index - 1)), numberBox, count, button("›", "Next item (j)", () => go(s.index + 1))),
       models, groups, members, reveal, root_, figure),
     alarm, h("div", { class: "wt-main" }, view, side));
   root.style.setProperty("--wt-height", `${model.get("height")}px`);
   el.append(root);
   const noted = pieceNotes(root, view);
-  const kernel = lineTo(model, root, complain);
+  const kernel = requestQueue(model, root, complain);
   const { ask, answered, busy } = kernel;
 
   // ---- what is shown
-  function show(what) { ask("show", { type: "show", index: s.index, ...what }); }
+  function show(changes) { ask("show", { type: "show", index: s.index, ...changes }); }
   function go(index) {
     if (!s.n) return;
     s.index = Math.min(Math.max(Number.isFinite(index) ? index : s.index, 0), s.n - 1);
     drawPlace();
     show({});
   }
-  /** All that may be chosen, in the order of the keys h and l. */
+  /** Selectable rows, in the order of the keys h and l. */
   function rows() {
     const all = (s.passage?.groups ?? []).flatMap(([name, inner]) => [name, ...inner]);
     return ["", ...all];
@@ -77,8 +77,8 @@ function render({ model, el }) {
   };
 
   function drawPlace() {
-    place.value = s.index + 1;
-    place.max = s.n;
+    numberBox.value = s.index + 1;
+    numberBox.max = s.n;
     count.textContent = `of ${number(s.n)}`;
   }
   function drawTop() {
@@ -86,15 +86,15 @@ function render({ model, el }) {
     fill(models, ...s.models.map((name) => h("option", { value: name }, name)));
     models.value = s.model;
     models.hidden = s.models.length < 2;
-    const made = s.passage?.groups ?? [];
-    const group = made.find(([name, inner]) => name === s.row || inner.includes(s.row));
-    fill(groups, h("option", { value: "" }, "all together"), ...made.map(([name]) => h("option", { value: name }, name)));
+    const rowGroups = s.passage?.groups ?? [];
+    const group = rowGroups.find(([name, inner]) => name === s.row || inner.includes(s.row));
+    fill(groups, h("option", { value: "" }, "all together"), ...rowGroups.map(([name]) => h("option", { value: name }, name)));
     groups.value = group ? group[0] : "";
-    groups.hidden = made.length < 2 && !made[0]?.[1].length;
+    groups.hidden = rowGroups.length < 2 && !rowGroups[0]?.[1].length;
     const inner = group?.[1] ?? [];
     fill(members, h("option", { value: group?.[0] ?? "" }, "mean of its heads"), ...inner.map((name) => h("option", { value: name }, name.slice(group[0].length + 2))));
     members.value = inner.includes(s.row) ? s.row : group?.[0] ?? "";
-    members.hidden = !made.some(([, names]) => names.length);
+    members.hidden = !rowGroups.some(([, names]) => names.length);
     members.disabled = !inner.length;
     press(reveal, s.shown);
     press(root_, model.get("scale") !== "linear");
@@ -106,7 +106,7 @@ function render({ model, el }) {
       return;
     }
     const shades = (pieces) => pieces.map(([, , weight]) => (weight === null ? null : [strength(weight), [`attention ${short(weight)}`]]));
-    const blank = (_, kinds) => h("button", { class: kinds.includes("w") ? "wb-blank wb-w" : "wb-blank", type: "button", title: "space shows or hides the answer", "aria-label": s.shown ? `Answer: ${p.answer ?? "unknown"}` : "Hidden answer; press space to show it", onclick: () => flip() }, s.shown ? p.answer ?? "?" : "\u00a0");
+    const blank = (_, letters) => h("button", { class: letters.includes("w") ? "wb-blank wb-w" : "wb-blank", type: "button", title: "space shows or hides the answer", "aria-label": s.shown ? `Answer: ${p.answer ?? "unknown"}` : "Hidden answer; press space to show it", onclick: () => flip() }, s.shown ? p.answer ?? "?" : "\u00a0");
     const words = (pieces) => passagePieces(pieces, shades(pieces), s.shown, blank);
     const right = s.shown ? p.answer : null;
     const scroll = view.dataset.id === p.id ? view.scrollTop : 0;
@@ -119,7 +119,7 @@ function render({ model, el }) {
         }, word)))),
     ];
     fill(view,
-      h("div", { class: "wt-meta" }, h("b", {}, p.id), ...p.kind.map((kind) => h("bdi", {}, kind))),
+      h("div", { class: "wt-meta" }, h("b", {}, p.id), ...p.kind.map((text) => h("bdi", {}, text))),
       ...(p.influence ? [h("div", { class: "wt-two" }, h("div", {}, h("div", { class: "wt-head" }, "attention"), ...texts.filter(isNode)), influenced(p))] : texts));
     noted();
     view.scrollTop = scroll;
@@ -136,10 +136,10 @@ function render({ model, el }) {
     side.hidden = !p;
     if (!p) return;
     const verdict = p.correct === null ? "" : p.correct ? "right" : "wrong";
-    const bars = p.parts.map(([text, weight, at]) => {
+    const bars = p.parts.map(([text, weight, piece]) => {
       const bar = h("i", {});
       bar.style.width = `${(100 * weight) / p.parts[0][1]}%`;
-      return h("li", {}, h("button", { class: "wt-part", type: "button", title: `${text}: attention ${short(weight)}; click to see it in the passage`, onclick: () => reach(at) },
+      return h("li", {}, h("button", { class: "wt-part", type: "button", title: `${text}: attention ${short(weight)}; click to see it in the passage`, onclick: () => reach(piece) },
         h("bdi", {}, text), h("em", {}, short(weight)), h("span", {}, bar)));
     });
     const ramp = h("span", { class: "wt-ramp", role: "img", "aria-label": `Colours from 0 to ${short(p.most)}` });
@@ -156,9 +156,9 @@ function render({ model, el }) {
       h("div", { class: "wt-head" }, p.parts.length ? `strongest of ${number(p.n)} parts` : "no part of the text has a weight"), h("ol", { class: "wt-parts" }, ...bars),
       p.parts.length > 0 && h("div", { class: "wb-hint" }, `sum of all ${short(p.sum)}`));
   }
-  function reach(at) {
+  function reach(index) {
     const { context, query } = s.passage; // pieces without a weight are not nodes of their own
-    const node = view.querySelectorAll(".wb-weighed")[[...context, ...query].slice(0, at).filter(([, , weight]) => weight !== null).length];
+    const node = view.querySelectorAll(".wb-weighed")[[...context, ...query].slice(0, index).filter(([, , weight]) => weight !== null).length];
     if (!node) return;
     const box = view.getBoundingClientRect();
     view.scrollTop += node.getBoundingClientRect().top - box.top - box.height / 3;
@@ -188,7 +188,7 @@ function render({ model, el }) {
   }
 
   // ---- what the kernel says
-  const heard = {
+  const handlers = {
     view(m) {
       const newest = m.lane ? answered(m.lane) : !busy("show");
       if (!newest) return; // the reader is further on
@@ -206,8 +206,8 @@ function render({ model, el }) {
     error(m) {
       if (m.lane) answered(m.lane);
       if (m.lane === "show" && s.passage) { // what is drawn stays
-        const known = view.dataset.place;
-        if (known !== undefined) s.index = Number(known);
+        const drawn = view.dataset.place;
+        if (drawn !== undefined) s.index = Number(drawn);
         s.row = root.dataset.row;
         drawTop();
       }
@@ -218,7 +218,7 @@ function render({ model, el }) {
     s.shown = model.get("reveal");
     if (s.passage) draw();
   };
-  const end = listenTo(model, kernel, complain, heard);
+  const end = listenTo(model, kernel, complain, handlers);
   model.on("change:reveal", changed);
   model.on("change:scale", changed);
   ask("show", { type: "open" });

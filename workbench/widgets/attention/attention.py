@@ -1,4 +1,4 @@
-"""What models looked at, drawn on the passage: one item at a time, by hop, layer or head."""
+"""Attention of models, drawn on the passage: one item at a time, by hop, layer or head."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _KEPT = 32  # items whose weights are kept
 
 
 class AttentionView(Widget):
-    """A widget that shows what models looked at; made by :func:`attention`.
+    """A widget that shows the attention of models; made by :func:`attention`.
 
     Attributes
     ----------
@@ -85,15 +85,15 @@ class AttentionView(Widget):
         super().__init__(**options)
         self._sources, self._items = dict(sources), items
         self._shadings = shadings(items, influence=influence)
-        self._place = {item_id: place for place, item_id in enumerate(items.frame["item_id"])}
-        self._kept = lru_cache(maxsize=_KEPT)(self._attend)
-        first = str(next(iter(self._place), ""))
+        self._row_of = {item_id: index for index, item_id in enumerate(items.frame["item_id"])}
+        self._attention_of = lru_cache(maxsize=_KEPT)(self._attend)
+        first = str(next(iter(self._row_of), ""))
         self.state = dict(state) | {"current": state["current"] or first}
         self.observe(lambda _: self._send_view(), "state")
 
     @traitlets.validate("state")
     def _valid_state(self, proposal: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a state with all its parts, or raise DataError; what is not named stays."""
+        """Return a complete, valid state, or raise DataError; settings not named are unchanged."""
         with self._lock:
             before = self.state or {"current": "", "model": next(iter(self._sources)), "row": ""}
             if unknown := set(proposal["value"]) - set(before):
@@ -107,22 +107,22 @@ class AttentionView(Widget):
                 raise DataError(
                     f"there is no model {model!r:.80}", remedy=f"one is {next(iter(self._sources))!r}"
                 )
-            if item_id not in self._place and (item_id or len(self._items)):
+            if item_id not in self._row_of and (item_id or len(self._items)):
                 problem = f"the item {item_id!r:.80} is not among those shown"
                 raise DataError(problem, remedy="pass it as an item")
             if item_id:
-                shown = self._kept(item_id, model)
-                if model != before["model"] and row not in {"", *names_of(shown)}:
+                attention = self._attention_of(item_id, model)
+                if model != before["model"] and row not in {"", *names_of(attention)}:
                     state["row"] = ""  # the other model has other layers
-                shown.row_weights(state["row"])
+                attention.row_weights(state["row"])
             return state
 
     # -- state, as Python sees it
 
     @property
     def current(self) -> Item | None:
-        """The item that is shown; None where there is none. An item or its id can be assigned."""
-        return self._items[self._place[self.current_id]] if self.current_id else None
+        """The shown item, or None. An item or its id can be assigned."""
+        return self._items[self._row_of[self.current_id]] if self.current_id else None
 
     @current.setter
     def current(self, item: Item | str) -> None:
@@ -130,35 +130,35 @@ class AttentionView(Widget):
 
     @property
     def selection(self) -> Items:
-        """The item that is shown, as Items."""
-        place = self._place.get(self.current_id, 0)
-        return self._items[place : place + 1]
+        """The shown item, as Items."""
+        index = self._row_of.get(self.current_id, 0)
+        return self._items[index : index + 1]
 
     @property
     def weights(self) -> Attention:
-        """What the model looked at in the item that is shown; DataError if there is none."""
+        """The attention of the model to the shown item; DataError without an item."""
         if not self.current_id:
             raise DataError("there is no item to show", remedy="pass items")
-        return self._kept(self.current_id, self.model)
+        return self._attention_of(self.current_id, self.model)
 
     def to_frame(self) -> pd.DataFrame:
-        """Return the weights that are shown: one row a part, the largest weight first.
+        """Return the shown weights: one row a part, the largest weight first.
 
         Columns are item_id, model, row, start, end (characters in ``item.text``), text and weight.
         """
         names = ["item_id", "model", "row", "start", "end", "text", "weight"]
         item, rows = self.current, []
         if item is not None:
-            shown = self.weights
+            attention = self.weights
             rows = [
                 (item.item_id, self.model, self.row or ALL, start, end, item.text[start:end], float(weight))
-                for (start, end), weight in zip(shown.spans, shown.row_weights(self.row), strict=True)
+                for (start, end), weight in zip(attention.spans, attention.row_weights(self.row), strict=True)
             ]
         frame = pd.DataFrame(rows, columns=names)
         return frame.sort_values("weight", ascending=False, kind="stable", ignore_index=True)
 
     def chart(self) -> Any:
-        """Return the passage as a chart, for :func:`wb.save`; answer and prediction as shown here."""
+        """Return the passage as a chart for :func:`wb.save`; answer and prediction as shown here."""
         from workbench.charts.attention import attention_map  # noqa: PLC0415 - Altair is slow to import
 
         item = self.current
@@ -173,20 +173,20 @@ class AttentionView(Widget):
         return save(self.chart(), path, **options)
 
     def to_html(self) -> str:
-        """Return a page of its own with the item that is shown; its answer opens on a click."""
+        """Return a self-contained page with the shown item; its answer opens on a click."""
         return whole_page("Attention", self._static(1))
 
-    def _static(self, most: int) -> str:
+    def _static(self, limit: int) -> str:
         item = self.current
-        if item is None or not most:
+        if item is None or not limit:
             return render("attention/static.html", n=len(self._items), p=None)
         view = attention_view(item, self.weights, self.row)
         top = view["most"] or 1.0
         power = 0.5 if self.scale == "square root" else 1.0
         for side in ("context", "query"):
             shaded = [
-                (text, "b" in kinds, "w" in kinds, round(LEVELS * ((weight or 0.0) / top) ** power))
-                for text, kinds, weight in view[side]
+                (text, "b" in letters, "w" in letters, round(LEVELS * ((weight or 0.0) / top) ** power))
+                for text, letters, weight in view[side]
             ]
             view[side] = [
                 ("".join(piece[0] for piece in alike), *marks)
@@ -195,15 +195,15 @@ class AttentionView(Widget):
         which = ", ".join(filter(None, [self.model, self.row]))
         influence = self._influence(item, self.weights, self.row)
         return render(
-            "attention/static.html", n=len(self._items), place=self._place[self.current_id] + 1, p=view,
+            "attention/static.html", n=len(self._items), place=self._row_of[self.current_id] + 1, p=view,
             which=which, levels=range(1, LEVELS + 1), scale=self.scale,
             influence=influence and static_shades(influence),
         )  # fmt: skip
 
     def published(self, *, notes: bool = False) -> PublishedView:  # noqa: ARG002 - there are none
-        """Return the view as the data of a page of its own: all items, with the weights of all rows."""
+        """Return the view as the data of a static page: all items, with the weights of all rows."""
         frame = self._items.frame
-        first = np.roll(np.arange(len(frame)), -self._place.get(self.current_id, 0))
+        first = np.roll(np.arange(len(frame)), -self._row_of.get(self.current_id, 0))
         state = {**self.state, "current": "", "reveal": self.reveal, "scale": self.scale}
 
         def head(rows: Rows) -> dict[str, Any]:
@@ -229,22 +229,22 @@ class AttentionView(Widget):
         )
 
     def _published_item(self, row: int) -> dict[str, Any]:
-        """Return an item with the passage and, of each model, what each of its rows weighs."""
+        """Return an item with its passage and, for each model, the weights of each row."""
         item = self._items[row]
         models: dict[str, Any] = {}
         for model in self._sources:
-            shown = self._kept(item.item_id, model)
-            views = {name: attention_view(item, shown, name) for name in ("", *names_of(shown))}
-            passage, influence = views[""], self._influence(item, shown, "")
+            attention = self._attention_of(item.item_id, model)
+            views = {name: attention_view(item, attention, name) for name in ("", *names_of(attention))}
+            passage, influence = views[""], self._influence(item, attention, "")
             rows = {
                 name: {
-                    "weights": [_rounded(piece[2]) for piece in (*view["context"], *view["query"])],
+                    "weights": [_round_weight(piece[2]) for piece in (*view["context"], *view["query"])],
                     **{key: view[key] for key in ("most", "sum", "parts")},
                 }
                 for name, view in views.items()
             }
             for name in rows if influence else ():
-                rows[name]["tau"] = (self._influence(item, shown, name) or {}).get("tau", "")
+                rows[name]["tau"] = (self._influence(item, attention, name) or {}).get("tau", "")
             for side in ("context", "query"):
                 passage[side] = [piece[:2] for piece in passage[side]]
             models[model] = {"passage": passage, "rows": rows, "influence": influence}
@@ -256,9 +256,9 @@ class AttentionView(Widget):
         self._send_view(message.get("lane"))
 
     def _on_show(self, message: Mapping[str, Any]) -> None:
-        """Show an item by its place; a model or row that is not named stays."""
-        place = min(max(0, int(message["index"])), len(self._items) - 1)
-        item_id = self._items.frame["item_id"].iloc[place] if len(self._items) else ""
+        """Show an item by its index; a model or row that is not named stays."""
+        index = min(max(0, int(message["index"])), len(self._items) - 1)
+        item_id = self._items.frame["item_id"].iloc[index] if len(self._items) else ""
         before, changes = self.state, {name: message[name] for name in ("model", "row") if name in message}
         self._lane = message.get("lane")
         try:
@@ -272,33 +272,34 @@ class AttentionView(Widget):
         """Send the figure as a file."""
         from tempfile import TemporaryDirectory  # noqa: PLC0415 - used here alone
 
-        kind = message["kind"]
-        if kind not in {"svg", "png", "pdf"}:
-            raise DataError(f"a figure of the kind {kind!r:.80} cannot be made")
+        suffix = message["kind"]
+        if suffix not in {"svg", "png", "pdf"}:
+            raise DataError(f"a figure of the kind {suffix!r:.80} cannot be made")
         with TemporaryDirectory() as folder:
-            content = self.save(Path(folder) / f"attention.{kind}").read_bytes()
-        self.send({"type": "file", "lane": message.get("lane"), "name": f"attention.{kind}"}, [content])
+            content = self.save(Path(folder) / f"attention.{suffix}").read_bytes()
+        self.send({"type": "file", "lane": message.get("lane"), "name": f"attention.{suffix}"}, [content])
 
     # -- how it is answered
 
     def _attend(self, item_id: str, model: str) -> Attention:
-        place = self._place[item_id]
-        look = self._sources[model](self._items[place : place + 1])[0]
+        index = self._row_of[item_id]
+        look = self._sources[model](self._items[index : index + 1])[0]
         if not np.isfinite(look.weights).all():
             raise not_a_number(np.nan, item_id, model=model, quantity="attention to some part")
         return look
 
-    def _influence(self, item: Item, shown: Attention, row: str) -> dict[str, Any] | None:
-        """Return the passage shaded by influence, with the correlation of that and of the attention.
+    def _influence(self, item: Item, attention: Attention, row: str) -> dict[str, Any] | None:
+        """Return the passage shaded by influence, with its correlation with the attention.
 
-        Of several influences it is that of the model, or else the first. None where the item has none.
+        Of several influences, the model's or else the first is used. None if the item has none.
         """
-        shading = self._shadings.get(f"influence: {shown.model}", next(iter(self._shadings.values()), None))
+        first = next(iter(self._shadings.values()), None)
+        shading = self._shadings.get(f"influence: {attention.model}", first)
         spans = shading.spans.get(item.item_id) if shading else None
         if not spans:
             return None
         edges = pd.DataFrame([each.span for each in spans], columns=["start", "end"])
-        tau = rank_correlation(attention_to_parts(shown, edges, row), [each.value for each in spans])
+        tau = rank_correlation(attention_to_parts(attention, edges, row), [each.value for each in spans])
         text = fixed(tau, 2, sign=True)
         return shaded_passage(item, {"m": mentions(item)}, shading) | {"tau": text, "n": len(spans)}
 
@@ -306,88 +307,88 @@ class AttentionView(Widget):
         view: dict[str, Any] | None = None
         item, row = self.current, self.row
         if item is not None:
-            shown = self.weights
-            view = attention_view(item, shown, row) | {"influence": self._influence(item, shown, row)}
+            attention = self.weights
+            view = attention_view(item, attention, row) | {"influence": self._influence(item, attention, row)}
         self.send(
             {
                 "type": "view", "lane": lane or self._lane, "n": len(self._items),
-                "index": self._place.get(self.current_id, -1), "models": list(self._sources),
+                "index": self._row_of.get(self.current_id, -1), "models": list(self._sources),
                 "model": self.model, "row": row, "passage": view,
             }
         )  # fmt: skip
 
 
-def _rounded(weight: float | None) -> float | None:
-    """Return a weight with four digits."""
+def _round_weight(weight: float | None) -> float | None:
+    """Return a weight rounded to four digits."""
     return None if weight is None else float(f"{weight:.4g}")
 
 
-def names_of(shown: Attention) -> list[str]:
-    """Return what may be chosen: the rows but `ALL`, and what several of them begin with."""
-    names = [name for name in shown.rows if name != ALL]
+def names_of(attention: Attention) -> list[str]:
+    """Return the selectable rows: all but `ALL`, and the groups of rows."""
+    names = [name for name in attention.rows if name != ALL]
     return list(dict.fromkeys([*(name.partition(", ")[0] for name in names), *names]))
 
 
-def attention_view(item: Item, shown: Attention, row: str) -> dict[str, Any]:
-    """Return what is drawn of an item, with the weights of one row or group of rows.
+def attention_view(item: Item, attention: Attention, row: str) -> dict[str, Any]:
+    """Return an item as it is drawn, with the weights of one row or group of rows.
 
     ``context`` and ``query`` are pieces: text, the letters of their marks (b blank, m mention of the answer,
     p mention of the prediction, w window that asked) and the weight; ``parts`` are the strongest ones: text,
     weight, and the number of the piece where each begins.
     """
-    weights = shown.row_weights(row)
+    weights = attention.row_weights(row)
     marks = {
         "m": mentions(item),
-        "p": shown.predicted(item),
-        "w": [shown.query] if shown.query else [],
+        "p": attention.predicted(item),
+        "w": [attention.query] if attention.query else [],
     }
-    context, query = weighted_pieces(item, marks, shown.spans, [float(weight) for weight in weights])
+    context, query = weighted_pieces(item, marks, attention.spans, [float(weight) for weight in weights])
     pieces = [*context, *query]
-    most = max((weight for _, _, weight in pieces if weight is not None), default=0.0)
+    largest = max((weight for _, _, weight in pieces if weight is not None), default=0.0)
     groups: dict[str, list[str]] = {}
-    for name in shown.rows:
+    for name in attention.rows:
         if name != ALL:
             group, comma, _ = name.partition(", ")
             groups.setdefault(group, []).extend([name] * bool(comma))
-    kind = [item.variant, item.word_class if item.word_class != item.variant else None, item.book_id]
+    labels = [item.variant, item.word_class if item.word_class != item.variant else None, item.book_id]
     answer = item.answer
-    known = bool(answer) and bool(shown.prediction)
-    correct = str(answer).casefold() == shown.prediction.casefold() if known else None
+    is_judged = bool(answer) and bool(attention.prediction)
+    correct = str(answer).casefold() == attention.prediction.casefold() if is_judged else None
     return {
-        "id": item.item_id, "kind": [each for each in kind if each], "context": context, "query": query,
-        "answer": answer, "prediction": shown.prediction, "correct": correct, "candidates": item.candidates,
-        "groups": [[name, members] for name, members in groups.items()],
-        "most": most, "sum": float(weights.sum()), "n": len(shown.spans),
-        "asked": shown.query is not None,
-        "parts": strongest(item, shown, weights, [len(text) for text, _, _ in context],
+        "id": item.item_id, "kind": [each for each in labels if each], "context": context, "query": query,
+        "answer": answer, "prediction": attention.prediction, "correct": correct,
+        "candidates": item.candidates, "groups": [[name, members] for name, members in groups.items()],
+        "most": largest, "sum": float(weights.sum()), "n": len(attention.spans),
+        "asked": attention.query is not None,
+        "parts": strongest(item, attention, weights, [len(text) for text, _, _ in context],
                            [len(text) for text, _, _ in query]),
     }  # fmt: skip
 
 
 def strongest(
-    item: Item, shown: Attention, weights: Any, context: list[int], query: list[int]
+    item: Item, attention: Attention, weights: Any, context: list[int], query: list[int]
 ) -> list[tuple[str, float, int]]:
-    """Return text, weight and first piece of the parts with the largest weights, 0 left out.
+    """Return text, weight and first piece of the parts with the largest positive weights.
 
     `context` and `query` are the lengths of the pieces. What a part holds of the blank is not shown.
     """
-    order = [place for place in np.argsort(-weights, kind="stable")[:_MOST] if weights[place] > 0]
+    order = [index for index in np.argsort(-weights, kind="stable")[:_MOST] if weights[index] > 0]
     bounds = [item.sentences[-1], item.answer_span]
-    text, (sentence, blank, *placed) = item.readable(bounds + [shown.spans[place] for place in order])
+    text, (sentence, blank, *placed) = item.readable(bounds + [attention.spans[index] for index in order])
     first = min(sentence[0], blank[0])
     starts = [*np.cumsum([0, *context])[:-1], *(first + np.cumsum([0, *query])[:-1])]
     rows = []
-    for place, (start, end) in zip(order, placed, strict=True):
+    for index, (start, end) in zip(order, placed, strict=True):
         words = text[start:end]
         if start < blank[1] and blank[0] < end:
             words = f"{text[start : blank[0]]}{BLANK_MARK}{text[blank[1] : end]}"
         piece = int(np.searchsorted(starts, start, side="right")) - 1
-        rows.append((" ".join(words.split()), float(weights[place]), piece))
+        rows.append((" ".join(words.split()), float(weights[index]), piece))
     return rows
 
 
 def sources_of(models: Any, items: Items) -> dict[str, Attend]:
-    """Return what gives the attention of each model, by label; equal names are told apart by numbers."""
+    """Return the function that computes the attention of each model, by label; equal names get numbers."""
     named = models.items() if isinstance(models, Mapping) else [(None, each) for each in as_list(models)]
     sources: dict[str, Attend] = {}
     for label, source in named:
@@ -403,19 +404,19 @@ def sources_of(models: Any, items: Items) -> dict[str, Attend]:
 
 
 def stored_attention(predictions: ModelPredictions) -> Attend:
-    """Return what reads the attention from the column of predictions; DataError if that is empty."""
+    """Return the function that reads the attention of predictions; DataError if there is none."""
     frame, model = predictions.frame, predictions.model
     if "attention" not in frame or frame["attention"].isna().all():
         raise DataError(
             f"the predictions of {model!r:.80} have no attention",
             remedy="predict with wb.predict(items, model, attention=True), or pass the model",
         )
-    place = {item_id: number for number, item_id in enumerate(frame["item_id"])}
+    rows = {item_id: number for number, item_id in enumerate(frame["item_id"])}
 
     def attend(items: Items) -> list[Attention]:
         looks = []
         for item in items:
-            row = place.get(item.item_id)
+            row = rows.get(item.item_id)
             values = None if row is None else frame["attention"].iloc[row]
             if row is None or not isinstance(values, list | tuple | np.ndarray):
                 raise DataError(
@@ -451,7 +452,7 @@ def attention(
     influence: Any = None,
     height: int = 560,
 ) -> AttentionView:
-    """Show what models looked at in items, drawn on the passage.
+    """Show the attention of models to items, drawn on the passage.
 
     Parts of the text are shaded by their weight, the part that asked is outlined, and the strongest parts
     are listed. Answer and prediction are hidden until they are asked for. The keys j and k walk through the
@@ -467,7 +468,7 @@ def attention(
     current : str or Item, optional
         The item to begin with.
     model, row, reveal, scale
-        As in :class:`AttentionView`.
+        Entries of the state, as in :class:`AttentionView`.
     influence : DataFrame or mapping of str to DataFrame, optional
         What ``wb.influence`` returned, for one model, or for several by the names that they have here. The
         passage stands there twice, shaded by attention and by influence, with Kendall's tau-b of the two over

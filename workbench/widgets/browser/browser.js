@@ -29,7 +29,7 @@ function render({ model, el }) {
   c.helper = h("button", { class: "wb-button", type: "button", "aria-label": "Keyboard help", title: "Keyboard help", onclick: () => panels.help() }, "?");
   c.columnsButton = h("button", { class: "wb-button", type: "button", "aria-haspopup": "dialog", title: "Choose the columns of the table (c)", onclick: () => panels.columns() }, "Columns");
   const bar = h("div", { class: "wb-facets", role: "group", "aria-label": "Filters" });
-  const { node: alarm, complain } = alarmOf();
+  const { node: alarm, complain } = errorBanner();
   const progress = h("div", { class: "wb-progress", role: "status", hidden: true });
   const items = listingOf(c);
   const { list } = c;
@@ -99,7 +99,7 @@ function render({ model, el }) {
       if (done) meter.value = done;
       fill(progress, h("span", {}, "Analysing targets"), meter, h("span", {}, `${number(done)} of ${number(total)} items`));
     } else if (state === "failed") {
-      fill(progress, h("span", {}, calm(problem)), h("button", { class: "wb-button", type: "button", onclick: () => c.ask("annotate", { type: "annotate" }) }, "Try again"));
+      fill(progress, h("span", {}, stripBidi(problem)), h("button", { class: "wb-button", type: "button", onclick: () => c.ask("annotate", { type: "annotate" }) }, "Try again"));
     }
   }
 
@@ -115,13 +115,13 @@ function render({ model, el }) {
       title: "space shows or hides the target", onclick: () => flip(),
     }, s.shown ? p.answer ?? "?" : "\u00a0");
     // Shades are shown with the target
-    const words = (pieces, side) => passagePieces(pieces, shadesOf(p, side, s.shown), s.shown, (_text, kinds) => {
+    const words = (pieces, side) => passagePieces(pieces, shadesOf(p, side, s.shown), s.shown, (_text, letters) => {
       const node = blank();
-      if (kinds.includes("s")) node.classList.add("wb-s");
+      if (letters.includes("s")) node.classList.add("wb-s");
       return node;
     });
-    const readable = () => [p.context, p.query].filter((part) => part.length)
-      .map((part) => part.map(([text, kinds]) => (kinds.includes("b") ? (s.shown ? p.answer ?? "_____" : "_____") : text)).join("")).join(p.context.at(-1)?.[0].endsWith("\n") ? "" : " ");
+    const readable = () => [p.context, p.query].filter((pieces) => pieces.length)
+      .map((pieces) => pieces.map(([text, letters]) => (letters.includes("b") ? (s.shown ? p.answer ?? "_____" : "_____") : text)).join("")).join(p.context.at(-1)?.[0].endsWith("\n") ? "" : " ");
     const copy = (text, label) => copier(root, text, () => text, `Copy ${label}`, "wb-copy");
     const right = s.shown ? p.answer : null;
     const first = s.labels.slice(0, 9);
@@ -130,7 +130,7 @@ function render({ model, el }) {
     }, tag)), ...p.tags.filter((tag) => !first.includes(tag)).map((tag) => h("span", { class: "wb-tag" }, tag))];
     fill(view,
       h("div", { class: "wb-meta" }, h("span", { class: "wb-place" }, `${number(s.index + 1)} of ${number(s.n)}`), copy(p.id, "id"), p.source && copy(p.source, "source"),
-        ...p.kind.map((kind) => h("span", { class: "wb-kind" }, kind)),
+        ...p.kind.map((text) => h("span", { class: "wb-kind" }, text)),
         h("span", { class: "wb-acts" }, copier(root, "Copy text", readable, "Copy the readable text; a hidden target stays a blank"), askAbout(c, p))),
       p.context.length > 0 && h("div", { class: "wb-context", dir: "auto" }, ...words(p.context, 0)),
       h("div", { class: "wb-target" }, h("div", { class: "wb-query", dir: "auto" }, ...words(p.query, 1)),

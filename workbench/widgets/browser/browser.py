@@ -131,7 +131,7 @@ class Browser(ListWidget):
             for name, value in (("influence", influence), ("surprisal", surprisal))
             if value is not None
         ]
-        self._annotating = Annotating(items, arrived=self._arrived, changed=self._send_progress)
+        self._annotating = Annotating(items, arrived=self._on_annotations, changed=self._send_progress)
         automatic = isinstance(annotations, str)
         if automatic and annotations != AUTO:
             raise DataError(f"annotations are {annotations!r}, expected a DataFrame, {AUTO!r} or None")
@@ -153,14 +153,14 @@ class Browser(ListWidget):
             self._annotating.start()
 
     def _applied(self, state: Mapping[str, Any]) -> dict[str, Any]:
-        parts = dict(state)
-        if "facets" in parts:
-            parts["where"] = self._with_facets(parts.pop("facets"), str(parts.get("where") or ""))
-        view = {name: parts.pop(name, default) for name, default in _VIEW.items()}
+        values = dict(state)
+        if "facets" in values:
+            values["where"] = self._with_facets(values.pop("facets"), str(values.get("where") or ""))
+        view = {name: values.pop(name, default) for name, default in _VIEW.items()}
         view["table"] = self._checked_table(view["table"])
         view["reveal"], view["attention"] = bool(view["reveal"]), str(view["attention"] or "")
         view["shade"] = checked_shade(view["shade"], self._shadings)
-        return self._listing.apply(parts) | view
+        return self._listing.apply(values) | view
 
     def _with_facets(self, facets: Any, where: str) -> str:
         chosen = facets_filter(facets or {}, self._listing)
@@ -168,13 +168,13 @@ class Browser(ListWidget):
 
     def _checked_table(self, table: Any) -> list[str] | bool:
         """Return the columns of the table, True for the usual ones, or False; DataError for unknown ones."""
-        names, known = list(dict.fromkeys(listed_columns(table))), known_columns(self._listing)
-        if unknown := [name for name in names if name not in known]:
-            raise DataError(f"there is no column {unknown[0]!r:.80} to show; known are {', '.join(known)}")
+        names, columns = list(dict.fromkeys(listed_columns(table))), known_columns(self._listing)
+        if unknown := [name for name in names if name not in columns]:
+            raise DataError(f"there is no column {unknown[0]!r:.80} to show; known are {', '.join(columns)}")
         return names or bool(table) or table == []
 
     def _load(self, annotations: Items | pd.DataFrame | None) -> None:
-        """Take annotations: columns to show and choose by, and spans to mark."""
+        """Set the annotations: columns to show and filter by, and spans to mark."""
         self._annotated = annotations is not None
         self._annotations = align_to_items(annotations, self._frame["item_id"], "annotations")
         self._marks = marks(self._annotations, self._frame)
@@ -186,7 +186,7 @@ class Browser(ListWidget):
         self._listing = Listing(self._items, columns | self._outcomes)
         self._label()
 
-    def _arrived(self, annotations: pd.DataFrame) -> None:
+    def _on_annotations(self, annotations: pd.DataFrame) -> None:
         with self._lock:
             self._load(annotations)
             waiting, self._waiting = self._waiting, {}
@@ -198,7 +198,7 @@ class Browser(ListWidget):
                 self._send_view()
 
     def close(self) -> None:
-        """Close the widget; annotations that are being made are given up."""
+        """Close the widget, and stop its annotations."""
         if hasattr(self, "_annotating"):
             self._annotating.close()
         super().close()
@@ -217,7 +217,7 @@ class Browser(ListWidget):
         return frame.assign(tags=objects([list(n.tags) for n in notes]), note=[n.note for n in notes])
 
     def export(self, path: str | Path, *, formulas: Formulas = "keep") -> Path:
-        """Write what :meth:`to_frame` returns to a ``.csv``, ``.jsonl`` or ``.parquet`` file.
+        """Write the frame of :meth:`to_frame` to a ``.csv``, ``.jsonl`` or ``.parquet`` file.
 
         In CSV, text that a spreadsheet would run as a formula stays as it is, unless `formulas` is
         ``"quote"``: see :func:`workbench.storage.spreadsheet.spreadsheet_safe`.
@@ -229,25 +229,25 @@ class Browser(ListWidget):
         return target
 
     def to_html(self, *, limit: int = 200) -> str:
-        """Return a page of its own with the first `limit` listed items; targets open on a click."""
+        """Return a self-contained page with the first `limit` listed items; targets open on a click."""
         return whole_page("Passages", self._page(self._listing.rows[:limit].tolist()))
 
-    def _static(self, most: int) -> str:
+    def _static(self, limit: int) -> str:
         rows = self._listing.rows[max(0, self._listing.index(self.current_id)) :]
         if self.state["table"] is not False:
-            return self._page(rows[: _TABLE_ROWS * most].tolist(), passages=min(most, 1))
-        return self._page(rows[:most].tolist())
+            return self._page(rows[: _TABLE_ROWS * limit].tolist(), passages=min(limit, 1))
+        return self._page(rows[:limit].tolist())
 
     def _page(self, rows: Sequence[int], *, passages: int | None = None) -> str:
-        """Return the page of some rows; of so many of them the passage is shown, by default of all."""
+        """Return the page of some rows, with the passages of the first ones, by default of all."""
         table = None if self.state["table"] is False else self._static_table(rows)
-        shown, total = len(self._listing.rows), len(self._items)
+        n_listed, total = len(self._listing.rows), len(self._items)
         return static_page(
-            [self._passage(row) for row in rows[:passages]], shown, total, self.state, table=table
+            [self._passage(row) for row in rows[:passages]], n_listed, total, self.state, table=table
         )
 
     def _static_table(self, rows: Sequence[int]) -> dict[str, Any]:
-        """Return headings, and the id and cells of each row."""
+        """Return the headings of the table, and the id and cells of each row."""
         columns = self._columns_shown()
         names = [column_title(name) for name in ("item_id", *columns)]
         return {
@@ -269,7 +269,7 @@ class Browser(ListWidget):
         self._mark(message["id"], tags=message["tags"])
 
     def _on_tag(self, message: Mapping[str, Any]) -> None:
-        """Put tags on all rows of some ranges of the list; without ``on``, take off what all of them have."""
+        """Add tags to the rows of some ranges of the list; without ``on``, remove those that all have."""
         if message["version"] != self._listing.version:
             raise DataError("the list has changed since items were selected", remedy="select them again")
         rows = [row for start, end in message["ranges"] for row in self._listing.rows[start:end].tolist()]
@@ -315,10 +315,10 @@ class Browser(ListWidget):
     def _row(self, row: int) -> dict[str, Any]:
         item = self._items[row]
         note = self._note(item.item_id)
-        shown = {"id": item.item_id, "tags": note.tags, "note": bool(note.note)}
+        view = {"id": item.item_id, "tags": note.tags, "note": bool(note.note)}
         if self.state["table"] is not False:
-            return shown | {"cells": self._cells(row, self._shown_columns)}
-        return shown | {"text": self._snippet(item)}
+            return view | {"cells": self._cells(row, self._shown_columns)}
+        return view | {"text": self._snippet(item)}
 
     def _snippet(self, item: Item) -> tuple[str, str, str]:
         spans = item_hits(item, self.state)
@@ -345,9 +345,9 @@ class Browser(ListWidget):
         }
         weights = self._weights.get(item.item_id, {})
         note = self._note(item.item_id)
-        kind = [item.variant, item.word_class if item.word_class != item.variant else None]
+        labels = [item.variant, item.word_class if item.word_class != item.variant else None]
         return {
-            "id": item.item_id, "source": item.book_id, "kind": [k for k in kind if k],
+            "id": item.item_id, "source": item.book_id, "kind": [k for k in labels if k],
             "answer": item.answer, "candidates": item.candidates,
             "tags": list(note.tags), "note": note.note,
             "columns": [[str(name), cell_text(value)] for name, value in self._columns.iloc[row].items()],
@@ -376,11 +376,11 @@ class Browser(ListWidget):
         return {name: passage[name] for name in names + ("tags", "note") * notes} | {"variants": variants}
 
     def _spans(self, name: str, row: int, find: Callable[[Item], list[Span]]) -> list[Span]:
-        known = self._marks[name][row] if name in self._marks else None
-        return find(self._items[row]) if known is None else known
+        spans = self._marks[name][row] if name in self._marks else None
+        return find(self._items[row]) if spans is None else spans
 
     def _mark(self, item_id: str, **change: Any) -> None:
-        self._write([self._items[self._listing.place(item_id)]], {item_id: change})
+        self._write([self._items[self._listing.row_of(item_id)]], {item_id: change})
         note = self._note(item_id)
         self._label()
         self.send(
@@ -400,28 +400,28 @@ class Browser(ListWidget):
         rows = [self._notes[i].tags if i in self._notes else () for i in self._frame["item_id"]]
         self._listing.set_tags(rows)
         counts = Counter(tag for row in rows for tag in row)
-        known = [tag for tag in self._labels if tag in counts]  # their numbers stay while one works
-        self._labels = known + sorted(set(counts) - set(known), key=lambda tag: (-counts[tag], tag))
+        current = [tag for tag in self._labels if tag in counts]  # their numbers stay while one works
+        self._labels = current + sorted(set(counts) - set(current), key=lambda tag: (-counts[tag], tag))
 
 
 def static_page(
     passages: Sequence[Mapping[str, Any]],
-    shown: int,
+    n_listed: int,
     total: int,
     state: Mapping[str, Any],
     *,
     table: Mapping[str, Any] | None = None,
 ) -> str:
-    """Return passages, as the page gets them, as HTML that stands by itself, everything from data escaped.
+    """Return passages, as the page gets them, as escaped, self-contained HTML.
 
-    So many items are listed (`shown`) of `total` in this state. Before the passages stands a `table` of
+    So many items are listed (`n_listed`) of `total` in this state. Before the passages stands a `table` of
     them: ``heads``, and ``rows`` of an id and cells.
     """
-    counts = f"{shown:,} of {total:,} items"
+    counts = f"{n_listed:,} of {total:,} items"
     n = len(table["rows"]) if table else len(passages)
-    if n < shown:
-        first = f"first {n:,} of {shown:,}"
-        counts = f"{first} items" if shown == total else f"{first} matches ({total:,} in total)"
+    if n < n_listed:
+        first = f"first {n:,} of {n_listed:,}"
+        counts = f"{first} items" if n_listed == total else f"{first} matches ({total:,} in total)"
     search = f"{state['field']} matches “{state['query']}”" if state.get("query") else ""
     order = f"sorted by {label(state['sort'].removeprefix('-'))}" if state.get("sort") else ""
     order += ", descending" if order and state["sort"].startswith("-") else ""
@@ -433,7 +433,7 @@ def static_page(
 
 
 def listed_columns(names: Any) -> list[str]:
-    """Return names of columns as a list, none for a truth value; DataError for anything else."""
+    """Return names of columns as a list, empty for a truth value; DataError for anything else."""
     if isinstance(names, bool):
         return []
     listed = isinstance(names, Sequence) and not isinstance(names, str)
@@ -471,7 +471,7 @@ def browse(
     Parameters
     ----------
     items : Items
-        What to browse. Columns of one's own (``items.extra``) become filters, too.
+        Items to browse. Columns of one's own (``items.extra``) become filters, too.
     annotations : DataFrame or "auto", optional
         One row an item, with ``item_id`` as a column or the index; each further column
         becomes a filter (text a choice, numbers a range) and is shown beside the passage.
@@ -481,7 +481,7 @@ def browse(
     predictions : Run, DataFrame or str, or several of these, optional
         Runs, frames of predictions (``item_id``, ``model``, ``prediction``, ...) or names of stored runs, as
         for ``wb.compare``, shown beside the passage; each model's right and wrong answers become a filter.
-        Where they have the column ``attention``, it can be shown in the passage.
+        With a column ``attention``, the weights can be shown in the passage.
     query, field, regex, facets
         Filters to start with, as in ``Browser.state``: text to search for (ignoring case), where
         (``passage``, ``sentence`` or ``answer``), whether it is a regular expression
@@ -508,7 +508,7 @@ def browse(
         shaded by them once its target is shown; a tooltip (the pointer, or Tab and the arrow keys) has the
         value, the distance or the best words. Of a frame with a ``difference`` that is shown.
     shade : str, optional
-        What shades the passage: ``"influence"``, ``"surprisal"`` or ``"difference in surprisal"``, followed
+        Shading of the passage: ``"influence"``, ``"surprisal"`` or ``"difference in surprisal"``, followed
         by ``": "`` and the name where there are names; the first by default, ``""`` for nothing.
     height : int
         Height of the widget in px.

@@ -1,4 +1,4 @@
-"""What is listed, as other forms have it: cells of a table, files."""
+"""The listed items in other forms: cells of a table, files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _FORMATS = ("csv", "jsonl", "parquet")
 
 
 def column_title(name: str) -> str:
-    """Return the heading of a column of the table."""
+    """Return the heading of a table column."""
     return "Passage" if name == PASSAGE else label(name)
 
 
@@ -40,16 +40,16 @@ def known_columns(listing: Listing) -> list[str]:
 def table_columns(
     listing: Listing, sort: str, *, chosen: Sequence[str] = (), extra: Iterable[str] = ()
 ) -> list[str]:
-    """Return the columns of the table view: those chosen, and the one it is sorted by.
+    """Return the columns of the table view: the chosen ones, and the one it is sorted by.
 
     Where none is chosen, they are the passage, the user's own (`extra`), the usual ones, and the tags.
     """
-    known = known_columns(listing)
-    columns = [name for name in dict.fromkeys(chosen) if name in known]
+    valid = known_columns(listing)
+    columns = [name for name in dict.fromkeys(chosen) if name in valid]
     if not columns:
         there = {name for name in listing.sortable if name == "answer" or name in listing.facets}
         others = [name for name in listing.sortable if name in there - set(ITEM_FACETS)]
-        first = [name for name in extra if name in known]
+        first = [name for name in extra if name in valid]
         usual = [name for name in (*_FIRST, *_LATER, *others) if name in there and name not in (*first, TAGS)]
         columns = [PASSAGE, *list(dict.fromkeys([*first, *usual]))[:_MOST], TAGS]
     sorted_by = [sort.removeprefix("-")] if sort else []
@@ -59,7 +59,7 @@ def table_columns(
 def table_cells(
     table: pd.DataFrame, row: int, columns: Sequence[str], *, passage: str, reveal: bool
 ) -> list[str]:
-    """Return the cells of a row as text; those that name the target only with `reveal`."""
+    """Return the cells of a row as text; those that contain the target only with `reveal`."""
     return [
         passage if name == PASSAGE
         else BLANK_MARK if name in _TELLING and not reveal
@@ -68,14 +68,14 @@ def table_cells(
     ]  # fmt: skip
 
 
-def encoded(frame: pd.DataFrame, kind: str, *, formulas: Formulas = "keep") -> bytes:
-    """Return a frame as the content of a CSV, JSONL or Parquet file; in CSV, lists and mappings are JSON."""
-    if kind not in _FORMATS:
-        raise DataError(f"there is no format {kind!r}; known are {', '.join(_FORMATS)}")
+def encoded(frame: pd.DataFrame, suffix: str, *, formulas: Formulas = "keep") -> bytes:
+    """Encode a frame as CSV, JSONL or Parquet; in CSV, lists and mappings are JSON."""
+    if suffix not in _FORMATS:
+        raise DataError(f"there is no format {suffix!r}; known are {', '.join(_FORMATS)}")
     out = io.BytesIO()
-    if kind == "csv":
+    if suffix == "csv":
         spreadsheet_safe(frame.map(json_cell), formulas).to_csv(out, index=False)
-    elif kind == "jsonl":
+    elif suffix == "jsonl":
         frame.to_json(out, orient="records", lines=True, force_ascii=False)
     else:
         frame.assign(meta=frame["meta"].map(json_cell)).to_parquet(out, index=False)

@@ -32,11 +32,11 @@ function panelsOf(c) {
   const { s, uid } = c;
   const node = h("div", { class: "wb-panel", hidden: true });
   let redraw = () => {}; // what of an open panel follows the view
-  const button = (text, act, more = {}) => h("button", { class: "wb-button", type: "button", onclick: act, ...more }, text);
+  const button = (text, act, props = {}) => h("button", { class: "wb-button", type: "button", onclick: act, ...props }, text);
   const facetButton = (name) => c.bar.querySelector(`[data-name="${CSS.escape(name)}"]`);
 
-  function open(what, label, anchor, ...content) {
-    s.open = what;
+  function open(name, label, anchor, ...content) {
+    s.open = name;
     redraw = () => {};
     s.anchor = anchor;
     node.dataset.facet = "";
@@ -45,25 +45,25 @@ function panelsOf(c) {
     node.setAttribute("aria-label", label);
     node.hidden = false;
     c.drawBar();
-    place();
+    moveNode();
   }
-  /** Stand below what the panel belongs to; what belongs to the passage stands over the list beside it. */
-  function place() {
+  /** Place the panel below its anchor; panels of the passage are placed over the list beside it. */
+  function moveNode() {
     const box = c.root.getBoundingClientRect();
-    const at = s.anchor()?.getBoundingClientRect();
-    if (!at) return;
+    const anchorBox = s.anchor()?.getBoundingClientRect();
+    if (!anchorBox) return;
     const main = c.view.parentElement.getBoundingClientRect();
     const inPassage = c.view.contains(s.anchor());
     const list = c.list.getBoundingClientRect();
-    const beside = (inPassage && list.right <= at.left) || s.anchor() === c.picking;
+    const beside = (inPassage && list.right <= anchorBox.left) || s.anchor() === c.picking;
     node.style.maxWidth = beside ? `${Math.max(list.width - 12, 300)}px` : "";
     const size = node.getBoundingClientRect();
-    const most = (value, low, high) => Math.max(low, Math.min(value, high));
-    const left = beside ? list.right - box.left - size.width - 6 : at.left - box.left;
+    const clamp = (value, low, high) => Math.max(low, Math.min(value, high));
+    const x = beside ? list.right - box.left - size.width - 6 : anchorBox.left - box.left;
     const inRow = inPassage || c.bar.contains(s.anchor()); // the other filters, and the line of them, stay in view
-    const top = beside ? (inPassage ? at.top : at.top - size.height - 4) - box.top : (inRow ? main.top : at.bottom) - box.top + 4;
-    node.style.left = `${most(left, 8, box.width - size.width - 8)}px`;
-    node.style.top = `${most(top, 4, Math.max(4, box.height - size.height - 8))}px`;
+    const top = beside ? (inPassage ? anchorBox.top : anchorBox.top - size.height - 4) - box.top : (inRow ? main.top : anchorBox.bottom) - box.top + 4;
+    node.style.left = `${clamp(x, 8, box.width - size.width - 8)}px`;
+    node.style.top = `${clamp(top, 4, Math.max(4, box.height - size.height - 8))}px`;
   }
   function close() {
     if (s.open === null) return;
@@ -83,14 +83,14 @@ function panelsOf(c) {
     s.excluding = s.facets[name].excluded;
     open(name, `Filter by ${s.facets[name].label}`, () => facetButton(name));
     drawFacet();
-    place();
+    moveNode();
     node.querySelector("button, input")?.focus({ preventScroll: true });
   }
   function drawFacet() {
     redraw();
     const name = s.open;
-    const made = s.facets[name];
-    if (!made) return;
+    const column = s.facets[name];
+    if (!column) return;
     const { keys, range } = c.chosen(name);
     const choose = (choice) => c.choose(name, choice && { ...choice, exclude: s.excluding });
     const exclude = button("Exclude", () => {
@@ -98,11 +98,11 @@ function panelsOf(c) {
       choose(range ? { range } : keys.length ? { keys } : null);
       drawFacet();
     }, { "aria-pressed": String(s.excluding), title: "List the items that are not as chosen here", class: "wb-button wb-exclude" });
-    const head = h("div", { class: "wb-panel-head" }, h("b", { title: made.tooltip }, made.unit ? `${made.label} (${made.unit})` : made.label),
+    const head = h("div", { class: "wb-panel-head" }, h("b", { title: column.tooltip }, column.unit ? `${column.label} (${column.unit})` : column.label),
       exclude, button("Clear", () => { s.excluding = false; c.choose(name, null); drawFacet(); }), button("Close", () => closeTo(facetButton(name))));
     const focus = node.contains(document.activeElement) ? document.activeElement.dataset.value ?? document.activeElement.className : null;
-    if (made.kind === "numbers") drawNumber(name, made, keys, range ?? [null, null], choose, head);
-    else drawChoices(name, made, keys, choose, head);
+    if (column.kind === "numbers") drawNumber(name, column, keys, range ?? [null, null], choose, head);
+    else drawChoices(name, column, keys, choose, head);
     node.dataset.facet = name;
     if (focus && !node.contains(document.activeElement)) [...node.querySelectorAll("button, input")].find((n) => (n.dataset.value ?? n.className) === focus)?.focus({ preventScroll: true });
   }
@@ -113,38 +113,38 @@ function panelsOf(c) {
       class: "wb-chip", type: "button", "data-value": valueOf(key), "aria-pressed": String(pressed), onclick: () => choose(next.length ? { keys: next } : null),
     }, label, h("span", { class: "wb-n" }, number(n)));
   }
-  function drawChoices(name, made, keys, choose, head) {
+  function drawChoices(name, column, keys, choose, head) {
     const typed = node.dataset.facet === name ? node.querySelector(".wb-find")?.value ?? "" : "";
     const chips = h("div", { class: "wb-chips" });
-    const all = [...made.bins, ...(made.null ? [made.null] : [])];
+    const all = [...column.bins, ...(column.null ? [column.null] : [])];
     const draw = (text) => chips.replaceChildren(...all
       .filter(([key, label]) => `${valueOf(key)} ${label}`.toLowerCase().includes(text.toLowerCase()))
       .map((bin) => chip(bin, keys, choose)));
     draw(typed);
     const find = all.length > 12
-      && h("input", { class: "wb-find", type: "search", value: typed, placeholder: `Find among ${all.length}`, "aria-label": `Find in ${made.label}`, oninput: (e) => draw(e.target.value) });
+      && h("input", { class: "wb-find", type: "search", value: typed, placeholder: `Find among ${all.length}`, "aria-label": `Find in ${column.label}`, oninput: (e) => draw(e.target.value) });
     const scroll = node.scrollTop;
-    fill(node, head, find, chips, made.more > 0 && h("div", { class: "wb-hint" }, `${number(made.more)} rarer values are not listed`));
+    fill(node, head, find, chips, column.more > 0 && h("div", { class: "wb-hint" }, `${number(column.more)} rarer values are not listed`));
     node.scrollTop = scroll;
   }
-  function drawNumber(name, made, keys, range, choose, head) {
-    const missing = made.null && h("div", { class: "wb-chips" }, chip(made.null, keys.filter((key) => key === "null"), choose));
+  function drawNumber(name, column, keys, range, choose, head) {
+    const missing = column.null && h("div", { class: "wb-chips" }, chip(column.null, keys.filter((key) => key === "null"), choose));
     if (node.dataset.facet === name && node.querySelector(".wb-range")) { // the boxes keep what is being typed
       node.querySelector(".wb-panel-head").replaceWith(head);
-      node.querySelector(".wb-bars").replaceChildren(...bars(made, keys));
+      node.querySelector(".wb-bars").replaceChildren(...bars(column, keys));
       node.querySelectorAll(".wb-range input").forEach((box, end) => { if (box !== document.activeElement) box.value = range[end] ?? ""; });
       if (missing) node.querySelector(".wb-chips").replaceWith(missing);
       return;
     }
-    const edges = [made.starts[0], made.ends.at(-1)];
+    const edges = [column.starts[0], column.ends.at(-1)];
     const ends = [0, 1].map((end) => h("input", {
       type: "number", step: "any", value: range[end] ?? "", placeholder: edges[end] === null ? "" : plain(edges[end]),
-      "aria-label": end ? `${made.label}, at most` : `${made.label}, at least`, oninput: () => {
+      "aria-label": end ? `${column.label}, at most` : `${column.label}, at least`, oninput: () => {
         const values = ends.map((box) => (box.value === "" ? null : Number(box.value)));
         choose(values.every((value) => value === null) ? null : { range: values });
       },
     }));
-    const plot = h("div", { class: "wb-bars", title: "Drag over the bars to choose a range" }, ...bars(made, keys));
+    const plot = h("div", { class: "wb-bars", title: "Drag over the bars to choose a range" }, ...bars(column, keys));
     brush(plot, () => s.facets[name].bins.length, (first, last) => {
       choose({ keys: s.facets[name].bins.slice(first, last + 1).map(([key]) => key) });
       drawFacet();
@@ -152,32 +152,32 @@ function panelsOf(c) {
     fill(node, head, plot, h("div", { class: "wb-range" }, ends[0], h("span", {}, "to"), ends[1]),
       h("div", { class: "wb-hint" }, "Drag over the bars, or type the ends."), missing);
   }
-  function bars(made, keys) {
-    const most = Math.max(1, ...made.bins.map(([, , , n]) => n));
-    return made.bins.map(([key, label, , n]) => {
+  function bars(column, keys) {
+    const largest = Math.max(1, ...column.bins.map(([, , , n]) => n));
+    return column.bins.map(([key, label, , n]) => {
       const bar = h("span", { class: !keys.length || keys.includes(key) ? "wb-bar wb-in" : "wb-bar", title: `${label}: ${number(n)}` });
-      bar.style.height = `${n ? Math.max(6, (100 * n) / most) : 0}%`;
+      bar.style.height = `${n ? Math.max(6, (100 * n) / largest) : 0}%`;
       return bar;
     });
   }
   /** Choose the bins that the pointer is dragged over; a click chooses one bin. */
   function brush(plot, count, take) {
-    let held = null; // bins where the drag began and where it is
+    let drag = null; // bins where the drag began and where it is
     const under = (e) => binUnder(plot, count(), e);
-    const taken = () => take(Math.min(...held), Math.max(...held));
+    const taken = () => take(Math.min(...drag), Math.max(...drag));
     plot.addEventListener("pointerdown", (e) => {
       if (e.button !== 0 || !count()) return;
       e.preventDefault(); // no text is selected
       plot.setPointerCapture(e.pointerId);
-      held = [under(e), under(e)];
+      drag = [under(e), under(e)];
       taken();
     });
     plot.addEventListener("pointermove", (e) => {
-      if (!held || under(e) === held[1]) return;
-      held[1] = under(e);
+      if (!drag || under(e) === drag[1]) return;
+      drag[1] = under(e);
       taken();
     });
-    for (const end of ["pointerup", "pointercancel"]) plot.addEventListener(end, () => { held = null; });
+    for (const end of ["pointerup", "pointercancel"]) plot.addEventListener(end, () => { drag = null; });
   }
 
   // ---- tags, note, files, help
@@ -206,7 +206,7 @@ function panelsOf(c) {
       closeTo(c.list);
     });
   }
-  function editor(what, title, box, save, ...more) {
+  function editor(name, title, box, save, ...controls) {
     box.addEventListener("keydown", (e) => {
       if (e.key === "Enter" && (box.tagName === "INPUT" || e.ctrlKey || e.metaKey)) {
         e.preventDefault();
@@ -214,9 +214,9 @@ function panelsOf(c) {
         save();
       }
     });
-    const anchor = () => (c.picking.hidden || what === "n" ? c.view.querySelector(`[data-opens="${what}"]`) : c.picking);
-    open(what, title, anchor, h("div", { class: "wb-panel-head" }, h("b", {}, title),
-      button(box.tagName === "INPUT" ? "Save (Enter)" : "Save (Ctrl+Enter)", save), button("Cancel", () => closeTo(c.list))), box, ...more);
+    const anchor = () => (c.picking.hidden || name === "n" ? c.view.querySelector(`[data-opens="${name}"]`) : c.picking);
+    open(name, title, anchor, h("div", { class: "wb-panel-head" }, h("b", {}, title),
+      button(box.tagName === "INPUT" ? "Save (Enter)" : "Save (Ctrl+Enter)", save), button("Cancel", () => closeTo(c.list))), box, ...controls);
     box.focus({ preventScroll: true });
     box.select();
   }
@@ -238,8 +238,8 @@ function panelsOf(c) {
   }
   function files() {
     open("files", "Download", () => c.download, h("div", { class: "wb-panel-head" }, h("b", {}, `Download ${number(s.n)} items`), button("Close", () => closeTo(c.download))),
-      h("div", { class: "wb-chips" }, ...Object.entries(FORMATS).map(([kind, label]) => button(label, () => {
-        c.ask("export", { type: "export", kind });
+      h("div", { class: "wb-chips" }, ...Object.entries(FORMATS).map(([format, label]) => button(label, () => {
+        c.ask("export", { type: "export", kind: format });
         closeTo(c.download);
       }))),
       h("p", { class: "wb-hint" }, "The listed items in their order, with annotations, tags and notes. In Python: browser.export(\"items.csv\")."));
@@ -247,9 +247,9 @@ function panelsOf(c) {
   }
   function help() {
     open("?", "Keyboard help", () => c.helper, h("div", { class: "wb-panel-head" }, h("b", {}, "Keys"), button("Close", () => closeTo(c.list))),
-      h("dl", { class: "wb-keys" }, ...KEYS.filter(([key]) => !c.published || !/^[xSt1n]/.test(key)).flatMap(([key, what]) => [h("dt", {}, key), h("dd", {}, what)])),
+      h("dl", { class: "wb-keys" }, ...KEYS.filter(([key]) => !c.published || !/^[xSt1n]/.test(key)).flatMap(([key, action]) => [h("dt", {}, key), h("dd", {}, action)])),
       h("p", { class: "wb-hint" }, "Search ignores case. Direct speech is tinted. Click the blank, or press space, to show the target; its earlier mentions are then underlined."));
     node.querySelector("button").focus({ preventScroll: true });
   }
-  return { node, facet, drawFacet, tags, note, columns, files, help, close, closeTo, place };
+  return { node, facet, drawFacet, tags, note, columns, files, help, close, closeTo };
 }

@@ -1,1 +1,1 @@
-"""The comparison of models: the widget, its view, its messages, and the page to mail."""
+"""The comparison of models: the widget, its view, its messages, and a self-contained page."""

@@ -18,7 +18,7 @@ const KEYS = [
 function keysHelp() {
   const button = h("button", { class: "wb-button wc-ask-keys", type: "button", "aria-label": "Keys", "aria-expanded": "false", title: "Keys (?)", onclick: () => open(panel.hidden) }, "?");
   const panel = h("div", { class: "wc-keys", role: "dialog", "aria-label": "Keys", hidden: true },
-    h("b", {}, "Keys"), h("dl", {}, ...KEYS.map(([key, what]) => h("div", {}, h("dt", {}, h("kbd", {}, key)), h("dd", {}, what)))));
+    h("b", {}, "Keys"), h("dl", {}, ...KEYS.map(([key, action]) => h("div", {}, h("dt", {}, h("kbd", {}, key)), h("dd", {}, action)))));
   let before = null;
   function open(on) {
     if (on) before = document.activeElement;
@@ -34,7 +34,7 @@ function keysHelp() {
 function markedList(c) {
   const { s } = c;
   const sort = h("select", { class: "wb-sort", "aria-label": "Sort by", onchange: () => c.change({ sort: sort.value }) });
-  const two = ["of", "minus that of"].map((label, place) => h("select", { class: "wc-against", "aria-label": `ln p ${label}`, onchange: () => subtract(place) }));
+  const two = ["of", "minus that of"].map((label, side) => h("select", { class: "wc-against", "aria-label": `ln p ${label}`, onchange: () => subtract(side) }));
   const minus = h("span", { class: "wc-minus", hidden: true }, two[0], MINUS, two[1]);
   const heads = h("div", { class: "wc-heads" });
   let wide = 34; // of a model's column, in px
@@ -47,14 +47,14 @@ function markedList(c) {
   });
   const node = h("div", { class: "wc-items" }, h("div", { class: "wc-bar-head" }, h("label", {}, "Sort ", sort), minus, c.filters.search), heads, list);
 
-  function subtract(place) {
+  function subtract(side) {
     const pair = two.map((select) => select.value);
     const before = s.subtracted ?? [0, 1];
-    if (pair[0] === pair[1]) pair[1 - place] = s.models[before[place]].label; // the other one gives way
+    if (pair[0] === pair[1]) pair[1 - side] = s.models[before[side]].label; // the other one gives way
     c.change({ pair });
   }
   function build() {
-    for (const select of two) select.replaceChildren(...s.models.map((m) => h("option", { value: m.label }, calm(`${m.key} ${m.label}`))));
+    for (const select of two) select.replaceChildren(...s.models.map((m) => h("option", { value: m.label }, stripBidi(`${m.key} ${m.label}`))));
   }
   function draw() {
     sort.replaceChildren(...SORTS.filter(([value]) => value !== "difference" || s.models.length > 1)
@@ -72,11 +72,11 @@ function markedList(c) {
     list.dataset.sorted = [s.state.sort, s.state.sort === "difference" && s.subtracted?.map((k) => s.models[k].key).join("")].filter(Boolean).join(" ");
     c.showList();
   }
-  function fitting(before, rest) { // so much of the text before that two lines show what stands out
-    const room = Math.max(24, Math.floor((list.clientWidth - s.shown.length * wide - 30) / 7.2) * 2 - Math.min(rest.length, 40));
+  function fitting(before, after) { // so much of the text before that two lines show what stands out
+    const room = Math.max(24, Math.floor((list.clientWidth - s.shown.length * wide - 30) / 7.2) * 2 - Math.min(after.length, 40));
     if (before.length <= room) return before;
-    const part = before.slice(-room);
-    return `…${part.slice(part.indexOf(" ") + 1)}`;
+    const tail = before.slice(-room);
+    return `…${tail.slice(tail.indexOf(" ") + 1)}`;
   }
   function row({ id, text: [before, inside, after], hit, marks }) {
     const models = s.shown.map((k) => s.models[k]);
@@ -86,7 +86,7 @@ function markedList(c) {
       content: [
         h("span", { class: "wc-marks" }, ...marks.map(([correct, text, about], j) => {
           const m = models[j];
-          const mark = h("span", { class: correct ? `wc-mark wc-right wc-lap${m.lap % 3}` : "wc-mark", title: `${m.key} ${m.label}: ${correct ? "right" : "wrong"}${about && `, ${about}`}` }, text);
+          const mark = h("span", { class: correct ? `wc-mark wc-right wc-lap${m.palette_round % 3}` : "wc-mark", title: `${m.key} ${m.label}: ${correct ? "right" : "wrong"}${about && `, ${about}`}` }, text);
           if (correct) mark.style.setProperty("--wc-colour", m.colour);
           return mark;
         })),
@@ -127,7 +127,7 @@ function answersPane(c) {
     const scroll = node.dataset.id === p.id ? node.scrollTop : 0;
     node.dataset.id = p.id;
     fill(node,
-      h("div", { class: "wb-meta" }, h("b", {}, p.id), ...p.kind.map((kind) => h("bdi", {}, kind)), h("span", {}, `${p.models.filter((m) => m.correct).length} of ${p.models.length} right`),
+      h("div", { class: "wb-meta" }, h("b", {}, p.id), ...p.kind.map((text) => h("bdi", {}, text)), h("span", {}, `${p.models.filter((m) => m.correct).length} of ${p.models.length} right`),
         (p.attention.length > 0 || p.shadings.length > 0) && h("label", {}, "shade by ", shadesChoice(c, p, letter)), askAbout(c, p)),
       h("p", { class: "wc-text", dir: "auto" }, ...pieces(0), p.context.length > 0 && " ", h("span", { class: "wc-query" }, ...pieces(1))),
       p.shades && shadesLegend(p.shades),
@@ -152,7 +152,7 @@ function render({ model, el }) {
   // ---- the frame of the widget
   c.filters = filterBoxes(c, () => EXAMPLE, () => ({ query: c.filters.search.value }));
   const { line, search, choices } = c.filters;
-  const said = chosenWords(c, HINT, (text) => {
+  const summary = chosenWords(c, HINT, (text) => {
     if (text !== s.cell_text) return text;
     const [a, b] = s.cell.map((k) => s.models[k]);
     const words = { "only first": ["right,", "wrong"], "only second": ["wrong,", "right"], "both right": ["and", "both right"], "both wrong": ["and", "both wrong"] }[s.cell[2]];
@@ -165,26 +165,26 @@ function render({ model, el }) {
   const copying = copier(el, "Copy this view", () => s.code, "Copy the line of Python that shows this view again");
   const strip = h("button", { class: "wc-strip", type: "button", hidden: true, "aria-expanded": "false", onclick: () => open(warned.hidden) });
   const warned = h("ul", { class: "wc-warned", tabindex: 0, hidden: true, "aria-label": "Warnings" });
-  const { node: alarm, complain } = alarmOf();
-  const parts = { said, table: modelTable(c), matrix: matrix(c), selected: selection(c), slices: slices(c), items: markedList(c), passage: answersPane(c) };
+  const { node: alarm, complain } = errorBanner();
+  const sections = { summary, table: modelTable(c), matrix: matrix(c), selected: selection(c), slices: slices(c), items: markedList(c), passage: answersPane(c) };
   const root = h("div", { class: "wb-root wc-compare", role: "region", "aria-label": "Comparison of models", tabindex: -1, onkeydown: (e) => onKey(e) },
-    h("div", { class: "wc-body" }, h("div", { class: "wc-head" }, said.node, planned, note, clear, keys.node), h("div", { class: "wb-typed" }, h("label", {}, "Filter ", line), copying, choices), strip, warned, alarm,
-      h("div", { class: "wc-top" }, parts.table.node, parts.matrix.node), parts.selected.node, parts.slices.node,
-      h("div", { class: "wc-main" }, parts.items.node, parts.passage.node)));
+    h("div", { class: "wc-body" }, h("div", { class: "wc-head" }, summary.node, planned, note, clear, keys.node), h("div", { class: "wb-typed" }, h("label", {}, "Filter ", line), copying, choices), strip, warned, alarm,
+      h("div", { class: "wc-top" }, sections.table.node, sections.matrix.node), sections.selected.node, sections.slices.node,
+      h("div", { class: "wc-main" }, sections.items.node, sections.passage.node)));
   root.style.setProperty("--wc-height", `${model.get("height")}px`);
   el.append(root);
-  Object.assign(c, { noted: pieceNotes(parts.passage.node.closest(".wc-body"), parts.passage.node) });
-  Object.assign(c, { root, complain, view: parts.passage.node, drawPassage: parts.passage.draw, redraw: draw });
+  Object.assign(c, { noted: pieceNotes(sections.passage.node.closest(".wc-body"), sections.passage.node) });
+  Object.assign(c, { root, complain, view: sections.passage.node, drawPassage: sections.passage.draw, redraw: draw });
 
   function open(on) {
     warned.hidden = !on;
     strip.setAttribute("aria-expanded", String(on));
   }
   function drawWarnings() {
-    const [first, ...more] = s.warnings;
+    const [first, ...further] = s.warnings;
     strip.hidden = !first;
-    strip.replaceChildren(h("b", { "aria-hidden": "true" }, "⚠"), h("span", {}, calm(first ?? "")), h("u", {}, more.length ? `${more.length} more` : "show"));
-    warned.replaceChildren(...s.warnings.map((text) => h("li", {}, calm(text))));
+    strip.replaceChildren(h("b", { "aria-hidden": "true" }, "⚠"), h("span", {}, stripBidi(first ?? "")), h("u", {}, further.length ? `${further.length} more` : "show"));
+    warned.replaceChildren(...s.warnings.map((text) => h("li", {}, stripBidi(text))));
   }
   function tell(text) {
     s.note = text;
@@ -194,7 +194,7 @@ function render({ model, el }) {
   function draw() {
     if (s.version < 0) return;
     clear.disabled = !s.words.length;
-    for (const part of Object.values(parts)) part.draw();
+    for (const section of Object.values(sections)) section.draw();
   }
 
   // ---- keys
@@ -206,12 +206,12 @@ function render({ model, el }) {
       line.value = "";
       c.change({ where: "" });
     } else if (target === search && search.value) c.change({ query: "" });
-    else if (parts.slices.node.contains(target) && parts.slices.clear()) return;
+    else if (sections.slices.node.contains(target) && sections.slices.clear()) return;
     else if (s.cell) c.change({}, { outcome: null });
     else if (first) c.change(first[1]);
   }
   const goes = (e) => e.target === c.list || "/f?".includes(e.key) || (e.key === "t" && e.target.tagName !== "SELECT") || (["j", "k"].includes(e.key) && !e.target.closest("table, select"));
-  const onKey = keysOf(c, { "?": () => keys.open(keys.panel.hidden), t: () => parts.slices.tabulate() }, back, goes);
+  const onKey = keysOf(c, { "?": () => keys.open(keys.panel.hidden), t: () => sections.slices.tabulate() }, back, goes);
 
   // ---- what the kernel says
   let opening = true;
@@ -225,21 +225,21 @@ function render({ model, el }) {
   return shareState(c, model, root, complain, {
     whole(m) {
       Object.assign(s, m);
-      parts.table.build();
-      parts.matrix.build();
-      parts.items.build();
+      sections.table.build();
+      sections.matrix.build();
+      sections.items.build();
       drawWarnings();
       planned.hidden = !m.plans.length;
-      planned.textContent = planned.title = calm(m.plans.join(" "));
+      planned.textContent = planned.title = stripBidi(m.plans.join(" "));
       tell(m.note);
       draw();
     },
     note(m) {
       tell(m.text);
-      if (s.version >= 0) parts.slices.draw();
+      if (s.version >= 0) sections.slices.draw();
     },
     scatter(m) {
-      if (c.answered("scatter")) parts.slices.scatter.take(m);
+      if (c.answered("scatter")) sections.slices.scatter.take(m);
     },
     picked() {
       c.answered("pick");

@@ -1,4 +1,4 @@
-"""Models side by side: how good each is, how they differ, on which items, and what each expected there."""
+"""Models side by side: accuracy, differences, outcomes by item, and the words that each expected."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _FROM_TOP = {"where", "query", "sort"}  # what brings the list back to its first
 
 
 def item_kind(item: Item) -> list[str]:
-    """Return the variant, the word class and the novel of an item, as far as they are known."""
+    """Return the known ones of variant, word class and novel of an item."""
     names = [item.variant, item.word_class if item.word_class != item.variant else None, item.book_id]
     return [name for name in names if name]
 
@@ -104,13 +104,15 @@ class Compare(ListWidget):
             for name, value in (("influence", influence), ("surprisal", surprisal))
             if value is not None
         ]
-        self._annotating = Annotating(comparison.items, arrived=self._arrived, changed=self._changed)
+        self._annotating = Annotating(
+            comparison.items, arrived=self._on_annotations, changed=self._on_progress
+        )
         self._load(comparison, annotations)
         self.state = {"shade": self._empty()["shade"], **state}
         self.observe(self._follow_state, "state")
 
     def _load(self, comparison: Comparison, annotations: Items | pd.DataFrame | None) -> None:
-        """Take a comparison, in the place of one of the same models and items."""
+        """Set a comparison, in place of one of the same models and items."""
         self._listing: ComparedItems = ComparedItems(comparison)
         ids = comparison.items.frame["item_id"]
         self._annotations = align_to_items(annotations, ids, "annotations")
@@ -123,7 +125,7 @@ class Compare(ListWidget):
 
     @property
     def comparison(self) -> Comparison:
-        """What is shown: its tables are the numbers of the widget."""
+        """The comparison, whose tables are the numbers of the widget."""
         return self._listing.comparison
 
     def _empty(self) -> dict[str, Any]:
@@ -135,7 +137,7 @@ class Compare(ListWidget):
         return super()._applied(state)
 
     def to_frame(self) -> pd.DataFrame:
-        """Return the items of the list, in its order, one row each.
+        """Return the listed items in their order, one row each.
 
         Columns are ``item_id``, ``passage`` (readable, with the answer in place), ``answer``; for each model
         ``"<label>: prediction"``, ``"<label>: correct"``, ``"<label>: rank"`` and ``"<label>: log_prob"``;
@@ -150,16 +152,17 @@ class Compare(ListWidget):
         return pd.concat([frame, extra.loc[:, ~extra.columns.isin(frame.columns)]], axis=1)
 
     def to_html(self, *, limit: int = 200) -> str:
-        """Return a page of its own: the tables, what is chosen, and the first `limit` items of the list."""
+        """Return a self-contained page: the tables, the filters, and the first `limit` listed items."""
         listing = self._listing
         cell = listing.outcome()
         return comparison_page(
             self.comparison, listing.rows, limit=limit, filters=[text for text, _ in listing.words()],
-            sort=self.state["sort"], pair=listing.two(), outcome=cell[2] if cell else "any",
-            column=self.column, shown=listing.shown(), facts=self._facts, baseline=listing.baseline(),
+            sort=self.state["sort"], pair=listing.shown_pair(), outcome=cell[2] if cell else "any",
+            column=self.column, models=listing.visible_models(), facts=self._facts,
+            baseline=listing.baseline(),
         )  # fmt: skip
 
-    def _static(self, most: int) -> str:  # noqa: ARG002 - it holds no passages
+    def _static(self, limit: int) -> str:  # noqa: ARG002 - it holds no passages
         with self._lock:
             overview, listing = self._overview(), self._listing
             words = "; ".join(text for text, _ in listing.words())
@@ -202,7 +205,7 @@ class Compare(ListWidget):
         }  # fmt: skip
 
     def _facts(self, row: int) -> list[tuple[str, str]]:
-        """Return the annotations of the item in a row: labels and values."""
+        """Return the annotations of the item in a row as labels and values."""
         values, columns = self._annotations.iloc[row].items(), self.comparison.columns
         return [(label(str(name), unit=True), cell_text(value)) for name, value in values if name in columns]
 
@@ -213,7 +216,7 @@ class Compare(ListWidget):
         super()._on_open(message)
 
     def _on_measure(self, _message: Mapping[str, Any]) -> None:
-        """Resample, and begin to annotate: the page asks for it once the reader sees the rest."""
+        """Resample, and start the annotations, as the page requests once its first view is drawn."""
         if self._cells is None and self._measuring is None:
             self._measuring = Thread(target=self._measure, name="measure", daemon=True)
             self._resampling = self.comparison.n * self.comparison.m > _IN_BACKGROUND
@@ -226,16 +229,16 @@ class Compare(ListWidget):
         if self._remake is not None:
             self._annotating.start()
         if self._remake is not None or self._cells is None:
-            self._tell()
+            self._send_progress()
         _ = self._listing.search  # so that the first one is as quick as the second
 
     def _measure(self) -> None:
-        """Resample, without the lock where it takes long: the page is answered meanwhile."""
+        """Resample, without the lock where it takes long, so that the page is answered meanwhile."""
         try:
             models, cells = view.model_rows(self.comparison), view.pair_cells(self.comparison)
         except MemoryError as error:
             self._resampling = False
-            self._tell()
+            self._send_progress()
             self.send({"type": "error", "lane": None, "message": f"The models were not resampled: {error}"})
             return
         with self._lock:
@@ -259,7 +262,7 @@ class Compare(ListWidget):
 
     def _on_scatter(self, _message: Mapping[str, Any]) -> None:
         listing, labels = self._listing, self.comparison.labels
-        two = listing.scattered()
+        two = listing.scatter_pair()
         names = [f"{labels[k]}: log_prob" for k in two or ()]
         mask = listing.mask(but=[*names, *listing.cell_columns])
         spans = [listing.chosen(name)[2] for name in names]
@@ -268,14 +271,14 @@ class Compare(ListWidget):
         self.send({**drawn, "type": "scatter", "names": names, "brush": [min(end, 0.0) for end in brush]})
 
     def _on_pick(self, message: Mapping[str, Any]) -> None:
-        """Show an item by its place in the comparison; one that is not listed is an error."""
+        """Show an item by its index in the comparison; DataError if it is not listed."""
         self.send({"type": "picked"})
         self.current_id = self.comparison.items[int(message["row"])].item_id
 
     # -- how it is answered
 
     def _overview(self) -> dict[str, Any]:
-        """Return what does not follow from the state: the models, and their pairs once they are resampled."""
+        """Return the part of the view that is independent of the state: models, and resampled pairs."""
         return {
             "type": "whole", "warnings": list(self.comparison.warnings), "total": self.comparison.n,
             "measures": view.measure_heads(), "pairs": self._cells,
@@ -285,19 +288,19 @@ class Compare(ListWidget):
 
     @property
     def _points(self) -> list[dict[str, Any]]:
-        """The rows of the models without what is resampled."""
+        """Rows of the models without resampled values."""
         if self._quick is None:
             self._quick = view.model_rows(self.comparison, quick=True)
         return self._quick
 
     def _view(self) -> dict[str, Any]:
         listing, column, columns = self._listing, self.column, self.comparison.columns
-        cell, two = listing.outcome(), listing.subtracted()
+        cell, two = listing.outcome(), listing.difference_pair()
         choice = (
             dict(zip(("keys", "excluded", "range"), listing.chosen(column), strict=True)) if column else {}
         )
         return super()._view() | {
-            "shown": listing.shown(), "subtracted": two, "counts": listing.counts(),
+            "shown": listing.visible_models(), "subtracted": two, "counts": listing.counts(),
             "cell": cell, "cell_text": listing.cell_text,
             "selected": self._selected(), "slices": self._slices(), "baseline": self._baseline(),
             "columns": [[name, label(name, unit=True)] for name in columns], "facets": {column: choice},
@@ -308,30 +311,31 @@ class Compare(ListWidget):
         return view.baseline_rows(self.comparison, self._listing.baseline()) if self._cells else None
 
     def _selected(self) -> dict[str, Any]:
-        listing, two = self._listing, self._listing.two()
+        listing, two = self._listing, self._listing.shown_pair()
         mask, in_cell = listing.mask(), bool(listing.outcome())
         numbers = view.selected_numbers(self.comparison, mask, two, in_cell=in_cell, cells=self._cells)
         others = listing.mask(but=listing.cell_columns) if in_cell else mask
         return numbers | {"cells": two and view.outcome_counts(self.comparison, two, others)}
 
     def _slices(self) -> dict[str, Any]:
-        """Return the chart; kept while a cell is chosen or the list sorted."""
+        """Return the chart of slices, cached while only the cell or the order changes."""
         listing, column = self._listing, self.column
         mask = listing.mask(but=[column, *listing.cell_columns])
-        key = column, mask.tobytes(), listing.shown()
+        key = column, mask.tobytes(), listing.visible_models()
         if self._drawn is None or self._drawn[0] != key:
-            self._drawn = key, view.slice_bars(self.comparison, column, mask, listing.shown())
+            self._drawn = key, view.slice_bars(self.comparison, column, mask, listing.visible_models())
         return self._drawn[1]
 
     def _row(self, row: int) -> dict[str, Any]:
-        item, shown = self.comparison.items[row], self._listing.shown()
-        return view.item_row(self.comparison, row, shown, item, self.state)
+        item, visible = self.comparison.items[row], self._listing.visible_models()
+        return view.item_row(self.comparison, row, visible, item, self.state)
 
     def _passage(self, row: int) -> dict[str, Any]:
-        """Return the item in a row, with what the shown models expected, those of the cell first."""
-        item, shown, cell = self.comparison.items[row], self._listing.shown(), self._listing.outcome()
-        first = [k for k in cell[:2] if k in shown] if cell else []
-        order = [*first, *(k for k in shown if k not in first)]
+        """Return the item in a row, with the best words of the visible models, those of the cell first."""
+        item, cell = self.comparison.items[row], self._listing.outcome()
+        visible = self._listing.visible_models()
+        first = [k for k in cell[:2] if k in visible] if cell else []
+        order = [*first, *(k for k in visible if k not in first)]
         n, top, labels = len(tokens(item).words), self.comparison.top(row), self.comparison.labels
         weights = {labels[k]: top[k]["attention"] for k in order}
         weights = {name: each for name, each in weights.items() if each is not None and len(each) == n}
@@ -347,8 +351,8 @@ class Compare(ListWidget):
 
     # -- annotations, made while the reader looks already
 
-    def _arrived(self, table: pd.DataFrame) -> None:
-        """Take annotations: new columns to slice by, in the place of those of the text."""
+    def _on_annotations(self, table: pd.DataFrame) -> None:
+        """Add annotations: new columns to slice by, in place of the computed ones of the text."""
         assert self._remake is not None  # noqa: S101 - only then is anything annotated
         made, self._remake = self._remake(table), None
         with self._lock:
@@ -362,7 +366,7 @@ class Compare(ListWidget):
 
     @property
     def _progress(self) -> str:
-        """What is under way: intervals of many predictions, and annotations."""
+        """Describe the work in progress: resampling, and annotations."""
         now, texts = self._annotating, []
         if self._resampling:
             texts.append(f"resampling {self.comparison.m} models for intervals and tests")
@@ -370,16 +374,16 @@ class Compare(ListWidget):
             texts.append(f"annotating: {now.done:,} of {self.comparison.n:,} items")
         return "; ".join(texts)
 
-    def _tell(self) -> None:
+    def _send_progress(self) -> None:
         self.send({"type": "note", "text": self._progress})
 
-    def _changed(self) -> None:
-        self._tell()
+    def _on_progress(self) -> None:
+        self._send_progress()
         if self._annotating.problem:
             self.send({"type": "error", "lane": None, "message": self._annotating.problem})
 
     def close(self) -> None:
-        """Close the widget; annotations that are under way stop."""
+        """Close the widget, and stop its annotations."""
         self._closed = True
         if hasattr(self, "_annotating"):
             self._annotating.close()
@@ -393,21 +397,21 @@ def compare_logs(
     filter: str | None = None,  # noqa: A002 - the harness's name
     **options: Any,
 ) -> Compare:
-    """Compare the models of logs, whatever programs wrote them, by the paired test that these lack.
+    """Compare the models of evaluation logs of any program by a paired test, which these logs lack.
 
     Items are matched by their text. ``workbench compare a.jsonl b.jsonl`` prints the same comparison.
 
     Parameters
     ----------
     *paths : path
-        Logs with one record an item, and whatever else :func:`workbench.import_results` reads.
+        Logs with one record an item, and other inputs of :func:`workbench.import_results`.
     items : Items, optional
-        What the logs are about; by default those that the first log names, where they are at hand, else items
+        Items of the logs; by default those that the first log names, where they are at hand, else items
         made of its texts.
     variant, filter : str, optional
-        As of :func:`workbench.import_results`, for all logs.
+        Options of :func:`workbench.import_results`, for all logs.
     **options
-        As of :func:`compare`.
+        Options of :func:`compare`.
 
     Returns
     -------
@@ -456,7 +460,7 @@ def compare(
     seed: int = 0,
     height: int = 860,
 ) -> Compare:
-    """Compare models in JupyterLab: how good, how different, where, and what each expected.
+    """Compare models in JupyterLab: accuracy, differences, outcomes by item, and expected words.
 
     Above, the models with their measures, and a matrix of the differences between them: a click on a cell
     lists the items that its row has right and its column wrong. In the middle, accuracies by a column of the
@@ -465,7 +469,7 @@ def compare(
     Parameters
     ----------
     items : Items
-        What was predicted. Compared are the items that every model predicted and whose answer is known.
+        Predictions. Compared are the items that every model predicted and whose answer is known.
     runs : Run, DataFrame or str, or several of these
         Runs, frames of predictions (``item_id``, ``model`` and ``prediction`` are enough), or names of
         stored runs.
@@ -474,11 +478,11 @@ def compare(
         (``items.extra``) do in any case. ``"auto"``, the
         default, annotates the items while the widget is already there; None leaves that out.
     where, query, field, regex, sort, current, column, pair, hidden, attention, baseline
-        What is chosen at the start, as in ``Compare.state``: ``wb.compare(items, runs, **view.state)`` is the
+        State at the start, as in ``Compare.state``: ``wb.compare(items, runs, **view.state)`` is the
         same view again; ``view.code`` is that line, and "Copy this view" puts it on the clipboard. Where
         these name a column of annotations that are not given, the items are annotated first.
     influence, surprisal, shade
-        What shades the passage, as in :func:`wb.browse`.
+        Shading of the passage, as in :func:`wb.browse`.
     ask : Ask, optional
         A widget of ``wb.ask``: the button "Ask about this" puts the item that is shown into it.
     level, resamples, seed
@@ -519,8 +523,8 @@ def compare(
     by_name, made = table is not None, make(table)
     if auto and (table := annotations_at_hand(made.items)) is None:
         typed = parse(where).columns if where.strip() else ()
-        known = {"", *made.columns, *(made.frame_columns if typed else ())}
-        if not {column, *typed} <= known:
+        valid = {"", *made.columns, *(made.frame_columns if typed else ())}
+        if not {column, *typed} <= valid:
             from workbench.analysis.annotations import annotate  # noqa: PLC0415 - heavy
 
             table = annotate(made.items)

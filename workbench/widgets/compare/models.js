@@ -2,20 +2,20 @@
 
 /** The letter of a model on its colour; those after the eighth are ringed, after the sixteenth striped. */
 function chip(model) {
-  const node = h("span", { class: `wc-chip wc-lap${model.lap % 3}`, title: model.label, "aria-hidden": "true" }, model.key);
+  const node = h("span", { class: `wc-chip wc-lap${model.palette_round % 3}`, title: model.label, "aria-hidden": "true" }, model.key);
   node.style.setProperty("--wc-colour", model.colour);
   return node;
 }
 
 /** A model's name, which may hold anything: where there is no room, what it shares with others is cut first. */
-function named(model, kind = "wc-name") {
-  const [common, rest] = model.name;
-  return h("bdi", { class: kind, title: model.label }, common && h("span", { class: "wc-common" }, common), h("span", { class: "wc-rest" }, rest));
+function named(model, cssClass = "wc-name") {
+  const [common, unique] = model.name;
+  return h("bdi", { class: cssClass, title: model.label }, common && h("span", { class: "wc-common" }, common), h("span", { class: "wc-rest" }, unique));
 }
 
 /** A bar of a model's colour with its interval: lengths are parts of the axis, `sides` the properties for start and length. */
 function coloured(model, [value, low, high], [start, length]) {
-  const bar = h("i", { class: `wc-fill wc-lap${model.lap % 3}` });
+  const bar = h("i", { class: `wc-fill wc-lap${model.palette_round % 3}` });
   bar.style.setProperty("--wc-colour", model.colour);
   bar.style[length] = `${100 * value}%`;
   const whisker = h("i", { class: "wc-whisker" });
@@ -31,14 +31,14 @@ function modelTable(c) {
   const head = h("tr");
   const node = h("div", { class: "wc-models", role: "region", "aria-label": "Models", tabindex: 0 }, h("table", { "aria-label": "Models" }, h("thead", {}, head), body));
   let boxes = [];
-  let parts = []; // cells with the accuracies on the listed items
+  let accuracyCells = []; // cells with the accuracies on the listed items
 
   function build() {
-    const [first, ...others] = s.measures;
-    const heading = ([text, tooltip], more = {}) => h("th", { scope: "col", title: tooltip, ...more }, text);
+    const [first, ...further] = s.measures;
+    const heading = ([text, tooltip], props = {}) => h("th", { scope: "col", title: tooltip, ...props }, text);
     head.replaceChildren(heading(["Model", "Ticked models are shown below"]), heading(first, { colspan: 2 }), // bars, and the numbers beside them
-      heading(["Selected, %", "Share of right answers among the listed items, with its Wilson interval"]), ...others.map((measure) => heading(measure)));
-    parts = s.models.map(() => h("td", { class: "wc-measure" }));
+      heading(["Selected, %", "Share of right answers among the listed items, with its Wilson interval"]), ...further.map((measure) => heading(measure)));
+    accuracyCells = s.models.map(() => h("td", { class: "wc-measure" }));
     boxes = s.models.map((m) => h("input", {
       type: "checkbox", "aria-label": `Show ${m.key}, ${m.label}, below`, onchange: () => {
         const hidden = boxes.flatMap((box, i) => (box.checked ? [] : [s.models[i].label]));
@@ -51,8 +51,8 @@ function modelTable(c) {
     body.replaceChildren(...s.models.map((m, i) => h("tr", {},
       h("th", { scope: "row" }, h("label", {}, boxes[i], chip(m), named(m))),
       h("td", { class: "wc-barcell", "aria-hidden": "true" }, h("span", { class: "wc-track" }, ...coloured(m, m.bar, ["left", "width"]))),
-      cell(m.measures[0], m.spread), parts[i], ...m.measures.slice(1).map((measure) => cell(measure)))));
-    for (const column of [2, ...others.map((_, i) => i + 4)]) { // numbers of a column end at one place, before their intervals
+      cell(m.measures[0], m.spread), accuracyCells[i], ...m.measures.slice(1).map((measure) => cell(measure)))));
+    for (const column of [2, ...further.map((_, i) => i + 4)]) { // numbers of a column end at one place, before their intervals
       const numbers = [...body.rows].map((row) => row.cells[column].firstChild);
       const width = Math.max(...numbers.map((text) => text.textContent.length));
       for (const text of numbers) text.style.minWidth = `${width}ch`;
@@ -60,7 +60,7 @@ function modelTable(c) {
   }
   function draw() {
     boxes.forEach((box, i) => { box.checked = !s.state.hidden.includes(s.models[i].label); });
-    parts.forEach((cell, i) => {
+    accuracyCells.forEach((cell, i) => {
       const [value, interval] = s.selected.accuracy[i] ?? [DASH, ""];
       fill(cell, h("span", { class: "wc-number" }, value.replace(" %", "")));
       cell.title = s.selected.whole ? "all items are listed" : [`of the ${number(s.selected.n)} items listed below`, interval].filter(Boolean).join("; ");
@@ -73,13 +73,13 @@ function modelTable(c) {
 function matrix(c) {
   const { s } = c;
   const table = h("table", { role: "grid", "aria-label": "Differences in accuracy, row minus column", onkeydown: (e) => onKey(e) });
-  const told = h("div", { class: "wc-told" });
+  const details = h("div", { class: "wc-told" });
   const scroll = h("div", { class: "wc-scroll" }, table);
   const select = h("select", { "aria-label": "Baseline", onchange: () => c.change({ baseline: select.value }) });
   const against = differences(c);
-  const node = h("div", { class: "wc-matrix" }, h("label", { class: "wc-baseline" }, "Baseline ", select), scroll, against.node, told);
+  const node = h("div", { class: "wc-matrix" }, h("label", { class: "wc-baseline" }, "Baseline ", select), scroll, against.node, details);
   let cells = [];
-  let at = [0, 1];
+  let focus = [0, 1];
   let over = null;
   let roving = null; // the cell that Tab reaches
   let chosen = null; // the cell that is
@@ -87,7 +87,7 @@ function matrix(c) {
   const say = (a, b, name) => `${name(s.models[a])} right, ${name(s.models[b])} wrong${s.pairs[a][b].told}`;
   const full = (model) => `${model.key} (${model.label})`;
   function build() {
-    select.replaceChildren(h("option", { value: "" }, "none: every pair of models"), ...s.models.map((m) => h("option", { value: m.label }, calm(`${m.key} ${m.label}`))));
+    select.replaceChildren(h("option", { value: "" }, "none: every pair of models"), ...s.models.map((m) => h("option", { value: m.label }, stripBidi(`${m.key} ${m.label}`))));
     select.parentElement.hidden = s.models.length < 2;
     scroll.hidden = s.models.length < 2 || !s.pairs;
     if (!s.pairs) return;
@@ -102,7 +102,7 @@ function matrix(c) {
         const cell = h("td", {
           role: "gridcell", tabindex: -1, "aria-selected": "false", class: `wc-cell${d.sure ? " wc-sure" : ""}${d.less ? " wc-less" : ""}`,
           "aria-label": say(a, b, full), title: say(a, b, full), "data-pair": `${s.models[a].key}${s.models[b].key}`,
-          onclick: () => { at = [a, b]; rove(); toggle(); }, onmouseenter: () => { over = [a, b]; tell(); }, onmouseleave: () => { over = null; tell(); },
+          onclick: () => { focus = [a, b]; rove(); toggle(); }, onmouseenter: () => { over = [a, b]; tell(); }, onmouseleave: () => { over = null; tell(); },
           onfocus: () => { over = [a, b]; tell(); }, onblur: () => { over = null; tell(); },
         }, d.text);
         cell.style.setProperty("--wc-much", `${Math.round(6 + 40 * d.size)}%`);
@@ -116,26 +116,26 @@ function matrix(c) {
   function tell() {
     const two = over ?? s.cell;
     const base = s.baseline && s.models[s.baseline.k].key;
-    told.textContent = base ? `Model minus ${base}, points; bold: p < .05 (Holm). Improvements: only the model is right; regressions: only ${base} is.` : !s.pairs ? "Computing the differences …" : two ? say(two[0], two[1], (model) => model.key) : s.models.length < 2 ? "One model: there is nothing to compare it with." : "Row minus column, points; bold: p < .05 (Holm). A click on a cell lists: row right, column wrong.";
+    details.textContent = base ? `Model minus ${base}, points; bold: p < .05 (Holm). Improvements: only the model is right; regressions: only ${base} is.` : !s.pairs ? "Computing the differences …" : two ? say(two[0], two[1], (model) => model.key) : s.models.length < 2 ? "One model: there is nothing to compare it with." : "Row minus column, points; bold: p < .05 (Holm). A click on a cell lists: row right, column wrong.";
   }
   function rove() {
     if (roving) roving.tabIndex = -1;
-    roving = cells[at[0]]?.[at[1]];
+    roving = cells[focus[0]]?.[focus[1]];
     if (roving) roving.tabIndex = 0;
   }
   function toggle() {
-    const same = String(s.cell) === String([...at, "only first"]);
-    c.change({}, { outcome: same ? null : [...at.map((k) => s.models[k].label), "only first"] });
+    const same = String(s.cell) === String([...focus, "only first"]);
+    c.change({}, { outcome: same ? null : [...focus.map((k) => s.models[k].label), "only first"] });
   }
   function onKey(e) {
     const step = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[e.key];
     if (e.ctrlKey || e.metaKey || e.altKey) return;
     if (step) {
       e.preventDefault();
-      let [a, b] = [at[0] + step[0], at[1] + step[1]];
+      let [a, b] = [focus[0] + step[0], focus[1] + step[1]];
       if (a === b) [a, b] = [a + step[0], b + step[1]]; // over the diagonal
       if (!cells[a]?.[b]) return;
-      at = [a, b];
+      focus = [a, b];
       rove();
       cells[a][b].focus({ preventScroll: true });
       cells[a][b].scrollIntoView({ block: "nearest", inline: "nearest" });
@@ -149,13 +149,13 @@ function matrix(c) {
     select.value = s.state.baseline;
     scroll.hidden = s.models.length < 2 || !s.pairs || Boolean(s.baseline);
     against.draw();
-    const now = two ? cells[two[0]]?.[two[1]] : null;
-    for (const [cell, on] of [[chosen, false], [now, true]]) {
+    const shownCell = two ? cells[two[0]]?.[two[1]] : null;
+    for (const [cell, on] of [[chosen, false], [shownCell, true]]) {
       cell?.classList.toggle("wc-on", on);
       cell?.setAttribute("aria-selected", String(on));
     }
-    chosen = now;
-    if (two && !table.contains(document.activeElement)) { at = two.slice(0, 2); rove(); }
+    chosen = shownCell;
+    if (two && !table.contains(document.activeElement)) { focus = two.slice(0, 2); rove(); }
     tell();
   }
   return { node, build, draw };
@@ -192,7 +192,7 @@ function differences(c) {
     if (!s.baseline) return;
     const base = s.models[s.baseline.k];
     const focus = node.contains(document.activeElement) ? document.activeElement.dataset.flips : null;
-    table.setAttribute("aria-label", calm(`Differences in accuracy from ${base.key}, ${base.label}`));
+    table.setAttribute("aria-label", stripBidi(`Differences in accuracy from ${base.key}, ${base.label}`));
     body.replaceChildren(...s.baseline.rows.map((each) => row(each, base)));
     if (focus) node.querySelector(`[data-flips="${focus}"]`)?.focus({ preventScroll: true });
   }

@@ -1,4 +1,4 @@
-"""A comparison as HTML without a kernel: a document to mail, and the table that a saved notebook keeps."""
+"""A comparison as static HTML: a self-contained page, and the table of a saved notebook."""
 
 from __future__ import annotations
 
@@ -14,15 +14,7 @@ from workbench.evaluation.comparison import Comparison
 from workbench.items.marked_text import pieces
 from workbench.items.tokens import tokens
 from workbench.render.labels import column_label, label
-from workbench.render.numbers import (
-    MINUS,
-    fixed,
-    p_value,
-    percent,
-    points,
-    span,
-    with_minus,
-)
+from workbench.render.numbers import MINUS, fixed, p_value, percent, points, span, with_minus
 from workbench.runs.measures import SHOWN, Measure
 from workbench.widgets.compare.view import (
     DASH,
@@ -65,11 +57,11 @@ def comparison_page(
     pair: tuple[int, int] | None = None,
     outcome: str = "any",
     column: str = "",
-    shown: Sequence[int] | None = None,
+    models: Sequence[int] | None = None,
     baseline: int | None = None,
     facts: Callable[[int], Sequence[tuple[str, str]]] | None = None,
 ) -> str:
-    """Return a comparison as a document that needs nothing else.
+    """Return a comparison as a self-contained page.
 
     Parameters
     ----------
@@ -89,7 +81,7 @@ def comparison_page(
         `workbench.evaluation.comparison.OUTCOMES`; there is nothing to test then.
     column : str
         The column whose slices come first.
-    shown : sequence of int, optional
+    models : sequence of int, optional
         Models whose predictions are listed; all by default.
     baseline : int, optional
         A model of which the others are shown as differences, instead of all pairs.
@@ -102,9 +94,9 @@ def comparison_page(
         HTML, everything from data escaped; light and dark as the reader's system is.
     """
     rows = np.arange(comparison.n) if rows is None else rows
-    known, shown = comparison.columns, list(range(comparison.m)) if shown is None else shown
-    custom = [name for name in known if column_label(name).tooltip == "" and name not in _SLICES]
-    columns = [name for name in dict.fromkeys((column, *custom, *_SLICES)) if name in known][:_MOST_SLICES]
+    models = list(range(comparison.m)) if models is None else models
+    custom = [name for name in comparison.columns if not column_label(name).tooltip and name not in _SLICES]
+    columns = [name for name in dict.fromkeys((column, *custom, *_SLICES)) if name in comparison.columns]
     table, pairs = comparison.table(), _records(comparison.pairs())
     names = split_labels(comparison.labels)
     turned = {"only first": 1, "only second": -1}.get(outcome)  # cells of the matrix
@@ -122,12 +114,12 @@ def comparison_page(
         differences=_differences(comparison, baseline),
         tests=" or ".join(dict.fromkeys(row["test"] for row in pairs)),
         level=_LEVEL,
-        slices=[_slices(comparison, name) for name in columns],
+        slices=[_slices(comparison, name) for name in columns[:_MOST_SLICES]],
         n=f"{comparison.n:,}",
         filters=filters,
-        numbers=_numbers(comparison, rows, shown, pair if outcome == "any" else None) if filters else [],
+        numbers=_numbers(comparison, rows, models, pair if outcome == "any" else None) if filters else [],
         order=ORDERS.get(sort, sort),
-        items=_items(comparison, rows, max(limit, 0), shown, facts),
+        items=_items(comparison, rows, max(limit, 0), models, facts),
     )  # fmt: skip
 
 
@@ -137,7 +129,7 @@ def models_table(
     warnings: Sequence[str],
     baseline: Mapping[str, Any] | None = None,
 ) -> str:
-    """Return the rows of `model_rows`, and those of `baseline_rows` where there are some, as HTML tables."""
+    """Return the tables of `model_rows` and, with a baseline, of `baseline_rows` as HTML."""
     heads = ["Model", *map(measure_heading, SHOWN)]
     labels = [model["label"] for model in models]
     return render(
@@ -146,41 +138,41 @@ def models_table(
     )  # fmt: skip
 
 
-def _differences(of: Comparison, baseline: int | None) -> dict[str, Any] | None:
-    return _named_rows(baseline_rows(of, baseline), of.labels)
+def _differences(comparison: Comparison, baseline: int | None) -> dict[str, Any] | None:
+    return _named_rows(baseline_rows(comparison, baseline), comparison.labels)
 
 
 def _named_rows(baseline: Mapping[str, Any] | None, labels: Sequence[str]) -> dict[str, Any] | None:
-    """Return the rows of `baseline_rows` with the labels of the models in place of their indices."""
+    """Return the rows of `baseline_rows` with labels of the models in place of their indices."""
     if baseline is None:
         return None
     rows = [{**row, "label": labels[row["k"]]} for row in baseline["rows"]]
     return {"label": labels[baseline["k"]], "rows": rows}
 
 
-def _summary(of: Comparison) -> str:
-    sets = of.items.frame[["dataset", "split", "variant"]].drop_duplicates().to_numpy().tolist()
-    names, how = ", ".join("/".join(map(str, one)) for one in sets[:6]), of.sampling
-    counts = f"{of.m:,} {'model' if of.m == 1 else 'models'}, {of.n:,} {'item' if of.n == 1 else 'items'}"
+def _summary(comparison: Comparison) -> str:
+    sets = comparison.items.frame[["dataset", "split", "variant"]].drop_duplicates().to_numpy().tolist()
+    names, how = ", ".join("/".join(map(str, key)) for key in sets[:6]), comparison.sampling
+    counts = f"{_counted(comparison.m, 'model')}, {_counted(comparison.n, 'item')}"
     interval = f"{100 * how.level:g} % intervals, bootstrap with {how.resamples:,} replicates"
     return f"{counts} ({names}); {interval}, seed {how.seed}."
 
 
 def _models(table: pd.DataFrame, n: int) -> list[dict[str, Any]]:
-    most = float(np.nanmax(table["accuracy_high"].to_numpy(dtype=float), initial=0)) or 1.0
+    top = float(np.nanmax(table["accuracy_high"].to_numpy(dtype=float), initial=0)) or 1.0
     models = []
     for row in _records(table):
         accuracy, low, high = (row[f"accuracy{end}"] for end in ("", "_low", "_high"))
         cells = [(column_label(each.name).label.lower(), *_measure(row, each, n)) for each in SHOWN]
         models.append({
             "label": row["label"], "measures": cells, "spread": row["spread"],
-            "bar": _bar(accuracy / most, low / most, high / most),
+            "bar": _bar(accuracy / top, low / top, high / top),
         })  # fmt: skip
     return models
 
 
 def _measure(row: Mapping[str, Any], measure: Measure, n: int) -> tuple[str, str]:
-    """Return a measure with its interval, and the items that it is of where they are not all."""
+    """Return a measure with its interval, and the number of its items if not all."""
     value, low, high = (row[name] for name in measure.columns)
     if pd.isna(value):
         return DASH, ""
@@ -189,18 +181,20 @@ def _measure(row: Mapping[str, Any], measure: Measure, n: int) -> tuple[str, str
     return f"{write_value(value)} {span(low, high, write)}", f"of {counted:,} items" if counted < n else ""
 
 
-def _matrix(of: Comparison, pairs: Sequence[Mapping[str, Any]], chosen: tuple[int, ...] | None) -> list[Any]:
-    cells = {(row[a], row[b]): _cell(of, row, a, b, chosen) for row in pairs for a, b in ("ab", "ba")}
+def _matrix(
+    comparison: Comparison, pairs: Sequence[Mapping[str, Any]], chosen: tuple[int, ...] | None
+) -> list[Any]:
+    cells = {(row[a], row[b]): _cell(comparison, row, a, b, chosen) for row in pairs for a, b in ("ab", "ba")}
+    m, labels = comparison.m, enumerate(comparison.labels)
     return [
-        (name, f"{a + 1} " if of.m > _WIDE else "", [cells.get((a, b)) for b in range(of.m)])
-        for a, name in enumerate(of.labels)
+        (name, f"{a + 1} " if m > _WIDE else "", [cells.get((a, b)) for b in range(m)]) for a, name in labels
     ]
 
 
 def _cell(
-    of: Comparison, row: Mapping[str, Any], a: str, b: str, chosen: tuple[int, ...] | None
+    comparison: Comparison, row: Mapping[str, Any], a: str, b: str, chosen: tuple[int, ...] | None
 ) -> dict[str, Any]:
-    """Return the cell of the matrix in which model `a` stands in the row and `b` in the column."""
+    """Return the matrix cell of the models `a` (row) and `b` (column)."""
     sign = 1 if a == "a" else -1
     difference = sign * row["difference"]
     low, high = sorted(sign * row[f"difference_{end}"] for end in ("low", "high"))
@@ -217,44 +211,48 @@ def _cell(
     css = [better, "chosen" if (row[a], row[b]) == chosen else ""]
     return {
         "css": " ".join(filter(None, css)), "title": "; ".join(title), "points": points(difference),
-        "span": None if of.m > _WIDE else interval, "p": p_value(row["p_holm"], sign=True),
+        "span": None if comparison.m > _WIDE else interval, "p": p_value(row["p_holm"], sign=True),
     }  # fmt: skip
 
 
-def _slices(of: Comparison, name: str) -> tuple[str, list[Any]]:
-    """Return the chart of a column: its heading, and of each bin the name, its size and a row a model."""
-    frame = of.slices(name)
-    most = float(np.nanmax(frame["high"].to_numpy(dtype=float), initial=0)) or 1.0
+def _slices(comparison: Comparison, name: str) -> tuple[str, list[Any]]:
+    """Return the chart of a column: its heading, and the name, size and model rows of each bin."""
+    frame = comparison.slices(name)
+    top = float(np.nanmax(frame["high"].to_numpy(dtype=float), initial=0)) or 1.0
     bins = []
-    for _, part in frame.groupby("key", sort=False):
-        rows = _records(part)
+    for _, bin_rows in frame.groupby("key", sort=False):
+        rows = _records(bin_rows)
         models = [
             {"label": row["label"], "accuracy": percent(row["accuracy"]),
              "title": f"{row['label']}: {percent(row['accuracy'])} "
              + span(row["low"], row["high"], share_text),
-             "bar": _bar(*(row[k] / most for k in ("accuracy", "low", "high")))}
+             "bar": _bar(*(row[k] / top for k in ("accuracy", "low", "high")))}
             for row in rows
         ]  # fmt: skip
         bins.append((rows[0]["bin"], f"{rows[0]['n']:,}", models))
     return label(name, unit=True), bins
 
 
-def _numbers(of: Comparison, rows: Rows, shown: Sequence[int], pair: tuple[int, int] | None) -> list[str]:
-    """Return what is known of the listed items: each model's accuracy, and the difference of two."""
-    mask = np.isin(np.arange(of.n), rows)
+def _counted(n: int, noun: str) -> str:
+    return f"{n:,} {noun if n == 1 else noun + 's'}"
+
+
+def _numbers(
+    comparison: Comparison, rows: Rows, models: Sequence[int], pair: tuple[int, int] | None
+) -> list[str]:
+    """Return the accuracy of each model on the listed items, and the difference of two models."""
+    mask = np.isin(np.arange(comparison.n), rows)
     if not mask.any():
         return []
-    low, high = wilson(of.shares[:, mask].sum(axis=1), int(mask.sum()), level=of.sampling.level)
-    lines = [
-        f"{of.labels[k]}: {percent(of.shares[k, mask].mean())} {span(low[k], high[k], share_text)}"
-        for k in shown
-    ]
+    shares, labels = comparison.shares[:, mask], comparison.labels
+    low, high = wilson(shares.sum(axis=1), int(mask.sum()), level=comparison.sampling.level)
+    lines = [f"{labels[k]}: {percent(shares[k].mean())} {span(low[k], high[k], share_text)}" for k in models]
     if pair is None:
         return lines
-    values = of.pair(*pair, mask)
+    values = comparison.pair(*pair, mask)
     interval = span(values["difference_low"], values["difference_high"], points)
     p = p_value(values["p"], sign=True)
-    names = " minus ".join(of.labels[k] for k in pair)
+    names = " minus ".join(labels[k] for k in pair)
     lines.append(
         f"{names}: {points(values['difference'])} points {interval}, p {p} ({values['test']});"
         f" detectable with 80 % power: {fixed(100 * values['mde'], 1)} points; exploratory"
@@ -262,30 +260,33 @@ def _numbers(of: Comparison, rows: Rows, shown: Sequence[int], pair: tuple[int, 
     return lines
 
 
-def _items(of: Comparison, rows: Rows, limit: int, shown: Sequence[int], facts: Any) -> dict[str, Any]:
+def _items(
+    comparison: Comparison, rows: Rows, limit: int, models: Sequence[int], facts: Any
+) -> dict[str, Any]:
     n = len(rows)
     first = f", the first {limit:,} of them here" if limit < n else ""
-    places = [int(row) for row in rows[:limit]]
+    listed = [int(row) for row in rows[:limit]]
     return {
-        "any": n > 0, "count": f"{n:,} of {of.n:,} {'item' if of.n == 1 else 'items'}{first}",
-        "rows": [_item(of, row, shown) | {"facts": facts(row) if facts else []} for row in places],
+        "any": n > 0, "count": f"{n:,} of {_counted(comparison.n, 'item')}{first}",
+        "rows": [_item(comparison, row, models) | {"facts": facts(row) if facts else []} for row in listed],
     }  # fmt: skip
 
 
-def _item(of: Comparison, row: int, shown: Sequence[int]) -> dict[str, Any]:
-    item = of.items[row]
+def _item(comparison: Comparison, row: int, models: Sequence[int]) -> dict[str, Any]:
+    item = comparison.items[row]
     context, query = pieces(item, {})
-    expected, top, words = model_answers(of, row, shown, item), of.top(row), tokens(item).words
+    answers = model_answers(comparison, row, models, item)["models"]
+    top, words = comparison.top(row), tokens(item).words
     return {
-        "kind": [item.item_id, *filter(None, [item.book_id, item.word_class])], "answer": of.answers[row],
-        "right": f"{int(of.correct[shown, row].sum())} of {len(shown)} right",
-        "context": context, "query": query,
-        "models": [model | {"attention": _attention(top[model["k"]], words)} for model in expected["models"]],
+        "kind": [item.item_id, *filter(None, [item.book_id, item.word_class])],
+        "answer": comparison.answers[row], "context": context, "query": query,
+        "right": f"{int(comparison.correct[models, row].sum())} of {len(models)} right",
+        "models": [answer | {"attention": _attention(top[answer["k"]], words)} for answer in answers],
     }  # fmt: skip
 
 
 def _attention(top: Mapping[str, Any], words: Sequence[str]) -> list[tuple[str, str]]:
-    """Return each word with its share of the strongest weight; none where the weights fit no words."""
+    """Return each word with its weight relative to the strongest; empty if the weights do not fit."""
     weights = top["attention"]
     if weights is None or len(weights) != len(words):
         return []
@@ -296,20 +297,20 @@ def _attention(top: Mapping[str, Any], words: Sequence[str]) -> list[tuple[str, 
 
 
 def _bar(value: float, low: float, high: float) -> str:
-    """Return the style of a bar with its interval; empty where there are no items."""
+    """Return the style of a bar with its interval; empty without items."""
     if pd.isna(value):
         return ""
     return f"--v:{value:.2%}" + ("" if pd.isna(low) else f";--l:{low:.2%};--h:{high:.2%}")
 
 
 def _cut(name: str, shared: str, rest: str) -> str:
-    """Return a name for a narrow column: what it shares with others is cut first."""
+    """Shorten a name for a narrow column, first the prefix that it shares with others."""
     text = f"…{rest}" if shared and len(name) > _LONGEST else name
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 
 def _number(value: float) -> str:
-    """Return a score, perplexity or rank with three digits, or all before the point."""
+    """Format a score, perplexity or rank with three digits, or all before the decimal point."""
     if pd.isna(value):
         return ""
     if np.isinf(value):

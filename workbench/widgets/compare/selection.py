@@ -1,4 +1,4 @@
-"""The items of a comparison under one state: which cell of two models, which bins, in which order."""
+"""The items of a comparison under one state: the cell of two models, the bins, and the order."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from workbench.analysis.binning import Binning
 from workbench.evaluation.comparison import Comparison
 from workbench.items.query import Query, all_of
 from workbench.storage.errors import DataError
-from workbench.widgets.shared.listing import STATE, Listing, clauses, replaced
+from workbench.widgets.shared.listing import STATE, Listing, clauses, replace_clause
 
 STATE_OF_COMPARE: dict[str, Any] = {
     **STATE, "column": "", "pair": None, "hidden": [], "attention": "", "baseline": "", "shade": "",
@@ -24,7 +24,7 @@ STATE_OF_COMPARE: dict[str, Any] = {
 """The state in which all items are listed; see :class:`workbench.widgets.compare.compare.Compare`."""
 
 SORTS = ("", "disagreement", "difference", "all wrong", "only one right", "all right")
-"""Orders of the list; ``difference`` is that of the log-probabilities of two models."""
+"""Orders of the list; ``difference`` is by the log-probabilities of two models."""
 
 _FIRST_COLUMN = "target_class"
 _RIGHT = {
@@ -40,7 +40,7 @@ Rows = NDArray[np.int64]
 
 
 class _Facets(UserDict[str, Binning]):
-    """The columns that items are chosen by; one is cut into bins when it is first used."""
+    """The columns to filter by, each cut into bins on first use."""
 
     def __init__(self, comparison: Comparison) -> None:
         super().__init__({f"{name}: log_prob": Binning(f"{name}: log_prob", "numbers", [])
@@ -82,37 +82,37 @@ class ComparedItems(Listing):
         return self.comparison.frame
 
     def _table_of(self, columns: Collection[str]) -> pd.DataFrame:
-        known = set(columns) <= set(self.comparison.frame_columns)
-        return self.comparison.frame_of(columns) if known else self.table
+        in_frame = set(columns) <= set(self.comparison.frame_columns)
+        return self.comparison.frame_of(columns) if in_frame else self.table
 
     # -- the state
 
     def checked(self, state: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a state with all its parts, or raise DataError with what is wrong in it."""
-        parts = {**STATE_OF_COMPARE, **state}
-        if parts["sort"] not in SORTS:
-            raise DataError(f"there is no order {parts['sort']!r}; known are {', '.join(SORTS[1:])}")
-        if isinstance(parts["hidden"], str) or not isinstance(parts["hidden"], Collection):
-            raise DataError(f"'hidden' is {parts['hidden']!r}, expected a list of models")
-        hidden = [self._model(label) for label in parts["hidden"]]
-        checked = super().checked({k: v for k, v in parts.items() if k in STATE or k not in STATE_OF_COMPARE})
+        """Return a complete, valid state, or raise DataError with the problem."""
+        state = {**STATE_OF_COMPARE, **state}
+        if state["sort"] not in SORTS:
+            raise DataError(f"there is no order {state['sort']!r}; known are {', '.join(SORTS[1:])}")
+        if isinstance(state["hidden"], str) or not isinstance(state["hidden"], Collection):
+            raise DataError(f"'hidden' is {state['hidden']!r}, expected a list of models")
+        hidden = [self._model(label) for label in state["hidden"]]
+        checked = super().checked({k: v for k, v in state.items() if k in STATE or k not in STATE_OF_COMPARE})
         return checked | {
-            "column": self._column(parts["column"]), "pair": self._pair(parts["pair"]),
+            "column": self._column(state["column"]), "pair": self._pair(state["pair"]),
             "hidden": [label for label in self.comparison.labels if label in hidden],
-            **{name: self._model(parts[name]) if parts[name] else "" for name in ("attention", "baseline")},
-            "shade": str(parts["shade"] or ""),
+            **{name: self._model(state[name]) if state[name] else "" for name in ("attention", "baseline")},
+            "shade": str(state["shade"] or ""),
         }  # fmt: skip
 
     def fitting(self, state: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a state without what needs columns that are no longer there."""
-        known = set(self.comparison.frame_columns)
-        parts = [clause for clause in clauses(state["where"]) if set(clause.columns) <= known]
+        """Return a state without the clauses on missing columns."""
+        columns = set(self.comparison.frame_columns)
+        valid = [clause for clause in clauses(state["where"]) if set(clause.columns) <= columns]
         column = state["column"] if state["column"] in self.comparison.columns else ""
-        return dict(state) | {"where": str(all_of(parts)) if parts else "", "column": column}
+        return dict(state) | {"where": str(all_of(valid)) if valid else "", "column": column}
 
     @property
     def first_column(self) -> str:
-        """The column that is sliced by at first: the target's class, else the first one; "" without any."""
+        """The column of the first slices: the target's class, else the first column; "" without any."""
         columns = self.comparison.columns
         return _FIRST_COLUMN if _FIRST_COLUMN in columns else next(iter(columns), "")
 
@@ -142,7 +142,7 @@ class ComparedItems(Listing):
     # -- the cell of two models
 
     def outcome(self, state: Mapping[str, Any] | None = None) -> tuple[int, int, str] | None:
-        """Return the two models of which the filter has one clause each, and their cell; else None."""
+        """Return the two models with one clause each in the filter, and their cell, or None."""
         chosen: dict[int, list[bool]] = {}
         for clause in clauses((state or self.state)["where"]):
             k = self._correct.get(clause.columns[0]) if len(clause.columns) == 1 else None
@@ -165,11 +165,11 @@ class ComparedItems(Listing):
                 raise DataError(f"there is no outcome {name!r}; known are {', '.join(_RIGHT)}")
             queries = [Query("is true", f"{label}: correct") for label in self._pair(pair) or ()]
             query = all_of(q if right else ~q for q, right in zip(queries, _RIGHT[name], strict=True))
-        return replaced(where, [*self._correct], query)
+        return replace_clause(where, [*self._correct], query)
 
     @property
     def cell_columns(self) -> tuple[str, ...]:
-        """The columns of the clauses that choose a cell of two models; none where none is chosen."""
+        """The columns of the clauses that choose a cell of two models; empty without a cell."""
         cell = self.outcome()
         return tuple(f"{self.comparison.labels[k]}: correct" for k in cell[:2]) if cell else ()
 
@@ -182,32 +182,32 @@ class ComparedItems(Listing):
 
     @property
     def cell_text(self) -> str:
-        """The cell of two models in words: ``LSTM right, 3-gram wrong``; "" where none is chosen."""
+        """The cell of two models in words: ``LSTM right, 3-gram wrong``; "" without a cell."""
         cell = self.outcome()
         return _WORDS[cell[2]].format(*(self.comparison.labels[k] for k in cell[:2])) if cell else ""
 
     # -- the models
 
-    def shown(self, state: Mapping[str, Any] | None = None) -> list[int]:
-        """Return the places of the models that are not hidden; of all where all are."""
+    def visible_models(self, state: Mapping[str, Any] | None = None) -> list[int]:
+        """Return the indices of the models that are not hidden; of all models if all are hidden."""
         labels, hidden = self.comparison.labels, (state or self.state)["hidden"]
         return [k for k, label in enumerate(labels) if label not in hidden] or list(range(len(labels)))
 
     def baseline(self) -> int | None:
-        """Return the place of the baseline; None where none is chosen."""
+        """Return the index of the baseline, or None without one."""
         label = self.state["baseline"]
         return self.comparison.labels.index(label) if label else None
 
-    def two(self) -> tuple[int, int] | None:
-        """Return the two models whose numbers are shown: those of the cell, or the pair, or the best."""
+    def shown_pair(self) -> tuple[int, int] | None:
+        """Return the two models whose numbers are shown: of the cell, or the pair, or the best two."""
         return self._cell(self.state) or self._chosen_pair(self.state) or self.best
 
-    def scattered(self) -> tuple[int, int] | None:
-        """Return the models whose log-probabilities are drawn: as `two`, of those that have some."""
+    def scatter_pair(self) -> tuple[int, int] | None:
+        """Return the models of the scatter plot: as `two`, among those with log-probabilities."""
         return self._cell(self.state) or self._chosen_pair(self.state) or self.best_probable
 
-    def subtracted(self, state: Mapping[str, Any] | None = None) -> tuple[int, int] | None:
-        """Return the models whose log-probabilities ``difference`` subtracts: the pair before the cell."""
+    def difference_pair(self, state: Mapping[str, Any] | None = None) -> tuple[int, int] | None:
+        """Return the models of the column ``difference``: the pair before the cell."""
         state = state or self.state
         return self._chosen_pair(state) or self._cell(state) or self.best_probable
 
@@ -221,7 +221,7 @@ class ComparedItems(Listing):
 
     @cached_property
     def best(self) -> tuple[int, int] | None:
-        """The places of the best model and the best other one of its protocol, else the best of all others.
+        """The indices of the best model and the next best one, of the same protocol if possible.
 
         Of equal ones, those that were passed first.
         """
@@ -229,22 +229,22 @@ class ComparedItems(Listing):
 
     @cached_property
     def best_probable(self) -> tuple[int, int] | None:
-        """As `best`, among the models that have log-probabilities; where these are not two, of all."""
-        known = np.flatnonzero(~np.isnan(self.comparison.log_prob).all(axis=1)).tolist()
-        return self._first_two(known) or self.best
+        """As `best`, among the models with log-probabilities; among all if there are fewer than two."""
+        models = np.flatnonzero(~np.isnan(self.comparison.log_prob).all(axis=1)).tolist()
+        return self._first_two(models) or self.best
 
     def _first_two(self, models: list[int]) -> tuple[int, int] | None:
         accuracy = self.comparison.shares.mean(axis=1).round(12)  # sums of equal shares may differ
-        ranked = sorted(models, key=lambda place: -accuracy[place])
+        ranked = sorted(models, key=lambda model: -accuracy[model])
         protocols = self.comparison.protocols
-        same = [place for place in ranked[1:] if protocols[place] == protocols[ranked[0]]]
+        same = [model for model in ranked[1:] if protocols[model] == protocols[ranked[0]]]
         return (ranked[0], (same or ranked[1:])[0]) if len(ranked) > 1 else None
 
     # -- the order of the list
 
     def counts(self) -> dict[str, int]:
-        """Return how many of the listed items all shown models, just one or none has right."""
-        right, n = self._n_right(self.state)[self.rows], len(self.shown())
+        """Return how many listed items all visible models, exactly one or none answered correctly."""
+        right, n = self._n_right(self.state)[self.rows], len(self.visible_models())
         return {
             "all wrong": int((right == 0).sum()),
             "only one right": int((right == 1).sum()),
@@ -252,19 +252,19 @@ class ComparedItems(Listing):
         }
 
     def _n_right(self, state: Mapping[str, Any]) -> Rows:
-        return np.asarray(self.comparison.correct[self.shown(state)].sum(axis=0), dtype=np.int64)
+        return np.asarray(self.comparison.correct[self.visible_models(state)].sum(axis=0), dtype=np.int64)
 
     def _order(self, state: Mapping[str, Any]) -> NDArray[np.intp]:
         return np.argsort(self._weight(state), kind="stable")
 
     def _weight(self, state: Mapping[str, Any]) -> NDArray[np.float64]:
-        """Return what the list is sorted by, least first, NaN last."""
+        """Return the sort keys of the list, ascending, NaN last."""
         sort, right = state["sort"], self._n_right(state).astype(float)
-        if sort == "difference" and (pair := self.subtracted(state)):
+        if sort == "difference" and (pair := self.difference_pair(state)):
             with np.errstate(invalid="ignore"):  # both may be -inf: no difference is known
                 return np.asarray(self.comparison.log_prob[pair[1]] - self.comparison.log_prob[pair[0]])
         weights: dict[str, NDArray[np.float64]] = {
-            "disagreement": -right * (len(self.shown(state)) - right), "all wrong": right,
+            "disagreement": -right * (len(self.visible_models(state)) - right), "all wrong": right,
             "only one right": np.where(right == 0, np.inf, right), "all right": -right,
         }  # fmt: skip
         return weights.get(sort, np.zeros(self.comparison.n))

@@ -41,7 +41,7 @@ function slices(c) {
   }
 
   function draw() {
-    const { columns, slices: { groups: found, ticks, n }, shown, models, state: { column } } = s;
+    const { columns, slices: { groups: barGroups, ticks, n }, shown: visible, models, state: { column } } = s;
     if (select.dataset.names !== JSON.stringify(columns)) {
       select.dataset.names = JSON.stringify(columns);
       select.replaceChildren(...columns.map(([name, title]) => h("option", { value: name }, title)));
@@ -49,15 +49,15 @@ function slices(c) {
     cloud.draw();
     select.value = column;
     select.disabled = !columns.length;
-    about.textContent = found.length && n ? `${number(n)} items${s.cell ? " (ignores the matrix selection)" : ""}; Wilson intervals. Click a group to filter; Ctrl-click adds one.` : "";
+    about.textContent = barGroups.length && n ? `${number(n)} items${s.cell ? " (ignores the matrix selection)" : ""}; Wilson intervals. Click a group to filter; Ctrl-click adds one.` : "";
     const { keys = [], excluded } = s.facets[column] ?? {};
-    const now = JSON.stringify([s.slices, column, keys, excluded, shown, s.note, models.length]);
-    if (now === drawn) return; // a cell is chosen, the list sorted: the bars stay
-    drawn = now;
-    if (!found.length || !n) {
+    const signature = JSON.stringify([s.slices, column, keys, excluded, visible, s.note, models.length]);
+    if (signature === drawn) return; // a cell is chosen, the list sorted: the bars stay
+    drawn = signature;
+    if (!barGroups.length || !n) {
       axis.replaceChildren();
       table.draw([], []);
-      plot.replaceChildren(h("div", { class: "wb-empty" }, found.length ? NO_ITEMS : s.note ? "Annotating: columns to slice by will appear here." : "No column distinguishes these items; pass annotations=wb.annotate(items)."));
+      plot.replaceChildren(h("div", { class: "wb-empty" }, barGroups.length ? NO_ITEMS : s.note ? "Annotating: columns to slice by will appear here." : "No column distinguishes these items; pass annotations=wb.annotate(items)."));
       return;
     }
     axis.replaceChildren(...ticks.map((text, i) => {
@@ -66,24 +66,24 @@ function slices(c) {
       return tick;
     }));
     table.call(`Accuracy by ${columns.find(([name]) => name === column)[1]}`);
-    table.draw(["value", "items", ...shown.map((k) => models[k].label)], found.map((bin) => [bin.label, number(bin.n), ...bin.bars.map((bar) => (bar ? `${bar[3]} ${bar[4]}` : DASH))]));
-    const wide = shown.length > 8 ? 7 : 13;
+    table.draw(["value", "items", ...visible.map((k) => models[k].label)], barGroups.map((bin) => [bin.label, number(bin.n), ...bin.bars.map((bar) => (bar ? `${bar[3]} ${bar[4]}` : DASH))]));
+    const wide = visible.length > 8 ? 7 : 13;
     const focus = plot.contains(document.activeElement) ? document.activeElement.dataset.key : null;
-    const groups = found.map((bin) => {
+    const groups = barGroups.map((bin) => {
       const bars = bin.bars.map((bar, i) => {
         if (!bar) return h("span", { class: "wc-slot" });
         const [value, low, high, text, interval] = bar;
-        const m = models[shown[i]];
+        const m = models[visible[i]];
         return h("span", { class: "wc-slot", title: `${m.key} ${m.label}\n${bin.label}: ${text} ${interval}, n = ${number(bin.n)}` }, ...coloured(m, [value, low, high], ["bottom", "height"]));
       });
       const pressed = keys.includes(bin.key) !== Boolean(excluded) && keys.length > 0;
-      const told = bin.bars.map((bar, i) => `${models[shown[i]].key} ${bar ? bar[3] : "not known"}`).join(", ");
+      const values = bin.bars.map((bar, i) => `${models[visible[i]].key} ${bar ? bar[3] : "not known"}`).join(", ");
       const group = h("button", {
         class: `wc-group${keys.length && !pressed ? " wc-off" : ""}`, type: "button", "data-key": bin.key, "aria-pressed": String(pressed),
-        "aria-label": `${bin.label}, ${number(bin.n)} items: ${told}`, onclick: (e) => pick(bin.key, e.ctrlKey || e.metaKey || e.shiftKey),
+        "aria-label": `${bin.label}, ${number(bin.n)} items: ${values}`, onclick: (e) => pick(bin.key, e.ctrlKey || e.metaKey || e.shiftKey),
       }, h("span", { class: "wc-bars" }, ...bars), h("span", { class: "wc-group-name", title: bin.label }, bin.label), h("span", { class: "wc-group-n" }, number(bin.n)));
-      group.style.setProperty("--wc-least", `${Math.max(52, shown.length * (shown.length > 8 ? 5 : 7) + 12)}px`);
-      group.style.setProperty("--wc-most", `${shown.length * wide + 14}px`);
+      group.style.setProperty("--wc-least", `${Math.max(52, visible.length * (visible.length > 8 ? 5 : 7) + 12)}px`);
+      group.style.setProperty("--wc-most", `${visible.length * wide + 14}px`);
       return group;
     });
     const scroll = plot.scrollLeft;
@@ -93,8 +93,8 @@ function slices(c) {
   }
   function pick(key, add) {
     const { keys, excluded } = c.chosen(s.state.column);
-    const now = excluded ? [] : keys;
-    const next = add ? (now.includes(key) ? now.filter((k) => k !== key) : [...now, key]) : now.length === 1 && now[0] === key ? [] : [key];
+    const selected = excluded ? [] : keys;
+    const next = add ? (selected.includes(key) ? selected.filter((k) => k !== key) : [...selected, key]) : selected.length === 1 && selected[0] === key ? [] : [key];
     c.choose(s.state.column, next.length ? { keys: next } : null);
   }
   function clear() {

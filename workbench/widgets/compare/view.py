@@ -1,4 +1,4 @@
-"""What a page shows of a comparison, as text and lengths of bars that it draws as they are."""
+"""A comparison as the page draws it: formatted text and lengths of bars."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from workbench.widgets.shared.passages import BLANK_MARK, score_bars, snippet, w
 from workbench.widgets.shared.search import item_hits
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#707070", "#F0E442")
-"""Colours of the models: those of the charts (Okabe and Ito's), without what draws charts."""
+"""Colours of the models as in charts (Okabe and Ito's), without the import of Altair."""
 
 DASH = "\N{EN DASH}"
 _WAIT = "…"
@@ -48,7 +48,7 @@ _TOPS = (0.02, 0.05, 0.1, 0.2, 0.25, 0.4, 0.5, 0.6, 0.8, 1.0)  # ends of the axi
 
 
 def share_text(share: float) -> str:
-    """Return a share in percent without the unit."""
+    """Format a share in percent without the unit."""
     return percent(share, unit=False)
 
 
@@ -61,24 +61,24 @@ WRITERS: Mapping[str, Callable[[float], str]] = {
 
 
 def split_labels(labels: Sequence[str]) -> list[tuple[str, str]]:
-    """Cut each label into what it shares with the beginning of another one, and the rest.
+    """Split each label into the prefix that it shares with another one, and the rest.
 
     Where room is short, the shared part can be cut without loss. It ends at a word's beginning and is empty
     where it is short or the whole label.
     """
-    parts = []
-    for place, name in enumerate(labels):
-        others = [other for at, other in enumerate(labels) if at != place]
+    pairs = []
+    for index, name in enumerate(labels):
+        others = [other for i, other in enumerate(labels) if i != index]
         shared = max((len(commonprefix([name, other])) for other in others), default=0)  # noqa: RUF071 - no paths
         shared = 0 if shared == len(name) else max(name.rfind(mark, 0, shared) + 1 for mark in " -_/(,")
         shared = shared if shared >= _SHARED else 0
-        parts.append((name[:shared], name[shared:]))
-    return parts
+        pairs.append((name[:shared], name[shared:]))
+    return pairs
 
 
-def letters(place: int) -> str:
+def letters(index: int) -> str:
     """Return the short name of a model: A to Z, then AA, AB and so on."""
-    first, last = divmod(place, 26)
+    first, last = divmod(index, 26)
     return (letters(first - 1) if first else "") + chr(ord("A") + last)
 
 
@@ -86,36 +86,36 @@ def letters(place: int) -> str:
 
 
 def model_rows(comparison: Comparison, *, quick: bool = False) -> list[dict[str, Any]]:
-    """Return one row a model: its names, its colour and its measures; quick: without what is resampled."""
+    """Return one row a model: names, colour and measures; `quick` omits resampled values."""
     table = comparison.points() if quick else comparison.table()
     rows, names = table.to_dict("records"), split_labels(comparison.labels)
     ends = [_values(row, "accuracy") for row in rows]
-    most = max(0.01, *(high for *_, high in ends if not np.isnan(high)))
+    top = max(0.01, *(high for *_, high in ends if not np.isnan(high)))
     return [
         {
-            "label": row["label"], "name": names[place], "key": letters(place),
-            "colour": PALETTE[place % len(PALETTE)], "lap": place // len(PALETTE), "spread": row["spread"],
-            "bar": [_length(value, most) for value in ends[place]],
-            "measures": [_measured(each, row, quick=quick) for each in SHOWN],
+            "label": row["label"], "name": names[index], "key": letters(index),
+            "colour": PALETTE[index % len(PALETTE)], "palette_round": index // len(PALETTE),
+            "spread": row["spread"], "bar": [_length(value, top) for value in ends[index]],
+            "measures": [_measure_cell(each, row, quick=quick) for each in SHOWN],
         }
-        for place, row in enumerate(rows)
+        for index, row in enumerate(rows)
     ]  # fmt: skip
 
 
 def _values(row: Mapping[Any, Any], name: str) -> tuple[float, float, float]:
-    """Return a measure and its interval, which is the value itself where none is known."""
+    """Return a measure and its interval, which is the value itself if unknown."""
     value = row[name]
     bounds = (row.get(f"{name}_{end}", np.nan) for end in ("low", "high"))
     low, high = (value if pd.isna(bound) else bound for bound in bounds)
     return value, low, high
 
 
-def _length(value: float, most: float) -> float:
-    return 0.0 if pd.isna(value) else round(min(1.0, value / most), 4)
+def _length(value: float, largest: float) -> float:
+    return 0.0 if pd.isna(value) else round(min(1.0, value / largest), 4)
 
 
-def _measured(measure: Measure, row: Mapping[Any, Any], *, quick: bool) -> tuple[str, str, str]:
-    """Return a measure as text, its interval, and the items that it is of, or why it is missing."""
+def _measure_cell(measure: Measure, row: Mapping[Any, Any], *, quick: bool) -> tuple[str, str, str]:
+    """Return a measure as text, its interval, and its number of items or why it is missing."""
     value, write = row[measure.name], WRITERS[measure.format]
     bounds = [row.get(f"{measure.name}_{end}", np.nan) for end in ("low", "high")]
     if pd.isna(value):
@@ -124,13 +124,13 @@ def _measured(measure: Measure, row: Mapping[Any, Any], *, quick: bool) -> tuple
         return "∞", "", "an answer has probability 0"
     interval = "" if pd.isna(bounds).any() else DASH.join(map(write, bounds))
     text = measure.coverage.format(n=f"{row[measure.count or 'n']:,}")
-    kind = row.get("interval") if measure.interval == "share" else None
-    about = [f"{text} ({kind})" if kind else text, interval and f"interval {interval}"]
+    method = row.get("interval") if measure.interval == "share" else None
+    about = [f"{text} ({method})" if method else text, interval and f"interval {interval}"]
     return write(value), interval, "; ".join(filter(None, about))
 
 
 def measure_heads() -> list[tuple[str, str]]:
-    """Return the heading and the tooltip of each measure of the table of models."""
+    """Return the heading and the tooltip of each measure in the table of models."""
     return [(measure_heading(each), column_label(each.name).tooltip) for each in SHOWN]
 
 
@@ -140,20 +140,20 @@ def measure_heading(measure: Measure) -> str:
 
 
 def pair_cells(comparison: Comparison) -> list[list[dict[str, Any] | None]]:
-    """Return the cells of the matrix (m, m), None on the diagonal: the row's model minus the column's.
+    """Return the cells of the matrix (m, m), row minus column, None on the diagonal.
 
     ``text`` is the difference, ``told`` continues "A right, B wrong", ``size`` is the difference beside the
     greatest one, from 0 to 1, ``sure`` whether p is below .05 after Holm's correction.
     """
     cells: list[list[dict[str, Any] | None]] = [[None] * comparison.m for _ in range(comparison.m)]
     pairs = comparison.pairs()
-    most = max(0.02, *pairs["difference"].abs(), 0)
+    largest = max(0.02, *pairs["difference"].abs(), 0)
     for row in pairs.to_dict("records"):
         for a, b, sign in (("a", "b", 1), ("b", "a", -1)):
             difference = sign * row["difference"]
             p, holm = (_p_text(row[name], missing="not known") for name in ("p", "p_holm"))
             cells[row[a]][row[b]] = {
-                "text": points(difference), "size": _length(abs(difference), most), "less": difference < 0,
+                "text": points(difference), "size": _length(abs(difference), largest), "less": difference < 0,
                 "sure": bool(row["p_holm"] < _LEVEL),
                 "difference": _difference(row, sign), "p": _p_text(row["p"]), "test": row["test"],
                 "mde": _mde(row),
@@ -165,7 +165,7 @@ def pair_cells(comparison: Comparison) -> list[list[dict[str, Any] | None]]:
 
 
 def baseline_rows(comparison: Comparison, baseline: int | None) -> dict[str, Any] | None:
-    """Return the other models as differences from one: a row each, and what the numbers are; None for none.
+    """Return the differences of the other models from a baseline, one row each; None without one.
 
     A row has the place ``k`` of the model, the texts of its ``difference``, ``p`` and ``mde``, the numbers of
     ``improvements`` (only it right) and ``regressions`` (only the baseline right), and ``sure``: whether p is
@@ -203,7 +203,7 @@ def _difference(row: Mapping[Any, Any], sign: int = 1) -> str:
 
 
 def _mde(row: Mapping[Any, Any]) -> tuple[str, str]:
-    """Return the minimum detectable effect in points, and what follows where the difference is below."""
+    """Return the minimum detectable effect in points, and its consequence for a smaller difference."""
     below = describe_mde(row["difference"], row["mde"])
     text = DASH if pd.isna(row["mde"]) else fixed(100 * row["mde"], 1)
     return (f"below {text}" if below else text), below
@@ -220,7 +220,7 @@ def selected_numbers(
     in_cell: bool,
     cells: Sequence[Sequence[Mapping[str, Any] | None]] | None,
 ) -> dict[str, Any]:
-    """Return the table of two models on all items and on those of `mask` (n,), and all accuracies on these.
+    """Return the numbers of two models on all items and on those of `mask` (n,), and all accuracies.
 
     Parameters
     ----------
@@ -237,16 +237,16 @@ def selected_numbers(
     is_all = n == comparison.n
     differences: list[tuple[str, str, str, tuple[str, str]]] = []
     if two is not None:
-        known = cells[two[0]][two[1]] if cells else None
+        cell = cells[two[0]][two[1]] if cells else None
         names = ("difference", "p", "test", "mde")
-        differences = [tuple(known[name] for name in names) if known else (_WAIT, _WAIT, "", (_WAIT, ""))] * 2
+        differences = [tuple(cell[name] for name in names) if cell else (_WAIT, _WAIT, "", (_WAIT, ""))] * 2
         if not is_all:
             pair = comparison.pair(*two, mask)
             if in_cell:
                 pair |= {"p": np.nan, "difference_low": np.nan, "mde": np.nan}
             differences[1] = _difference(pair), _p_text(pair["p"]), pair["test"], _mde(pair)
     remark = "" if is_all else "by outcome" if in_cell else "exploratory"
-    parts = (
+    selections = (
         ("all", comparison.n, accuracy_texts(all_shares, comparison.n, level), ""),
         ("selected", n, accuracies, remark),
     )
@@ -254,15 +254,15 @@ def selected_numbers(
         "two": two, "whole": is_all, "n": n,
         "rows": [
             {"name": name, "n": number, "shares": [values[k] for k in listed], "remark": text,
-             "difference": differences[place] if two else None}
-            for place, (name, number, values, text) in enumerate(parts)
+             "difference": differences[index] if two else None}
+            for index, (name, number, values, text) in enumerate(selections)
         ],
         "accuracy": [None if is_all or not n else pair for pair in accuracies],
     }  # fmt: skip
 
 
 def accuracy_texts(shares: NDArray[np.float64], n: int, level: float) -> list[tuple[str, str]]:
-    """Return each model's accuracy on items (m, n) as text, and its Wilson interval."""
+    """Return the accuracy and the Wilson interval of each model on items (m, n), as text."""
     if not n:
         return [(DASH, "")] * len(shares)
     low, high = wilson(shares.sum(axis=1), n, level=level)
@@ -273,22 +273,22 @@ def accuracy_texts(shares: NDArray[np.float64], n: int, level: float) -> list[tu
 
 
 def outcome_counts(comparison: Comparison, two: tuple[int, int], others: Mask) -> dict[str, int]:
-    """Return how many items each cell of two models would list, of those that pass the other filters."""
+    """Return how many items each cell of two models has, among those that pass the other filters."""
     return {name: int((comparison.cell(*two, name) & others).sum()) for name in OUTCOMES}
 
 
-def slice_bars(comparison: Comparison, column: str, mask: Mask, shown: Sequence[int]) -> dict[str, Any]:
-    """Return the chart of a column: the labels of its axis, and of each bin its size and a bar a shown model.
+def slice_bars(comparison: Comparison, column: str, mask: Mask, visible: Sequence[int]) -> dict[str, Any]:
+    """Return the chart of a column: its ticks, and the size and bars of each bin, one bar a model.
 
     A bar is the accuracy and its Wilson interval as parts of the axis, and both as text; None without items.
     """
     table = comparison.slices(column, mask) if column else pd.DataFrame({"key": [], "high": []})
-    most = float(np.nanmax(table["high"].to_numpy(dtype=float, na_value=np.nan), initial=0))
-    top, groups = next(end for end in _TOPS if end >= min(most, 1.0)), []
-    for key, part in table.groupby("key", sort=False):
-        rows = [part.iloc[k] for k in shown]
+    largest = float(np.nanmax(table["high"].to_numpy(dtype=float, na_value=np.nan), initial=0))
+    top, groups = next(end for end in _TOPS if end >= min(largest, 1.0)), []
+    for key, rows_of_bin in table.groupby("key", sort=False):
+        rows = [rows_of_bin.iloc[k] for k in visible]
         groups.append({
-            "key": key, "label": part["bin"].iloc[0], "n": int(part["n"].iloc[0]),
+            "key": key, "label": rows_of_bin["bin"].iloc[0], "n": int(rows_of_bin["n"].iloc[0]),
             "bars": [
                 None if pd.isna(row["accuracy"]) else
                 [*(_length(row[name], top) for name in ("accuracy", "low", "high")), percent(row["accuracy"]),
@@ -296,7 +296,7 @@ def slice_bars(comparison: Comparison, column: str, mask: Mask, shown: Sequence[
                 for row in rows
             ],
         })  # fmt: skip
-    ticks = [f"{100 * top * part:.3g} %" for part in (0, 0.5, 1)]
+    ticks = [f"{100 * top * fraction:.3g} %" for fraction in (0, 0.5, 1)]
     return {"groups": groups, "ticks": ticks, "n": int(mask.sum())}
 
 
@@ -325,9 +325,9 @@ def scatter_points(comparison: Comparison, two: tuple[int, int] | None, mask: Ma
 
 
 def item_row(
-    comparison: Comparison, place: int, shown: Sequence[int], item: Item, state: Mapping[str, Any]
+    comparison: Comparison, row: int, visible: Sequence[int], item: Item, state: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return what a row of the list shows: text before, inside and after what stands out, and the marks.
+    """Return a row of the list: text before, inside and after the highlight, and the marks.
 
     A mark is whether a shown model is right, the rank of the answer as far as there is room, and in full.
     """
@@ -338,11 +338,11 @@ def item_row(
         text, inside = snippet(item, None)[0], item.answer or "?"
         before, _, after = text.partition(BLANK_MARK)
     marks = []
-    for k in shown:
-        text, rank = comparison.rank_label(k, place), comparison.rank[k, place]
-        is_long = pd.isna(rank) or (rank >= _HIGHEST and len(shown) > _DENSE)
+    for k in visible:
+        text, rank = comparison.rank_label(k, row), comparison.rank[k, row]
+        is_long = pd.isna(rank) or (rank >= _HIGHEST and len(visible) > _DENSE)
         mark = "○" if is_long else f"{'=' if text.startswith('tied') else ''}{_short(rank)}"
-        right = bool(comparison.correct[k, place])
+        right = bool(comparison.correct[k, row])
         marks.append([right, "" if right else mark, text])
     return {"id": item.item_id, "text": [before, inside, after], "hit": bool(spans), "marks": marks}
 
@@ -354,14 +354,14 @@ def _short(rank: float) -> str:
 
 
 def model_answers(
-    comparison: Comparison, place: int, models: Sequence[int], item: Item, *, limit: int | None = None
+    comparison: Comparison, row: int, models: Sequence[int], item: Item, *, limit: int | None = None
 ) -> dict[str, Any]:
-    """Return what some models expected in the blank of an item, their probabilities on one scale.
+    """Return the best words of some models for the blank of an item, with probabilities on one scale.
 
     Of each model there are ``words``, up to a `limit`: the word, the length of its bar, whether it is in the
     passage, whether it is the answer, and the number; ``last`` has that of an answer that is not among them.
     """
-    around, top = words_around(item), comparison.top(place)
+    around, top = words_around(item), comparison.top(row)
     chances = [
         exp(min(value, 0.0))
         for k in models
@@ -385,16 +385,16 @@ def _answer(top: Mapping[str, Any], around: set[str], scale: float, limit: int |
     number = "" if log_prob is None else f"ln p {fixed(log_prob, 2)} ({probability(exp(log_prob))})"
     number = "probability 0" if log_prob is not None and np.isneginf(log_prob) else number
     lines = [
-        (_shown(word), length, _inside(word, around), word.casefold() == answer.casefold(), text)
+        (_readable(word), length, _in_passage(word, around), word.casefold() == answer.casefold(), text)
         for word, (length, text) in zip(words, bars or [(0.0, "")] * len(words), strict=False)
     ]
     length, text = _probability_bar(log_prob, scale)
-    last = (_shown(answer), length, _inside(answer, around), True, text)
+    last = (_readable(answer), length, _in_passage(answer, around), True, text)
     return {
         "scores": bool(words) and not is_probability, "words": lines, "label": top["label"],
         "last": [] if any(same for *_, same, _ in lines) else [last],
         "correct": bool(top["correct"]),
-        "prediction": None if top["prediction"] is None else _shown(top["prediction"]),
+        "prediction": None if top["prediction"] is None else _readable(top["prediction"]),
         "text": " · ".join(filter(None, [top["rank_label"], number])) or "rank and probability not known",
     }  # fmt: skip
 
@@ -406,10 +406,10 @@ def _probability_bar(log_prob: float | None, scale: float) -> tuple[float, str]:
     return _length(p, scale or 1.0), probability(p)
 
 
-def _shown(word: str) -> str:
+def _readable(word: str) -> str:
     return wt.readable(word) if len(word.split()) == 1 else word
 
 
-def _inside(word: str, around: set[str]) -> bool:
-    parts = word.casefold().split()
-    return bool(parts) and all(part in around for part in parts)
+def _in_passage(word: str, around: set[str]) -> bool:
+    pieces = word.casefold().split()
+    return bool(pieces) and all(piece in around for piece in pieces)

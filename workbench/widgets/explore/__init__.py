@@ -1,1 +1,1 @@
-"""The linked view: charts above, the passages that are chosen in them below."""
+"""The linked view: charts above, the selected passages below."""

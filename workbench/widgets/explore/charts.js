@@ -4,17 +4,17 @@ const HINT = "Click a bar or drag over a range. Ctrl+click adds a bar; a second 
 
 const USUAL = 5; // charts, of which the first two share a column
 
-const share = (n, of) => (of ? `${((100 * n) / of).toFixed(n && (100 * n) / of < 1 ? 2 : 1)} %` : "");
+const share = (n, total) => (total ? `${((100 * n) / total).toFixed(n && (100 * n) / total < 1 ? 2 : 1)} %` : "");
 
 function chartsOf(c) {
   const { s } = c;
-  const said = chosenWords(c, HINT);
+  const summary = chosenWords(c, HINT);
   const clear = h("button", { class: "wb-button", type: "button", onclick: () => c.clearAll() }, "Clear");
   const tables = h("button", { class: "wb-button", type: "button", "aria-pressed": "false", title: "Show the charts as tables (t)", onclick: () => tabulate() }, "Tables");
   const legend = h("span", { class: "we-legend", "aria-hidden": "true" }, h("i", { class: "we-left" }), "chosen", h("i", { class: "we-all" }), "all");
   const grid = h("div", { class: "we-grid" });
-  const more = h("div", { class: "we-more", hidden: true }); // charts of further columns
-  const node = h("div", { class: "wb-root we-charts", role: "region", "aria-label": "Charts", onkeydown: onKey }, h("div", { class: "we-head" }, said.node, legend, tables, clear), grid, more);
+  const furtherCharts = h("div", { class: "we-more", hidden: true }); // charts of further columns
+  const node = h("div", { class: "wb-root we-charts", role: "region", "aria-label": "Charts", onkeydown: onKey }, h("div", { class: "we-head" }, summary.node, legend, tables, clear), grid, furtherCharts);
   let tabled = false;
 
   function choose(name, keys) {
@@ -45,77 +45,77 @@ function chartsOf(c) {
 
   // ---- one drawer a chart: made once, then only widths, heights and words change
   let drawers = [];
-  let made = null; // which charts they draw: others come with the annotations
+  let signature = null; // which charts they draw: others come with the annotations
   function make() {
     const charts = s.charts.map(facetOf);
-    const now = JSON.stringify(charts.map(({ name, kind, bins = [] }) => [name, kind, bins.map(([key]) => key)]));
-    if (now === made) return;
-    made = now;
+    const newest = JSON.stringify(charts.map(({ name, kind: type, bins = [] }) => [name, type, bins.map(([key]) => key)]));
+    if (newest === signature) return;
+    signature = newest;
     grid.replaceChildren();
-    more.replaceChildren();
+    furtherCharts.replaceChildren();
     drawers = charts.map((chart, i) => {
       const title = h("div", { class: "we-title", title: [chart.title, chart.tooltip].filter(Boolean).join("\n") }, chart.title);
-      const kind = { choice: "bars", numbers: "bins", nothing: "nothing" }[chart.kind];
-      const body = h("div", { class: `we-body we-${kind}` });
-      (i < USUAL ? grid : more).append(h("section", {
+      const type = { choice: "bars", numbers: "bins", nothing: "nothing" }[chart.kind];
+      const body = h("div", { class: `we-body we-${type}` });
+      (i < USUAL ? grid : furtherCharts).append(h("section", {
         class: "we-chart", "data-chart": chart.name, role: "group", "aria-label": chart.title,
-        ondblclick: () => { if (kind !== "nothing") choose(chart.name, null); },
+        ondblclick: () => { if (type !== "nothing") choose(chart.name, null); },
       }, title, body));
-      const drawChart = { bars, bins, nothing }[kind](chart, body);
-      if (kind === "nothing") return drawChart;
+      const drawChart = { bars, bins, nothing }[type](chart, body);
+      if (type === "nothing") return drawChart;
       const table = chartTable(chart.title, "we-table");
       body.after(table.node);
       return (facet) => {
         body.hidden = tabled;
         table.node.hidden = !tabled;
         if (!tabled) drawChart(facet);
-        else table.draw(["value", "chosen", "all"], [...facet.bins, ...(facet.null ? [facet.null] : [])].map(([, label, total, left]) => [label, number(left), number(total)]));
+        else table.draw(["value", "chosen", "all"], [...facet.bins, ...(facet.null ? [facet.null] : [])].map(([, label, total, passing]) => [label, number(passing), number(total)]));
       };
     });
-    more.hidden = !more.children.length;
+    furtherCharts.hidden = !furtherCharts.children.length;
   }
 
   function nothing(_made, body) {
     return (chart) => { body.textContent = chart.why; };
   }
 
-  function bars(made, body) {
-    const rows = binsOf(made).map(([key, label]) => {
+  function bars(facet, body) {
+    const rows = binsOf(facet).map(([key, label]) => {
       const row = { key, all: h("span", { class: "we-all" }), left: h("span", { class: "we-left" }), n: h("span", { class: "we-n" }) };
       row.node = h("button", { class: "we-row", type: "button", "data-value": valueOf(key), onclick: (e) => pick(key, e.ctrlKey || e.metaKey || e.shiftKey) },
         h("span", { class: "we-label" }, label), h("span", { class: "we-track" }, row.all, row.left), row.n);
       return row;
     });
     body.append(...rows.map((row) => row.node));
-    const digits = `${Math.max(...binsOf(made).map(([, , total]) => number(total).length))}ch`;
+    const digits = `${Math.max(...binsOf(facet).map(([, , total]) => number(total).length))}ch`;
     for (const row of rows) row.n.style.minWidth = digits; // counts change, the bars' scale stays
-    const rest = made.bins.length + made.more - made.limit;
-    if (rest > 0) body.append(h("div", { class: "wb-hint" }, `${number(rest)} rarer values are not drawn`));
-    let now = [];
+    const nHidden = facet.bins.length + facet.more - facet.limit;
+    if (nHidden > 0) body.append(h("div", { class: "wb-hint" }, `${number(nHidden)} rarer values are not drawn`));
+    let selected = [];
     function pick(key, add) {
-      if (add) choose(made.name, now.includes(key) ? now.filter((other) => other !== key) : [...now, key]);
-      else choose(made.name, now.length === 1 && now[0] === key ? null : [key]);
+      if (add) choose(facet.name, selected.includes(key) ? selected.filter((other) => other !== key) : [...selected, key]);
+      else choose(facet.name, selected.length === 1 && selected[0] === key ? null : [key]);
     }
     return (chart) => {
-      const { keys, excluded } = c.chosen(made.name);
-      now = excluded ? [] : keys;
+      const { keys, excluded } = c.chosen(facet.name);
+      selected = excluded ? [] : keys;
       const drawn = binsOf(chart);
-      const most = Math.max(1, ...drawn.map(([, , total]) => total));
-      drawn.forEach(([key, label, total, left], i) => {
-        const { node, all, left: part, n } = rows[i];
-        all.style.width = `${(100 * total) / most}%`;
-        part.style.width = left ? `max(2px, ${(100 * left) / most}%)` : "0";
-        n.textContent = number(left);
-        node.setAttribute("aria-pressed", String(now.includes(key)));
+      const largest = Math.max(1, ...drawn.map(([, , total]) => total));
+      drawn.forEach(([key, label, total, passing], i) => {
+        const { node, all, left: bar, n } = rows[i];
+        all.style.width = `${(100 * total) / largest}%`;
+        bar.style.width = passing ? `max(2px, ${(100 * passing) / largest}%)` : "0";
+        n.textContent = number(passing);
+        node.setAttribute("aria-pressed", String(selected.includes(key)));
         node.classList.toggle("we-off", keys.length > 0 && keys.includes(key) === excluded);
-        node.title = `${label}: ${number(left)} of ${number(total)} (${share(left, total)})`;
-        node.setAttribute("aria-label", `${label}: ${number(left)} of ${number(total)}`);
+        node.title = `${label}: ${number(passing)} of ${number(total)} (${share(passing, total)})`;
+        node.setAttribute("aria-label", `${label}: ${number(passing)} of ${number(total)}`);
       });
     };
   }
 
-  function bins(made, body) {
-    const { starts, ends } = made;
+  function bins(facet, body) {
+    const { starts, ends } = facet;
     const n = starts.length;
     const short = (value) => String(Number(value.toPrecision(6)));
     const open = ends[n - 1] === null;
@@ -126,17 +126,17 @@ function chartsOf(c) {
     });
     if (open) columns[n - 1].node.classList.add("we-open");
     const handles = ["least", "greatest"].map((which, side) => h("span", {
-      class: "we-handle", role: "slider", tabindex: 0, "aria-label": `${made.title}, ${which}`, "aria-orientation": "horizontal",
+      class: "we-handle", role: "slider", tabindex: 0, "aria-label": `${facet.title}, ${which}`, "aria-orientation": "horizontal",
       "aria-valuemin": starts[0], "aria-valuemax": ends[n - 1] ?? starts[n - 1], onkeydown: (e) => step(e, side),
     }));
     const peak = h("span", { class: "we-peak" });
     const plot = h("div", { class: "we-plot" }, ...columns.map((column) => column.node), peak, ...handles);
     const axis = h("div", { class: "we-axis", "aria-hidden": "true" });
-    const rest = { all: h("span", { class: "we-all" }), left: h("span", { class: "we-left" }), n: h("span", { class: "we-n" }) };
-    rest.node = h("button", { class: "we-row we-rest", type: "button", onclick: () => choose(made.name, none() ? null : ["null"]) },
-      h("span", { class: "we-label" }, made.null?.[1] ?? ""), h("span", { class: "we-track" }, rest.all, rest.left), rest.n);
-    rest.node.hidden = !made.null;
-    body.append(plot, axis, rest.node);
+    const nullRow = { all: h("span", { class: "we-all" }), left: h("span", { class: "we-left" }), n: h("span", { class: "we-n" }) };
+    nullRow.node = h("button", { class: "we-row we-rest", type: "button", onclick: () => choose(facet.name, none() ? null : ["null"]) },
+      h("span", { class: "we-label" }, facet.null?.[1] ?? ""), h("span", { class: "we-track" }, nullRow.all, nullRow.left), nullRow.n);
+    nullRow.node.hidden = !facet.null;
+    body.append(plot, axis, nullRow.node);
     const every = Math.max(1, Math.ceil(n / 5));
     const single = Number.isInteger(starts[0]) && starts[0] === ends[0];
     for (let i = 0; i < n; i += every) {
@@ -147,64 +147,64 @@ function chartsOf(c) {
     }
     if (open) axis.append(h("span", { class: "we-beyond" }, `≥ ${short(starts[n - 1])}`));
 
-    let now = []; // the keys that are chosen
-    const none = () => now.length === 1 && now[0] === "null";
-    const at = () => made.bins.flatMap(([key], i) => (now.includes(key) ? [i] : []));
-    const first = () => at()[0] ?? 0;
-    const last = () => at().at(-1) ?? n - 1;
+    let selected = []; // the keys that are chosen
+    const none = () => selected.length === 1 && selected[0] === "null";
+    const selectedBins = () => facet.bins.flatMap(([key], i) => (selected.includes(key) ? [i] : []));
+    const first = () => selectedBins()[0] ?? 0;
+    const last = () => selectedBins().at(-1) ?? n - 1;
     const take = (a, b) => {
       const [from, to] = a < b ? [a, b] : [b, a];
-      choose(made.name, from === 0 && to === n - 1 ? null : made.bins.slice(from, to + 1).map(([key]) => key));
+      choose(facet.name, from === 0 && to === n - 1 ? null : facet.bins.slice(from, to + 1).map(([key]) => key));
     };
     function step(e, side) {
-      const here = side ? last() : first();
-      const far = { ArrowLeft: here - 1, ArrowDown: here - 1, ArrowRight: here + 1, ArrowUp: here + 1, PageDown: here - 5, PageUp: here + 5, Home: 0, End: n - 1 }[e.key];
+      const from = side ? last() : first();
+      const far = { ArrowLeft: from - 1, ArrowDown: from - 1, ArrowRight: from + 1, ArrowUp: from + 1, PageDown: from - 5, PageUp: from + 5, Home: 0, End: n - 1 }[e.key];
       if (far === undefined) return;
       e.preventDefault();
       if (side) take(first(), Math.max(first(), Math.min(n - 1, far)));
       else take(Math.min(last(), Math.max(0, far)), last());
     }
 
-    let held = null; // the bin where a drag began (or its fixed end), and whether it has moved
+    let drag = null; // the bin where a drag began (or its fixed end), and whether it has moved
     const under = (e) => binUnder(plot, n, e);
     plot.addEventListener("pointerdown", (e) => {
       if (e.button !== 0) return;
       const side = handles.indexOf(e.target);
-      const place = under(e);
-      held = { from: side < 0 ? place : side ? first() : last(), at: place, moved: false, handle: side >= 0 };
+      const bin = under(e);
+      drag = { from: side < 0 ? bin : side ? first() : last(), at: bin, moved: false, handle: side >= 0 };
       plot.setPointerCapture(e.pointerId);
       e.preventDefault(); // no text is selected
       if (side >= 0) e.target.focus({ preventScroll: true });
     });
     plot.addEventListener("pointermove", (e) => {
-      if (!held || under(e) === held.at) return;
-      held.moved = true;
-      held.at = under(e);
-      take(held.from, held.at);
+      if (!drag || under(e) === drag.at) return;
+      drag.moved = true;
+      drag.at = under(e);
+      take(drag.from, drag.at);
     });
     plot.addEventListener("pointerup", () => {
-      const narrow = held?.handle && first() === last(); // the handles lie over all of the one bin
-      if (held && !held.moved && (!held.handle || narrow)) {
-        const [key] = made.bins[held.at];
-        choose(made.name, narrow || (now.length === 1 && now[0] === key) ? null : [key]);
+      const narrow = drag?.handle && first() === last(); // the handles lie over all of the one bin
+      if (drag && !drag.moved && (!drag.handle || narrow)) {
+        const [key] = facet.bins[drag.at];
+        choose(facet.name, narrow || (selected.length === 1 && selected[0] === key) ? null : [key]);
       }
-      held = null;
+      drag = null;
     });
-    plot.addEventListener("pointercancel", () => { held = null; });
+    plot.addEventListener("pointercancel", () => { drag = null; });
 
     return (chart) => {
-      const { keys, excluded } = c.chosen(made.name);
-      now = excluded ? [] : keys;
-      const most = Math.max(1, ...chart.bins.map(([, , total]) => total));
-      peak.textContent = number(most);
+      const { keys, excluded } = c.chosen(facet.name);
+      selected = excluded ? [] : keys;
+      const largest = Math.max(1, ...chart.bins.map(([, , total]) => total));
+      peak.textContent = number(largest);
       chart.bins.forEach(([key, label, total, count], i) => {
-        const { node, all, left } = columns[i];
-        all.style.height = total ? `max(1px, ${(100 * total) / most}%)` : "0";
-        left.style.height = count ? `max(2px, ${(100 * count) / most}%)` : "0";
+        const { node, all, left: passing } = columns[i];
+        all.style.height = total ? `max(1px, ${(100 * total) / largest}%)` : "0";
+        passing.style.height = count ? `max(2px, ${(100 * count) / largest}%)` : "0";
         node.classList.toggle("we-off", keys.length > 0 && keys.includes(key) === excluded);
         node.title = `${label}: ${number(count)} of ${number(total)}`;
       });
-      const ranged = at().length > 0;
+      const ranged = selectedBins().length > 0;
       const edges = [ranged ? first() : 0, ranged ? last() + 1 : n];
       handles.forEach((handle, side) => {
         handle.style.left = `${(100 * edges[side]) / n}%`;
@@ -214,14 +214,14 @@ function chartsOf(c) {
         handle.setAttribute("aria-valuetext", ranged ? chart.bins[i][1] : "all");
       });
       if (!chart.null) return;
-      const [, what, total, left] = chart.null;
-      rest.all.style.width = `${(100 * total) / Math.max(1, s.total)}%`;
-      rest.left.style.width = left ? `max(2px, ${(100 * left) / s.total}%)` : "0";
-      rest.n.textContent = number(left);
-      rest.node.setAttribute("aria-pressed", String(none()));
-      rest.node.classList.toggle("we-off", keys.length > 0 && keys.includes("null") === excluded);
-      rest.node.title = `${what}: ${number(left)} of ${number(total)}`;
-      rest.node.setAttribute("aria-label", rest.node.title);
+      const [, name, total, passing] = chart.null;
+      nullRow.all.style.width = `${(100 * total) / Math.max(1, s.total)}%`;
+      nullRow.left.style.width = passing ? `max(2px, ${(100 * passing) / s.total}%)` : "0";
+      nullRow.n.textContent = number(passing);
+      nullRow.node.setAttribute("aria-pressed", String(none()));
+      nullRow.node.classList.toggle("we-off", keys.length > 0 && keys.includes("null") === excluded);
+      nullRow.node.title = `${name}: ${number(passing)} of ${number(total)}`;
+      nullRow.node.setAttribute("aria-label", nullRow.node.title);
     };
   }
 
@@ -229,7 +229,7 @@ function chartsOf(c) {
   function draw() {
     make();
     s.charts.forEach((chart, i) => drawers[i](facetOf(chart)));
-    said.draw();
+    summary.draw();
     clear.disabled = legend.hidden = !s.words.length;
   }
   return { node, draw };

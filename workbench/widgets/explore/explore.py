@@ -1,4 +1,4 @@
-"""The linked view: charts of the annotations above, the passages that are chosen in them below."""
+"""The linked view: charts of the annotations above, the selected passages below."""
 
 from __future__ import annotations
 
@@ -47,15 +47,15 @@ class Explorer(Browser):
         self._check_columns()
 
     def to_html(self, *, limit: int = 200) -> str:
-        """Return a page of its own: the charts, and the first `limit` listed items."""
+        """Return a self-contained page: the charts, and the first `limit` listed items."""
         return super().to_html(limit=limit)
 
     def _check_columns(self) -> None:
-        """Raise DataError for a column that cannot be drawn; annotations may still bring one."""
-        known = [str(name) for name in self._listing.table if name not in ("item_id", "answer")]
-        lacking = [name for name in self._further if name not in known]
+        """Raise DataError for a column that cannot be drawn, once annotations are complete."""
+        columns = [str(name) for name in self._listing.table if name not in ("item_id", "answer")]
+        lacking = [name for name in self._further if name not in columns]
         if lacking and self._annotated:
-            raise DataError(f"there is no column {lacking[0]!r} to draw; known are {', '.join(known)}")
+            raise DataError(f"there is no column {lacking[0]!r} to draw; known are {', '.join(columns)}")
 
     def _view(self) -> dict[str, Any]:
         return super()._view() | {"charts": self._charts()}
@@ -64,17 +64,17 @@ class Explorer(Browser):
         return super()._progress() | {"charts": self._charts()}
 
     def _charts(self) -> list[dict[str, Any]]:
-        """Return what each chart shows: the name of its column, or why there is no chart."""
+        """Return the content of each chart: the name of its column, or why there is no chart."""
         # context by lemma, where that is known, as in Figure 2a of Paperno et al. (2016); else by form
         unused = "lemma_in_context" if "lemma_in_context" not in self._listing.table else "in_context"
         names = dict.fromkeys([*(name for name in PANELS if name != unused), *self._further])
         return [
-            {"name": name, "title": label(name, unit=True), "limit": _MOST_BARS, "why": self._why(name)}
+            {"name": name, "title": label(name, unit=True), "limit": _MOST_BARS, "why": self._reason(name)}
             for name in names
         ]
 
-    def _why(self, name: str) -> str | None:
-        """Return why there is no chart of a column; None if there is one."""
+    def _reason(self, name: str) -> str | None:
+        """Return why a column has no chart, or None if it has one."""
         if name in self._listing.facets and self._listing.facets[name].value_type != "labels":
             return None
         table = self._listing.table
@@ -84,10 +84,10 @@ class Explorer(Browser):
             return str(about["problem"]) or progress
         if name not in table:
             return f"The annotations have no column “{name}”."
-        known = table[name].dropna()
-        if known.empty:
+        cells = table[name].dropna()
+        if cells.empty:
             return "Not known for any item."
-        if len(values := set(map(str, known))) > 1:
+        if len(values := set(map(str, cells))) > 1:
             return "The column holds no categories and no numbers."
         (value,) = values
         value = {"True": "yes", "False": "no"}.get(value, value)
@@ -101,7 +101,7 @@ class Explorer(Browser):
 
 
 def static_charts(view: Mapping[str, Any]) -> str:
-    """Return the charts of a view as an HTML fragment that stands by itself, everything from data escaped."""
+    """Return the charts of a view as escaped, self-contained HTML."""
     words = "; ".join(text for text, _ in view["words"])
     summary = f"{view['n']:,} of {view['total']:,} items{': ' if words else ''}{words}"
     charts = []
@@ -113,15 +113,15 @@ def static_charts(view: Mapping[str, Any]) -> str:
 
 
 def static_bars(facet: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the bars of a choice for the template."""
+    """Return the bars of categories for the template."""
     rows = facet["bins"][:_MOST_BARS] + ([facet["null"]] if facet["null"] else [])
-    most, chosen = max(total for *_, total, _ in rows), facet["keys"]
+    largest, chosen = max(total for *_, total, _ in rows), facet["keys"]
     return {
         "kind": "bars",
         "bars": [
-            (name, f"{total / most:.2%}", f"{left / most:.2%}", f"{left:,} of {total:,}",
+            (name, f"{total / largest:.2%}", f"{passing / largest:.2%}", f"{passing:,} of {total:,}",
              bool(chosen) and (key in chosen) == facet["excluded"])
-            for key, name, total, left in rows
+            for key, name, total, passing in rows
         ],
     }  # fmt: skip
 
@@ -129,23 +129,23 @@ def static_bars(facet: Mapping[str, Any]) -> dict[str, Any]:
 def static_bins(facet: Mapping[str, Any]) -> dict[str, Any]:
     """Return the bars of a histogram for the template."""
     rows, chosen = facet["bins"], facet["keys"]
-    most, wide, bins = max(1, *(total for *_, total, _ in rows)), _WIDE / len(rows), []
+    largest, wide, bins = max(1, *(total for *_, total, _ in rows)), _WIDE / len(rows), []
     is_open = facet["ends"][-1] is None
-    for place, ((key, name, total, left), start) in enumerate(zip(rows, facet["starts"], strict=True)):
-        every, last = -(-len(rows) // 5), is_open and place == len(rows) - 1
-        ticked = place % every == 0 and not (is_open and len(rows) - place < every)
+    for index, ((key, name, total, passing), start) in enumerate(zip(rows, facet["starts"], strict=True)):
+        every, last = -(-len(rows) // 5), is_open and index == len(rows) - 1
+        ticked = index % every == 0 and not (is_open and len(rows) - index < every)
         bins.append({
-            "x": f"{10 + place * wide:.1f}", "width": f"{wide * 0.9:.1f}",
-            "title": f"{name}: {left:,} of {total:,}",
+            "x": f"{10 + index * wide:.1f}", "width": f"{wide * 0.9:.1f}",
+            "title": f"{name}: {passing:,} of {total:,}",
             "off": bool(chosen) and (key in chosen) == facet["excluded"],
-            "all": _HIGH * total / most, "left": _HIGH * left / most,
+            "all": _HIGH * total / largest, "left": _HIGH * passing / largest,
             "tick": f"≥ {start:.6g}" if last else f"{start:.6g}" if ticked else "",
         })  # fmt: skip
-    note = f"highest bar {most:,}"
+    note = f"highest bar {largest:,}"
     if facet["null"]:
-        _, name, total, left = facet["null"]
-        note = f"{name}: {left:,} of {total:,}; {note}"
-    counts = [(name, f"{left:,} of {total:,}") for _, name, total, left in rows]
+        _, name, total, passing = facet["null"]
+        note = f"{name}: {passing:,} of {total:,}; {note}"
+    counts = [(name, f"{passing:,} of {total:,}") for _, name, total, passing in rows]
     return {
         "kind": "bins", "bins": bins, "wide": _WIDE + 20, "high": _HIGH, "note": note, "counts": counts,
     }  # fmt: skip
@@ -180,7 +180,7 @@ def explore(
     Parameters
     ----------
     items : Items
-        What to explore.
+        Items to explore.
     annotations : DataFrame or "auto", optional
         As for ``wb.browse``; by default the items are annotated while the view is already there. Charted
         are ``lemma_in_context`` (else ``in_context``), ``direct_speech``, ``target_class``,

@@ -5,8 +5,8 @@ function render({ model, el }) {
   const s = { view: null, index: 0, at: 0 }; // at: the alternate that has the focus
 
   // ---- the frame of the widget
-  const button = (label, title, act, more = {}) => h("button", { class: "wr-button", type: "button", title, "aria-label": title, onclick: act, ...more }, label);
-  const place = h("input", { type: "number", class: "wr-place", min: 1, "aria-label": "Number of the question", onchange: () => go(Number(place.value) - 1) });
+  const button = (label, title, act, props = {}) => h("button", { class: "wr-button", type: "button", title, "aria-label": title, onclick: act, ...props }, label);
+  const numberBox = h("input", { type: "number", class: "wr-place", min: 1, "aria-label": "Number of the question", onchange: () => go(Number(numberBox.value) - 1) });
   const count = h("span", { class: "wr-count" }, "…");
   const progress = h("progress", { class: "wr-progress", "aria-label": "Questions that are done or closed" });
   const status = h("span", { class: "wr-status", role: "status", "aria-live": "polite" });
@@ -16,7 +16,7 @@ function render({ model, el }) {
     grid.querySelector("[tabindex='0']")?.focus();
   } });
   const undo = button("Undo", "Take the last change back (key u)", () => ask("change", { type: "undo" }));
-  const { node: alarm, complain } = alarmOf();
+  const { node: alarm, complain } = errorBanner();
   const sentence = h("div", { class: "wr-sentence", dir: "auto" });
   const preview = h("div", { class: "wr-preview", dir: "auto" });
   const grid = h("div", { class: "wr-grid", role: "group", "aria-label": "Alternates: pick four" });
@@ -24,21 +24,21 @@ function render({ model, el }) {
   const guide = h("details", { class: "wr-guide" });
   const root = h("div", { class: "wb-root wr-groom", role: "region", "aria-label": "Choice of alternates", onkeydown: (e) => onKey(e) },
     h("div", { class: "wr-top" },
-      h("span", { class: "wr-walk" }, button("‹", "Previous question (key k)", () => go(s.index - 1)), place, count, button("›", "Next question (key j)", () => go(s.index + 1))),
+      h("span", { class: "wr-walk" }, button("‹", "Previous question (key k)", () => go(s.index - 1)), numberBox, count, button("›", "Next question (key j)", () => go(s.index + 1))),
       button("Next open", "Next open question (key n)", () => ask("show", { type: "next" })), undo, reject,
       h("span", { class: "wr-bar" }, progress, status)),
     alarm, h("div", { class: "wr-main", tabindex: -1 }, sentence, picked, grid, guide),
     preview); // below all else: where it takes another line, no button moves under the pointer
   root.style.setProperty("--wr-height", `${model.get("height")}px`);
   el.append(root);
-  const kernel = lineTo(model, root, complain);
+  const kernel = requestQueue(model, root, complain);
   const { ask, answered, busy } = kernel;
 
   // ---- what is shown
   function go(index) {
     if (!s.view) return;
     s.index = Math.min(Math.max(Number.isFinite(index) ? index : s.index, 0), s.view.n - 1);
-    place.value = s.index + 1;
+    numberBox.value = s.index + 1;
     ask("show", { type: "show", index: s.index });
   }
   function pick(word) {
@@ -51,9 +51,9 @@ function render({ model, el }) {
   }
   const buttons = () => [...grid.children];
   /** Give the focus to an alternate, and show it in its sentence. */
-  function point(at, focus = true) {
+  function point(index, focus = true) {
     const all = buttons();
-    s.at = Math.min(Math.max(at, 0), all.length - 1);
+    s.at = Math.min(Math.max(index, 0), all.length - 1);
     all.forEach((node, i) => node.setAttribute("tabindex", i === s.at ? 0 : -1));
     if (focus) all[s.at].focus();
     see(s.view.question.alternates[s.at]);
@@ -65,19 +65,19 @@ function render({ model, el }) {
   /** The alternate in the row above or below that is nearest. */
   function across(by) {
     const all = buttons();
-    const here = all[s.at].getBoundingClientRect();
+    const box = all[s.at].getBoundingClientRect();
     const rows = [...new Set(all.map((node) => Math.round(node.getBoundingClientRect().top)))].sort((a, b) => a - b);
-    const top = rows[rows.indexOf(Math.round(here.top)) + by];
+    const top = rows[rows.indexOf(Math.round(box.top)) + by];
     if (top === undefined) return;
-    const middle = here.left + here.width / 2;
+    const middle = box.left + box.width / 2;
     const far = (node) => { const { left, width } = node.getBoundingClientRect(); return Math.abs(left + width / 2 - middle); };
     const row = all.filter((node) => Math.round(node.getBoundingClientRect().top) === top);
     point(all.indexOf(row.reduce((a, b) => (far(b) < far(a) ? b : a))));
   }
   function draw(same) {
     const { n, question: q, needed, done, rejected, closed, reasons, guidelines, subject } = s.view;
-    place.value = s.index + 1;
-    place.max = n;
+    numberBox.value = s.index + 1;
+    numberBox.max = n;
     count.textContent = `of ${number(n)}`;
     progress.max = n;
     progress.value = closed;
@@ -127,7 +127,7 @@ function render({ model, el }) {
   }
 
   // ---- what the kernel says
-  const heard = {
+  const handlers = {
     view(m) {
       if (m.lane) answered(m.lane);
       if (busy("show")) return; // the reader is further on
@@ -148,7 +148,7 @@ function render({ model, el }) {
       complain(m.message);
     },
   };
-  const end = listenTo(model, kernel, complain, heard);
+  const end = listenTo(model, kernel, complain, handlers);
   ask("show", { type: "open" });
   return end;
 }

@@ -1,4 +1,4 @@
-"""A person picks the four options of sentence completion questions: by keys or clicks, saved at once."""
+"""Choice of the four options of sentence completion questions by a person, saved at once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from workbench.widgets.shared.widget import Widget, closed_on_error, read_assets
 
 
 class Groom(Widget):
-    """A widget in which a person picks the options of questions; made by :func:`groom`.
+    """A widget to pick the options of questions; made by :func:`groom`.
 
     Attributes
     ----------
@@ -36,8 +36,8 @@ class Groom(Widget):
         super().__init__(**options)
         self._grooming = grooming
         self._ids = grooming.questions.frame["item_id"].tolist()
-        self._place = {item_id: place for place, item_id in enumerate(self._ids)}
-        self._shown = ""
+        self._row_of = {item_id: index for index, item_id in enumerate(self._ids)}
+        self._shown_id = ""
         first = self._ids[next_open(grooming, self._ids, -1)]
         self._show(self.current_id or first)
         self.observe(self._set_outside, "current_id")
@@ -46,8 +46,8 @@ class Groom(Widget):
 
     @property
     def current(self) -> Item:
-        """The question that is shown, with the options it came with. An item or its id can be assigned."""
-        return self._grooming.questions[self._place[self.current_id]]
+        """The shown question with its original options. An item or its id can be assigned."""
+        return self._grooming.questions[self._row_of[self.current_id]]
 
     @current.setter
     def current(self, item: Item | str) -> None:
@@ -55,30 +55,30 @@ class Groom(Widget):
 
     @property
     def selection(self) -> Items:
-        """The question that is shown, as Items."""
-        place = self._place[self.current_id]
-        return self._grooming.questions[place : place + 1]
+        """The shown question, as Items."""
+        index = self._row_of[self.current_id]
+        return self._grooming.questions[index : index + 1]
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many questions are open, begun, done, rejected, or have a sentence that is used."""
+        """Number of questions by state: open, begun, done, rejected, or with a sentence used before."""
         return self._grooming.counts()
 
     def items(self) -> Items:
-        """Return the questions that are done, with the four options that were picked."""
+        """Return the finished questions with the four picked options."""
         return self._grooming.items()
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row a question: item_id, state, options (those picked), reason (why it is rejected)."""
+        """Return one row a question: item_id, state, options (picked), reason (of a rejection)."""
         return self._grooming.to_frame()
 
     def to_html(self, *, limit: int = 200) -> str:
-        """Return a page of its own with the first `limit` questions that are done; answers open by click."""
+        """Return a self-contained page with the first `limit` finished questions; answers open by click."""
         return whole_page("Choice of alternates", self._static(limit))
 
-    def _static(self, most: int) -> str:
+    def _static(self, limit: int) -> str:
         done = [item_id for item_id in self._ids if self._grooming.state(item_id) == DONE]
-        rows = [self._question(item_id) for item_id in done[:most]]
+        rows = [self._question(item_id) for item_id in done[:limit]]
         return render(
             "groom/static.html", rows=rows, counts=self.counts, n=len(self._ids), n_done=len(done),
             subject=self._grooming.subject,
@@ -90,13 +90,13 @@ class Groom(Widget):
         self._send_view(message.get("lane"))
 
     def _on_show(self, message: Mapping[str, Any]) -> None:
-        """Show a question by its place."""
+        """Show a question by its index."""
         self._show(self._ids[min(max(0, int(message["index"])), len(self._ids) - 1)])
         self._send_view(message.get("lane"))
 
     def _on_next(self, message: Mapping[str, Any]) -> None:
-        """Show the next question that is open."""
-        self._show(self._ids[next_open(self._grooming, self._ids, self._place[self.current_id])])
+        """Show the next open question."""
+        self._show(self._ids[next_open(self._grooming, self._ids, self._row_of[self.current_id])])
         self._send_view(message.get("lane"))
 
     def _on_pick(self, message: Mapping[str, Any]) -> None:
@@ -108,7 +108,7 @@ class Groom(Widget):
         self._send_view(message.get("lane"))
 
     def _on_undo(self, message: Mapping[str, Any]) -> None:
-        """Take the last change back, and show its question."""
+        """Undo the last change, and show its question."""
         item_id = self._grooming.undo()
         if item_id is None:
             raise DataError("there is nothing to take back")
@@ -118,31 +118,31 @@ class Groom(Widget):
     # -- how it is answered
 
     def _show(self, item_id: str) -> None:
-        if item_id not in self._place:
+        if item_id not in self._row_of:
             problem = f"the question {item_id!r:.80} is not among those shown"
             raise DataError(problem, remedy="pass it as an item")
-        self._shown = item_id
+        self._shown_id = item_id
         self.current_id = item_id
 
     def _set_outside(self, _change: Any) -> None:
         with self._lock:
-            if self.current_id == self._shown:
+            if self.current_id == self._shown_id:
                 return
             try:
                 self._show(self.current_id)
             except Exception:
-                self.current_id = self._shown
+                self.current_id = self._shown_id
                 raise
             self._send_view()
 
     def _question(self, item_id: str) -> dict[str, Any]:
-        """Return what is drawn of a question."""
-        item = self._grooming.questions[self._place[item_id]]
+        """Return a question as it is drawn."""
+        item = self._grooming.questions[self._row_of[item_id]]
         words, reason = self._grooming.choice(item_id)
-        context, left, right = item.readable_parts()
+        context, before, after = item.readable_parts()
         return {
             "id": item_id, "kind": [each for each in (item.variant, item.book_id) if each],
-            "context": context, "left": left, "answer": item.answer, "right": right,
+            "context": context, "left": before, "answer": item.answer, "right": after,
             "alternates": self._grooming.alternates[item_id], "picked": list(words), "reason": reason,
             "state": self._grooming.state(item_id),
         }  # fmt: skip
@@ -151,7 +151,7 @@ class Groom(Widget):
         counts = self.counts
         self.send(
             {
-                "type": "view", "lane": lane, "n": len(self._ids), "index": self._place[self.current_id],
+                "type": "view", "lane": lane, "n": len(self._ids), "index": self._row_of[self.current_id],
                 "question": self._question(self.current_id), "needed": N_OPTIONS,
                 "done": counts[DONE], "rejected": counts[REJECTED],
                 "closed": len(self._ids) - counts["open"] - counts["begun"],
@@ -168,7 +168,7 @@ def groom(
     current: str | Item = "",
     height: int = 560,
 ) -> Groom:
-    """Let a person pick the four options of sentence completion questions among their alternates.
+    """Pick the four options of sentence completion questions among their alternates.
 
     Each alternate can be seen in its sentence. Keys: the arrows move among the alternates, space or enter
     picks one or takes it back, j and k walk through the questions, n goes to the next open one, u takes the

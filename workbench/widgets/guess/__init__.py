@@ -1,1 +1,1 @@
-"""The guessing game: the widget, and the campaigns that one person plays alone."""
+"""The guessing game: the widget, and single-player campaigns."""

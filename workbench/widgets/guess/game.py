@@ -1,4 +1,4 @@
-"""Campaigns to play alone: their protocols, where they lie, and who plays."""
+"""Single-player campaigns: their protocols, locations and players."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ _TEN_YEARS = 10 * 365 * 86_400.0  # seconds: a page waits for its only reader
 _LONGEST_NAME = 80
 
 
-def solitary(kind: str | Protocol = "lambada", **settings: Any) -> Protocol:
-    """Return a protocol for people who play alone.
+def solitary(protocol: str | Protocol = "lambada", **settings: Any) -> Protocol:
+    """Return a protocol for a single player.
 
     Each item is judged in one condition, which is drawn where there are several. Nothing stops an item, so
     every player can judge all of them. Case does not count.
 
     Parameters
     ----------
-    kind : {"lambada", "unfolding", "cbt", "completion"} or Protocol
-        A Protocol is taken as it is, with other settings where they are passed.
+    protocol : {"lambada", "unfolding", "cbt", "completion"} or Protocol
+        A Protocol is used unchanged, except for the settings passed.
     **settings
         ``condition``, of ``lambada`` and ``cbt``: ``"passage"``, ``"sentence"``, or ``"both"``, the default.
-        The others are those of :func:`workbench.people.protocol`.
+        Other settings as of :func:`workbench.people.protocol`.
 
     Raises
     ------
@@ -50,16 +50,16 @@ def solitary(kind: str | Protocol = "lambada", **settings: Any) -> Protocol:
     >>> [(step.condition, step.guesses, step.per_page) for step in solitary("lambada").steps]
     [('passage', 1, 10), ('sentence', 3, 20)]
     """
-    if not isinstance(kind, str):
-        return named_protocol(kind, **settings)
-    base = named_protocol(kind)
+    if not isinstance(protocol, str):
+        return named_protocol(protocol, **settings)
+    base = named_protocol(protocol)
     steps = {step.condition: step for step in base.steps}  # of lambada the second step is as the first one
-    if kind == "cbt":
+    if protocol == "cbt":
         steps["sentence"] = replace(steps["passage"], condition="sentence")
     if (condition := settings.pop("condition", "both")) != "both":
         if condition not in steps or len(steps) == 1:
             expected = ", ".join([*steps, "both"]) if len(steps) > 1 else "no condition"
-            raise DataError(f"the condition is {condition!r:.60}, expected {expected} for {kind}")
+            raise DataError(f"the condition is {condition!r:.60}, expected {expected} for {protocol}")
         steps = {condition: steps[condition]}
     alone = tuple(_for_everybody(step) for step in steps.values())
     chosen = replace(
@@ -73,7 +73,7 @@ def _for_everybody(step: ProtocolStep) -> ProtocolStep:
 
 
 def default_path(items: Items, protocol: Protocol, seed: int, name: str | None = None) -> Path:
-    """Return where the campaign of these items, protocol and seed lies: below ``data/guess``."""
+    """Return the path of the campaign of these items, protocol and seed below ``data/guess``."""
     if name is None:
         digest = content_digest(items_digest(items), protocol.to_json(), seed)
         sets = sorted(set(items.frame["dataset"] + "-" + items.frame["split"]))[:2]
@@ -86,7 +86,7 @@ def default_path(items: Items, protocol: Protocol, seed: int, name: str | None =
 
 
 def open_campaign(path: Path, items: Items, protocol: Protocol, seed: int) -> Campaign:
-    """Open the campaign at a path, or make it; DataError if it holds other items or another protocol."""
+    """Open or create the campaign at a path; DataError if it has other items or another protocol."""
     with writing(path.parent, "the folder of this campaign"):
         path.parent.mkdir(parents=True, exist_ok=True)
     if not path.exists():
@@ -109,24 +109,24 @@ def open_campaign(path: Path, items: Items, protocol: Protocol, seed: int) -> Ca
 
 
 def player_of(campaign: Campaign, subject: str | int | Subject | None) -> Subject:
-    """Return a subject by name or number; a name that is new is added."""
+    """Return a subject by name or number; a new name is added."""
     if isinstance(subject, Subject):
         subject = subject.id
     wanted = PLAYER if subject is None else subject
     if isinstance(wanted, str):
         wanted = " ".join(wanted.split())
-        if (known := _known(campaign, wanted)) is not None:
-            return known
+        if (existing := _find_subject(campaign, wanted)) is not None:
+            return existing
         with suppress(RefusalError):  # another process was quicker
             return replace(campaign.add_subject(wanted), token=None)
-    known = _known(campaign, wanted)
-    if known is None:
+    existing = _find_subject(campaign, wanted)
+    if existing is None:
         problem = f"there is no subject {wanted!r:.60} in this campaign"
         raise DataError(problem, file=campaign.path, remedy="pass a name; a new one is added")
-    return known
+    return existing
 
 
-def _known(campaign: Campaign, wanted: str | int) -> Subject | None:
+def _find_subject(campaign: Campaign, wanted: str | int) -> Subject | None:
     people = campaign.subjects()
     for number, name in zip(people["subject"].tolist(), people["name"].tolist(), strict=True):
         if wanted == (name if isinstance(wanted, str) else number):

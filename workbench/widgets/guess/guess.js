@@ -7,7 +7,7 @@ const BLANK = "\u2581\u2581\u2581\u2581\u2581";
 const DIGITS = "1234567890";
 const LETTERS = "abcde";
 
-const plural = (n, what) => `${number(n)} ${what}${n === 1 ? "" : "s"}`;
+const plural = (n, noun) => `${number(n)} ${noun}${n === 1 ? "" : "s"}`;
 
 function render({ model, el }) {
   const uid = `wg${Math.random().toString(36).slice(2, 9)}`;
@@ -42,7 +42,7 @@ function render({ model, el }) {
   const title = h("b", { class: "wg-title" });
   const progress = h("span", { class: "wg-progress", role: "status", "aria-live": "polite" }, "…");
   const dots = h("ol", { class: "wg-dots", "aria-label": "Tasks of this page" });
-  const { node: alarm, complain } = alarmOf();
+  const { node: alarm, complain } = errorBanner();
   const view = h("div", { class: "wg-view", role: "region", tabindex: 0, "aria-label": "Passage" });
   const fields = h("div", { class: "wg-fields" });
   const hint = h("div", { class: "wg-hint", role: "status", "aria-live": "polite" });
@@ -55,29 +55,29 @@ function render({ model, el }) {
     alarm, view, h("div", { class: "wg-bottom" }, fields, bar));
   root.style.setProperty("--wg-height", `${model.get("height")}px`);
   el.append(root);
-  const kernel = lineTo(model, root, complain);
+  const kernel = requestQueue(model, root, complain);
   const request = (lane, message) => kernel.ask(lane, { from: uid, ...message });
 
   // ---- where the reader is
   const page = () => s.state?.page ?? null;
   const tasks = () => page()?.tasks ?? [];
   const task = () => tasks()[s.place] ?? null;
-  const keyOf = (one) => `${page().id} ${one.place} ${one.shown}`;
+  const keyOf = (item) => `${page().id} ${item.place} ${item.shown}`;
   const unfolds = () => page()?.condition === "unfolding";
-  /** The key of the draft in the boxes: while an answer is under way, of what follows it. */
-  const draftKey = (one) => keyOf(unfolds() && s.pending.has(keyOf(one)) ? { ...one, shown: one.shown + 1 } : one);
-  const isDone = (one) => one.finished || s.pending.has(keyOf(one));
-  const left = () => tasks().filter((one) => !isDone(one)).length;
+  /** Key of the draft in the boxes; while an answer is being saved, that of the next guess. */
+  const draftKey = (item) => keyOf(unfolds() && s.pending.has(keyOf(item)) ? { ...item, shown: item.shown + 1 } : item);
+  const isDone = (item) => item.finished || s.pending.has(keyOf(item));
+  const nOpen = () => tasks().filter((item) => !isDone(item)).length;
   function firstOpen(from) {
     const all = tasks();
     for (let k = 0; k < all.length; k++) {
-      const place = (from + k) % all.length;
-      if (!isDone(all[place])) return place;
+      const index = (from + k) % all.length;
+      if (!isDone(all[index])) return index;
     }
     return all.length; // all are answered: the page can be submitted
   }
-  function go(place) {
-    s.place = Math.max(0, Math.min(place, tasks().length));
+  function go(index) {
+    s.place = Math.max(0, Math.min(index, tasks().length));
     draw();
     focus();
   }
@@ -92,36 +92,36 @@ function render({ model, el }) {
     target.focus({ preventScroll: true });
   }
   function mark() { // time that a task is in view counts
-    const now = performance.now();
-    if (s.key) s.spent.set(s.key, (s.spent.get(s.key) ?? 0) + now - s.since);
-    s.since = now;
+    const time = performance.now();
+    if (s.key) s.spent.set(s.key, (s.spent.get(s.key) ?? 0) + time - s.since);
+    s.since = time;
   }
 
   // ---- answering
   const words = () => [...fields.querySelectorAll("input")].map((box) => box.value.trim().replace(/\s+/g, " "));
   function onward() {
     complain("");
-    const one = task();
+    const item = task();
     if (s.state?.stage === "review" || s.state?.stage === "done") return void request("next", { type: "next" });
-    if (!one) return void finish();
-    if (unfolds() && s.pending.has(keyOf(one))) return; // the next sentence is under way
-    if (isDone(one)) return void go(s.place + 1 < tasks().length && left() ? firstOpen(s.place + 1) : firstOpen(0));
-    save(one);
+    if (!item) return void finish();
+    if (unfolds() && s.pending.has(keyOf(item))) return; // the next sentence is under way
+    if (isDone(item)) return void go(s.place + 1 < tasks().length && nOpen() ? firstOpen(s.place + 1) : firstOpen(0));
+    save(item);
   }
-  function save(one) {
-    const typed = one.candidates && page().candidates ? (s.picked < 0 ? [] : [one.candidates[s.picked]]) : words();
+  function save(item) {
+    const typed = item.candidates && page().candidates ? (s.picked < 0 ? [] : [item.candidates[s.picked]]) : words();
     const guesses = typed.filter(Boolean);
     const room = page().guesses;
     if (guesses.length < (page().candidates ? 1 : room) && !s.warned) {
       s.warned = true;
       return void tell(guesses.length ? `${plural(room - guesses.length, "guess").replace("guesss", "guesses")} left. Enter again goes on without.` : page().candidates ? "Nothing is chosen. Enter again leaves it without an answer." : "No word is typed. Enter again leaves it without an answer.");
     }
-    const key = keyOf(one);
+    const key = keyOf(item);
     mark();
     s.pending.add(key);
     request(`answer ${key}`.replace(/[^\x20-\x7e]/g, "?"), {
-      type: "answer", page: page().id, task: one.place, guesses: guesses.length ? guesses : [""],
-      shown: one.shown, seconds: Math.round(s.spent.get(key) ?? 0) / 1000,
+      type: "answer", page: page().id, task: item.place, guesses: guesses.length ? guesses : [""],
+      shown: item.shown, seconds: Math.round(s.spent.get(key) ?? 0) / 1000,
     });
     if (unfolds()) { // the next sentence comes from the kernel; what is typed meanwhile is kept for it
       for (const box of fields.querySelectorAll("input")) box.value = "";
@@ -130,14 +130,14 @@ function render({ model, el }) {
   }
   function finish() {
     complain("");
-    if (!page() || left() || tasks().some((one) => !one.finished)) return void tell(left() ? `${plural(left(), "task")} on this page ${left() === 1 ? "has" : "have"} no answer yet.` : "The last answers are being saved.");
+    if (!page() || nOpen() || tasks().some((item) => !item.finished)) return void tell(nOpen() ? `${plural(nOpen(), "task")} on this page ${nOpen() === 1 ? "has" : "have"} no answer yet.` : "The last answers are being saved.");
     request("submit", { type: "submit", page: page().id });
   }
-  function pick(place) {
-    if (!task() || isDone(task()) || place >= task().candidates.length) return;
-    s.picked = place;
+  function pick(index) {
+    if (!task() || isDone(task()) || index >= task().candidates.length) return;
+    s.picked = index;
     s.warned = false;
-    keepDraft(keyOf(task()), [task().candidates[place]]);
+    keepDraft(keyOf(task()), [task().candidates[index]]);
     drawPicked();
     tell("");
   }
@@ -167,9 +167,9 @@ function render({ model, el }) {
     }
     if (field >= 0 || !task()?.candidates || isDone(task()) || !page().candidates) return;
     const n = task().candidates.length;
-    const place = [DIGITS.indexOf(e.key), n <= LETTERS.length ? LETTERS.indexOf(e.key.toLowerCase()) : -1].find((at) => at >= 0 && at < n);
+    const index = [DIGITS.indexOf(e.key), n <= LETTERS.length ? LETTERS.indexOf(e.key.toLowerCase()) : -1].find((i) => i >= 0 && i < n);
     const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[e.key];
-    if (place !== undefined) pick(place);
+    if (index !== undefined) pick(index);
     else if (step && inside !== view) pick(s.picked < 0 ? (step > 0 ? 0 : n - 1) : (s.picked + step + n) % n);
     else return;
     e.preventDefault();
@@ -179,88 +179,88 @@ function render({ model, el }) {
   function draw() {
     const { stage } = s.state;
     root.dataset.stage = stage;
-    root.dataset.left = left();
+    root.dataset.left = nOpen();
     root.dataset.page = page()?.id ?? "";
     drawTop();
-    const one = task();
-    const key = !one ? `${stage} ${page()?.id ?? ""}` : keyOf(one);
-    const drawn = `${key} ${one && !unfolds() ? isDone(one) : ""} ${one?.finished ?? ""}`;
-    root.dataset.task = one?.place ?? "";
-    root.dataset.shown = one ? `${one.shown}${one.finished ? " finished" : ""}` : "";
+    const item = task();
+    const key = !item ? `${stage} ${page()?.id ?? ""}` : keyOf(item);
+    const drawn = `${key} ${item && !unfolds() ? isDone(item) : ""} ${item?.finished ?? ""}`;
+    root.dataset.task = item?.place ?? "";
+    root.dataset.shown = item ? `${item.shown}${item.finished ? " finished" : ""}` : "";
     if (drawn !== s.drawn) { // what is typed, and where, stays while the task is the same
       if (key !== s.key) mark();
       s.key = key;
       s.drawn = drawn;
       s.warned = false;
       tell("");
-      if (stage === "page" && one) drawTask(one);
+      if (stage === "page" && item) drawTask(item);
       else if (stage === "page") drawEnd();
       else if (stage === "review") drawReview();
       else drawDone();
     }
     const working = stage === "page";
     back.hidden = submit.hidden = !working;
-    next.hidden = working && !one;
+    next.hidden = working && !item;
     back.disabled = s.place === 0;
-    submit.disabled = !working || left() > 0 || tasks().some((each) => !each.finished);
-    next.textContent = { review: "Next page ›", done: "Look again" }[stage] ?? (one && isDone(one) ? "Go on ›" : "Next ›");
+    submit.disabled = !working || nOpen() > 0 || tasks().some((each) => !each.finished);
+    next.textContent = { review: "Next page ›", done: "Look again" }[stage] ?? (item && isDone(item) ? "Go on ›" : "Next ›");
     if (stage === "done" && !s.state.waits) next.hidden = true;
   }
   function drawTop() {
     const { stage, answered, total } = s.state;
-    const here = tasks().length;
+    const n = tasks().length;
     title.textContent = stage === "review" ? "The answers of this page" : stage === "done" ? (s.state.waits ? "Nothing to do now" : "All done") : page().candidates ? TITLES.candidates : TITLES[page().condition];
-    const unsaved = tasks().filter((one) => !one.finished && s.pending.has(keyOf(one))).length;
-    progress.textContent = [stage === "page" && `${here - left()} of ${here} on this page`, `${number(answered + (unfolds() ? 0 : unsaved))} of ${number(total)} answered`, s.state.name].filter(Boolean).join(" · ");
-    const rows = stage === "review" ? s.state.review.map((row) => ({ label: row.correct ? "right" : "wrong", kind: row.correct ? "wg-right" : "wg-wrong" })) : tasks().map((one) => ({ label: isDone(one) ? "answered" : "open", kind: isDone(one) ? "wg-answered" : "" }));
+    const unsaved = tasks().filter((item) => !item.finished && s.pending.has(keyOf(item))).length;
+    progress.textContent = [stage === "page" && `${n - nOpen()} of ${n} on this page`, `${number(answered + (unfolds() ? 0 : unsaved))} of ${number(total)} answered`, s.state.name].filter(Boolean).join(" · ");
+    const rows = stage === "review" ? s.state.review.map((row) => ({ label: row.correct ? "right" : "wrong", kind: row.correct ? "wg-right" : "wg-wrong" })) : tasks().map((item) => ({ label: isDone(item) ? "answered" : "open", kind: isDone(item) ? "wg-answered" : "" }));
     const focused = dots.contains(document.activeElement) ? [...dots.querySelectorAll("button")].indexOf(document.activeElement) : -1;
-    fill(dots, ...rows.map((row, place) => h("li", {}, h("button", {
-      type: "button", tabindex: -1, class: `wg-dot ${row.kind}`, "aria-label": `Task ${place + 1}, ${row.label}`, "aria-current": stage === "page" && place === s.place ? "step" : null,
-      onclick: () => (stage === "page" ? go(place) : view.children[0]?.children[place]?.scrollIntoView({ block: "nearest" })),
-    }, place + 1))));
+    fill(dots, ...rows.map((row, index) => h("li", {}, h("button", {
+      type: "button", tabindex: -1, class: `wg-dot ${row.kind}`, "aria-label": `Task ${index + 1}, ${row.label}`, "aria-current": stage === "page" && index === s.place ? "step" : null,
+      onclick: () => (stage === "page" ? go(index) : view.children[0]?.children[index]?.scrollIntoView({ block: "nearest" })),
+    }, index + 1))));
     if (focused >= 0) dots.querySelectorAll("button")[focused]?.focus({ preventScroll: true });
   }
-  function query(one, word, kind = "wg-blank") {
-    return h("div", { class: "wg-query", dir: "auto" }, one.query[0], h("span", { class: kind }, word), one.query[1]);
+  function query(item, word, cssClass = "wg-blank") {
+    return h("div", { class: "wg-query", dir: "auto" }, item.query[0], h("span", { class: cssClass }, word), item.query[1]);
   }
-  function drawTask(one) {
+  function drawTask(item) {
     const grows = unfolds();
-    const done = grows ? one.finished : isDone(one);
-    const ended = one.ended;
-    const [first, ...rest] = one.sentences;
-    const fresh = grows && !done && one.shown > 0;
-    const context = one.sentences.length > 0 && h("div", { class: "wg-context", dir: "auto" }, fresh ? h("span", { class: "wg-fresh" }, first) : first, rest.length ? ` ${rest.join(" ")}` : "");
+    const done = grows ? item.finished : isDone(item);
+    const ended = item.ended;
+    const [first, ...further] = item.sentences;
+    const fresh = grows && !done && item.shown > 0;
+    const context = item.sentences.length > 0 && h("div", { class: "wg-context", dir: "auto" }, fresh ? h("span", { class: "wg-fresh" }, first) : first, further.length ? ` ${further.join(" ")}` : "");
     fill(view, h("div", { class: "wg-room" }, context || (page().condition === "sentence" || grows) && h("div", { class: "wg-alone wb-hint" }, grows ? "After each wrong guess, one sentence of context more is shown." : "The target sentence alone.")),
-      h("div", { class: "wg-target" }, query(one, ended ? ended.answer : BLANK, ended ? "wg-answer" : "wg-blank"),
-        grows && h("div", { class: "wb-hint wg-wrongs" }, ended ? `${ended.correct ? "Guessed" : "Not guessed"} with ${plural(one.shown, "sentence")} of context${ended.correct ? "" : `; your last guess: ${one.guesses.filter(Boolean).join(", ") || "none"}`}.` : one.wrong.filter(Boolean).length ? `Wrong: ${one.wrong.filter(Boolean).join(", ")}` : "\u00a0")));
+      h("div", { class: "wg-target" }, query(item, ended ? ended.answer : BLANK, ended ? "wg-answer" : "wg-blank"),
+        grows && h("div", { class: "wb-hint wg-wrongs" }, ended ? `${ended.correct ? "Guessed" : "Not guessed"} with ${plural(item.shown, "sentence")} of context${ended.correct ? "" : `; your last guess: ${item.guesses.filter(Boolean).join(", ") || "none"}`}.` : item.wrong.filter(Boolean).length ? `Wrong: ${item.wrong.filter(Boolean).join(", ")}` : "\u00a0")));
     view.scrollTop = 0;
-    if (done && one.finished) return void fill(fields, h("div", { class: "wg-saved" }, one.guesses.filter(Boolean).length ? h("span", {}, "Saved: ", h("bdi", {}, one.guesses.filter(Boolean).join(", "))) : "Saved without a word."));
+    if (done && item.finished) return void fill(fields, h("div", { class: "wg-saved" }, item.guesses.filter(Boolean).length ? h("span", {}, "Saved: ", h("bdi", {}, item.guesses.filter(Boolean).join(", "))) : "Saved without a word."));
     if (done) return void fill(fields, h("div", { class: "wg-saved wb-hint" }, "Saving…"));
-    if (page().candidates) return void drawChoices(one);
-    const draft = draftOf(keyOf(one));
+    if (page().candidates) return void drawChoices(item);
+    const draft = draftOf(keyOf(item));
     const n = page().guesses;
-    fill(fields, ...Array.from({ length: n }, (_, place) => h("input", {
-      type: "text", class: "wg-word", dir: "auto", maxlength: longest, autocomplete: "off", autocapitalize: "off", spellcheck: "false", value: draft[place] ?? "",
-      "aria-label": n === 1 ? "Your guess" : `Guess ${place + 1} of ${n}`, placeholder: n === 1 ? "your guess" : `guess ${place + 1}`,
+    fill(fields, ...Array.from({ length: n }, (_, index) => h("input", {
+      type: "text", class: "wg-word", dir: "auto", maxlength: longest, autocomplete: "off", autocapitalize: "off", spellcheck: "false", value: draft[index] ?? "",
+      "aria-label": n === 1 ? "Your guess" : `Guess ${index + 1} of ${n}`, placeholder: n === 1 ? "your guess" : `guess ${index + 1}`,
       oninput: () => {
         s.warned = false;
         if (hint.textContent) tell("");
-        keepDraft(draftKey(one), [...fields.querySelectorAll("input")].map((box) => box.value));
+        keepDraft(draftKey(item), [...fields.querySelectorAll("input")].map((box) => box.value));
       },
     })));
   }
-  function drawChoices(one) {
-    const draft = draftOf(keyOf(one))[0];
-    s.picked = draft === undefined ? -1 : one.candidates.indexOf(draft);
-    const few = one.candidates.length <= LETTERS.length;
-    fill(fields, h("div", { class: "wg-choices", role: "listbox", tabindex: 0, "aria-label": `Candidates, keys ${few ? "a to e or 1 to 5" : "1 to 9 and 0"}` }, ...one.candidates.map((word, place) => h("div", {
-      class: "wg-choice", role: "option", id: `${uid}-${place}`, onclick: () => { pick(place); fields.firstChild.focus({ preventScroll: true }); },
-    }, place < DIGITS.length && h("kbd", {}, few ? LETTERS[place] : DIGITS[place]), h("bdi", {}, word)))));
+  function drawChoices(item) {
+    const draft = draftOf(keyOf(item))[0];
+    s.picked = draft === undefined ? -1 : item.candidates.indexOf(draft);
+    const few = item.candidates.length <= LETTERS.length;
+    fill(fields, h("div", { class: "wg-choices", role: "listbox", tabindex: 0, "aria-label": `Candidates, keys ${few ? "a to e or 1 to 5" : "1 to 9 and 0"}` }, ...item.candidates.map((word, index) => h("div", {
+      class: "wg-choice", role: "option", id: `${uid}-${index}`, onclick: () => { pick(index); fields.firstChild.focus({ preventScroll: true }); },
+    }, index < DIGITS.length && h("kbd", {}, few ? LETTERS[index] : DIGITS[index]), h("bdi", {}, word)))));
     drawPicked();
   }
   function drawPicked() {
     const box = fields.querySelector(".wg-choices");
-    [...box.children].forEach((node, place) => node.setAttribute("aria-selected", String(place === s.picked)));
+    [...box.children].forEach((node, index) => node.setAttribute("aria-selected", String(index === s.picked)));
     if (s.picked < 0) box.removeAttribute("aria-activedescendant");
     else box.setAttribute("aria-activedescendant", `${uid}-${s.picked}`);
   }
@@ -287,17 +287,17 @@ function render({ model, el }) {
   }
 
   // ---- what the kernel says
-  const heard = {
+  const handlers = {
     view(m) {
       if (m.from === uid && m.lane) kernel.answered(m.lane);
       const before = s.state;
       const [oldPage, oldTask] = [page()?.id, task()];
       const focused = root.contains(document.activeElement);
       s.state = m;
-      for (const one of tasks()) {
-        if (one.finished) {
-          s.pending.delete(keyOf(one));
-          keepDraft(keyOf(one), []);
+      for (const item of tasks()) {
+        if (item.finished) {
+          s.pending.delete(keyOf(item));
+          keepDraft(keyOf(item), []);
         }
       }
       const same = before && m.stage === before.stage && page()?.id === oldPage;
@@ -316,8 +316,8 @@ function render({ model, el }) {
       if (m.from !== uid && m.from) return; // of another view
       if (m.lane?.startsWith("answer ")) {
         const key = settle(m.lane);
-        const place = tasks().findIndex((one) => keyOf(one) === key);
-        if (place >= 0) s.place = place;
+        const index = tasks().findIndex((item) => keyOf(item) === key);
+        if (index >= 0) s.place = index;
         s.drawn = "";
       }
       if (s.state) draw();
@@ -327,14 +327,14 @@ function render({ model, el }) {
   };
   /** An answer is no longer under way; return its key. */
   function settle(lane) {
-    const key = [...s.pending].find((one) => `answer ${one}`.replace(/[^\x20-\x7e]/g, "?") === lane);
+    const key = [...s.pending].find((each) => `answer ${each}`.replace(/[^\x20-\x7e]/g, "?") === lane);
     s.pending.delete(key);
     return key;
   }
   const seen = () => { // another browser may have gone on meanwhile
     if (document.visibilityState === "visible" && s.state?.stage === "page") request("open", { type: "open" });
   };
-  const end = listenTo(model, kernel, complain, heard);
+  const end = listenTo(model, kernel, complain, handlers);
   document.addEventListener("visibilitychange", seen);
   request("open", { type: "open" });
   return () => {

@@ -41,7 +41,7 @@ _RIGHT = ("exact", "case")  # of models, everywhere
 
 
 class Guess(Widget):
-    """A widget in which a person guesses words; made by :func:`guess`.
+    """A widget to guess words; made by :func:`guess`.
 
     Attributes
     ----------
@@ -69,21 +69,21 @@ class Guess(Widget):
         super().__init__(**options)
         self.campaign, self.subject, self._runs = campaign, subject, list(runs)
         self._items = campaign.items()
-        self._place = {item_id: place for place, item_id in enumerate(self._items.frame["item_id"])}
+        self._row_of = {item_id: index for index, item_id in enumerate(self._items.frame["item_id"])}
         self._answers = dict(zip(self._items.frame["item_id"], self._items.frame["answer"], strict=True))
         self._models = [_by_item(each) for each in self._runs]
-        self._dealt: dict[int, dict[int, str]] = {}  # ids of items by page and place: pages know places alone
+        self._task_ids: dict[int, dict[int, str]] = {}  # by page and index; the browser knows only indices
         self._wrong: dict[str, list[str]] = {}  # of the open page, while it unfolds
         self._review: list[dict[str, Any]] = []  # of the page that was submitted last
         self.page: Page | None = None
         # names this game in what a page remembers of words that are typed and not yet sent
         self.set_trait("game", content_digest(str(campaign.path.absolute()), subject.id))
-        self._turn()
+        self._load_page()
 
     # -- what Python sees
 
     def judgments(self) -> pd.DataFrame:
-        """Return this person's answers in the order in which they came; see `Campaign.judgments`."""
+        """Return this person's answers in the order of arrival; see `Campaign.judgments`."""
         frame = self.campaign.judgments()
         return frame[frame["subject"] == self.subject.id].reset_index(drop=True)
 
@@ -95,7 +95,7 @@ class Guess(Widget):
         Parameters
         ----------
         condition : {"passage", "sentence", "unfolding"}, optional
-            What was seen: one condition is one row of a table. By default the whole passage if the protocol
+            Condition of the judgments: one row of a table. By default the whole passage if the protocol
             shows it, else its first condition.
 
         Returns
@@ -109,21 +109,21 @@ class Guess(Widget):
         DataError
             If nothing was judged in this condition, on a page that is submitted.
         """
-        shown = [step.condition for step in self.campaign.protocol.steps]
-        chosen = condition or ("passage" if "passage" in shown else shown[0])
-        judged = self._submitted()
+        conditions = [step.condition for step in self.campaign.protocol.steps]
+        chosen = condition or ("passage" if "passage" in conditions else conditions[0])
+        judged = self._submitted_judgments()
         judged = judged[[condition == chosen for condition in judged["condition"]]]
         if judged.empty:
             problem = f"{self.subject.name!r:.60} has judged nothing in the condition {chosen!r:.40}"
-            several = ", ".join(dict.fromkeys(shown))
+            several = ", ".join(dict.fromkeys(conditions))
             raise DataError(problem, remedy=f"play and submit a page first, or choose one of {several}")
         items = self._items.where(self._items.frame["item_id"].isin(judged["item_id"]).to_numpy())
         return reports.predictions(judged, items, self.subject.name)
 
     def score(self) -> Table:
-        """Return how often this person is right, and the models of `runs` on the same items.
+        """Return the accuracy of this person, and of the models of `runs` on the same items.
 
-        Answers on a page that is not submitted do not count yet: a score would tell which of them are right.
+        Answers on a page that is not submitted do not count yet: a score would reveal which are right.
 
         Returns
         -------
@@ -134,42 +134,42 @@ class Guess(Widget):
             ``case``, ``number`` or ``spelling`` alone. Models stand
             beside the sentences alone where their predictions are of these (``wb.query_only``).
         """
-        judged = self._submitted()
+        judged = self._submitted_judgments()
         rows: list[dict[str, Any]] = []
         for step in {step.condition: step for step in self.campaign.protocol.steps}.values():
-            part = judged[judged["condition"] == step.condition]
-            if len(part):
-                rows.append(_score_row(f"person: {self.subject.name}", step.condition, part))
+            group = judged[judged["condition"] == step.condition]
+            if len(group):
+                rows.append(_score_row(f"person: {self.subject.name}", step.condition, group))
             if step.condition == "unfolding":
                 continue  # models that saw all of the passage are no match
             for run, by_item in zip(self._runs, self._models, strict=True):
                 guessed = [
-                    by_item.get((item_id, step.condition == "sentence")) for item_id in part["item_id"]
+                    by_item.get((item_id, step.condition == "sentence")) for item_id in group["item_id"]
                 ]
-                if len(part) and None not in guessed:
-                    rows.append(_model_row(run.model, step, [row for row in guessed if row], part["answer"]))
+                if len(group) and None not in guessed:
+                    rows.append(_model_row(run.model, step, [row for row in guessed if row], group["answer"]))
         names = [
             "model", "condition", "n", "accuracy", "accuracy_low", "accuracy_high", "accuracy_any",
             "accuracy_any_low", "accuracy_any_high", *_CLOSE,
         ]  # fmt: skip
-        shown = [TableColumn("model"), TableColumn("condition"), TableColumn("n", "count")]
-        shown += [with_interval("accuracy", "share")]
+        columns = [TableColumn("model"), TableColumn("condition"), TableColumn("n", "count")]
+        columns += [with_interval("accuracy", "share")]
         if any(step.guesses > 1 for step in self.campaign.protocol.steps):
-            shown.append(with_interval("accuracy_any", "share"))
+            columns.append(with_interval("accuracy_any", "share"))
         table = pd.DataFrame(rows, columns=names)
         table.attrs["note"] = "Wilson intervals over items, 95 %."
-        return Table(table, TableLayout("Words that were guessed", tuple(shown)))
+        return Table(table, TableLayout("Words that were guessed", tuple(columns)))
 
-    def _submitted(self) -> pd.DataFrame:
-        """Return this person's last words on each item, without those on the page that is still open."""
+    def _submitted_judgments(self) -> pd.DataFrame:
+        """Return this person's final judgments, without those on the open page."""
         with self.campaign.read_transaction() as connection:
             page, frame = open_page(connection, self.subject.id), self.judgments()
         return reports.last_words(frame[frame["page"] != page] if page is not None else frame)
 
     def context_shares(self, models: Predictor | Iterable[Predictor] = ()) -> dict[str, pd.DataFrame]:
-        """Return the share guessed by the number of context sentences, of this person and of models.
+        """Return the share guessed by the number of context sentences, for this person and for models.
 
-        They are those of the items that the person has finished; see :meth:`unfolding`.
+        Only items that the person has finished count; see :meth:`unfolding`.
         """
         frame = self.judgments()
         done = reports.last_words(frame)
@@ -184,7 +184,7 @@ class Guess(Widget):
         return curves
 
     def unfolding(self, models: Predictor | Iterable[Predictor] = ()) -> Any:
-        """Draw how many context sentences this person needs, and models.
+        """Draw the context sentences needed by this person and by models.
 
         Parameters
         ----------
@@ -207,7 +207,7 @@ class Guess(Widget):
         return context_needed(self.context_shares(models))
 
     def to_html(self) -> str:
-        """Return a page of its own: how far the person is, the tasks of the open page, the score."""
+        """Return a self-contained page: the progress, the tasks of the open page, the score."""
         return whole_page("Guessing game", self._static(10))
 
     # -- what the page asks
@@ -217,10 +217,10 @@ class Guess(Widget):
         self._send_view(message)
 
     def _on_answer(self, message: Mapping[str, Any]) -> None:
-        """Save an answer; one that is refused is told, and the page shown as it is."""
+        """Save an answer; if it is refused, report why and show the page unchanged."""
         try:
-            page, place = int(message["page"]), int(message["task"])
-            item_id = self._dealt.get(page, {}).get(place, "")
+            page, index = int(message["page"]), int(message["task"])
+            item_id = self._task_ids.get(page, {}).get(index, "")
             self._answer_task(
                 page, item_id, message["guesses"], shown=message.get("shown"), seconds=message.get("seconds")
             )
@@ -237,7 +237,7 @@ class Guess(Widget):
         return following
 
     def answer(self, item_id: str, guesses: Sequence[str]) -> Task | None:
-        """Answer a task of the open page from Python, as a simulated player does.
+        """Answer a task of the open page from Python, as simulated players do.
 
         Parameters
         ----------
@@ -252,7 +252,7 @@ class Guess(Widget):
         Raises
         ------
         RefusalError
-            As of `Campaign.answer`.
+            Errors of `Campaign.answer`.
         """
         with self._lock:
             following = self._answer_task(self._open_page(), item_id, guesses)
@@ -273,7 +273,7 @@ class Guess(Widget):
             self._send_view(message)
 
     def submit(self) -> None:
-        """Submit the open page; RefusalError where a task has no answer."""
+        """Submit the open page; RefusalError if a task has no answer."""
         with self._lock:
             self._submit(self._open_page())
             self._send_view({})
@@ -284,47 +284,47 @@ class Guess(Widget):
         if before is not None and before.id == page and self.feedback:
             self._review = self._review_of(before)
         else:
-            self._turn()
+            self._load_page()
 
     def next_page(self) -> Page | None:
-        """Go on after a page was submitted; return the page that is open then, None if no item is due."""
+        """Go on after a submitted page; return the next open page, or None if no item is due."""
         with self._lock:
             self._review = []
-            self._turn()
+            self._load_page()
             self._send_view({})
             return self.page
 
     def _on_next(self, message: Mapping[str, Any]) -> None:
         self._review = []
-        self._turn()
+        self._load_page()
         self._send_view(message)
 
     def _refuse(self, message: Mapping[str, Any], error: RefusalError) -> None:
         lane = {name: message.get(name) for name in ("lane", "from")}
         self.send({"type": "error", **lane, "message": f"{error.reason}: {error}", "reason": error.reason})
         self._review = []
-        self._turn()
+        self._load_page()
         self._send_view({})
 
     # -- how it is answered
 
-    def _turn(self) -> None:
-        """Take the page that is open, or the next one."""
+    def _load_page(self) -> None:
+        """Open the current page, or the next one."""
         self.page = self.campaign.next_page(self.subject.id)
         tasks = () if self.page is None else self.page.tasks
         if self.page is not None:
-            self._dealt[self.page.id] = {place: task.item_id for place, task in enumerate(tasks)}
-        known = self._wrong if self.page is not None and self.page.condition == "unfolding" else {}
+            self._task_ids[self.page.id] = {index: task.item_id for index, task in enumerate(tasks)}
+        wrong = self._wrong if self.page is not None and self.page.condition == "unfolding" else {}
         self._wrong = {
-            task.item_id: known.get(task.item_id) or [word for word in task.guesses if word]
+            task.item_id: wrong.get(task.item_id) or [word for word in task.guesses if word]
             for task in tasks
             if not task.finished
         }
 
     def _refresh(self) -> None:
-        """Read the open page again, which another view may have gone on with."""
+        """Read the open page again, which another view may have changed."""
         if not self._review:
-            self._turn()
+            self._load_page()
 
     def _send_view(self, message: Mapping[str, Any]) -> None:
         lane = {name: message.get(name) for name in ("lane", "from")}
@@ -336,7 +336,7 @@ class Guess(Widget):
         return {"answered": int(answered), "total": len(self._items)}
 
     def _state(self) -> dict[str, Any]:
-        """Return what is drawn: the open page, or the answers of the last one, or that nothing is due."""
+        """Return what is drawn: the open page, the answers of the last one, or the end of the game."""
         stage = "page" if self.page is not None else "review" if self._review else "done"
         progress = self._progress()
         state: dict[str, Any] = {"stage": stage, "name": self.subject.name, **progress, "page": None}
@@ -351,16 +351,16 @@ class Guess(Widget):
         return {
             "id": page.id, "condition": page.condition, "guesses": page.guesses,
             "candidates": self.campaign.protocol.candidates,
-            "tasks": [self._task_view(page, place, task) for place, task in enumerate(page.tasks)],
+            "tasks": [self._task_view(page, index, task) for index, task in enumerate(page.tasks)],
         }  # fmt: skip
 
-    def _task_view(self, page: Page, place: int, task: Task) -> dict[str, Any]:
-        """Return a task as it is drawn; the answer is there only once an item that unfolds has ended.
+    def _task_view(self, page: Page, index: int, task: Task) -> dict[str, Any]:
+        """Return a task as it is drawn; it has the answer only after an unfolding item has ended.
 
         It has its place on the page, and no id: with that the answer could be looked up.
         """
         view: dict[str, Any] = {
-            "place": place, "sentences": task.sentences, "query": task.query, "shown": task.shown,
+            "place": index, "sentences": task.sentences, "query": task.query, "shown": task.shown,
             "candidates": task.candidates, "guesses": task.guesses if task.finished else (),
             "finished": task.finished, "wrong": self._wrong.get(task.item_id, []), "ended": None,
         }  # fmt: skip
@@ -374,27 +374,27 @@ class Guess(Widget):
         return {"answer": answer, "match": best, "correct": best in self.campaign.protocol.accept}
 
     def _review_of(self, page: Page) -> list[dict[str, Any]]:
-        """Return the tasks of a submitted page with their answers, and what the models said."""
+        """Return the tasks of a submitted page with their answers, and the models' guesses."""
         judged = reports.last_words(self.judgments())  # another view may have sent them
         answers = {row["item_id"]: row for row in judged[judged["page"] == page.id].to_dict("records")}
         rows = []
-        for place, task in enumerate(page.tasks):
+        for index, task in enumerate(page.tasks):
             answer = answers[task.item_id]
-            item = self._items[self._place[task.item_id]]
+            item = self._items[self._row_of[task.item_id]]
             passage = task_of(item, len(item.sentences), candidates=False)
             rows.append(
                 {
-                    "place": place, "query": task.query, "sentences": passage.sentences,
+                    "place": index, "query": task.query, "sentences": passage.sentences,
                     "guesses": [word for word in answer["guesses"] if word],
                     "shown": int(answer["shown"]) if page.condition == "unfolding" else None,
-                    "models": self._said(task.item_id, alone=page.condition == "sentence"),
+                    "models": self._model_guesses(task.item_id, alone=page.condition == "sentence"),
                     **self._outcome(task.item_id, answer["guesses"]),
                 }
             )  # fmt: skip
         return rows
 
-    def _said(self, item_id: str, *, alone: bool) -> list[tuple[str, str, bool, str]]:
-        """Return name, word, whether it is right, and what it saw, of each model that predicted an item."""
+    def _model_guesses(self, item_id: str, *, alone: bool) -> list[tuple[str, str, bool, str]]:
+        """Return name, word, correctness and condition of each model that predicted an item."""
         rows = []
         for run, by_item in zip(self._runs, self._models, strict=True):
             for saw, note in ((alone, ""), (not alone, "sentence alone" if not alone else "whole passage")):
@@ -405,7 +405,7 @@ class Guess(Widget):
         return rows
 
     def _score_rows(self) -> list[list[str]]:
-        """Return the score as it is shown."""
+        """Return the score as the page shows it."""
         rows = []
         for row in self.score().to_dict("records"):
             several = [("", "accuracy")]
@@ -422,17 +422,18 @@ class Guess(Widget):
     def _guesses(self, condition: str) -> int:
         return max(step.guesses for step in self.campaign.protocol.steps if step.condition == condition)
 
-    def _static(self, most: int) -> str:
+    def _static(self, limit: int) -> str:
         state = self._state()
         tasks = [task for task in state["page"]["tasks"] if not task["finished"]] if state["page"] else []
         return render(
-            "guess/static.html", s=state, tasks=tasks[:most], left=len(tasks), review=state["review"][:most],
-            score=self._score_rows() if self.feedback else [], protocol=self.campaign.protocol.name,
+            "guess/static.html", s=state, tasks=tasks[:limit], left=len(tasks),
+            score=self._score_rows() if self.feedback else [], review=state["review"][:limit],
+            protocol=self.campaign.protocol.name,
         )  # fmt: skip
 
 
 def _by_item(run: ModelPredictions) -> dict[tuple[str, bool], tuple[list[str], bool]]:
-    """Return a model's best words and whether its prediction is right, by item and "of the query alone"."""
+    """Return a model's best words and correctness, by item and "of the query alone"."""
     frame, rows = run.frame, {}
     best = frame["top_words"] if "top_words" in frame else pd.Series([None] * len(frame))
     columns = (frame["item_id"], frame["variant"], frame["prediction"], frame["correct"], best)
@@ -486,11 +487,11 @@ def guess(
     height: int | None = None,
     **settings: Any,
 ) -> Guess:
-    """Guess missing words by the protocols of the data sets, and become a row beside the models.
+    """Guess missing words by the protocols of the data sets, and compare yourself with models.
 
     A page of passages or target sentences is shown, one at a time; Enter goes to the next guess or task,
     Shift+Enter back. Every answer is saved at once in a database, so the same call goes on where the person
-    stopped, after a restart and in another browser. Nobody gets an item in two conditions.
+    stopped, after a restart and in another browser. No person gets an item in two conditions.
 
     Parameters
     ----------
@@ -553,7 +554,7 @@ def guess(
         file = Path(path) if path is not None else default_path(items, chosen, seed, name)
         campaign = open_campaign(file, items, chosen, seed)
     guessed = [] if runs is None else predictions_of(runs, campaign.items())
-    shown = not isinstance(items, Campaign) if feedback is None else feedback
+    feedback = not isinstance(items, Campaign) if feedback is None else feedback
     player = player_of(campaign, subject)
     height = (600 if campaign.protocol.candidates else 460) if height is None else height
-    return Guess(campaign, player, runs=guessed, feedback=shown, height=height)
+    return Guess(campaign, player, runs=guessed, feedback=feedback, height=height)

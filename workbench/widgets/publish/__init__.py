@@ -1,1 +1,1 @@
-"""Publish views as pages that open without Python."""
+"""Static pages of views that open without Python."""

@@ -44,9 +44,9 @@ class PublishedAttention {
   }
   passage(item) {
     const { passage, rows, influence } = item.models[this.state.model];
-    const { weights, most, sum, parts, tau } = rows[this.state.row];
-    let at = 0;
-    const weighed = (pieces) => pieces.map(([text, kinds]) => [text, kinds, weights[at++]]);
-    return { ...passage, context: weighed(passage.context), query: weighed(passage.query), most, sum, parts, influence: influence ? { ...influence, tau } : null };
+    const { weights, most: largest, sum, parts: strongest, tau } = rows[this.state.row];
+    let next = 0;
+    const weighed = (pieces) => pieces.map(([text, letters]) => [text, letters, weights[next++]]);
+    return { ...passage, context: weighed(passage.context), query: weighed(passage.query), most: largest, sum, parts: strongest, influence: influence ? { ...influence, tau } : null };
   }
 }

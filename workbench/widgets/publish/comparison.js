@@ -25,9 +25,9 @@ const publishedComparison = (() => {
   const pValue = (p) => (p < 0.0001 ? "< 0.0001" : String(Number(p.toPrecision(2))));
   /** Wilson's interval of a share of n; `z` is the normal quantile of the level. */
   function wilson(count, n, z) {
-    const part = count / n;
-    const centre = (part + (z * z) / (2 * n)) / (1 + (z * z) / n);
-    const half = (z / (1 + (z * z) / n)) * Math.sqrt((part * (1 - part)) / n + (z * z) / (4 * n * n));
+    const proportion = count / n;
+    const centre = (proportion + (z * z) / (2 * n)) / (1 + (z * z) / n);
+    const half = (z / (1 + (z * z) / n)) * Math.sqrt((proportion * (1 - proportion)) / n + (z * z) / (4 * n * n));
     const clip = (value) => Math.min(1, Math.max(0, value));
     return [count === 0 ? 0 : clip(centre - half), count === n ? 1 : clip(centre + half)];
   }
@@ -52,7 +52,7 @@ const publishedComparison = (() => {
     get correct() { this.rights ??= this.models.map(({ label }) => this.table[`${label}: correct`].data); return this.rights; }
     get logProb() { this.scores ??= this.models.map(({ label }) => this.table[`${label}: log_prob`].data.map((value) => value ?? NaN)); return this.scores; }
     share(k, row) { return this.data.shares[k]?.[row] ?? Number(this.correct[k][row]); }
-    place(label) {
+    modelIndex(label) {
       const k = this.models.findIndex((model) => model.label === label);
       return k >= 0 ? k : fail(`there is no model '${label}'; there are ${this.models.map((model) => model.label).join(", ")}`);
     }
@@ -61,11 +61,11 @@ const publishedComparison = (() => {
     }
     checked(state) {
       const checked = super.checked(state);
-      for (const label of checked.hidden) this.place(label);
-      for (const name of ["attention", "baseline"]) if (checked[name]) this.place(checked[name]);
+      for (const label of checked.hidden) this.modelIndex(label);
+      for (const name of ["attention", "baseline"]) if (checked[name]) this.modelIndex(checked[name]);
       if (checked.pair?.length) {
         if (checked.pair.length !== 2 || checked.pair[0] === checked.pair[1]) fail("the pair is not one of two different models");
-        checked.pair.forEach((label) => this.place(label));
+        checked.pair.forEach((label) => this.modelIndex(label));
       } else checked.pair = null;
       if (checked.column && !this.data.slices.includes(checked.column)) fail(`there is no column '${checked.column}' to slice by; there are ${this.data.slices.join(", ")}`);
       checked.column ||= this.data.empty.column;
@@ -96,7 +96,7 @@ const publishedComparison = (() => {
         const [a, b, name] = outcome;
         if (!Object.hasOwn(RIGHT, name)) fail(`there is no outcome '${name}'`);
         query = language.allOf([a, b].map((label, i) => {
-          const right = language.query("is true", `${this.models[this.place(label)].label}: correct`);
+          const right = language.query("is true", `${this.models[this.modelIndex(label)].label}: correct`);
           return RIGHT[name][i] ? right : language.invert(right);
         }));
       }
@@ -122,21 +122,21 @@ const publishedComparison = (() => {
     }
 
     // -- the models
-    shown(state = this.state) {
+    visibleModels(state = this.state) {
       const all = this.models.map((_, k) => k);
       const visible = all.filter((k) => !state.hidden.includes(this.models[k].label));
       return visible.length ? visible : all;
     }
-    chosenPair(state = this.state) { return state.pair?.map((label) => this.place(label)) ?? null; }
+    chosenPair(state = this.state) { return state.pair?.map((label) => this.modelIndex(label)) ?? null; }
     cellPair(state = this.state) { return this.outcome(state)?.slice(0, 2) ?? null; }
     two() { return this.cellPair() ?? this.chosenPair() ?? this.data.best; }
     scattered() { return this.cellPair() ?? this.chosenPair() ?? this.data.best_probable; }
     subtracted(state = this.state) { return this.chosenPair(state) ?? this.cellPair(state) ?? this.data.best_probable; }
 
     // -- the order of the list
-    nRight(row, state = this.state) { return this.shown(state).reduce((sum, k) => sum + Number(this.correct[k][row]), 0); }
+    nRight(row, state = this.state) { return this.visibleModels(state).reduce((sum, k) => sum + Number(this.correct[k][row]), 0); }
     counts() {
-      const n = this.shown().length;
+      const n = this.visibleModels().length;
       const right = this.rows.map((row) => this.nRight(row));
       const count = (value) => right.filter((each) => each === value).length;
       return { "all wrong": count(0), "only one right": count(1), "all right": count(n) };
@@ -144,7 +144,7 @@ const publishedComparison = (() => {
     order(state) {
       const rows = Array.from({ length: this.n }, (_, row) => row);
       const pair = this.subtracted(state);
-      const n = this.shown(state).length;
+      const n = this.visibleModels(state).length;
       const weigh = {
         difference: pair && ((row) => this.logProb[pair[1]][row] - this.logProb[pair[0]][row]), disagreement: (row) => -this.nRight(row, state) * (n - this.nRight(row, state)),
         "all wrong": (row) => this.nRight(row, state), "only one right": (row) => this.nRight(row, state) || Infinity, "all right": (row) => -this.nRight(row, state),
@@ -156,7 +156,7 @@ const publishedComparison = (() => {
     }
   }
 
-  /** What answers the page of a comparison. */
+  /** Host of a comparison page. */
   class ComparisonHost extends ListHost {
     makeListing(data) { return new ComparedListing(data); }
     answer(message) {
@@ -179,7 +179,7 @@ const publishedComparison = (() => {
       const { column } = listing.state;
       const { keys, excluded, span } = column ? listing.chosen(column) : {};
       return {
-        ...super.view(), shown: listing.shown(), subtracted: listing.subtracted(), counts: listing.counts(), cell: listing.outcome(), cell_text: listing.cellText(),
+        ...super.view(), shown: listing.visibleModels(), subtracted: listing.subtracted(), counts: listing.counts(), cell: listing.outcome(), cell_text: listing.cellText(),
         selected: this.selected(), slices: this.slices(), baseline: data.baselines[listing.state.baseline] ?? null, columns: data.columns_to_slice,
         facets: { [column]: column ? { keys, excluded, range: span } : {} },
       };
@@ -201,17 +201,17 @@ const publishedComparison = (() => {
       const chosen = rows.length < data.items.length;
       const cell = listing.outcome();
       const listed = this.accuracies(rows);
-      const places = two ?? [0];
+      const models = two ?? [0];
       let differences = [null, null];
       if (two) {
         const [a, b] = two;
-        const known = data.overview.pairs[a][b];
-        const whole = [known.difference, known.p, known.test, known.mde];
-        differences = [whole, isAll ? whole : this.difference(a, b, rows, Boolean(cell), known.test)];
+        const cached = data.overview.pairs[a][b];
+        const numbers = [cached.difference, cached.p, cached.test, cached.mde];
+        differences = [numbers, isAll ? numbers : this.difference(a, b, rows, Boolean(cell), cached.test)];
       }
-      const part = (name, n, values, remark, i) => ({ name, n, shares: places.map((k) => values[k]), remark, difference: differences[i] });
+      const row = (name, n, values, remark, i) => ({ name, n, shares: models.map((k) => values[k]), remark, difference: differences[i] });
       return {
-        two, whole: isAll, n: rows.length, rows: [part("all", data.n_compared, data.accuracies, "", 0), part("selected", rows.length, isAll ? data.accuracies : listed, chosen ? (cell ? "by outcome" : "exploratory") : "", 1)],
+        two, whole: isAll, n: rows.length, rows: [row("all", data.n_compared, data.accuracies, "", 0), row("selected", rows.length, isAll ? data.accuracies : listed, chosen ? (cell ? "by outcome" : "exploratory") : "", 1)],
         accuracy: listed.map((pair) => (isAll || !rows.length ? null : pair)), cells: two && this.cellCounts(two),
       };
     }
@@ -238,21 +238,21 @@ const publishedComparison = (() => {
       const { listing, data } = this;
       const { column } = listing.state;
       const mask = listing.mask([column, ...listing.cellColumns()]);
-      const shown = listing.shown();
+      const visible = listing.visibleModels();
       const n = mask.filter(Boolean).length;
       const groups = (listing.facets.get(column)?.bins ?? []).map((bin) => {
         const rows = listing.clause(bin.query).flatMap((on, row) => (on && mask[row] ? [row] : []));
         return { key: bin.key, label: bin.label, n: rows.length, shares: listing.models.map((_, k) => rows.reduce((sum, row) => sum + listing.share(k, row), 0)) };
       });
       const intervals = groups.map((group) => group.shares.map((right) => (group.n ? [right / group.n, ...wilson(right, group.n, data.z)] : null)));
-      const most = Math.max(0, ...intervals.flat().map((values) => values?.[2] ?? 0));
-      const top = TOPS.find((end) => end >= Math.min(most, 1));
+      const largest = Math.max(0, ...intervals.flat().map((values) => values?.[2] ?? 0));
+      const top = TOPS.find((end) => end >= Math.min(largest, 1));
       const length = (value) => Math.round(1e4 * Math.min(1, value / top)) / 1e4;
       return {
         groups: groups.map(({ key, label, n: size }, i) => ({
-          key, label, n: size, bars: shown.map((k) => intervals[i][k] && [...intervals[i][k].map(length), percent(intervals[i][k][0]), `[${share(intervals[i][k][1])}, ${share(intervals[i][k][2])}]`]),
+          key, label, n: size, bars: visible.map((k) => intervals[i][k] && [...intervals[i][k].map(length), percent(intervals[i][k][0]), `[${share(intervals[i][k][1])}, ${share(intervals[i][k][2])}]`]),
         })),
-        ticks: [0, 0.5, 1].map((part) => `${numberText(Number((100 * top * part).toPrecision(3)))} %`), n,
+        ticks: [0, 0.5, 1].map((fraction) => `${numberText(Number((100 * top * fraction).toPrecision(3)))} %`), n,
       };
     }
     scatter() {
@@ -271,9 +271,9 @@ const publishedComparison = (() => {
       const head = { ...base, n: rows.length, left_out: all.length - rows.length, low, cut: SQUARES, ticks: [low, low / 2, 0].map((value) => numberText(value).replace("-", MINUS_SIGN)), brush };
       if (rows.length <= MOST_POINTS) return { ...head, points: rows.map((row) => [first[row], second[row], Number(listing.correct[two[0]][row]) + 2 * Number(listing.correct[two[1]][row]), row]) };
       const squares = new Map();
-      const place = (value) => Math.min(SQUARES - 1, Math.floor((SQUARES * (value - low)) / -low));
+      const square = (value) => Math.min(SQUARES - 1, Math.floor((SQUARES * (value - low)) / -low));
       for (const row of rows) {
-        const key = place(first[row]) * SQUARES + place(second[row]);
+        const key = square(first[row]) * SQUARES + square(second[row]);
         squares.set(key, (squares.get(key) ?? 0) + 1);
       }
       return { ...head, bins: [...squares].map(([key, count]) => [Math.floor(key / SQUARES), key % SQUARES, count]) };
@@ -287,26 +287,26 @@ const publishedComparison = (() => {
         const [before, after] = text[0].split("▁▁▁");
         text = [before, item.answer || "?", after ?? ""];
       }
-      return { id: item.id, text, hit: hits.length > 0, marks: listing.shown().map((k) => [listing.correct[k][row], ...item.marks[k]]) };
+      return { id: item.id, text, hit: hits.length > 0, marks: listing.visibleModels().map((k) => [listing.correct[k][row], ...item.marks[k]]) };
     }
     passage(row) {
       const { listing, data } = this;
       const item = data.items[row];
       const cell = listing.outcome();
-      const shown = listing.shown();
-      const first = cell ? cell.slice(0, 2).filter((k) => shown.includes(k)) : [];
-      const order = [...first, ...shown.filter((k) => !first.includes(k))];
+      const visible = listing.visibleModels();
+      const first = cell ? cell.slice(0, 2).filter((k) => visible.includes(k)) : [];
+      const order = [...first, ...visible.filter((k) => !first.includes(k))];
       return {
-        id: item.id, kind: item.kind, answer: item.answer, candidates: item.candidates, facts: item.facts, attention: (item.attention ?? []).filter((label) => order.includes(listing.place(label))),
+        id: item.id, kind: item.kind, answer: item.answer, candidates: item.candidates, facts: item.facts, attention: (item.attention ?? []).filter((label) => order.includes(listing.modelIndex(label))),
         shadings: data.shadings, ...this.answers(order.map((k) => item.models[k])), ...this.pieces(row),
       };
     }
-    /** What some models expected, with bars on the scale of these. */
+    /** Best words of some models, with bars on a common scale. */
     answers(models) {
       const bars = models.flatMap(({ scores, words }) => (scores ? [] : words));
       const longest = bars.reduce((a, b) => (a && a[1] >= b[1] ? a : b), null);
       if (!longest?.[1]) return { models, scale: "" };
-      const scaled = (lines) => lines.map(([word, length, ...others]) => [word, Math.min(1, length / longest[1]), ...others]);
+      const scaled = (lines) => lines.map(([word, length, ...further]) => [word, Math.min(1, length / longest[1]), ...further]);
       return { scale: `0${EN_DASH}${longest[4]}`, models: models.map((model) => (model.scores ? { ...model, last: scaled(model.last) } : { ...model, words: scaled(model.words), last: scaled(model.last) })) };
     }
   }

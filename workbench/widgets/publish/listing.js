@@ -23,11 +23,11 @@ const publishedLists = (() => {
     if (exponent < -4 || exponent >= digits) return `${strip(mantissa)}e${exponent < 0 ? "-" : "+"}${String(Math.abs(exponent)).padStart(2, "0")}`;
     return strip(value.toFixed(Math.max(0, digits - 1 - exponent)));
   }
-  function cellText(value, whole) {
+  function cellText(value, isWhole) {
     if (value === null || value === undefined) return "";
-    if (Array.isArray(value)) return value.map((each) => cellText(each, whole)).join(", ");
+    if (Array.isArray(value)) return value.map((each) => cellText(each, isWhole)).join(", ");
     if (typeof value === "boolean") return value ? "yes" : "no";
-    return typeof value === "number" ? (whole ? String(value) : general(value)) : value;
+    return typeof value === "number" ? (isWhole ? String(value) : general(value)) : value;
   }
   /** A number as a page writes it; null for one that is infinite. */
   const finite = (value) => (Number.isFinite(value) ? Number(value.toPrecision(12)) : null);
@@ -60,66 +60,66 @@ const publishedLists = (() => {
   const INFINITE = { inf: Infinity, "-inf": -Infinity };
   const number_ = (value) => INFINITE[value] ?? value;
   function columnsFrom(columns) {
-    return Object.fromEntries(columns.map(({ name, kind, data, whole, rank }) => {
-      const values = kind === "numbers" ? data.map(number_) : data;
-      return [name, { kind, data: values, whole, rank, missing: data.map((value) => value === null) }];
+    return Object.fromEntries(columns.map(({ name, kind: type, data, whole: isWhole, rank }) => {
+      const values = type === "numbers" ? data.map(number_) : data;
+      return [name, { kind: type, data: values, whole: isWhole, rank, missing: data.map((value) => value === null) }];
     }));
   }
 
   /** A filter of a bin; infinite numbers are text in it. */
-  const queryFrom = (query, kind) => ({ ...query, operands: kind === "numbers" ? query.operands.map(number_) : query.operands, parts: query.parts.map((part) => queryFrom(part, kind)) });
+  const queryFrom = (query, type) => ({ ...query, operands: type === "numbers" ? query.operands.map(number_) : query.operands, parts: query.parts.map((clause) => queryFrom(clause, type)) });
 
   // ---- the text of an item
   const joinedText = (pieces) => pieces.map(([text]) => text).join("");
-  /** An item's text as it is read, where its target sentence begins, and where the blank is. */
+  /** Readable text of an item, start of its target sentence, and span of its blank. */
   function readableText({ context, query }) {
     const before = joinedText(context);
     const gap = before && !before.endsWith("\n") ? " " : "";
     const start = before.length + gap.length;
-    let at = start;
+    let offset = start;
     let blank = null;
-    for (const [text, kinds] of query) {
-      if (kinds.includes("b")) blank = [at, at + text.length];
-      at += text.length;
+    for (const [text, letters] of query) {
+      if (letters.includes("b")) blank = [offset, offset + text.length];
+      offset += text.length;
     }
-    return { text: before + gap + joinedText(query), start, blank: blank ?? [at, at] };
+    return { text: before + gap + joinedText(query), start, blank: blank ?? [offset, offset] };
   }
   /** Cut pieces at search hits and mark these; the blank stays as it is. `shades` has a value a piece. */
   function markHits(pieces, shades, hits, offset) {
-    const cut = [];
+    const runs = [];
     const cutShades = [];
-    let at = offset;
-    pieces.forEach(([text, kinds], i) => {
-      const end = at + text.length;
-      const inside = kinds.includes("b") ? [] : hits.flat().filter((edge) => edge > at && edge < end);
-      const edges = [at, ...new Set(inside), end];
+    let position = offset;
+    pieces.forEach(([text, letters], i) => {
+      const end = position + text.length;
+      const inside = letters.includes("b") ? [] : hits.flat().filter((edge) => edge > position && edge < end);
+      const edges = [position, ...new Set(inside), end];
       for (let k = 0; k + 1 < edges.length; k += 1) {
         const [from, to] = [edges[k], edges[k + 1]];
-        const hit = !kinds.includes("b") && hits.some(([a, b]) => a <= from && to <= b);
-        cut.push([text.slice(from - at, to - at), hit ? [...kinds, "h"].sort().join("") : kinds]);
+        const hit = !letters.includes("b") && hits.some(([a, b]) => a <= from && to <= b);
+        runs.push([text.slice(from - position, to - position), hit ? [...letters, "h"].sort().join("") : letters]);
         cutShades.push(shades?.[i] ?? null);
       }
-      at = end;
+      position = end;
     });
-    return [cut, shades && cutShades];
+    return [runs, shades && cutShades];
   }
   const oneLine = (text) => text.replaceAll("\n", " ");
-  /** What a row of the list shows: before, inside and after the first hit, or the end of the target sentence. */
+  /** Text of a list row: before, inside and after the first hit, or the end of the target sentence. */
   function snippet({ text, start, blank }, hit) {
     if (!hit) {
-      let left = text.slice(start, blank[0]);
-      if (left.length > SNIPPET / 2) {
-        const part = left.slice(-SNIPPET / 2);
-        left = `…${part.includes(" ") ? part.slice(part.indexOf(" ") + 1) : ""}`;
+      let before = text.slice(start, blank[0]);
+      if (before.length > SNIPPET / 2) {
+        const tail = before.slice(-SNIPPET / 2);
+        before = `…${tail.includes(" ") ? tail.slice(tail.indexOf(" ") + 1) : ""}`;
       }
-      return [oneLine(`${left}${BLANK}${text.slice(blank[1]).slice(0, SNIPPET)}`), "", ""];
+      return [oneLine(`${before}${BLANK}${text.slice(blank[1]).slice(0, SNIPPET)}`), "", ""];
     }
-    const shown = `${text.slice(0, blank[0])}${BLANK}${text.slice(blank[1])}`;
+    const readable = `${text.slice(0, blank[0])}${BLANK}${text.slice(blank[1])}`;
     const longer = BLANK.length - (blank[1] - blank[0]);
     const from = hit[0] >= blank[1] ? hit[0] + longer : Math.min(hit[0], blank[0]);
     const to = Math.max(from, hit[1] <= blank[0] ? hit[1] : Math.max(hit[1], blank[1]) + longer);
     const first = Math.max(0, from - BEFORE_HIT);
-    return [oneLine(`${first ? "…" : ""}${shown.slice(first, from)}`), oneLine(shown.slice(from, to)), oneLine(shown.slice(to, to + SNIPPET))];
+    return [oneLine(`${first ? "…" : ""}${readable.slice(first, from)}`), oneLine(readable.slice(from, to)), oneLine(readable.slice(to, to + SNIPPET))];
   }
 
   /** Items under a state: which are listed, in which order, and what the choices of columns are. */
@@ -196,7 +196,7 @@ const publishedLists = (() => {
       if (!this.masks.has(text)) this.masks.set(text, language.mask(query, this.table, this.n));
       return this.masks.get(text);
     }
-    /** An expression for what is searched, null where nothing is. */
+    /** Regular expression of the search, or null. */
     expression({ query, regex }) {
       const words = query.trim();
       if (!words) return null;
@@ -241,12 +241,12 @@ const publishedLists = (() => {
 
     // -- the choices of columns
     replaced(where, columns, query) {
-      const parts = this.clauses(where);
-      const own = (clause) => language.columnsOf(clause).every((name) => columns.includes(name));
-      const first = parts.findIndex(own);
+      const clauses = this.clauses(where);
+      const isOwn = (clause) => language.columnsOf(clause).every((name) => columns.includes(name));
+      const first = clauses.findIndex(isOwn);
       if (!query && first < 0) return where;
-      const place = first < 0 ? parts.length : first;
-      const merged = [...parts.slice(0, place).filter((clause) => !own(clause)), ...(query ? [query] : []), ...parts.slice(place).filter((clause) => !own(clause))];
+      const index = first < 0 ? clauses.length : first;
+      const merged = [...clauses.slice(0, index).filter((clause) => !isOwn(clause)), ...(query ? [query] : []), ...clauses.slice(index).filter((clause) => !isOwn(clause))];
       return merged.length ? language.text(language.allOf(merged)) : "";
     }
     choose(where, choices) {
@@ -267,22 +267,22 @@ const publishedLists = (() => {
     }
     /** The filter for the rows of some bins, adjoining ranges as one. */
     binsQuery(facet, keys) {
-      const known = new Set(facet.bins.map(({ key }) => key));
-      for (const key of keys) if (!known.has(key)) fail(`the column '${facet.name}' has no bin '${key}'`);
+      const valid = new Set(facet.bins.map(({ key }) => key));
+      for (const key of keys) if (!valid.has(key)) fail(`the column '${facet.name}' has no bin '${key}'`);
       const chosen = facet.bins.filter(({ key }) => keys.includes(key));
       const isRange = ({ key }) => key.startsWith("from:");
       const values = chosen.filter((bin) => bin.query.op === "=" && !isRange(bin)).map((bin) => bin.query.operands[0]);
-      const parts = values.length ? [language.oneOf(facet.name, values)] : [];
+      const queries = values.length ? [language.oneOf(facet.name, values)] : [];
       const ranges = facet.bins.filter((bin) => bin.low !== null);
       let run = null;
-      const close = () => { if (run) parts.push(rangeQuery(facet, run.low, run.high)); run = null; };
+      const close = () => { if (run) queries.push(rangeQuery(facet, run.low, run.high)); run = null; };
       for (const bin of ranges) {
         if (!(keys.includes(bin.key) && isRange(bin))) close();
         else run = run ? { low: run.low, high: bin.high } : { low: bin.low, high: bin.high };
       }
       close();
-      parts.push(...chosen.filter((bin) => !isRange(bin) && bin.query.op !== "=").map((bin) => bin.query));
-      return parts.length ? language.anyOf(parts) : null;
+      queries.push(...chosen.filter((bin) => !isRange(bin) && bin.query.op !== "=").map((bin) => bin.query));
+      return queries.length ? language.anyOf(queries) : null;
     }
     /** The bins that a column's clause lists, whether it excludes them, and its range. */
     chosen(name) {
@@ -295,21 +295,21 @@ const publishedLists = (() => {
       return { keys: this.chosenKeys(this.facets.get(name), inner), excluded, span };
     }
     ownClause(name) {
-      const parts = this.clauses(this.state.where).filter((clause) => language.columnsOf(clause).every((each) => each === name));
-      return parts.length ? language.allOf(parts) : null;
+      const clauses = this.clauses(this.state.where).filter((clause) => language.columnsOf(clause).every((each) => each === name));
+      return clauses.length ? language.allOf(clauses) : null;
     }
     chosenKeys(facet, query) {
-      const parts = language.alternativesOf(query);
-      const texts = new Set(parts.map(language.text));
+      const alternatives = language.alternativesOf(query);
+      const texts = new Set(alternatives.map(language.text));
       if (facet.kind === "labels") return facet.bins.filter((bin) => texts.has(language.text(bin.query))).map(({ key }) => key);
-      const present = parts.filter((part) => part.op !== "is missing");
+      const present = alternatives.filter((clause) => clause.op !== "is missing");
       const spans = present.map(language.intervalOf);
       if (facet.kind !== "numbers" || spans.includes(null)) {
         const mask = this.clause(query);
         return facet.bins.filter((bin) => this.clause(bin.query).some((on, row) => on && mask[row])).map(({ key }) => key);
       }
       const listed = facet.bins.filter((bin) => bin.low !== null && spans.some(([low, high]) => low <= bin.high && bin.low <= high));
-      return [...listed.map(({ key }) => key), ...(present.length < parts.length ? facet.bins.filter(({ key }) => key === NULL).map(({ key }) => key) : [])];
+      return [...listed.map(({ key }) => key), ...(present.length < alternatives.length ? facet.bins.filter(({ key }) => key === NULL).map(({ key }) => key) : [])];
     }
     countBin(bin, mask) { return this.clause(bin.query).reduce((sum, on, row) => sum + (on && mask[row] ? 1 : 0), 0); }
     describe(name) {
@@ -317,9 +317,9 @@ const publishedLists = (() => {
       const { keys, excluded, span } = this.chosen(name);
       const clause = this.ownClause(name);
       const mask = this.mask(clause ? [name] : []);
-      const rows = facet.bins.flatMap((bin, place) => {
+      const rows = facet.bins.flatMap((bin, index) => {
         bin.total ??= this.clause(bin.query).filter(Boolean).length;
-        return place < LIMIT || keys.includes(bin.key) || bin.key === NULL ? [[bin.key, bin.label, bin.total, this.countBin(bin, mask)]] : [];
+        return index < LIMIT || keys.includes(bin.key) || bin.key === NULL ? [[bin.key, bin.label, bin.total, this.countBin(bin, mask)]] : [];
       });
       const ranges = facet.bins.filter((bin) => bin.low !== null);
       return {
@@ -332,17 +332,17 @@ const publishedLists = (() => {
     /** Each search and choice in words, with the change of the state that removes it. */
     words() {
       const { state } = this;
-      const parts = [];
+      const terms = [];
       const words = state.query.trim();
-      if (words) parts.push([`${state.field} ${state.regex ? "matches the expression" : "contains"} “${words}”`, { query: "" }]);
+      if (words) terms.push([`${state.field} ${state.regex ? "matches the expression" : "contains"} “${words}”`, { query: "" }]);
       const groups = new Map();
       const all = this.clauses(state.where).map((clause) => [JSON.stringify(this.group(clause)), clause]);
       for (const [key, clause] of all) groups.set(key, [...(groups.get(key) ?? []), clause]);
       for (const [key, clauses] of groups) {
-        const rest = all.filter(([other]) => other !== key).map(([, clause]) => clause);
-        parts.push([this.phrase(JSON.parse(key), language.allOf(clauses)), { where: rest.length ? language.text(language.allOf(rest)) : "" }]);
+        const others = all.filter(([other]) => other !== key).map(([, clause]) => clause);
+        terms.push([this.phrase(JSON.parse(key), language.allOf(clauses)), { where: others.length ? language.text(language.allOf(others)) : "" }]);
       }
-      return parts;
+      return terms;
     }
     group(clause) { return language.columnsOf(clause); }
     phrase(names, query) {
@@ -365,7 +365,7 @@ const publishedLists = (() => {
     return Number.isFinite(low) ? language.allOf([language.between(facet.name, low, Infinity), below]) : below;
   }
 
-  /** What answers the messages of a page that lists items; `send` hands it an answer. */
+  /** Host of a page that lists items: it answers messages through `send`. */
   class ListHost {
     constructor(data, send) {
       Object.assign(this, { data, send, listing: this.makeListing(data) });
@@ -442,7 +442,7 @@ const publishedLists = (() => {
     }
   }
 
-  /** What answers the pages of browser and explorer. */
+  /** Host of browser and explorer pages. */
   class BrowserHost extends ListHost {
     makeListing(data) { return new BrowserListing(data); }
     view() {
@@ -466,9 +466,9 @@ const publishedLists = (() => {
     row(row) {
       const item = this.data.items[row];
       const text = snippet(this.listing.readable(row), this.listing.hits(row)[0]);
-      const shown = { id: item.id, tags: item.tags ?? [], note: Boolean(item.note) };
-      if (this.state.table === false) return { ...shown, text };
-      return { ...shown, cells: (this.columns ?? this.shownColumns()).map((name) => (name === "passage" ? text.join("") : TELLING.includes(name) && !this.state.reveal ? BLANK : this.cell(row, name))) };
+      const view = { id: item.id, tags: item.tags ?? [], note: Boolean(item.note) };
+      if (this.state.table === false) return { ...view, text };
+      return { ...view, cells: (this.columns ?? this.shownColumns()).map((name) => (name === "passage" ? text.join("") : TELLING.includes(name) && !this.state.reveal ? BLANK : this.cell(row, name))) };
     }
     passage(row) {
       const { data } = this;

@@ -1,4 +1,4 @@
-"""The pages of a published site: what a view needs to be drawn without a kernel."""
+"""The pages of a published site: the data and scripts that draw a view without a kernel."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class PublishedPage:
 
     Attributes
     ----------
-    kind : str
-        What it shows, for the list of pages.
+    view_type : str
+        Type of the view, for the list of pages.
     content : str
         HTML of the view that stands there without a script.
     script : str
@@ -51,7 +51,7 @@ class PublishedPage:
         The items that the page holds, of `n_items`.
     """
 
-    kind: str
+    view_type: str
     content: str = ""
     script: str = ""
     style: str = ""
@@ -80,7 +80,7 @@ def _markup(text: str) -> Markup:
 
 
 def script_json(value: Any) -> str:
-    """Return a value as JSON that can stand in a script element: it ends none and begins no comment."""
+    """Return a value as JSON that is safe inside a script element."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_plain)
     try:
         text.encode()
@@ -90,7 +90,7 @@ def script_json(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value of NumPy or pandas as JSON has it."""
+    """Convert a value of NumPy or pandas for JSON."""
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
     if value is pd.NA or value is pd.NaT:
@@ -131,7 +131,7 @@ def make_page(view: Any, name: str, *, max_items: int, max_bytes: int, notes: bo
 
 def _widget_page(widget: Widget, view: PublishedView, *, max_items: int, max_bytes: int) -> PublishedPage:
     n = len(view.items)
-    rows, texts, head = _fitting(view, max_items=max_items, max_bytes=max_bytes)
+    rows, texts, head = _fit_rows(view, max_items=max_items, max_bytes=max_bytes)
     data = head[:-1] + f',"items":[{",".join(texts)}]}}'
     held = f"{len(rows):,} of {n:,} items"
     notes = [f"{held}; the others were left out."] if len(rows) < n else []
@@ -148,8 +148,8 @@ def _widget_page(widget: Widget, view: PublishedView, *, max_items: int, max_byt
     )  # fmt: skip
 
 
-def _fitting(view: PublishedView, *, max_items: int, max_bytes: int) -> tuple[list[int], list[str], str]:
-    """Return the rows whose items fit, in ascending order, these and the head as JSON; listed items first."""
+def _fit_rows(view: PublishedView, *, max_items: int, max_bytes: int) -> tuple[list[int], list[str], str]:
+    """Return the rows whose items fit, ascending, and these as JSON with the head; listed items are first."""
     n = len(view.items)
     others = np.setdiff1d(np.arange(n), view.first, assume_unique=True)
     order = np.concatenate([np.asarray(view.first, dtype=np.intp), others])[:max_items]

@@ -13,7 +13,7 @@ const filterLanguage = (() => {
   const BACKTICKS = "`(?:[^`]|``)+`";
   const SPACE = "[\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000]";
   const sticky = (source, flags = "") => new RegExp(source, `uys${flags}`);
-  const whole = (source) => new RegExp(`^(?:${source})$`, "us");
+  const fullMatch = (source) => new RegExp(`^(?:${source})$`, "us");
   const TOKENS = { // in the order in which they are tried
     number: sticky(NUMBER), truth: sticky(`(?:true|false)(?!${IN_WORD})`, "i"), string: sticky(STRING), bare: sticky(BARE),
     name: sticky(NAME), backticks: sticky(BACKTICKS), and: sticky(`and${NOT_WORD}|&&?`, "i"), or: sticky(`or${NOT_WORD}|\\|\\|?`, "i"),
@@ -22,9 +22,9 @@ const filterLanguage = (() => {
   };
   const PIECE = sticky(`${STRING}|${BACKTICKS}|${SPACE}+|(?<word>[\`"'].*|[\\p{L}\\p{N}_@]${IN_WORD}*)|.`);
   const SPACES = sticky(`${SPACE}*`);
-  const BARE_WORD = whole(BARE);
-  const NUMBER_WORD = whole(NUMBER);
-  const NAME_WORD = whole(NAME);
+  const BARE_WORD = fullMatch(BARE);
+  const NUMBER_WORD = fullMatch(NUMBER);
+  const NAME_WORD = fullMatch(NAME);
   const COLUMN = ["name", "backticks"];
   const VALUE = ["number", "truth", "string", "bare"];
   const EXPECTED = { name: "a column", bare: "a value", operator: "an operator such as = or >", and: "'and'", or: "'or'", in: "'in'", is: "'is'", contains: "'contains'", not: "'not'", missing: "'missing'", open: "'('", close: "')'", comma: "a comma", end: "the end" };
@@ -45,10 +45,10 @@ const filterLanguage = (() => {
   }
 
   // ---- queries
-  const query = (op, column = "", operands = [], parts = []) => ({ op, column, operands, parts });
+  const query = (op, column = "", operands = [], clauses = []) => ({ op, column, operands, parts: clauses });
   function joined(word, queries) {
-    const parts = queries.flatMap((each) => (each.op === word ? each.parts : [each]));
-    return parts.length > 1 ? query(word, "", [], parts) : parts[0];
+    const clauses = queries.flatMap((each) => (each.op === word ? each.parts : [each]));
+    return clauses.length > 1 ? query(word, "", [], clauses) : clauses[0];
   }
   const allOf = (queries) => joined("and", queries);
   const anyOf = (queries) => joined("or", queries);
@@ -116,8 +116,8 @@ const filterLanguage = (() => {
     if (each.op === "not" && each.parts[0].op === "is missing") return `${writeColumn(each.parts[0].column)} is not missing`;
     if (each.parts.length) {
       const looser = { and: ["or"], not: ["and", "or"] }[each.op] ?? [];
-      const parts = each.parts.map((part) => (looser.includes(part.op) ? `(${text(part)})` : text(part)));
-      return each.op === "not" ? `not ${parts[0]}` : parts.join(` ${each.op} `);
+      const clauses = each.parts.map((clause) => (looser.includes(clause.op) ? `(${text(clause)})` : text(clause)));
+      return each.op === "not" ? `not ${clauses[0]}` : clauses.join(` ${each.op} `);
     }
     const name = writeColumn(each.column);
     const values = each.operands.map(write).join(", ");
@@ -126,30 +126,30 @@ const filterLanguage = (() => {
 
   // ---- reading
   function reader(source) {
-    let at = 0;
+    let position = 0;
     const last = { column: null };
-    const skip = () => { SPACES.lastIndex = at; SPACES.exec(source); at = SPACES.lastIndex; };
-    const match = (kind) => {
-      TOKENS[kind].lastIndex = at;
-      return TOKENS[kind].exec(source)?.[0] ?? null;
+    const skip = () => { SPACES.lastIndex = position; SPACES.exec(source); position = SPACES.lastIndex; };
+    const match = (type) => {
+      TOKENS[type].lastIndex = position;
+      return TOKENS[type].exec(source)?.[0] ?? null;
     };
-    /** The next token, of one of these kinds. */
-    function next(kinds) {
+    /** The next token, of one of these types. */
+    function next(types) {
       skip();
-      if (at >= source.length && !kinds.includes("end")) throw new Ended(kinds);
-      for (const kind of kinds) {
-        const token = kind === "end" ? (at >= source.length ? "" : null) : match(kind);
+      if (position >= source.length && !types.includes("end")) throw new Ended(types);
+      for (const type of types) {
+        const token = type === "end" ? (position >= source.length ? "" : null) : match(type);
         if (token === null) continue;
-        at += token.length;
-        return [kind, token];
+        position += token.length;
+        return [type, token];
       }
-      return refuse(kinds);
+      return refuse(types);
     }
-    function refuse(kinds) {
-      PIECE.lastIndex = at;
+    function refuse(types) {
+      PIECE.lastIndex = position;
       const piece = PIECE.exec(source);
-      const words = Object.keys(EXPECTED).filter((kind) => kinds.includes(kind)).map((kind) => EXPECTED[kind]);
-      throw new FilterError(`the filter, character ${[...source.slice(0, at)].length + 1}: expected ${words.join(" or ")}, there is ${piece ? `'${piece[0]}'` : "the end"} -- a filter is, for example: target_class = CN and not (n_tokens > 80 or answer = "New York")`);
+      const words = Object.keys(EXPECTED).filter((type) => types.includes(type)).map((type) => EXPECTED[type]);
+      throw new FilterError(`the filter, character ${[...source.slice(0, position)].length + 1}: expected ${words.join(" or ")}, there is ${piece ? `'${piece[0]}'` : "the end"} -- a filter is, for example: target_class = CN and not (n_tokens > 80 or answer = "New York")`);
     }
     return { next, last, skip };
   }
@@ -159,13 +159,13 @@ const filterLanguage = (() => {
     while (/\p{Nd}/u.test(String.fromCodePoint(first - 1))) first -= 1;
     return String((code - first) % 10);
   }
-  function readValue([kind, token], plain) {
-    if (kind === "string") return token.slice(1, -1).replace(/\\([\\"'])/g, "$1");
-    if (kind === "number" && !plain) {
+  function readValue([type, token], plain) {
+    if (type === "string") return token.slice(1, -1).replace(/\\([\\"'])/g, "$1");
+    if (type === "number" && !plain) {
       const value = Number(token.replace(/\p{Nd}/gu, digitValue));
       return Number.isFinite(value) ? (value === 0 ? 0 : value) : token;
     }
-    return kind === "truth" && !plain ? TRUTH[token.toLowerCase()] : token;
+    return type === "truth" && !plain ? TRUTH[token.toLowerCase()] : token;
   }
   const AFTER = ["and", "or", "close", "end"];
   /** Read a filter from a reader; what follows a part is decided by the token after it. */
@@ -173,14 +173,14 @@ const filterLanguage = (() => {
     let token = null; // the one after the part that was read
     const peeked = (depth) => input.next(depth ? ["and", "or", "close"] : ["and", "or", "end"]);
     function either(depth) {
-      const parts = [both(depth)];
-      while (token[0] === "or") parts.push(both(depth));
-      return anyOf(parts);
+      const clauses = [conjunction(depth)];
+      while (token[0] === "or") clauses.push(conjunction(depth));
+      return anyOf(clauses);
     }
-    function both(depth) {
-      const parts = [single(depth)];
-      while (token[0] === "and") parts.push(single(depth));
-      return allOf(parts);
+    function conjunction(depth) {
+      const clauses = [single(depth)];
+      while (token[0] === "and") clauses.push(single(depth));
+      return allOf(clauses);
     }
     function single(depth) {
       let negated = false;
@@ -196,8 +196,8 @@ const filterLanguage = (() => {
       } else result = comparison(first, depth);
       return negated ? invert(result) : result;
     }
-    function comparison([kind, name], depth) {
-      const column = kind === "backticks" ? name.slice(1, -1).replaceAll("``", "`") : name;
+    function comparison([type, name], depth) {
+      const column = type === "backticks" ? name.slice(1, -1).replaceAll("``", "`") : name;
       input.last.column = column;
       const joints = depth ? ["and", "or", "close"] : ["and", "or", "end"];
       const [sign, written] = input.next(["operator", "in", "is", "contains", "not", ...joints]);
@@ -228,14 +228,14 @@ const filterLanguage = (() => {
     }
     return either(0);
   }
-  /** Read a filter; FilterError where the text is none. */
+  /** Read a filter; FilterError for an invalid text. */
   function parse(source) {
     if (source.split("(").length - 1 > DEEPEST) throw new FilterError(`the filter has more than ${DEEPEST} brackets`);
     try {
       return read(reader(source));
     } catch (error) {
       if (!(error instanceof Ended)) throw error;
-      const words = Object.keys(EXPECTED).filter((kind) => error.accepted.includes(kind)).map((kind) => EXPECTED[kind]);
+      const words = Object.keys(EXPECTED).filter((type) => error.accepted.includes(type)).map((type) => EXPECTED[type]);
       throw new FilterError(`the filter, character ${[...source].length + 1}: expected ${words.join(" or ")}, there is the end -- a filter is, for example: target_class = CN and not (n_tokens > 80 or answer = "New York")`);
     }
   }
@@ -247,7 +247,7 @@ const filterLanguage = (() => {
     for (const value of values) counts.set(value, (counts.get(value) ?? 0) + 1);
     return [...counts].sort((a, b) => b[1] - a[1]).map(([value]) => value);
   };
-  /** Values as they are written in a filter: the most frequent first, of numbers low to high. */
+  /** Values in the syntax of filters: the most frequent first, numbers in ascending order. */
   function choices(cells) {
     if (cells.kind === "nothing") return [];
     if (cells.kind === "yes or no") return ["true", "false"];
@@ -263,7 +263,7 @@ const filterLanguage = (() => {
   function mask(each, table, n) {
     if (each.op === "not") return mask(each.parts[0], table, n).map((on) => !on);
     if (each.parts.length) {
-      const masks = each.parts.map((part) => mask(part, table, n));
+      const masks = each.parts.map((clause) => mask(clause, table, n));
       return masks.reduce((a, b) => a.map((on, row) => (each.op === "or" ? on || b[row] : on && b[row])));
     }
     const cells = cellsOf(table, each.column);
@@ -276,10 +276,10 @@ const filterLanguage = (() => {
     const sign = each.op === "is true" ? "=" : each.op;
     let values = each.op === "is true" ? [true] : each.operands;
     if (cells.kind === "yes or no") values = values.map((value) => (typeof value === "string" ? TRUTH[value.toLowerCase()] ?? value : value));
-    const [kind, operators] = KINDS[cells.kind];
-    if (!operators.includes(sign) || !values.every((value) => typeof value === kind)) {
+    const [type, operators] = KINDS[cells.kind];
+    if (!operators.includes(sign) || !values.every((value) => typeof value === type)) {
       const example = choices(cells)[0];
-      const remedy = operators.includes(sign) && kind === "string" && each.op !== "is true"
+      const remedy = operators.includes(sign) && type === "string" && each.op !== "is true"
         ? `quote the value: ${text(query(sign, each.column, values.map((value) => (typeof value === "string" ? value : write(value)))))}`
         : `use ${operators.join(", ")}; for example: ${writeColumn(each.column)} ${operators[0]} ${example}`;
       throw new FilterError(`the filter '${text(each)}' does not fit the column ${writeColumn(each.column)}, which holds ${cells.kind}, such as ${example}; ${remedy}`);
@@ -290,8 +290,8 @@ const filterLanguage = (() => {
     const negative = sign.startsWith("!") || sign.startsWith("not ");
     let test;
     if (!sign.endsWith("contains")) {
-      const wanted = new Set(values);
-      test = cells.kind === "labels" ? (labels) => labels.some((label) => wanted.has(label)) : (x) => wanted.has(x);
+      const accepted = new Set(values);
+      test = cells.kind === "labels" ? (labels) => labels.some((label) => accepted.has(label)) : (x) => accepted.has(x);
     } else if (cells.kind === "labels") {
       const folded = fold(value);
       test = (labels) => labels.some((label) => fold(label) === folded);
@@ -301,8 +301,8 @@ const filterLanguage = (() => {
     }
     return negative ? (x) => !test(x) : test;
   }
-  /** An expression for a text as it is, in any case. */
-  const literal = (part, flags = "iu") => new RegExp(part.replace(/[\\^$.*+?()[\]{}|/]/g, (sign) => `\\${sign}`), flags);
+  /** Regular expression of a literal text, ignoring case. */
+  const literal = (source, flags = "iu") => new RegExp(source.replace(/[\\^$.*+?()[\]{}|/]/g, (sign) => `\\${sign}`), flags);
 
   // ---- completions
   function wordStart(source, cursor) {
@@ -312,7 +312,7 @@ const filterLanguage = (() => {
     for (let match = PIECE.exec(before); match; match = PIECE.exec(before)) piece = match;
     return piece?.groups.word !== undefined ? piece.index : cursor;
   }
-  /** What can stand at the cursor: columns, operators, values of the column before it. */
+  /** Completions at the cursor: columns, operators, values of the column before it. */
   function suggest(source, cursor, table) {
     const start = wordStart(source, cursor);
     const written = source.slice(start, cursor);
@@ -333,9 +333,9 @@ const filterLanguage = (() => {
     if (accepted.includes("name")) options = [...Object.keys(table).map(writeColumn), "not"];
     else if (accepted.includes("bare")) options = cells ? choices(cells) : [];
     else if (accepted.includes("operator") || after) {
-      const kind = !cells || cells.kind === "nothing" ? "text" : cells.kind;
-      options = [...(kind === "yes or no" ? ["and", "or"] : []), ...KINDS[kind][1], "is missing", "is not missing"];
-    } else options = ["and", "or", "in", "is", "contains", "not", "missing", "open", "close"].filter((kind) => accepted.includes(kind)).map((kind) => ({ open: "(", close: ")" }[kind] ?? kind));
+      const type = !cells || cells.kind === "nothing" ? "text" : cells.kind;
+      options = [...(type === "yes or no" ? ["and", "or"] : []), ...KINDS[type][1], "is missing", "is not missing"];
+    } else options = ["and", "or", "in", "is", "contains", "not", "missing", "open", "close"].filter((type) => accepted.includes(type)).map((type) => ({ open: "(", close: ")" }[type] ?? type));
     const fitting = options.filter((option) => fold(option).includes(typed) && option !== written);
     const begins = (option) => fold(option.replace(/^[`"]+/, "")).startsWith(typed);
     return [...fitting.filter(begins), ...fitting.filter((option) => !begins(option))].slice(0, LISTED);

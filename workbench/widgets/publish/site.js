@@ -14,25 +14,25 @@ const publishedPage = (() => {
 
   /** Write the parts of a state that differ from the published one; `current` is "" for the first item of the list. */
   function toFragment(state, initial, models) {
-    const parts = [];
+    const fields = [];
     for (const [name, value] of Object.entries(state)) {
       if (name === "current" || same(value, initial[name])) continue;
-      if (name === "hidden") parts.push(["models", models.filter((label) => !value.includes(label)).map(encode).join(",")]);
-      else if (Array.isArray(value)) parts.push([NAMES[name], value.map(encode).join(",")]);
-      else if (typeof value === "boolean") parts.push([NAMES[name], value ? "yes" : "no"]);
-      else parts.push([NAMES[name], value === null ? "" : encode(value)]);
+      if (name === "hidden") fields.push(["models", models.filter((label) => !value.includes(label)).map(encode).join(",")]);
+      else if (Array.isArray(value)) fields.push([NAMES[name], value.map(encode).join(",")]);
+      else if (typeof value === "boolean") fields.push([NAMES[name], value ? "yes" : "no"]);
+      else fields.push([NAMES[name], value === null ? "" : encode(value)]);
     }
-    if (parts.length ? state.current : state.current !== initial.current) parts.push([NAMES.current, encode(state.current)]);
-    return parts.map(([name, value]) => `${name}=${value}`).join("&");
+    if (fields.length ? state.current : state.current !== initial.current) fields.push([NAMES.current, encode(state.current)]);
+    return fields.map(([name, value]) => `${name}=${value}`).join("&");
   }
   /** Read a fragment as a state; an error says what is not valid. */
   function fromFragment(fragment, initial, models) {
     const state = { ...initial, current: "" };
     const states = Object.fromEntries(Object.entries(NAMES).map(([name, written]) => [written, name]));
-    for (const part of fragment.split("&").filter(Boolean)) {
-      const at = part.indexOf("=");
-      const written = at < 0 ? part : part.slice(0, at);
-      const value = at < 0 ? "" : part.slice(at + 1);
+    for (const field of fragment.split("&").filter(Boolean)) {
+      const equals = field.indexOf("=");
+      const written = equals < 0 ? field : field.slice(0, equals);
+      const value = equals < 0 ? "" : field.slice(equals + 1);
       const name = written === "models" ? "hidden" : Object.hasOwn(states, written) ? states[written] : "";
       if (!Object.hasOwn(initial, name)) throw new filterLanguage.FilterError(`this view has no setting '${decode(written)}'`);
       const list = value.split(",").filter(Boolean).map(decode);
@@ -52,7 +52,7 @@ const publishedPage = (() => {
     notice.hidden = !text;
   }
 
-  /** Keep the state of a `host` and the fragment the same; returns what writes and reads the fragment. */
+  /** Synchronise the state of a `host` with the fragment; return functions to write and read the fragment. */
   function followAddress(host, models) {
     const canonical = (state) => ({ ...state, current: host.isFirst(state.current) ? "" : state.current });
     const published = { ...host.state };
@@ -99,10 +99,10 @@ const publishedPage = (() => {
   function start(Host, draw) {
     const data = read("wp-data");
     const root = document.getElementById("wp-view");
-    const heard = new Map();
+    const listeners = new Map();
     const traits = { ...data.traits, published: true };
     let address = null;
-    const tell = (name, ...values) => (heard.get(name) ?? []).forEach((act) => act(...values));
+    const tell = (name, ...values) => (listeners.get(name) ?? []).forEach((act) => act(...values));
     const send = (message) => {
       tell("msg:custom", message, []);
       if (message.type === "view" || message.type === "passage") address?.write();
@@ -119,8 +119,8 @@ const publishedPage = (() => {
         address.write();
       },
       save_changes: () => {},
-      on: (name, act) => heard.set(name, [...(heard.get(name) ?? []), act]),
-      off: (name, act) => heard.set(name, (heard.get(name) ?? []).filter((each) => each !== act)),
+      on: (name, act) => listeners.set(name, [...(listeners.get(name) ?? []), act]),
+      off: (name, act) => listeners.set(name, (listeners.get(name) ?? []).filter((each) => each !== act)),
       send: (message) => queueMicrotask(() => {
         try {
           host.answer(message);

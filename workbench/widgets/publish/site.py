@@ -77,7 +77,7 @@ def publish(
     Raises
     ------
     DataError
-        If the folder holds anything else, a view is none, or one needs what is not published.
+        If the folder has other content, a view is not valid, or one needs data that are not published.
 
     Examples
     --------
@@ -102,14 +102,14 @@ def publish(
         {
             "file": files[name],
             "title": name,
-            "about": ", ".join(filter(None, (page.kind, page.about))),
+            "about": ", ".join(filter(None, (page.view_type, page.about))),
             "code": _code(page),
         }
         for name, page in pages.items()
     ]
     sets = data_sets(list(pages.values()))
     licences = [f"{each['title']}: {each['notice']}" for each in sets if each["notice"]]
-    signed = _signed(list(pages.values()), runs)
+    signed = _signatures(list(pages.values()), runs)
     about = render("publish/about.html", sets=sets, runs=signed, views=listed, versions=_versions())
     texts = {
         "index.html": PublishedPage(
@@ -167,7 +167,7 @@ def check_replaceable(folder: Path) -> None:
 
 
 def file_names(titles: Sequence[str]) -> dict[str, str]:
-    """Return the name of each title's page: letters, digits and hyphens, each name once."""
+    """Return a unique file name for each title: letters, digits and hyphens."""
     names: dict[str, str] = {}
     for title in titles:
         plain = unicodedata.normalize("NFKD", title).encode("ascii", "ignore").decode().lower()
@@ -180,11 +180,11 @@ def file_names(titles: Sequence[str]) -> dict[str, str]:
     return names
 
 
-# -- what stands behind the views
+# -- provenance of the views
 
 
 def data_sets(pages: Sequence[PublishedPage]) -> list[dict[str, Any]]:
-    """Return the data sets of the pages with their items, licence and citation, each once."""
+    """Return the data sets of the pages with items, licence and citation, without duplicates."""
     rows: dict[tuple[str, str], dict[str, Any]] = {}
     for page in pages:
         if page.items is None or not len(page.items):
@@ -200,7 +200,7 @@ def data_sets(pages: Sequence[PublishedPage]) -> list[dict[str, Any]]:
 
 
 def terms(dataset: str) -> dict[str, str]:
-    """Return title, licence, citation and notice of a data set, as far as they are known."""
+    """Return the known title, licence, citation and notice of a data set."""
     try:
         entry = entry_of(dataset)
     except DataError:
@@ -219,8 +219,8 @@ def _notices(page: PublishedPage) -> list[str]:
     return [notice for name in names if (notice := terms(str(name))["notice"])]
 
 
-def _signed(pages: Sequence[PublishedPage], runs: Sequence[Run | str]) -> list[dict[str, str]]:
-    """Return the signatures of the runs, and the code that computes their measures again."""
+def _signatures(pages: Sequence[PublishedPage], runs: Sequence[Run | str]) -> list[dict[str, str]]:
+    """Return the signatures of the runs, and the code that recomputes their measures."""
     named: dict[str, Any] = {}
     for run in (*runs, *(run for page in pages for run in page.runs)):
         named.setdefault(_run_name(run), run)
@@ -241,7 +241,7 @@ def _run_name(run: Run | str) -> str:
 
 
 def _code(page: PublishedPage) -> str:
-    """Return Python that makes a view again: what it takes, as far as that has a name, and its line."""
+    """Return Python that makes a view again: its named arguments, and its line."""
     if not page.code:
         return ""
     lines = ["import workbench as wb", ""]
@@ -260,7 +260,7 @@ def _code(page: PublishedPage) -> str:
 
 
 def _versions() -> list[tuple[str, str]]:
-    """Return the versions of what made the site, its commit and the date."""
+    """Return the versions of the packages that made the site, the commit and the date."""
     try:
         versions = library_versions(*_PACKAGES)
     except PackageNotFoundError:
@@ -270,7 +270,7 @@ def _versions() -> list[tuple[str, str]]:
 
 
 def standard_views(items: Items, runs: Sequence[Run], *, annotated: bool) -> dict[str, Any]:
-    """Return the views that the command line publishes: passages, charts, models and measures."""
+    """Return the default views of the command line: passages, charts, models and measures."""
     from workbench.widgets.browser.browser import browse  # noqa: PLC0415 - slow to import
     from workbench.widgets.compare.compare import compare  # noqa: PLC0415
 

@@ -7,8 +7,8 @@ const publishedTable = (() => {
     constructor(data, draw) {
       this.data = data;
       const infinite = { inf: Infinity, "-inf": -Infinity };
-      this.table = Object.fromEntries(data.columns.map(({ name, kind, data: cells, rank }) => [name, {
-        kind, rank, data: kind === "numbers" ? cells.map((value) => infinite[value] ?? value) : cells, missing: cells.map((value) => value === null),
+      this.table = Object.fromEntries(data.columns.map(({ name, kind: type, data: cells, rank }) => [name, {
+        kind: type, rank, data: type === "numbers" ? cells.map((value) => infinite[value] ?? value) : cells, missing: cells.map((value) => value === null),
       }]));
       this.state = { where: "", sort: "" };
       this.draw = draw;
@@ -53,20 +53,20 @@ const publishedTable = (() => {
       count.textContent = `${number(host.rows.length)} of ${number(data.texts.length)} rows`;
       const by = host.state.sort.replace(/^-/, "");
       const focus = document.activeElement?.dataset?.name;
-      head.replaceChildren(...data.columns.map(({ name, label, tooltip, kind }) => {
+      head.replaceChildren(...data.columns.map(({ name, label, tooltip, kind: type }) => {
         const on = by === name;
         const down = on && host.state.sort.startsWith("-");
-        return h("th", { scope: "col", class: kind === "numbers" ? "wp-right" : null, "aria-sort": on ? (down ? "descending" : "ascending") : null },
+        return h("th", { scope: "col", class: type === "numbers" ? "wp-right" : null, "aria-sort": on ? (down ? "descending" : "ascending") : null },
           h("button", { type: "button", "data-name": name, title: [name, tooltip].filter(Boolean).join(": "), onclick: () => change({ sort: on ? (down ? "" : `-${name}`) : name }) }, label, on && h("span", { "aria-hidden": "true" }, down ? " \u25bc" : " \u25b2")));
       }));
       body.replaceChildren(...host.rows.map((row) => h("tr", {}, ...data.texts[row].map((text, i) => h("td", { class: data.columns[i].kind === "numbers" ? "wp-right" : null, dir: "auto" }, text)))));
       if (focus) head.querySelector(`[data-name="${CSS.escape(focus)}"]`)?.focus();
       address?.write();
     }
-    function change(parts) {
+    function change(changes) {
       try {
         publishedPage.complain("");
-        host.restore({ ...host.state, ...parts });
+        host.restore({ ...host.state, ...changes });
       } catch (error) {
         line.setAttribute("aria-invalid", "true");
         publishedPage.complain(error.message);

@@ -1,1 +1,1 @@
-"""What the widgets share: base class, filters, passages; scripts, styles and templates."""
+"""Shared by the widgets: base class, filters, passages; scripts, styles and templates."""

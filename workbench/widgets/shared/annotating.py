@@ -1,4 +1,4 @@
-"""Annotations that are made in the background while a widget is already in use."""
+"""Annotation in the background while a widget is already in use."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ AUTO = "auto"
 
 
 class _ClosedError(Exception):
-    """The widget was closed: nobody waits for the annotations."""
+    """Raised when the widget was closed before annotation finished."""
 
 
 class Annotating:
-    """Annotate items in a background thread, for a widget that shows its view meanwhile.
+    """Annotate items in a background thread for a widget that is already shown.
 
     A widget makes one with its items; ``start()`` begins (again, after an error). Both callables run in the
     background thread, so a widget guards its state by a lock: `changed` after each change, when the widget
@@ -50,12 +50,12 @@ class Annotating:
     ) -> None:
         self.state: Literal["idle", "running", "done", "failed"] = "idle"
         self.done, self.problem = 0, ""
-        self._items, self._arrived, self._changed = items, arrived, changed
+        self._items, self._on_annotations, self._on_progress = items, arrived, changed
         self._thread: threading.Thread | None = None
         self._closed = False
 
     def start(self) -> None:
-        """Begin in a thread, unless it is under way or done."""
+        """Start the thread, unless it is running or finished."""
         if self.state in ("running", "done") or self._closed:
             return
         self.state, self.done, self.problem = "running", 0, ""
@@ -63,17 +63,17 @@ class Annotating:
         self._thread.start()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait for the end; return whether the annotations are there."""
+        """Wait for the end; return True if the annotations are complete."""
         if self._thread is not None:
             self._thread.join(timeout)
         return self.state == "done"
 
     def close(self) -> None:
-        """Stop at the next chunk of items, and announce nothing any more."""
+        """Stop at the next chunk of items, and send no more events."""
         self._closed = True
 
     def describe(self) -> dict[str, Any]:
-        """Return what a page shows of it: ``state``, ``done``, ``total`` and ``problem``."""
+        """Return the progress for the page: ``state``, ``done``, ``total`` and ``problem``."""
         return {"state": self.state, "done": self.done, "total": len(self._items), "problem": self.problem}
 
     def _run(self) -> None:
@@ -83,23 +83,23 @@ class Annotating:
             annotations = annotate(self._items, progress=self._progress)
             self.state, self.done = "done", len(self._items)
             if not self._closed:
-                self._arrived(annotations)
+                self._on_annotations(annotations)
         except _ClosedError:
             return
         except Exception as error:  # noqa: BLE001 - the reader sees it in the widget
             self.state, self.problem = "failed", f"The items could not be annotated: {error}"
         if not self._closed:
-            self._changed()
+            self._on_progress()
 
     def _progress(self, done: int, _total: int) -> None:
         if self._closed:
             raise _ClosedError
         self.done = done
-        self._changed()
+        self._on_progress()
 
 
 def annotations_at_hand(items: Items) -> pd.DataFrame | None:
-    """Return the annotations of items if they are at hand without computing (in the cache), else None."""
+    """Return cached annotations of items, or None if they would have to be computed."""
     from workbench.analysis.annotations import cached_annotations  # noqa: PLC0415 - heavy
 
     return cached_annotations(items)

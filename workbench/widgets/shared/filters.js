@@ -1,4 +1,4 @@
-/* The search, the typed filter with its completions, and what is chosen, in words. */
+/* Search box, filter line with completions, and the summary of choices. */
 
 /** The boxes of search and filter; a part of the state is changed as it is typed, the filter on Enter. */
 function filterBoxes(c, placeholder, searchState) {
@@ -25,9 +25,9 @@ function filterBoxes(c, placeholder, searchState) {
       refuse(false);
     }
   }
-  function draw(found) {
+  function draw(completions) {
     const before = completed?.choices[completed.at]; // chosen by an arrow while the answer was under way
-    completed = found?.choices.length ? { at: -1, ...found } : null;
+    completed = completions?.choices.length ? { at: -1, ...completions } : null;
     choices.hidden = !completed;
     line.setAttribute("aria-expanded", String(Boolean(completed)));
     line.setAttribute("aria-activedescendant", "");
@@ -72,7 +72,7 @@ function filterBoxes(c, placeholder, searchState) {
   };
 }
 
-/** How many items are listed, and a chip a choice that removes it; `inside` may draw a choice. */
+/** Number of listed items, and a chip to remove each choice; `inside` may draw a choice. */
 function chosenWords(c, hint, inside = (text) => text) {
   const { s } = c;
   const node = h("div", { class: "wb-said", tabindex: 0, role: "status", "aria-live": "polite" }, "…");

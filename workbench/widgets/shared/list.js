@@ -1,38 +1,38 @@
-/* A list of items under one state: what page and kernel say to each other, the keys, and the rows in view. */
+/* A list of items under one state: messages between page and kernel, keys, and visible rows. */
 
 const PAGE = 60; // rows asked for at a time
 const NO_ITEMS = "No items match. Remove a filter, or press Clear.";
 
-/** Let page and kernel share a state; `c` gets what changes it, and `s`, what the kernel told last.
+/** Share a state between page and kernel; `c` gets the functions that change it, `s` the last view of the kernel.
 
-    `c.follow` draws a view, newest or not; `c.drawList`, `c.drawPassage` and `c.redraw` a part of it. `more` answers
-    messages that only one widget has.
+    `c.follow` draws a view, newest or not; `c.drawList`, `c.drawPassage` and `c.redraw` a part of it. `extraHandlers`
+    answer messages of one widget alone.
 */
-function shareState(c, model, outer, complain, more) {
+function shareState(c, model, outer, complain, extraHandlers) {
   const { s, list, view } = c;
-  const line = lineTo(model, outer, complain);
-  let want = { state: {}, choose: {} }; // what was changed here and is not yet answered is sent with each change
-  const query = () => line.ask("query", { type: "query", ...want, state: { ...want.state }, choose: { ...want.choose } });
+  const line = requestQueue(model, outer, complain);
+  let pending = { state: {}, choose: {} }; // what was changed here and is not yet answered is sent with each change
+  const query = () => line.ask("query", { type: "query", ...pending, state: { ...pending.state }, choose: { ...pending.choose } });
   Object.assign(c, line, {
-    forget() { want = { state: {}, choose: {} }; },
-    /** Change parts of the state; `others` are further parts of the message. */
-    change(parts, others = {}) {
-      Object.assign(want.state, parts);
-      want = { ...want, ...others };
+    forget() { pending = { state: {}, choose: {} }; },
+    /** Change entries of the state; `fields` are further fields of the message. */
+    change(changes, fields = {}) {
+      Object.assign(pending.state, changes);
+      pending = { ...pending, ...fields };
       query();
     },
     /** Choose bins or a range of a column; null removes its choice. */
     choose(name, choice) {
-      want.choose[name] = choice;
+      pending.choose[name] = choice;
       query();
     },
     chosen(name) {
       const { keys, excluded, range = null, bins, starts, ends } = s.facets[name];
-      if (!(name in want.choose)) return { keys, excluded, range };
-      const wanted = { keys: [], range: null, ...want.choose[name] };
-      const at = starts && bins.flatMap(([key], i) => (wanted.keys.includes(key) ? [i] : []));
-      if (at?.length) wanted.range = [starts[at[0]], ends[at.at(-1)]];
-      return { ...wanted, excluded: Boolean(wanted.exclude) };
+      if (!(name in pending.choose)) return { keys, excluded, range };
+      const choice = { keys: [], range: null, ...pending.choose[name] };
+      const indices = starts && bins.flatMap(([key], i) => (choice.keys.includes(key) ? [i] : []));
+      if (indices?.length) choice.range = [starts[indices[0]], ends[indices.at(-1)]];
+      return { ...choice, excluded: Boolean(choice.exclude) };
     },
     clear() {
       c.forget();
@@ -48,7 +48,7 @@ function shareState(c, model, outer, complain, more) {
       c.ask("show", { type: "show", version: s.version, index: s.index });
     },
   });
-  const heard = {
+  const handlers = {
     view(m) {
       const newest = m.lane ? c.answered(m.lane) : !c.busy("query");
       c.before?.(m);
@@ -90,9 +90,9 @@ function shareState(c, model, outer, complain, more) {
       if (m.lane !== "suggest") complain(m.lane === "query" ? refusal(m.message) : m.message);
       c.redraw();
     },
-    ...more,
+    ...extraHandlers,
   };
-  const stop = listenTo(model, c, complain, heard);
+  const stop = listenTo(model, c, complain, handlers);
   const sized = new ResizeObserver(() => c.drawSoon());
   sized.observe(list);
   c.ask("query", { type: "open" });
@@ -102,7 +102,7 @@ function shareState(c, model, outer, complain, more) {
   };
 }
 
-/** Return what answers the keys of a list: those that all lists have, and `acts`. Where `goes` is false, `e` is no key of it. */
+/** Return the key handler of a list: common keys and `acts`. A key is ignored where `goes` is false. */
 function keysOf(c, acts, escape, goes) {
   const { s } = c;
   const to = (node) => () => { node.focus({ preventScroll: true }); node.select(); };
@@ -124,7 +124,7 @@ function keysOf(c, acts, escape, goes) {
   };
 }
 
-/** The list: only the rows in view are in the page.
+/** The list; the page holds only the visible rows.
 
     `row(data, i)` returns the content of a row, its class and its label; `classes(i)` those that follow what is chosen, by name.
 */
@@ -132,7 +132,7 @@ function itemList(c, { height, row, classes, click, onscroll = () => {} }) {
   const { s, uid } = c;
   const spacer = h("div", { class: "wb-spacer", role: "presentation" });
   const list = h("div", { class: "wb-list", role: "listbox", tabindex: 0, "aria-label": "Items", onscroll: () => { onscroll(); drawSoon(); } }, spacer);
-  let made = new Map(); // rows that are drawn, by place
+  let drawn = new Map(); // drawn rows, by index
   let drawing = false;
 
   function drawSoon() {
@@ -142,9 +142,9 @@ function itemList(c, { height, row, classes, click, onscroll = () => {} }) {
   }
   function make(i) {
     const data = s.rows.get(i);
-    const { content, kind = "", label } = data ? row(data, i) : { content: [h("span", { class: "wb-snippet wb-hint" }, "…")] };
+    const { content, kind: cssClass = "", label } = data ? row(data, i) : { content: [h("span", { class: "wb-snippet wb-hint" }, "…")] };
     const node = h("div", {
-      class: `wb-row ${kind}`, role: "option", id: `${uid}-${i}`, "aria-setsize": s.n, "aria-posinset": i + 1, "aria-label": label,
+      class: `wb-row ${cssClass}`, role: "option", id: `${uid}-${i}`, "aria-setsize": s.n, "aria-posinset": i + 1, "aria-label": label,
       onmousedown: (e) => { if (e.shiftKey) e.preventDefault(); }, onclick: (e) => click(i, e),
     }, ...content);
     node.style.top = `${i * height()}px`;
@@ -156,19 +156,19 @@ function itemList(c, { height, row, classes, click, onscroll = () => {} }) {
     const first = Math.max(0, Math.floor(list.scrollTop / height()) - 4);
     const last = Math.min(s.n, Math.ceil((list.scrollTop + list.clientHeight) / height()) + 4);
     const nodes = [];
-    const kept = new Map();
+    const visible = new Map();
     let missing = null;
     for (let i = first; i < last; i += 1) {
       if (!s.rows.has(i)) missing ??= i;
-      const node = made.get(i) ?? make(i);
+      const node = drawn.get(i) ?? make(i);
       nodes.push(node);
-      if (s.rows.has(i)) kept.set(i, node);
-      const { selected, ...more } = classes(i);
-      for (const [name, on] of Object.entries(more)) node.classList.toggle(name, on);
+      if (s.rows.has(i)) visible.set(i, node);
+      const { selected, ...toggles } = classes(i);
+      for (const [name, on] of Object.entries(toggles)) node.classList.toggle(name, on);
       node.setAttribute("aria-selected", String(selected));
       node.classList.toggle("wb-selected", i === s.index);
     }
-    made = kept;
+    drawn = visible;
     spacer.style.height = `${s.n * height()}px`;
     if (!s.n && s.version >= 0) nodes.push(h("div", { class: "wb-empty" }, s.total ? NO_ITEMS : "There are no items here."));
     spacer.replaceChildren(...nodes);
@@ -184,13 +184,13 @@ function itemList(c, { height, row, classes, click, onscroll = () => {} }) {
     if (top < list.scrollTop) list.scrollTop = top;
     else if (top + height() > list.scrollTop + list.clientHeight) list.scrollTop = top + height() - list.clientHeight;
   }
-  /** Draw the rows of a view anew, with the current one in sight. */
+  /** Redraw the rows of a view, with the current one visible. */
   function show() {
-    made.clear();
+    drawn.clear();
     draw(); // sets the height
     if (s.index >= 0) reach(s.index);
     draw();
   }
-  Object.assign(c, { list, reach, drawSoon, drawList: draw, showList: show, resetList: () => made.clear() });
+  Object.assign(c, { list, reach, drawSoon, drawList: draw, showList: show, resetList: () => drawn.clear() });
   return { list, spacer };
 }

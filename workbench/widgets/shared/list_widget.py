@@ -20,7 +20,7 @@ _FIRST_ROWS = 28
 
 
 def state_part(name: str, doc: str) -> Any:
-    """Return an attribute of a widget that is one part of its ``state``."""
+    """Return a widget attribute that is one entry of its ``state``."""
 
     def get(widget: Any) -> Any:
         return widget.state[name]
@@ -67,11 +67,11 @@ class ListWidget(Widget):
             return self._applied(proposal["value"])
 
     def _applied(self, state: Mapping[str, Any]) -> dict[str, Any]:
-        """Put a state in place of the one before, and return it with all its parts, or raise DataError."""
+        """Apply a state, and return it complete, or raise DataError."""
         return self._listing.apply(state)
 
     def _follow_state(self, change: Mapping[str, Any]) -> None:
-        """Tell the page of a state that was set."""
+        """Send a state that was set to the page."""
         with self._lock:
             before, now = change["old"], change["new"]
             if {**before, "current": ""} == {**now, "current": ""}:
@@ -81,12 +81,12 @@ class ListWidget(Widget):
 
     @property
     def selection(self) -> Items:
-        """The items that pass the filters, as they are listed."""
+        """The listed items: those that pass the filters."""
         return self._listing.selection
 
     @property
     def current(self) -> Item | None:
-        """The item that is shown; None where nothing is."""
+        """The shown item, or None."""
         return self._listing.items[self.current_id] if self.current_id else None
 
     @current.setter
@@ -99,7 +99,7 @@ class ListWidget(Widget):
         self._send_view(message.get("lane"))
 
     def _on_query(self, message: Mapping[str, Any]) -> None:
-        """Change parts of the state (``state``) and choices of columns (``choose``)."""
+        """Change entries of the state (``state``) and choices of columns (``choose``)."""
         before, changes = self.state, dict(message.get("state") or {})
         changes["where"] = self._chosen(str(changes.get("where", before["where"]) or ""), message)
         self._lane = message.get("lane")
@@ -111,7 +111,7 @@ class ListWidget(Widget):
             self._lane = None
 
     def _chosen(self, where: str, message: Mapping[str, Any]) -> str:
-        """Return a filter with what a message chooses."""
+        """Return a filter with the choices of a message."""
         return self._listing.choose(where, message.get("choose") or {})
 
     def _on_suggest(self, message: Mapping[str, Any]) -> None:
@@ -136,7 +136,7 @@ class ListWidget(Widget):
         self.current_id = item_id
 
     def _on_ask(self, message: Mapping[str, Any]) -> None:
-        """Put an item into the widget of ``wb.ask``."""
+        """Show an item in the widget of ``wb.ask``."""
         self._asked.put(self._listing.items[message["id"]])
         self.send({"type": "asked", "id": message["id"]})
 
@@ -150,7 +150,7 @@ class ListWidget(Widget):
         self.send(self._view() | {"lane": lane})
 
     def _view(self) -> dict[str, Any]:
-        """Return the view as the page draws it: no more than the rows in sight and one passage."""
+        """Return the view as the page draws it: only the visible rows and one passage."""
         listing = self._listing
         index = listing.index(self.current_id)
         start = max(0, index - _FIRST_ROWS // 2)
@@ -168,20 +168,20 @@ class ListWidget(Widget):
         if self._listing.index(state["current"]) <= 0:
             state["current"] = ""
         changed = {name: value for name, value in state.items() if value != empty[name]}
-        parts = [
+        arguments = [
             f"{name}={json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)}"
             for name, value in changed.items()
         ]
-        return f"wb.{self._verb}({', '.join([*self._arguments, *parts])})"
+        return f"wb.{self._verb}({', '.join([*self._arguments, *arguments])})"
 
     def _empty(self) -> dict[str, Any]:
-        """Return the state in which all items are listed."""
+        """Return the state that lists all items."""
         raise NotImplementedError
 
     # -- a page without a kernel
 
     def published(self, *, notes: bool = False) -> PublishedView:
-        """Return the view as the data of a page of its own, with tags and notes only if `notes`."""
+        """Return the view as the data of a static page, with tags and notes only if `notes`."""
         return PublishedView(
             host=self._host, shows=self._shows, items=self._listing.items, first=self._listing.rows.copy(),
             head=partial(self._published_head, notes=notes), item=partial(self._published_item, notes=notes),
@@ -189,7 +189,7 @@ class ListWidget(Widget):
         )  # fmt: skip
 
     def _published_head(self, rows: Rows, *, notes: bool) -> dict[str, Any]:
-        """Return what does not belong to single items; DataError where the state needs what is left out."""
+        """Return the data that do not belong to single items; DataError if the state needs omitted data."""
         listing = self._listing
         names = [str(name) for name in listing.table if notes or name != TAGS]
         state = {name: value for name, value in self.state.items() if name != "current"}
@@ -215,7 +215,7 @@ class ListWidget(Widget):
         }  # fmt: skip
 
     def _published_item(self, row: int, *, notes: bool) -> dict[str, Any]:
-        """Return the item in a row, without what follows from the state."""
+        """Return the item in a row, without the data that depend on the state."""
         raise NotImplementedError
 
     def _rows(self, start: int, end: int) -> list[dict[str, Any]]:
@@ -223,7 +223,7 @@ class ListWidget(Widget):
         return [self._row(int(row)) for row in self._listing.rows[start : max(start, end)]]
 
     def _row(self, row: int) -> dict[str, Any]:
-        """Return an item as the list shows it."""
+        """Return an item as a row of the list."""
         raise NotImplementedError
 
     def _passage(self, row: int) -> dict[str, Any]:

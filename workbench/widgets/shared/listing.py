@@ -37,24 +37,24 @@ _WORDS = {"yes": True, "no": False, "unknown": None, "(none)": None, "not known"
 
 @lru_cache(maxsize=64)
 def clauses(where: str) -> tuple[Query, ...]:
-    """Return the filters that a typed filter joins by ``and``; none for an empty one."""
+    """Return the clauses of a typed filter that are joined by ``and``; empty for an empty filter."""
     return parse(where).clauses if where.strip() else ()
 
 
-def own_clause(where: str, columns: Collection[str]) -> Query | None:
-    """Return the part of a typed filter that names no columns but these; None where there is none."""
-    parts = [clause for clause in clauses(where) if set(clause.columns) <= set(columns)]
-    return all_of(parts) if parts else None
+def columns_clause(where: str, columns: Collection[str]) -> Query | None:
+    """Return the part of a typed filter on these columns only, or None."""
+    matching = [clause for clause in clauses(where) if set(clause.columns) <= set(columns)]
+    return all_of(matching) if matching else None
 
 
-def replaced(where: str, columns: Collection[str], query: Query | None) -> str:
-    """Return a typed filter with another clause on these columns, in the place of the one before."""
-    parts = clauses(where)
-    places = [place for place, clause in enumerate(parts) if set(clause.columns) <= set(columns)]
-    if query is None and not places:
+def replace_clause(where: str, columns: Collection[str], query: Query | None) -> str:
+    """Return a typed filter with another clause on these columns, in place of the previous one."""
+    typed = clauses(where)
+    replaced_at = [index for index, clause in enumerate(typed) if set(clause.columns) <= set(columns)]
+    if query is None and not replaced_at:
         return where
-    first = places[0] if places else len(parts)
-    rest = [clause for place, clause in enumerate(parts) if place not in places]
+    first = replaced_at[0] if replaced_at else len(typed)
+    rest = [clause for index, clause in enumerate(typed) if index not in replaced_at]
     merged = [*rest[:first], *([query] if query is not None else []), *rest[first:]]
     return str(all_of(merged)) if merged else ""
 
@@ -82,7 +82,7 @@ class Listing:
         frame = items.frame
         self.table = frame[["item_id", "answer", *ITEM_FACETS]].assign(**dict(columns))
         names = map(str, self.table)
-        self.sortable = [name for name in names if not _kinds(self.table[name]) & {dict, *_MANY}]
+        self.sortable = [name for name in names if not _cell_types(self.table[name]) & {dict, *_MANY}]
         self.facets: MutableMapping[str, Binning] = {}
         for name in (*ITEM_FACETS, *columns):
             made = facet(name, self.table[name])
@@ -91,9 +91,9 @@ class Listing:
         self._start(items)
 
     def _start(self, items: Items) -> None:
-        """List all of the items."""
+        """List all items."""
         self.items = items
-        self._places = {item_id: row for row, item_id in enumerate(items.frame["item_id"].tolist())}
+        self._row_of = {item_id: row for row, item_id in enumerate(items.frame["item_id"].tolist())}
         self._masks: dict[str, Mask] = {}
         self.state, self.version = dict(STATE), 0
         self.rows, self._index = np.arange(len(items)), np.arange(len(items))
@@ -101,11 +101,11 @@ class Listing:
 
     @cached_property
     def search(self) -> TextSearch:
-        """The search in the texts, made when it is first needed."""
+        """The text search, made on first use."""
         return TextSearch(self.items)
 
     def set_tags(self, rows: Sequence[Sequence[str]]) -> None:
-        """Set the tags of the items, a facet and a column as others are."""
+        """Set the tags of the items, which are a facet and a column."""
         self.table[TAGS] = objects([list(row) or None for row in rows])
         self.facets[TAGS] = binning(TAGS, self.table[TAGS])
         self._masks = {}
@@ -113,23 +113,23 @@ class Listing:
     # -- the state
 
     def checked(self, state: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a state with all its parts, or raise DataError with what is wrong in it."""
+        """Return a complete, valid state, or raise DataError with the problem."""
         checked = STATE | dict(state)
         if unknown := set(checked) - set(STATE):
             raise DataError(f"there is no filter {min(map(str, unknown))!r}; known are {', '.join(STATE)}")
         if checked["field"] not in FIELDS:
             raise DataError(f"there is no field {checked['field']!r}; known are {', '.join(FIELDS)}")
-        for part in ("where", "query", "sort", "current"):
-            checked[part] = str(checked[part] or "")
+        for name in ("where", "query", "sort", "current"):
+            checked[name] = str(checked[name] or "")
         checked |= {"where": checked["where"].strip(), "regex": bool(checked["regex"])}
         check_encodable(checked["query"], "the search")
         if (column := checked["sort"].removeprefix("-")) and column not in self.sortable:
-            known = ", ".join(self.sortable)
-            raise DataError(f"there is no column {column!r} to sort by; known are {known}")
+            columns = ", ".join(self.sortable)
+            raise DataError(f"there is no column {column!r} to sort by; known are {columns}")
         return checked
 
     def apply(self, state: Mapping[str, Any]) -> dict[str, Any]:
-        """Put a state in place of the one before; return it with all its parts. DataError changes nothing.
+        """Apply a state, and return it complete; DataError leaves the list unchanged.
 
         The current item stays while it is listed; else it is the first one.
         """
@@ -142,7 +142,7 @@ class Listing:
             rows = order[mask[order]]
             index = np.full(len(self.items), -1)
             index[rows] = np.arange(len(rows))
-        listed = current in self._places and index[self._places[current]] >= 0
+        listed = current in self._row_of and index[self._row_of[current]] >= 0
         if current and not listed and current != before["current"]:
             raise DataError(f"the item {current!r} is not among those shown", remedy="loosen the filters")
         if not listed:
@@ -153,13 +153,13 @@ class Listing:
         return dict(checked)
 
     def index(self, item_id: str) -> int:
-        """Return the place of an item in the list, -1 where it is not there."""
-        row = self._places.get(item_id)
+        """Return the position of an item in the list, or -1 if it is not listed."""
+        row = self._row_of.get(item_id)
         return -1 if row is None else int(self._index[row])
 
-    def place(self, item_id: str) -> int:
+    def row_of(self, item_id: str) -> int:
         """Return the row of an item."""
-        return self._places[item_id]
+        return self._row_of[item_id]
 
     @property
     def selection(self) -> Items:
@@ -174,7 +174,7 @@ class Listing:
     # -- what passes
 
     def mask(self, *, but: Collection[str] = ()) -> Mask:
-        """Return the rows that pass, shape (n,), but for the choices of some columns."""
+        """Return the mask of passing rows, shape (n,), ignoring the choices of some columns."""
         return self._passing(self.state, but)
 
     def _passing(self, state: Mapping[str, Any], but: Collection[str] = ()) -> Mask:
@@ -195,7 +195,7 @@ class Listing:
         return self._masks[text]
 
     def _table_of(self, columns: Collection[str]) -> pd.DataFrame:
-        """Return the table with these columns at least, as far as they are there."""
+        """Return the table with at least the available ones of these columns."""
         del columns
         return self.table
 
@@ -212,7 +212,7 @@ class Listing:
     # -- the choices of columns
 
     def choose(self, where: str, choices: Mapping[str, Any]) -> str:
-        """Return a typed filter with other choices of columns; None removes the choice of a column.
+        """Return a typed filter with changed choices of columns; None removes the choice of a column.
 
         A choice is a dict with ``keys`` of the column's bins, or with a closed ``range`` of numbers, None for
         an open end; with ``exclude``, the other rows are listed.
@@ -221,9 +221,9 @@ class Listing:
             raise DataError(f"the choices are {choices!r:.80}, expected a dict by column")
         for name, choice in choices.items():
             if name not in self.facets:
-                known = ", ".join(self.facets)
-                raise DataError(f"there is no column {name!r} to filter by; known are {known}")
-            where = replaced(where, [name], self._choice(self.facets[name], choice))
+                columns = ", ".join(self.facets)
+                raise DataError(f"there is no column {name!r} to filter by; known are {columns}")
+            where = replace_clause(where, [name], self._choice(self.facets[name], choice))
         return where
 
     def _choice(self, column: Binning, choice: Any) -> Query | None:
@@ -241,8 +241,8 @@ class Listing:
         return ~query if query is not None and choice.get("exclude") else query
 
     def chosen(self, name: str) -> tuple[list[str], bool, tuple[float, float] | None]:
-        """Return the bins that a column's clause lists, whether it excludes them, and its range."""
-        query = own_clause(self.state["where"], [name])
+        """Return the bins in a column's clause, whether it excludes them, and its range."""
+        query = columns_clause(self.state["where"], [name])
         if query is None:
             return [], False, None
         excluded = query.operator == "not"
@@ -253,18 +253,18 @@ class Listing:
         return self.facets[name].chosen(inner, self._clause(inner)), excluded, span
 
     def describe(self, name: str) -> dict[str, Any]:
-        """Return a facet as the page draws it: of each bin the number of rows, and of those that pass.
+        """Return a facet as the page draws it: the total and the passing rows of each bin.
 
         The numbers are those that a click would give: all other filters hold, the facet's own does not.
         """
         column = self.facets[name]
         keys, excluded, span = self.chosen(name)
-        clause = own_clause(self.state["where"], [name])
+        clause = columns_clause(self.state["where"], [name])
         counts = column.count(self.mask(but=[name] if clause else ()))
         rows = [
             [b.key, b.label, len(b.rows), count]
-            for place, (b, count) in enumerate(zip(column.bins, counts, strict=True))
-            if place < _LIMIT or b.key in keys or b.key == NULL
+            for index, (b, count) in enumerate(zip(column.bins, counts, strict=True))
+            if index < _LIMIT or b.key in keys or b.key == NULL
         ]
         described = column_label(name)._asdict() | {
             "kind": "numbers" if column.ranges else "choice",
@@ -279,26 +279,26 @@ class Listing:
         return described
 
     def words(self) -> list[tuple[str, dict[str, str]]]:
-        """Return each search and choice in words, with the change of the state that removes it."""
+        """Describe each search and choice, with the change of the state that removes it."""
         state = self.state
-        parts: list[tuple[str, dict[str, str]]] = []
+        terms: list[tuple[str, dict[str, str]]] = []
         if words := state["query"].strip():
             how = "matches the expression" if state["regex"] else "contains"
-            parts.append((f"{state['field']} {how} “{words}”", {"query": ""}))
+            terms.append((f"{state['field']} {how} “{words}”", {"query": ""}))
         groups: dict[tuple[str, ...], list[Query]] = {}
         for clause in clauses(state["where"]):
             groups.setdefault(self._group(clause), []).append(clause)
         for names, queries in groups.items():
             rest = [clause for clause in clauses(state["where"]) if self._group(clause) != names]
-            parts.append((self._phrase(names, all_of(queries)), {"where": str(all_of(rest)) if rest else ""}))
-        return parts
+            terms.append((self._phrase(names, all_of(queries)), {"where": str(all_of(rest)) if rest else ""}))
+        return terms
 
     def _group(self, clause: Query) -> tuple[str, ...]:
-        """Return the columns of the choice that a clause is a part of."""
+        """Return the columns of the choice that a clause belongs to."""
         return clause.columns
 
     def _phrase(self, names: tuple[str, ...], query: Query) -> str:
-        """Return a choice in words, as far as it is one of bins or a range of a column."""
+        """Describe a choice of bins or of a range of a column."""
         name = names[0]
         if len(names) > 1 or name not in self.facets:
             return str(query)
@@ -315,15 +315,15 @@ class Listing:
 
 
 def facet(name: str, column: pd.Series[Any]) -> Binning | None:
-    """Return the bins of a column to choose from; None where it has nothing to choose by.
+    """Return the bins of a column to choose from, or None if it is not suitable.
 
     These are columns of other objects, of one value only, and of text or labels that differ from row to row
     (ids, notes, tokens).
     """
-    kinds = _kinds(column)
+    types = _cell_types(column)
     cells = [cell for cell in column.head(1000) if isinstance(cell, _MANY)]
-    nested = any(isinstance(part, (dict, *_MANY)) for cell in cells for part in cell)
-    if nested or dict in kinds or (kinds & set(_MANY) and kinds - set(_MANY)):
+    nested = any(isinstance(value, (dict, *_MANY)) for cell in cells for value in cell)
+    if nested or dict in types or (types & set(_MANY) and types - set(_MANY)):
         return None
     made = binning(name, column)
     n = sum(b.key != NULL for b in made.bins)
@@ -341,11 +341,11 @@ def facets_filter(facets: Any, listing: Listing) -> str:
     """
     if not isinstance(facets, Mapping):
         raise DataError(f"the facets are {facets!r:.80}, expected lists of values by column")
-    parts = []
+    filters = []
     for name, choice in facets.items():
         if name not in listing.facets:
-            known = ", ".join(listing.facets)
-            raise DataError(f"there is no column {name!r} to filter by; known are {known}")
+            columns = ", ".join(listing.facets)
+            raise DataError(f"there is no column {name!r} to filter by; known are {columns}")
         excluded = isinstance(choice, Mapping)
         values = choice.get("not") if excluded else choice
         listed = isinstance(values, Sequence) and all(map(pd.api.types.is_scalar, values))
@@ -359,8 +359,8 @@ def facets_filter(facets: Any, listing: Listing) -> str:
             values = [_WORDS.get(v, v) if isinstance(v, str) and v not in texts else v for v in values]
         query = of_facets({name: values if column.value_type == "numbers" else [*dict.fromkeys(values)]})
         if query is not None:
-            parts.append(~query if excluded else query)
-    return str(all_of(parts)) if parts else ""
+            filters.append(~query if excluded else query)
+    return str(all_of(filters)) if filters else ""
 
 
 def _range(name: str, values: Any) -> list[float | None]:
@@ -375,12 +375,12 @@ def _range(name: str, values: Any) -> list[float | None]:
     return list(values)
 
 
-def _kinds(column: pd.Series[Any]) -> set[type]:
+def _cell_types(column: pd.Series[Any]) -> set[type]:
     return {type(value) for value in column.head(1000)} - {type(None), type(pd.NA), float}
 
 
 def _finite(number: float) -> float | None:
-    """Return a number as a page writes it; None for one that is infinite."""
+    """Return a number for the page, None for an infinite one."""
     if not np.isfinite(number):
         return None
     rounded = float(f"{number:.12g}")
@@ -388,7 +388,7 @@ def _finite(number: float) -> float | None:
 
 
 def _span_text(low: float, high: float, unit: str) -> str:
-    """Return a range of numbers in words, with the unit."""
+    """Describe a range of numbers with its unit."""
     ends, below = [cell_text(_finite(end)) for end in (low, high)], _finite(high) not in (high, None)
     if low == high:
         text = ends[0]

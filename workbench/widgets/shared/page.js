@@ -1,4 +1,4 @@
-/* What the pages of all widgets share; it is joined before each of them.
+/* Shared code of all widget pages, joined before each of them.
    Text from the data reaches the page through textContent and attributes alone, never as HTML. */
 
 const PATIENCE = 5000; // ms without an answer of the kernel before the reader is told
@@ -10,9 +10,9 @@ const DASH = "\u2013";
 
 /** Write a number with commas between thousands. */
 const number = (n) => n.toLocaleString("en");
-/** Text for a tooltip or label: without the characters that would turn what stands around it. */
-const calm = (text) => String(text).replace(/[\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, "");
-/** Why a filter is refused, and what the list shows meanwhile. */
+/** Remove the characters that change the direction of the surrounding text. */
+const stripBidi = (text) => String(text).replace(/[\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, "");
+/** Error of a filter, with a note that the list is unchanged. */
 const refusal = (text) => `${text.replace(/\.?\s*$/, ".")} ${STILL}`;
 const isNode = (child) => child !== null && child !== undefined && child !== false;
 
@@ -23,7 +23,7 @@ function h(tag, props = {}, ...children) {
     if (!isNode(value)) continue;
     if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
     else if (key === "value") node.value = value; // a textarea has no such attribute
-    else node.setAttribute(key, value === true ? "" : key === "title" || key === "aria-label" ? calm(value) : value);
+    else node.setAttribute(key, value === true ? "" : key === "title" || key === "aria-label" ? stripBidi(value) : value);
   }
   node.append(...children.filter(isNode));
   return node;
@@ -35,28 +35,28 @@ function fill(node, ...children) {
 }
 
 /** An alert that is hidden while it is empty. */
-function alarmOf() {
+function errorBanner() {
   const node = h("div", { class: "wb-alarm", role: "alert", tabindex: 0, hidden: true }); // a long text scrolls
   const complain = (text) => {
-    node.textContent = calm(text);
+    node.textContent = stripBidi(text);
     node.hidden = !text;
   };
   complain.text = () => node.textContent;
   return { node, complain };
 }
 
-/** Hide the page that the notebook keeps of this widget, while the live view is there.
+/** Hide the static page of this widget while the live view is shown.
 
-    A view that hears nothing, as one restored without its kernel, gives way to the page until it does.
+    A view without answers, such as one restored without its kernel, is hidden until it gets one.
 */
-function takeOver(model, root) {
+function hideStaticPage(model, root) {
   const page = `.wb-saved-${model.get("saved_key")}`;
   const style = h("style");
   root.append(style);
-  const show = (live, known = true) => {
+  const show = (live, confirmed = true) => {
     style.textContent = live ? `${page}, .jp-OutputArea-child:has(${page}) { display: none !important; }` : "";
     root.style.display = live || !document.querySelector(page) ? "" : "none";
-    root.dataset.live = known ? live : "";
+    root.dataset.live = confirmed ? live : "";
   };
   show(true, false);
   const clock = setTimeout(() => show(false), GIVE_WAY);
@@ -66,14 +66,14 @@ function takeOver(model, root) {
   };
 }
 
-/** Requests to the kernel. In each lane one is under way at a time, and the newest one waits.
+/** Queue of requests to the kernel: one active request a lane, and the newest one waits.
 
     `root` names the lanes whose answer is awaited (data-waits). Where no answer comes in time, `complain` is called.
 */
-function lineTo(model, root, complain) {
+function requestQueue(model, root, complain) {
   const lanes = {}; // by name: {next}, while a request is under way
   let clock = null;
-  const live = takeOver(model, root);
+  const live = hideStaticPage(model, root);
   const draw = () => { root.dataset.waits = Object.keys(lanes).join(" "); };
   const send = (message) => {
     clock ??= setTimeout(() => complain(SILENCE), PATIENCE);
@@ -91,7 +91,7 @@ function lineTo(model, root, complain) {
     }
     draw();
   };
-  /** The answer has come: send what waits; tell if it was the newest request. */
+  /** Handle an answer: send the waiting request; return whether it was the newest. */
   const answered = (lane) => {
     const next = lanes[lane]?.next;
     delete lanes[lane];
@@ -99,18 +99,18 @@ function lineTo(model, root, complain) {
     draw();
     return !next;
   };
-  const heard = () => {
+  const onAnyAnswer = () => {
     live();
     clearTimeout(clock);
     clock = null;
   };
-  /** The view was taken away; JupyterLab keeps its element, so that must not hold all that was in it. */
+  /** Empty the removed view, whose element JupyterLab keeps. */
   const end = () => {
-    heard();
+    onAnyAnswer();
     root.remove();
   };
   draw();
-  return { send, ask, answered, heard, end, waiting: (lane) => lanes[lane]?.next, busy: (lane) => lane in lanes, drop: (lane) => delete lanes[lane]?.next };
+  return { send, ask, answered, onAnyAnswer, end, waiting: (lane) => lanes[lane]?.next, busy: (lane) => lane in lanes, drop: (lane) => delete lanes[lane]?.next };
 }
 
 /** Copy a text; return whether that worked. `near` is a node of the widget, for pages without a clipboard. */
@@ -129,9 +129,9 @@ async function copyText(text, near) {
 }
 
 /** A button that copies what `text()` returns, and says so; `near` is a node of the widget. */
-function copier(near, label, text, title, kind = "wb-button wb-copier") {
+function copier(near, label, text, title, cssClass = "wb-button wb-copier") {
   return h("button", {
-    class: kind, type: "button", title,
+    class: cssClass, type: "button", title,
     onclick: async (e) => {
       const button = e.currentTarget;
       button.dataset.done = (await copyText(text(), near)) ? "copied" : "press Ctrl+C";
@@ -140,7 +140,7 @@ function copier(near, label, text, title, kind = "wb-button wb-copier") {
   }, label);
 }
 
-/** Let the reader keep a file that the kernel sent. */
+/** Download a file that the kernel sent. */
 function download(name, buffer) {
   const link = h("a", { href: URL.createObjectURL(new Blob([buffer])), download: name });
   link.click();
@@ -154,12 +154,12 @@ function plainKey(e) {
   return plain;
 }
 
-/** Answer what the kernel says by `heard`, a function a type of message; return what ends that. */
-function listenTo(model, line, complain, heard) {
+/** Handle messages of the kernel by `handlers`, one function a type; return the function that stops it. */
+function listenTo(model, line, complain, handlers) {
   const listen = (message, buffers) => {
-    line.heard();
+    line.onAnyAnswer();
     if (complain.text() === SILENCE) complain("");
-    heard[message.type]?.(message, buffers);
+    handlers[message.type]?.(message, buffers);
   };
   model.on("msg:custom", listen);
   return () => {

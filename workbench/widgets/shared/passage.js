@@ -1,30 +1,30 @@
 /* The parts of a passage that all lists show. */
 
-/** Pieces of a passage: marked, shaded (`shades`, a pair of share and note a piece; null for none), and the target as `blank(kinds)` draws it. */
-function passagePieces(pieces, shades, shown, blank) {
-  return pieces.map(([text, kinds], i) => {
+/** Pieces of a passage: marked, shaded (`shades`, a pair of share and note a piece; null for none), and the target drawn by `blank(letters)`. */
+function passagePieces(pieces, shades, reveal, blank) {
+  return pieces.map(([text, letters], i) => {
     const shade = shades?.[i] ?? null;
     // underlined mentions would give a hidden target away, or the prediction; speech is not tinted beside shades
-    const marks = [...kinds].filter((kind) => (!"mp".includes(kind) || shown) && (kind !== "s" || !shades));
-    if (!kinds.includes("b") && !marks.length && !shade) return text;
-    const node = kinds.includes("b") ? blank(text, kinds) : h("span", { class: marks.map((kind) => `wb-${kind}`).join(" ") }, text);
+    const marks = [...letters].filter((letter) => (!"mp".includes(letter) || reveal) && (letter !== "s" || !shades));
+    if (!letters.includes("b") && !marks.length && !shade) return text;
+    const node = letters.includes("b") ? blank(text, letters) : h("span", { class: marks.map((letter) => `wb-${letter}`).join(" ") }, text);
     if (shade) {
       const [share, note] = shade;
       node.classList.add("wb-weighed");
       node.classList.toggle("wb-against", share < 0);
       node.style.setProperty("--wb-weight", `${Math.round(60 * Math.abs(share))}%`);
-      node.note = note.map(calm);
+      node.note = note.map(stripBidi);
       if (node.tagName !== "BUTTON") node.tabIndex = -1;
     }
     return node;
   });
 }
-/** The pieces' shades of one side of a passage (0: the context, 1: the target sentence), where they are to be seen. */
-const shadesOf = (p, side, shown) => (shown && p.shades ? p.shades.pieces[side] : null);
+/** The pieces' shades of one side of a passage (0: the context, 1: the target sentence), if they are visible. */
+const shadesOf = (p, side, reveal) => (reveal && p.shades ? p.shades.pieces[side] : null);
 
-/** What shades mean: their ends, and what the signs say. Hatching and a dotted line tell values below 0 without colours. */
+/** Legend of the shades: their ends and signs. Hatching and a dotted line mark negative values without colours. */
 function shadesLegend({ label, unit, signs, ends }) {
-  const swatch = (kind, text) => [h("span", { class: `wb-weighed wb-swatch ${kind}`, style: "--wb-weight: 60%", "aria-hidden": "true" }), text];
+  const swatch = (cssClass, text) => [h("span", { class: `wb-weighed wb-swatch ${cssClass}`, style: "--wb-weight: 60%", "aria-hidden": "true" }), text];
   const [low, high] = ends.map((end) => (unit ? `${end} ${unit}` : end));
   return h("div", { class: "wb-shades wb-hint" }, h("span", {}, label), ...(signs ? [
     h("span", {}, ...swatch("", `up to ${high}: ${signs[0]}`)), h("span", {}, ...swatch("wb-against", `down to ${low}: ${signs[1]}`)),
@@ -43,9 +43,9 @@ function pieceNotes(root, view) {
     const outer = root.getBoundingClientRect();
     const box = node.getClientRects()[0];
     if (!box) return;
-    const left = Math.max(4, Math.min(box.left - outer.left, outer.width - tip.offsetWidth - 6));
+    const x = Math.max(4, Math.min(box.left - outer.left, outer.width - tip.offsetWidth - 6));
     const below = box.bottom - outer.top + 4;
-    tip.style.left = `${left}px`;
+    tip.style.left = `${x}px`;
     tip.style.top = `${below + tip.offsetHeight < outer.height ? below : Math.max(2, box.top - outer.top - tip.offsetHeight - 4)}px`;
   }
   const piece = (e) => { const node = e.target.closest?.(".wb-weighed"); return node?.note && view.contains(node) ? node : null; };
@@ -72,7 +72,7 @@ function pieceNotes(root, view) {
     e.preventDefault();
     e.stopPropagation();
   });
-  /** One piece can be reached by the Tab key: to be called once a passage is drawn. */
+  /** Make one piece reachable by the Tab key; call it after a passage is drawn. */
   return () => {
     hide();
     const [first] = all();
@@ -80,14 +80,14 @@ function pieceNotes(root, view) {
   };
 }
 
-/** The choice of what shades the passage: the attention of a model, or one of `p.shadings`. */
+/** Selector of the shading: the attention of a model, or one of `p.shadings`. */
 function shadesChoice(c, p, label = (name) => name) {
   const select = h("select", { class: "wb-look", "aria-label": "Shade by", onchange: () => {
-    const [kind, name] = [select.value.slice(0, 1), select.value.slice(1)];
-    c.change({ attention: kind === "a" ? name : "", shade: kind === "s" ? name : "" });
+    const [type, name] = [select.value.slice(0, 1), select.value.slice(1)];
+    c.change({ attention: type === "a" ? name : "", shade: type === "s" ? name : "" });
   } },
-  h("option", { value: "" }, "nothing"), ...p.shadings.map((name) => h("option", { value: `s${name}` }, calm(name))),
-  ...p.attention.map((name) => h("option", { value: `a${name}` }, `attention of ${calm(label(name))}`)));
+  h("option", { value: "" }, "nothing"), ...p.shadings.map((name) => h("option", { value: `s${name}` }, stripBidi(name))),
+  ...p.attention.map((name) => h("option", { value: `a${name}` }, `attention of ${stripBidi(label(name))}`)));
   const { attention, shade } = c.s.state;
   select.value = shade ? `s${shade}` : p.attention.includes(attention) ? `a${attention}` : "";
   return select;
@@ -99,7 +99,7 @@ function askAbout(c, p) {
   return h("button", { class: "wb-button wb-ask-about", type: "button", title: "Put the item into the widget of wb.ask", onclick: () => c.ask("ask", { type: "ask", id: p.id }) }, "Ask about this");
 }
 
-/** What an answer to that request says on the button, for a moment. */
+/** Show the answer to that request on the button for a moment. */
 function saySent(c, id) {
   const button = c.view.querySelector(".wb-ask-about");
   if (c.s.passage?.id !== id || !button) return;

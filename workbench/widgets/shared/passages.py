@@ -1,4 +1,4 @@
-"""An item as it is shown: its text in pieces that carry marks, and the cells of a reader's tables."""
+"""Display of an item: its text in marked pieces, and the cells of tables."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ _MANY = (list, tuple, np.ndarray)
 
 
 def snippet(item: Item, hit: Span | None) -> tuple[str, str, str]:
-    """Return what a list row shows: before, inside and after the first search hit.
+    """Return the text of a list row: before, inside and after the first search hit.
 
     Without a hit it is the end of the target sentence. The answer is never shown.
     """
     start, end = item.sentences[-1]
     if hit is None:
         text, (query, blank) = item.readable([(start, end), item.answer_span])
-        left, right = text[query[0] : blank[0]], text[blank[1] : query[1]]
-        if len(left) > _SNIPPET // 2:
-            left = f"…{left[-_SNIPPET // 2 :].partition(' ')[2]}"
-        return _one_line(f"{left}{BLANK_MARK}{right[:_SNIPPET]}"), "", ""
+        left_text, right_text = text[query[0] : blank[0]], text[blank[1] : query[1]]
+        if len(left_text) > _SNIPPET // 2:
+            left_text = f"…{left_text[-_SNIPPET // 2 :].partition(' ')[2]}"
+        return _one_line(f"{left_text}{BLANK_MARK}{right_text[:_SNIPPET]}"), "", ""
     text, (hit, blank) = item.readable([hit, item.answer_span])
     text = f"{text[: blank[0]]}{BLANK_MARK}{text[blank[1] :]}"
     longer = len(BLANK_MARK) - (blank[1] - blank[0])
@@ -47,13 +47,13 @@ def snippet(item: Item, hit: Span | None) -> tuple[str, str, str]:
 
 
 def words_around(item: Item) -> set[str]:
-    """Return the words of an item without its target, case-folded."""
-    cut = tokens(item)
-    return {word.casefold() for word in cut.words[: cut.target] + cut.words[cut.end :]}
+    """Return the case-folded words of an item without its target."""
+    split = tokens(item)
+    return {word.casefold() for word in split.words[: split.target] + split.words[split.end :]}
 
 
 def cell_text(value: Any) -> str:
-    """Write a cell of a table for a reader: short numbers, yes or no, nothing for what is missing."""
+    """Format a cell of a table: short numbers, yes or no, nothing if missing."""
     if isinstance(value, (set, frozenset)):
         return ", ".join(sorted(map(cell_text, value)))
     if isinstance(value, (list, tuple, np.ndarray)):
@@ -66,7 +66,7 @@ def cell_text(value: Any) -> str:
 
 
 def score_bars(scores: Sequence[float | None]) -> list[tuple[float, str]]:
-    """Return how scores that are no probabilities are shown: the length of the bar, 0 to 1, and the number.
+    """Return the bars of scores that are not probabilities: a length from 0 to 1, and the number.
 
     A bar is as long as the score compared with the best one; where a score is below 0, the lowest has none.
     Nothing is normalised: the words of a list are but some of those that were ranked.
@@ -74,14 +74,14 @@ def score_bars(scores: Sequence[float | None]) -> list[tuple[float, str]]:
     values = [math.nan if score is None or not math.isfinite(score) else score for score in scores]
     largest = max((abs(value) for value in values if not math.isnan(value)), default=0.0) or 1.0
     scaled = [value / largest for value in values]  # the difference of two is finite then
-    known = [value for value in scaled if not math.isnan(value)]
-    low, high = min([0.0, *known]), max(known, default=0.0)
+    finite = [value for value in scaled if not math.isnan(value)]
+    low, high = min([0.0, *finite]), max(finite, default=0.0)
     lengths = [(v - low) / (high - low) if high > low and not math.isnan(v) else 0.0 for v in scaled]
     return [(length, score_text(value)) for length, value in zip(lengths, values, strict=True)]
 
 
 def score_text(score: float) -> str:
-    """Write a score with four digits; "none" where it is missing."""
+    """Format a score with four digits; "none" if it is missing."""
     return "none" if math.isnan(score) else with_minus(f"{score:.4g}")
 
 
@@ -101,15 +101,15 @@ def check_items(items: Any, verb: str) -> None:
 # -- tables, one row an item
 
 
-def align_to_items(table: Items | pd.DataFrame | None, ids: pd.Series[Any], what: str) -> pd.DataFrame:
-    """Return the table's rows in the order of the items, numbered, without the id; no columns of None."""
+def align_to_items(table: Items | pd.DataFrame | None, ids: pd.Series[Any], name: str) -> pd.DataFrame:
+    """Return the table's rows in the order of the items, without the id; no columns for None."""
     if table is None:
         return pd.DataFrame(index=range(len(ids)))
-    return in_item_order(table, ids, what).reset_index(drop=True)
+    return in_item_order(table, ids, name).reset_index(drop=True)
 
 
 def marks(columns: pd.DataFrame, frame: pd.DataFrame) -> dict[str, list[list[Span] | None]]:
-    """Return the annotations that are spans to mark in the passages: by column a list an item, or None.
+    """Return the annotations that are spans to mark in the passages: a list or None an item, by column.
 
     Parameters
     ----------
@@ -146,7 +146,7 @@ def marks(columns: pd.DataFrame, frame: pd.DataFrame) -> dict[str, list[list[Spa
 
 
 def predictions_table(runs: Any, items: Items) -> pd.DataFrame | None:
-    """Return predictions as one table: runs, frames and names of runs, one or several, as `wb.compare` takes.
+    """Return predictions as one table: one or several runs, frames or names of runs, as `wb.compare` takes.
 
     A single frame keeps its columns, and needs no more than ``item_id`` and ``model``. Of several runs, each
     model has the name that a comparison gives it.
@@ -171,7 +171,7 @@ def stored_runs(runs: Any) -> list[Any]:
 
 
 def prediction_cells(table: pd.DataFrame | None) -> dict[str, list[list[str]]]:
-    """Return the cells of the predictions as shown, by item id."""
+    """Return the formatted cells of the predictions, by item id."""
     if table is None:
         return {}
     if missing := {"item_id", "model"} - set(table.columns):
@@ -196,7 +196,7 @@ def token_weights(table: pd.DataFrame | None) -> dict[str, dict[str, Sequence[fl
 
 
 def outcomes(table: pd.DataFrame | None, ids: pd.Series[Any]) -> dict[str, pd.Series[Any]]:
-    """Return a column a model: whether its answer to each item is right."""
+    """Return the correctness of each answer, a column a model."""
     if table is None or "correct" not in table:
         return {}
     columns = {}

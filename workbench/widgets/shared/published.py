@@ -1,4 +1,4 @@
-"""A view as data, from which a page without a kernel answers the widget's script."""
+"""The data of a view, from which a static page answers the widget's script."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _TEXTS = ("text", "labels")  # columns whose order is not that of their values i
 
 @dataclass(frozen=True)
 class PublishedView:
-    """What a page holds of a widget.
+    """The content of a static page of a widget.
 
     Attributes
     ----------
     host : str
         The script's class that answers the widget's messages.
     shows : str
-        What it shows, for the list of pages.
+        Type of the view, for the list of pages.
     items : Items
         All items of the view.
     first : array of int (k,)
@@ -56,7 +56,7 @@ class PublishedView:
 
 
 def column_data(table: pd.DataFrame, name: str, *, ranked: bool = False) -> dict[str, Any]:
-    """Return a column as the script filters it: its kind, and a value a row, None where there is none.
+    """Return a column for the script's filters: its type, and a value or None a row.
 
     Infinite numbers are the texts ``inf`` and ``-inf``. With `ranked`, text has the place of each value in
     the order by which lists are sorted.
@@ -84,7 +84,7 @@ def column_data(table: pd.DataFrame, name: str, *, ranked: bool = False) -> dict
 
 
 def facet_data(binning: Binning) -> dict[str, Any]:
-    """Return a facet as the script counts it: its labels, and of each bin its filter and its ends."""
+    """Return a facet for the script's counts: its labels, and the filter and ends of each bin."""
     return column_label(binning.name)._asdict() | {
         "name": binning.name, "kind": binning.value_type, "integers": binning.integers,
         "bins": [
@@ -96,11 +96,11 @@ def facet_data(binning: Binning) -> dict[str, Any]:
 
 
 def _query_data(query: Query) -> dict[str, Any]:
-    """Return a filter as its parts: what stands for infinite numbers could not be read as one."""
+    """Return a filter as nested mappings; infinite numbers are text."""
     operands = [_end(value) if isinstance(value, float) else value for value in query.operands]
     return {
         "op": query.operator, "column": query.column, "operands": operands,
-        "parts": [_query_data(part) for part in query.subqueries],
+        "parts": [_query_data(clause) for clause in query.subqueries],
     }  # fmt: skip
 
 

@@ -20,7 +20,7 @@ _MARKS = range(0xE000, 0xF900)
 
 
 class TextSearch:
-    """The texts of n items, in which a state's ``query`` is searched."""
+    """The texts of n items, searched for a state's ``query``."""
 
     def __init__(self, items: Items) -> None:
         frame = items.frame
@@ -36,7 +36,7 @@ class TextSearch:
         self._last: tuple[tuple[str, str, bool], NDArray[np.bool_]] | None = None
 
     def mask(self, state: Mapping[str, Any]) -> NDArray[np.bool_]:
-        """Return the items that a state's ``query`` matches, shape (n,); all where it is empty."""
+        """Return the mask of items that match a state's ``query``, shape (n,); all for an empty query."""
         query, field, regex = state["query"].strip(), state["field"], state["regex"]
         if not query:
             return np.ones(len(self._texts["id"]), dtype=bool)
@@ -52,7 +52,7 @@ class TextSearch:
 
 
 def patterns(query: str, *, regex: bool, tokenised: bool) -> list[str]:
-    r"""Return the regular expressions (RE2's syntax) that a query stands for.
+    r"""Return the regular expressions (RE2's syntax) of a query.
 
     Plain text is taken as it is and, over tokenised items, also as the tokens it would
     be there, so that ``didn't`` finds ``did n't``.
@@ -66,7 +66,7 @@ def patterns(query: str, *, regex: bool, tokenised: bool) -> list[str]:
 
 
 def hits(text: str, expressions: Iterable[str]) -> list[Span]:
-    """Return where the patterns match in `text`, in order and without overlap."""
+    """Return the spans of the matches in `text`, in order and without overlap."""
     spans: list[Span] = []
     column = pa.array([text], pa.large_string())
     opening, closing = islice((mark for mark in map(chr, _MARKS) if mark not in text), 2)
@@ -76,12 +76,12 @@ def hits(text: str, expressions: Iterable[str]) -> list[Span]:
         except pa.ArrowInvalid:  # such as an open \Q, which takes our bracket for its own
             continue
         first, *others = replaced[0].as_py().split(opening)
-        place = len(first)
+        offset = len(first)
         for piece in others:
             inside, _, after = piece.partition(closing)
             if inside:
-                spans.append((place, place + len(inside)))
-            place += len(inside) + len(after)
+                spans.append((offset, offset + len(inside)))
+            offset += len(inside) + len(after)
     merged: list[Span] = []
     for start, end in sorted(spans):
         if not merged or start >= merged[-1][1]:
@@ -90,7 +90,7 @@ def hits(text: str, expressions: Iterable[str]) -> list[Span]:
 
 
 def item_hits(item: Item, state: Mapping[str, Any]) -> list[Span]:
-    """Return where in the released text of an item the search of a state matches."""
+    """Return the matches of a state's search in the released text of an item."""
     query = state["query"].strip()
     if not query or state["field"] == "answer":
         return []
@@ -100,7 +100,7 @@ def item_hits(item: Item, state: Mapping[str, Any]) -> list[Span]:
 
 
 def _matches(column: pa.Array, pattern: str) -> NDArray[np.bool_]:
-    """Return the texts (n,) in which a pattern matches, ignoring case; DataError if it is not valid."""
+    """Return the mask of texts (n,) that match a pattern, ignoring case; DataError if it is not valid."""
     try:
         rows = pc.match_substring_regex(column, pattern, ignore_case=True)
     except pa.ArrowInvalid as error:

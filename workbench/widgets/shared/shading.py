@@ -1,4 +1,4 @@
-"""What a passage is shaded by: attention, influence or surprisal, as values of spans with notes on them."""
+"""Shading of a passage by attention, influence or surprisal: values of spans, with notes."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ class Shading(NamedTuple):
     Attributes
     ----------
     label, unit : str
-        What the values are, and their unit.
+        Name and unit of the values.
     spans : mapping of str to sequence of ShadedSpan
         By item id; the spans of an item do not overlap.
     signs : (str, str) or None
-        What values above and below 0 mean; None where there are none below.
+        Meaning of values above and below 0; None if there are none below.
     """
 
     label: str
@@ -78,13 +78,13 @@ def shaded_passage(
 
 
 def _shade(shaded: ShadedSpan, top: float) -> tuple[float, Sequence[str]]:
-    """Return the value as a share of the greatest, from -1 to 1, and the lines of the tooltip."""
+    """Return the value relative to the greatest, from -1 to 1, and the lines of the tooltip."""
     share = max(-1.0, min(1.0, shaded.value / top)) if top and not math.isnan(shaded.value) else 0.0
     return round(share, 4), shaded.note
 
 
 def static_shades(view: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a passage as a static page shades it: for each piece the class of its shade and its tooltip."""
+    """Return a shaded passage for a static page: class and tooltip of each piece."""
     shades = view["shades"]
     pieces = shades["pieces"] if shades else ([None] * len(view["context"]), [None] * len(view["query"]))
     named = [
@@ -100,7 +100,7 @@ def _level(share: float) -> str:
 
 
 def attention_shading(item: Item, weights: Sequence[float] | None) -> Shading | None:
-    """Return the attention to the tokens of an item; None where the weights are not of its tokens."""
+    """Return the attention to the tokens of an item, or None if the weights do not fit its tokens."""
     spans = tokens(item).spans
     if weights is None or len(weights) != len(spans):
         return None
@@ -115,7 +115,7 @@ def attention_shading(item: Item, weights: Sequence[float] | None) -> Shading | 
 
 
 def shadings(items: Items, *, influence: Any = None, surprisal: Any = None) -> dict[str, Shading]:
-    """Return what passages can be shaded by, by name.
+    """Return the available shadings of passages, by name.
 
     Parameters
     ----------
@@ -159,12 +159,12 @@ def shadings(items: Items, *, influence: Any = None, surprisal: Any = None) -> d
     return made
 
 
-def checked_shade(name: Any, known: Mapping[str, Shading]) -> str:
-    """Return the name of a shading, "" for none; DataError if there is no such one."""
-    if name and not (isinstance(name, str) and name in known):
+def checked_shade(name: Any, available: Mapping[str, Shading]) -> str:
+    """Return the name of a shading, or "" for none; DataError for an unknown name."""
+    if name and not (isinstance(name, str) and name in available):
         raise DataError(
             f"there is no {name!r:.80} to shade by",
-            remedy=f"one is {next(iter(known))!r:.80}" if known else "pass influence= or surprisal=",
+            remedy=f"one is {next(iter(available))!r:.80}" if available else "pass influence= or surprisal=",
         )
     return str(name or "")
 
@@ -172,7 +172,7 @@ def checked_shade(name: Any, known: Mapping[str, Shading]) -> str:
 def _spans(
     frame: pd.DataFrame, texts: Mapping[str, str], label: str, value: str, note: Any
 ) -> dict[str, list[ShadedSpan]]:
-    """Return the shaded spans of each item; DataError if they are not of its text, or overlap."""
+    """Return the shaded spans of each item; DataError if they are not in its text, or overlap."""
     spans: dict[str, list[ShadedSpan]] = {}
     written = "text" if "text" in frame else "word" if "word" in frame else None
     for row in frame[frame["item_id"].isin(texts.keys())].to_dict("records"):
@@ -216,7 +216,7 @@ def _surprisal_note(row: Mapping[Any, Any], value: float) -> list[str]:
 
 
 def _best_words(row: Mapping[Any, Any], suffix: str, lead: str = "") -> list[str]:
-    """Return a line with the best words and their probabilities; none where there are none."""
+    """Return a line with the best words and their probabilities; empty without words."""
     words, values = row.get(f"top_words{suffix}"), row.get(f"top_log_probs{suffix}")
     if words is None or values is None or not len(words):
         return []

@@ -1,4 +1,4 @@
-"""What all widgets share: their base class, the files beside them, the page that a notebook keeps.
+"""Common code of the widgets: base class, templates, and the static page of a notebook.
 
 JupyterLab shows an error for a widget whose model is gone, whatever else its output holds. So a widget is
 shown as two outputs: the live view, and a static page that is brought up to date shortly after a change of
@@ -55,7 +55,7 @@ _AROUND = re.compile(r"\s*([{};])\s*|(?<=[,:])\s+")  # of a style sheet
 
 
 def read_assets(*names: str) -> str:
-    """Return files of the widgets, such as ``"compare/compare.js"``, as one text in the order given.
+    """Return files of the widgets, such as ``"compare/compare.js"``, joined in the given order.
 
     A widget's script is loaded from a text, so it cannot import files beside it: joined files share one
     scope, and the last one exports ``render``. Each notebook keeps them, so indentation, empty lines and
@@ -77,7 +77,7 @@ def _templates() -> jinja2.Environment:
 
 
 def render(template: str, **values: Any) -> str:
-    """Return a template of the widgets, such as ``"browser/static.html"``, filled; values are escaped."""
+    """Render a template of the widgets, such as ``"browser/static.html"``; values are escaped."""
     return _templates().get_template(template).render(values)
 
 
@@ -89,12 +89,12 @@ def _publish(data: Mapping[str, Any], **options: Any) -> None:
 
 
 def whole_page(title: str, fragment: str) -> str:
-    """Return a fragment as a page with a title, which runs no script and loads nothing."""
+    """Return a fragment as a page with a title, without scripts and external resources."""
     return f"{_HEAD.format(title=escape(title))}{fragment}</html>"
 
 
 def free_name(name: str, taken: Collection[str]) -> str:
-    """Return a name with a number behind it where it is taken: ``LSTM``, then ``LSTM (2)``."""
+    """Return a name with a number if it is taken: ``LSTM``, then ``LSTM (2)``."""
     names = chain([name], (f"{name} ({number})" for number in count(2)))
     return next(each for each in names if each not in taken)
 
@@ -118,25 +118,25 @@ class SavedPage:
         self.key = uuid4().hex[:12]
         self.render = render
         self._lock = Lock()
-        self._kept: str | None = None  # what the notebook has; None before the widget is shown
+        self._displayed: str | None = None  # what the notebook has; None before the widget is shown
         self._timer: Timer | None = None
 
     def html(self) -> str:
-        """Return the page with as much as `MAXIMUM` allows."""
-        for most in _SIZES:
-            html = _PAGE.format(key=self.key, page=Markup(self.render(most)))  # noqa: S704 - escaped by the widget
+        """Return the page within the size limit `MAXIMUM`."""
+        for limit in _SIZES:
+            html = _PAGE.format(key=self.key, page=Markup(self.render(limit)))  # noqa: S704 - escaped by the widget
             if len(html.encode()) <= MAXIMUM:
                 return str(html)
         return str(_PAGE.format(key=self.key, page=f"This view takes more than {MAXIMUM // 1000} KB."))
 
     def show(self, live: Mapping[str, Any]) -> None:
-        """Display a live view, and the page as a second output."""
+        """Display a live view, and the static page as a second output."""
         _publish({**live, "text/plain": ""})
         self._publish(update=False)
 
-    def touch(self) -> None:
-        """Bring the page up to date once the state has not changed for a moment."""
-        if self._kept is None:
+    def schedule_update(self) -> None:
+        """Schedule an update of the page once the state has been stable for a moment."""
+        if self._displayed is None:
             return
         with self._lock:
             if self._timer is not None:
@@ -146,8 +146,8 @@ class SavedPage:
             self._timer.start()
 
     def update(self) -> None:
-        """Bring the page up to date now, if it is shown."""
-        if self._kept is not None:
+        """Update the page now, if it is shown."""
+        if self._displayed is not None:
             self._publish(update=True)
 
     def _update_quietly(self) -> None:
@@ -155,16 +155,16 @@ class SavedPage:
             self.update()
 
     def close(self) -> None:
-        """Forget a change that waits."""
+        """Cancel a scheduled update."""
         with self._lock:
             if self._timer is not None:
                 self._timer.cancel()
 
     def _publish(self, *, update: bool) -> None:
         html = self.html()
-        if update and html == self._kept:
+        if update and html == self._displayed:
             return
-        self._kept = html
+        self._displayed = html
         data = {"text/html": html, "text/plain": "a view for notebooks"}
         _publish(data, transient={"display_id": self.key}, update=update)
 
@@ -177,7 +177,7 @@ class RefusedValueError(DataError, traitlets.TraitError):
 
 
 def closed_on_error(constructor: Callable[..., None]) -> Callable[..., None]:
-    """Make a widget's constructor close it where it raises: ipywidgets would keep it, and nobody has it."""
+    """Close a widget whose constructor raises; ipywidgets would keep a reference."""
 
     @wraps(constructor)
     def construct(widget: ipywidgets.Widget, *arguments: Any, **options: Any) -> None:
@@ -200,7 +200,7 @@ class Widget(anywidget.AnyWidget):
     saved_key = traitlets.Unicode("").tag(sync=True)
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Put the colours that all widgets share before the style of one."""
+        """Put the shared colours before the style of a widget."""
         if isinstance(style := cls.__dict__.get("_css"), str):  # anywidget's own subclasses have a trait
             cls._css = read_assets("shared/theme.css") + style
         super().__init_subclass__(**options)
@@ -209,23 +209,23 @@ class Widget(anywidget.AnyWidget):
         self.saved = SavedPage(self._static)
         self._lock = RLock()  # messages are heard in two threads, annotations arrive in one of their own
         super().__init__(saved_key=self.saved.key, **options)
-        self.on_msg(self._hear)
-        self.observe(lambda _change: self.saved.touch())
+        self.on_msg(self._handle_message)
+        self.observe(lambda _change: self.saved.schedule_update())
 
     def send(self, content: Any, buffers: Any = None) -> None:
-        """Send a message to the page; what it shows may have changed."""
+        """Send a message to the page, and schedule an update of the static page."""
         super().send(content, buffers)
-        self.saved.touch()
+        self.saved.schedule_update()
 
     def close(self) -> None:
-        """Close the widget; the page in the notebook stays."""
+        """Close the widget; the static page in the notebook stays."""
         self.saved.close()
         super().close()
         if isinstance(self.layout, ipywidgets.Layout):  # a widget of its own, which the kernel would keep
             self.layout.close()
 
-    def _hear(self, _widget: Any, message: Mapping[str, Any], _buffers: Any) -> None:
-        """Answer the page, whatever it sends; what goes wrong is shown there, and an interrupt as well."""
+    def _handle_message(self, _widget: Any, message: Mapping[str, Any], _buffers: Any) -> None:
+        """Answer any message of the page; errors and interrupts are shown there."""
         message = message if isinstance(message, Mapping) else {"type": message}
         values = {name: message.get(name) for name in ("lane", "from")}
         names = {name: each for name, each in values.items() if isinstance(each, str) and each.isascii()}
@@ -245,8 +245,8 @@ class Widget(anywidget.AnyWidget):
             raise DataError(f"the page sent the type {message.get('type')!r:.80}, which is not known")
         answer(message)
 
-    def _static(self, most: int) -> str:
-        """Return what a saved notebook keeps: HTML of at most so many passages, or words of a list."""
+    def _static(self, limit: int) -> str:
+        """Return the static HTML of a saved notebook, with at most `limit` passages, or words of a list."""
         raise NotImplementedError
 
     def _ipython_display_(self) -> None:

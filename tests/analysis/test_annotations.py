@@ -1,0 +1,323 @@
+"""The table of annotations: its columns, its cache, and the workers that may make it."""
+
+import json
+import os
+import signal
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from unittest.mock import Mock
+
+import pandas as pd
+import pipelines
+import pytest
+import spacy
+from dask_cluster import cluster
+from other_items import more
+from patience import PATIENCE
+from spacy.tokens import Doc
+
+import workbench as wb
+from workbench.analysis import annotations, tagging
+from workbench.analysis.annotations import annotate
+from workbench.items import tokens
+from workbench.items.items import Items
+from workbench.storage import cache as disk
+from workbench.storage.errors import DataError
+
+# The contract: every column and its type, written out again.
+_CONTRACT = [
+    "str: item_id target_pos target_class target_lemma",
+    "boolean: in_context lemma_in_context",
+    "Int64: n_mentions n_context_mentions mention_distance mention_sentence",
+    "boolean: same_root vocative direct_speech target_in_speech",
+    "Int64: n_names n_context_sentences n_tokens target_count",
+    "object: mentions speech names",
+    "str: pipeline",
+]
+DTYPES = {name: row.split(": ")[0] for row in _CONTRACT for name in row.split(": ")[1].split()}
+STORED = Path(__file__).parent / "annotations.json"
+NEVER_NULL = ["item_id", "direct_speech", "target_in_speech", "n_names", "n_context_sentences", "n_tokens"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Give the folder of a small pipeline."""
+    path = tmp_path_factory.mktemp("pipeline") / "ruled"
+    pipelines.ruled().to_disk(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def sample():
+    return wb.load("sample", "dev")
+
+
+@pytest.fixture(autouse=True)
+def home(no_data):
+    """Keep the cache of each test in a folder of its own."""
+    return no_data
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Make chunks of few items, so that a few dozen make many, and workers do them."""
+    for name, value in {"SMALL": 0, "_LEAST": 2, "_MEAN": 4, "_MOST": 6}.items():
+        monkeypatch.setattr(annotations, name, value)
+
+
+@pytest.fixture
+def worked(monkeypatch):
+    """Collect the ids of the items that are worked on in this process, chunk by chunk."""
+    chunks = []
+
+    def counted(nlp, chunk):
+        chunks.append(chunk.items.frame["item_id"].tolist())
+        return features_of(nlp, chunk)
+
+    features_of = annotations.features_of
+    monkeypatch.setattr(annotations, "features_of", counted)
+    return chunks
+
+
+@pytest.fixture(scope="module")
+def dask():
+    """Give a client of a real scheduler with two worker processes."""
+    with cluster(threads_per_worker=2) as client:
+        yield client
+
+
+def plain(items, nlp, vocabulary=None):
+    """Compute the table with a plain loop, one item at a time."""
+    rows = []
+    for item in items:
+        cut = tokens.tokens(item)
+        doc = nlp(Doc(nlp.vocab, words=tokens.readable_tokens(cut.words)))
+        tags, lemma = [token.pos_ for token in doc], doc[cut.head].lemma_ if cut.has_target else None
+        row = dict.fromkeys(DTYPES) | annotations.target_features(item, cut, tags, lemma)
+        row |= {"item_id": item.item_id, "pipeline": tagging.pipeline_label(nlp)}
+        row["target_count"] = vocabulary and item.answer and vocabulary.get(item.answer.lower(), 0)
+        rows.append(row)
+    frame = pd.DataFrame({name: pd.Series([row[name] for row in rows], dtype="object") for name in DTYPES})
+    return frame.astype({name: kind for name, kind in DTYPES.items() if kind != "object"})
+
+
+def same(one, other):
+    """Hold two tables to be equal, spans as lists of tuples."""
+    for name in ("mentions", "speech", "names"):
+        cells = [[tuple(span) for span in cell] for cell in other[name]]
+        assert one[name].tolist() == cells
+    flat = [name for name in DTYPES if DTYPES[name] != "object"]
+    pd.testing.assert_frame_equal(one[flat], other[flat])
+
+
+@pytest.mark.slow
+def test_columns_and_types_are_those_of_the_contract(sample, folder):
+    table = annotate(sample, folder, progress=False)
+    assert {name: str(kind) for name, kind in table.dtypes.items()} == DTYPES
+    assert not table[NEVER_NULL].isna().any().any()
+    assert set(table["pipeline"]) == {"en_ruled 1.2.3"}
+    assert {type(edge) for spans in table["speech"] for span in spans for edge in span} == {int}
+    for _ in range(2):  # computed, then from the cache
+        nothing = annotate(sample[:0], folder)
+        assert len(nothing) == 0
+        assert {name: str(kind) for name, kind in nothing.dtypes.items()} == DTYPES
+
+
+@pytest.mark.slow
+def test_the_table_is_that_of_a_plain_loop(sample, folder):
+    vocabulary = {item.answer.lower(): number for number, item in enumerate(sample) if number % 3}
+    table = annotate(sample, folder, vocabulary=vocabulary, progress=False)
+    same(table, plain(sample, spacy.load(folder), vocabulary))
+
+
+def test_items_without_an_answer(folder):
+    items = wb.items_from_text(["The heron waited . It saw the _____ in the reeds ."])
+    table = annotate(items, folder, vocabulary={"eel": 1})
+    nulls = ["target_pos", "target_class", "target_lemma", "in_context", "mention_distance", "target_count"]
+    assert table[nulls].isna().all().all()
+    assert not table[NEVER_NULL].isna().any().any()
+
+
+def test_a_second_call_reads_the_cache_and_does_not_load_the_pipeline(home, sample, folder, monkeypatch):
+    first = annotate(sample, folder)
+    monkeypatch.setattr(tagging, "load", None)
+    monkeypatch.setattr(annotations, "run_chunks", None)
+    same(annotate(sample, folder), first)
+    with pytest.raises(TypeError):
+        annotate(sample, folder, cache=False)
+    assert list((home / "cache" / "annotations").iterdir())
+
+
+def test_names_do_not_matter_to_the_cache_and_contents_do(sample, folder, worked):
+    annotate(sample[:20], folder)
+    frame = sample[:20].frame
+    renamed = Items(frame.assign(item_id=[f"other/{n}" for n in range(20)], dataset="other", book_id="b"))
+    worked.clear()
+    assert annotate(renamed, folder)["item_id"].tolist() == renamed.frame["item_id"].tolist()
+    assert worked == []
+    spans = frame["sentences"].tolist()
+    spans[3] = ((0, spans[3][-1][1]),)  # one sentence
+    annotate(Items(frame.assign(sentences=spans)), folder)
+    annotate(Items(frame.assign(tokenised=~frame["tokenised"])), folder)
+    assert len(worked) == 2
+
+
+@pytest.mark.slow
+def test_another_pipeline_or_version_is_another_key(sample, folder, worked, monkeypatch, tmp_path):
+    items = sample[:5]
+    annotate(items, folder)
+    nlp = spacy.load(folder)
+    nlp.get_pipe("attribute_ruler").add([[{"ORTH": "a"}]], {"POS": "DET"})
+    nlp.to_disk(tmp_path / "ruled")  # of the same name and version
+    annotate(items, tmp_path / "ruled")
+    assert len(worked) == 2
+    monkeypatch.setattr(annotations, "VERSION", annotations.VERSION + 1)
+    monkeypatch.setattr(annotations, "_version", annotations._version.__wrapped__)
+    annotate(items, folder)
+    assert len(worked) == 3
+
+
+def test_the_version_is_that_of_the_stored_annotations(sample):
+    """Annotations that change need a higher `VERSION`: write the file anew with both."""
+    cased = wb.load("sample", "dev", variant="capitalised")
+    frame = annotate(Items.concat([sample[:12], cased[12:16]]))
+    table = json.loads(frame.to_json(orient="split", index=False))
+    current = {"version": annotations.VERSION, "columns": table["columns"], "rows": table["data"]}
+    assert current == json.loads(STORED.read_text(encoding="utf-8"))
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("small")
+def test_items_added_leave_most_chunks_as_they_are(sample, folder, worked):
+    items = more(sample, 80)
+    annotate(items, folder, workers=1, progress=False)
+    before = [tuple(chunk) for chunk in worked]
+    assert len(before) > 10
+    worked.clear()
+    longer = Items.concat([more(sample, 3, start=900), items[:40], more(sample, 3, start=950), items[40:]])
+    table = annotate(longer, folder, workers=1, progress=False)
+    assert sum(map(len, worked)) <= 6 + 5 * 6  # the new ones, and what is cut anew beside them
+    same(table, plain(longer, spacy.load(folder)))
+
+
+@pytest.mark.usefixtures("small")
+def test_torn_files_in_the_cache_are_made_anew(home, sample, folder, worked):
+    items = more(sample, 20)
+    first = annotate(items, folder, workers=1, progress=False)
+    for file in (home / "cache" / "annotations").iterdir():
+        file.write_bytes(file.read_bytes()[:-30])
+    n = len(worked)
+    for _ in range(2):
+        same(annotate(items, folder, workers=1, progress=False), first)
+        assert len(worked) == 2 * n
+
+
+@pytest.mark.usefixtures("small")
+def test_a_cache_that_cannot_be_written_is_said_once(home, sample, folder):
+    (home / "cache").write_text("a file in the way")
+    items = more(sample, 20)
+    with pytest.warns(UserWarning, match="annotations are not stored in") as warnings:
+        table = annotate(items, folder, workers=1, progress=False)
+    assert len(warnings) == 1
+    same(table, plain(items, spacy.load(folder)))
+
+
+def test_few_items_start_no_process(sample, folder, monkeypatch, worked):
+    monkeypatch.setattr("workbench.storage.parallel.ProcessPoolExecutor", None)
+    annotate(sample[:50], folder, workers=8)
+    assert sum(map(len, worked)) == 50
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("small")
+def test_a_dask_cluster_of_which_one_worker_is_killed_gives_the_same(sample, folder, dask, monkeypatch):
+    pids = dask.run(os.getpid)
+    keys = []
+
+    def put(self, key, table):
+        old(self, key, table)
+        keys.append(key)
+        if len(keys) == 2:
+            os.kill(min(pids.values()), signal.SIGKILL)
+
+    old = disk.Cache.put
+    monkeypatch.setattr(disk.Cache, "put", put)
+    items = more(sample, 100)
+    table = annotate(items, folder, client=dask, progress=False)
+    assert len(keys) > 10
+    assert len(set(keys)) == len(keys)  # no chunk was kept twice
+    same(table, plain(items, spacy.load(folder)))
+    dask.wait_for_workers(2, timeout=PATIENCE)
+    assert set(dask.run(os.getpid).values()) != set(pids.values())
+
+
+@pytest.mark.slow
+def test_a_dask_worker_of_another_version_is_told(sample, folder, dask, monkeypatch):
+    monkeypatch.setattr(annotations, "_version", lambda: "of another day")
+    with pytest.raises(DataError, match="this worker has another version"):
+        annotate(sample[:5], folder, client=dask, cache=False)
+
+
+@pytest.mark.slow
+def test_a_loaded_pipeline_runs_here(sample, folder, worked):
+    nlp = spacy.load(folder)
+    table = annotate(sample[:20], nlp)
+    same(table, plain(sample[:20], nlp))
+    annotate(sample[:20], nlp)
+    assert len(worked) == 1  # kept: its content tells it apart
+    nlp.get_pipe("attribute_ruler").add([[{"ORTH": "a"}]], {"POS": "DET"})
+    annotate(sample[:20], nlp)
+    assert len(worked) == 2
+    nlp.add_pipe("test_breaks")  # a function, of which nothing tells what it does
+    for calls in (3, 4):
+        annotate(sample[:20], nlp)
+        assert len(worked) == calls
+    with pytest.raises(DataError, match=r"runs in this process only.*nlp\.to_disk"):
+        annotate(sample, nlp, workers=2)
+
+
+def test_errors_name_the_item(sample, folder, monkeypatch):
+    nlp = spacy.load(folder)
+    nlp.add_pipe("test_breaks")
+    texts = ["All was well . The heron waited", "There was poison . The heron waited"]
+    items = wb.items_from_text(texts)
+    with pytest.raises(DataError, match=f"item {items[1].item_id} cannot be .*: RuntimeError: it is poison"):
+        annotate(items, nlp)
+
+    def broken(item, *_, **__):
+        raise KeyError(item.text[:3])
+
+    monkeypatch.setattr(annotations, "target_features", broken)
+    with pytest.raises(DataError, match=f"item {sample[0].item_id} cannot be annotated: KeyError"):
+        annotate(sample[:3], folder)
+
+
+def test_threads_share_a_pipeline_in_turn(sample, folder):
+    with ThreadPoolExecutor(3) as pool:
+        work = [pool.submit(annotate, sample[:30], folder, cache=False) for _ in range(3)]
+    first, *others = (task.result() for task in work)
+    for table in others:
+        same(table, first)
+
+
+def test_the_vocabulary_is_found_where_data_sets_are(home, sample, folder):
+    assert annotate(sample[:3], folder)["target_count"].isna().all()
+    file = home / "raw" / "lambada" / "lambada-vocab-2.txt"
+    file.parent.mkdir(parents=True)
+    answer, one = sample[1].answer.lower(), sample[1:2]
+    for text, count in ((f"{answer}\t7\n", 7), ("some\t10\nother\t1\n", 0)):
+        file.write_text(text)
+        for vocabulary in (None, file):
+            assert annotate(one, folder, vocabulary=vocabulary)["target_count"].tolist() == [count]
+    assert annotate(one, folder, vocabulary={answer: 5})["target_count"].tolist() == [5]
+
+
+def test_an_item_is_not_blamed_when_memory_runs_out(sample, folder, monkeypatch):
+    nlp = spacy.load(folder)
+    for name in ("tag", "target_features"):
+        run_out = Mock(side_effect=MemoryError)
+        with monkeypatch.context() as patch:
+            patch.setattr(tagging if name == "tag" else annotations, name, run_out)
+            with pytest.raises(MemoryError):
+                annotate(sample, nlp)
+        assert run_out.call_count == 1

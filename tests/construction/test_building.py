@@ -1,0 +1,262 @@
+"""Data sets built from a shelf of novels: the same files whoever makes them, and a manifest that counts."""
+
+import hashlib
+import html
+from pathlib import Path
+
+import builders as b
+import pytest
+from dask_cluster import cluster, kill_workers
+
+import workbench as wb
+from workbench import construction
+from workbench.construction import pipeline
+from workbench.storage.errors import DataError
+from workbench.texts.corpus import Corpus
+from workbench.texts.tokenise import HEADING, OPENING, PROSE
+
+OPTIONS = {
+    "number": 12,
+    "options": {"cnn_qa": {"n_tokens": 200}, "sentence_completion": {"frequency": 1e-3, "minimum": 2}},
+    "progress": False,
+}
+
+
+def digests(folder):
+    return {
+        path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in Path(folder).glob("*.parquet")
+    }
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    """Give a folder whose cache several tests use."""
+    return tmp_path_factory.mktemp("home")
+
+
+@pytest.fixture
+def build(home, tmp_path, monkeypatch):
+    """Return a function that builds sets, with the cache of a folder."""
+
+    def made(name, home=home, novels="sample", **options):
+        monkeypatch.setenv("WORKBENCH_HOME", str(home))
+        return construction.build(novels, tmp_path / name, **OPTIONS | options)
+
+    return made
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    """Give a folder with a home, and sets that one process has built in it."""
+    folder = tmp_path_factory.mktemp("alone")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WORKBENCH_HOME", str(folder / "home"))
+        return folder, construction.build("sample", folder / "one", workers=1, **OPTIONS)
+
+
+@pytest.mark.slow
+def test_the_files_are_the_same_whoever_makes_them(alone, build, tmp_path, monkeypatch):
+    folder, one = alone
+    assert list(one) == ["lambada", "lambada-control", "childrens_book", "sentence_completion", "cnn_qa"]
+    expected = digests(folder / "one")
+    assert len(expected) == 5
+    several = build("several", tmp_path / "home of several", workers=2)
+    assert digests(tmp_path / "several") == expected
+    left = kill_workers(monkeypatch)
+    with cluster() as client:
+        clustered = build("cluster", tmp_path / "home of a cluster", client=client)
+    assert digests(tmp_path / "cluster") == expected
+    assert left == [("_check", 19), ("_tagged", 4)]
+    assert one.manifest == several.manifest == clustered.manifest
+    monkeypatch.setenv("WORKBENCH_HOME", str(folder / "home"))  # where the novels are tagged
+    other = construction.build("sample", tmp_path / "other", seed=1, workers=1, **OPTIONS)
+    assert other.manifest != one.manifest
+    assert set(digests(tmp_path / "other").values()).isdisjoint(expected.values())
+
+
+@pytest.mark.slow
+def test_every_set_is_of_the_part_and_the_manifest_counts_it(alone, monkeypatch):
+    folder, made = alone
+    monkeypatch.setenv("WORKBENCH_HOME", str(folder / "home"))
+    shelf = construction.read_shelf("sample", progress=False)
+    part = set(shelf.frame.loc[shelf.frame["split"] == "test", "book_id"])
+    for name in made:
+        assert set(made[name].frame["book_id"]) <= part
+    assert [len(made[name]) for name in made] == [12, 12, 48, 12, 12]
+    frame = made.manifest.to_frame().set_index("step")
+    assert (frame["n_in"] == frame["n_out"] + frame["n_dropped"] + frame["n_not_drawn"]).all()
+    out = frame["n_out"]
+    assert out["filters"] == out["control set"] == len(made["lambada"])
+    assert out["childrens_book questions"] == 48
+    assert out["sentence completion"] == 12
+    texts = construction.candidates.Candidates.of(shelf.books("test"), progress=False)
+    assert frame.loc["control set", "n_in"] == len(texts)
+    everything = construction.childrens_book.questions(shelf.books("test"), progress=False)
+    assert frame.loc["childrens_book questions", "n_in"] == len(everything)
+    wb.charts.funnel(made.manifest.to_frame())
+
+
+@pytest.mark.slow
+def test_a_call_that_was_interrupted_leaves_nothing_half_made(build, tmp_path, monkeypatch):
+    before = build("sets", sets=["childrens_book"])
+    expected = digests(before.folder)
+    with monkeypatch.context() as patch:
+        patch.setitem(pipeline._MAKERS, "cnn_qa", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            build("sets", sets=["lambada", "cnn_qa"])
+    assert digests(before.folder) == expected
+    assert list(construction.DataSets(before.folder)) == ["childrens_book"]
+    again = build("sets", sets=["cnn_qa"])  # what was built before is replaced as a whole
+    assert list(again) == ["cnn_qa"]
+    assert set(digests(tmp_path / "sets")) == {"cnn_qa.parquet"}
+
+
+def test_what_is_not_ours_stays(build, tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("years of work", encoding="utf-8")
+    with pytest.raises(DataError, match="mine"):
+        build("mine", sets=["childrens_book"])
+    assert (tmp_path / "mine" / "thesis.txt").read_text(encoding="utf-8") == "years of work"
+
+
+def test_a_damaged_file_is_an_error(build):
+    made = build("sets", sets=["childrens_book"])
+    path = made.folder / "childrens_book.parquet"
+    path.write_bytes(path.read_bytes()[:-1] + b"x")
+    with pytest.raises(DataError, match="damaged or was changed"):
+        made["childrens_book"]
+    with pytest.raises(DataError, match="this folder has no set 'lambada'; there is childrens_book"):
+        made["lambada"]
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"sets": ["squad"]}, "construction has no set 'squad'"),
+        ({"sets": []}, "expected a set and an item or more"),
+        ({"number": 0}, "expected a set and an item or more"),
+        ({"options": {"shelves": {}}}, "options has no stage 'shelves'"),
+        ({"split": "control"}, "this shelf has no part 'control'"),
+    ],
+)
+def test_what_makes_no_sense_is_an_error(build, options, problem):
+    with pytest.raises(DataError, match=problem):
+        build("wrong", **options)
+
+
+BAD = {
+    "bad.epub": b"PK\x03\x04 cut short",
+    "bad.txt": b"It rained.\0\0",
+    "empty.txt": b"",
+    "novels.jsonl.txt": b"\xff\xfeI",
+}
+
+
+@pytest.fixture(scope="module")
+def damaged(tmp_path_factory):
+    """Give a folder of good novels in four forms and some that cannot be read."""
+    folder = tmp_path_factory.mktemp("damaged")
+    for number, book in enumerate(wb.books("sample")):
+        name, text = Path(book.book_id).name, book.text
+        paragraphs = "".join(f"<p>{html.escape(part)}</p>" for part in text.split("\n\n"))
+        forms = {
+            f"{name}.txt": text.encode("utf-16"),
+            f"{name}.epub": b.zipped(b.epub_files({"1.xhtml": paragraphs})),
+            f"{name}.html": f"<html><body>{paragraphs}</body></html>".encode(),
+            f"{name}.zip": b.zipped({f"{name}.md": text}),
+        }
+        form = [*forms][number % len(forms)]
+        (folder / form).write_bytes(forms[form])
+    b.write(folder, BAD)
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", pipeline.SETS)
+def test_each_set_is_built_beside_damaged_files(damaged, build, tmp_path, name):
+    with pytest.raises(DataError, match="bad"):
+        build("sets", novels=damaged, sets=[name])
+    assert not (tmp_path / "sets").exists()
+    made = build("sets", novels=damaged, sets=[name], on_error="skip")
+    assert all(len(made[each]) for each in made)
+    assert not set(BAD) & {book_id for each in made for book_id in made[each].frame["book_id"]}
+    text = made.manifest.to_frame().set_index("step").loc["text"]
+    assert (text["n_in"], text["n_out"], text["reasons"]) == (24, 20, "cannot be read: 4")
+    assert construction.DataSets(tmp_path / "sets").manifest == made.manifest
+    shelf = construction.read_shelf(damaged, on_error="skip", progress=False)
+    reasons = shelf.frame.set_index("book_id")["reason"].dropna()
+    assert reasons.index.tolist() == sorted(BAD)
+    assert [reason.removeprefix("cannot be read: ").split(" (")[0] for reason in reasons] == [
+        "this EPUB is damaged or incomplete and cannot be read",
+        "this is a binary file, expected UTF-8 text",
+        "there is no text in it",
+        "this text in UTF-16 cannot be read",
+    ]
+
+
+@pytest.mark.slow
+def test_sets_are_made_of_the_novels_that_can_be_read(damaged, build):
+    build("sets", novels=damaged, sets=["lambada"], on_error="skip")  # sets the home
+    options = {"number": 5, "workers": 1, "progress": False}
+    assert len(construction.lambada.passages(wb.books(damaged, on_error="skip"), **options)) == 5
+    assert (
+        len(construction.cnn_qa.questions(wb.books(damaged, on_error="skip"), **options, n_tokens=200)) == 5
+    )
+    options |= {"classes": ["CN"], "per_class": options.pop("number")}
+    assert len(construction.childrens_book.questions(wb.books(damaged, on_error="skip"), **options)) == 5
+
+
+@pytest.mark.slow
+def test_the_licence_is_in_no_item_and_a_damaged_novel_is_a_row(tmp_path, monkeypatch):
+    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "home"))
+    folder = tmp_path / "novels"
+    folder.mkdir()
+    licence = (
+        "This file should be named goat10.txt or goat10.zip\n\n***START**THE SMALL PRINT!**START***\n"
+        "You know: lawyers.\n\n*END THE SMALL PRINT! FOR PUBLIC DOMAIN EBOOKS*Ver.02/11/02*END*\n"
+    )
+    for book in wb.books("sample"):
+        head = (
+            f"The Project Gutenberg EBook of {book.title}, by Ann\n\n"
+            "*** START OF THIS PROJECT GUTENBERG EBOOK ***\n\n"
+            "Produced by Ann Onym and the Online\nDistributed Proofreading Team\n\n"
+        )
+        foot = "\n*** END OF THIS PROJECT GUTENBERG EBOOK ***\n\n"
+        (folder / f"{Path(book.book_id).name}.txt").write_text(
+            head + book.text + foot + licence, encoding="utf-8"
+        )
+    (folder / "bad.epub").write_bytes(b"PK")
+    with pytest.raises(DataError, match=r"bad\.epub"):
+        construction.build(folder, tmp_path / "sets", **OPTIONS)
+    made = construction.build(folder, tmp_path / "sets", on_error="skip", **OPTIONS)
+    phrases = ("gutenberg", "proofreading", "lawyers", "small print", "should be named", "produced by ann")
+    for name in made:
+        assert len(made[name])
+        texts = " ".join(made[name].frame["text"]).lower()
+        assert not [phrase for phrase in phrases if phrase in texts]
+    shelf = construction.read_shelf(folder, on_error="skip", progress=False)
+    reasons = shelf.frame.set_index("book_id")["reason"].dropna()
+    assert reasons.index.tolist() == ["bad.epub"]
+    assert reasons["bad.epub"].startswith("cannot be read: this EPUB is damaged")
+    assert not [book for book in shelf if any(phrase in book.text.lower() for phrase in phrases)]
+
+
+def test_sentence_numbers_are_those_of_the_training_text(alone):
+    """The ids of items of all sets count the sentences of their novel as a corpus does, headings included."""
+    _, made = alone
+    corpus = Corpus.of("sample", lower=False, progress=False)
+    firsts = dict(zip(corpus.books["book_id"], corpus.books["first"].tolist(), strict=True))
+    lines, has_heading = list(corpus.lines()), False
+    for name in made:
+        for item in made[name]:
+            first = firsts[item.book_id]
+            number = first + int(item.item_id.rpartition("/")[2].partition("-")[0])
+            assert corpus.roles[number] in (PROSE, OPENING)
+            has_heading |= HEADING in corpus.roles[first:number]
+            start, end = item.sentences[-1]
+            if item.dataset == "cnnqa":  # lower-cased and anonymised, but for its marks
+                marks = [word for word in item.query.split() if word in (",", ".", "?", "!")]
+                assert marks == [word for word in lines[number].split() if word in (",", ".", "?", "!")]
+            else:
+                assert lines[number].startswith(item.text[start:end])
+    assert has_heading

@@ -1,0 +1,224 @@
+import json
+
+import builders as b
+import numpy as np
+import pandas as pd
+import pytest
+
+from workbench.datasets import books, load
+from workbench.storage.errors import DataError
+
+NAME = "cbtest_NE_valid_2000ex.txt"
+
+
+def read(folder, content=None, *args, **options):
+    if content is not None:
+        folder = b.write(folder, {NAME: content}) / NAME
+    return load("cbt", *args, path=folder, **options)
+
+
+def test_an_item(tmp_path):
+    assert len(read(tmp_path, b.cbt(empty=""))) == 3  # the empty column may be missing
+    assert len(read(tmp_path, b.cbt_block() + b.cbt_block())) == 2  # and so may the empty line
+    item = read(tmp_path, b.cbt())[1]
+    assert item.item_id == "cbt/dev/NE/000001"
+    assert (item.answer, item.word_class, item.variant, item.tokenised) == ("goose", "NE", "NE", True)
+    assert item.text.split("\n")[-1] == "The goose ran ."
+    assert item.context == [f"Sentence {i} tells of the {b.WORDS[i % 10]} ." for i in range(1, 21)]
+    assert (item.left, item.right) == ("The ", " ran .")
+    assert item.candidates == tuple(b.WORDS)
+
+
+def test_all_classes_or_one(tmp_path):
+    files = {"V_valid_2000ex": b.cbt(2), "P_test_2500ex": b.cbt(1), "CN_train": b.cbt(4)}
+    files = {f"cbtest_{name}.txt": content for name, content in files.items()}
+    folder = b.write(tmp_path, {NAME: b.cbt()} | files)
+    assert read(folder).frame["word_class"].tolist() == ["NE"] * 3 + ["V"] * 2
+    assert (
+        read(folder)
+        .attrs["note"]
+        .startswith("no questions found for CN P; cbtest_NE_valid_2000ex.txt differs")
+    )
+    assert len(read(folder, None, "dev", variant="V")) == 2
+    assert "note" not in read(folder, None, "dev", variant="V").attrs
+    assert len(read(folder, None, "test")) == 1
+    assert len(read(folder, None, "train")) == 4
+    with pytest.raises(DataError, match="cbtest_CN_test_2500ex"):
+        read(folder, None, "test", variant="CN")
+    with pytest.raises(DataError, match="there is NE, CN, V, P"):
+        read(folder, variant="ADJ")
+    with pytest.raises(DataError, match="there is train, dev, test"):
+        read(folder, None, "control")
+
+
+NINE = b.WORDS[:9]
+
+
+@pytest.mark.parametrize(
+    ("listed", "place"),
+    [
+        ("|".join(NINE) + "||", 9),
+        ("|".join(NINE[:4]) + "|||" + "|".join(NINE[4:]), 4),
+        ("||" + "|".join(NINE), 0),
+        ("|".join(NINE) + "|", 9),
+        ("|".join(NINE[:4]) + "||" + "|".join(NINE[4:]), 4),
+    ],
+)
+def test_a_bar_may_be_a_candidate(tmp_path, listed, place):
+    item = read(tmp_path, b.cbt(1, candidates=listed))[0]
+    assert item.candidates == (*NINE[:place], "|", *NINE[place:])
+
+
+@pytest.mark.parametrize(
+    ("block", "message"),
+    [
+        (b.cbt_block(context=19), "expected line 20|expected 21"),
+        (b.cbt_block().replace("\n7 ", "\n8 "), "expected line 7"),
+        (b.cbt_block(query="No blank ."), "XXXXX 0 times"),
+        (b.cbt_block(candidates="|".join(NINE)), "9 candidates, expected 10"),
+        (b.cbt_block(candidates="|".join([*b.WORDS, "more"])), "11 candidates"),
+        (b.cbt_block(answer="duck"), "'duck' is not among"),
+        (b.cbt_block().replace("\t", " "), "0 tabs"),
+        (b.cbt_block()[:200], "expected 21 lines|expected line"),
+    ],
+)
+def test_bad_questions_name_the_line(tmp_path, block, message):
+    content = "\n".join([b.cbt_block(), block if block.endswith("\n") else block + "\n", b.cbt_block()])
+    with pytest.raises(DataError, match=message) as raised:
+        read(tmp_path, content)
+    assert 23 <= raised.value.line <= 23 + 21
+    assert message != "expected line 7" or raised.value.line == 22 + 7
+    assert str(raised.value.file).endswith(NAME)
+    items = read(tmp_path, content, on_error="skip")
+    assert [item.item_id[-1] for item in items] == ["0", "2"]
+    assert len(items.problems) == 1
+
+
+def test_an_unknown_name_needs_the_class(tmp_path):
+    path = b.write(tmp_path, {"mine.txt": b.cbt()}) / "mine.txt"
+    with pytest.raises(DataError, match="pass variant="):
+        read(path)
+    assert set(read(path, variant="CN").frame["word_class"]) == {"CN"}
+
+
+def test_the_archive_is_read_once_for_all_classes(tmp_path):
+    files = {f"CBTest/data/cbtest_{c}_valid_2000ex.txt": b.cbt(1) for c in ("NE", "CN", "V", "P")}
+    folder = b.write(tmp_path, {"CBTest.tgz": b.tar({"CBTest/data/cbt_valid.txt": "x", **files})})
+    items = read(folder)
+    assert items.frame["word_class"].tolist() == ["NE", "CN", "V", "P"]
+    assert "CBTest.tgz/CBTest/data/cbtest_NE_valid_2000ex.txt" in items.attrs["source"]
+
+
+@pytest.mark.data
+@pytest.mark.usefixtures("real_data")
+def test_real_questions():
+    items = load("cbt", "dev", variant="NE")
+    assert len(items) == 2000
+    assert items.attrs["sha256"] == "6ac395170a959ceb50cc3b37d57fc985164ba233054327e475533b61237ef9c1"
+    assert all(len(item.sentences) == 21 and len(item.candidates) == 10 for item in items)
+
+
+@pytest.mark.parametrize("form", ["parquet", "jsonl", "json", "csv"])
+def test_the_hubs_library_writes_the_same_questions(tmp_path, form):
+    hub = pytest.importorskip("datasets")
+    release = (
+        b.cbt()
+        + "\n"
+        + b.cbt_block()
+        .replace("|".join(b.WORDS), "|".join(b.WORDS[:9]) + "||")
+        .replace("Sentence 3 ", "Sentence | ")
+    )
+    expected = read(tmp_path / "release", release)
+    assert expected[3].candidates[-1] == "|"
+    rows = b.hub_rows(release)
+    path = tmp_path / f"cbt_ne_valid.{form}"
+    if form == "csv":
+        pd.DataFrame([{k: json.dumps(v) if k == "sentences" else "|".join(v) if k == "options" else v
+                       for k, v in row.items()} for row in rows]).to_csv(path, index=False)  # fmt: skip
+    else:
+        table = hub.Dataset.from_list(rows)
+        table.to_parquet(path) if form == "parquet" else table.to_json(path)
+    same = load("cbt", "dev", path=path)
+    columns = [name for name in expected.frame if name != "meta"]
+    assert same.frame[columns].equals(expected.frame[columns])
+    assert load("cbt", "dev", variant="NE", path=tmp_path / path.name).frame.equals(same.frame)
+    own = load(path)
+    for name in ("text", "answer", "answer_span", "sentences", "candidates", "word_class", "tokenised"):
+        assert own.frame[name].tolist() == expected.frame[name].tolist(), name
+    assert len(own[0].sentences) == 21
+    (tmp_path / "hub").mkdir()
+    path.rename(tmp_path / "hub" / path.name)
+    assert load("cbt", "dev", path=tmp_path / "hub").frame["text"].tolist() == same.frame["text"].tolist()
+
+
+WRITTEN = {
+    "json": json.dumps,
+    "python": repr,
+    "numpy": lambda words: str(np.array(words)),
+    "separated": lambda words: ("|" if len(words) == 10 else "\n").join(words),
+}
+
+
+@pytest.mark.parametrize("column", ["options", "choices", "Candidates"])
+@pytest.mark.parametrize("form", WRITTEN)
+def test_lists_in_cells_of_text_and_other_names_of_the_options(tmp_path, column, form):
+    words = [*b.WORDS[:8], "it's", '"']
+    expected = read(tmp_path / "release", b.cbt(candidates="|".join(words), answer="it's"))
+    rows = [row | {name: WRITTEN[form](row[name]) for name in ("sentences", "options")}
+            for row in b.hub_rows(b.cbt(candidates="|".join(words), answer="it's"))]  # fmt: skip
+    path = tmp_path / "cbt_ne_valid.csv"
+    pd.DataFrame(rows).rename(columns={"options": column}).to_csv(path, index=False)
+    names = ["text", "answer", "answer_span", "sentences", "candidates", "word_class", "tokenised"]
+    for items in (load("cbt", "dev", path=path), load(path)):
+        assert items.frame[names].equals(expected.frame[names])
+        assert items.extra.empty
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"options": b.WORDS[:9]}, "there are 9 options, expected 10"),
+        ({"options": [*b.WORDS[:9], ""]}, "an option is empty"),
+        ({"options": [*b.WORDS[:8], "", "", "x"]}, "an option is empty"),
+        ({"options": None}, "the options are 'None', expected a list"),
+        ({"answer": "elsewhere"}, "the answer 'elsewhere' is not among the options"),
+        ({"answer": None}, "the answer 'None' is not among the options"),
+        ({"question": "No blank ."}, "expected text that holds XXXXX once"),
+        ({"question": "XXXXX and XXXXX ."}, "expected text that holds XXXXX once"),
+        ({"sentences": ["One ."] * 19}, "there are 19 sentences, expected 20"),
+        ({"sentences": "One ."}, "the sentences are .* expected a list"),
+    ],
+)
+def test_a_row_that_is_no_question_is_left_out_alone(tmp_path, change, problem):
+    rows = b.hub_rows(b.cbt())
+    rows[1] |= change
+    path = tmp_path / "cbt_ne.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    for read_it in (lambda **o: load("cbt", path=path, **o), lambda **o: load(path, **o)):
+        with pytest.raises(DataError, match=rf"cbt_ne\.jsonl: row 1: .*{problem}.*on_error"):
+            read_it()
+        items = read_it(on_error="skip")
+        assert (len(items), len(items.problems)) == (2, 1)
+
+
+def test_books_in_place_of_questions_are_called_so(tmp_path):
+    hub = pytest.importorskip("datasets")
+    text = "It was a very long day . " * 2000
+    hub.Dataset.from_dict({"title": ["A"], "content": [text]}).to_parquet(tmp_path / "raw.parquet")
+    hub.Dataset.from_dict({"text": [text], "domain": ["x"]}).to_parquet(tmp_path / "train.parquet")
+    b.write(tmp_path, {"cbt_train.txt": f"_BOOK_TITLE_ : A.txt\n{text}\n"})
+    for path in (tmp_path / "raw.parquet", tmp_path / "train.parquet"):
+        for call in (lambda p: load("cbt", "train", variant="NE", path=p), load):
+            with pytest.raises(DataError, match=r"whole books, not .*wb\.books"):
+                call(path)
+    with pytest.raises(DataError, match=r'whole books, not questions -- read them with wb\.books\("'):
+        load("cbt", "train", variant="NE", path=tmp_path / "cbt_train.txt")
+    for name in ("train.parquet", "cbt_train.txt"):  # as the advice says
+        assert [len(book.text) > 40_000 for book in books(str(tmp_path / name))] == [True]
+
+
+def test_another_table_is_named_by_its_columns(tmp_path):
+    (tmp_path / "cbt_ne.jsonl").write_text('{"text": "The ___ ran .", "answer": "dog"}\n')
+    with pytest.raises(DataError, match=r"got text, answer -- read a table of your own with wb\.load"):
+        load("cbt", path=tmp_path / "cbt_ne.jsonl")
+    assert load(tmp_path / "cbt_ne.jsonl")[0].answer == "dog"

@@ -1,0 +1,313 @@
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from made_predictions import made
+
+from workbench import datasets
+from workbench.evaluation.interchange.export import export_results
+from workbench.evaluation.interchange.import_results import import_results
+from workbench.evaluation.leaderboard import leaderboard
+from workbench.evaluation.metrics import evaluate
+from workbench.runs.predictions import SCHEMA
+from workbench.runs.store import find_run, runs
+from workbench.storage.errors import DataError
+
+ITEMS = datasets.load("sample", "dev", variant="plain")
+FEW = ITEMS[:6]
+IDS = FEW.frame["item_id"].tolist()
+ANSWERS = FEW.frame["answer"].tolist()
+
+
+@pytest.fixture
+def file(no_data, tmp_path):
+    assert no_data.is_dir()  # nothing is kept among the runs of this machine
+    return tmp_path / "results.csv"
+
+
+def table(ids, words, head="item_id,prediction", end="\n"):
+    return end.join([head, *(f'{i},"{w}"' for i, w in zip(ids, words, strict=True)), ""])
+
+
+@pytest.mark.parametrize(
+    ("end", "encoding", "separator"),
+    [
+        ("\n", "utf-8", ","),
+        ("\r\n", "utf-8-sig", ";"),
+        ("\n", "utf-16", "\t"),
+        ("\r\n", "utf-16", ","),
+        ("\r\n", "cp1252", ";"),
+        ("\n", "utf-16-le", "\t"),
+    ],
+)
+def test_a_table_of_answers(file, end, encoding, separator):
+    words = [ANSWERS[0].upper(), f" {ANSWERS[1]} ", "Käse", "", *ANSWERS[4:]]
+    text = table(IDS, words, end=end).replace(",", separator) + end * 2
+    file.write_bytes(text.encode(encoding))
+    found = import_results(file, ITEMS, model="mine")
+    frame = found.predictions
+    assert frame["item_id"].tolist() == IDS
+    assert frame["correct"].tolist() == [True, True, False, False, True, True]
+    assert frame["prediction"].tolist()[:3] == [words[0], ANSWERS[1], "Käse"]
+    assert pd.isna(frame["prediction"].iloc[3])
+    assert set(frame["score_type"]) == {"score"}
+    assert (found.kind, found.matched, len(found.items)) == ("answers", {"by id": 6}, 6)
+    assert found.runs[0].run == frame["run"].iloc[0]
+
+
+def test_the_items_of_known_ids_are_loaded(file):
+    file.write_text(table(IDS, ANSWERS))
+    assert import_results(file, model="m").items.frame["text"].tolist() == FEW.frame["text"].tolist()
+    cased = import_results(file, model="m", variant="capitalised")
+    assert set(cased.predictions["variant"]) == {"capitalised"}
+    file.write_text(table(["1", "2"], ["a", "b"]))
+    with pytest.raises(DataError, match=r"does not tell which items .* items=wb.load"):
+        import_results(file, model="m")
+
+
+def test_texts_name_the_items_too(file):
+    texts = FEW.frame["text"].tolist()
+    blank = [item.passage for item in FEW]
+    mixed = [texts[0], blank[1], texts[2].replace(" ", "  "), texts[3].rpartition(" ")[0], blank[4], IDS[5]]
+    file.write_text(json.dumps([{"text": t, "guess": a} for t, a in zip(mixed, ANSWERS, strict=True)]))
+    found = import_results(file, ITEMS, model="m", keep=False)
+    assert found.predictions["item_id"].tolist() == IDS
+    assert found.predictions["correct"].all()
+    assert found.matched == {"by id": 1, "exactly": 1, "by wording": 4}
+
+
+def test_several_models_in_one_table(file):
+    columns = {"item_id": IDS * 2, "model": ["b"] * 6 + ["a"] * 6, "prediction": ANSWERS * 2}
+    pd.DataFrame(columns)[:-1].to_csv(file, index=False)
+    found = import_results(file, ITEMS)
+    assert found.models == ["b", "a"]
+    assert [len(run) for run in found.runs] == [6, 5]
+    assert len(found.items) == 6
+
+
+@pytest.mark.slow
+def test_people_are_models_and_so_is_their_majority(file):
+    answers = {
+        "Ann": [*ANSWERS[:4], "x", ""],
+        "Bob": [*ANSWERS[:3], "y", "x", "z"],
+        "<b>Cy</b>": [*ANSWERS[:2], "q", "y", "w", ANSWERS[5]],
+    }
+    rows = pd.DataFrame(answers, index=IDS).melt(var_name="Person", value_name="response", ignore_index=False)
+    rows.to_csv(file, sep=";", index_label="item")
+    imported = import_results(file, ITEMS, seed=3)
+    assert imported.models == [*(f"person: {who}" for who in answers), "majority of 3 people"]
+    assert imported.people.set_index("person")["n_right"].to_dict() == {"Ann": 4, "Bob": 3, "<b>Cy</b>": 3}
+    assert imported.by_item["n_right"].tolist() == [3, 3, 2, 1, 0, 1]
+    most = imported.predictions[imported.predictions["model"] == "majority of 3 people"]
+    assert most["p_correct"].tolist() == [1, 1, 1, 0, 0, 0.5]
+    assert most["prediction"].iloc[5] in {"z", ANSWERS[5]}
+    assert (imported.agreement.n_people, imported.agreement.n_answers, len(imported.runs)) == (3, 17, 4)
+    assert "&lt;b&gt;Cy" in imported._repr_html_()
+    assert "<b>Cy" not in imported._repr_html_()
+    assert "Krippendorff" in str(imported)
+
+
+def answers_of_people(column, item="item_id", answer="response"):
+    rows = pd.DataFrame({item: IDS * 2, answer: ANSWERS * 2, column: ["P1"] * 6 + ["P2"] * 6})
+    return rows[[answer, column, item]]
+
+
+@pytest.mark.parametrize(
+    "column",
+    ["PROLIFIC_PID", "Prolific ID", "WorkerId", "worker_id", "participant", "Participant id",
+     "ParticipantNumber", "subject", "SubjectID", "respondent_id", "rater", "annotator-id", "SONA_ID",
+     "MTurk ID", "user", " Person "],
+)  # fmt: skip
+def test_the_person_is_found_by_the_names_of_services(file, column):
+    answers_of_people(column).to_csv(file, index=False)
+    imported = import_results(file, FEW, keep=False)
+    assert imported.models == ["person: P1", "person: P2", "majority of 2 people"]
+
+
+@pytest.mark.parametrize("separator", [",", "\t"])
+@pytest.mark.parametrize("item", ["Input.item_id", "Input.text"])
+@pytest.mark.parametrize("answer", ["Answer.guess", "Answer.lastword"])
+def test_results_of_mturk(file, separator, item, answer):
+    rows = answers_of_people("WorkerId", item, answer).assign(HITId="H", AssignmentStatus="Submitted")
+    if item == "Input.text":
+        rows[item] = FEW.frame["text"].tolist() * 2
+    preview = rows.iloc[[0]].assign(WorkerId="")
+    rejected = rows.iloc[[7]].assign(AssignmentStatus="Rejected")
+    pd.concat([rows[:3], preview, rows[3:7], rejected, rows[8:]]).to_csv(file, sep=separator, index=False)
+    imported = import_results(file, FEW, keep=False)
+    assert imported.models == ["person: P1", "person: P2", "majority of 2 people"]
+    assert imported.people.set_index("person")["n"].to_dict() == {"P1": 6, "P2": 5}
+    assert imported.report["line"].tolist() == [5, 10]
+    assert imported.report["problem"].str.contains("names nobody|rejected").all()
+    assert not imported.report["kept"].any()
+
+
+@pytest.mark.parametrize(
+    "nobody", ["", " ", "{{%PROLIFIC_PID%}}", "${e://Field/PROLIFIC_PID}", '{"ImportId":"QID1"}']
+)
+def test_a_row_without_a_person_is_left_out_and_the_rest_is_read(file, nobody):
+    rows = answers_of_people("PROLIFIC_PID")
+    pd.concat([rows.iloc[[0]].assign(PROLIFIC_PID=nobody), rows]).to_csv(file, index=False)
+    imported = import_results(file, FEW, keep=False)
+    assert (imported.n_records, imported.agreement.n_answers) == (13, 12)
+    assert imported.report[["line", "kept"]].to_numpy().tolist() == [[2, False]]
+
+
+def test_pages_of_a_campaign_are_sent_to_where_they_are_read(file):
+    pd.DataFrame({"WorkerId": ["W"], "Input.page": [1], "Answer.guess_1": ["x"]}).to_csv(file, index=False)
+    with pytest.raises(DataError, match=r"pages of a campaign -- .*people\.import_pages"):
+        import_results(file, FEW)
+
+
+@pytest.fixture
+def predicted(file):
+    """A file of predictions, and what it holds."""
+    copied = FEW.frame[["item_id", "dataset", "split", "variant", "word_class", "book_id", "answer"]]
+    tops = {"top_words": [["a", "b"]] * 6, "top_log_probs": [[-1.0, float("-inf")]] * 6}
+    frame = made(6, right=0, oov=0, **copied, model="theirs", run="first", **tops)
+    return export_results(frame, file.with_suffix(".jsonl"), items=ITEMS), frame
+
+
+def change_first(path, change):
+    line = json.loads(path.read_text().splitlines()[0])
+    path.write_text(json.dumps(line | change) + "\n")
+
+
+@pytest.mark.slow
+def test_a_predictions_table_of_others(predicted):
+    path, frame = predicted
+    imported = import_results(path)
+    assert (imported.kind, imported.models) == ("predictions", ["theirs"])
+    pd.testing.assert_frame_equal(imported.predictions, frame)
+    assert import_results(path, ITEMS, model="mine").models == ["mine"]
+    change_first(path, {"variant": "openai", "colour": "red"})
+    with pytest.raises(DataError, match=r"'openai', the items of 'plain' .*variant='openai'"):
+        import_results(path, ITEMS)
+    changed = import_results(path, ITEMS, variant="openai")
+    assert set(changed.predictions["variant"]) == {"openai"}
+    assert changed.report["problem"].str.contains("'colour'").tolist() == [True]
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"answer": "zzz"}, r"line 1: the answer is 'zzz', that of the item"),
+        ({"item_id": "no/such/1"}, "no prediction is about one of the items"),
+        ({"rank": "x"}, "line 1: the column 'rank' holds no number"),
+        ({"correct": "perhaps"}, "'correct' holds neither true nor false"),
+        ({"top_words": "["}, "'top_words' holds no list"),
+        ({"top_words": ["\ud800"]}, "'top_words' holds half a surrogate pair"),
+    ],
+)
+def test_bad_predictions_are_named(predicted, change, problem):
+    change_first(predicted[0], change)
+    with pytest.raises(DataError, match=problem):
+        import_results(predicted[0], ITEMS)
+
+
+@pytest.mark.slow
+def test_what_is_imported_goes_wherever_runs_go(file):
+    file.write_text(table(IDS, ANSWERS))
+    imported = import_results(file, ITEMS, model="m")
+    assert evaluate(imported)["accuracy"].tolist() == [1]
+    assert leaderboard(imported, resamples=50)["model"].tolist() == ["m"]
+    (run,) = imported.runs
+    assert leaderboard(resamples=50)["run"].tolist() == [run.run]
+    assert find_run(run.run).info["imported"]["from"] == "results.csv"
+    assert import_results(file, ITEMS, model="m").runs == (run,)
+    assert import_results(file, ITEMS, model="n", keep=False).runs == ()
+    assert len(runs()) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "problem"),
+    [
+        ("item_id,prediction\na,b\nc\n", 3, "this row has 1 cells, expected 2"),
+        ('item_id,prediction\na,b\nc,"d\n', 3, "the file ends within this row"),
+        ('item_id,prediction\n"a"b,c\n', 2, "not a row of a table"),
+        ("item_id,item_id\na,b\n", 1, "the column 'item_id' occurs twice"),
+        ('{"item_id": "a", "prediction": "b"}\n{"item_id": \n{"item_id": "c"}\n', 2, "not valid JSON"),
+        ('{"item_id": "a", "prediction": "b"}\n\n{"item_id": "c", "pre', 3, "the file ends within"),
+        ('{"item_id": "a", "prediction": "b"}\n[1]\n', 2, "but no record with names"),
+        ('[{"item_id": "a", "prediction": "b"}, 3]', 2, "but no record with names"),
+        ("item_id,prediction\n,b\n", 2, "it names no item"),
+        ("item_id,prediction,log_prob\na,b,x\n", 2, "'log_prob' holds no number: 'x'"),
+        ("item_id,prediction,log_prob\na,b,0.5\n", 2, "the log-probability 0.5 is above 0"),
+        ("item_id,prediction\na,b\na,c\n", 3, "answered this item on line 2 already"),
+        ("item_id,model,prediction\na,m,b\na,,c\n", 3, "'model' is empty: whose answer"),
+        ('{"item_id": "a", "prediction": {"x": 1}}\n', 1, "'prediction' holds a list or record"),
+        ('{"item_id": "a", "prediction": "\\ud800"}\n', 1, "half a surrogate pair"),
+    ],
+)
+def test_errors_name_file_line_and_remedy(file, text, line, problem):
+    text = text.replace('"a"', f'"{IDS[0]}"').replace("\na,", f"\n{IDS[0]},")
+    file = file.with_suffix(".txt")
+    file.write_text(text)
+    model = None if ",model," in text else "m"
+    with pytest.raises(DataError, match=problem) as caught:
+        import_results(file, ITEMS, model=model)
+    assert (caught.value.file, caught.value.line) == (str(file), line)
+    if line > 2:  # a record is left
+        imported = import_results(file, ITEMS, model=model, on_error="report")
+        assert (len(imported), line in imported.report["line"].tolist()) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "No such file"),
+        (b" \n", "the file is empty"),
+        (b"item_id,prediction\n", "no record that can be read"),
+        (b"item_id,prediction\na,K\x81se", "line 2: invalid UTF-8 byte 0x81"),
+        (b"\xff\xfea", "not valid UTF-16"),
+        (b"PAR1 and then", "cannot be read"),
+        (b'[{"item_id": "a",\n "prediction": ', "not a JSON list .*line 2"),
+        (b'{\n"results": {"lambada_openai": {}}}', "results over all items.*--log_samples"),
+    ],
+)
+def test_files_that_are_none(file, content, message):
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(DataError, match=message):
+        import_results(file, ITEMS, model="m")
+
+
+def test_columns_are_found_or_named(file):
+    pd.DataFrame({"where": IDS, "what": ANSWERS, "lp": -1.0, "who": "x" * 200_000}).to_csv(file, index=False)
+    for options, message in (
+        ({}, r'none of the columns where, what, lp, who is called .*: item="..."'),
+        ({"item": "there"}, "no column 'there' -- there are where, what, lp, who"),
+        ({"item": "where", "prediction": "what"}, "no column says whose answers"),
+    ):
+        with pytest.raises(DataError, match=message):
+            import_results(file, ITEMS, **options)
+    named = {"item": "where", "prediction": "what", "keep": False}
+    imported = import_results(file, ITEMS, **named, log_prob="lp", model="m")
+    assert evaluate(imported)["perplexity"].iloc[0] == pytest.approx(np.e)
+    assert "majority of 1 people" in import_results(file, ITEMS, **named, person="who").models
+    records = {"0": {"where": IDS[0], "guess": ANSWERS[0]}}  # by number, as old logs have them
+    file.write_text(json.dumps(records, indent=1))
+    assert import_results(file, ITEMS, item="where", model="m", keep=False).predictions["correct"].all()
+
+
+@settings(max_examples=60)
+@given(st.binary(max_size=60) | st.text(max_size=60).map(str.encode))
+def test_any_bytes_are_read_or_refused(tmp_path_factory, data):
+    path = tmp_path_factory.getbasetemp() / "bytes"
+    path.write_bytes(data)
+    with pytest.raises(DataError):
+        import_results(path, ITEMS, model="m", keep=False)
+
+
+@settings(max_examples=8)
+@given(st.dictionaries(st.sampled_from(IDS), st.text(min_size=1, max_size=12), min_size=1))
+def test_whatever_was_answered_is_in_the_table(tmp_path_factory, rows):
+    path = tmp_path_factory.mktemp("rows") / "rows.jsonl"
+    path.write_text("\n".join(json.dumps({"id": i, "response": w}) for i, w in rows.items()))
+    frame = import_results(path, FEW, model="m", keep=False).predictions
+    words = frame.set_index("item_id")["prediction"].fillna("").to_dict()
+    assert words == {item_id: rows[item_id].strip() for item_id in sorted(rows)}
+    assert set(SCHEMA.names) == set(frame.columns)

@@ -1,0 +1,430 @@
+"""Logs of Inspect, lighteval and lm-evaluation-harness, as these programs wrote them, and side by side."""
+
+import importlib.util
+import io
+import json
+import shutil
+import subprocess
+import sys
+import zipfile
+
+import numpy as np
+import pandas as pd
+import pytest
+from evaluation_logs import COLONEL, DUMPLINGS, ITEMS, PETRA, RECORDED, SAMPLE, START, TEXTS, archive
+
+import workbench as wb
+from workbench import cli
+from workbench.evaluation.interchange.import_results import import_results
+from workbench.evaluation.interchange.sample_logs import import_logs
+from workbench.runs.store import runs
+from workbench.storage import files
+from workbench.storage.errors import DataError
+
+NAN = float("nan")
+EXPECTED = {  # predictions (None: not known), log-probabilities; what the program counts as right
+    "inspect_last_word.eval": ([COLONEL, DUMPLINGS, "stone"], [NAN] * 3),  # by the scorer `includes`
+    "inspect_two_epochs.eval": ([COLONEL, DUMPLINGS, "stone"], [NAN] * 3),
+    "inspect_last_word.json": ([COLONEL], [NAN]),
+    "inspect_choices.eval": ([COLONEL, "sand", None], [NAN] * 3),
+    "lighteval_lambada.parquet": ([COLONEL, None, None], [-0.5, -1.5, -2.5]),
+    "lighteval_choices.parquet": ([COLONEL, "rock", "rock"], [-2.0, -3.0, -4.0]),
+    "lighteval_written.parquet": ([COLONEL, None, "stone"], [NAN] * 3),  # by the metric `em`
+    "samples_lambada_openai_local.jsonl": ([COLONEL, None, PETRA], [0.0, -1.0, -2.0]),
+    "samples_lambada_openai_choices.jsonl": (["rock"] * 3, [0.0, -1.0, -2.0]),
+    "samples_lambada_openai_written.jsonl": (["l"] * 3, [NAN] * 3),
+}
+
+
+def imported(path, items=ITEMS, **options):
+    return import_results(path, items, keep=False, **{"model": "m"} | options)
+
+
+def check(path, name):
+    """Compare what is read of a log with what the program was made to write into it."""
+    found = imported(path)
+    words, log_probs = EXPECTED[name]
+    frame = found.predictions
+    assert frame["item_id"].tolist() == ITEMS.frame["item_id"].tolist()[: len(words)]
+    assert [None if pd.isna(word) else word for word in frame["prediction"]] == words
+    assert frame["correct"].tolist() == [w == a for w, a in zip(words, ITEMS.frame["answer"], strict=False)]
+    np.testing.assert_allclose(frame["log_prob"].to_numpy(float), log_probs)
+    assert found.report["kept"].all()
+    assert set(frame["variant"]) == {"openai"}
+    return found
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_recorded_logs_are_read(name):
+    program = {"i": "Inspect", "l": "lighteval", "s": "lm-evaluation-harness"}[name[0]]
+    assert check(RECORDED / name, name).kind == program
+
+
+def test_every_recorded_log_is_tested():
+    names = {path.name for path in RECORDED.iterdir() if path.is_file()}
+    assert names == EXPECTED.keys() | {"record.py", "passages.json", "samples_lambada_openai_rolling.jsonl"}
+    assert json.loads((RECORDED / "passages.json").read_text(encoding="utf-8")) == TEXTS
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("program", "package"), [("inspect", "inspect_ai"), ("lighteval", "lighteval"), ("lm_eval", "lm_eval")]
+)
+def test_the_programs_write_the_same_today(program, package, tmp_path):
+    if importlib.util.find_spec(package) is None:
+        pytest.skip(f"{package} is not installed: the logs that it wrote before are read above")
+    subprocess.run(
+        [sys.executable, RECORDED / "record.py", program, tmp_path], check=True, capture_output=True
+    )
+    names = [name for name in EXPECTED if name.startswith({"lm_eval": "samples"}.get(program, program))]
+    assert names
+    for name in names:
+        check(tmp_path / name, name)
+
+
+@pytest.mark.parametrize(
+    ("name", "chosen", "words", "others"),
+    [
+        ("inspect_last_word.eval", "match", [COLONEL, None, "stone"], ["includes", "match"]),
+        ("lighteval_written.parquet", "qem", [COLONEL, DUMPLINGS, "stone"], ["em", "qem"]),
+        ("samples_lambada_openai_written.jsonl", "whole", ["lol"] * 3, ["first-letter", "whole"]),
+    ],
+)
+def test_the_first_of_several_filters_is_read_and_another_can_be_chosen(name, chosen, words, others):
+    found = imported(RECORDED / name)
+    first, second = others
+    assert f"{first!r}, the first of several filters, is read; filter= chooses {second!r}" in set(
+        found.report["problem"]
+    )
+    assert found.info["filter"] == first
+    other = imported(RECORDED / name, filter=chosen)
+    assert [None if pd.isna(word) else word for word in other.predictions["prediction"]] == words
+    assert other.info["filter"] == chosen
+    assert not other.report["problem"].str.contains("several filters").any()
+    with pytest.raises(DataError, match=rf"no filter 'none such' -- there are {first}, {second}"):
+        imported(RECORDED / name, filter="none such")
+
+
+@pytest.mark.parametrize("whole", [json.dumps, lambda records: "\n".join(map(json.dumps, records))])
+def test_filters_that_early_versions_did_not_name_are_numbered(whole, tmp_path):
+    lines = (RECORDED / "samples_lambada_openai_written.jsonl").read_text(encoding="utf-8").splitlines()
+    records = [{k: v for k, v in json.loads(line).items() if k != "filter"} for line in lines]
+    (tmp_path / "a.jsonl").write_text(whole(records), encoding="utf-8")
+    found = imported(tmp_path / "a.jsonl")
+    assert found.predictions["prediction"].tolist() == ["l"] * 3
+    assert "'1', the first of several filters, is read; filter= chooses '2'" in set(found.report["problem"])
+    chosen = imported(tmp_path / "a.jsonl", filter="2")
+    assert chosen.predictions["prediction"].tolist() == ["lol"] * 3
+    (tmp_path / "a.jsonl").write_text(whole(records[:4]), encoding="utf-8")  # one is there twice
+    with pytest.raises(DataError, match="answered this item on line 1 already"):
+        imported(tmp_path / "a.jsonl")
+
+
+def test_a_filter_is_of_logs_alone(tmp_path):
+    (tmp_path / "a.csv").write_text("item_id,prediction\na,b\n")
+    with pytest.raises(DataError, match=r"only logs .* have filters -- omit filter="):
+        imported(tmp_path / "a.csv", filter="none")
+
+
+def test_epochs_after_the_first_are_left_out_and_counted():
+    found = imported(RECORDED / "inspect_two_epochs.eval")
+    assert (found.n_records, len(found)) == (6, 3)
+    assert "the first epoch is read; 3 samples of later ones are left out" in set(found.report["problem"])
+
+
+def test_the_model_is_named_by_the_log_or_the_folder_of_lighteval(tmp_path):
+    assert imported(RECORDED / "inspect_choices.eval", model=None).models == ["mockllm/model"]
+    time = "2026-11-26T16-12-13.123456"
+    folder = tmp_path / "details" / "org" / "tiny" / time
+    folder.mkdir(parents=True)
+    path = folder / f"details_lambada:openai|0_{time}.parquet"
+    shutil.copy(RECORDED / "lighteval_lambada.parquet", path)
+    found = imported(path, model=None)
+    assert (found.models, found.info["task"]) == (["org/tiny"], "lambada:openai|0")
+    with pytest.raises(DataError, match="model's name is not known"):
+        imported(RECORDED / "lighteval_lambada.parquet", model=None)
+
+
+@pytest.mark.parametrize("around", ["", "__"])
+def test_details_of_lighteval_by_either_names_of_columns(around, tmp_path):
+    frame = pd.read_parquet(RECORDED / "lighteval_lambada.parquet")
+    frame = frame.rename(columns=lambda name: f"{around}{name}{around}")
+    frame.to_parquet(tmp_path / "a.parquet")
+    check(tmp_path / "a.parquet", "lighteval_lambada.parquet")
+
+
+@pytest.mark.parametrize(
+    ("name", "write"),
+    [("lighteval_lambada.parquet", str), ("lighteval_choices.parquet", str),
+     ("lighteval_choices.parquet", list), ("lighteval_written.parquet", str),
+     ("lighteval_written.parquet", list)],
+)  # fmt: skip
+def test_details_of_earlier_versions_of_lighteval(name, write, tmp_path):
+    rows = []
+    for n, text in enumerate(TEXTS):
+        query, _, word = text.rpartition(" ")
+        pairs = [(-3.0, False), (-2.0 - n, False), (-4.0, False)]
+        cells = {
+            "lambada": {"predictions": [(-0.5 - n, n == 0)], "choices": [f" {word}"], "gold_index": [0]},
+            "choices": {
+                "predictions": pairs if write is str else [value for value, _ in pairs],
+                "choices": [" rock", f" {word}", " sand"], "gold_index": [1],
+            },
+            "written": {"predictions": [[COLONEL, " Dumplings.", "stone"][n]], "gold": [word]},
+        }[name.removeprefix("lighteval_").removesuffix(".parquet")]  # fmt: skip
+        metrics = {"em" if "gold" in cells else "acc": int(n == 0)}
+        rows.append(
+            {"example": query, "full_prompt": query, "metrics": str(metrics), "specifics": "{}"}
+            | {column: write(value) for column, value in cells.items()}
+        )
+    pd.DataFrame(rows).to_parquet(tmp_path / "a.parquet")
+    check(tmp_path / "a.parquet", name)
+
+
+# Perplexities of whole passages
+
+
+def rolling(layout):
+    """Make a log of whole passages, as versions of the harness wrote it."""
+    text = TEXTS[0]
+    fields = {"doc_id": 0, "doc": {"text": text}, "target": text, "word_perplexity": [-200.0, 70]}
+    arguments, response = {
+        "0.4.0": ([[text]], [-200.0]),
+        "0.4.13": ({"gen_args_0": {"arg_0": text}}, ["-200.0"]),
+        "0.5": ({"gen_args_0": {"arg_0": "", "arg_1": text}}, [["-200.0", "False"]]),
+    }[layout]
+    return json.dumps(fields | {"arguments": arguments, "resps": [response], "filtered_resps": response})
+
+
+@pytest.mark.parametrize("on_error", ["raise", "report"])
+@pytest.mark.parametrize("layout", ["0.4.0", "0.4.13", "0.5", "recorded", "lighteval"])
+def test_whole_passages_never_count_as_targets(layout, on_error, tmp_path):
+    path = tmp_path / "samples_lambada_openai.jsonl"
+    if layout == "recorded":
+        path = RECORDED / "samples_lambada_openai_rolling.jsonl"
+    elif layout == "lighteval":
+        frame = pd.read_parquet(RECORDED / "lighteval_lambada.parquet")
+        frame["doc"] = [doc | {"sampling_methods": ["PERPLEXITY"]} for doc in frame["doc"]]
+        frame.to_parquet(path := tmp_path / "a.parquet")
+    else:
+        path.write_text(rolling(layout) + "\n", encoding="utf-8")
+    with pytest.raises(DataError, match=r"whole passages .* -- evaluate a task that asks for the last word"):
+        imported(path, on_error=on_error)
+
+
+# Forms that are known, but not read
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ({"adapter_spec": {}, "request_states": []}, "HELM"),
+        ([{"instance_id": "a", "train_trial_index": 0, "stats": []}], "HELM"),
+        ([{"instance_id": "a", "predicted_text": "x", "stats": {}}], "HELM"),
+        ({"spec": {"eval_name": "lambada.dev"}}, "OpenAI Evals"),
+        ([{"run_id": "a", "event_id": 0, "sample_id": "s", "type": "match", "data": {}}], "OpenAI Evals"),
+        ({"0": {"origin_prompt": "x", "prediction": "y", "gold": "z"}}, "OpenCompass"),
+        ([{"doc_id": 0, "native_id": "a", "metrics": {}, "model_output": []}], "OLMES"),
+        ({"evalId": "a", "results": {"version": 3}}, "promptfoo"),
+        (
+            {"results": {"all": {}}, "config_general": {}},
+            r"of lighteval\).*run lighteval with --save-details",
+        ),
+        ({"results": {"lambada_openai": {}}}, r"lm-evaluation-harness with --log_samples"),
+        (
+            {"version": 2, "status": "started", "eval": {"task": "x"}},
+            "Inspect .status started. holds no samples",
+        ),
+    ],
+)
+@pytest.mark.parametrize("indent", [None, 2])
+def test_forms_that_are_not_read_are_called_by_their_names(content, message, indent, tmp_path):
+    path = tmp_path / "results.json"
+    path.write_text(json.dumps(content, indent=indent))
+    with pytest.raises(DataError, match=message):
+        imported(path)
+
+
+def test_the_advice_for_forms_that_are_not_read_can_be_followed(tmp_path):
+    path = tmp_path / "table.csv"
+    pd.DataFrame({"text": TEXTS, "prediction": ["a", "b", PETRA], "model": "theirs"}).to_csv(path)
+    assert import_results(path, ITEMS, keep=False).predictions["correct"].tolist() == [False, False, True]
+
+
+# Archives of Inspect
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+@pytest.mark.parametrize("name", ["a.eval", "renamed.zip"])
+def test_a_run_that_was_stopped_has_no_header_and_is_read(tmp_path, method, name):
+    members = {"_journal/start.json": START, "samples/1_epoch_1.json": SAMPLE, "../../x_epoch_1.json": "{"}
+    found = imported(archive(tmp_path / name, members, method), model=None)
+    assert (found.models, found.predictions["correct"].tolist()) == (["org/m"], [True])
+
+
+@pytest.mark.parametrize(
+    ("members", "message"),
+    [
+        ({"table.csv": "a,b"}, "no log of Inspect -- unpack it"),
+        ({"header.json": START}, "holds no samples"),
+        ({"header.json": START, "samples/1_epoch_1.json": "{"}, "cannot be read"),
+        ({"header.json": "[]", "samples/1_epoch_1.json": SAMPLE}, "an object"),
+        ({"header.json": START, "samples/1_epoch_1.json": "[" * 100_000}, "cannot be read .*Recursion"),
+        ({"header.json": START, "../samples/1_epoch_1.json": SAMPLE}, "holds no samples"),
+    ],
+)
+def test_archives_that_are_no_logs(members, message, tmp_path):
+    with pytest.raises(DataError, match=message):
+        imported(archive(tmp_path / "a.eval", members))
+
+
+@pytest.mark.parametrize("name", ["inspect_choices.eval", "inspect_two_epochs.eval"])
+@pytest.mark.parametrize("change", [lambda b: b[:-30], lambda b: b[: len(b) // 2], lambda b: b[:2] + b[40:]])
+def test_damaged_archives(name, change, tmp_path):
+    (tmp_path / "a.eval").write_bytes(change((RECORDED / name).read_bytes()))
+    with pytest.raises(DataError, match="damaged or cut short"):
+        imported(tmp_path / "a.eval")
+
+
+def test_archives_that_unpack_to_more_than_may_be_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "MAX_IN_MEMORY", 1 << 20)
+    members = {"header.json": START, "samples/1_epoch_1.json": b" " * (64 << 20)}
+    whole = (RECORDED / "inspect_choices.eval").read_bytes()
+    for path in (archive(tmp_path / "bomb", members), _with_sizes(tmp_path / "zstd", whole, 1 << 30)):
+        with pytest.raises(DataError, match="more than"):
+            imported(path)
+
+
+def test_what_zstandard_unpacks_to_has_the_size_and_checksum_that_the_archive_says(tmp_path):
+    whole = (RECORDED / "inspect_choices.eval").read_bytes()
+    with pytest.raises(DataError, match="another size or checksum"):
+        imported(_with_sizes(tmp_path / "a.eval", whole, 10))
+
+
+def _with_sizes(path, archived, size):
+    """Write an archive whose directory says another size of all files in it."""
+    with zipfile.ZipFile(io.BytesIO(archived)) as packed:
+        start = packed.start_dir
+    data = bytearray(archived)
+    while (start := data.find(b"PK\1\2", start)) >= 0:
+        data[start + 24 : start + 28] = size.to_bytes(4, "little")
+        start += 4
+    path.write_bytes(data)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("change", "word", "right"),
+    [
+        ({"scores": {"s": {"value": "C", "answer": "the colonel"}}}, COLONEL, True),  # a person judged it
+        ({"scores": {"s": {"value": "I", "answer": "Colonel"}}}, None, False),
+        ({"scores": {"s": {"value": "P", "answer": "captain"}}}, "captain", False),
+        ({"scores": {"s": {"value": 1.0, "answer": "COLONEL!"}}}, COLONEL, True),
+        ({"scores": {"s": {"value": 0.5}}}, None, False),
+        ({"scores": {"s": {"value": True}}}, COLONEL, True),
+        ({"score": {"value": "C"}, "scores": None}, COLONEL, True),  # of early versions
+        ({"scores": None}, COLONEL, True),
+        ({"scores": None, "output": {"choices": [{"message": {"content": "a dog"}}]}}, "a dog", False),
+        (
+            {"input": [{"role": "system", "content": "x"}, {"role": "user", "content": SAMPLE["input"]}]},
+            COLONEL,
+            True,
+        ),
+        (
+            {"input": [{"role": "user", "content": [{"type": "text", "text": SAMPLE["input"]}]}]},
+            COLONEL,
+            True,
+        ),
+        ({"input": "attachment://a", "attachments": {"a": SAMPLE["input"]}}, COLONEL, True),
+        ({"input": "Which word comes?", "metadata": {"text": TEXTS[0]}}, COLONEL, True),
+        ({"input": "Which word comes?", "id": ITEMS.frame["item_id"][0]}, COLONEL, True),
+        ({"target": ["Major", COLONEL]}, COLONEL, True),
+    ],
+)
+def test_samples_of_inspect(change, word, right, tmp_path):
+    log = START | {"status": "success", "samples": [SAMPLE | change]}
+    (tmp_path / "log.json").write_text(json.dumps(log))
+    (row,) = imported(tmp_path / "log.json").predictions.to_dict("records")
+    assert (row["item_id"], row["correct"]) == (ITEMS.frame["item_id"][0], right)
+    assert (None if pd.isna(row["prediction"]) else row["prediction"]) == word
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"error": {"message": "timed out"}}, "the sample failed: timed out"),
+        ({"output": {}}, "there is no answer"),
+        ({"input": 3, "id": 3, "target": 5}, "its input has no text"),
+    ],
+)
+def test_samples_of_inspect_that_are_refused(change, problem, tmp_path):
+    samples = [SAMPLE, SAMPLE | {"input": TEXTS[1].rpartition(" ")[0], "target": DUMPLINGS} | change]
+    (tmp_path / "log.json").write_text(json.dumps(START | {"status": "error", "samples": samples}))
+    with pytest.raises(DataError, match=f"line 2: {problem}"):
+        imported(tmp_path / "log.json")
+    assert len(imported(tmp_path / "log.json", on_error="report")) == 1
+
+
+# Side by side
+
+
+@pytest.mark.parametrize(
+    "first", ["inspect_last_word.eval", "lighteval_lambada.parquet", "inspect_choices.eval"]
+)
+@pytest.mark.parametrize("second", ["samples_lambada_openai_local.jsonl", "lighteval_choices.parquet"])
+def test_logs_of_any_two_programs_are_compared_by_their_texts(first, second, no_data):
+    assert no_data.is_dir()  # nothing is at hand, so items are made of the texts of the first log
+    view = wb.compare_logs(RECORDED / first, RECORDED / second)
+    made = view.comparison
+    right = [
+        sum(w == a for w, a in zip(EXPECTED[n][0], ITEMS.frame["answer"], strict=True))
+        for n in (first, second)
+    ]
+    assert made.n == 3
+    assert [round(3 * value) for value in made.points()["accuracy"]] == right
+    assert not any("variant" in warning for warning in made.warnings)
+    view.close()
+    assert runs().empty  # nothing is stored
+
+
+def test_items_that_are_given_or_two_logs_of_one_model():
+    local = RECORDED / "samples_lambada_openai_local.jsonl"
+    view = wb.compare_logs(local, local, items=ITEMS)
+    assert view.comparison.items.frame["item_id"].tolist() == ITEMS.frame["item_id"].tolist()
+    assert len(view.comparison.labels) == len(set(view.comparison.labels)) == 2
+    view.close()
+
+
+def test_a_filter_is_chosen_where_a_log_has_it():
+    paths = [RECORDED / "samples_lambada_openai_written.jsonl", RECORDED / "lighteval_written.parquet"]
+    _, logs = import_logs(paths, filter="whole")
+    assert [log.info["filter"] for log in logs] == ["whole", "em"]
+    with pytest.raises(DataError, match="no log has a filter 'x' -- there are first-letter, whole, em, qem"):
+        import_logs(paths, filter="x")
+    with pytest.raises(DataError, match="expected logs to compare, got none"):
+        wb.compare_logs()
+
+
+def test_the_command_compares_logs(no_data, tmp_path, capsys):  # noqa: ARG001 - nothing is at hand
+    page = tmp_path / "page.html"
+    logs = [str(RECORDED / name) for name in ("samples_lambada_openai_local.jsonl", "inspect_last_word.eval")]
+    assert cli.main(["compare", *logs, "--html", str(page)]) == 0
+    output = capsys.readouterr().out
+    assert output.startswith("2 models on 3 items")
+    assert "exact McNemar test" in output
+    assert "samples_lambada_openai_local - mockllm/model" in output
+    assert "McNemar" in page.read_text(encoding="utf-8")
+    assert cli.main(["compare", *logs, "--filter", "x"]) == 1
+    assert "no log has a filter 'x'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["nowhere.jsonl", "nowhere.eval"])
+def test_the_command_says_that_a_log_is_missing(name, capsys):
+    assert cli.main(["compare", name, str(RECORDED / "inspect_choices.eval")]) == 1
+    assert f"workbench: {name}: " in (error := capsys.readouterr().err)
+    assert "No such file" in error
+
+
+def test_a_comparison_says_why_a_log_is_refused(no_data):  # noqa: ARG001 - nothing is at hand
+    with pytest.raises(DataError, match=r"line 1: .*whole passages"):
+        wb.compare_logs(RECORDED / "samples_lambada_openai_rolling.jsonl", RECORDED / "inspect_choices.eval")

@@ -1,0 +1,147 @@
+"""A program: trainings that are killed and resumed, and trainings in two processes.
+
+Processes are forked from this one, which has imported torch once and computed nothing.
+"""
+
+import json
+import multiprocessing
+import os
+import random
+import shutil
+import signal
+import socket
+import sys
+from pathlib import Path
+
+import torch
+from patience import PATIENCE
+from safetensors.torch import save_file
+from tiny_training import Bags, Counting, Draws, Tiny, perplexity, settings, weights
+
+from workbench.storage.errors import DataError
+from workbench.training import checkpoint
+from workbench.training.loop import train
+
+STEPS, LIVES = 20, 8
+FORK = multiprocessing.get_context("fork")
+
+
+def long(folder, seed):
+    """Train with dropout, carried state, evaluations, and a checkpoint at every step."""
+    chosen = settings(STEPS, evaluations=4, save_every=0, learning_rate=0.05)
+    training = train(Tiny(dropout=0.3, seed=seed), Counting(), chosen, evaluate=perplexity, folder=folder)
+    assert training.stopped == "finished"
+
+
+def killed_within(folder, seed, number):
+    """Train, and be killed at one of the calls that write to the disk, before it is done or after."""
+    count = 0
+
+    def dying(call):
+        def wrapped(*args, **kwargs):
+            nonlocal count
+            count += 1
+            if count == number and number % 2:
+                os.kill(os.getpid(), signal.SIGKILL)
+            answer = call(*args, **kwargs)
+            if count == number:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return answer
+
+        return wrapped
+
+    calls = {
+        checkpoint: ["save_file"], torch: ["save"], shutil: ["rmtree"], Path: ["write_bytes"],
+        os: ["fsync", "rename", "mkdir", "replace", "unlink", "rmdir"],
+    }  # fmt: skip
+    for place, names in calls.items():
+        for name in names:
+            setattr(place, name, dying(getattr(place, name)))
+    long(folder, seed)
+
+
+def started(function, *args):
+    process = FORK.Process(target=function, args=args)
+    process.start()
+    return process
+
+
+def exit_code(process):
+    process.join(PATIENCE)
+    assert process.exitcode is not None
+    return process.exitcode
+
+
+def newest(place):
+    return max((int(path.name[5:]) for path in place.glob("step-*")), default=0)
+
+
+def killed(folder):
+    """Train undisturbed in ``whole``; kill a training in ``pieces`` again and again, and record how."""
+    draw = random.Random(6)  # noqa: S311 - no secret
+    assert exit_code(started(long, folder / "whole", 3)) == 0
+    place, lives, code = folder / "pieces", [], None
+    while code != 0 and len(lives) < LIVES:
+        life = len(lives)
+        seed = life if newest(place) else 3  # resumed, or begun anew
+        code = exit_code(started(killed_within, place, seed, draw.randint(1, 90)))
+        assert code in {0, -signal.SIGKILL}
+        lives.append({"partial": len(list(place.glob(".partial-*"))), "step": newest(place)})
+    assert exit_code(started(long, place, 99)) == 0
+    (folder / "lives.json").write_text(json.dumps(lives))
+
+
+def one_of(rank, port, folder, out, options):
+    os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2"}
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    network = Tiny(seed=3 + rank, most=3 if rank == 1 else None)  # other weights, and less memory
+    network.bad = options.get("bad") if rank == 1 else None
+    chosen, scored = settings(12, evaluations=2), []
+
+    def score(network):
+        scored.append(rank)
+        return perplexity(network)
+
+    def interrupt(step):
+        if step == options.get("stop") and rank == 1:  # only one of them is interrupted
+            signal.raise_signal(signal.SIGINT)
+
+    try:
+        training = train(network, Counting(before=interrupt), chosen, evaluate=score, folder=folder)
+        result = {"stopped": training.stopped, "scores": len(training.scores), "evaluated": len(scored)}
+    except DataError as error:
+        result = {"problem": str(error)}
+    (out / f"{rank}.json").write_text(json.dumps(result))
+    save_file(weights(network), out / f"{rank}.safetensors")
+    if options.get("twice"):  # one script, several trainings
+        another = Tiny(seed=3 + rank)
+        train(another, Counting(), chosen, evaluate=perplexity)
+        save_file(weights(another), out / f"{rank}-another.safetensors")
+        sparse = Bags(seed=3 + rank)
+        train(sparse, Draws(), chosen)
+        save_file(weights(sparse), out / f"{rank}-sparse.safetensors")
+
+
+def together(folder, out, **options):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    out.mkdir()
+    ranks = [started(one_of, rank, port, folder, out, options) for rank in range(2)]
+    assert [exit_code(process) for process in ranks] == [0, 0]
+
+
+def two(folder):
+    """Train in two processes; interrupt one of them and resume; let one compute a loss that is not finite."""
+    together(folder / "whole", folder / "a", twice=True)
+    together(folder / "pieces", folder / "b", stop=3)
+    shutil.copytree(folder / "pieces", folder / "copy")
+    together(folder / "pieces", folder / "c")
+    together(None, folder / "d", bad=4)
+
+
+if __name__ == "__main__":
+    for work in (killed, two):
+        place = Path(sys.argv[1]) / work.__name__
+        place.mkdir()
+        work(place)

@@ -1,0 +1,317 @@
+"""Saved models of other people, and damaged ones: no code of theirs runs, and no number changes unnoticed."""
+
+# ruff: noqa: S311 - no secrets
+
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import saved_models
+from saved_models import ITEMS
+
+from workbench.models import Reversed, WordDistance, registry
+from workbench.models.base import FILE, Predictor
+from workbench.models.ngram.backoff import BackOff
+from workbench.models.vectors import Vectors
+from workbench.storage import sealed
+from workbench.storage.errors import DataError
+
+unchecked = pytest.mark.filterwarnings("ignore:.*no SHA256SUMS")
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "home"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in registry.BUILT_IN if name not in saved_models.UNSAVED])
+def test_a_damaged_model_predicts_the_same_or_is_refused(name, folders, tmp_path):
+    model = saved_models.made(name, folders)
+    model.save(tmp_path / "saved")
+    expected = Predictor.load(tmp_path / "saved").predict(ITEMS)
+    assert expected.equals(model.predict(ITEMS))
+    draw, refused = random.Random(name), 0
+    for file in saved_models.files(tmp_path / "saved"):
+        for damage in (saved_models.flipped, draw.choice(saved_models.DAMAGES)):
+            if damage is saved_models.gone and file.name == sealed.SUMS:
+                continue  # as saved by an earlier version
+            frame = saved_models.damaged(tmp_path / "saved", file, damage, draw, tmp_path / "copy")
+            assert frame is None or frame.equals(expected), (file, damage)
+            refused += frame is None
+    assert refused > len(saved_models.files(tmp_path / "saved"))
+
+
+@pytest.mark.parametrize("name", ["ngram", "lsa", "cbow"])
+def test_a_damaged_fit_is_made_again(name, folders, tmp_path):
+    first = saved_models.made(name, folders)
+    expected = first.predict(ITEMS)
+    del first
+    arrays = sorted((tmp_path / "home" / "cache").rglob("*.npy"))
+    for file in random.Random(1).sample(arrays, 2):
+        saved_models.flipped(file, random.Random(2))
+        again = saved_models.made(name, folders)
+        assert again.predict(ITEMS).equals(expected)
+        del again
+    manifest = next(
+        (tmp_path / "home" / "cache").rglob(f"{'backoff' if name == 'ngram' else 'vectors'}.json")
+    )
+    manifest.unlink()
+    manifest.mkdir()
+    assert saved_models.made(name, folders).predict(ITEMS).equals(expected)
+
+
+@unchecked
+@pytest.mark.parametrize("name", ["lstm", "attentive-reader"])
+def test_a_pipe_in_place_of_weights_is_not_waited_for(name, folders, tmp_path):
+    saved_models.made(name, folders).save(tmp_path / "saved")
+    (tmp_path / "saved" / sealed.SUMS).unlink()
+    weights = tmp_path / "saved" / "weights.safetensors"
+    weights.unlink()
+    os.mkfifo(weights)
+    with pytest.raises(DataError, match="not a regular file"):
+        Predictor.load(tmp_path / "saved").predict(ITEMS)
+
+
+EVIL = """
+from pathlib import Path
+Path({marker!r}).touch()
+from transformers import PretrainedConfig
+class EvilConfig(PretrainedConfig):
+    model_type = "evil"
+"""
+
+
+def with_code(folder, marker):
+    """Write a pretrained model that needs code of its own, which leaves a file where it runs."""
+    folder.mkdir()
+    (folder / "evil.py").write_text(EVIL.format(marker=str(marker)), encoding="utf-8")
+    config = {"model_type": "evil", "auto_map": {"AutoConfig": "evil.EvilConfig"}}
+    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+
+
+def write_model(folder, model, config, **source):
+    folder.mkdir(parents=True)
+    (folder / FILE).write_text(json.dumps({"model": model, "config": config}), encoding="utf-8")
+    if source:
+        (folder / "source.json").write_text(json.dumps(source), encoding="utf-8")
+
+
+# fmt: off
+OPTIONS = {
+    "causal-lm": (
+        "text", "correct", "filter", "case", "candidates", "budget", "dtype", "name", "attention",
+    ),
+    "masked-lm": ("text", "over", "within_word", "length", "dtype", "name"),
+}
+# fmt: on
+VALUES = {
+    "text": "as-is",
+    "correct": "greedy",
+    "filter": "none",
+    "over": "sentence",
+    "within_word": "original",
+    "attention": False,
+    "case": "as-is",
+    "candidates": "sentence",
+}  # fmt: skip
+
+
+@unchecked
+@pytest.mark.slow
+@pytest.mark.parametrize("wrapped", [False, True])
+@pytest.mark.parametrize("model", OPTIONS)
+def test_no_file_lets_code_of_a_model_run(model, wrapped, tmp_path, monkeypatch):
+    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules"))
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    marker = tmp_path / "ran"
+    with_code(tmp_path / "pretrained", marker)
+    config = {name: VALUES.get(name) for name in OPTIONS[model]} | {"digest": ""}
+    for trusts in (True, False):
+        saved = tmp_path / f"saved-{trusts}"
+        source = {"path_or_name": str(tmp_path / "pretrained"), "revision": None}
+        source |= {"trust_remote_code": True} if trusts else {}
+        write_model(saved / "model" if wrapped else saved, model, config, **source)
+        if wrapped:
+            (saved / FILE).write_text(json.dumps({"model": "reversed", "config": {"model": {}}}))
+        with pytest.raises(DataError):
+            Predictor.load(saved)
+        assert not marker.exists()
+        with pytest.raises(DataError):  # the argument of `load` decides
+            Predictor.load(saved, trust_remote_code=True)
+        assert marker.exists() != trusts
+
+
+@unchecked
+@pytest.mark.parametrize("key", ["model", "class"])
+@pytest.mark.parametrize(
+    "place", ["evil_module:Evil", "evil_module", "workbench.evil_module:Evil", "os:system"]
+)
+def test_no_file_decides_what_is_imported(key, place, tmp_path, monkeypatch):
+    (tmp_path / "evil_module.py").write_text("raise SystemExit('imported')", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / FILE).write_text(json.dumps({key: place, "config": {}}), encoding="utf-8")
+    with pytest.raises(DataError, match="expected a saved Predictor"):
+        Predictor.load(tmp_path)
+    assert "evil_module" not in sys.modules
+
+
+class Chatty(Predictor):
+    """A model with an argument that is no part of its configuration."""
+
+    name = "chatty"
+
+    def __init__(self, size=1, *, log=None, trust_remote_code=False):
+        self.size = size
+        assert not trust_remote_code, "set by a file"
+        if log is not None:
+            Path(log).touch()
+
+    @property
+    def config(self):
+        return {"size": self.size}
+
+    def score(self, items, words):
+        return np.zeros((len(items), max(map(len, words))))
+
+
+@unchecked
+@pytest.mark.parametrize(
+    ("name", "config"),
+    [
+        ("word-distance", WordDistance(3).config | {"colour": "red"}),
+        ("word-distance", {"decay": []}),
+        ("sliding-window", {"trust_remote_code": True}),
+        (registry.import_path_of(Chatty), {"size": 2, "trust_remote_code": True}),
+        (registry.import_path_of(Chatty), {"size": 2, "log": None}),
+        ("reversed", {"model": {}, "progress": True}),
+        ("sliding-window", {"punctuation": 0}),
+        ("lsa", {}), ("random-word", []), ("causal-lm", {"digest": ""}), ("lstm", {"info": 3}),
+        ("ngram", None),
+    ],
+)  # fmt: skip
+def test_a_file_sets_no_other_argument(name, config, tmp_path):
+    write_model(tmp_path / "m", name, config, path_or_name=".", revision=None)
+    write_model(tmp_path / "m" / "model", "word-distance", WordDistance(3).config)
+    with pytest.raises(DataError):
+        Predictor.load(tmp_path / "m")
+
+
+@unchecked
+@pytest.mark.parametrize(("name", "switch"), [("causal-lm", "attention"), ("lstm", "after")])
+def test_a_switch_in_a_file_is_true_or_false(name, switch, folders, tmp_path):
+    saved_models.made(name, folders).save(tmp_path / "m")
+    (tmp_path / "m" / sealed.SUMS).unlink()
+    about = json.loads((tmp_path / "m" / FILE).read_text())
+    about["config"][switch] = 2**63
+    (tmp_path / "m" / FILE).write_text(json.dumps(about))
+    with pytest.raises(DataError, match="not what was read"):
+        Predictor.load(tmp_path / "m")
+
+
+@unchecked
+@pytest.mark.parametrize("option", ["dtype", "device", "name", "trust_remote_code", "anything"])
+def test_a_source_names_a_model_and_nothing_else(option, folders, tmp_path):
+    saved_models.made("causal-lm", folders).save(tmp_path / "m")
+    file = tmp_path / "m" / "source.json"
+    source = json.loads(file.read_text()) | {option: "cpu"}
+    file.write_text(json.dumps(source), encoding="utf-8")
+    (tmp_path / "m" / "SHA256SUMS").unlink()
+    with pytest.raises(DataError, match=f"{option}' is not for a file to set"):
+        Predictor.load(tmp_path / "m")
+
+
+@unchecked
+def test_no_list_of_files_leads_out_of_its_folder(tmp_path):
+    secret = tmp_path / "secret.npy"
+    np.save(secret, np.zeros(3, np.float32))
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for name in ("../secret", str(secret.with_suffix(""))):
+        manifest = {"info": {}, "arrays": [name], "words": ["a", "b", "c"]}
+        (folder / "vectors.json").write_text(json.dumps(manifest), encoding="utf-8")
+        with pytest.raises(DataError, match="expected the name of a file in this folder"):
+            Vectors.read(folder)
+    manifest = {"counts": [1], "bytes": {f"{tmp_path}/secret.1": 12}, "words": []}
+    (folder / "backoff.json").write_text(json.dumps(manifest), encoding="utf-8")
+    np.save(tmp_path / "secret.1.npy", np.zeros(3, np.float32))
+    with pytest.raises(DataError, match="expected the name of a file in this folder"):
+        BackOff.open(folder)
+    WordDistance(3).save(folder)
+    sums = folder / sealed.SUMS
+    sums.write_text(f"{sealed.sha256(secret)}  ../secret.npy\n{sums.read_text()}", encoding="utf-8")
+    with pytest.raises(DataError, match="expected the name of a file in this folder"):
+        Predictor.load(folder)
+
+
+def test_checksums_are_those_of_the_usual_tool(folders, tmp_path):
+    saved_models.made("lstm", folders).save(tmp_path / "m")
+    if tool := shutil.which("sha256sum"):
+        command = [tool, "--strict", "-c", sealed.SUMS]
+        subprocess.run(command, cwd=tmp_path / "m", check=True, capture_output=True)
+
+
+def test_a_file_is_read_once_as_long_as_it_does_not_change(tmp_path, monkeypatch):
+    file = tmp_path / "a"
+    file.write_bytes(b"1")
+    monkeypatch.setattr(sealed, "_SETTLED", -1e9)  # as if it had been written long ago
+    first, calls = sealed.sha256(file), sealed._compute.cache_info().misses
+    assert sealed.sha256(file) == first
+    assert sealed._compute.cache_info().misses == calls
+    file.write_bytes(b"11")
+    assert sealed.sha256(file) != first
+    monkeypatch.setattr(sealed, "_SETTLED", 1e9)  # one that was written just now may change again
+    file.write_bytes(b"22")
+    assert sealed.sha256(file) != first
+
+
+@pytest.mark.slow
+def test_a_full_disk_leaves_the_model_that_was_there(folders, tmp_path):
+    small = tmp_path / "small"
+    small.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(small)]
+    if subprocess.run(mount, check=False, capture_output=True).returncode:
+        pytest.skip("no small disk can be mounted")
+    try:
+        WordDistance(3).save(small / "m")
+        for name in ("ngram", "lsa", "lstm", "random-word", "maximum-frequency", "simple-4-gram"):
+            model = saved_models.made(name, folders)
+            (small / "filler").write_bytes(b"x" * 36_000)
+            with pytest.raises(DataError, match=r"(?i)no space|cannot be written|disk is full"):  # noqa: PT012
+                for number in range(40):
+                    model.save(small / f"n{number}")
+            assert WordDistance.load(small / "m").config == WordDistance(3).config
+            for path in small.glob("n*"):
+                shutil.rmtree(path)
+    finally:
+        subprocess.run(["umount", str(small)], check=True)
+
+
+def test_wrappers_of_saved_models_are_whole(tmp_path):
+    model = Reversed(WordDistance(3))
+    model.save(tmp_path)
+    inner = tmp_path / "model" / FILE
+    inner.write_text(inner.read_text().replace("3", "4"), encoding="utf-8")
+    with pytest.raises(DataError, match=r"predictor\.json: this file of this saved model is damaged"):
+        Predictor.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "option", "value"),
+    [("lsa", "skip", "3"), ("lsa", "skip", [1]), ("lsa", "skip", None), ("ngram", "name", [1])],
+)
+def test_an_option_of_the_wrong_type_is_refused(name, option, value, tmp_path):
+    saved_models.made(name, None).save(tmp_path)
+    (tmp_path / "SHA256SUMS").unlink()
+    file = tmp_path / "predictor.json"
+    about = json.loads(file.read_text())
+    about["config"][option] = value
+    file.write_text(json.dumps(about))
+    with pytest.warns(UserWarning, match="SHA256SUMS"), pytest.raises(DataError, match=f"{option} should be"):
+        Predictor.load(tmp_path)

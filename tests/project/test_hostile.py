@@ -1,0 +1,167 @@
+"""Text that tries to become something else stays text: in every chart, table, page and export."""
+
+import ast
+import csv
+import io
+import re
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pandas as pd
+import pytest
+from hostile import CHARTS, PAGES, RUN, STRINGS
+from html_page import Page
+
+from workbench import charts
+from workbench.charts import theme
+from workbench.items.items import Items
+from workbench.storage.errors import DataError
+from workbench.storage.spreadsheet import spreadsheet_safe
+
+PACKAGE = Path(charts.__file__).parents[1]
+FORBIDDEN = {"script", "img", "a", "iframe", "base", "form", "link", "object", "embed", "bdo"}
+FORMULAS = [text for text in STRINGS.values() if text.lstrip("'")[:1] in set("=+-@\t\r\n")]
+READ_BACK = r"^'(?='*[=+\-@\t\r\n])"
+
+
+def some_texts(place, step):
+    """Return all texts in one, and every few of them, others at each place."""
+    texts = list(STRINGS.values())
+    return [" ".join(texts), *texts[place % step :: step]]
+
+
+def test_every_chart_and_page_is_tried():
+    tried = {name.partition(" ")[0] for name in CHARTS}
+    assert tried == set(charts.__all__) - {"offline", "save"}
+    shown = set()
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                names = {part.name for part in node.body if isinstance(part, ast.FunctionDef)}
+                shown |= {node.name} if names & {"to_html", "_repr_html_"} else set()
+    assert set(PAGES) == shown
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CHARTS)
+def test_a_chart_draws_any_text(name):
+    for text in some_texts(list(CHARTS).index(name), 12):
+        chart = CHARTS[name](text)
+        svg = theme.picture(chart.to_dict())
+        for element in ET.fromstring(svg).iter():  # noqa: S314 - it is well-formed, which is tested
+            assert element.tag.rpartition("}")[2] not in FORBIDDEN | {"image", "foreignObject"}
+            assert not [key for key in element.attrib if key.startswith("on") or key.endswith("href")]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CHARTS)
+def test_the_page_of_a_chart_holds_one_script(name, tmp_path):
+    text = " ".join(STRINGS.values())
+    page = charts.save(CHARTS[name](text), tmp_path / "a.html").read_text(encoding="utf-8")
+    assert re.findall(r"<script[^>]*>", page) == [
+        '<script type="application/json">', "<script>",
+    ]  # fmt: skip
+    spec = page.partition('application/json">')[2].partition("</script>")[0]
+    assert not set("<>&\u2028\u2029") & set(spec)
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)[1]
+    assert policy.startswith("default-src 'none'; script-src 'sha256-")
+    assert "unsafe-eval" not in policy
+
+
+def test_what_is_drawn_keeps_its_text():
+    spec = {"title": "a\\b\nc", "data": {"values": [{"title": "a\\b", "if": "if", "n": 1.5}]}}
+    drawn = {"title": "a\N{SET MINUS}b c", "data": {"values": [{"title": "a\\b", "if ": "if ", "n": 1.5}]}}
+    assert theme.drawable(spec) == drawn
+    plain = {
+        "title": {"text": ["LAMBADA", 'a "quote"']},
+        "width": 9,
+        "encoding": {"x": {"field": "a", "title": None}},
+    }
+    assert theme.drawable(plain) == plain
+    kept = {"config": {"title": {"color": theme.INK}}, "datasets": {"a": [{"color": theme.INK}]}}
+    drawn = theme.coloured(kept, dark=False)
+    assert drawn["config"]["title"]["color"] == "#222222"
+    assert drawn["datasets"] == kept["datasets"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_shows_any_text_as_text(name):
+    for text in some_texts(list(PAGES).index(name), 8):
+        try:
+            made = PAGES[name](text)
+        except DataError:
+            continue  # such a text is no item or name
+        for method in ("to_html", "_repr_html_"):
+            if not hasattr(made, method):
+                continue
+            page = Page(getattr(made, method)())
+            assert not FORBIDDEN & set(page.tags)
+            assert not page.open
+        for method in ("to_latex", "to_markdown"):
+            if hasattr(made, method):
+                written = getattr(made, method)()
+                assert not re.search(r"(?<!\\)\\input|<(script|img|svg)", written)
+                assert "\0" not in written
+        if hasattr(made, "saved"):
+            assert 'Content-Security-Policy" content="default-src' in made.to_html()
+            made.close()
+
+
+def test_text_is_not_lost_on_the_way():
+    attacks = [text for text in STRINGS.values() if RUN in text]
+    for name in ("Table", "Items", "Training", "Hardest"):
+        for text in attacks:
+            made = PAGES[name](text)
+            assert RUN in Page(made._repr_html_()).text
+
+
+@pytest.mark.parametrize("text", [*FORMULAS, "'=1", "''-2", "it's", "'tis", "=", ""])
+def test_formulas_are_quoted_and_read_back(text):
+    frame = pd.DataFrame(
+        {"word": [text, "dog"], "ln p": [-2.5, -3.0], f"{text} ": [text, None]}, dtype=object
+    )
+    safe = spreadsheet_safe(frame)
+    rows = list(csv.reader(io.StringIO(safe.to_csv(index=False), newline="")))
+    cells = [cell for row in rows for cell in (row[0], row[2])]
+    assert not [cell for cell in cells if cell[:1] in set("=+-@\t\r\n") and cell]
+    assert [row[1] for row in rows[1:]] == ["-2.5", "-3.0"]
+    assert safe.replace(READ_BACK, "", regex=True)["word"].tolist() == [text, "dog"]
+    assert spreadsheet_safe(frame, "keep") is frame
+    with pytest.raises(DataError, match="formulas"):
+        spreadsheet_safe(frame, "drop")
+
+
+def test_every_export_quotes_formulas(tmp_path):
+    text = STRINGS["formula"]
+    items, browser = PAGES["Items"](text), PAGES["Browser"](text)
+    for name in ("Table", "ResultsTable", "Significance"):
+        made = PAGES[name](text)
+        made.to_csv(tmp_path / name, formulas="quote")
+        kept = made.to_csv()
+        assert f"'{text[:10]}" not in kept
+        assert text[:10] in kept or name != "Table"
+    items.to_csv(tmp_path / "Items", formulas="quote")
+    browser.export(tmp_path / "browser.csv", formulas="quote")
+    browser.close()
+    for path in tmp_path.iterdir():
+        cells = [
+            cell for row in csv.reader(io.StringIO(path.read_bytes().decode(), newline="")) for cell in row
+        ]
+        assert not [cell for cell in cells if cell.startswith(("=", "@"))], path.name
+        assert path.name == "ResultsTable" or [cell for cell in cells if cell.startswith("'=")], path.name
+    items.to_csv(tmp_path / "kept.csv")
+    assert isinstance(items, Items)
+    assert text in pd.read_csv(tmp_path / "kept.csv")["answer"].tolist()
+
+
+def test_a_place_that_cannot_be_written_is_one_error(tmp_path):
+    made, chart = PAGES["Table"]("a"), CHARTS["lengths"]("a")
+    long = tmp_path / ("n" * 300 + ".csv")
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    for path in (long, blocked / "a.csv"):
+        with pytest.raises(DataError, match="cannot be written"):
+            made.to_csv(path)
+        with pytest.raises(DataError, match="cannot be written"):
+            charts.save(chart, path.with_suffix(".json"))

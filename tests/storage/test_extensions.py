@@ -1,0 +1,186 @@
+"""Entry points of other packages, real ones in folders on the path: a bad one spoils nothing else."""
+
+import pytest
+
+import workbench as wb
+from workbench import datasets
+from workbench.analysis import tagging
+from workbench.cli import main
+from workbench.models import registry
+from workbench.models.base import Predictor
+from workbench.storage.errors import DataError
+
+MODULE = """
+from workbench.models.baselines.chance import RandomWord
+from workbench.models.base import Predictor
+class Plain(RandomWord):
+    "Guess <b>anything</b>."
+class Abstract(Predictor):
+    "Cannot be made."
+def load(split, **options):
+    return split, options
+number = 3
+"""
+RAISES = {
+    "exits": "raise SystemExit(3)", "recurses": "def f(): f()\nf()", "is-wrong": "1 +",
+    "raises": "class E(Exception): pass\nraise E('\\ud800 <script>')", "asserts": "assert False",
+    "without-memory": "raise MemoryError", "lacks": "import no_such",
+}  # fmt: skip
+NO_MODELS = {
+    "no-class": "plain_model:number", "a-function": "plain_model:load", "a-module": "plain_model",
+    "not-there": "plain_model:Nothing", "other-class": "builtins:dict", "no-module": "no_such_module:X",
+    "abstract": "plain_model:Abstract", "no-place": "no place at all", "empty-place": ":",
+}  # fmt: skip
+
+
+@pytest.fixture
+def install(tmp_path, monkeypatch):
+    """Return a function that writes a package with a list of entry points, and puts it on the path."""
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "plain_model.py").write_text(MODULE)
+
+    def write(package, points, group="workbench.models"):
+        info = tmp_path / f"{package}-1.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1\n")
+        lines = (
+            points
+            if isinstance(points, bytes)
+            else "".join(f"{n} = {v}\n" for n, v in points.items()).encode()
+        )
+        (info / "entry_points.txt").write_bytes(f"[{group}]\n".encode() + lines)
+
+    return write
+
+
+@pytest.mark.slow
+def test_a_model_of_another_package(install, tmp_path):
+    install("good", {"plain": "plain_model:Plain"})
+    kind = registry.model_class("plain")
+    assert (kind.__name__, registry.name_of(kind), registry.model_names()[-1]) == ("Plain", "plain", "plain")
+    table = wb.models()
+    assert table.set_index("name").loc["plain", "class"] == "Plain"
+    assert "<b>" not in table._repr_html_()
+    kind().save(tmp_path / "saved")
+    assert type(Predictor.load(tmp_path / "saved")) is kind
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*RAISES, *NO_MODELS])
+def test_one_that_cannot_be_loaded_is_a_row(install, tmp_path, capsys, name):
+    if name in RAISES:
+        (tmp_path / "bad_module.py").write_text(RAISES[name])
+    install("bad", {name: NO_MODELS.get(name, "bad_module:Model"), "plain": "plain_model:Plain"})
+    with pytest.raises(DataError, match=name):
+        registry.model_class(name)
+    table = wb.models().set_index("name")
+    assert name in table.loc[name, "description"]
+    assert table.loc["plain", "class"] == "Plain"
+    assert set(registry.BUILT_IN) < set(table.index)
+    assert main(["models"]) in {0, None}
+    assert "\nplain " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "name", ["<b>x</b>", "<script>", "a b", "../x", "/etc", "a/b", "\u202eabc", "\x07", "a" * 101]
+)
+def test_what_is_no_name_is_left_out(install, name):
+    install("bad", {name: "plain_model:Plain", "plain": "plain_model:Plain"})
+    with pytest.warns(UserWarning, match=r"of 'bad', is left out: not a valid name") as caught:
+        assert registry.model_names() == [*registry.BUILT_IN, "plain"]
+    assert all(str(warning.message).isprintable() for warning in caught)
+
+
+def test_a_built_in_name_is_never_replaced(install):
+    install("bad", {"lstm": "plain_model:Plain"})
+    install("also-bad", {"sample": "plain_model"}, "workbench.datasets")
+    with pytest.warns(
+        UserWarning, match=r"'lstm' in workbench\.models, of 'bad', is left out: the workbench"
+    ):
+        assert registry.model_names() == [*registry.BUILT_IN]
+    assert registry.model_class("lstm").__module__ == "workbench.models.neural.recurrent"
+    with pytest.warns(UserWarning, match="'sample' in workbench.datasets, of 'also-bad'"):
+        assert len(datasets.load("sample")) == 222
+
+
+def test_a_name_of_two_packages_is_left_out(install):
+    install("one", {"both": "plain_model:Plain", "plain": "plain_model:Plain"})
+    install("two", {"both": "plain_model:Abstract"})
+    with pytest.warns(UserWarning, match="'both' in workbench.models, of 'one', 'two', is left out: several"):
+        assert registry.model_names() == [*registry.BUILT_IN, "plain"]
+
+
+@pytest.mark.parametrize("lines", [b"\xff\xfe = x", b"no sign of equality", b"x = \xed\xa0\x80"])
+@pytest.mark.parametrize("group", ["workbench.models", "workbench.datasets", "spacy_models"])
+def test_a_list_that_cannot_be_read(install, lines, group):
+    install("good", {"plain": "plain_model:Plain"}, group)
+    install("bad", lines, group)
+    names = {
+        "workbench.models": registry.model_names, "workbench.datasets": datasets.dataset_names,
+        "spacy_models": tagging.installed,
+    }  # fmt: skip
+    with pytest.warns(UserWarning, match="the entry points of 'bad' cannot be read"):
+        assert "plain" in names[group]()
+
+
+def test_a_data_set_of_another_package(install, tmp_path):
+    (tmp_path / "bad_reader.py").write_text("raise SystemExit")
+    install("good", {"limericks": "plain_model", "broken": "bad_reader"}, "workbench.datasets")
+    assert datasets.dataset_names()[-2:] == ["broken", "limericks"]
+    listed = datasets.available().tail(2)
+    assert listed["dataset"].tolist() == ["broken", "limericks"]
+    unknown = "'broken' cannot be imported from bad_reader: SystemExit"
+    assert listed["where"].tolist() == [unknown, "the package good"]
+    assert listed["found"].tolist() == [False, True]
+    options = {"variant": None, "path": tmp_path, "on_error": "raise"}
+    assert datasets.load("limericks", "dev", path=tmp_path) == ("dev", options)
+    with pytest.raises(DataError, match="'broken' cannot be imported from bad_reader: SystemExit"):
+        datasets.load("broken")
+
+
+LIMERICKS = """
+from workbench.datasets.sources import BookFiles, Release
+from workbench.items.schema import Item
+
+def parse(file, split, variant):
+    for number, line in enumerate(file.lines()):
+        start, end = line.rindex(" ") + 1, len(line)
+        yield Item(f"limericks/{split}/{number:04d}", "limericks", split, variant, line, line[start:],
+                   (start, end), ((0, end),))
+
+NAME = "limericks_dev.txt"
+REMOTE = {"name": NAME, "addresses": ["https://limericks.example/dev.txt"], "bytes": 1, "sha256": "0"}
+RELEASE = Release(
+    name="limericks", files={("dev", "plain"): (NAME,)}, parse=parse,
+    terms={"title": "Limericks", "licence": "CC0-1.0", "citation": "Nobody", "files": [REMOTE]},
+    books={"train": BookFiles(("*/limericks_books/*.txt",))},
+)
+"""
+
+
+def test_a_release_of_another_package_is_seen_as_ours_are(install, tmp_path, no_data, capsys):
+    (tmp_path / "limericks.py").write_text(LIMERICKS)
+    install("verses", {"limericks": "limericks:RELEASE"}, "workbench.datasets")
+    listed = wb.available().set_index("dataset").loc["limericks"]
+    assert listed["variant"].tolist() == ["plain", "books"]
+    assert not listed["found"].any()
+    with pytest.raises(DataError, match=r'wb\.fetch\("limericks"\)'):
+        wb.load("limericks")
+    wb.fetch("limericks", dry_run=True)
+    assert "https://limericks.example/dev.txt" in capsys.readouterr().out
+    raw = no_data / "raw"
+    (raw / "limericks_books").mkdir(parents=True)
+    (raw / "limericks_books" / "one.txt").write_text("It rained.\n")
+    (raw / "limericks_dev.txt").write_text("there was a goose\nthat ran loose\n")
+    assert wb.available().set_index("dataset").loc["limericks", "found"].all()
+    items = wb.load("limericks")
+    assert (items[1].answer, items.attrs["licence"]) == ("loose", "CC0-1.0")
+    assert "differs from the published file" in items.attrs["note"]
+    assert [book.text for book in wb.books("limericks")] == ["It rained.\n"]
+
+
+def test_a_package_that_is_installed_later_is_found(install):
+    install("first", {"one": "plain_model:Plain"})
+    assert "two" not in registry.model_names()
+    install("second", {"two": "plain_model:Plain"})
+    assert {"one", "two"} <= set(registry.model_names())

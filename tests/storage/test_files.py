@@ -1,0 +1,383 @@
+import errno
+import fcntl
+import multiprocessing
+import os
+import signal
+import stat
+import sys
+import tempfile
+from pathlib import Path
+from unittest.mock import Mock
+
+import pytest
+
+from workbench.storage import files
+from workbench.storage.errors import DataError, writing
+from workbench.storage.files import (
+    atomic_folder,
+    atomic_path,
+    data_home,
+    read_bytes,
+    read_json,
+    resource,
+    scratch_folder,
+)
+
+
+class StoppedError(Exception):
+    pass
+
+
+def stop_midway(path):
+    path.write_text("half")
+    raise StoppedError
+
+
+def test_what_was_there_stays_until_all_is_written(tmp_path):
+    target = tmp_path / "new" / "table.txt"
+    with atomic_path(target) as temporary:
+        temporary.write_text("old")
+        assert temporary.parent.parent == target.parent
+        assert temporary.name == target.name  # what writes it may look at the ending
+        assert not target.exists()
+    assert stat.S_IMODE(target.stat().st_mode) == 0o644
+    with pytest.raises(StoppedError), atomic_path(str(target)) as temporary:
+        stop_midway(temporary)
+    assert target.read_text() == "old"
+    with pytest.raises(DataError, match="No such file"), atomic_path(target):
+        pass  # nothing is written
+    assert list(target.parent.iterdir()) == [target]
+    with atomic_path(target) as temporary:
+        temporary.write_text("new")
+        assert target.read_text() == "old"
+    assert target.read_text() == "new"
+
+
+def test_a_folder_appears_whole_or_not_at_all(tmp_path):
+    target = tmp_path / "deep" / "folder"
+    with pytest.raises(StoppedError), atomic_folder(target) as folder:
+        stop_midway(folder / "a")
+    assert list(target.parent.iterdir()) == []
+    with atomic_folder(target) as folder:
+        (folder / "inner").mkdir()
+        (folder / "inner" / "a").write_text("one")
+        assert not target.exists()
+    assert (target / "inner" / "a").read_text() == "one"
+    assert list(target.parent.iterdir()) == [target]
+
+
+@pytest.mark.parametrize(("replace", "content"), [(False, "one"), (True, "two")])
+def test_a_second_folder_is_dropped_or_replaces_the_first(tmp_path, replace, content):
+    target = tmp_path / "folder"
+    for text in ("one", "two"):
+        with atomic_folder(target, replace=replace) as folder:
+            (folder / text).write_text(text)
+    assert [path.name for path in target.iterdir()] == [content]
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_the_old_folder_comes_back_where_the_new_one_cannot_take_its_place(tmp_path, monkeypatch):
+    target = tmp_path / "folder"
+    with atomic_folder(target) as folder:
+        (folder / "one").touch()
+    real = Path.rename
+
+    def refuse(path, place):
+        if path.name == "new":
+            raise OSError("no space")
+        return real(path, place)
+
+    monkeypatch.setattr(Path, "rename", refuse)
+    with pytest.raises(DataError, match="no space"), atomic_folder(target, replace=True):
+        pass
+    assert [path.name for path in target.iterdir()] == ["one"]
+
+
+def left_by_a_killed_process(home, code):
+    """Run code in a child process that is killed while it uses a scratch folder of `home`."""
+    child = os.fork()
+    if not child:
+        try:
+            code(home)
+        finally:
+            os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(child, 0)
+    return sorted(path.name for path in home.iterdir())
+
+
+def use(home):
+    with scratch_folder(home) as folder:
+        (folder / "a").touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_what_killed_processes_left_goes_with_the_next_use_and_what_is_used_stays(tmp_path):
+    with scratch_folder(tmp_path) as mine:
+        (mine / "a").touch()
+        one = left_by_a_killed_process(tmp_path, use)
+        two = left_by_a_killed_process(tmp_path, use)
+        assert len(one) == len(two) == 2
+        assert set(one) & set(two) == {mine.name}
+        with atomic_path(tmp_path / "file") as path:
+            path.touch()
+        assert sorted(tmp_path.iterdir()) == [mine, tmp_path / "file"]
+        assert (mine / "a").exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_what_no_lock_can_tell_goes_after_a_day(tmp_path, monkeypatch):
+    other, old = (tmp_path / f".partial-0{name}-x" for name in "ab")  # of other computers
+    for path in (other, old):
+        (path / "inner").mkdir(parents=True)
+    for path in (old, old / "inner"):
+        os.utime(path, (0, 0))
+    (tmp_path / ".hidden").mkdir()
+    files.sweep(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".hidden", other.name]
+
+    monkeypatch.setattr(files.fcntl, "flock", Mock(side_effect=OSError(errno.ENOLCK, "no locks")))
+    with scratch_folder(tmp_path) as mine:
+        files.sweep(tmp_path)
+        assert mine.exists()
+        os.utime(mine, (0, 0))
+        files.sweep(tmp_path)
+        assert not mine.exists()
+
+
+def swept(folder):
+    files.sweep(Path(folder).parent)
+
+
+def busy(folder):
+    handle = os.open(folder, os.O_RDONLY)
+    fcntl.flock(handle, fcntl.LOCK_EX)
+
+
+def replaced(folder):
+    Path(folder).rmdir()
+    Path(folder).mkdir()  # by whoever draws the same name
+    busy(folder)
+
+
+@pytest.mark.parametrize("meanwhile", [swept, busy, replaced])
+def test_a_sweep_before_a_folder_is_locked_is_noticed(tmp_path, monkeypatch, meanwhile):
+    real, made = tempfile.mkdtemp, []
+
+    def mkdtemp(**options):
+        made.append(real(**options))
+        if len(made) == 1:
+            meanwhile(made[0])
+        return made[-1]
+
+    monkeypatch.setattr(tempfile, "mkdtemp", mkdtemp)
+    with scratch_folder(tmp_path) as folder:
+        assert [str(folder)] == made[1:]
+        files.sweep(tmp_path)
+        assert folder.exists()
+
+
+def test_the_handle_of_a_sweep_that_came_late_removes_nothing_else(tmp_path):
+    with atomic_path(tmp_path / "file") as path:
+        path.write_text("new")
+        handle = os.open(path.parent, os.O_RDONLY)  # a sweep opens it, and gets its lock when all is done
+    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os.close(handle)
+    assert (tmp_path / "file").read_text() == "new"
+
+
+def scratching(home):
+    for number in range(60):
+        with scratch_folder(home) as folder:
+            (folder / "a").write_text(str(number))
+            with atomic_path(home / "file") as path:
+                path.write_text("x" * number)
+            assert (folder / "a").read_text() == str(number)
+
+
+@pytest.mark.slow
+def test_many_processes_sweep_and_lose_nothing(tmp_path):
+    with multiprocessing.get_context("spawn").Pool(3) as pool:
+        pool.map(scratching, [tmp_path] * 3, chunksize=1)
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_folder_that_was_being_replaced_comes_back(tmp_path):
+    def stop(home):
+        real = Path.rename
+
+        def rename(path, target):
+            if path.name == "new":
+                os.kill(os.getpid(), signal.SIGKILL)
+            return real(path, target)
+
+        Path.rename = rename
+        with atomic_folder(home / "folder", replace=True):
+            pass
+
+    (tmp_path / "folder" / "inner").mkdir(parents=True)
+    assert "folder" not in left_by_a_killed_process(tmp_path, stop)
+    files.sweep(tmp_path)
+    assert [path.name for path in tmp_path.rglob("*")] == ["folder", "inner"]
+
+
+NUL, LONG, FILE, FOLDER = "a\0b", "x" * 300, "file", "folder"
+
+
+@pytest.mark.parametrize("write", [atomic_path, atomic_folder])
+@pytest.mark.parametrize(
+    "name", [NUL, LONG, f"{NUL}/a", f"{LONG}/a", f"{FILE}/a", f"{FILE}/a/b", "loop", "/dev/null"]
+)
+def test_what_cannot_be_written_is_one_error_before_the_work(tmp_path, write, name):
+    (tmp_path / FILE).touch()
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(DataError, match="cannot be written"), write(tmp_path / name):
+        pytest.fail("the work is done")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [FILE, "loop"]
+
+
+def test_a_file_replaces_no_folder_and_a_folder_no_file(tmp_path):
+    (tmp_path / FILE).touch()
+    (tmp_path / FOLDER).mkdir()
+    for write, name in ((atomic_path, FOLDER), (atomic_folder, FILE), (scratch_folder, FILE)):
+        with (
+            pytest.raises(DataError, match=rf"{name}: this .*what is there is not a \w+"),
+            write(tmp_path / name),
+        ):
+            pytest.fail("the work is done")
+
+
+def test_a_name_may_be_as_long_as_the_disk_allows(tmp_path):
+    with atomic_path(tmp_path / ("x" * 255)) as path:
+        path.touch()
+    with atomic_folder(tmp_path / ("y" * 255)):
+        pass
+    assert {len(path.name) for path in tmp_path.iterdir()} == {255}
+
+
+def test_errors_that_are_not_of_the_disk_stay_what_they_are(tmp_path):
+    for error in (
+        ConnectionResetError(104, "reset"),
+        FileNotFoundError(2, "absent"),
+        MemoryError(),
+        KeyError("a"),
+    ):
+        with pytest.raises(type(error)), atomic_path(tmp_path / "file"):
+            raise error
+    for error in (OSError(errno.ENOSPC, "full"), OSError("3 requested and 1 written")):
+        with (
+            pytest.raises(DataError, match="file: this file cannot be written"),
+            atomic_path(tmp_path / "file"),
+        ):
+            raise error
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "value", ["{}/file", "{}/file/x", "~nobody-of-this-name", "{}/loop", "/" + "x" * 300]
+)
+def test_an_odd_data_folder_is_one_error(tmp_path, monkeypatch, value):
+    (tmp_path / "file").touch()
+    (tmp_path / "loop").symlink_to("loop")
+    monkeypatch.setenv("WORKBENCH_HOME", value.format(tmp_path))
+    with pytest.raises(DataError, match=r"the folder that WORKBENCH_HOME names cannot be read .* unset it"):
+        data_home()
+
+
+@pytest.mark.parametrize("value", ["{}/mine", "~/mine", ""])
+def test_the_data_folder(tmp_path, monkeypatch, value):
+    monkeypatch.setenv("WORKBENCH_HOME", value.format(tmp_path))
+    default = Path(files.__file__).parents[2] / "data"
+    assert data_home() == (Path(value.format(tmp_path)).expanduser() if value else default)
+
+
+@pytest.fixture
+def installed(tmp_path, monkeypatch):
+    """A package that looks like one that a wheel installed, for a user whose home is ``tmp_path/home``."""
+    monkeypatch.setattr(files, "_PACKAGE", tmp_path / "site-packages" / "workbench")
+    monkeypatch.setattr(files, "_CHECKOUT", tmp_path / "site-packages")
+    for name in ("WORKBENCH_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.setenv(name, "")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (files._PACKAGE / "_data").mkdir(parents=True)
+    return files._PACKAGE / "_data"
+
+
+def test_what_ships_lies_in_the_folder_of_an_installed_package(installed):
+    assert not files.in_checkout()
+    for parts in (("sample", "x.txt"), ("notebooks",), ("tools", "setup.py"), ("requirements.lock",)):
+        assert resource(*parts) == installed.joinpath(*parts)
+
+
+def test_what_ships_lies_in_data_or_at_the_top_of_a_checkout(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "_PACKAGE", tmp_path / "workbench")
+    monkeypatch.setattr(files, "_CHECKOUT", tmp_path)
+    (tmp_path / "pyproject.toml").touch()
+    assert files.in_checkout()
+    assert resource("sample", "x.txt") == tmp_path / "data" / "sample" / "x.txt"
+    for parts in (("notebooks",), ("tools", "setup.py"), ("requirements.lock",)):
+        assert resource(*parts) == tmp_path.joinpath(*parts)
+
+
+def test_everything_that_ships_is_there():
+    names = ("en_narrative", "published", "registry.toml", "sample", *files._AT_THE_TOP)
+    assert [name for name in names if not resource(name).exists()] == []
+
+
+@pytest.mark.usefixtures("installed")
+@pytest.mark.skipif(sys.platform != "linux", reason="the folders of Linux")
+def test_the_data_of_an_installed_package_are_the_users(tmp_path, monkeypatch):
+    """Never in the package nor in the working directory; what WORKBENCH_HOME names comes first."""
+    home = tmp_path / "home"
+    assert data_home() == home / ".local" / "share" / "lambada-workbench"
+    assert files.cache_home() == home / ".cache" / "lambada-workbench"
+    assert files.programs_home() == data_home() / "tools"
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "xdg"))
+    assert data_home() == tmp_path / "xdg" / "lambada-workbench"
+    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "mine"))
+    assert data_home() == tmp_path / "mine"
+    assert files.cache_home() == tmp_path / "mine" / "cache"
+    assert files.programs_home() == tmp_path / "mine" / "tools"
+    assert not home.exists()
+
+
+def test_the_data_of_a_checkout_stay_in_it(monkeypatch):
+    monkeypatch.setenv("WORKBENCH_HOME", "")
+    top = Path(files.__file__).parents[2]
+    assert (data_home(), files.cache_home(), files.programs_home()) == (
+        top / "data", top / "data" / "cache", top / ".tools",
+    )  # fmt: skip
+
+
+def test_only_regular_files_are_read(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    unusable = (
+        ("pipe", "not a regular file"),
+        ("", "not a regular file"),
+        ("absent", "No such file"),
+        ("a\0b", "Invalid"),
+    )
+    for name, problem in (*unusable, ("x" * 300, "too long")):
+        with pytest.raises(DataError, match=problem):
+            read_bytes(tmp_path / name)
+    with pytest.raises(DataError, match="not a regular file"):
+        read_bytes("/dev/zero")
+    (tmp_path / "five").write_bytes(b"12345")
+    assert read_bytes(tmp_path / "five", limit=5) == b"12345"
+    with pytest.raises(DataError, match="five: it holds more than 4 bytes"):
+        read_bytes(tmp_path / "five", "this list", limit=4)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"\xff", b"[" * 100_000, b"9" * 5000, b"\0"])
+def test_what_is_no_json_is_one_error(tmp_path, content):
+    file = tmp_path / "x.json"
+    file.write_bytes(content)
+    with pytest.raises(DataError, match=r"x\.json: this list cannot be read \(\w+Error"):
+        read_json(file, "this list")
+
+
+def test_an_error_of_the_disk_says_what_to_do(tmp_path):
+    problem = r"cannot be written .No space left.* -- free some space"
+    with pytest.raises(DataError, match=problem), writing(tmp_path), Path("/dev/full").open("wb") as full:
+        full.write(b"x")
+    with pytest.raises(DataError, match=r"too long.* -- choose a shorter name"), writing(tmp_path):
+        (tmp_path / ("x" * 300)).touch()

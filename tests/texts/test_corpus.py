@@ -1,0 +1,373 @@
+"""The corpus on disk, against plain loops, and what may happen to it there."""
+
+import os
+import pickle
+import tarfile
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from book_chapters import chapters_of
+from builders import Text
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from workbench.datasets.books import books
+from workbench.items import text as wt
+from workbench.storage.cache import digest
+from workbench.storage.errors import DataError
+from workbench.storage.files import resource
+from workbench.storage.sealed import SUMS, sealed_folder
+from workbench.texts import corpus as store
+from workbench.texts import tokenise
+from workbench.texts.corpus import RESERVED, Corpus
+
+SAMPLE = resource("sample", "novels")
+TALK = 'Mr. Hale came in. "Who\'s there?" he said.\n\nCHAPTER I\n\nNobody--not one--spoke.\n'
+RUNNING = Text(TALK, "b", "B", tokenised=False)
+TOKENS = Text("`` Who 's there ? '' he said . Nobody spoke", "t")
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(store, "_LINES", 3)  # written in small blocks
+    return tmp_path / "home"
+
+
+def of(texts, **options):
+    return Corpus.of(texts, progress=False, **options)
+
+
+def sentences(corpus):
+    return [
+        [corpus.words[number] for number in corpus.ids[start:end]]
+        for start, end in zip(corpus.starts, corpus.starts[1:], strict=False)
+    ]
+
+
+def entries():
+    return sorted(path.name for path in Path(os.environ["WORKBENCH_HOME"], "cache", "corpus").glob("*"))
+
+
+WORDS = st.text(st.characters(codec=None, exclude_categories=()), max_size=6) | st.sampled_from(
+    ["the", "The", ".", "?", "''", "<s>", "</s>", "<unk>", "<UNK>", "a\0b", "x\x85y", "İ", "ΑΣ"]
+)
+
+
+@pytest.mark.slow
+@settings(max_examples=20)
+@given(st.lists(st.lists(WORDS, max_size=8).map(" ".join), max_size=12), st.booleans())
+def test_lines_against_a_plain_loop(lines, lower):
+    expected = []
+    for line in "\n".join(lines).split("\n"):
+        valid = line.replace("\0", " ").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        words = [word.lower() if lower else word for word in valid.split()]
+        expected += [words] if words else []
+    if not expected:
+        with pytest.raises(DataError, match="no word in this text"):
+            of(lines, lower=lower)
+        return
+    corpus = of(lines, lower=lower)
+    assert sentences(corpus) == expected
+    counts = Counter(word for words in expected for word in words)
+    ordered = sorted(counts, key=lambda word: (-counts[word], word))
+    assert corpus.words == ordered
+    assert corpus.counts.tolist() == [counts[word] for word in ordered]
+    assert (corpus.n_tokens, corpus.n_sentences) == (counts.total(), len(expected))
+    assert (corpus.ids.dtype, corpus.starts.dtype, corpus.counts.dtype) == ("u4", "i8", "i8")
+    assert corpus.vocabulary(3) == [word for word in ordered if word not in RESERVED][:3]
+    for known in (None, set(ordered[::2])):
+        shown = (set(ordered) if known is None else known) - RESERVED
+        assert list(corpus.lines(known)) == [
+            " ".join(word if word in shown else "<unk>" for word in words) for words in expected
+        ]
+
+
+def test_books_are_cut_into_the_sentences_of_the_text_module():
+    corpus = of([RUNNING, TOKENS, "Two lines\nand a third", "fourth", Text(" \n", "empty"), "last"])
+    assert sentences(corpus)[:4] == [
+        ["mr.", "hale", "came", "in", "."],
+        ["``", "who", "'s", "there", "?", "''"],
+        ["he", "said", "."],
+        ["chapter", "i"],
+    ]
+    assert sentences(corpus)[5:7] == [["``", "who", "'s", "there", "?", "''"], ["he", "said", "."]]
+    assert sentences(corpus)[8:] == [["two", "lines"], ["and", "a", "third"], ["fourth"], ["last"]]
+    assert corpus.books.to_dict("list") == {
+        "book_id": ["b", "t", "lines", "empty", "lines 2"],
+        "title": ["B", "", "", "", ""],
+        "first": [0, 5, 8, 11, 11],
+        "sentences": [5, 3, 3, 0, 1],
+        "tokens": [23, 11, 6, 0, 1],
+    }
+    assert of([RUNNING], lower=False).words != of([RUNNING]).words
+    assert of([RUNNING], lower=False).lower is False
+
+
+def test_what_a_text_says_of_its_tokens_can_be_overruled():
+    assert sentences(of(["Who's there? Me."]))[0] == ["who's", "there?", "me."]
+    assert sentences(of(["Who's there? Me."], tokenised=False)) == [["who", "'s", "there", "?", "me", "."]]
+    assert sentences(of([RUNNING], tokenised=True))[0][:2] == ["mr.", "hale"]
+    assert "\"who's" in of(RUNNING, tokenised=True).words
+
+
+PLAIN = """The _so-called_ Mr. Hale (_who_?) said: "_Go_ *home*, =now=, ~or~ **never** __again__!_"
+
+A bluff*, and snake_case, a = b ~ c. L____ wrote ____, _and this
+
+goes on._
+
+* * *
+
+*On a footnote."""
+
+
+def test_marks_of_emphasis_are_no_tokens():
+    plain = PLAIN
+    for word in ("so-called", "who", "Go"):
+        plain = plain.replace(f"_{word}_", word)
+    for word in ("*home*", "=now=", "~or~", "**never**", "__again__"):
+        plain = plain.replace(word, word.strip("*=~_"))
+    plain = plain.replace('!_"', '!"').replace("_and", "and").replace("on._", "on.")
+    assert wt.without_emphasis(PLAIN) == plain
+    assert wt.without_emphasis(plain) == plain
+    assert sentences(of([Text(PLAIN, tokenised=False)])) == sentences(of([Text(plain, tokenised=False)]))
+    assert sentences(of(["_Mr._ Hale"], tokenised=False)) == [["mr.", "hale"]]
+    assert sentences(of(["_a_ *b* _"])) == [["_a_", "*b*", "_"]]
+    same = [chapters_of(Text(novel, "a", "A", tokenised=False)) for novel in (PLAIN, plain)]
+    assert same[0] == same[1] != []
+
+
+STORED = {3: "330cea23cd1ece15815c6b0436cd2cd89eff80c5d3ac2d0ad74689e9961ad426"}
+"""By version of the tokeniser, the digest of a corpus."""
+
+
+def test_results_are_those_stored_with_the_version():
+    lines = ["Who's there? Me.", "'' -- cannot 9:30 a.m. wait--no"]
+    novel = next(books(SAMPLE))
+    corpora = of([RUNNING, TOKENS, novel]), of(novel, tokenised=True), of(lines, tokenised=False)
+    now = digest(*(corpus.sha256 for corpus in corpora))
+    assert STORED.get(tokenise.VERSION) == now, "raise tokenise.VERSION, and store the digest with it"
+
+
+MARKS = """He said Mr. etc. . ? !? '' " `` ) -RRB- ... '""".split()  # noqa: SIM905 - shorter
+MARKS += [". . .", "\n", "\n\n", "a\n\nb"]
+PROSE = st.lists(st.sampled_from(MARKS) | st.text("ab.?!'\"”)\n ", max_size=5)).map(" ".join)
+
+
+def cut(text, *, tokenised):
+    """Return the tokens of each sentence of a text, and the roles of sentences."""
+    layout = tokenise.TextLayout(lines=False, tokenised=tokenised)
+    words, ids, lengths, roles = tokenise._cut(text, layout)
+    edges = np.cumsum([0, *lengths.tolist()]).tolist()
+    return [[words[i] for i in ids[start:end]] for start, end in pairwise(edges)], roles.tolist()
+
+
+@given(PROSE, st.booleans())
+@example(text=".? a", tokenised=True)  # no token of one period, nor of question marks alone
+def test_sentences_in_tokens_are_those_of_the_text(text, tokenised):
+    (rows, roles), spans = cut(text, tokenised=tokenised), wt.sentences(text, tokenised=tokenised)
+    assert all(rows)
+    if tokenise.RULE in roles:  # a line of marks, which no sentence crosses
+        assert not tokenised
+        return
+    assert len(rows) == len(spans)
+    if tokenised:
+        assert rows == [text[start:end].split() for start, end in spans]
+        return
+    assert [token for tokens in rows for token in tokens] == wt.tokenize(text)
+    if "\n" not in text:  # no paragraphs: the rule for tokens, which a search in their text applies
+        joined = " ".join(wt.tokenize(text))
+        assert rows == [joined[start:end].split() for start, end in wt.sentences(joined)]
+    starts = [start for _, start, _ in wt.scan(text)]
+    firsts = np.cumsum([0, *map(len, rows)])[:-1]
+    assert [starts[first] for first in firsts] == [start for start, _ in spans]
+
+
+@given(PROSE, st.integers(2, 30))
+def test_a_long_text_of_tokens_is_cut_between_its_sentences(text, size):
+    tokens = tokenise.TextLayout(lines=False, tokenised=True)
+    pieces = list(tokenise.cut_into_pieces(text, tokens, size=size))
+    assert "".join(pieces) == text
+    expected, _ = cut(text, tokenised=True)
+    if max((end - start for start, end in wt.sentences(text)), default=0) < size // 2:
+        assert [row for piece in pieces for row in cut(piece, tokenised=True)[0]] == expected
+    for layout in (tokens._replace(tokenised=False), tokens._replace(line_ends=True)):
+        assert "".join(tokenise.cut_into_pieces(text, layout, size=size)) == text
+
+
+@pytest.mark.slow
+def test_pieces_and_processes_change_nothing(monkeypatch):
+    texts = [next(books(SAMPLE)), *(f"line {n} of many" for n in range(3000))]
+    expected = of(texts)
+    assert expected.n_tokens > 10_000
+    monkeypatch.setattr(tokenise, "PIECE", 20_000)
+    monkeypatch.setattr(tokenise.cut_into_pieces, "__kwdefaults__", {"size": 20_000})
+    monkeypatch.setattr(tokenise, "_FEW", 0)
+    corpus = of(texts, workers=2)
+    assert corpus.folder != expected.folder
+    assert corpus.sha256 == expected.sha256
+    assert corpus.books.equals(expected.books)
+    assert entries() == sorted([expected.folder.name, corpus.folder.name])
+
+
+@pytest.fixture
+def offsets(monkeypatch):
+    """Give where the pieces begin that are cut into tokens from here on."""
+    offsets, run = [], tokenise._tokenise
+
+    def recorded(piece):
+        offsets.append(piece.offset)
+        return run(piece)
+
+    monkeypatch.setattr(tokenise, "_tokenise", recorded)
+    return offsets
+
+
+def test_a_second_run_cuts_nothing(offsets):
+    first = of([RUNNING, TOKENS, "a line"])
+    before = (first.folder / store.IDS).stat().st_mtime_ns
+    offsets.clear()
+    second = of(iter([RUNNING, TOKENS, "a line"]), name="again")
+    assert (second.folder, second.sha256) == (first.folder, first.sha256)
+    assert (second.folder / store.IDS).stat().st_mtime_ns == before
+    assert of(first) is first
+    assert not offsets
+    of([RUNNING, TOKENS, "another line"])
+    assert len(offsets) == 1  # only what is new
+
+
+def test_an_interrupted_run_goes_on(tmp_path, monkeypatch, offsets):
+    monkeypatch.setattr(tokenise, "PIECE", 4000)
+    lines, run = [f"line {n} of a text" for n in range(2000)], tokenise._tokenise
+
+    def interrupted(piece):
+        if piece.offset > 10_000:
+            raise KeyboardInterrupt
+        return run(piece)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(tokenise, "_tokenise", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            of(lines)
+    offsets.clear()
+    corpus = of(lines)
+    assert min(offsets) > 10_000  # what came before lay on the disk
+    resumed = len(offsets)
+    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "other"))
+    assert of(lines).sha256 == corpus.sha256
+    assert len(offsets) - resumed > resumed > 1
+
+
+@pytest.mark.parametrize("name", [store.IDS, store.MANIFEST])
+def test_a_damaged_corpus_is_made_again(name):
+    corpus = of([TOKENS])
+    intact = {path.name: path.read_bytes() for path in corpus.folder.iterdir()}
+    (corpus.folder / name).write_bytes(intact[name][:-3])
+    with pytest.raises(DataError, match="no corpus here, or it was changed"):
+        Corpus(corpus.folder)
+    of([TOKENS])
+    assert {path.name: path.read_bytes() for path in corpus.folder.iterdir()} == intact
+    assert entries() == [corpus.folder.name]
+
+
+def test_a_corpus_of_the_first_version_is_read(tmp_path):
+    corpus, earlier = of([RUNNING], lower=False), tmp_path / "earlier"
+    assert corpus.roles.tolist() == [tokenise.PROSE] * 3 + [tokenise.HEADING, tokenise.PROSE]
+    with sealed_folder(earlier, store.MANIFEST) as new:
+        for path in corpus.folder.iterdir():
+            if path.name not in (store.ROLES, SUMS):
+                (new / path.name).write_bytes(path.read_bytes().replace(b'"version": 2', b'"version": 1'))
+    read = Corpus(earlier)
+    assert (read.sha256, read.words, list(read.lines())) == (
+        corpus.sha256,
+        corpus.words,
+        list(corpus.lines()),
+    )
+    assert read.roles.tolist() == [tokenise.PROSE] * 5
+
+
+def test_the_digest_is_that_of_the_content():
+    same = of([Text("a b .\nc .", "x")]), of([Text("a b .  c .", "y", "Y")]), of(["a b .", "c ."])
+    assert len({corpus.sha256 for corpus in same}) == 1
+    assert len({corpus.folder for corpus in same}) == 3
+    others = (
+        of(["a b . c ."]),
+        of(["a b .", "d ."]),
+        of(["c .", "a b ."]),
+        of([Text("a b ."), Text("c .", "two")]),
+    )
+    assert len({corpus.sha256 for corpus in (same[0], *others)}) == 5
+
+
+def test_without_some_books():
+    texts = [Text("a b .", "x"), "l1 a", Text("c a .", "y"), Text("b e .", "w"), Text("d .", "z")]
+    corpus = of(texts)
+    result = corpus.without(["x", "w"])
+    assert sentences(result) == [["l1", "a"], ["c", "a", "."], ["d", "."]]
+    assert result.sha256 == of([texts[1], texts[2], texts[4]]).sha256
+    assert result.words == [".", "a", "c", "d", "l1"]
+    assert result.books["first"].tolist() == [0, 1, 2]
+    assert corpus.without([]) is corpus
+    assert corpus.without("x").without("w").sha256 == result.sha256
+    assert corpus.roles.tolist() == [0] * 5
+    for names, message in (
+        (["x", "v"], "no book 'v'"),
+        (set(corpus.books["book_id"]), "no word in this text"),
+    ):
+        with pytest.raises(DataError, match=message):
+            corpus.without(names)
+
+
+def interrupted_reading():
+    yield "a line"
+    raise DataError("the archive is damaged")
+
+
+@pytest.mark.parametrize(
+    ("message", "texts"),
+    [
+        *(
+            ("expected a novel or a line of text, got .* -- pass", texts)
+            for texts in (b"bytes", [b"bytes"], [None])
+        ),
+        *(("no word in this text.* -- pass", texts) for texts in ([], [" \n\0\x85"], ["", Text("\n")])),
+        ("got the string 'a heron saw' -- pass lines of text in a list", "a heron saw"),
+        ("there is no file or folder", [Path("nowhere.txt")]),
+        ("archive is damaged", interrupted_reading()),
+    ],
+)
+def test_texts_that_cannot_be_read_leave_nothing(texts, message):
+    with pytest.raises(DataError, match=message):
+        of(texts)
+    assert entries() == []
+
+
+def test_it_travels_between_processes_as_a_path():
+    corpus = of([TOKENS], name="tokens")
+    sent = pickle.dumps(corpus)
+    assert len(sent) < 1000
+    back = pickle.loads(sent)  # noqa: S301 - just written
+    assert (back.sha256, back.name) == (corpus.sha256, "tokens")
+    assert repr(back) == "Corpus('tokens', 11 tokens, 11 types, 3 sentences, 1 books)"
+
+
+@pytest.mark.slow
+def test_paths_are_read_as_books(tmp_path):
+    path, archive = tmp_path / "novels", tmp_path / "novels.tar.gz"
+    path.mkdir()
+    for name in ("one", "two"):
+        (path / f"{name}.txt").write_text(f"It was {name}. 'Two?' he said.\n\nIt was not.")
+    corpus = of(path)
+    assert corpus.folder == of(books(path)).folder
+    with tarfile.open(archive, "w:gz") as file:
+        file.add(path, "novels")
+    mixed = of(["a line", archive, TOKENS, path], lower=False)
+    assert mixed.books["book_id"].tolist()[0] == "lines"
+    assert mixed.n_tokens == 2 * corpus.n_tokens + 2 + 11
+    assert of(RUNNING).sha256 == of([RUNNING]).sha256
+    assert of(str(archive)).words == of(str(path)).words == corpus.words
+    assert of("sample").books["book_id"].tolist() == [book.book_id for book in books("sample")]

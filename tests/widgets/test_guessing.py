@@ -1,0 +1,456 @@
+"""The guessing game without a page: what it sends, what it saves, and what comes of it."""
+
+import json
+import threading
+
+import numpy as np
+import pandas as pd
+import pytest
+from html_page import Page as HtmlPage
+
+import workbench as wb
+from workbench.items.items import Items
+from workbench.models import NGram, RandomWord
+from workbench.people import Campaign, Protocol, RefusalError, protocol
+from workbench.storage.errors import DataError
+from workbench.widgets.guess.game import default_path, solitary
+
+
+@pytest.fixture(scope="module")
+def items():
+    return wb.load("sample", variant="capitalised")[:36]
+
+
+@pytest.fixture(scope="module")
+def ngram():
+    return NGram.fit(wb.books("sample"), order=3, progress=False)
+
+
+@pytest.fixture
+def make(tmp_path, items):
+    """Give a function that opens games on one database, and what each of them sent."""
+    games = []
+
+    def of(chosen=items, *arguments, **options):
+        game = wb.guess(chosen, *arguments, **({"path": tmp_path / "game.db"} | options))
+        game.sent = []
+        game.send = lambda content: game.sent.append(json.loads(json.dumps(content)))
+        games.append(game)
+        return game
+
+    yield of
+    for game in games:
+        game.close()
+
+
+def hear(game, kind, **message):
+    """Let the page send a message; return the last one that came back."""
+    game._handle_message(game, {"type": kind, "lane": kind, "from": "page", **message}, [])
+    return game.sent[-1]
+
+
+def place_of(game, task):
+    """Return the place on the open page of a task, which may have gone on meanwhile."""
+    return [each.item_id for each in game.page.tasks].index(task.item_id)
+
+
+def play(game, word, pages=99):
+    """Answer pages as a page of the browser does; return the items by condition."""
+    judged = {}
+    while game.page is not None and pages:
+        pages -= 1
+        page = game.page
+        for task in page.tasks:
+            shown = task.shown
+            while True:
+                guesses = word(task.item_id, page.condition, shown)
+                view = hear(
+                    game, "answer", page=page.id, task=place_of(game, task), guesses=guesses, shown=shown
+                )
+                state = view["page"]["tasks"][place_of(game, task)]
+                judged.setdefault(page.condition, []).append(task.item_id)
+                if state["finished"]:
+                    break
+                shown += 1
+        hear(game, "submit", page=page.id)
+        hear(game, "next")
+    return judged
+
+
+def test_an_item_is_seen_in_one_condition_and_pages_alternate(make, items):
+    game = make()
+    conditions = []
+    answers = dict(zip(items.frame["item_id"], items.frame["answer"], strict=True))
+
+    def word(item, condition, _shown):
+        if not conditions or conditions[-1] != condition:
+            conditions.append(condition)
+        return [answers[item]]
+
+    judged = play(game, word)
+    assert conditions == ["passage", "sentence", "passage"]
+    assert len(judged["passage"]) == len(judged["sentence"]) == 18
+    assert set(judged["passage"]) | set(judged["sentence"]) == set(items.frame["item_id"])
+    assert game._state()["stage"] == "done"
+    assert game.judgments()["correct"].all()
+    states = game.campaign.states()
+    assert set(states["state"]) == {"open"}  # others can play as well
+    funnel = game.campaign.funnel()
+    assert funnel["n_in"].tolist() == [18, 18]
+    other = make(subject="Ben")
+    assert {task.item_id for task in other.page.tasks} <= set(judged["passage"])
+
+
+def test_the_seed_draws_the_conditions(tmp_path, items):
+    def drawn(name, seed):
+        campaign = Campaign.create(tmp_path / name, items, solitary("lambada"), seed)
+        return campaign.states().set_index("item_id")["step"]
+
+    first = drawn("a", 1)
+    assert first.value_counts().tolist() == [18, 18]
+    assert first.equals(drawn("b", 1))
+    assert not first.equals(drawn("c", 2))
+
+
+def test_nothing_is_told_before_the_page_is_submitted(make, items):
+    spans = zip(items.frame["text"], items.frame["answer_span"], strict=True)
+    texts = [f"{text[:a]}secret{k}{text[b:]}" for k, (text, (a, b)) in enumerate(spans)]
+    hidden = wb.items_from_text(texts, tokenised=True)
+    secret = dict(zip(hidden.frame["item_id"], hidden.frame["answer"], strict=True))
+    said = pd.DataFrame({"item_id": list(secret), "model": "m", "prediction": "secretmodel"})
+    game = make(hidden, runs=[said], condition="passage")
+    hear(game, "open")
+    for task in game.page.tasks[:-1]:
+        hear(game, "answer", page=game.page.id, task=place_of(game, task), guesses=["x"])
+    assert hear(game, "submit", page=game.page.id)["type"] == "view"
+    assert "tasks of page" in game.sent[-2]["message"]
+    hear(game, "answer", page=game.page.id, task=len(game.page.tasks) - 1, guesses=["x"])
+    assert "secret" not in json.dumps(game.sent) + game.to_html()
+    tasks = game.page.tasks
+    view = hear(game, "submit", page=game.page.id)
+    assert [row["answer"] for row in view["review"]] == [secret[task.item_id] for task in tasks]
+    assert view["review"][0]["models"] == [["m", "secretmodel", False, ""]]
+    assert secret[tasks[0].item_id] in game.to_html()
+    quiet = make(hidden, runs=[said], condition="passage", subject="Ben", feedback=False)
+    play(quiet, lambda *_: ["x"])
+    assert "secret" not in json.dumps(quiet.sent) + quiet.to_html()
+
+
+def test_every_answer_is_on_the_disk_and_the_same_call_goes_on(make):
+    game = make()
+    page = game.page
+    for task in page.tasks[:4]:
+        hear(game, "answer", page=page.id, task=place_of(game, task), guesses=["  a   b "], seconds=1.5)
+    again = make()  # as another kernel does
+    assert again.page == game.page
+    assert [task.finished for task in again.page.tasks] == [True] * 4 + [False] * 6
+    assert again.judgments()["guesses"].tolist() == [["a b"]] * 4
+    assert again.subject == game.subject
+    hear(again, "answer", page=page.id, task=4, guesses=["first"])
+    view = hear(game, "answer", page=page.id, task=4, guesses=["second"])
+    assert game.sent[-2]["reason"] == "answered before"
+    assert "answered before" in game.sent[-2]["message"]
+    assert (game.sent[-2]["lane"], game.sent[-2]["from"]) == ("answer", "page")
+    assert view["page"]["tasks"][4]["guesses"] == ["first"]  # and the page is up to date
+    hear(game, "answer", page=page.id, task=4, guesses=["first"])  # sent again
+    assert game.sent[-1]["type"] == "view"
+    assert len(game.judgments()) == 5
+
+
+@pytest.mark.parametrize("kind", ["lambada", "unfolding"])
+def test_a_page_knows_places_and_no_ids(make, items, kind):
+    game = make(items, kind)
+    hear(game, "open")
+    ids = {task.item_id for task in game.page.tasks}
+    for task in game.page.tasks:
+        for shown in range(task.shown, 99):
+            place = place_of(game, task)
+            if game.page.tasks[place].finished:
+                break
+            hear(game, "answer", page=game.page.id, task=place, guesses=["x"], shown=shown)
+    hear(game, "answer", page=game.page.id, task=0, guesses=["y"], shown=0)
+    assert "answered before" in game.sent[-2]["message"]
+    sent = json.dumps(game.sent) + game.to_html() + repr(game.get_state())
+    hear(game, "submit", page=game.page.id)
+    sent += json.dumps(game.sent) + game.to_html()
+    assert '"place": 0' in sent
+    assert "Task 1<" in sent
+    assert not [name for name in ids if name in sent]
+
+
+STRANGE = (
+    {}, {"page": "x"}, {"page": 1, "task": "no", "guesses": ["a"]}, {"page": 9, "task": 0, "guesses": ["a"]},
+    {"page": 1, "task": 10, "guesses": ["a"]}, {"page": 1, "task": -1, "guesses": ["a"]},
+    {"page": 1, "task": None, "guesses": None}, {"page": 1, "task": 0, "guesses": ["\ud800"]},
+)  # fmt: skip
+
+
+class Noticed:
+    """A lock that tells when another thread comes to it."""
+
+    def __init__(self, lock, came):
+        self.lock, self.came, self.first = lock, came, threading.get_ident()
+
+    def __enter__(self):
+        if threading.get_ident() != self.first:
+            self.came.set()
+        self.lock.acquire()
+
+    def __exit__(self, *_):
+        self.lock.release()
+
+
+def test_an_older_view_never_comes_after_a_newer_one(make):
+    game = make()
+    page, came = game.page, threading.Event()
+    game._lock = Noticed(game._lock, came)
+    state, later = game._state, threading.Thread(target=lambda: (answer(1), came.set()))
+
+    def answer(n):
+        task = page.tasks[n]
+        hear(game, "answer", page=page.id, task=place_of(game, task), guesses=["word"], shown=task.shown)
+
+    def slow():
+        made = state()
+        if threading.current_thread() is threading.main_thread():
+            later.start()
+            came.wait()
+        return made
+
+    game._state = slow
+    answer(0)
+    later.join()
+    finished = [sum(task["finished"] for task in view["page"]["tasks"]) for view in game.sent]
+    assert finished == [1, 2]
+
+
+def test_bounds_of_guesses(make):
+    game = make()
+    task = game.page.tasks[0]
+    hear(game, "answer", page=game.page.id, task=place_of(game, task), guesses=["w" * 201])
+    assert game.sent[-2]["reason"] == "invalid guess"
+    hear(game, "answer", page=game.page.id, task=place_of(game, task), guesses=["a", "b"])
+    assert game.sent[-2]["reason"] == "invalid guess"
+    hear(game, "answer", page=game.page.id, task=place_of(game, task), guesses=["w" * 200])
+    assert len(game.judgments()) == 1
+
+
+def test_the_score_is_that_of_the_judgments_and_a_row_beside_the_models(make, items, ngram):
+    runs = [wb.predict(items, ngram), wb.predict(wb.query_only(items), ngram)]
+    game = make(runs=runs)
+    answers = dict(zip(items.frame["item_id"], items.frame["answer"], strict=True))
+    order = {item: k for k, item in enumerate(items.frame["item_id"])}
+
+    def word(item, condition, _shown):
+        right = order[item] % 3 == 0
+        if condition == "sentence":
+            return ["wrong", answers[item]] if right else ["wrong"]
+        return [answers[item].upper() if right else "wrong"]  # case does not count
+
+    judged = play(game, word)
+    table = game.score().frame.set_index(["model", "condition"])
+    for condition, seen in judged.items():
+        right = sum(order[item] % 3 == 0 for item in seen)
+        row = table.loc["person: me", condition]
+        assert row["n"] == len(seen)
+        assert row["accuracy_any"] == pytest.approx(right / len(seen))
+        assert row["accuracy"] == pytest.approx(right / len(seen) if condition == "passage" else 0)
+        n, p, z = len(seen), row["accuracy"], 1.959963984540054
+        centre = (p + z * z / (2 * n)) / (1 + z * z / n)
+        half = z / (1 + z * z / n) * np.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
+        assert row["accuracy_low"] == pytest.approx(max(0, centre - half), abs=1e-9)
+        assert row["accuracy_high"] == pytest.approx(min(1, centre + half), abs=1e-9)
+    whole = runs[0].predictions.set_index("item_id")
+    expected = whole.loc[judged["passage"], "correct"].mean()
+    assert table.loc[(ngram.name, "passage"), "accuracy"] == pytest.approx(expected)
+    query = runs[1].predictions.set_index("item_id").loc[judged["sentence"]]
+    best = [[word, *words] for word, words in zip(query["prediction"], query["top_words"], strict=True)]
+    near = [a.casefold() in map(str.casefold, w[:4]) for a, w in zip(query["answer"], best, strict=True)]
+    measured = table.loc[(f"{ngram.name} (query only)", "sentence"), "accuracy_any"]
+    assert query["correct"].mean() <= measured <= np.mean(near)
+
+    mine = game.predictions()
+    assert sorted(mine["item_id"]) == sorted(judged["passage"])
+    assert set(mine["variant"]) == {"capitalised"}
+    rows = wb.evaluate([mine, *runs]).set_index("model")
+    assert rows.loc["person: me", "n"] == 18
+    assert rows.loc["person: me", "accuracy"] == pytest.approx(
+        table.loc[("person: me", "passage"), "accuracy"]
+    )
+    assert "person: me (query only)" in wb.evaluate([game.predictions("sentence")])["model"].tolist()
+    compared = wb.compare(items, [runs[0], mine], resamples=50)
+    assert len(compared.to_frame()) == 18
+    compared.close()
+    with pytest.raises(DataError, match="judged nothing in the condition 'unfolding'"):
+        game.predictions("unfolding")
+
+
+@pytest.mark.parametrize("kind", ["lambada", "unfolding"])
+def test_a_page_that_is_not_submitted_has_no_score(make, items, kind):
+    answers = dict(zip(items.frame["item_id"], items.frame["answer"], strict=True))
+    game = make(protocol=kind, per_page=3)
+    play(game, lambda item, *_: [answers[item]], pages=1)
+    first = game.score().frame["n"].tolist()
+    assert first == [3]
+    for task in game.page.tasks[:2]:
+        game.answer(task.item_id, [answers[task.item_id]])
+        for view in (game, make(protocol=kind, per_page=3)):  # another view of the game too
+            assert view.score().frame["n"].tolist() == first
+            assert sum(len(view.predictions(name)) for name in {game.score().frame["condition"][0]}) == 3
+            assert "2 of" not in str(view._score_rows())
+    assert len(game.judgments()) == 5
+    game.answer(
+        game.page.tasks[2].item_id, ["wrong"] if kind == "lambada" else [answers[game.page.tasks[2].item_id]]
+    )
+    assert game.score().frame["n"].tolist() == first
+    game.submit()
+    assert game.score().frame["n"].sum() == 6
+
+
+@pytest.mark.parametrize("subject", ["a\ud800", "x" * 300, "a\0b", " "])
+def test_a_name_that_nobody_can_have_is_one_error(make, subject):
+    game = make()
+    with pytest.raises(DataError, match="expected a name of 1 to 200 characters"):
+        make(subject=subject)
+    with pytest.raises(RefusalError, match="no subject"):
+        game.campaign.predictions(subject)
+    with pytest.raises(DataError, match="expected a name of 1 to 200 characters"):
+        game.campaign.add_subject(subject)
+
+
+def test_half_a_surrogate_pair_is_one_error_wherever_it_is_given(make, tmp_path, items):
+    game = make()
+    task = game.page.tasks[0]
+    for call, problem in (
+        (lambda: game.predictions("\ud800"), "judged nothing"),
+        (lambda: game.answer("\ud800", ["dog"]), "is not on page 1"),
+        (lambda: game.answer(task.item_id, ["\ud800"]), "expected guesses that are text"),
+        (lambda: wb.guess(items, path=tmp_path / "\ud800.db"), r"half a surrogate pair\) -- choose another"),
+        (lambda: wb.guess(items, name="\ud800"), "expected a name of"),
+        (lambda: Campaign.create(tmp_path / "\ud800", items), "half a surrogate pair"),
+        (lambda: Campaign.open(tmp_path / "\ud800"), "cannot be read"),
+        (lambda: Protocol("\ud800", solitary().steps), "expected a name for the protocol"),
+    ):
+        with pytest.raises(DataError, match=problem) as error:
+            call()
+        assert str(error.value).encode()
+    assert len(game.judgments()) == 0
+    noted = Items.from_records(list(items[:3]), attrs={"source": "\ud800"})
+    campaign = Campaign.create(tmp_path / "c.db", noted)
+    assert campaign.items().attrs == noted.attrs
+    campaign.close()
+
+
+def test_unfolding_shows_one_sentence_more_until_the_word_is_right(make, items):
+    game = make(items[:6], "unfolding")
+    answers = dict(zip(items.frame["item_id"], items.frame["answer"], strict=True))
+    lengths = {item.item_id: len(item.context) for item in items}
+    needed = {item.item_id: place for place, item in enumerate(items[:6])}
+    first = game.page.tasks[0]
+    view = hear(game, "answer", page=game.page.id, task=place_of(game, first), guesses=["none"], shown=0)
+    task = view["page"]["tasks"][0]
+    assert (task["shown"], task["wrong"], task["ended"]) == (1, ["none"], None)
+    assert task["sentences"] == [game.page.tasks[0].sentences[0]]
+    again = make(items[:6], "unfolding")  # a new kernel shows as much
+    assert again._state()["page"]["tasks"][0]["shown"] == 1
+    for task in game.page.tasks:
+        shown = task.shown
+        while True:
+            word = answers[task.item_id] if shown == needed[task.item_id] and shown else "none"
+            view = hear(
+                game, "answer", page=game.page.id, task=place_of(game, task), guesses=[word], shown=shown
+            )
+            row = view["page"]["tasks"][place_of(game, task)]
+            if row["finished"]:
+                break
+            assert row["ended"] is None
+            shown += 1
+        assert row["ended"]["answer"] == answers[task.item_id]
+        reached = 0 < needed[task.item_id] <= lengths[task.item_id]
+        assert row["ended"]["correct"] == reached
+    shares = game.context_shares(RandomWord("passage"))
+    counts = [sum(0 < n <= min(k, lengths[item]) for item, n in needed.items()) for k in range(3)]
+    assert shares["person: me"]["n_guessed"].tolist()[:3] == counts
+    assert set(shares["person: me"]["n"]) == set(shares["Random word from passage"]["n"]) == {6}
+    drawn = game.unfolding([RandomWord("passage")]).to_dict()
+    names = {row["model"] for rows in drawn["datasets"].values() for row in rows}
+    assert names == {"person: me", "Random word from passage"}
+    hear(game, "submit", page=game.page.id)
+    assert {row["shown"] for row in game._state()["review"]} >= {1, 2}
+    with pytest.raises(DataError, match="sentence by sentence"):
+        make(path=game.campaign.path.with_name("other.db")).unfolding()
+
+
+@pytest.mark.parametrize(("variant", "kind", "conditions"), [
+    ("cbt", "cbt", ["passage", "sentence"]), ("msrcc", "completion", ["passage"]),
+])  # fmt: skip
+def test_candidates_are_chosen(make, variant, kind, conditions):
+    questions = wb.load("sample", variant=variant)[:12]
+    game = make(questions, kind)
+    assert game._state()["page"]["candidates"]
+    task = game.page.tasks[0]
+    assert task.candidates == questions[task.item_id].candidates
+    hear(game, "answer", page=game.page.id, task=place_of(game, task), guesses=["strange"])
+    assert game.sent[-2]["reason"] == "invalid guess"
+    judged = play(game, lambda item, *_: [questions[item].candidates[0]])
+    assert sorted(judged) == conditions
+    frame = game.predictions()
+    first = [questions[item].candidates[0] for item in frame["item_id"]]
+    assert frame["prediction"].tolist() == first
+    assert frame["n_choices"].tolist() == [len(questions[0].candidates)] * len(frame)
+
+
+def test_a_campaign_is_played_by_its_own_rules_and_without_feedback(tmp_path, items):
+    campaign = Campaign.create(tmp_path / "campaign.db", items[:12])
+    game = wb.guess(campaign, subject="Ada")
+    assert game.feedback is False
+    assert campaign.protocol == protocol("lambada")
+    other = wb.guess(campaign, subject="Ben")
+    assert not {task.item_id for task in other.page.tasks} & {task.item_id for task in game.page.tasks}
+    third = wb.guess(campaign, subject="Cyd")
+    assert third.page is None
+    assert third._state()["waits"] is True
+    assert "No item is due now" in third.to_html()
+    assert wb.guess(campaign, subject=1).subject.name == "Ada"
+    with pytest.raises(DataError, match="no subject 9"):
+        wb.guess(campaign, subject=9)
+    with pytest.raises(DataError, match="its own path"):
+        wb.guess(campaign, path="x.db")
+    with pytest.raises(RefusalError):
+        game.submit()
+
+
+def test_where_a_game_lies_and_what_it_refuses(tmp_path, monkeypatch, items):
+    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path))
+    game = wb.guess(items)
+    assert game.campaign.path == default_path(items, solitary("lambada"), 0)
+    assert game.campaign.path.parent == tmp_path / "guess"
+    assert wb.guess(items, name="mine").campaign.path == tmp_path / "guess" / "mine.db"
+    assert wb.guess(items, per_page=5).campaign.path != game.campaign.path
+    assert wb.guess(items, seed=1).campaign.path != game.campaign.path
+    with pytest.raises(DataError, match="holds other items"):
+        wb.guess(items[:5], name="mine")
+    with pytest.raises(DataError, match="another protocol"):
+        wb.guess(items, "unfolding", name="mine")
+    for options, problem in [
+        ({"name": "../mine"}, "expected a name of"), ({"protocol": "chess"}, "no protocol 'chess'"),
+        ({"condition": "half"}, "expected passage, sentence, both"), ({"rows": 3}, "no setting 'rows'"),
+        ({"protocol": "unfolding", "condition": "passage"}, "expected no condition"),
+        ({"protocol": "cbt"}, "have no candidates"), ({"name": "a", "path": "b"}, "got both"),
+    ]:  # fmt: skip
+        with pytest.raises(DataError, match=problem):
+            wb.guess(items, **options)
+    with pytest.raises(DataError, match="no items"):
+        wb.guess(items[:0], path=tmp_path / "none.db")
+    (tmp_path / "text.db").write_text("text")
+    with pytest.raises(DataError, match="SQLite"):
+        wb.guess(items, path=tmp_path / "text.db")
+
+
+def test_the_saved_page_needs_no_script_and_is_small(make):
+    game = make(subject="<b>Ada</b>")
+    page = HtmlPage(game.to_html())
+    assert "<b>Ada</b>" in page.text
+    assert "0 of 36 items answered" in page.text
+    assert "script" not in page.tags
+    assert len(game.saved.html().encode()) <= 50_000
