@@ -304,12 +304,12 @@ def _items(arguments: argparse.Namespace) -> Any:
 
 
 def _stream(arguments: argparse.Namespace) -> None:
-    from workbench.texts.batches import Stream
+    from workbench.texts.batches import EncodedText
     from workbench.texts.corpus import Corpus
 
     if not arguments.texts:
         raise DataError("expected texts, got none", remedy="name novels with --texts")
-    ids = Stream.of(Corpus.of(arguments.texts), arguments.vocabulary or 60_000)
+    ids = EncodedText.of(Corpus.of(arguments.texts), arguments.vocabulary or 60_000)
     say(ids.copy(arguments.out))
 
 
@@ -368,13 +368,13 @@ def _fit(arguments: argparse.Namespace, family: Any, settings: dict[str, Any]) -
 
 def _texts(arguments: argparse.Namespace) -> Any:
     """Return the training texts of a command, or None."""
-    from workbench.texts.batches import Stream
+    from workbench.texts.batches import EncodedText
 
     if arguments.texts is not None and arguments.stream is not None:
         raise DataError("expected --texts or a --stream, got both", remedy="name one of them")
     if arguments.stream is not None and arguments.vocabulary is not None:
         raise DataError("a stream has its own vocabulary", remedy="leave out --vocabulary")
-    return arguments.texts if arguments.stream is None else Stream.open(arguments.stream)
+    return arguments.texts if arguments.stream is None else EncodedText.open(arguments.stream)
 
 
 def _settings(arguments: argparse.Namespace, family: Any) -> dict[str, Any]:

@@ -37,7 +37,7 @@ from workbooks import write_workbook
 import workbench as wb
 from workbench import construction
 from workbench.construction import candidates
-from workbench.construction.candidates import Candidates
+from workbench.construction.candidates import CandidatePassages
 from workbench.construction.grooming import REASONS, Grooming
 from workbench.construction.manifest import FileDigest, Manifest, Step
 from workbench.construction.novel_checks import offensive_words
@@ -62,7 +62,7 @@ from workbench.models.registry import BUILT_IN
 from workbench.runs import predictions, store
 from workbench.storage.cache import Cache
 from workbench.storage.errors import DataError
-from workbench.texts.batches import Stream
+from workbench.texts.batches import EncodedText
 from workbench.texts.corpus import Corpus
 from workbench.training import checkpoint
 from workbench.widgets.ask.asking import Asking
@@ -462,7 +462,7 @@ def arrays(texts):
 
 
 def candidates_of(folder):
-    made = Candidates(folder / "candidates")
+    made = CandidatePassages(folder / "candidates")
     content = (made.rule, made.dropped, made.cased, made.sha256)
     return [
         *content,
@@ -489,7 +489,7 @@ def interrupted(folder):
 
 def resumed(folder):
     with patch.object(candidates, "_CHUNK", 1 << 16):
-        Candidates.of(wb.books("sample"), folder=folder / "candidates", workers=1, progress=False)
+        CandidatePassages.of(wb.books("sample"), folder=folder / "candidates", workers=1, progress=False)
     return candidates_of(folder)
 
 
@@ -550,11 +550,11 @@ ARTEFACTS |= {
         lambda folder: arrays(Corpus(folder / "corpus")),
     ),
     "stream": Artefact(
-        lambda folder: Stream.of(corpus(), 10).copy(folder / "stream"),
-        lambda folder: arrays(Stream.open(folder / "stream")),
+        lambda folder: EncodedText.of(corpus(), 10).copy(folder / "stream"),
+        lambda folder: arrays(EncodedText.open(folder / "stream")),
     ),
     "candidates": Artefact(
-        lambda folder: Candidates.of(wb.books("sample"), folder=folder / "candidates", progress=False),
+        lambda folder: CandidatePassages.of(wb.books("sample"), folder=folder / "candidates", progress=False),
         candidates_of,
     ),
     "unfinished candidates": Artefact(interrupted, resumed),

@@ -20,7 +20,7 @@ from workbench.models.neural.model import Neural, scores
 from workbench.models.neural.recurrent import RecurrentModule
 from workbench.models.neural.transformer import PointerTransformer
 from workbench.storage.errors import DataError
-from workbench.texts.batches import Stream
+from workbench.texts.batches import EncodedText
 from workbench.texts.corpus import Corpus
 from workbench.training import loop
 
@@ -39,7 +39,7 @@ def test_a_model_is_trained_kept_and_found_again(no_data, monkeypatch):
     assert not first.network.training
     assert all(weight.grad is None for weight in first.network.parameters())
     assert first.name == "LSTM 8"
-    assert first.vocabulary == Stream.of(Corpus.of(LINES), 14).vocabulary
+    assert first.vocabulary == EncodedText.of(Corpus.of(LINES), 14).vocabulary
     assert (first.info["steps"], first.training_record.stopped) == (100, "finished")
     frame = first.training_record.scores_frame()
     assert frame["step"].tolist() == [50, 100]
@@ -82,7 +82,7 @@ def test_a_training_shows_the_median_rank_that_tables_have():
 
 def test_a_stream_is_as_good_as_its_texts(monkeypatch, tmp_path):
     corpus = Corpus.of(LINES, progress=False)
-    stream = Stream.of(corpus, 14).copy(tmp_path / "stream")
+    stream = EncodedText.of(corpus, 14).copy(tmp_path / "stream")
     made = fit(texts=stream, epochs=0.1)
     monkeypatch.setattr(loop, "train", None)
     for texts in (LINES, corpus, stream):
