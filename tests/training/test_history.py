@@ -85,12 +85,12 @@ def test_the_best_row_is_the_one_that_was_chosen_by():
 
 
 def test_what_a_name_says_of_a_score():
-    assert Score.of("accuracy") == Score("accuracy", percent=True, log=False, higher=True)
-    assert Score.of("median_rank") == Score("median rank", percent=False, log=True, higher=False)
-    assert Score.of("control_perplexity").log
-    assert Score.of("entropy").higher is None
-    assert Score.of("accuracy").show(0.1834) == "18.3 %"
-    assert Score.of("perplexity").show(math.inf) == UNKNOWN
+    assert Score.from_column("accuracy") == Score("accuracy", percent=True, log=False, higher=True)
+    assert Score.from_column("median_rank") == Score("median rank", percent=False, log=True, higher=False)
+    assert Score.from_column("control_perplexity").log
+    assert Score.from_column("entropy").higher is None
+    assert Score.from_column("accuracy").show(0.1834) == "18.3 %"
+    assert Score.from_column("perplexity").show(math.inf) == UNKNOWN
 
 
 @given(st.floats(-1e14, 1e14))
