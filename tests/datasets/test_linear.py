@@ -79,7 +79,7 @@ def test_the_same_tokens(text):
     assert wt.scan(text) == old
     assert wt.tokenize(text) == [token for token, _, _ in old]
     for word in {match[0] for match in TOKEN.finditer(text) if match.lastgroup == "word"}:
-        ends = [*accumulate(map(len, wt._parts(word)))]
+        ends = [*accumulate(map(len, wt._split(word)))]
         assert ends == sorted(splits_by_the_old_pattern(word))
 
 
