@@ -64,7 +64,7 @@ def test_what_is_in_use_stays_whoever_uses_it(home):
         pass
 
     model = Model()
-    disk.hold(model, home / "models" / "one")
+    disk.lock_while_alive(model, home / "models" / "one")
     other = "import sys, pathlib; from workbench.storage import cache; path = pathlib.Path(sys.argv[1])"
     other += "; cache.hold(sys, path); print(1, flush=True); input()"
     command = [sys.executable, "-c", other, home / "corpus" / "two"]

@@ -133,20 +133,20 @@ def test_what_no_lock_can_tell_goes_after_a_day(tmp_path, monkeypatch):
     for path in (old, old / "inner"):
         os.utime(path, (0, 0))
     (tmp_path / ".hidden").mkdir()
-    files.sweep(tmp_path)
+    files.remove_stale_scratch(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == [".hidden", other.name]
 
     monkeypatch.setattr(files.fcntl, "flock", Mock(side_effect=OSError(errno.ENOLCK, "no locks")))
     with scratch_folder(tmp_path) as mine:
-        files.sweep(tmp_path)
+        files.remove_stale_scratch(tmp_path)
         assert mine.exists()
         os.utime(mine, (0, 0))
-        files.sweep(tmp_path)
+        files.remove_stale_scratch(tmp_path)
         assert not mine.exists()
 
 
 def swept(folder):
-    files.sweep(Path(folder).parent)
+    files.remove_stale_scratch(Path(folder).parent)
 
 
 def busy(folder):
@@ -173,7 +173,7 @@ def test_a_sweep_before_a_folder_is_locked_is_noticed(tmp_path, monkeypatch, mea
     monkeypatch.setattr(tempfile, "mkdtemp", mkdtemp)
     with scratch_folder(tmp_path) as folder:
         assert [str(folder)] == made[1:]
-        files.sweep(tmp_path)
+        files.remove_stale_scratch(tmp_path)
         assert folder.exists()
 
 
@@ -217,7 +217,7 @@ def test_a_folder_that_was_being_replaced_comes_back(tmp_path):
 
     (tmp_path / "folder" / "inner").mkdir(parents=True)
     assert "folder" not in left_by_a_killed_process(tmp_path, stop)
-    files.sweep(tmp_path)
+    files.remove_stale_scratch(tmp_path)
     assert [path.name for path in tmp_path.rglob("*")] == ["folder", "inner"]
 
 

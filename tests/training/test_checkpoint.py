@@ -42,7 +42,7 @@ def test_the_last_and_those_to_be_kept_stay(tmp_path):
     (tmp_path / "step-notes.txt").touch()
     with patch("shutil.rmtree"):  # as of a killed process
         (tmp_path / "step").mkdir()
-        files.discard(tmp_path / "step")
+        files.remove_folder(tmp_path / "step")
     for step in range(1, 6):
         checkpoint.save_checkpoint(tmp_path, one(step), keep=[2])
     assert names(tmp_path) == ["step-00000002", "step-00000005", "step-notes.txt"]

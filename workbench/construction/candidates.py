@@ -163,7 +163,7 @@ class CandidatePassages:
             self.dropped: dict[str, int] = content["dropped"]
             self.cased = bool(content["cased"])
             self.books = read_parquet(self.folder / BOOKS).cast(_BOOKS).to_pandas()
-        cache.hold(self, self.folder)
+        cache.lock_while_alive(self, self.folder)
         self._books = np.concatenate([[0], self.books["candidates"].cumsum()]).astype(np.int64)
         sizes = self.books.groupby("chunk")["candidates"].sum()
         self._starts = np.concatenate([[0], sizes.cumsum()]).astype(np.int64)
@@ -246,10 +246,10 @@ class CandidatePassages:
                     for chunk_key, sources in zip(keys, chunked, strict=True)
                 ]
                 work.mkdir(exist_ok=True)
-                held = cache.hold(set[Path](), work)  # until it is removed
+                held = cache.lock_while_alive(set[Path](), work)  # until it is removed
                 _find_all(chunks, workers, client, progress=progress)
                 _join(chunks, target, key)
-                files.discard(work)
+                files.remove_folder(work)
                 del held
                 candidates = cls(target)
         cache.make_room()
@@ -420,7 +420,7 @@ def _opened(folder: Path, key: str, *, is_cached: bool) -> CandidatePassages | N
     if is_cached:
         with contextlib.suppress(DataError):
             return CandidatePassages(folder)
-    elif folder.exists() and files.listed(folder):
+    elif folder.exists() and files.list_folder(folder):
         is_same = False
         with contextlib.suppress(DataError), reading(folder):
             is_same = files.read_json(folder / MANIFEST)["key"] == key

@@ -175,7 +175,7 @@ class EncodedText:
         holds something else, or the disk is full.
         """
         target = Path(folder)
-        files.sweep(target.parent)
+        files.remove_stale_scratch(target.parent)
         content = on_disk.read_manifest(target)
         if content is not None and content.get("stream") == self.info:
             return EncodedText.open(target)
