@@ -7,8 +7,8 @@ are written as an archive of tokenised novels of the size of those in LAMBADA's 
 time from another sentence on, until there are as many words as asked for. Full scale: ``--tokens
 203000000``.
 
-1. Ours: `Candidates.of` the archive, with each number of processes. It reads, cuts, writes the tokens and a
-   record a candidate, and checksums; the digests must be equal.
+1. Ours: `CandidatePassages.of` the archive, with each number of processes. It reads, cuts, writes the tokens
+   and a record a candidate, and checksums; the digests must be equal.
 2. The plain loop, one process: each novel's ``str.split``, sentences and rule token by token; the places of
    candidates are written as an array. It stores no text and no checksums, and cannot resume. It must find as
    many.
@@ -39,7 +39,7 @@ from typing import Any
 from _report import Row, tell
 from _timing import novels
 
-from workbench.construction.candidates import Candidates, Rule
+from workbench.construction.candidates import CandidatePassages, Rule
 from workbench.storage.cache import folder_size
 
 RELEASE = {"tokens": 203_000_000, "novels": 2662}
@@ -49,7 +49,7 @@ _CLOSING = frozenset(["''", '"', "'", "”", "’", ")", "]", "}", "-rrb-", "-rs
 
 def write(options: argparse.Namespace) -> dict[str, Any]:
     """Write the archive of tokenised novels."""
-    source = Candidates.of(novels(options.texts), progress=False)
+    source = CandidatePassages.of(novels(options.texts), progress=False)
     sentences = [line for text in source.texts() for line in text.splitlines()]
     lengths = [line.count(" ") + 1 for line in sentences]
     size, n_tokens, n_novels, place = RELEASE["tokens"] // RELEASE["novels"], 0, 0, 0
@@ -72,7 +72,9 @@ def write(options: argparse.Namespace) -> dict[str, Any]:
 def ours(options: argparse.Namespace) -> dict[str, Any]:
     """Find the candidates, and draw some."""
     start = time.perf_counter()
-    candidates = Candidates.of(options.folder / "novels.tar", workers=options.workers[0], progress=False)
+    candidates = CandidatePassages.of(
+        options.folder / "novels.tar", workers=options.workers[0], progress=False
+    )
     found = time.perf_counter() - start
     start = time.perf_counter()
     items = candidates.sample(5000)

@@ -4,7 +4,7 @@
 
 The novels are those of a path, else those that $WORKBENCH_DATA has, else the sample's.
 
-1. Ours: `Corpus` and `Stream` of the novels, from running text: cut into sentences and tokens,
+1. Ours: `Corpus` and `EncodedText` of the novels, from running text: cut into sentences and tokens,
    lower-cased, counted, numbered, with checksums; nothing is there from earlier runs.
 2. A text of the shape of LAMBADA's training novels (203 million words, tokenised, lower-cased, 2,662
    novels) with as many words as asked for: the novels' tokens over and over, each time with other borders of
@@ -41,7 +41,7 @@ from _timing import memory
 from _timing import novels as timed_novels
 
 from workbench.storage.cache import digest
-from workbench.texts.batches import Batches, ContiguousBatches, Passages, Stream, Windows
+from workbench.texts.batches import Batches, ContiguousBatches, EncodedText, PassageBatches, ShuffledBatches
 from workbench.texts.corpus import Corpus
 
 RELEASE = {"tokens": 203_000_000, "novels": 2662}
@@ -55,7 +55,7 @@ def novels(options: argparse.Namespace) -> dict[str, Any]:
     start = time.perf_counter()
     corpus = Corpus.of(timed_novels(options.texts), progress=False)
     cut = time.perf_counter()
-    stream = Stream.of(corpus, options.vocabulary)
+    stream = EncodedText.of(corpus, options.vocabulary)
     results = {"corpus": str(corpus.folder), "cutting": cut - start, "numbering": time.perf_counter() - cut}
     return results | {"tokens": corpus.n_tokens, "types": len(corpus.words), "disk MB": size(stream.folder)}
 
@@ -91,7 +91,7 @@ def ours(options: argparse.Namespace) -> dict[str, Any]:
     start = time.perf_counter()
     corpus = Corpus.of(options.folder / "novels.tar", tokenised=True, progress=False)
     cut = time.perf_counter()
-    stream = Stream.of(corpus, options.vocabulary).copy(options.folder / "stream")
+    stream = EncodedText.of(corpus, options.vocabulary).copy(options.folder / "stream")
     done = time.perf_counter()
     results: dict[str, Any] = {"cutting": cut - start, "numbering": done - cut, "peak MB": memory()}
     ids = stream.read(0, stream.n_tokens) if stream.n_tokens < 50_000_000 else None  # noqa: PLR2004 - memory
@@ -130,14 +130,14 @@ def plain(options: argparse.Namespace) -> dict[str, Any]:
 def batches(options: argparse.Namespace) -> dict[str, Any]:
     """Read batches of each kind."""
     start = time.perf_counter()
-    stream = Stream.open(options.stream)
+    stream = EncodedText.open(options.stream)
     results: dict[str, Any] = {"opening": time.perf_counter() - start}
     start = time.perf_counter()
-    shaped = Passages(stream, rows=256, number=1_000_000)
+    shaped = PassageBatches(stream, rows=256, number=1_000_000)
     results |= {"finding passages": time.perf_counter() - start, "passages": shaped.distinct}
     kinds: dict[str, Batches] = {
         "lanes": ContiguousBatches(stream, rows=256, length=64),
-        "windows": Windows(stream, rows=64, length=256),
+        "windows": ShuffledBatches(stream, rows=64, length=256),
         "passages a second": shaped,
     }
     for name, kind in kinds.items():

@@ -4,7 +4,7 @@
                                   [--length 64] [--windows 64] [--only NAME ...] [--json out.json]
 
 It needs torch, numpy, pandas, pyarrow and this package; no other data than a stream's folder
-(`Stream.copy`), or none: words that are made up have Zipf's frequencies. `--small` is the same at a
+(`EncodedText.copy`), or none: words that are made up have Zipf's frequencies. `--small` is the same at a
 size for a CPU, and the default where there is no GPU.
 
 - lstm: one layer of 512 over 60,000 words, full softmax, trained by `workbench.training.loop`
@@ -43,7 +43,7 @@ from torch.nn import functional
 from workbench.models.neural.network import LanguageModule, class_ids
 from workbench.models.neural.recurrent import RecurrentModule
 from workbench.models.neural.transformer import TransformerModule
-from workbench.texts.batches import Batches, ContiguousBatches, Stream, Windows
+from workbench.texts.batches import Batches, ContiguousBatches, EncodedText, ShuffledBatches
 from workbench.training.history import Progress
 from workbench.training.loop import train
 from workbench.training.settings import TrainingSettings, torch_device
@@ -132,7 +132,7 @@ class Example(nn.Module):
         return functional.log_softmax(self.decoder(output).flatten(0, 1), dim=1), state
 
 
-def example(stream: Stream, size: argparse.Namespace, rows: int, length: int, *, half: bool) -> float:
+def example(stream: EncodedText, size: argparse.Namespace, rows: int, length: int, *, half: bool) -> float:
     """Train the example; return words a second."""
     torch.manual_seed(0)
     device = size.device
@@ -270,7 +270,9 @@ def goal(name: str, met: bool) -> None:  # noqa: FBT001 - as it reads
     print(f"  goal, {name}: {'met' if met else 'MISSED'}")
 
 
-def parts(stream: Stream, size: argparse.Namespace, card: Card) -> Iterator[tuple[str, Callable[[], Any]]]:
+def parts(
+    stream: EncodedText, size: argparse.Namespace, card: Card
+) -> Iterator[tuple[str, Callable[[], Any]]]:
     """Yield what can be measured, by name."""
 
     def lstm() -> Any:
@@ -299,7 +301,7 @@ def parts(stream: Stream, size: argparse.Namespace, card: Card) -> Iterator[tupl
             "hide": 0.0,
         }
         network = TransformerModule(stream.counts.tolist(), unknown_types=stream.unknown_types, **form)
-        windows = Windows(stream, rows=size.windows, length=size.window)
+        windows = ShuffledBatches(stream, rows=size.windows, length=size.window)
         flops = transformer_flops(network, size.window)
         results = bounds(ours(network, windows, size), flops, network, windows.tokens, card)
         if size.device.type == "cuda":
@@ -334,9 +336,9 @@ def main() -> None:
     )
     card = Card.of(options.device)
     if options.stream:
-        stream = Stream.open(options.stream)
+        stream = EncodedText.open(options.stream)
     else:
-        stream = cast("Stream", MadeUp(5001 if small else 60_001, 1_000_000 if small else 20_000_000))
+        stream = cast("EncodedText", MadeUp(5001 if small else 60_001, 1_000_000 if small else 20_000_000))
     print(f"Python {sys.version.split()[0]}, torch {torch.__version__}; {card.name}: ", end="")
     print(f"{card.flops / 1e12:,.2f} TFLOPs/s, {card.bandwidth / 1e9:,.0f} GB/s ", end="")
     print("(measured)" if card.measured else "(data sheet)")

@@ -116,6 +116,21 @@ def no_data(tmp_path, monkeypatch) -> Path:
     return home
 
 
+@pytest.fixture
+def home(tmp_path, monkeypatch) -> Path:
+    """Keep what a test stores in a folder of its own."""
+    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+@pytest.fixture(scope="module")
+def module_home(tmp_path_factory):
+    """Keep what the tests of a module store in a folder of their own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WORKBENCH_HOME", str(tmp_path_factory.mktemp("home")))
+        yield
+
+
 def _link(source, target):
     try:
         os.link(source, target)

@@ -304,12 +304,12 @@ def _items(arguments: argparse.Namespace) -> Any:
 
 
 def _stream(arguments: argparse.Namespace) -> None:
-    from workbench.texts.batches import Stream
+    from workbench.texts.batches import EncodedText
     from workbench.texts.corpus import Corpus
 
     if not arguments.texts:
         raise DataError("expected texts, got none", remedy="name novels with --texts")
-    ids = Stream.of(Corpus.of(arguments.texts), arguments.vocabulary or 60_000)
+    ids = EncodedText.of(Corpus.of(arguments.texts), arguments.vocabulary or 60_000)
     say(ids.copy(arguments.out))
 
 
@@ -334,7 +334,7 @@ def _train(arguments: argparse.Namespace) -> None:
         if (value := getattr(arguments, name)) is not None:
             settings[name] = value
     unknown = sorted(set(settings) - _setting_names(family))
-    if unknown and not hasattr(family, "trained"):  # a network checks its settings itself, and knows more
+    if unknown and not hasattr(family, "fit_defaults"):  # a network checks its settings itself
         raise DataError(
             f"{arguments.model} has no setting {unknown[0]!r}",
             remedy=f"`workbench models {arguments.model}` lists its settings",
@@ -359,7 +359,7 @@ def _fit(arguments: argparse.Namespace, family: Any, settings: dict[str, Any]) -
         raise DataError(f"{arguments.model} is trained on {family.fitted_on}", remedy=f"name {options}")
     if on_items:
         return family.fit(items, **settings)
-    if arguments.stream is not None and not hasattr(family, "trained"):
+    if arguments.stream is not None and not hasattr(family, "fit_defaults"):
         raise DataError(f"{arguments.model} is not trained on ids", remedy="name --texts")
     parameters = inspect.signature(family.fit).parameters
     extra = {"folder": arguments.out, "development": items}
@@ -368,13 +368,13 @@ def _fit(arguments: argparse.Namespace, family: Any, settings: dict[str, Any]) -
 
 def _texts(arguments: argparse.Namespace) -> Any:
     """Return the training texts of a command, or None."""
-    from workbench.texts.batches import Stream
+    from workbench.texts.batches import EncodedText
 
     if arguments.texts is not None and arguments.stream is not None:
         raise DataError("expected --texts or a --stream, got both", remedy="name one of them")
     if arguments.stream is not None and arguments.vocabulary is not None:
         raise DataError("a stream has its own vocabulary", remedy="leave out --vocabulary")
-    return arguments.texts if arguments.stream is None else Stream.open(arguments.stream)
+    return arguments.texts if arguments.stream is None else EncodedText.open(arguments.stream)
 
 
 def _settings(arguments: argparse.Namespace, family: Any) -> dict[str, Any]:
@@ -404,7 +404,7 @@ def _setting_names(family: Any) -> set[str]:
     functions = [family, family.fit] if hasattr(family, "fit") and family.fitted_on != "a model" else [family]
     parameters = [each for function in functions for each in inspect.signature(function).parameters.values()]
     names = {each.name for each in parameters if each.kind is not each.VAR_KEYWORD} - {"texts"}
-    return names | {*getattr(family, "sizes", ()), *getattr(family, "trained", ())}
+    return names | {*getattr(family, "sizes", ()), *getattr(family, "fit_defaults", ())}
 
 
 def _build(family: Any, settings: dict[str, Any]) -> Any:

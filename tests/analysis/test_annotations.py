@@ -14,6 +14,7 @@ import spacy
 from dask_cluster import cluster
 from other_items import more
 from patience import PATIENCE
+from refused import refused
 from spacy.tokens import Doc
 
 import workbench as wb
@@ -22,7 +23,6 @@ from workbench.analysis.annotations import annotate
 from workbench.items import tokens
 from workbench.items.items import Items
 from workbench.storage import cache as disk
-from workbench.storage.errors import DataError
 
 STORED = Path(__file__).parent / "annotations.json"
 DTYPES = json.loads(STORED.read_text(encoding="utf-8"))["columns"]
@@ -236,8 +236,7 @@ def test_a_dask_cluster_of_which_one_worker_is_killed_gives_the_same(sample, fol
 @pytest.mark.slow
 def test_a_dask_worker_of_another_version_is_told(sample, folder, dask, monkeypatch):
     monkeypatch.setattr(annotations, "_version", lambda: "of another day")
-    with pytest.raises(DataError, match="this worker has another version"):
-        annotate(sample[:5], folder, client=dask, cache=False)
+    refused("this worker has another version", annotate, sample[:5], folder, client=dask, cache=False)
 
 
 @pytest.mark.slow
@@ -254,8 +253,7 @@ def test_a_loaded_pipeline_runs_here(sample, folder, worked):
     for calls in (3, 4):
         annotate(sample[:20], nlp)
         assert len(worked) == calls
-    with pytest.raises(DataError, match=r"runs in this process only.*nlp\.to_disk"):
-        annotate(sample, nlp, workers=2)
+    refused(r"runs in this process only.*nlp\.to_disk", annotate, sample, nlp, workers=2)
 
 
 def test_errors_name_the_item(sample, folder, monkeypatch):
@@ -263,15 +261,13 @@ def test_errors_name_the_item(sample, folder, monkeypatch):
     nlp.add_pipe("test_breaks")
     texts = ["All was well . The heron waited", "There was poison . The heron waited"]
     items = wb.items_from_text(texts)
-    with pytest.raises(DataError, match=f"item {items[1].item_id} cannot be .*: RuntimeError: it is poison"):
-        annotate(items, nlp)
+    refused(f"item {items[1].item_id} cannot be .*: RuntimeError: it is poison", annotate, items, nlp)
 
     def broken(item, *_, **__):
         raise KeyError(item.text[:3])
 
     monkeypatch.setattr(annotations, "target_features", broken)
-    with pytest.raises(DataError, match=f"item {sample[0].item_id} cannot be annotated: KeyError"):
-        annotate(sample[:3], folder)
+    refused(f"item {sample[0].item_id} cannot be annotated: KeyError", annotate, sample[:3], folder)
 
 
 def test_threads_share_a_pipeline_in_turn(sample, folder):

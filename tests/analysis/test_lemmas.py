@@ -4,10 +4,10 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from refused import refused
 
 from workbench.analysis import lemmas
 from workbench.analysis.lemmas import FORMAT, Lemmas, any_same_root, default
-from workbench.storage.errors import DataError
 
 BARE = Lemmas({}, {}, {})
 
@@ -134,9 +134,8 @@ def test_a_damaged_or_missing_table_is_an_error_with_its_file(tmp_path, text, me
     path = tmp_path / "lemmas.json"
     if text is not None:
         path.write_text(text, encoding="utf-8")
-    with pytest.raises(DataError, match=message) as caught:
-        Lemmas.read(path)
-    assert caught.value.file == str(path)
+    caught = refused(message, Lemmas.read, path)
+    assert caught.file == str(path)
 
 
 FAMILIES = """

@@ -156,7 +156,7 @@ def readings(words):
 
     def onward(number, place, spans, opened, cost):
         held = 1 <= place <= 8  # within speech
-        last = marks[number - 1].at if number else 0
+        last = marks[number - 1].token if number else 0
         if number == len(marks):
             if place in module._FINAL:
                 total = cost + module._FINAL[place] + held * module._PER_TOKEN * (len(low) - last)

@@ -5,8 +5,7 @@ import pytest
 import speech_scores
 from hypothesis import given
 from hypothesis import strategies as st
-
-from workbench.storage.errors import DataError
+from refused import refused
 
 TEXT = "It rained .\n“ Yes , ” he said .\n“ We go .\nNow . ” They left .\n"
 ANN = (
@@ -72,24 +71,19 @@ def test_a_wrong_annotation_is_an_error_with_its_line(data, content, line, says)
     else:
         read, file = litbank.entities, data / litbank.ENTITIES / "1_a_brat.tsv"
     file.write_text(content, encoding="utf-8")
-    with pytest.raises(DataError, match=says) as error:
-        list(read(data))
-    assert (error.value.line, error.value.file) == (line, str(file))
-    assert "litbank" in error.value.remedy
+    error = refused(says, list, read(data))
+    assert (error.line, error.file) == (line, str(file))
+    assert "litbank" in error.remedy
 
 
 def test_missing_files_and_folders_are_told(data, tmp_path, monkeypatch):
     (data / litbank.QUOTATIONS / "1_a_brat.txt").unlink()
-    with pytest.raises(DataError, match="the text of this annotation is missing"):
-        list(litbank.quotations(data))
-    with pytest.raises(DataError, match=r"no file \*\.tsv in this folder"):
-        list(litbank.entities(tmp_path / "elsewhere"))
+    refused("the text of this annotation is missing", list, litbank.quotations(data))
+    refused(r"no file \*\.tsv in this folder", list, litbank.entities(tmp_path / "elsewhere"))
     (data / litbank.ENTITIES / "1_a_brat.tsv").write_bytes(b"\xff\tO\n")
-    with pytest.raises(DataError, match="not UTF-8"):
-        list(litbank.entities(data))
+    refused("not UTF-8", list, litbank.entities(data))
     monkeypatch.delenv("WORKBENCH_DATA", raising=False)
-    with pytest.raises(DataError, match="WORKBENCH_DATA names no folder"):
-        list(litbank.quotations())
+    refused("WORKBENCH_DATA names no folder", list, litbank.quotations())
 
 
 def test_scores_by_hand(data):

@@ -6,12 +6,12 @@ from clozes import cloze, clozes
 from hand_annotated import ROWS, frame, frames
 from hypothesis import given
 from hypothesis import strategies as st
+from refused import refused
 
 import workbench as wb
 from workbench.analysis import statistics as summary
 from workbench.analysis.statistics import statistics
 from workbench.items.items import Items
-from workbench.storage.errors import DataError
 
 HAND = frame()
 
@@ -99,26 +99,18 @@ def test_shares_add_up(drawn):
 
 def test_a_missing_column_is_named():
     poor = {"poor": HAND[["item_id", "n_tokens"]]}
-    with pytest.raises(DataError, match=r"of 'poor'.*lemma_in_context"):
-        summary.count_classes_out_of_context(poor)
-    with pytest.raises(DataError, match=r"of 'poor'.*mention_distance"):
-        summary.histogram(poor, "mention_distance")
+    refused(r"of 'poor'.*lemma_in_context", summary.count_classes_out_of_context, poor)
+    refused(r"of 'poor'.*mention_distance", summary.histogram, poor, "mention_distance")
 
 
 def test_what_is_no_set_is_refused():
     for wrong, message in (({}, "no annotations"), ([HAND], "no annotations"), ({"a": []}, "list")):
-        with pytest.raises(DataError, match=message):
-            summary.named_sets(wrong)
-    with pytest.raises(DataError, match="'X'"):
-        summary.count_classes(HAND.assign(target_class="X"))
-    with pytest.raises(DataError, match="0, expected 1"):
-        summary.histogram(HAND.assign(mention_distance=0), "mention_distance", first=1)
-    with pytest.raises(DataError, match="width 0"):
-        summary.histogram(HAND, "n_tokens", width=0)
-    with pytest.raises(DataError, match="no annotation"):
-        summary.count_in_context(HAND, by="form", within="context")
-    with pytest.raises(DataError, match="unknown"):
-        summary.count_classes_out_of_context(HAND, by="sound")
+        refused(message, summary.named_sets, wrong)
+    refused("'X'", summary.count_classes, HAND.assign(target_class="X"))
+    refused("0, expected 1", summary.histogram, HAND.assign(mention_distance=0), "mention_distance", first=1)
+    refused("width 0", summary.histogram, HAND, "n_tokens", width=0)
+    refused("no annotation", summary.count_in_context, HAND, by="form", within="context")
+    refused("unknown", summary.count_classes_out_of_context, HAND, by="sound")
 
 
 def cell(table, quantity, column="value", **where):
@@ -200,12 +192,9 @@ def test_the_control_set_stands_beside_the_papers_input():
 
 def test_statistics_need_the_annotations_of_these_items():
     notes = frame(ids="x/dev")
-    with pytest.raises(DataError, match="lack 1 items, 'x/dev/2'"):
-        statistics(ITEMS, notes.iloc[:2])
-    with pytest.raises(DataError, match="'x/dev/0' twice"):
-        statistics(ITEMS, pd.concat([notes, notes]))
-    with pytest.raises(DataError, match="no items"):
-        statistics(ITEMS[:0])
+    refused("lack 1 items, 'x/dev/2'", statistics, ITEMS, notes.iloc[:2])
+    refused("'x/dev/0' twice", statistics, ITEMS, pd.concat([notes, notes]))
+    refused("no items", statistics, ITEMS[:0])
 
 
 @pytest.mark.data

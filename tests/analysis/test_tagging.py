@@ -11,12 +11,12 @@ import spacy
 from hypothesis import given
 from hypothesis import strategies as st
 from other_items import hides_torch
+from refused import refused
 from spacy.tokens import Doc
 from thinc.api import NumpyOps
 
 from workbench.analysis import tagging
 from workbench.storage import files
-from workbench.storage.errors import DataError
 from workbench.storage.parallel import run_chunks
 
 WORDS = ["The", "herons", "waited", ".", "``", "Ada", "nod-ded", "n't", "a b"]
@@ -96,8 +96,7 @@ def test_penn_tags_all_have_a_universal_one():
 def test_a_pipeline_without_parts_of_speech_is_told():
     nlp = spacy.blank("en")
     nlp.add_pipe("sentencizer")
-    with pytest.raises(DataError, match=r"sets no parts of speech \(it has: sentencizer\)"):
-        tagging.tag(nlp, [["a"]], [0])
+    refused(r"sets no parts of speech \(it has: sentencizer\)", tagging.tag, nlp, [["a"]], [0])
     assert tagging.tag(nlp, [[]], [None]) == ([[]], [None])
 
 
@@ -171,22 +170,18 @@ REMEDIES = {
 @pytest.mark.parametrize("name", REMEDIES)
 def test_what_is_not_installed_is_told_with_how_to_get_it(tmp_path, monkeypatch, name):
     monkeypatch.setattr(files, "resource", lambda *parts: tmp_path.joinpath("none", *parts))  # nor our own
-    with pytest.raises(DataError, match=f"{name!r}.* is not installed; installed: ") as raised:
-        tagging.load(name)
-    assert REMEDIES[name] in raised.value.remedy
+    raised = refused(f"{name!r}.* is not installed; installed: ", tagging.load, name)
+    assert REMEDIES[name] in raised.remedy
 
 
 def test_folders_that_hold_no_sound_pipeline_are_told(tmp_path, ruled):
-    with pytest.raises(DataError, match="expected a spaCy pipeline"):
-        tagging.find_pipeline(tmp_path)
+    refused("expected a spaCy pipeline", tagging.find_pipeline, tmp_path)
     ruled.to_disk(tmp_path / "it")
     config = tmp_path / "it" / "config.cfg"
     config.write_text(config.read_text().replace('factory = "lemmatizer"', 'factory = "curated_unknown"'))
-    with pytest.raises(DataError, match=r"cannot load the pipeline en_ruled 1\.2\.3.*curated_unknown"):
-        tagging.load(tmp_path / "it")
+    refused(r"cannot load the pipeline en_ruled 1\.2\.3.*curated_unknown", tagging.load, tmp_path / "it")
     (tmp_path / "it" / "meta.json").write_text("{}")
-    with pytest.raises(DataError, match="this description of a spaCy pipeline cannot be read"):
-        tagging.find_pipeline(tmp_path / "it")
+    refused("this description of a spaCy pipeline cannot be read", tagging.find_pipeline, tmp_path / "it")
 
 
 def test_which_pipelines_need_no_pytorch(tmp_path, ruled, neural):

@@ -3,8 +3,7 @@ import treebanks
 from conllu import row
 from hypothesis import given
 from hypothesis import strategies as st
-
-from workbench.storage.errors import DataError
+from refused import refused
 
 
 def write(folder, *lines):
@@ -41,9 +40,8 @@ WRONG = [
 @pytest.mark.parametrize(("lines", "line", "message"), WRONG)
 def test_what_is_wrong_is_told_with_file_and_line(tmp_path, lines, line, message):
     path = write(tmp_path, *lines)
-    with pytest.raises(DataError, match=message) as caught:
-        list(treebanks.sentences(path))
-    assert (caught.value.file, caught.value.line) == (str(path), line)
+    caught = refused(message, list, treebanks.sentences(path))
+    assert (caught.file, caught.line) == (str(path), line)
 
 
 SENTENCES = st.lists(

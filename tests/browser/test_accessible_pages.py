@@ -5,14 +5,14 @@ from dataclasses import replace
 import pytest
 from accessible import THEMES, violations
 from hostile import CHARTS
-from static_pages import ITEMS, PAGES, RUNS, annotated, home  # noqa: F401 - a fixture
+from static_pages import ITEMS, PAGES, RUNS, annotated
 from test_served_campaign import served  # noqa: F401 - a fixture
 
 import workbench as wb
 from workbench import charts
 from workbench.widgets.shared.widget import whole_page
 
-pytestmark = [pytest.mark.browser, pytest.mark.slow]
+pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.usefixtures("home")]
 
 
 def comparison():

@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from hand_annotated import ROWS, frame
+from refused import refused
 
 from workbench import charts
 from workbench.charts import theme
 from workbench.datasets import published
-from workbench.storage.errors import DataError
 
 HAND = frame()
 LAMBADA, CONTROL = frame(ids="lambada/dev"), frame(ROWS[2:], ids="lambada/control")
@@ -157,8 +157,7 @@ def y(layer):
 def test_a_missing_column_is_named(name):
     column = {"lengths": "n_tokens", "mention_distance": "mention_distance", "direct_speech": "direct_speech"}
     needed = column.get(name, "lemma_in_context" if "context" in name else "target_class")
-    with pytest.raises(DataError, match=f"of 'a'.*{needed}"):
-        EVERY[name]({"a": HAND.drop(columns=needed)})
+    refused(f"of 'a'.*{needed}", EVERY[name], {"a": HAND.drop(columns=needed)})
 
 
 @pytest.mark.slow
@@ -283,8 +282,7 @@ def test_titles_of_panels_stand_at_one_height(tmp_path):
     ],
 )
 def test_what_cannot_be_drawn_is_refused(draw, options, problem):
-    with pytest.raises(DataError, match=problem):
-        draw(**options)
+    refused(problem, draw, **options)
 
 
 def luminance(colour):
@@ -370,8 +368,7 @@ def test_any_altair_chart_can_be_saved(tmp_path):
 
 @pytest.mark.parametrize("name", ["figure.jpg", "figure", "figure.svg.gz"])
 def test_an_unknown_ending_is_refused(name, tmp_path):
-    with pytest.raises(DataError, match=r"\.svg \.png \.pdf \.html"):
-        charts.save(figure("lengths"), tmp_path / name)
+    refused(r"\.svg \.png \.pdf \.html", charts.save, figure("lengths"), tmp_path / name)
     assert not list(tmp_path.iterdir())
 
 
@@ -411,5 +408,4 @@ def test_tuning_shows_each_set_and_the_chosen_weight():
     assert "chosen: 0.3" in [row.get("label") for row in rows(charts.tuning(trials))]
     other = pd.concat([trials.assign(flatness=0.5), trials.assign(flatness=1.0, accuracy=0.9, chosen=False)])
     assert max(r.get("accuracy", 0) for r in rows(charts.tuning(other))) == 0.2
-    with pytest.raises(DataError, match="no column chosen"):
-        charts.tuning(trials.drop(columns="chosen"))
+    refused("no column chosen", charts.tuning, trials.drop(columns="chosen"))

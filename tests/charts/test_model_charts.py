@@ -4,12 +4,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from made_predictions import made, scores
+from refused import refused
 from statsmodels.stats.proportion import proportion_confint
 
 from workbench import charts
 from workbench.charts.models import accuracy_by_context, accuracy_by_window, answers_among
 from workbench.charts.predictions import accuracy_by_column
-from workbench.storage.errors import DataError
 
 FRAMES = [
     made(120, seed=1).assign(model="one"),
@@ -96,8 +96,7 @@ def test_the_chart_shows_them():
     ],
 )
 def test_without_predictions_or_ranks_it_says_so(draw, runs, problem):
-    with pytest.raises(DataError, match=problem):
-        draw(runs)
+    refused(problem, draw, runs)
 
 
 # -- accuracy by a column, two models, and scales
@@ -116,8 +115,7 @@ def test_accuracy_by_a_column_is_a_plain_count():
     assert len(accuracy_by_column(FRAMES[0], table, by="size", bins=3)) == 3
     panels = charts.accuracy(FRAMES, by="split").to_dict()["hconcat"]
     assert [panel["title"]["text"] for panel in panels] == ["LAMBADA development", "Control"]
-    with pytest.raises(DataError, match="'mood'"):
-        charts.accuracy(FRAMES, by="mood")
+    refused("'mood'", charts.accuracy, FRAMES, by="mood")
 
 
 def test_a_scatter_shows_items_or_counts_of_them():
@@ -134,8 +132,7 @@ def test_a_scatter_shows_items_or_counts_of_them():
     finite = np.isfinite([frame["log_prob"].astype(float) for frame in many]).all(axis=0)
     assert sum(counted) == finite.sum()
     assert len(counted) <= 36 * 36
-    with pytest.raises(DataError, match="one model, found 2"):
-        charts.scatter(FRAMES, other)
+    refused("one model, found 2", charts.scatter, FRAMES, other)
 
 
 def test_models_whose_lines_coincide_have_marks_of_their_own():
@@ -171,8 +168,7 @@ def test_accuracy_by_window_is_the_mean_over_seeds_of_each_class():
         )
         assert (row.n, row.accuracy) == (30, pytest.approx(right / 30))
         assert (row.low, row.high) == pytest.approx(proportion_confint(right, 30, method="wilson"))
-    with pytest.raises(DataError, match="class of the missing word"):
-        charts.windows({1: made(5)})
+    refused("class of the missing word", charts.windows, {1: made(5)})
 
 
 def test_the_goldilocks_curve_shows_each_class():

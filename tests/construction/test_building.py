@@ -89,7 +89,7 @@ def test_every_set_is_of_the_part_and_the_manifest_counts_it(alone, monkeypatch)
     assert out["filters"] == out["control set"] == len(made["lambada"])
     assert out["childrens_book questions"] == 48
     assert out["sentence completion"] == 12
-    texts = construction.candidates.Candidates.of(shelf.books("test"), progress=False)
+    texts = construction.candidates.CandidatePassages.of(shelf.books("test"), progress=False)
     assert frame.loc["control set", "n_in"] == len(texts)
     everything = construction.childrens_book.questions(shelf.books("test"), progress=False)
     assert frame.loc["childrens_book questions", "n_in"] == len(everything)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import workbench as wb
 from workbench.construction import candidates as module
-from workbench.construction.candidates import REASONS, Candidates
+from workbench.construction.candidates import REASONS, CandidatePassages
 from workbench.datasets.books import Book
 from workbench.storage.errors import DataError
 
@@ -76,7 +76,7 @@ def parts(items):
 def test_candidates_are_those_of_a_slow_search(texts, minimum, shortest, longest, space):
     rule = {"minimum": minimum, "shortest": shortest, "longest": longest}
     novels = [book(space.join(tokens), f"novel {n}") for n, tokens in enumerate(texts)]
-    result = Candidates.of(novels, **rule, progress=False)
+    result = CandidatePassages.of(novels, **rule, progress=False)
     cut = [in_lines(tokens) if space == "\n" else sentences(tokens) for tokens in texts]
     expected = [passage for lines in cut for passage in slow([lines], **rule)]
     items = result.items()
@@ -99,7 +99,7 @@ def test_candidates_are_those_of_a_slow_search(texts, minimum, shortest, longest
 @pytest.mark.parametrize("rule", [(50, 1, 256), (20, 10, 64)])
 def test_novels_in_running_text_have_the_candidates_of_their_sentences(rule):
     options = dict(zip(("minimum", "shortest", "longest"), rule, strict=True))
-    result = Candidates.of(BOOKS, **options, progress=False)
+    result = CandidatePassages.of(BOOKS, **options, progress=False)
     for each in BOOKS:
         here = [item for item in result.items() if item.book_id == each.book_id]
         assert parts(here) == list(slow(chapters_of(each), *rule))
@@ -119,7 +119,7 @@ Nobody knew where the goose had gone that night . The miller looked for his goos
 
 
 def test_hand_made_chapters():
-    result = Candidates.of([book(MARKDOWN, tokenised=False)], minimum=9, shortest=4, progress=False)
+    result = CandidatePassages.of([book(MARKDOWN, tokenised=False)], minimum=9, shortest=4, progress=False)
     chapters = [
         ["The miller kept a goose in the yard behind the house .", "It sang ."],
         [
@@ -144,14 +144,14 @@ def test_hand_made_chapters():
 
 def test_lines_are_sentences_and_lines_in_a_row_one_novel():
     lines = ["one two. three", "", "four five six", "seven eight nine"]
-    result = Candidates.of([*lines, *BOOKS[:1], *lines], minimum=2, shortest=3, progress=False)
+    result = CandidatePassages.of([*lines, *BOOKS[:1], *lines], minimum=2, shortest=3, progress=False)
     assert result.books["book_id"].tolist() == ["lines", BOOKS[0].book_id, "lines 2"]
     assert parts(result.items([0, 1])) == [lines[::2], lines[2:]]
     assert result.items([0])[0].book_id == "lines"
 
 
 def test_numbers_draws_and_blocks():
-    result = Candidates.of(BOOKS, progress=False)
+    result = CandidatePassages.of(BOOKS, progress=False)
     every = result.items()
     assert every.frame["item_id"].is_unique
     assert sorted(result.drawn(0, len(result), seed=3)) == list(range(len(result)))
@@ -197,13 +197,13 @@ def test_the_files_are_the_same_on_one_process_on_several_and_on_a_cluster_that_
     tmp_path, monkeypatch
 ):
     novels = copies(12)
-    one = Candidates.of(novels, folder=tmp_path / "one", workers=1, progress=False)
-    several = Candidates.of(novels, folder=tmp_path / "several", workers=3, progress=False)
+    one = CandidatePassages.of(novels, folder=tmp_path / "one", workers=1, progress=False)
+    several = CandidatePassages.of(novels, folder=tmp_path / "several", workers=3, progress=False)
     total = one.books["chunk"].nunique()
     assert total > 20
     target, left = tmp_path / "cluster", kill_workers(monkeypatch)
     with cluster() as client:
-        made = Candidates.of(novels, folder=target, client=client, progress=False)
+        made = CandidatePassages.of(novels, folder=target, client=client, progress=False)
     assert left == [("find", total - 1)]
     assert content(tmp_path / "one") == content(tmp_path / "several") == content(target)
     assert one.sha256 == several.sha256 == made.sha256
@@ -223,15 +223,15 @@ def test_an_interrupted_call_resumes_and_gives_the_same_files(tmp_path, monkeypa
 
     monkeypatch.setattr(module, "find", counted)
     with pytest.raises(KeyboardInterrupt):
-        Candidates.of(copies(6), folder=folder, **options)
+        CandidatePassages.of(copies(6), folder=folder, **options)
     assert not folder.exists()
     limit = 1000
-    result = Candidates.of(copies(6), folder=folder, **options)
+    result = CandidatePassages.of(copies(6), folder=folder, **options)
     assert len(calls) == len(set(calls)) == result.books["chunk"].nunique()
     assert [path.name for path in tmp_path.iterdir()] == ["made"]
-    assert Candidates.of(copies(6), folder=folder, **options).sha256 == result.sha256
+    assert CandidatePassages.of(copies(6), folder=folder, **options).sha256 == result.sha256
     assert len(calls) == len(set(calls))
-    Candidates.of(copies(6), folder=tmp_path / "other", **options)
+    CandidatePassages.of(copies(6), folder=tmp_path / "other", **options)
     assert content(folder) == content(tmp_path / "other")
 
 
@@ -246,7 +246,7 @@ def test_memory_does_not_grow_with_the_number_of_novels(tmp_path, monkeypatch):
         tracemalloc.start()
         try:
             novels = (novel for k in range(n) for novel in [replace(BOOKS[k % 4], book_id=f"novel {k}")])
-            made = Candidates.of(novels, folder=tmp_path / str(n), workers=1, progress=False)
+            made = CandidatePassages.of(novels, folder=tmp_path / str(n), workers=1, progress=False)
             made.sample(64)
             return tracemalloc.get_traced_memory()[1]
         finally:
@@ -257,31 +257,31 @@ def test_memory_does_not_grow_with_the_number_of_novels(tmp_path, monkeypatch):
 
 
 def test_a_damaged_or_foreign_folder_is_an_error_and_in_the_cache_made_again(tmp_path):
-    made, kept = Candidates.of(BOOKS, progress=False), tmp_path / "kept"
+    made, kept = CandidatePassages.of(BOOKS, progress=False), tmp_path / "kept"
     path, before = made.folder / "000000.txt", content(made.folder)
     path.write_bytes(before[path.name][:-9])
     with pytest.raises(DataError, match="make it again"):
-        Candidates(made.folder)
-    assert content(Candidates.of(BOOKS, progress=False).folder) == before
-    assert Candidates.of(BOOKS, folder=kept, progress=False).sha256 == made.sha256
+        CandidatePassages(made.folder)
+    assert content(CandidatePassages.of(BOOKS, progress=False).folder) == before
+    assert CandidatePassages.of(BOOKS, folder=kept, progress=False).sha256 == made.sha256
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "file").touch()
     for name, options in (("kept", {"minimum": 40}), ("other", {})):
         with pytest.raises(DataError, match="holds something else"):
-            Candidates.of(BOOKS, folder=tmp_path / name, **options, progress=False)
+            CandidatePassages.of(BOOKS, folder=tmp_path / name, **options, progress=False)
     (kept / "000000.npy").unlink()
     with pytest.raises(DataError, match="make it again"):
-        Candidates.of(BOOKS, folder=kept, progress=False)
+        CandidatePassages.of(BOOKS, folder=kept, progress=False)
 
 
 def test_input_that_makes_no_sense_is_one_error():
     for options in ({"minimum": -1}, {"shortest": 0}, {"longest": 50}, {"longest": 1 << 16}):
         with pytest.raises(DataError, match="expected minimum >= 0"):
-            Candidates.of(BOOKS, **options, progress=False)
+            CandidatePassages.of(BOOKS, **options, progress=False)
     with pytest.raises(DataError, match="occurs twice"):
-        Candidates.of([BOOKS[0], BOOKS[0]], progress=False)
+        CandidatePassages.of([BOOKS[0], BOOKS[0]], progress=False)
     with pytest.raises(DataError, match="there is no novel"):
-        Candidates.of([], progress=False)
+        CandidatePassages.of([], progress=False)
     with pytest.raises(DataError, match="expected a novel or a line of text, got int"):
-        Candidates.of([5], progress=False)
-    assert not len(Candidates.of([book("  \n")], progress=False))
+        CandidatePassages.of([5], progress=False)
+    assert not len(CandidatePassages.of([book("  \n")], progress=False))

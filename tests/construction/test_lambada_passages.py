@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import workbench as wb
 from workbench.construction import lambada
-from workbench.construction.candidates import Candidates
+from workbench.construction.candidates import CandidatePassages
 from workbench.construction.manifest import Manifest
 from workbench.models.base import Predictor, pad
 from workbench.storage.errors import DataError
@@ -45,7 +45,7 @@ class Lengths(Predictor):
 
 @pytest.fixture(scope="module")
 def candidates():
-    return Candidates.of(BOOKS, **QUIET)
+    return CandidatePassages.of(BOOKS, **QUIET)
 
 
 def words(item):
@@ -249,7 +249,7 @@ def test_the_manifest_has_every_step(candidates, tmp_path):
 @pytest.mark.slow
 def test_the_filters_of_the_paper():
     novels = list(wb.books("sample"))
-    train, held = novels[4:], Candidates.of(novels[:4], **QUIET)
+    train, held = novels[4:], CandidatePassages.of(novels[:4], **QUIET)
     items = held.sample(40)
     options = {"width": 16, "tokens": 2000, "vocabulary": 500, "progress": False}
     filters = lambada.paper_filters(train, pretrained=Lengths(name="fourth"), held_out=items, **options)

@@ -9,11 +9,11 @@ import pytest
 from book_chapters import chapters_of
 from hypothesis import given
 from hypothesis import strategies as st
+from refused import refused
 
 import workbench as wb
 from workbench.datasets.epub import read_epub
 from workbench.storage import files
-from workbench.storage.errors import DataError
 
 WEIR = "<p>The weir was loud.</p>"
 
@@ -221,10 +221,9 @@ HOSTILE = {
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_or_damaged_file_is_one_error(name):
     content, problem = HOSTILE[name]
-    with pytest.raises(DataError, match=problem) as caught:
-        read_epub(content, "weir.epub")
-    assert caught.value.file.startswith("weir.epub")
-    assert caught.value.remedy
+    caught = refused(problem, read_epub, content, "weir.epub")
+    assert caught.file.startswith("weir.epub")
+    assert caught.remedy
 
 
 def test_disguised_fonts_are_no_protection():
@@ -236,21 +235,18 @@ def test_a_locked_zip_is_said_to_be_encrypted():
     content = bytearray(hostile())
     place = content.rindex(b"PK\x01\x02")  # of a file in the directory: its flags come 8 bytes on
     content[place + 8 : place + 10] = struct.pack("<H", 1)
-    with pytest.raises(DataError, match="DRM"):
-        read_epub(bytes(content), "weir.epub")
+    refused("DRM", read_epub, bytes(content), "weir.epub")
 
 
 def test_what_it_holds_is_bounded(monkeypatch):
     content = body_of = b.zipped(b.epub_files({"1.xhtml": f"<p>{'x ' * 500_000}</p>"}))
     assert len(read_epub(body_of, "weir.epub").text) == 1_000_000
     monkeypatch.setattr(files, "MAX_IN_MEMORY", 10_000_000)
-    with pytest.raises(DataError, match="holds more than 625,000 bytes"):
-        read_epub(content, "weir.epub")
+    refused("holds more than 625,000 bytes", read_epub, content, "weir.epub")
 
 
 def test_only_what_every_reader_unpacks_is_unpacked(tmp_path):
     with zipfile.ZipFile(tmp_path / "x", "w", zipfile.ZIP_LZMA) as packed:
         for name, content in b.epub_files({"1.xhtml": WEIR}).items():
             packed.writestr(name, content)
-    with pytest.raises(DataError, match="method 14, not deflate"):
-        read_epub((tmp_path / "x").read_bytes(), "weir.epub")
+    refused("method 14, not deflate", read_epub, (tmp_path / "x").read_bytes(), "weir.epub")

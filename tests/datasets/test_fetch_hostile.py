@@ -9,11 +9,11 @@ from itertools import repeat
 import pytest
 from hostile_server import HostileServer
 from patience import PATIENCE
+from refused import refused
 
 from workbench.datasets import fetch as fetching
 from workbench.datasets import sources
 from workbench.datasets.fetch import fetch
-from workbench.storage.errors import DataError
 
 TEXT = b"It rained all day , and she stayed at home .\n" * 40
 PAGE = b"<!DOCTYPE html>\n<html><body>Please log in.</body></html>"
@@ -32,7 +32,6 @@ def answer(body=TEXT, status="200 OK", version="HTTP/1.1", **headers):
 
 OPEN = answer(b"", Content_Length=None)  # the body ends with the connection
 CHUNKED = answer(b"", Content_Length=None, Transfer_Encoding="chunked")
-MOVED = answer(b"", "302 Found", Content_Length=None, Location="/there")
 
 
 def endless(start, block):
@@ -133,8 +132,7 @@ def stored(folder):
 @pytest.mark.parametrize("kind", REFUSED)
 def test_a_bad_answer_is_refused(toy, hostile, kind):
     hostile.answer = lambda _request: REFUSED[kind](hostile)
-    with pytest.raises(DataError, match=r"by hand to .*toy\.txt"):
-        fetch("toy", progress=False)
+    refused(r"by hand to .*toy\.txt", fetch, "toy", progress=False)
     assert stored(toy).keys() <= {"toy.txt.part"}
     hostile.answer = lambda _request: [answer()]
     fetch("toy", progress=False)

@@ -15,6 +15,7 @@ from functools import partial
 
 import builders as b
 import pytest
+from refused import refused
 
 import workbench as wb
 from workbench.datasets import archives, lambada, load, sources
@@ -82,19 +83,15 @@ def test_an_archive_that_holds_far_more_than_its_size_is_one_error(tmp_path, mon
     monkeypatch.setattr(archives, "_LZMA_MEMORY", 1 << 25)
     content, problem = BOMBS[name]
     path = b.write(tmp_path, {name: content}) / name
-    with pytest.raises(DataError, match=problem):
-        load("lambada", path=path)
-    with pytest.raises(DataError, match=problem):
-        list(wb.books(path))
-    with pytest.raises(DataError, match=problem):
-        load("cnnqa", path=path)
+    refused(problem, load, "lambada", path=path)
+    refused(problem, list, wb.books(path))
+    refused(problem, load, "cnnqa", path=path)
 
 
 def test_one_member_is_bound_where_a_large_archive_may_hold_more(tmp_path, monkeypatch):
     monkeypatch.setattr(files, "MAX_IN_MEMORY", 10_000)
     path = b.write(tmp_path, {"x.tar": b.tar({DEV: b.text(b.PLAIN * 100)}, "w")}) / "x.tar"
-    with pytest.raises(DataError, match=rf"x\.tar/{DEV}: it holds more than 10,000 bytes"):
-        load("lambada", path=path)
+    refused(rf"x\.tar/{DEV}: it holds more than 10,000 bytes", load, "lambada", path=path)
 
 
 @pytest.mark.slow
@@ -139,8 +136,7 @@ def test_a_member_twice_is_refused_unless_it_is_the_same(tmp_path, mode, dataset
             expected = load(dataset, split, path=tmp_path / "one")
             assert load(dataset, split, path=path).frame.equals(expected.frame)
         else:
-            with pytest.raises(DataError, match=f"holds {name} twice, with different contents"):
-                load(dataset, split, path=path)
+            refused(f"holds {name} twice, with different contents", load, dataset, split, path=path)
 
 
 def odd_entries(folder):
@@ -176,7 +172,7 @@ def test_a_folder_that_may_not_be_listed(tmp_path, monkeypatch):
     folder = b.write(tmp_path, {DEV: b.text(b.PLAIN), "closed/x.txt": "x"})
     scandir, listdir = os.scandir, os.listdir
 
-    def refused(call, closed):
+    def closing(call, closed):
         def listed(path):
             if str(path).endswith(closed):
                 raise PermissionError(13, "Permission denied", str(path))
@@ -184,11 +180,10 @@ def test_a_folder_that_may_not_be_listed(tmp_path, monkeypatch):
 
         return listed
 
-    monkeypatch.setattr(os, "scandir", refused(scandir, "closed"))
+    monkeypatch.setattr(os, "scandir", closing(scandir, "closed"))
     assert len(load("lambada", path=folder)) == 3
-    monkeypatch.setattr(os, "listdir", refused(listdir, tmp_path.name))
-    with pytest.raises(DataError, match=r"this folder cannot be read \(Permission denied\)"):
-        load("lambada", path=folder)
+    monkeypatch.setattr(os, "listdir", closing(listdir, tmp_path.name))
+    refused(r"this folder cannot be read \(Permission denied\)", load, "lambada", path=folder)
 
 
 READERS = {

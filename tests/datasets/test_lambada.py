@@ -3,6 +3,7 @@ import json
 import builders as b
 import pandas as pd
 import pytest
+from refused import refused
 
 import workbench as wb
 from workbench.analysis.annotations import annotate
@@ -90,22 +91,18 @@ def test_line_ends_byte_order_marks_and_encodings(tmp_path, content, texts):
 
 def test_short_lines_name_file_and_line(tmp_path):
     path = b.write(tmp_path, {"x.txt": b.text([b.PLAIN[0], "alone", "", b.PLAIN[1]])}) / "x.txt"
-    with pytest.raises(DataError, match=r"x\.txt, line 2: 'alone' is not a passage"):
-        read(path)
+    refused(r"x\.txt, line 2: 'alone' is not a passage", read, path)
     items = read(path, on_error="skip")
     assert [item.item_id[-1] for item in items] == ["0", "3"]
     assert [problem.line for problem in items.problems] == [2, 3]
     path = b.write(tmp_path, {"x.txt": "\n \n"}) / "x.txt"
-    with pytest.raises(DataError, match="no item"):
-        read(path)
+    refused("no item", read, path)
 
 
 def test_the_wrong_variant_is_told(tmp_path):
     path = b.write(tmp_path, {"x.txt": b.text(b.CASED), "x_capitalised.txt": b.text(b.PLAIN)})
-    with pytest.raises(DataError, match='pass variant="capitalised"'):
-        read(path / "x.txt")
-    with pytest.raises(DataError, match='pass variant="plain"'):
-        read(path / "x_capitalised.txt")
+    refused('pass variant="capitalised"', read, path / "x.txt")
+    refused('pass variant="plain"', read, path / "x_capitalised.txt")
 
 
 @pytest.mark.parametrize(
@@ -113,8 +110,7 @@ def test_the_wrong_variant_is_told(tmp_path):
 )
 def test_bad_json_lines(tmp_path, line):
     path = b.write(tmp_path, {"x.jsonl": b.OPENAI + line + "\n" + b.OPENAI}) / "x.jsonl"
-    with pytest.raises(DataError, match=r"x\.jsonl, line 4"):
-        read(path)
+    refused(r"x\.jsonl, line 4", read, path)
     assert len(read(path, on_error="skip")) == 6
 
 
@@ -126,8 +122,7 @@ def test_parquet_of_the_hub(tmp_path):
     assert [item.text for item in items] == b.PLAIN
     assert items[1].meta == {"domain": "Romance"}
     broken = (folder / "validation-00000-of-00001.parquet").read_bytes()[:-20]
-    with pytest.raises(DataError, match="cannot be read"):
-        read(b.write(folder, {"cut.parquet": broken}) / "cut.parquet")
+    refused("cannot be read", read, b.write(folder, {"cut.parquet": broken}) / "cut.parquet")
 
 
 @pytest.mark.parametrize(
@@ -141,8 +136,7 @@ def test_parquet_of_the_hub(tmp_path):
     ],
 )
 def test_what_there_is_not(folder, args, options, message):
-    with pytest.raises(DataError, match=message):
-        read(folder, *args, **options)
+    refused(message, read, folder, *args, **options)
 
 
 @pytest.mark.data
@@ -174,8 +168,7 @@ def test_the_vocabulary_is_read(no_data, tmp_path):
 def test_a_missing_vocabulary_is_reported_where_it_is_needed(no_data):
     b.write(no_data / "raw", {"other.txt": LINES})
     for path in (no_data, None):
-        with pytest.raises(DataError, match=r"wb\.fetch"):
-            lambada.vocabulary(path)
+        refused(r"wb\.fetch", lambada.vocabulary, path)
     assert lambada.vocabulary_at_hand() is None
 
 
@@ -183,9 +176,8 @@ def test_a_missing_vocabulary_is_reported_where_it_is_needed(no_data):
 def test_lines_that_are_none_of_a_vocabulary_are_told(tmp_path, line):
     file = tmp_path / "v.txt"
     file.write_text(f"<s>\t5\n{line}\nreed\t1\n")
-    with pytest.raises(DataError, match="not a valid vocabulary line") as raised:
-        lambada.vocabulary(file)
-    assert raised.value.line == 2
+    raised = refused("not a valid vocabulary line", lambada.vocabulary, file)
+    assert raised.line == 2
 
 
 @pytest.mark.data
@@ -228,8 +220,7 @@ def test_a_translation_is_not_the_english_text(tmp_path, language):
         DataError, match=rf"the variant .openai-{language}., expected openai -- pass variant="
     ):
         read(folder / f"lambada_test_{language}.jsonl", variant="openai")
-    with pytest.raises(DataError, match="in another language than English"):
-        annotate(items, progress=False)
+    refused("in another language than English", annotate, items, progress=False)
 
 
 @pytest.mark.parametrize(
@@ -276,8 +267,7 @@ def test_a_form_is_recognised_in_any_file_and_the_advice_works(tmp_path, name, f
     if form == "openai":
         assert set(read(path).frame["variant"]) == {"openai"}
     for variant in {"openai", "plain", "capitalised"} - {form}:
-        with pytest.raises(DataError, match=f'pass variant="{form}"'):
-            read(path, variant=variant)
+        refused(f'pass variant="{form}"', read, path, variant=variant)
     items = read(path, variant=form)
     assert items.frame["text"].tolist() == texts
     assert all(item.context for item in items)
@@ -286,8 +276,7 @@ def test_a_form_is_recognised_in_any_file_and_the_advice_works(tmp_path, name, f
 def test_running_text_of_the_hub_in_a_folder(tmp_path):
     (tmp_path / "lambada").mkdir()
     pd.DataFrame({"text": b.RUNNING}).to_parquet(tmp_path / "lambada" / "test-00000-of-00001.parquet")
-    with pytest.raises(DataError, match=r'this is running text.*pass variant="openai"'):
-        read(tmp_path, "test")
+    refused(r'this is running text.*pass variant="openai"', read, tmp_path, "test")
     assert len(read(tmp_path, "test", variant="openai")) == 3
 
 

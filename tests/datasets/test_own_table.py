@@ -6,6 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from refused import refused
 
 from workbench.datasets import load, user_table
 from workbench.items.cells import listed_cell
@@ -46,8 +47,7 @@ def test_a_table_of_each_kind(tmp_path, suffix):
 
 def test_options_come_first(tmp_path):
     path = written(tmp_path, ".csv")
-    with pytest.raises(DataError, match=r"own\.csv: .*no column 'text'; there is Passage, Target"):
-        load(path, text="text")
+    refused(r"own\.csv: .*no column 'text'; there is Passage, Target", load, path, text="text")
     items = load(path, "train", answer=None, candidates=None, dataset="mine")
     assert (items[0].answer, items[0].candidates, items[0].dataset, items[0].split) == (
         None,
@@ -56,8 +56,7 @@ def test_options_come_first(tmp_path):
         "train",
     )
     assert items[0].meta["choices"] == "None|NA"
-    with pytest.raises(DataError, match="leave out path="):
-        load(path, path=tmp_path)
+    refused("leave out path=", load, path, path=tmp_path)
     with pytest.raises(TypeError, match="only a table of your own"):
         load("sample", text="passage")
 
@@ -73,12 +72,10 @@ def test_what_cannot_be_read_is_named(tmp_path):
     for name, content in files.items():
         problem = "row 0: the text has 2 blanks" if name == "e.csv" else "cannot be read"
         (tmp_path / name).write_bytes(content)
-        with pytest.raises(DataError, match=f"{name}(, line 1)?: .*{problem}"):
-            load(tmp_path / name)
+        refused(f"{name}(, line 1)?: .*{problem}", load, tmp_path / name)
     with pytest.raises(DataError, match=r"\.csv: .* cannot be read \(half a surrogate pair, expected whole"):
         load(tmp_path / "\ud800.csv")
-    with pytest.raises(DataError, match="No such file"):
-        load("nowhere.csv")
+    refused("No such file", load, "nowhere.csv")
 
 
 def test_items_that_were_kept_are_read_as_they_are(tmp_path):
@@ -96,15 +93,13 @@ def test_a_table_of_very_many_columns_is_refused_before_it_is_parsed(tmp_path, m
     header = f'\n"a\nb"{separator}' + separator.join(names)
     content = {".json": f"[{record}]", ".jsonl": record}.get(suffix, f"{header}\n1\n")
     (tmp_path / f"a{suffix}").write_text(content, encoding="utf-8")
-    with pytest.raises(DataError, match=r"table has 20[01] columns, expected at most 100"):
-        load(tmp_path / f"a{suffix}")
+    refused(r"table has 20[01] columns, expected at most 100", load, tmp_path / f"a{suffix}")
 
 
 def test_a_column_that_occurs_twice_is_named(tmp_path):
     table = pa.table([["The ___ ran."], ["dog"], ["cat"]], names=["text", "answer", "answer"])
     pq.write_table(table, tmp_path / "a.parquet")
-    with pytest.raises(DataError, match=r"a\.parquet: the column 'answer' occurs twice"):
-        load(tmp_path / "a.parquet")
+    refused(r"a\.parquet: the column 'answer' occurs twice", load, tmp_path / "a.parquet")
 
 
 def separated(folder, *lines):
@@ -124,8 +119,7 @@ def separated(folder, *lines):
     ],
 )  # fmt: skip
 def test_rows_of_other_lengths_and_names_that_occur_twice_are_refused(tmp_path, lines, problem):
-    with pytest.raises(DataError, match=problem):
-        load(separated(tmp_path, *lines))
+    refused(problem, load, separated(tmp_path, *lines))
 
 
 def test_an_id_is_the_id_where_each_row_has_its_own(tmp_path):
@@ -152,10 +146,8 @@ def test_rows_of_whole_novels_name_the_reader_of_books(tmp_path, suffix):
         case _:
             frame.to_csv(path, index=False, sep="," if suffix == ".csv" else "\t")
     for dataset, options in (("lambada", {}), ("cbt", {"variant": "NE"}), ("msrcc", {}), ("cnnqa", {})):
-        with pytest.raises(DataError, match=r"rows are whole (books|novels), not .*wb\.books\("):
-            load(dataset, path=path, **options)
-    with pytest.raises(DataError, match=r"rows are whole books, not passages -- .*wb\.books\("):
-        load(path)
+        refused(r"rows are whole (books|novels), not .*wb\.books\(", load, dataset, path=path, **options)
+    refused(r"rows are whole books, not passages -- .*wb\.books\(", load, path)
 
 
 @pytest.mark.parametrize(

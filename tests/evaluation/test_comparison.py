@@ -7,6 +7,7 @@ from clozes import cloze
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from made_predictions import items_of, made, run, scores, unknown_answers
+from refused import refused
 from statsmodels.stats.contingency_tables import mcnemar
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.proportion import proportion_confint
@@ -131,12 +132,9 @@ def test_what_was_left_out_is_told():
     ],
 )
 def test_nothing_in_common_is_an_error(frames, message):
-    with pytest.raises(DataError, match=message):
-        Comparison.of(items_of(made(40)), frames)
-    with pytest.raises(DataError, match="confidence level"):
-        compared([made()], level=2)
-    with pytest.raises(DataError, match="no column"):
-        compared([made()]).bins("nothing")
+    refused(message, Comparison.of, items_of(made(40)), frames)
+    refused("confidence level", compared, [made()], level=2)
+    refused("no column", compared([made()]).bins, "nothing")
 
 
 def test_case_does_not_tell_answers_apart():

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_predictions import made
+from refused import refused
 
 from workbench import datasets
 from workbench.evaluation.interchange.export import SUFFIXES, export_results
@@ -13,7 +14,6 @@ from workbench.evaluation.interchange.import_results import import_results
 from workbench.runs import predictions
 from workbench.runs.predictions import SCHEMA
 from workbench.runs.store import keep
-from workbench.storage.errors import DataError
 
 ITEMS = datasets.load("sample", "dev", variant="plain")[:12]
 ABOUT = ITEMS.frame[["item_id", "dataset", "split", "variant", "word_class", "book_id", "answer"]]
@@ -96,8 +96,7 @@ def test_the_texts_can_stand_beside(tmp_path, suffix):
         table = pq.read_table(path)
         assert table["text"].to_pylist() == ITEMS.frame["text"].tolist()
         assert table.schema.names == [*SCHEMA.names, "text"]
-    with pytest.raises(DataError, match="none of the items"):
-        export_results(predicted(), path, items=ITEMS[:3])
+    refused("none of the items", export_results, predicted(), path, items=ITEMS[:3])
 
 
 def test_json_lines_are_json_by_the_standard(tmp_path):
@@ -115,7 +114,6 @@ def test_what_cannot_be_written_leaves_the_file_as_it_was(tmp_path):
         (predicted().drop(columns="rank"), path, "no column 'rank'"),
         (predicted(), tmp_path / "out.xlsx", r"let the name end in \.csv, \.jsonl, \.parquet"),
     ):
-        with pytest.raises(DataError, match=match):
-            export_results(bad, name)
+        refused(match, export_results, bad, name)
     assert path.read_bytes() == before
     assert [file.name for file in path.parent.iterdir()] == ["out.CSV"]

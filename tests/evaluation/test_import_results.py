@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_predictions import made
+from refused import refused
 
 from workbench import datasets
 from workbench.evaluation.interchange.export import export_results
@@ -64,8 +65,7 @@ def test_the_items_of_known_ids_are_loaded(file):
     cased = import_results(file, model="m", variant="capitalised")
     assert set(cased.predictions["variant"]) == {"capitalised"}
     file.write_text(table(["1", "2"], ["a", "b"]))
-    with pytest.raises(DataError, match=r"does not tell which items .* items=wb.load"):
-        import_results(file, model="m")
+    refused(r"does not tell which items .* items=wb.load", import_results, file, model="m")
 
 
 def test_texts_name_the_items_too(file):
@@ -158,8 +158,7 @@ def test_a_row_without_a_person_is_left_out_and_the_rest_is_read(file, nobody):
 
 def test_pages_of_a_campaign_are_sent_to_where_they_are_read(file):
     pd.DataFrame({"WorkerId": ["W"], "Input.page": [1], "Answer.guess_1": ["x"]}).to_csv(file, index=False)
-    with pytest.raises(DataError, match=r"pages of a campaign -- .*people\.import_pages"):
-        import_results(file, FEW)
+    refused(r"pages of a campaign -- .*people\.import_pages", import_results, file, FEW)
 
 
 @pytest.fixture
@@ -184,8 +183,7 @@ def test_a_predictions_table_of_others(predicted):
     pd.testing.assert_frame_equal(imported.predictions, frame)
     assert import_results(path, ITEMS, model="mine").models == ["mine"]
     change_first(path, {"variant": "openai", "colour": "red"})
-    with pytest.raises(DataError, match=r"'openai', the items of 'plain' .*variant='openai'"):
-        import_results(path, ITEMS)
+    refused(r"'openai', the items of 'plain' .*variant='openai'", import_results, path, ITEMS)
     changed = import_results(path, ITEMS, variant="openai")
     assert set(changed.predictions["variant"]) == {"openai"}
     assert changed.report["problem"].str.contains("'colour'").tolist() == [True]
@@ -204,8 +202,7 @@ def test_a_predictions_table_of_others(predicted):
 )
 def test_bad_predictions_are_named(predicted, change, problem):
     change_first(predicted[0], change)
-    with pytest.raises(DataError, match=problem):
-        import_results(predicted[0], ITEMS)
+    refused(problem, import_results, predicted[0], ITEMS)
 
 
 @pytest.mark.slow
@@ -247,9 +244,8 @@ def test_errors_name_file_line_and_remedy(file, text, line, problem):
     file = file.with_suffix(".txt")
     file.write_text(text)
     model = None if ",model," in text else "m"
-    with pytest.raises(DataError, match=problem) as caught:
-        import_results(file, ITEMS, model=model)
-    assert (caught.value.file, caught.value.line) == (str(file), line)
+    caught = refused(problem, import_results, file, ITEMS, model=model)
+    assert (caught.file, caught.line) == (str(file), line)
     if line > 2:  # a record is left
         imported = import_results(file, ITEMS, model=model, on_error="report")
         assert (len(imported), line in imported.report["line"].tolist()) == (1, True)
@@ -271,8 +267,7 @@ def test_errors_name_file_line_and_remedy(file, text, line, problem):
 def test_files_that_are_none(file, content, message):
     if content is not None:
         file.write_bytes(content)
-    with pytest.raises(DataError, match=message):
-        import_results(file, ITEMS, model="m")
+    refused(message, import_results, file, ITEMS, model="m")
 
 
 def test_columns_are_found_or_named(file):
@@ -282,8 +277,7 @@ def test_columns_are_found_or_named(file):
         ({"item": "there"}, "no column 'there' -- there are where, what, lp, who"),
         ({"item": "where", "prediction": "what"}, "no column says whose answers"),
     ):
-        with pytest.raises(DataError, match=message):
-            import_results(file, ITEMS, **options)
+        refused(message, import_results, file, ITEMS, **options)
     named = {"item": "where", "prediction": "what", "keep": False}
     imported = import_results(file, ITEMS, **named, log_prob="lp", model="m")
     assert evaluate(imported)["perplexity"].iloc[0] == pytest.approx(np.e)

@@ -6,6 +6,7 @@ from functools import partial
 import pandas as pd
 import pytest
 from made_predictions import items_of, made, run, scores, unknown_answers
+from refused import refused
 from statsmodels.stats.multitest import multipletests
 
 from workbench.datasets import published
@@ -16,7 +17,6 @@ from workbench.evaluation.significance import significance
 from workbench.runs import store
 from workbench.runs.run_table import RunTable
 from workbench.runs.store import TABLE, keep
-from workbench.storage.errors import DataError
 
 QUICK = {"resamples": 50}
 ours = partial(leaderboard, published=False)
@@ -152,8 +152,7 @@ def test_what_is_ranked_can_be_chosen():
     empty = ours(RUNS, split="train", **QUICK)
     assert not len(empty)
     assert list(empty.columns) == list(ours(RUNS, **QUICK).columns)
-    with pytest.raises(DataError, match="colour"):
-        ours(RUNS, by="colour")
+    refused("colour", ours, RUNS, by="colour")
 
 
 def store_runs(number, **columns):

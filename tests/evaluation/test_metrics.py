@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_predictions import items_of, made, run, scores, uniform, unknown_answers
+from refused import refused
 from scipy import stats
 from sklearn.metrics import accuracy_score, log_loss
 from statsmodels.stats.proportion import proportion_confint
@@ -21,7 +22,6 @@ from workbench.render.labels import column_label
 from workbench.render.numbers import percent
 from workbench.runs import measures
 from workbench.runs.predictions import mid_ranks
-from workbench.storage.errors import DataError
 
 FAST = settings(max_examples=6)
 QUICK = {"resamples": 20}
@@ -247,8 +247,7 @@ def test_runs_and_frames_of_several_models_are_read():
     ],
 )
 def test_what_is_wrong_is_said(arguments, options, message):
-    with pytest.raises(DataError, match=message):
-        evaluate(arguments, **options)
+    refused(message, evaluate, arguments, **options)
 
 
 def test_a_random_baseline_shows_what_it_is_expected_to_get_right():

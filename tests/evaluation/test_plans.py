@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from html_page import Page
 from made_predictions import items_of, made
+from refused import refused
 from scipy.stats import binom
 
 import workbench as wb
@@ -133,10 +134,8 @@ def test_threads_lose_no_look():
 def test_a_damaged_plan_is_one_error(no_data):
     [file] = (no_data / "plans").glob("*.json")
     file.write_text(file.read_text().replace("is better", "is worse"))
-    with pytest.raises(DataError, match="it is not as it was written"):
-        wb.plans()
-    with pytest.raises(DataError, match="restore the file"):
-        wb.plan(ITEMS, hypothesis="The first is better.", effect=0.1, discordant=0.3)
+    refused("it is not as it was written", wb.plans)
+    refused("restore the file", wb.plan, ITEMS, hypothesis="The first is better.", effect=0.1, discordant=0.3)
     with pytest.warns(UserWarning, match="a plan is left out"):
         table = wb.evaluate(FIRST, **QUICK)
     assert notes(table) == []
@@ -166,8 +165,6 @@ def test_a_look_that_cannot_be_written_is_said(monkeypatch):
     ],
 )
 def test_what_is_no_plan_is_refused(options, message, no_data):
-    with pytest.raises(DataError, match=message):
-        wb.plan(ITEMS, **{"hypothesis": "It works."} | options)
-    with pytest.raises(DataError, match="expected items to plan for"):
-        wb.plan(ITEMS[:0], hypothesis="It works.")
+    refused(message, wb.plan, ITEMS, **{"hypothesis": "It works."} | options)
+    refused("expected items to plan for", wb.plan, ITEMS[:0], hypothesis="It works.")
     assert not (no_data / "plans").exists()

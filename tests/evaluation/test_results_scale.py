@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from made_predictions import items_of, made
 from pandas.testing import assert_frame_equal
+from refused import refused
 from side_by_side import ask, listening, predicted
 
 import workbench as wb
@@ -24,7 +25,6 @@ from workbench.evaluation.model_predictions import NEEDED, predictions_of
 from workbench.runs import predictions, run_table, store
 from workbench.runs.run_table import ENCODED, LONG, TABLE, RunTable, write_table
 from workbench.storage import cache
-from workbench.storage.errors import DataError
 from workbench.storage.parquet import MappedParquet
 from workbench.widgets.compare import compare as widget
 
@@ -169,8 +169,7 @@ def test_what_a_file_says_of_its_columns_may_be_wrong(home):
     for said in (b"{", b'["known"]', b"3", b'{"known": "yes"}', b'{"rank": "1"}', b'{"model": ["a"]}'):
         pq.write_table(whole.replace_schema_metadata({b"constants": said}), home / name / TABLE)
         info = {"file_sha256": run_table.sha256(home / name / TABLE)}
-        with pytest.raises(DataError, match="the predictions cannot be read"):
-            RunTable(home / name, info).columns()
+        refused("the predictions cannot be read", RunTable(home / name, info).columns)
 
 
 def old_format(folder, *, without=()):
@@ -195,8 +194,7 @@ def test_a_run_of_an_earlier_version_is_read_in_the_same_way():
     [read] = predictions_of("run")
     assert_frame_equal(read.frame, expected.sort_values("item_id", ignore_index=True))
     (run.folder / TABLE).write_bytes((run.folder / TABLE).read_bytes().replace(b"model 0", b"model X"))
-    with pytest.raises(wb.DataError, match=r"not those that were written|cannot be read"):
-        wb.evaluate("run")
+    refused(r"not those that were written|cannot be read", wb.evaluate, "run")
 
 
 def test_models_with_the_same_items_are_drawn_at_once_and_measure_the_same(monkeypatch):

@@ -20,7 +20,6 @@ import completion_server
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pytest
 import saved_models
 import tiny_gguf
 import tiny_models
@@ -31,13 +30,14 @@ from evaluation_logs import NAME, RECORDED, RESULTS, SAMPLE, START, archive, log
 from grooming_questions import questions
 from made_predictions import items_of, made
 from pumped import ENDS, PIECES, Pumped
+from refused import refused
 from small_lstm import fit as fit_lstm
 from workbooks import write_workbook
 
 import workbench as wb
 from workbench import construction
 from workbench.construction import candidates
-from workbench.construction.candidates import Candidates
+from workbench.construction.candidates import CandidatePassages
 from workbench.construction.grooming import REASONS, Grooming
 from workbench.construction.manifest import FileDigest, Manifest, Step
 from workbench.construction.novel_checks import offensive_words
@@ -62,7 +62,7 @@ from workbench.models.registry import BUILT_IN
 from workbench.runs import predictions, store
 from workbench.storage.cache import Cache
 from workbench.storage.errors import DataError
-from workbench.texts.batches import Stream
+from workbench.texts.batches import EncodedText
 from workbench.texts.corpus import Corpus
 from workbench.training import checkpoint
 from workbench.widgets.ask.asking import Asking
@@ -229,8 +229,7 @@ def books_of(name):
         reader = wb.books(folder / name, on_error="skip")
         books = list(reader)
         if reader.problems:
-            with pytest.raises(DataError, match=re.escape(str(reader.problems[0]))):
-                list(wb.books(folder / name))
+            refused(re.escape(str(reader.problems[0])), list, wb.books(folder / name))
         else:
             assert list(wb.books(folder / name)) == books
         return books
@@ -462,7 +461,7 @@ def arrays(texts):
 
 
 def candidates_of(folder):
-    made = Candidates(folder / "candidates")
+    made = CandidatePassages(folder / "candidates")
     content = (made.rule, made.dropped, made.cased, made.sha256)
     return [
         *content,
@@ -489,7 +488,7 @@ def interrupted(folder):
 
 def resumed(folder):
     with patch.object(candidates, "_CHUNK", 1 << 16):
-        Candidates.of(wb.books("sample"), folder=folder / "candidates", workers=1, progress=False)
+        CandidatePassages.of(wb.books("sample"), folder=folder / "candidates", workers=1, progress=False)
     return candidates_of(folder)
 
 
@@ -550,11 +549,11 @@ ARTEFACTS |= {
         lambda folder: arrays(Corpus(folder / "corpus")),
     ),
     "stream": Artefact(
-        lambda folder: Stream.of(corpus(), 10).copy(folder / "stream"),
-        lambda folder: arrays(Stream.open(folder / "stream")),
+        lambda folder: EncodedText.of(corpus(), 10).copy(folder / "stream"),
+        lambda folder: arrays(EncodedText.open(folder / "stream")),
     ),
     "candidates": Artefact(
-        lambda folder: Candidates.of(wb.books("sample"), folder=folder / "candidates", progress=False),
+        lambda folder: CandidatePassages.of(wb.books("sample"), folder=folder / "candidates", progress=False),
         candidates_of,
     ),
     "unfinished candidates": Artefact(interrupted, resumed),

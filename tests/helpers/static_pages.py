@@ -1,6 +1,5 @@
 """Every table and static page of the workbench, on a home of its own."""
 
-import pytest
 from patience import PATIENCE
 from side_by_side import annotated, predicted
 
@@ -11,11 +10,6 @@ from workbench.models import NGram
 ITEMS = wb.load("sample", variant="capitalised")[:40]
 RUNS = predicted(ITEMS, 3)
 TEXT = "It rained all night. She opened the bag and looked for the ___ again."
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path, monkeypatch):
-    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path))
 
 
 def asked():

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refused import refused
 
 from workbench.datasets import load
 from workbench.items import schema
@@ -59,8 +60,7 @@ def test_what_an_item_shows():
     ],
 )
 def test_bad_items(values, message):
-    with pytest.raises(DataError, match=message):
-        Items.from_records([changed(**values)])
+    refused(message, Items.from_records, [changed(**values)])
 
 
 def test_the_items_do_not_change():
@@ -124,8 +124,7 @@ def test_the_notes_of_all_parts_are_kept():
     ],
 )
 def test_bad_calls(act, message):
-    with pytest.raises(DataError, match=message):
-        act()
+    refused(message, act)
 
 
 def test_where():
@@ -135,8 +134,7 @@ def test_where():
     by_id = pd.Series([True, False], index=["x/dev/4", "x/dev/0"])
     assert items.where(by_id).frame["item_id"].tolist() == ["x/dev/4"]
     assert items.where(by_id).attrs == {"licence": "MIT"}
-    with pytest.raises(DataError, match=r"shape \(2,\), expected \(5,\)"):
-        items.where([True, False])
+    refused(r"shape \(2,\), expected \(5,\)", items.where, [True, False])
 
 
 def test_errors_travel_whole():
@@ -189,8 +187,7 @@ def test_what_is_no_parquet_of_items(tmp_path):
     (tmp_path / "y").write_bytes(b"PAR1 no")
     several().frame[["item_id"]].to_parquet(tmp_path / "z")
     for name, problem in (("x", "No such file"), ("y", "cannot be read"), ("z", "does not hold items")):
-        with pytest.raises(DataError, match=problem):
-            Items.from_parquet(tmp_path / name)
+        refused(problem, Items.from_parquet, tmp_path / name)
 
 
 def one(text, **options):
@@ -292,10 +289,8 @@ def test_a_typed_filter_reads_annotations_too():
     assert items.query("mention_distance > 40", table)[0].item_id == "x/dev/3"
     assert len(items.query('mention_distance is missing and text contains "the dog"', table)) == 3
     assert items.query(parse("n > 2")).frame.equals(items[3:].frame)
-    with pytest.raises(DataError, match=r"no column 'mention_distance'.*n_context_sentences"):
-        items.query("mention_distance > 40")
-    with pytest.raises(DataError, match="hold the item 'x/dev/3' twice"):
-        items.query("n > 2", pd.concat([table, table]))
+    refused(r"no column 'mention_distance'.*n_context_sentences", items.query, "mention_distance > 40")
+    refused("hold the item 'x/dev/3' twice", items.query, "n > 2", pd.concat([table, table]))
 
 
 def test_csv_is_read_again(tmp_path):
@@ -359,8 +354,7 @@ def test_what_a_notebook_shows():
 def test_bad_rows_are_named(row, message):
     good = {"text": "The ___ ran", "answer": "dog", "candidates": ["dog"]}
     frame = pd.DataFrame([good, {"answer": None, "candidates": None} | row], index=["a", "b"], dtype=object)
-    with pytest.raises(DataError, match=message):
-        items_from_frame(frame, candidates="candidates")
+    refused(message, items_from_frame, frame, candidates="candidates")
 
 
 def nested(depth):
@@ -396,16 +390,14 @@ ITSELF.append(ITSELF)
     ],
 )  # fmt: skip
 def test_tables_that_are_no_items_are_one_error(columns, options, problem):
-    with pytest.raises(DataError, match=problem):
-        items_from_frame(pd.DataFrame(columns), **options)
+    refused(problem, items_from_frame, pd.DataFrame(columns), **options)
 
 
 @pytest.mark.parametrize("column", schema.TEXT_COLUMNS)
 def test_half_a_surrogate_pair_is_one_error_in_every_column(column):
     frame = several().frame.astype({column: object})
     frame.loc[0, column] = "\ud800"
-    with pytest.raises(DataError, match=r"holds half a surrogate pair, expected whole .* -- leave"):
-        Items.from_frame(frame)
+    refused(r"holds half a surrogate pair, expected whole .* -- leave", Items.from_frame, frame)
     with pytest.raises(KeyError, match="ud800"):
         several()["\ud800"]
 

@@ -6,6 +6,7 @@ from collections import Counter
 import numpy as np
 import pytest
 from ngrams import Loop, asked, fitted, slow_log_probs
+from refused import refused
 
 import workbench as wb
 from workbench.items.items import items_from_text
@@ -13,7 +14,6 @@ from workbench.items.tokens import tokens
 from workbench.models.base import Predictor
 from workbench.models.ngram.model import NGram
 from workbench.runs import predictions
-from workbench.storage.errors import DataError
 
 OPTIONS = [(0.1, 1.0), (0.4, 1.0), (0.3, 0.95), (0.3, 0.5), (0.0, 1.0), (0.05, 1e-6)]
 SMALL = {"order": 3, "n_lines": 2000}
@@ -194,12 +194,9 @@ def test_a_weight_at_the_edge_of_what_was_tried_is_warned_about(base, items):
     "options", [{"weight": 1}, {"weight": -0.1}, {"weight": math.nan}, {"decay": 0}, {"decay": 1.1}]
 )
 def test_what_is_no_weight_is_told(base, options):
-    with pytest.raises(DataError, match=r"expected 0 <=? (weight|decay) <=? 1"):
-        base.cached(**options)
-    with pytest.raises(DataError, match="expected accuracy or perplexity"):
-        base.cached().tuned(MORE, by="luck")
-    with pytest.raises(DataError, match="no items to tune on"):
-        base.cached().tuned()
+    refused(r"expected 0 <=? (weight|decay) <=? 1", base.cached, **options)
+    refused("expected accuracy or perplexity", base.cached().tuned, MORE, by="luck")
+    refused("no items to tune on", base.cached().tuned)
 
 
 def test_a_vocabulary_smaller_than_what_is_asked_for(items):

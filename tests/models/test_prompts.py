@@ -6,6 +6,7 @@ from collections import Counter
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from refused import refused
 
 import workbench as wb
 from workbench.items.items import Item, Items
@@ -45,8 +46,7 @@ def test_examples_stand_before_the_passage_in_the_form_of_the_template():
     with pytest.raises(wb.DataError, match=r"template has ' =>' between .* example e goes on"):
         Prompt("{text} =>", examples=longer, shots=1).prefix(ASKED)
     bare = Item("b", "own", "dev", "plain", "he went ", None, (8, 8), ((0, 8),))
-    with pytest.raises(wb.DataError, match="examples lack an answer: b"):
-        Prompt(examples=Items.from_records([bare]), shots=1)
+    refused("examples lack an answer: b", Prompt, examples=Items.from_records([bare]), shots=1)
 
 
 def test_examples_are_detokenised_with_the_passage():
@@ -135,8 +135,7 @@ def test_braces_in_a_passage_are_characters(text, answer, other, per_item):
     ],
 )
 def test_errors_name_the_field(options, message):
-    with pytest.raises(wb.DataError, match=f"^the prompt's {message}"):
-        Prompt(**options)
+    refused(f"^the prompt's {message}", Prompt, **options)
 
 
 def test_the_stored_prompt_shows_every_difference():
@@ -168,5 +167,4 @@ def test_a_beginning_and_a_space_are_of_the_prompt_and_usual_ones_leave_no_trace
     assert set(Prompt(beginning="tokenizer", space="word").config) == set(Prompt().config)
     assert not {"beginning", "space"} & set(Prompt().config)
     for name in ("beginning", "space"):
-        with pytest.raises(wb.DataError, match=name):
-            Prompt(**{name: "tab"})
+        refused(name, Prompt, **{name: "tab"})

@@ -7,6 +7,7 @@ import pytest
 import torch
 from clozes import of_sentences
 from made_questions import FILLERS, made
+from refused import refused
 
 import workbench as wb
 from workbench.items.items import Items, items_from_text
@@ -21,7 +22,6 @@ from workbench.models.readers.memory import (
     WindowMemoryModule,
 )  # fmt: skip
 from workbench.models.readers.reader import any_blank
-from workbench.storage.errors import DataError
 
 WORDS = [*(f"n{number}" for number in range(10)), *FILLERS, "."]
 N_IDS = len(WORDS) + 3
@@ -337,10 +337,8 @@ def test_options_are_checked():
         "windows": ("x", "windows"),
     }
     for name, (value, problem) in wrong.items():
-        with pytest.raises(DataError, match=problem):
-            WindowMemoryModule(N_IDS, **{name: value})
-    with pytest.raises(DataError, match="text has no candidates"):
-        WindowMemoryModule(N_IDS, targets="text", self_supervised=True)
+        refused(problem, WindowMemoryModule, N_IDS, **{name: value})
+    refused("text has no candidates", WindowMemoryModule, N_IDS, targets="text", self_supervised=True)
 
 
 def test_as_a_language_model_it_is_asked_for_any_word_of_the_query():

@@ -12,6 +12,7 @@ from clozes import TOKENS, of_sentences
 from hypothesis import given
 from hypothesis import strategies as st
 from made_questions import FILLERS, counted, made, plain
+from refused import refused
 from tiny_training import interrupt_at
 
 from workbench.items.items import Items, items_from_text
@@ -22,6 +23,7 @@ from workbench.models.readers.reader import Reader
 from workbench.models.registry import BUILT_IN, model_class
 from workbench.storage.errors import DataError
 
+pytestmark = pytest.mark.usefixtures("home")
 READERS = [name for name, place in BUILT_IN.items() if place.startswith("workbench.models.readers")]
 READERS.remove("query-lstm")  # a language model
 QUIET = {"progress": False, "device": "cpu"}
@@ -159,22 +161,21 @@ def test_cached_questions_are_the_fresh_ones_and_found_again(tmp_path, monkeypat
 def test_damaged_questions_are_an_error_and_encoded_again(tmp_path, monkeypatch, damage):
     monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path))
     draw = random.Random(3)  # noqa: S311 - no secret
-    expected, refused = rows(Questions.of(QUESTIONS, 20)), 0
+    expected, n_refused = rows(Questions.of(QUESTIONS, 20)), 0
     folder = tmp_path / "cache" / "questions" / Questions.cached(QUESTIONS, 20, progress=False).key
     for name in saved_models.files(folder):
         damage(folder / name, draw)
         try:
             assert rows(Questions.open(folder)) == expected
         except DataError as error:
-            refused += folder.name in str(error)
+            n_refused += folder.name in str(error)
         assert rows(Questions.cached(QUESTIONS, 20, progress=False)) == expected
-    assert refused
+    assert n_refused
 
 
 def test_items_without_candidates_or_answers_among_them():
     bare = items_from_text(["w1 . w2 ___"], answers=["w1"], tokenised=True)
-    with pytest.raises(DataError, match="has no candidates"):
-        Questions.of(bare, 5)
+    refused("has no candidates", Questions.of, bare, 5)
     with pytest.raises(DataError, match="no question has its answer among the candidates"):
         QuestionBatches(Questions.of(bare, 5, words=[["w2"]]), rows=2)
 
@@ -237,13 +238,8 @@ def same(one, other):
     return all(torch.equal(values, weights(other)[name]) for name, values in weights(one).items())
 
 
-@pytest.fixture
-def home(tmp_path, monkeypatch):
-    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "home"))
-
-
 @pytest.mark.slow
-def test_an_interrupted_training_comes_to_the_same_weights(home, tmp_path, monkeypatch):  # noqa: ARG001
+def test_an_interrupted_training_comes_to_the_same_weights(tmp_path, monkeypatch):
     whole = fitted(tmp_path / "whole")
     batch, interrupt = QuestionBatches.batch, interrupt_at(7)
 
@@ -262,14 +258,14 @@ def test_an_interrupted_training_comes_to_the_same_weights(home, tmp_path, monke
 
 
 @pytest.mark.slow
-def test_a_seed_gives_the_same_weights_and_another_one_others(home, tmp_path):  # noqa: ARG001
+def test_a_seed_gives_the_same_weights_and_another_one_others(tmp_path):
     models = [fitted(tmp_path / str(number), seed=seed) for number, seed in enumerate((1, 1, 2))]
     assert same(models[0], models[1])
     assert not same(models[0], models[2])
 
 
 @pytest.mark.slow
-def test_the_vocabulary_comes_from_the_training_questions_alone(home):  # noqa: ARG001
+def test_the_vocabulary_comes_from_the_training_questions_alone():
     def other(rng, choices):
         return [*choices, "held", "out"], ["held", "f1"], 1, str(rng.choice(choices))
 
@@ -292,7 +288,7 @@ def test_accuracy_shares_ties_and_counts_questions_without_the_answer():
 
 
 @pytest.mark.slow
-def test_predictions_have_where_it_looked_if_that_is_wanted(home, tmp_path):  # noqa: ARG001
+def test_predictions_have_where_it_looked_if_that_is_wanted(tmp_path):
     model = WindowMemory.fit(QUESTIONS, width=4, epochs=1, attention=True, **QUIET)
     model.save(tmp_path / "model")
     loaded = WindowMemory.load(tmp_path / "model", device="cpu", attention=True)
@@ -306,10 +302,8 @@ def test_predictions_have_where_it_looked_if_that_is_wanted(home, tmp_path):  # 
 
 
 def test_options_that_are_not_known_are_refused():
-    with pytest.raises(DataError, match="widht"):
-        fitted(widht=3)
-    with pytest.raises(DataError, match="patience needs validation"):
-        fitted(patience=2)
+    refused("widht", fitted, widht=3)
+    refused("patience needs validation", fitted, patience=2)
 
 
 def test_every_reader_is_registered():

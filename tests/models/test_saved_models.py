@@ -13,7 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import saved_models
+from refused import refused
 from saved_models import ITEMS
+from small_disks import small_disk
 
 from workbench.models import Reversed, WordDistance, registry
 from workbench.models.base import FILE, Predictor
@@ -22,12 +24,9 @@ from workbench.models.vectors import Vectors
 from workbench.storage import sealed
 from workbench.storage.errors import DataError
 
+pytestmark = pytest.mark.usefixtures("home")
+
 unchecked = pytest.mark.filterwarnings("ignore:.*no SHA256SUMS")
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path, monkeypatch):
-    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "home"))
 
 
 @pytest.mark.slow
@@ -37,15 +36,15 @@ def test_a_damaged_model_predicts_the_same_or_is_refused(name, folders, tmp_path
     model.save(tmp_path / "saved")
     expected = Predictor.load(tmp_path / "saved").predict(ITEMS)
     assert expected.equals(model.predict(ITEMS))
-    draw, refused = random.Random(name), 0
+    draw, n_refused = random.Random(name), 0
     for file in saved_models.files(tmp_path / "saved"):
         for damage in (saved_models.flipped, draw.choice(saved_models.DAMAGES)):
             if damage is saved_models.gone and file.name == sealed.SUMS:
                 continue  # as saved by an earlier version
             frame = saved_models.damaged(tmp_path / "saved", file, damage, draw, tmp_path / "copy")
             assert frame is None or frame.equals(expected), (file, damage)
-            refused += frame is None
-    assert refused > len(saved_models.files(tmp_path / "saved"))
+            n_refused += frame is None
+    assert n_refused > len(saved_models.files(tmp_path / "saved"))
 
 
 @pytest.mark.parametrize("name", ["ngram", "lsa", "cbow"])
@@ -75,8 +74,7 @@ def test_a_pipe_in_place_of_weights_is_not_waited_for(name, folders, tmp_path):
     weights = tmp_path / "saved" / "weights.safetensors"
     weights.unlink()
     os.mkfifo(weights)
-    with pytest.raises(DataError, match="not a regular file"):
-        Predictor.load(tmp_path / "saved").predict(ITEMS)
+    refused("not a regular file", Predictor.load(tmp_path / "saved").predict, ITEMS)
 
 
 EVIL = """
@@ -157,8 +155,7 @@ def test_no_file_decides_what_is_imported(key, place, tmp_path, monkeypatch):
     (tmp_path / "evil_module.py").write_text("raise SystemExit('imported')", encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / FILE).write_text(json.dumps({key: place, "config": {}}), encoding="utf-8")
-    with pytest.raises(DataError, match="expected a saved Predictor"):
-        Predictor.load(tmp_path)
+    refused("expected a saved Predictor", Predictor.load, tmp_path)
     assert "evil_module" not in sys.modules
 
 
@@ -211,8 +208,7 @@ def test_a_switch_in_a_file_is_true_or_false(name, switch, folders, tmp_path):
     about = json.loads((tmp_path / "m" / FILE).read_text())
     about["config"][switch] = 2**63
     (tmp_path / "m" / FILE).write_text(json.dumps(about))
-    with pytest.raises(DataError, match="not what was read"):
-        Predictor.load(tmp_path / "m")
+    refused("not what was read", Predictor.load, tmp_path / "m")
 
 
 @unchecked
@@ -223,8 +219,7 @@ def test_a_source_names_a_model_and_nothing_else(option, folders, tmp_path):
     source = json.loads(file.read_text()) | {option: "cpu"}
     file.write_text(json.dumps(source), encoding="utf-8")
     (tmp_path / "m" / "SHA256SUMS").unlink()
-    with pytest.raises(DataError, match=f"{option}' is not for a file to set"):
-        Predictor.load(tmp_path / "m")
+    refused(f"{option}' is not for a file to set", Predictor.load, tmp_path / "m")
 
 
 @unchecked
@@ -236,18 +231,15 @@ def test_no_list_of_files_leads_out_of_its_folder(tmp_path):
     for name in ("../secret", str(secret.with_suffix(""))):
         manifest = {"info": {}, "arrays": [name], "words": ["a", "b", "c"]}
         (folder / "vectors.json").write_text(json.dumps(manifest), encoding="utf-8")
-        with pytest.raises(DataError, match="expected the name of a file in this folder"):
-            Vectors.read(folder)
+        refused("expected the name of a file in this folder", Vectors.read, folder)
     manifest = {"counts": [1], "bytes": {f"{tmp_path}/secret.1": 12}, "words": []}
     (folder / "backoff.json").write_text(json.dumps(manifest), encoding="utf-8")
     np.save(tmp_path / "secret.1.npy", np.zeros(3, np.float32))
-    with pytest.raises(DataError, match="expected the name of a file in this folder"):
-        BackOff.open(folder)
+    refused("expected the name of a file in this folder", BackOff.open, folder)
     WordDistance(3).save(folder)
     sums = folder / sealed.SUMS
     sums.write_text(f"{sealed.sha256(secret)}  ../secret.npy\n{sums.read_text()}", encoding="utf-8")
-    with pytest.raises(DataError, match="expected the name of a file in this folder"):
-        Predictor.load(folder)
+    refused("expected the name of a file in this folder", Predictor.load, folder)
 
 
 def test_checksums_are_those_of_the_usual_tool(folders, tmp_path):
@@ -273,12 +265,7 @@ def test_a_file_is_read_once_as_long_as_it_does_not_change(tmp_path, monkeypatch
 
 @pytest.mark.slow
 def test_a_full_disk_leaves_the_model_that_was_there(folders, tmp_path):
-    small = tmp_path / "small"
-    small.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(small)]
-    if subprocess.run(mount, check=False, capture_output=True).returncode:
-        pytest.skip("no small disk can be mounted")
-    try:
+    with small_disk(tmp_path / "small", size="64k") as small:
         WordDistance(3).save(small / "m")
         for name in ("ngram", "lsa", "lstm", "random-word", "maximum-frequency", "simple-4-gram"):
             model = saved_models.made(name, folders)
@@ -289,8 +276,6 @@ def test_a_full_disk_leaves_the_model_that_was_there(folders, tmp_path):
             assert WordDistance.load(small / "m").config == WordDistance(3).config
             for path in small.glob("n*"):
                 shutil.rmtree(path)
-    finally:
-        subprocess.run(["umount", str(small)], check=True)
 
 
 def test_wrappers_of_saved_models_are_whole(tmp_path):
@@ -298,8 +283,7 @@ def test_wrappers_of_saved_models_are_whole(tmp_path):
     model.save(tmp_path)
     inner = tmp_path / "model" / FILE
     inner.write_text(inner.read_text().replace("3", "4"), encoding="utf-8")
-    with pytest.raises(DataError, match=r"predictor\.json: this file of this saved model is damaged"):
-        Predictor.load(tmp_path)
+    refused(r"predictor\.json: this file of this saved model is damaged", Predictor.load, tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ import pytest
 from hostile_server import HostileServer
 from hypothesis import given
 from hypothesis import strategies as st
+from refused import refused
 
 import workbench as wb
 from workbench.items.items import Items, items_from_frame, items_from_text
@@ -52,11 +53,9 @@ def model(url, name=None, **options):
     return ServerModel(url, name, **{"progress": False, "retries": 2, **options})
 
 
-def refused(reason, *arguments, **options):
+def refused_model(reason, *arguments, **options):
     """Return the error of a model that is refused."""
-    with pytest.raises(DataError, match=reason) as caught:
-        model(*arguments, **options)
-    return caught.value
+    return refused(reason, model, *arguments, **options)
 
 
 @contextlib.contextmanager
@@ -118,7 +117,7 @@ def test_numbers_are_those_of_the_same_weights_here(taught, style):
 def test_log_probabilities_that_are_one_place_out_are_refused(taught):
     tiny = servers.TinyCompletions(taught["bytes"], shift=True)
     with servers.served(tiny.complete) as (url, _):
-        refused("one sub-token out of place .*add_bos_token", url)
+        refused_model("one sub-token out of place .*add_bos_token", url)
 
 
 def of_table(change):
@@ -213,7 +212,7 @@ REFUSED = {
 def test_a_server_that_does_not_behave_is_refused_with_the_reason(name):
     spoil, reason = REFUSED[name]
     with week(spoil) as (url, requests):
-        caught = refused(reason, url)
+        caught = refused_model(reason, url)
         assert url in str(caught)
         assert caught.remedy
         assert not {"pw", "key=1"} & set(str(caught).split())
@@ -223,7 +222,7 @@ def test_a_server_that_does_not_behave_is_refused_with_the_reason(name):
 def test_a_response_has_a_bound(monkeypatch):
     monkeypatch.setattr(completions, "MAX_BYTES", 10**6)
     with week(lambda *_: (200, {}, b" " * 2 * 10**6)) as (url, _):
-        refused("at most 1,000,000 bytes", url)
+        refused_model("at most 1,000,000 bytes", url)
 
 
 def test_a_response_that_never_ends_is_not_waited_for():
@@ -244,8 +243,8 @@ def test_a_response_that_never_ends_is_not_waited_for():
 def test_a_silent_server_and_no_server_are_named():
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-        refused("no response within 0.05 seconds", f"http://127.0.0.1:{port}", timeout=0.05)
-    refused(r"no connection \(Connection refused\) \(3 tries\)", f"http://127.0.0.1:{port}")
+        refused_model("no response within 0.05 seconds", f"http://127.0.0.1:{port}", timeout=0.05)
+    refused_model(r"no connection \(Connection refused\) \(3 tries\)", f"http://127.0.0.1:{port}")
 
 
 @pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503, 504])
@@ -282,8 +281,7 @@ def test_a_run_that_was_interrupted_goes_on(monkeypatch):
 
     with week(spoil) as (url, requests):
         dying = model(url)
-        with pytest.raises(DataError, match=r"answers 503: dead .* what was scored is stored"):
-            wb.predict(items, dying)
+        refused(r"answers 503: dead .* what was scored is stored", wb.predict, items, dying)
         assert not len(wb.runs())
     with week() as (url, requests):  # at another port
         again = model(url)
@@ -329,11 +327,10 @@ def test_the_key_is_sent_and_stands_nowhere_else(monkeypatch, tmp_path):
         run = wb.predict(WEEK, mine)
         assert model(url).config == mine.config
     with servers.served(lambda request: (401, {}, request["headers"]["Authorization"].encode())) as (url, _):
-        caught = refused(r"answers 401: Bearer \*\*\*", url, key_variable="A_KEY")
-    with pytest.raises(DataError, match="Connection refused") as gone:
-        mine.predict(wb.load("sample", "dev")[:1])
-    seen = [repr(vars(mine)), json.dumps(run.info), str(caught), str(gone.value)]
-    seen += [repr(error.__context__) + repr(error.__cause__) for error in (caught, gone.value)]
+        caught = refused_model(r"answers 401: Bearer \*\*\*", url, key_variable="A_KEY")
+    gone = refused("Connection refused", mine.predict, wb.load("sample", "dev")[:1])
+    seen = [repr(vars(mine)), json.dumps(run.info), str(caught), str(gone)]
+    seen += [repr(error.__context__) + repr(error.__cause__) for error in (caught, gone)]
     assert SECRET.encode() not in pickle.dumps(mine)
     assert not any(SECRET in text for text in seen)
     files = [path for path in (tmp_path / "home").rglob("*") if path.is_file()]
@@ -346,7 +343,7 @@ def test_a_key_that_no_header_can_hold_is_not_shown(key, monkeypatch):
     monkeypatch.delenv("A_KEY", raising=False)
     if key is not None:
         monkeypatch.setenv("A_KEY", key)
-    caught = refused("A_KEY, which", "http://127.0.0.1:9", key_variable="A_KEY")
+    caught = refused_model("A_KEY, which", "http://127.0.0.1:9", key_variable="A_KEY")
     assert not key or key not in str(caught)
 
 
@@ -363,11 +360,11 @@ def test_no_proxy_sees_what_a_local_server_is_sent(monkeypatch):
      "http://localhost?key=1", "http://localhost#x", None, 8000],
 )  # fmt: skip
 def test_an_address_that_is_none_is_refused(url):
-    refused("expected the http or https address", url)
+    refused_model("expected the http or https address", url)
 
 
 def test_a_password_in_an_address_is_refused_and_not_shown():
-    caught = refused("with a name or password", f"http://me:{SECRET}@localhost:8000")
+    caught = refused_model("with a name or password", f"http://me:{SECRET}@localhost:8000")
     assert SECRET not in str(caught)
 
 
@@ -375,7 +372,7 @@ def test_a_password_in_an_address_is_refused_and_not_shown():
     "url", ["http://8.8.8.8", "http://[2001:4860:4860::8888]:80", "http://[::ffff:8.8.8.8]"]
 )
 def test_a_server_elsewhere_needs_a_word(url, monkeypatch):
-    caught = refused("this machine or in a private network", url)
+    caught = refused_model("this machine or in a private network", url)
     assert "remote=True" in caught.remedy
     asked = []
     monkeypatch.setattr(
@@ -383,7 +380,7 @@ def test_a_server_elsewhere_needs_a_word(url, monkeypatch):
         "_attempt",
         lambda *a: asked.append(a) or completions._Attempt(b"", "no"),
     )
-    refused("no", url, remote=True)
+    refused_model("no", url, remote=True)
     assert asked
 
 
@@ -400,12 +397,12 @@ def test_addresses_of_this_machine_and_of_private_networks():
     ]
     other = ["8.8.8.8", "172.32.0.1", "2001:4860:4860::8888", "::ffff:8.8.8.8", "100.128.0.1"]
     assert [is_local(number) for number in local + other] == [True] * len(local) + [False] * len(other)
-    refused("not known here", "http://no-such-host.invalid")
+    refused_model("not known here", "http://no-such-host.invalid")
 
 
 def test_the_model_is_named_where_a_server_has_several():
     with week(models=("a", "b")) as (url, requests):
-        refused("expected one model at .*, got a, b", url)
+        refused_model("expected one model at .*, got a, b", url)
         assert model(url, "folder/b").name == "b"
         assert {request["model"] for request in requests} == {"folder/b"}
 
@@ -414,16 +411,15 @@ def test_the_model_is_named_where_a_server_has_several():
     "options", [{"timeout": 0}, {"retries": -1}, {"concurrency": 0}, {"tolerance": math.nan}]
 )
 def test_options_are_numbers_in_their_range(options):
-    refused("expected a number", "http://127.0.0.1:9", **options)
+    refused_model("expected a number", "http://127.0.0.1:9", **options)
 
 
 def test_a_server_without_prompt_log_probs_can_be_used_for_what_it_writes():
     with week(content_alone) as (url, _):
         greedy = model(url, greedy_only=True)
         frame = wb.predict(WEEK[:2], greedy).predictions
-        with pytest.raises(DataError, match="expected a server that returns log-probabilities"):
-            greedy.predict(questions())
-        refused("expected the log-probabilities", url)
+        refused("expected a server that returns log-probabilities", greedy.predict, questions())
+        refused_model("expected the log-probabilities", url)
     with week() as (url, _):
         full = model(url).predict(WEEK[:2])
     for name in ("prediction", "correct", "greedy_correct"):
@@ -432,7 +428,7 @@ def test_a_server_without_prompt_log_probs_can_be_used_for_what_it_writes():
     assert frame["prediction"].tolist() == ["Tuesday", "Thursday"]
     assert frame[["log_prob", "log_prob_uncorrected", "rank"]].isna().all(axis=None)
     with week(lambda r, _: content_alone(r, _) and no_logprobs(r, _)) as (url, _):
-        refused("expected the tokens that it writes", url, greedy_only=True)
+        refused_model("expected the tokens that it writes", url, greedy_only=True)
 
 
 def test_an_item_without_a_context_is_named():
@@ -538,8 +534,7 @@ def test_a_text_that_ends_with_a_part_of_a_character_has_all_its_sub_tokens(list
     hidden = read_echo(response(["He", " said"]), "He said", "here").hidden
     assert read_echo(response(tokens), text, "here", hidden).tokens == tokens
     if not listed:  # else the word that follows shows where the text ends
-        with pytest.raises(DataError, match="cannot be read"):
-            read_echo(response(tokens), text, "here")
+        refused("cannot be read", read_echo, response(tokens), text, "here")
 
 
 ECHO = servers.week({"prompt": "Monday Tuesday “Oh” Friday", "echo": True})

@@ -6,12 +6,12 @@ from unicodedata import category
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from refused import refused
 from tiny_models import byte_pairs, makers
 
 from workbench.items.items import items_from_text
 from workbench.models.pretrained.prompts import SplitText, split_text
 from workbench.models.pretrained.subwords import Subwords, anchor_of, ends_word
-from workbench.storage.errors import DataError
 
 transformers = pytest.importorskip("transformers")
 TEXT = st.text(st.sampled_from("ab A.,'\"-\né“’☃ "), max_size=12)
@@ -90,8 +90,7 @@ def test_texts_are_cut_as_by_lm_evaluation_harness(subwords, kind, before, word)
     except IndexError:  # nothing at all is asked of it
         rest = []
     if not before.strip() and not word:
-        with pytest.raises(DataError, match="no sub-token"):
-            mine.pairs([("", word)])
+        refused("no sub-token", mine.pairs, [("", word)])
     elif rest:
         assert mine.pairs([(request.args[0], word), ("x ", "y")])[0] == (context, rest)
         assert mine.contexts([request.args[0]])[0] == context or not before.strip()
@@ -138,8 +137,7 @@ def test_sub_tokens_are_written_as_after_their_context(subwords, kind):
 
 def test_a_text_without_any_mark_before_it_is_refused():
     tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=byte_pairs(300)._tokenizer)
-    with pytest.raises(DataError, match="no text before"):
-        Subwords(tokenizer, 300).pairs([("", "tea")])
+    refused("no text before", Subwords(tokenizer, 300).pairs, [("", "tea")])
 
 
 def test_the_text_around_a_word():

@@ -6,12 +6,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from refused import refused
 
 from workbench.items.items import items_from_text
 from workbench.models.neural.sup_cbow import BagOfWordsModule, SupCBOW
 from workbench.models.vectors import CBOW, Vectors
-from workbench.storage.errors import DataError
-from workbench.texts.batches import Stream
+from workbench.texts.batches import EncodedText
 from workbench.texts.corpus import Corpus
 
 torch.set_num_threads(1)
@@ -103,7 +103,7 @@ def test_the_mean_is_over_the_passages():
 
 @pytest.fixture
 def model():
-    words = Stream.of(corpus()).vocabulary
+    words = EncodedText.of(corpus()).vocabulary
     given_ = vectors([*words[5:], "never"], dimensions=5)
     made = BagOfWordsModule([2] * (len(words) + 1), dimensions=5, hidden=7, softmax="full")
     table = np.stack(
@@ -152,11 +152,10 @@ def test_fitted_and_found_again():
 
 
 def test_what_cannot_be_fitted():
-    stream, words = Stream.of(corpus()), corpus().vocabulary()
+    stream, words = EncodedText.of(corpus()), corpus().vocabulary()
     for message, options in {
         "no text to train CBOW on": {},
         "either the vectors or the texts are lower-cased": {"cbow": vectors(words, lower=False)},
         "holds no sentence": {"cbow": vectors(words), "minimum": 5000},
     }.items():
-        with pytest.raises(DataError, match=message):
-            SupCBOW.fit(stream, progress=False, **options)
+        refused(message, SupCBOW.fit, stream, progress=False, **options)

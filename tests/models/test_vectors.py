@@ -5,6 +5,7 @@ import pytest
 from gensim.models import Word2Vec
 from hypothesis import given
 from hypothesis import strategies as st
+from refused import refused
 from scipy.sparse import csr_array
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
@@ -14,7 +15,6 @@ from workbench.models import lsa as lsa_module
 from workbench.models import vectors as module
 from workbench.models.lsa import LSA
 from workbench.models.vectors import CBOW, Vectors
-from workbench.storage.errors import DataError
 from workbench.texts.corpus import Corpus
 
 pytestmark = pytest.mark.usefixtures("no_data")
@@ -309,7 +309,7 @@ def test_vectors_do_not_depend_on_blocks_but_on_the_seed(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize(("fit", "name"), [(lsa, "v"), (cbow, "output")])
-def test_vectors_are_kept_by_corpus_and_arguments_and_made_again_if_torn(corpus, no_data, fit, name):
+def test_vectors_are_kept_by_corpus_and_arguments(corpus, fit, name):
     first = fit(corpus).vectors
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(lsa_module, "_decompose", None)
@@ -319,12 +319,6 @@ def test_vectors_are_kept_by_corpus_and_arguments_and_made_again_if_torn(corpus,
         assert isinstance(again.arrays[name], np.memmap)
         with pytest.raises(TypeError):
             fit(corpus, seed=2)
-    arrays = {key: np.array(array) for key, array in first.arrays.items()}
-    [file] = (no_data / "cache").glob(f"*/*/{name}.npy")
-    file.write_bytes(file.read_bytes()[:200])
-    again = fit(corpus).vectors
-    for key, array in arrays.items():
-        np.testing.assert_array_equal(again.arrays[key], array)
 
 
 @pytest.mark.parametrize(
@@ -338,10 +332,8 @@ def test_vectors_are_kept_by_corpus_and_arguments_and_made_again_if_torn(corpus,
     ],
 )
 def test_wrong_arguments(corpus, fit, options, problem):
-    with pytest.raises(DataError, match=problem):
-        fit(corpus, **options)
+    refused(problem, fit, corpus, **options)
 
 
 def test_a_matrix_without_information():
-    with pytest.raises(DataError, match="evenly"):
-        lsa(corpus_of(["a b c"] * 5), dimensions=1, weighting="tf-idf")
+    refused("evenly", lsa, corpus_of(["a b c"] * 5), dimensions=1, weighting="tf-idf")

@@ -41,6 +41,8 @@ from workbench.models.vectors import CBOW
 from workbench.runs.model_versions import VERSIONS
 from workbench.texts.corpus import Corpus
 
+pytestmark = pytest.mark.usefixtures("module_home")
+
 FILE = Path(__file__).parent / "results.json"
 COLUMNS = ("prediction", "log_prob", "rank", "candidate_scores")
 TIE = 2e-4  # log-probabilities that are closer than this may be in another order on another machine
@@ -126,13 +128,6 @@ def results(name, model):
     frame = model.predict(items(name), 1)
     columns = json.loads(frame[list(COLUMNS)].to_json(orient="split", double_precision=8))["data"]
     return {"version": type(model).version, **dict(zip(COLUMNS, zip(*columns, strict=True), strict=True))}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def home(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("WORKBENCH_HOME", str(tmp_path_factory.mktemp("home")))
-        yield
 
 
 def numbers(rows):

@@ -5,12 +5,12 @@ import planted
 import pytest
 import torch
 from planted import ITEMS, Planted
+from refused import refused
 
 from workbench.items.items import items_from_text
 from workbench.items.tokens import tokens
 from workbench.models.neural.model import Neural
 from workbench.models.neural.sup_cbow import SupCBOW
-from workbench.storage.errors import DataError
 
 torch.set_num_threads(1)
 
@@ -77,7 +77,5 @@ def test_a_copy_computes_where_it_says(monkeypatch):
 
 @pytest.mark.parametrize("reads", [0, -1, True, "passage", 2.5])
 def test_nonsense_is_refused(reads):
-    with pytest.raises(DataError, match="expected a number of words, 'sentence', or None"):
-        planted.model(Summing()).with_context(reads)
-    with pytest.raises(DataError, match="reads the whole passage"):
-        SupCBOW.with_context(object.__new__(SupCBOW), 4)
+    refused("expected a number of words, 'sentence', or None", planted.model(Summing()).with_context, reads)
+    refused("reads the whole passage", SupCBOW.with_context, object.__new__(SupCBOW), 4)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from campaign_server import Client, running
+from refused import refused
 from small_disks import small_disk
 
 import workbench as wb
@@ -121,20 +122,17 @@ DAMAGE = {
 def test_what_is_no_campaign_is_one_error(path, name):
     damage, message = DAMAGE[name]
     damage(path)
-    with pytest.raises(DataError, match=message) as error:
-        Campaign.open(path)
-    assert error.value.file == str(path)
-    assert error.value.remedy
+    error = refused(message, Campaign.open, path)
+    assert error.file == str(path)
+    assert error.remedy
 
 
 def test_damage_while_it_is_open_is_one_error(path):
     campaign = Campaign.open(path)
     change(path, "UPDATE answers SET guesses = '[1]'")
-    with pytest.raises(DataError, match="cannot be read"):
-        campaign.judgments()
+    refused("cannot be read", campaign.judgments)
     change(path, "UPDATE records SET record = 'x'")
-    with pytest.raises(DataError, match="cannot be read"):
-        campaign.next_page(1)
+    refused("cannot be read", campaign.next_page, 1)
     campaign.close()
 
 

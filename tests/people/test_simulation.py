@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from refused import refused
 from scipy.stats import binomtest
 
 import workbench as wb
@@ -161,14 +162,10 @@ def test_the_papers_rates_explain_its_cost_only_where_few_items_pass():
 def test_what_cannot_be_simulated_is_refused(make):
     items = wb.load("sample", "dev")[:3]
     campaign = make(items)
-    with pytest.raises(DataError, match="needs 12 people"):
-        simulate(campaign, n_subjects=11, progress=False)
-    with pytest.raises(DataError, match="no model"):
-        simulate(campaign, [], progress=False)
-    with pytest.raises(DataError, match="drops nothing"):
-        simulate(make(items, "unfolding"), Rates(((0.1, 0.1),)), progress=False)
-    with pytest.raises(DataError, match="one rate a step"):
-        simulate(campaign, Rates(((0.1, 0.1),)), progress=False)
+    refused("needs 12 people", simulate, campaign, n_subjects=11, progress=False)
+    refused("no model", simulate, campaign, [], progress=False)
+    refused("drops nothing", simulate, make(items, "unfolding"), Rates(((0.1, 0.1),)), progress=False)
+    refused("one rate a step", simulate, campaign, Rates(((0.1, 0.1),)), progress=False)
     for dropped in (((0.5, 0.4),), ((-1, 0),), ((0.6, 0.7), (0.6, 0.7))):
         with pytest.raises(DataError):
             Rates(dropped)

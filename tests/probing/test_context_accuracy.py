@@ -6,11 +6,11 @@ import pytest
 from clozes import clozes
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refused import refused
 from statsmodels.stats.proportion import proportion_confint
 
 import workbench as wb
 from workbench.models import MaximumFrequency
-from workbench.storage.errors import DataError
 
 WORDS = ["a", "b", "c"]
 SENTENCE = st.lists(st.sampled_from(WORDS), min_size=1, max_size=4).map(" ".join)
@@ -116,14 +116,12 @@ def test_judgments_of_a_game_are_read(items):
     ],
 )  # fmt: skip
 def test_bad_input_is_named(items, options, said):
-    with pytest.raises(DataError, match=said):
-        wb.context_accuracy(reader(), items, **options)
+    refused(said, wb.context_accuracy, reader(), items, **options)
 
 
 def test_charts_want_one_unit_and_all_columns(items):
     curve = wb.context_accuracy(reader(), items[:3], (None,))
     both = pd.concat([curve, curve.assign(unit="words")])
     for data, said in ((both, "one unit"), (curve.drop(columns="n"), "'n'"), (curve[:0], "one unit")):
-        with pytest.raises(DataError, match=said):
-            wb.charts.context_curve(data)
+        refused(said, wb.charts.context_curve, data)
     assert np.isfinite(curve["accuracy"]).all()

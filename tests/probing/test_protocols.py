@@ -6,6 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 import pytest
+from refused import refused
 
 import workbench as wb
 from workbench.evaluation.significance import significance
@@ -14,7 +15,6 @@ from workbench.models import RandomWord
 from workbench.models.pretrained.prompts import Prompt
 from workbench.models.pretrained.scoring import CausalScorer
 from workbench.probing.protocols import ScoringProtocol
-from workbench.storage.errors import DataError
 
 pytest.importorskip("transformers")
 
@@ -198,8 +198,7 @@ def test_a_step_has_the_interval_of_the_paired_test_and_the_items_that_it_turned
     view.close()
     assert "from one protocol to the other" in result._repr_html_()
     for step in (4, -1, True, "1"):
-        with pytest.raises(DataError, match="there is no step"):
-            result.flips(step)
+        refused("there is no step", result.flips, step)
 
 
 @pytest.mark.slow
@@ -250,20 +249,15 @@ def test_combinations_without_a_meaning_are_left_out_or_an_error(folders):
         ({"protocols": []}, "there are no protocols"),
         ({"protocols": listed, "unit": "word"}, "both"),
     ):
-        with pytest.raises(DataError, match=message):
-            wb.protocols(model, items, **options)
-    with pytest.raises(DataError, match="unit"):
-        ScoringProtocol(unit="tokens")
-    with pytest.raises(DataError, match="space before them"):
-        causal(folders("bytes"), vocabulary=words, prompt=Prompt(space="context"))
-    with pytest.raises(DataError, match="one Items for each variant"):
-        wb.protocols(model, [items, items])
+        refused(message, wb.protocols, model, items, **options)
+    refused("unit", ScoringProtocol, unit="tokens")
+    refused("space before them", causal, folders("bytes"), vocabulary=words, prompt=Prompt(space="context"))
+    refused("one Items for each variant", wb.protocols, model, [items, items])
     other = wb.load("sample", variant="capitalised")
     shifted = Items.from_records(
         replace(one, item_id=two.item_id) for one, two in zip(other[3:6], items, strict=True)
     )
-    with pytest.raises(DataError, match="0 of 3 items have the same answer"):
-        wb.protocols(model, [items, shifted])
+    refused("0 of 3 items have the same answer", wb.protocols, model, [items, shifted])
 
 
 @pytest.mark.usefixtures("no_data")
@@ -273,13 +267,13 @@ def test_a_model_of_words_is_evaluated_on_the_variants_alone():
     result = wb.protocols(model, [variants[0], variants[1][1:]], text=["plain", "capitalised"])
     assert len(result.comparison.items) == 7
     assert "1 items are left out" in " ".join(result.waterfall.attrs["note"])
-    with pytest.raises(DataError, match="has no choice of unit"):
-        wb.protocols(model, variants[0], unit="last-token")
+    refused("has no choice of unit", wb.protocols, model, variants[0], unit="last-token")
 
 
 @pytest.mark.slow
 def test_the_real_model_is_counted_as_a_plain_loop_counts_it(smollm):
-    items = wb.load("sample", variant="openai")[:2]
+    items = wb.load("sample", variant="openai")
+    items = Items.from_records(sorted(items, key=lambda item: len(item.text))[:2])
     model = CausalLM(smollm, progress=False)
     result = wb.protocols(model, items, text="openai", unit=UNITS, beginning=["tokenizer", "mark"])
     assert len(result.path) == 4
@@ -335,8 +329,7 @@ def test_where_a_model_cannot_be_asked_again_its_predictions_are_measured_again(
         exec(printed.code, names)  # noqa: S102 - what is printed has to run
         assert names["table"]["accuracy"].iloc[0] == run.info["accuracy"]
         assert reason in str(printed)
-    with pytest.raises(DataError, match="is a DataFrame, expected a stored run"):
-        wb.signature(run.predictions)
+    refused("is a DataFrame, expected a stored run", wb.signature, run.predictions)
 
 
 @pytest.mark.slow

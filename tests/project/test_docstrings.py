@@ -28,7 +28,7 @@ def public():
         made.read_shelf,
         made.Shelf,
         made.Manifest,
-        made.Candidates,
+        made.CandidatePassages,
         made.build,
         made.DataSets,
         made.childrens_book.questions,

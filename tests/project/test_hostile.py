@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from hostile import CHARTS, PAGES, RUN, STRINGS
 from html_page import Page
+from refused import refused
 
 from workbench import charts
 from workbench.charts import theme
@@ -128,8 +129,7 @@ def test_formulas_are_quoted_and_read_back(text):
     assert [row[1] for row in rows[1:]] == ["-2.5", "-3.0"]
     assert safe.replace(READ_BACK, "", regex=True)["word"].tolist() == [text, "dog"]
     assert spreadsheet_safe(frame, "keep") is frame
-    with pytest.raises(DataError, match="formulas"):
-        spreadsheet_safe(frame, "drop")
+    refused("formulas", spreadsheet_safe, frame, "drop")
 
 
 def test_every_export_quotes_formulas(tmp_path):
@@ -161,7 +161,5 @@ def test_a_place_that_cannot_be_written_is_one_error(tmp_path):
     blocked = tmp_path / "file"
     blocked.write_text("")
     for path in (long, blocked / "a.csv"):
-        with pytest.raises(DataError, match="cannot be written"):
-            made.to_csv(path)
-        with pytest.raises(DataError, match="cannot be written"):
-            charts.save(chart, path.with_suffix(".json"))
+        refused("cannot be written", made.to_csv, path)
+        refused("cannot be written", charts.save, chart, path.with_suffix(".json"))

@@ -4,6 +4,7 @@ import os
 import sys
 
 import pytest
+from refused import refused
 
 from workbench import cli, lab
 from workbench.models.ngram import kenlm
@@ -63,8 +64,7 @@ def test_a_target_that_cannot_be_written_is_one_error(tmp_path, capsys):
         error = capsys.readouterr().err
         assert problem in error
         assert error.count("\n") == 1
-    with pytest.raises(DataError, match="file"):
-        lab.copy_notebooks(tmp_path / "work" / "file")
+    refused("file", lab.copy_notebooks, tmp_path / "work" / "file")
 
 
 @pytest.mark.usefixtures("shipped")

@@ -35,10 +35,25 @@ NOT_CODE = {  # blocks that show no code, by their beginning
     "lambada/dev/plain|n:4869|": "a signature, compared below",
 }
 SMALLER = {  # what takes hours on novels, or long on stories, and what the tests run in its place
+    "README.md": {
+        '"test", variant="capitalised")': '"test", variant="capitalised").sample(12)',
+        "vocabulary=ngram.vocabulary": "vocabulary=ngram.vocabulary, budget=20",
+    },
     "docs/compare.md": {"per_class=250": "per_class=10"},
     "docs/data.md": {"minutes=60": "tokens=2_000, width=16"},
     "docs/protocols.md": {"sample(300": "sample(2"},
-    "docs/models.md": {"per_class=25_000": "per_class=100", "number=62_000": "number=500"},
+    "docs/models.md": {
+        "per_class=25_000": "per_class=100",
+        "number=62_000": "number=500",
+        "(5), model)": "(2), model)",
+    },
+    "docs/probing.md": {
+        "influence(language_model, items[:3])": "influence(language_model, items[:1])",
+        "influence(language_model, items[:3], ": "influence(language_model, items[:1], ",
+        "d = wb.influence(ngram.cached(), items[:20]": "d = wb.influence(ngram.cached(), items[:3]",
+        "e = wb.influence(ngram.cached(), items[:20]": "e = wb.influence(ngram.cached(), items[:3]",
+        "wb.influence(ngram, items[:20]": "wb.influence(ngram, items[:3]",
+    },
     "docs/training.md": {"minutes=30": "tokens=2_000, width=16, rows=8, length=32"},
 }
 SERVER = "http://localhost:8000"  # in its place a server of the tests is asked

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import workbench as wb
+from workbench import construction
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted(
@@ -35,3 +36,13 @@ def test_names_are_found():
         "load", "keep", "runs",
     ]  # fmt: skip
     assert sum("wb." in path.read_text(encoding="utf-8") for path in FILES) > 50
+
+
+@pytest.mark.parametrize(
+    ("package", "before", "now"),
+    [(wb, "materials", "experiment_data"), (construction, "Candidates", "CandidatePassages")],
+)
+def test_a_name_that_goes_works_and_says_what_to_use(package, before, now):
+    with pytest.warns(DeprecationWarning, match=f"called {now}"):
+        assert getattr(package, before) is getattr(package, now)
+    assert before not in dir(package)

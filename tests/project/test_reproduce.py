@@ -1,9 +1,9 @@
 import nbformat
 import pytest
+from refused import refused
 
 from workbench import cli
 from workbench.reproduce import notebooks, reproduce, run
-from workbench.storage.errors import DataError
 
 PARAMETERS = 'OUT = "."\nDATA = "auto"'
 
@@ -76,21 +76,18 @@ def test_a_cell_that_fails_is_told_with_the_name_of_its_notebook(tmp_path, monke
 @pytest.mark.filterwarnings("ignore")
 def test_a_kernel_that_dies_or_hangs_is_an_error(tmp_path, cell, timeout):
     path = notebook(tmp_path / "01_bad.ipynb", cell)
-    with pytest.raises(DataError, match="a cell failed") as caught:
-        run(path, {}, timeout=timeout)
-    assert caught.value.file == str(path)
+    caught = refused("a cell failed", run, path, {}, timeout=timeout)
+    assert caught.file == str(path)
 
 
 def test_a_notebook_must_say_which_cell_holds_its_parameters(tmp_path):
     path = notebook(tmp_path / "01_bare.ipynb", tagged=False)
-    with pytest.raises(DataError, match="no cell is tagged 'parameters'"):
-        run(path, {})
+    refused("no cell is tagged 'parameters'", run, path, {})
 
 
 @pytest.mark.parametrize("only", [(), ("07",)])
 def test_nothing_to_run_is_told(tmp_path, only):
     if only:
         notebook(tmp_path / "01_first.ipynb")
-    with pytest.raises(DataError, match="no notebook to run"):
-        reproduce(tmp_path, out=tmp_path / "out", only=only)
+    refused("no notebook to run", reproduce, tmp_path, out=tmp_path / "out", only=only)
     assert not (tmp_path / "out").exists()

@@ -194,6 +194,13 @@ def made(tools, monkeypatch, tmp_path):
     return events
 
 
+def done(made, tools, **options):
+    """Set up, and return what was done this time."""
+    made.clear()
+    tools.setup.set_up(**{"dev": False} | options)
+    return made
+
+
 def test_current_environment_is_left_alone_and_another_is_not(tools, made, monkeypatch, capsys):
     """KenLM's programs are built while the packages are installed; what a test needs is added, and stays."""
     install, around = (
@@ -206,14 +213,10 @@ def test_current_environment_is_left_alone_and_another_is_not(tools, made, monke
     assert "minutes and" in lines[0]
     assert "GB of disk" in lines[0]
     assert len(lines) == 1 + 2 * 4  # a line at the beginning and one at the end of a step; no package
-    made.clear()
-    tools.setup.set_up(dev=False)
-    assert made == ["look"]
+    assert done(made, tools) == ["look"]
     tools.setup.set_up(dev=True)
     assert made[1:] == around(install)
-    made.clear()
-    tools.setup.set_up(dev=False)
-    assert made == ["look"]
+    assert done(made, tools) == ["look"]
     monkeypatch.setattr(tools.setup, "fingerprint", lambda: "later")
     tools.setup.set_up(dev=False)
     assert made[1:] == around(install)
@@ -225,9 +228,7 @@ def test_a_set_up_that_failed_goes_on_where_it_was(tools, made):
     with pytest.raises(tools.steps.SetupError, match="what is done so far is kept"):
         tools.setup.set_up(dev=False)
     assert made[1:] == ["programs", "pip sync lab", "programs ended"]
-    made.clear()
-    tools.setup.set_up(dev=False)
-    assert made == ["programs", "pip sync lab", "pip install", "convert", "programs ended"]
+    assert done(made, tools) == ["programs", "pip sync lab", "pip install", "convert", "programs ended"]
 
 
 def test_the_lab_has_no_packages_of_tests_and_all_that_the_others_need(tools):
@@ -268,12 +269,8 @@ def test_torch_for_processors_is_installed_where_it_is_asked_for_and_stays(tools
     monkeypatch.setattr(tools.setup, "fingerprint", lambda: "later")
     tools.setup.set_up(dev=False)
     assert made == around("pip sync dev-cpu", "pip compile", torch)
-    made.clear()
-    tools.setup.set_up(dev=False, cpu=False)
-    assert made == around("pip sync")
-    made.clear()
-    tools.setup.set_up(dev=False)
-    assert made == ["look"]
+    assert done(made, tools, cpu=False) == around("pip sync")
+    assert done(made, tools) == ["look"]
 
 
 def test_the_index_of_torch_is_uvs_own_or_the_one_that_is_named(tools, made, monkeypatch):

@@ -10,6 +10,7 @@ from html_page import Page
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_predictions import made, run, scores
+from refused import refused
 
 from workbench.datasets import published
 from workbench.evaluation.metrics import evaluate
@@ -185,10 +186,8 @@ def test_the_split_is_chosen():
     assert rows(dev, system="RNN", section="lambada")["ours"].notna().all()
     assert rows(dev, system="LSTM", section="lambada")["ours"].isna().all()
     assert table("cnnqa", []).frame["split"].unique().tolist() == ["dev", "test"]
-    with pytest.raises(DataError, match="no table for the split"):
-        table("lambada", [], split="control")
-    with pytest.raises(DataError, match="available: lam"):
-        table("squad", [])
+    refused("no table for the split", table, "lambada", [], split="control")
+    refused("available: lam", table, "squad", [])
     for wrong in (("\ud800", "lambada"), ("lambada", "\ud800")):
         with pytest.raises(DataError, match=r"available: lam|dataset holds half a surrogate pair"):
             table(wrong[0], [lambada()], dataset=wrong[1])
@@ -415,8 +414,7 @@ def test_our_rows_are_shown_and_the_papers_others_if_wanted():
     printed = published.published_table("lambada_table1")["system"].tolist()
     for complete in (table("lambada", [ours, other], rows="all", **QUICK), table("lambada", [])):
         assert shown_systems(complete.to_markdown()) == printed
-    with pytest.raises(DataError, match='use rows="ours" or rows="all"'):
-        table("lambada", [ours], rows="mine")
+    refused('use rows="ours" or rows="all"', table, "lambada", [ours], rows="mine")
 
 
 ZERO = re.compile(r"[+\-\N{MINUS SIGN}]0(\.0*)?(?![\d.e])")

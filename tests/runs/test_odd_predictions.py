@@ -16,6 +16,8 @@ from workbench.runs import predictions
 from workbench.storage.errors import DataError
 from workbench.widgets.ask import asking
 
+pytestmark = pytest.mark.usefixtures("home")
+
 ITEMS = wb.load("sample", variant="capitalised")[:6]
 FRAME = pd.concat(predicted(ITEMS, 3), ignore_index=True)
 
@@ -27,11 +29,6 @@ SCALARS = st.none() | st.booleans() | st.integers() | st.sampled_from([2**63, 10
 CELLS = SCALARS | st.lists(SCALARS, max_size=3) | st.lists(FLOATS, max_size=3).map(np.array)
 CELLS |= st.sampled_from([pd.NA, pd.NaT, {}, {"a": 1}, {1}, b"x", 1j, [[1]], object()])
 COLUMNS = st.sampled_from(predictions.COLUMNS)
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path, monkeypatch):
-    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path))
 
 
 def column(values, index):

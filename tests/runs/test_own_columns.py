@@ -4,6 +4,7 @@ import shutil
 
 import pandas as pd
 import pytest
+from refused import refused
 
 import workbench as wb
 from workbench.charts.predictions import accuracy_by_column
@@ -11,7 +12,6 @@ from workbench.evaluation.comparison import Comparison
 from workbench.models import RandomWord
 from workbench.runs import store
 from workbench.runs.item_columns import COLUMNS
-from workbench.storage.errors import DataError
 
 WORDS = ["dog", "cat", "cow", "hen", "fox", "owl"]
 GENRES = ["novel", "play", "novel", "play", "play", None]
@@ -93,10 +93,8 @@ def test_a_ranking_follows_the_columns_of_each_run(items):
 
 def test_a_run_that_is_found_again_takes_columns_that_were_added(items):
     run = predicted(wb.items_from_frame(table()))
-    with pytest.raises(DataError, match=r"no column 'genre'.* pass items"):
-        wb.evaluate(run, by="genre")
-    with pytest.raises(DataError, match=r"no column 'genre'.* pass items"):
-        accuracy_by_column(run, by="genre")
+    refused(r"no column 'genre'.* pass items", wb.evaluate, run, by="genre")
+    refused(r"no column 'genre'.* pass items", accuracy_by_column, run, by="genre")
     before = (run.folder / store.INFO).read_bytes()
     assert predicted(items) == run
     assert groups(wb.evaluate(run, by="genre")) == GROUPS
@@ -119,8 +117,7 @@ def test_no_passages_and_no_lists_are_stored():
     assert run.item_columns.columns.tolist() == ["genre"]
     assert predicted(many).item_columns.columns.tolist() == ["n"]
     assert b"rained" not in (run.folder / COLUMNS).read_bytes()
-    with pytest.raises(DataError, match="no column 'before'"):
-        wb.evaluate(run, by="before")
+    refused("no column 'before'", wb.evaluate, run, by="before")
     assert len(wb.evaluate(run, by="before", items=own_items(before=passages))) == 6
 
 
@@ -129,14 +126,12 @@ def test_columns_that_were_damaged_or_moved_are_an_error_and_written_anew(items)
     other = predicted(own_items(genre=["poem"] * 6, unread=[False] * 6)[:5])
     for content in (b"", file.read_bytes()[:-1], b"PAR1"):
         file.write_bytes(content)
-        with pytest.raises(DataError, match=r"columns\.parquet: .* -- remove this file and predict again"):
-            wb.evaluate(run, by="genre")
+        refused(r"columns\.parquet: .* -- remove this file and predict again", wb.evaluate, run, by="genre")
     assert groups(wb.evaluate(predicted(items), by="genre")) == GROUPS
     shutil.copy(other.folder / COLUMNS, file)
     assert groups(wb.evaluate(run, by="genre")) == {("poem", 5)}
     pd.DataFrame({"item_id": items.frame["item_id"], "genre": "x"}).to_parquet(file)
-    with pytest.raises(DataError, match="remove this file"):
-        wb.evaluate(run, by="genre")
+    refused("remove this file", wb.evaluate, run, by="genre")
     assert len(wb.evaluate(run)) == 1, "what needs no columns does not read them"
 
 
@@ -149,9 +144,6 @@ def test_annotations_without_ids_say_what_to_pass(items):
         lambda: wb.browse(items, items.extra),
         lambda: items.query("genre = play", items.extra),
     ):
-        with pytest.raises(DataError, match=r"no column 'item_id' -- .*pass items"):
-            call()
-    with pytest.raises(DataError, match="the annotations are a list, expected a DataFrame"):
-        wb.evaluate(run, by="genre", annotations=[1])
-    with pytest.raises(DataError, match="of type Items, expected a frame"):
-        wb.statistics(items, items)
+        refused(r"no column 'item_id' -- .*pass items", call)
+    refused("the annotations are a list, expected a DataFrame", wb.evaluate, run, by="genre", annotations=[1])
+    refused("of type Items, expected a frame", wb.statistics, items, items)

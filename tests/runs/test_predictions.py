@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_predictions import items_of, made
 from pandas.testing import assert_frame_equal
+from refused import refused
 from scipy.stats import rankdata
 
 from workbench.items.items import Items
@@ -21,7 +22,6 @@ from workbench.models.prediction_rows import Ranked, from_ranking, from_scores
 from workbench.runs import predictions
 from workbench.runs import store as results
 from workbench.storage import cache
-from workbench.storage.errors import DataError
 
 VOCABULARY = ["ash", "bay", "cat", "dog", "elm"]
 ITEMS = clozes("a {cat} ran", "the {dog}", "an {owl}", "some {}", dataset="lambada")
@@ -140,8 +140,7 @@ def test_ties_are_drawn_evenly_and_by_the_seed():
     ],
 )
 def test_words_without_scores(scores, words, told):
-    with pytest.raises(DataError, match=told):
-        from_scores(clozes("a {b}"), np.array(scores), words, model="m", score_type="score")
+    refused(told, from_scores, clozes("a {b}"), np.array(scores), words, model="m", score_type="score")
     items, scores = clozes("a {b}", "a {b}"), np.array([[1.0, np.nan, 9.0], [1.0, 2.0, 3.0]])
     rows = from_scores(items, scores, [["b"], ["b", "c", "d"]], model="m", score_type="score")
     assert rows["prediction"].tolist() == ["b", "d"]  # what lies beyond an item's words is not looked at
@@ -192,16 +191,14 @@ def test_items_with_and_without_candidates_keep_their_order():
     assert rows["prediction"].tolist() == ["elm", "elm", "elm", "ash"]
     for i in range(len(MIXED)):
         assert Lengths().predict(MIXED[i : i + 1]).equals(rows.iloc[i : i + 1].reset_index(drop=True))
-    with pytest.raises(DataError, match="no items"):
-        Lengths().predict(MIXED[:0])
+    refused("no items", Lengths().predict, MIXED[:0])
 
     class Bare(Lengths):
         vocabulary = None
         distribution = Predictor.distribution
 
     assert len(Bare().predict(MIXED[1:2])) == 1
-    with pytest.raises(DataError, match="ranks no vocabulary"):
-        Bare().predict(MIXED[:1])
+    refused("ranks no vocabulary", Bare().predict, MIXED[:1])
 
 
 def test_save_and_load(tmp_path):
@@ -215,10 +212,8 @@ def test_save_and_load(tmp_path):
             (folder / "half").touch()
             raise OSError(28, "full")
 
-    with pytest.raises(DataError, match=r"expected a saved Other, got .*Lengths"):
-        Other.load(folder)
-    with pytest.raises(DataError, match=r"this model cannot be written \(full\) -- free some space"):
-        Other().save(folder)
+    refused(r"expected a saved Other, got .*Lengths", Other.load, folder)
+    refused(r"this model cannot be written \(full\) -- free some space", Other().save, folder)
     assert Predictor.load(folder).power == 3, "the model that was there stays"
     assert sorted(path.name for path in folder.iterdir()) == ["SHA256SUMS", FILE]
 
@@ -233,8 +228,7 @@ def test_save_and_load(tmp_path):
 @pytest.mark.filterwarnings("ignore:.*no SHA256SUMS")
 def test_what_is_no_saved_model(content, tmp_path):
     (tmp_path / FILE).write_text(content)
-    with pytest.raises(DataError, match=r"predictor\.json"):
-        Predictor.load(tmp_path)
+    refused(r"predictor\.json", Predictor.load, tmp_path)
 
 
 def test_a_model_that_was_saved_by_the_name_of_its_class_is_found(tmp_path):
@@ -270,8 +264,7 @@ def test_good_predictions_pass_unchanged():
     assert predictions.check_predictions(GOOD.astype(object)).dtypes.equals(GOOD.dtypes)
     both = pd.concat([GOOD, GOOD.assign(model="other"), GOOD.assign(run="second")])
     assert len(predictions.check_predictions(both)) == 12
-    with pytest.raises(DataError, match="'lambada/dev/2' is not one of the items"):
-        predictions.check_predictions(GOOD, MIXED[:2])
+    refused("'lambada/dev/2' is not one of the items", predictions.check_predictions, GOOD, MIXED[:2])
     table = predictions.to_table(GOOD)
     assert predictions.check_predictions(predictions.from_table(table)).equals(GOOD)
     assert len(predictions.from_table(table[:0])) == 0
@@ -305,8 +298,7 @@ def test_good_predictions_pass_unchanged():
     ],
 )
 def test_bad_predictions_are_refused(bad, problem):
-    with pytest.raises(DataError, match=problem):
-        predictions.check_predictions(bad)
+    refused(problem, predictions.check_predictions, bad)
 
 
 def test_answers_given_elsewhere():
@@ -330,8 +322,7 @@ def test_answers_given_elsewhere():
     )
     assert missing["prediction"].isna().all()
     assert missing["correct"].tolist() == [False, False]
-    with pytest.raises(DataError, match="occurs twice"):
-        predictions.from_answers(MIXED, pd.concat([frame, frame]), model="program")
+    refused("occurs twice", predictions.from_answers, MIXED, pd.concat([frame, frame]), model="program")
     with pytest.raises(TypeError, match="no column 'sytem'"):
         predictions.from_answers(ITEMS, {"lambada/dev/0": "a"}, model="people", sytem="Human")
 

@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 from made_predictions import made, unknown_answers
 from pandas.testing import assert_frame_equal
+from refused import refused
 from small_disks import as_nobody, fill, small_disk
 
 import workbench as wb
@@ -114,8 +115,7 @@ def test_predictions_are_the_same_from_disk_whatever_is_null(home):
     ],
 )
 def test_wrong_predictions_are_refused_and_nothing_is_kept(home, change, problem):
-    with pytest.raises(DataError, match=problem):
-        store.predict(ITEMS, Length(change=change))
+    refused(problem, store.predict, ITEMS, Length(change=change))
     assert names(home) == []
     assert store.runs().empty
 
@@ -130,8 +130,7 @@ def test_wrong_predictions_are_refused_and_nothing_is_kept(home, change, problem
 def test_what_json_cannot_hold_is_an_error_before_the_work(home, monkeypatch, attribute, value):
     monkeypatch.setattr(Length, attribute, value)
     model = Length()
-    with pytest.raises(DataError, match=f"the {attribute} of 'length' cannot be written as JSON"):
-        store.predict(ITEMS, model)
+    refused(f"the {attribute} of 'length' cannot be written as JSON", store.predict, ITEMS, model)
     assert (model.asked, names(home)) == (0, [])
 
 
@@ -244,11 +243,8 @@ def test_a_damaged_run_json_is_one_clear_error(home, text):
     with pytest.warns(UserWarning, match=f"a run is left out: .*{run.run}/run.json"):
         assert len(store.query("from predictions")) == 4
     for ask in (lambda: store.find_run(run.run), lambda: store.predict(ITEMS, Length())):
-        with pytest.raises(
-            DataError, match=r"the description of this run cannot be read.*remove the folder"
-        ) as raised:
-            ask()
-        assert raised.value.file == str(home / run.run / "run.json")
+        raised = refused(r"the description of this run cannot be read.*remove the folder", ask)
+        assert raised.file == str(home / run.run / "run.json")
     shutil.rmtree(home / run.run)
     assert store.predict(ITEMS, Length()).run == run.run
 
@@ -303,8 +299,7 @@ def test_a_store_without_rights_is_one_error(monkeypatch, right):
 def test_a_name_without_a_run_is_refused(home, name):
     store.keep(ITEMS, Length().predict(ITEMS), name="one")
     shutil.copytree(home / "one", home / ".partial-x")
-    with pytest.raises(DataError, match="there is no run"):
-        store.find_run(name)
+    refused("there is no run", store.find_run, name)
 
 
 def test_the_name_of_the_folder_wins(home):
@@ -348,16 +343,13 @@ def test_runs_are_grouped_and_deleted_by_name(home):
     assert groups["runs"].to_dict() == {"bob": 1, "ada": 2}
     assert listed.by("items")["bytes"].tolist() == [listed["bytes"].sum()]
     for names_, message in (((), "no run is named"), (("ada-1", "ada"), "there is no run 'ada'")):
-        with pytest.raises(DataError, match=message):
-            listed.delete(*names_)
-    with pytest.raises(DataError, match="no column 'colour'"):
-        listed.by("colour")
+        refused(message, listed.delete, *names_)
+    refused("no column 'colour'", listed.by, "colour")
     assert names(home) == ["ada-1", "ada-2", "bob-1"]
     left = listed.delete("ada-1", "bob-1")
     assert left["run"].tolist() == names(home) == ["ada-2"]
     for use in (lambda run: run.predictions, wb.evaluate, lambda run: wb.compare(ITEMS, [run])):
-        with pytest.raises(DataError, match="the run 'bob-1' was deleted -- predict again"):
-            use(runs["bob-1"])
+        refused("the run 'bob-1' was deleted -- predict again", use, runs["bob-1"])
 
 
 def test_runs_of_earlier_versions_of_the_models_are_named(home):
@@ -423,8 +415,7 @@ def test_a_name_is_given_once(home):
     first = store.keep(ITEMS, answers(), name="pupils")
     assert store.keep(ITEMS, answers(), name="pupils").info == first.info  # a cell of a notebook, run again
     for frame, info in ((answers(["eel"] * 4), {}), (answers(), {"source": "b"})):
-        with pytest.raises(DataError, match="a run 'pupils' already"):
-            store.keep(ITEMS, frame, name="pupils", **info)
+        refused("a run 'pupils' already", store.keep, ITEMS, frame, name="pupils", **info)
     assert names(home) == ["pupils"]
     assert_frame_equal(store.find_run("pupils").predictions, first.predictions)
 
@@ -446,8 +437,7 @@ def test_a_name_that_another_process_has_just_given_is_refused(home, monkeypatch
         return rename(self, target)
 
     monkeypatch.setattr(store.Path, "rename", first)
-    with pytest.raises(DataError, match="a run 'pupils' already"):
-        store.keep(ITEMS, answers(), name="pupils")
+    refused("a run 'pupils' already", store.keep, ITEMS, answers(), name="pupils")
     assert store.find_run("pupils").predictions["prediction"].tolist() == ["eel"] * 4
     assert names(home) == ["pupils"]
 
@@ -469,8 +459,7 @@ TWO_MODELS = pd.concat([answers(), answers(model="tom")], ignore_index=True)
     ],
 )
 def test_what_cannot_be_kept(home, frame, options, problem):
-    with pytest.raises(DataError, match=problem):
-        store.keep(ITEMS, frame, **options)
+    refused(problem, store.keep, ITEMS, frame, **options)
     assert names(home) == []
 
 
@@ -515,8 +504,7 @@ def test_a_query_joins_both_views(several):
 @pytest.mark.parametrize("sql", ["selekt 1", "select nothing from predictions", ""])
 def test_an_invalid_query_is_refused(several, sql):
     assert len(several)
-    with pytest.raises(DataError, match=r"DuckDB says|returns nothing"):
-        store.query(sql)
+    refused(r"DuckDB says|returns nothing", store.query, sql)
 
 
 class TestShippedRuns:
@@ -568,6 +556,5 @@ class TestShippedRuns:
         assert sorted(file.name for file in folder.iterdir()) == ["predictions.parquet", "run.json"]
         assert not any(text.encode() in file.read_bytes() for file in folder.iterdir() for text in TEXTS)
         monkeypatch.setattr(store, "_SHIPPED", 1_000)
-        with pytest.raises(DataError, match="expected at most 1,000"):
-            ship(run, tmp_path / "large")
+        refused("expected at most 1,000", ship, run, tmp_path / "large")
         assert not (tmp_path / "large" / run.run).exists()

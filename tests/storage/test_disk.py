@@ -7,11 +7,11 @@ import sys
 from unittest.mock import patch
 
 import pytest
+from refused import refused
 
 import workbench as wb
 from workbench.models.ngram.model import NGram
 from workbench.storage import cache as disk
-from workbench.storage.errors import DataError
 from workbench.texts.corpus import Corpus
 
 LINES = ["the heron saw the eel .", "the eel saw the heron ."] * 30
@@ -46,8 +46,7 @@ def test_the_bound_is_one_for_all_kinds(home, monkeypatch):
     assert names() == ["corpus/two", "old/new"]
     for value in ("two", "-1", "nan", "inf", "1e400", " ", "1,5"):
         monkeypatch.setenv(disk.VARIABLE, value)
-        with pytest.raises(DataError, match=f"gigabytes in WORKBENCH_CACHE_GB, got '{value}' -- set it to"):
-            disk.make_room()
+        refused(f"gigabytes in WORKBENCH_CACHE_GB, got '{value}' -- set it to", disk.make_room)
     monkeypatch.delenv(disk.VARIABLE)
     assert disk.cache_limit() == 10**10
     disk.make_room()
@@ -65,7 +64,7 @@ def test_what_is_in_use_stays_whoever_uses_it(home):
         pass
 
     model = Model()
-    disk.hold(model, home / "models" / "one")
+    disk.lock_while_alive(model, home / "models" / "one")
     other = "import sys, pathlib; from workbench.storage import cache; path = pathlib.Path(sys.argv[1])"
     other += "; cache.hold(sys, path); print(1, flush=True); input()"
     command = [sys.executable, "-c", other, home / "corpus" / "two"]
@@ -127,5 +126,4 @@ def test_the_cache_is_listed_and_freed():
         ((), "nothing is named"),
         (("models",), "no 'models' in the cache -- name an entry, or a kind: corpus"),
     ):
-        with pytest.raises(DataError, match=problem):
-            wb.cache().free(*chosen)
+        refused(problem, wb.cache().free, *chosen)

@@ -66,7 +66,7 @@ def write_folder(folder):
 
 
 def see_folder(folder):
-    files.sweep(folder)  # puts back what was being replaced
+    files.remove_stale_scratch(folder)  # puts back what was being replaced
     texts = {path.read_text() for path in folder.glob("folder/?")}
     return ABSENT if texts in (set(), {"old"}) else [len(text) for text in texts]
 
@@ -101,7 +101,7 @@ def see_chunks(_folder):
 
 def write_database(folder):
     path = folder / "database"
-    files.sweep(folder)
+    files.remove_stale_scratch(folder)
     with database_errors(path, patience=1, remedy="none"):
         if not path.exists():
             create_database(path, fill, "this database", remedy="none")
@@ -258,9 +258,9 @@ def outcome(tmp_path_factory):
             kind = "disks"
     except pytest.skip.Exception:
         kind = "kills"
-    done = subprocess.run(
-        [sys.executable, __file__, kind], capture_output=True, text=True, check=False, timeout=PATIENCE
-    )
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}  # helpers of tests, too
+    command = [sys.executable, __file__, kind]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE, env=env)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 

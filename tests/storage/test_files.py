@@ -10,6 +10,7 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
+from refused import refused
 
 from workbench.storage import files
 from workbench.storage.errors import DataError, writing
@@ -132,20 +133,20 @@ def test_what_no_lock_can_tell_goes_after_a_day(tmp_path, monkeypatch):
     for path in (old, old / "inner"):
         os.utime(path, (0, 0))
     (tmp_path / ".hidden").mkdir()
-    files.sweep(tmp_path)
+    files.remove_stale_scratch(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == [".hidden", other.name]
 
     monkeypatch.setattr(files.fcntl, "flock", Mock(side_effect=OSError(errno.ENOLCK, "no locks")))
     with scratch_folder(tmp_path) as mine:
-        files.sweep(tmp_path)
+        files.remove_stale_scratch(tmp_path)
         assert mine.exists()
         os.utime(mine, (0, 0))
-        files.sweep(tmp_path)
+        files.remove_stale_scratch(tmp_path)
         assert not mine.exists()
 
 
 def swept(folder):
-    files.sweep(Path(folder).parent)
+    files.remove_stale_scratch(Path(folder).parent)
 
 
 def busy(folder):
@@ -172,7 +173,7 @@ def test_a_sweep_before_a_folder_is_locked_is_noticed(tmp_path, monkeypatch, mea
     monkeypatch.setattr(tempfile, "mkdtemp", mkdtemp)
     with scratch_folder(tmp_path) as folder:
         assert [str(folder)] == made[1:]
-        files.sweep(tmp_path)
+        files.remove_stale_scratch(tmp_path)
         assert folder.exists()
 
 
@@ -216,7 +217,7 @@ def test_a_folder_that_was_being_replaced_comes_back(tmp_path):
 
     (tmp_path / "folder" / "inner").mkdir(parents=True)
     assert "folder" not in left_by_a_killed_process(tmp_path, stop)
-    files.sweep(tmp_path)
+    files.remove_stale_scratch(tmp_path)
     assert [path.name for path in tmp_path.rglob("*")] == ["folder", "inner"]
 
 
@@ -279,8 +280,7 @@ def test_an_odd_data_folder_is_one_error(tmp_path, monkeypatch, value):
     (tmp_path / "file").touch()
     (tmp_path / "loop").symlink_to("loop")
     monkeypatch.setenv("WORKBENCH_HOME", value.format(tmp_path))
-    with pytest.raises(DataError, match=r"the folder that WORKBENCH_HOME names cannot be read .* unset it"):
-        data_home()
+    refused(r"the folder that WORKBENCH_HOME names cannot be read .* unset it", data_home)
 
 
 @pytest.mark.parametrize("value", ["{}/mine", "~/mine", ""])
@@ -357,22 +357,18 @@ def test_only_regular_files_are_read(tmp_path):
         ("a\0b", "Invalid"),
     )
     for name, problem in (*unusable, ("x" * 300, "too long")):
-        with pytest.raises(DataError, match=problem):
-            read_bytes(tmp_path / name)
-    with pytest.raises(DataError, match="not a regular file"):
-        read_bytes("/dev/zero")
+        refused(problem, read_bytes, tmp_path / name)
+    refused("not a regular file", read_bytes, "/dev/zero")
     (tmp_path / "five").write_bytes(b"12345")
     assert read_bytes(tmp_path / "five", limit=5) == b"12345"
-    with pytest.raises(DataError, match="five: it holds more than 4 bytes"):
-        read_bytes(tmp_path / "five", "this list", limit=4)
+    refused("five: it holds more than 4 bytes", read_bytes, tmp_path / "five", "this list", limit=4)
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"\xff", b"[" * 100_000, b"9" * 5000, b"\0"])
 def test_what_is_no_json_is_one_error(tmp_path, content):
     file = tmp_path / "x.json"
     file.write_bytes(content)
-    with pytest.raises(DataError, match=r"x\.json: this list cannot be read \(\w+Error"):
-        read_json(file, "this list")
+    refused(r"x\.json: this list cannot be read \(\w+Error", read_json, file, "this list")
 
 
 def test_an_error_of_the_disk_says_what_to_do(tmp_path):

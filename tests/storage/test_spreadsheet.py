@@ -8,6 +8,7 @@ import hypothesis.strategies as st
 import pandas as pd
 import pytest
 from hypothesis import given
+from refused import refused
 from workbooks import write_workbook
 
 from workbench.construction.novel_checks import offensive_words
@@ -121,10 +122,9 @@ def test_a_decimal_comma(cells, separator, numbers):
     ],
 )
 def test_what_is_no_table_is_called_by_its_name(content, problem, line):
-    with pytest.raises(DataError, match=problem) as caught:
-        read_rows(content, CSV)
-    assert caught.value.line == line
-    assert caught.value.file == "own.csv"
+    caught = refused(problem, read_rows, content, CSV)
+    assert caught.line == line
+    assert caught.file == "own.csv"
 
 
 def test_a_row_that_is_broken_stands_alone():
@@ -168,8 +168,7 @@ def test_a_workbook(tmp_path):
 def test_an_archive_that_is_no_workbook(tmp_path):
     with zipfile.ZipFile(tmp_path / "a.csv", "w") as archive:
         archive.writestr("own.csv", "text\n")
-    with pytest.raises(DataError, match="a zip archive, expected a table -- unpack it"):
-        load(tmp_path / "a.csv")
+    refused("a zip archive, expected a table -- unpack it", load, tmp_path / "a.csv")
 
 
 @pytest.mark.parametrize(("encoding", "separator"), [("utf-16", "\t"), ("cp1252", ";"), ("utf-8-sig", ",")])
@@ -274,8 +273,7 @@ def test_bad_rows_of_a_table_are_left_out_where_that_is_asked_for(tmp_path):
         ("own.csv", ["cat"], ["3 cells", "row 1: the text has 2 blanks"]),
         ("own.jsonl", [None], ["cannot be read", "row 1: the text is ''"]),
     ):
-        with pytest.raises(DataError, match=problems[0]):
-            load(tmp_path / name)
+        refused(problems[0], load, tmp_path / name)
         items = load(tmp_path / name, on_error="skip")
         assert [item.answer for item in items] == answers
         assert len(items.problems) == 2

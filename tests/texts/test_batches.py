@@ -7,20 +7,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refused import refused
 
 import workbench as wb
 from workbench.storage.errors import DataError
-from workbench.texts.batches import ContiguousBatches, Passages, Stream, Windows, permuted
+from workbench.texts.batches import ContiguousBatches, EncodedText, PassageBatches, ShuffledBatches, permuted
 from workbench.texts.corpus import Corpus
 
+pytestmark = pytest.mark.usefixtures("module_home")
+
 SHAPE = st.tuples(st.integers(1, 7), st.integers(1, 9), st.integers(0, 60))  # rows, length, words over
-
-
-@pytest.fixture(scope="module", autouse=True)
-def home(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("WORKBENCH_HOME", str(tmp_path_factory.mktemp("home")))
-        yield
 
 
 def counting(n_tokens):
@@ -30,7 +26,7 @@ def counting(n_tokens):
 
 @pytest.fixture(scope="module")
 def novels():
-    return Stream.of(Corpus.of(list(wb.books("sample")), progress=False), 2000)
+    return EncodedText.of(Corpus.of(list(wb.books("sample")), progress=False), 2000)
 
 
 def same(one, two):
@@ -62,7 +58,7 @@ def test_contiguous_batches_are_the_text_once_and_go_on_where_they_stopped(shape
 def test_windows_cover_each_word_at_most_once(shape, seed):
     rows, length, extra = shape
     words = rows * length + 1 + extra
-    windows = Windows(counting(words), rows=rows, length=length, seed=seed)
+    windows = ShuffledBatches(counting(words), rows=rows, length=length, seed=seed)
     assert not windows.carried
     for epoch in range(3):
         read = [windows.batch(epoch * windows.steps + step)["ids"] for step in range(windows.steps)]
@@ -74,28 +70,28 @@ def test_windows_cover_each_word_at_most_once(shape, seed):
 
 
 def test_windows_are_cut_and_shuffled_anew_in_each_epoch():
-    windows = Windows(counting(400), rows=3, length=10, seed=1)
+    windows = ShuffledBatches(counting(400), rows=3, length=10, seed=1)
     firsts = [windows.batch(step)["ids"][:, 0] for step in range(8 * windows.steps)]
     orders = np.concatenate(firsts).reshape(8, -1)  # (epochs, windows)
     assert (np.diff(orders) < 0).any(axis=1).all()
     cuts = orders % 10
     assert (cuts == cuts[:, :1]).all()
     assert len(np.unique(cuts)) > 3
-    other = Windows(counting(400), rows=3, length=10, seed=2)
+    other = ShuffledBatches(counting(400), rows=3, length=10, seed=2)
     assert not same(other.batch(0), windows.batch(0))
 
 
-@pytest.mark.parametrize("kind", [ContiguousBatches, Windows, Passages])
+@pytest.mark.parametrize("kind", [ContiguousBatches, ShuffledBatches, PassageBatches])
 @pytest.mark.parametrize("step", [0, 3, 1000])
 def test_a_part_of_the_rows_is_that_of_the_whole_batch(novels, kind, step):
-    shape = {"number": 70} if kind is Passages else {"length": 12}
+    shape = {"number": 70} if kind is PassageBatches else {"length": 12}
     batches = kind(novels, rows=9, **shape)
     expected = batches.batch(step)
     for part in (slice(0, 4), slice(4, 9), slice(8, 9), slice(1, None, 2)):
         assert same(batches.batch(step, part), {name: array[part] for name, array in expected.items()})
 
 
-@pytest.mark.parametrize("kind", [ContiguousBatches, Windows])
+@pytest.mark.parametrize("kind", [ContiguousBatches, ShuffledBatches])
 def test_a_text_that_is_too_short(kind):
     assert kind(counting(11), rows=2, length=5).steps == 1
     for words, rows in ((10, 2), (0, 2), (99, 0)):
@@ -111,7 +107,7 @@ def passages_by_a_loop(stream, minimum, longest):
         sentences = range(book.first, book.first + book.sentences)
         for number in sentences:
             target = starts[number + 1] - 1
-            while target >= starts[number] and not stream.words_like[ids[target]]:
+            while target >= starts[number] and not stream.is_word[ids[target]]:
                 target -= 1
             first = number
             while first > book.first and starts[number] - starts[first] <= minimum:
@@ -126,7 +122,7 @@ def passages_by_a_loop(stream, minimum, longest):
 def test_passages_against_a_loop_over_sentences(novels, minimum, longest, monkeypatch):
     monkeypatch.setattr("workbench.texts.batches._LONGEST", longest)
     expected = sorted(passages_by_a_loop(novels, minimum, longest))
-    batches = Passages(novels, rows=1, number=1, minimum=minimum)
+    batches = PassageBatches(novels, rows=1, number=1, minimum=minimum)
     assert batches.distinct == len(expected) > 100
     drawn = batches.places(np.arange(batches.distinct))
     assert sorted(zip(*(d.tolist() for d in drawn), strict=True)) == expected
@@ -137,7 +133,7 @@ def test_passages_against_a_loop_over_sentences(novels, minimum, longest, monkey
 
 
 def test_a_batch_holds_its_passages(novels):
-    batches = Passages(novels, rows=6, number=40, seed=2)
+    batches = PassageBatches(novels, rows=6, number=40, seed=2)
     assert (batches.carried, batches.steps, batches.tokens) == (False, 6, 6)
     seen = []
     for step in range(6):
@@ -159,14 +155,13 @@ def test_a_batch_holds_its_passages(novels):
 
 
 def test_texts_without_a_passage(novels):
-    short = Stream.of(Corpus.of(["a b c d"], progress=False), 3)
+    short = EncodedText.of(Corpus.of(["a b c d"], progress=False), 3)
     for stream, minimum, rows, message in (
         (novels, 5000, 1, "holds no sentence that ends in a known word after more than 5,000"),
         (short, 1, 1, "holds no sentence"),
         (novels, 50, 9, "at least 9 passages for a batch, got 5"),
     ):
-        with pytest.raises(DataError, match=message):
-            Passages(stream, rows=rows, number=5, minimum=minimum)
+        refused(message, PassageBatches, stream, rows=rows, number=5, minimum=minimum)
 
 
 @pytest.mark.slow

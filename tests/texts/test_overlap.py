@@ -9,6 +9,7 @@ import pytest
 from builders import Text
 from hypothesis import example, given
 from hypothesis import strategies as st
+from refused import refused
 
 from workbench.items import text as wt
 from workbench.items.items import items_from_frame, items_from_text
@@ -18,6 +19,8 @@ from workbench.texts.batches import stream_sha256
 from workbench.texts.corpus import Corpus
 from workbench.texts.ngram_hash import normalise
 from workbench.texts.overlap import check_held_out, overlap, passages_in_training, source_books
+
+pytestmark = pytest.mark.usefixtures("module_home")
 
 PASSAGE = (
     "The ferry did not sail that morning , for the river had frozen from bank to bank . `` We shall walk , "
@@ -30,13 +33,6 @@ RUNNING = (
     "old gray mule."
 )
 OTHER = "a lamp burned in every window of the long street and nobody slept while the bells were ringing ."
-
-
-@pytest.fixture(scope="module", autouse=True)
-def home(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("WORKBENCH_HOME", str(tmp_path_factory.mktemp("home")))
-        yield
 
 
 def stored(books):
@@ -235,8 +231,7 @@ def test_hashes_that_collide_find_nothing_that_is_not_there(monkeypatch, codes):
     ],
 )
 def test_what_cannot_be_compared_is_refused(n_items, texts, n, message):
-    with pytest.raises(DataError, match=message):
-        overlap(items_from_text([PASSAGE])[:n_items], texts, n=n, progress=False)
+    refused(message, overlap, items_from_text([PASSAGE])[:n_items], texts, n=n, progress=False)
 
 
 KINDS = [f"w{number}" for number in range(2000)]
@@ -264,15 +259,13 @@ def test_a_book_that_items_come_from_is_refused_by_its_words():
     two = ("few", [*other[:500], *book[90:190], *other[500:700], *book[400:490]])
     assert overlap(items, [two], progress=False).frame["passage"].sum() == 2
     assert checked(items, two)
-    with pytest.raises(DataError, match=r"few \(Few\): 2"):
-        checked(items[:2], two)
+    refused(r"few \(Few\): 2", checked, items[:2], two)
 
 
 def test_single_sentences_need_more_items():
     book = novel(5)
     items = pieces(book, 20, range(0, 4000, 100))
-    with pytest.raises(DataError, match=r"it \(It\): 40"):
-        checked(items, ("it", book))
+    refused(r"it \(It\): 40", checked, items, ("it", book))
     partly = ("it", [*book[:330], *novel(6)])
     assert checked(items, partly)
     result = overlap(items, [partly], progress=False)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from workbench.storage.cache import digest
 from workbench.storage.errors import DataError
 from workbench.storage.sealed import sha256
-from workbench.texts.batches import LIKE, Stream
+from workbench.texts.batches import IS_WORD_FILE, EncodedText
 from workbench.texts.corpus import MANIFEST, RESERVED, Corpus
 
 LINES = ["the cat sat on the mat .", "'' -- the dog , the <s> dog sat !", "nobody 's 3 cats"]
@@ -22,7 +22,7 @@ def corpus_of(lines, **options):
 
 
 def stream_of(lines, vocabulary=4):
-    return Stream.of(corpus_of(lines), vocabulary)
+    return EncodedText.of(corpus_of(lines), vocabulary)
 
 
 WORD = st.sampled_from(["the", "cat", "a", ".", "''", "--", "'s", "<s>", "<unk>", "x\x7fy", "é", "७", "z"])
@@ -48,9 +48,9 @@ def test_a_stream_against_a_plain_loop(lines, vocabulary):
         expected = [w for i, w in enumerate(vocabulary) if w not in RESERVED and w not in vocabulary[:i]]
     if not expected:
         with pytest.raises(DataError, match="no word in this vocabulary"):
-            Stream.of(corpus, vocabulary)
+            EncodedText.of(corpus, vocabulary)
         return
-    stream = Stream.of(corpus, vocabulary)
+    stream = EncodedText.of(corpus, vocabulary)
     words = [word for line in lines for word in line]
     assert stream.vocabulary == expected
     assert stream.n_words == len(expected) + 1
@@ -62,8 +62,8 @@ def test_a_stream_against_a_plain_loop(lines, vocabulary):
     meaning = [None, *expected, *others]  # each word has one id, and each id one word
     assert [meaning[number] for number in ids] == words
     for number in ids:
-        assert stream.words_like[number] == any(c.isalnum() for c in meaning[number])
-    assert len(stream.words_like) == len(meaning)
+        assert stream.is_word[number] == any(c.isalnum() for c in meaning[number])
+    assert len(stream.is_word) == len(meaning)
     known = np.where(ids > len(expected), 0, ids)
     assert stream.counts.tolist() == np.bincount(known, minlength=len(expected) + 1).tolist()
     assert stream.starts.tolist() == np.cumsum([0, *map(len, lines)]).tolist()
@@ -95,7 +95,7 @@ def test_a_copy_names_no_place_and_no_unknown_word(home, tmp_path):
     copy = stream.copy(tmp_path / "away" / "stream")
     places = np.array([[0, 20], [3, 7]])
     assert copy.at(places).tolist() == stream.at(places).tolist()
-    for name in ("starts", "counts", "words_like"):
+    for name in ("starts", "counts", "is_word"):
         assert getattr(copy, name).tolist() == getattr(stream, name).tolist()
     assert copy.info == stream.info
     assert copy.sha256 == stream.sha256
@@ -120,7 +120,7 @@ def test_a_copy_names_no_place_and_no_unknown_word(home, tmp_path):
 )  # fmt: skip
 def test_what_is_no_vocabulary(vocabulary, message):
     with pytest.raises(DataError, match=message):
-        Stream.of(corpus_of(LINES), vocabulary)
+        EncodedText.of(corpus_of(LINES), vocabulary)
 
 
 def test_a_copy_of_an_earlier_version_is_read_and_checked(tmp_path):
@@ -128,7 +128,7 @@ def test_a_copy_of_an_earlier_version_is_read_and_checked(tmp_path):
     made = stream_of(LINES).copy(tmp_path / "copy")
     (made.folder / "SHA256SUMS").unlink()
     with pytest.raises(DataError, match="no stream here"):
-        Stream.open(made.folder)
+        EncodedText.open(made.folder)
     file = made.folder / MANIFEST
     content = json.loads(file.read_text(encoding="utf-8"))
     names = [path.name for path in made.folder.iterdir() if path != file]
@@ -138,12 +138,12 @@ def test_a_copy_of_an_earlier_version_is_read_and_checked(tmp_path):
     checksum = digest(json.dumps(content, sort_keys=True))
     for manifest in (content, {**content, "checksum": checksum}):  # the first version had no checksum
         file.write_text(json.dumps(manifest), encoding="utf-8")
-        assert Stream.open(made.folder).read(0, 21).tolist() == made.read(0, 21).tolist()
+        assert EncodedText.open(made.folder).read(0, 21).tolist() == made.read(0, 21).tolist()
     for manifest in ({**content, "other": 1}, {**content, "checksum": checksum, "lower": False}):
         file.write_text(json.dumps(manifest), encoding="utf-8")
         with pytest.raises(DataError, match="no stream here"):
-            Stream.open(made.folder)
+            EncodedText.open(made.folder)
     file.write_text(json.dumps(content), encoding="utf-8")
-    (made.folder / LIKE).write_bytes(b"")
+    (made.folder / IS_WORD_FILE).write_bytes(b"")
     with pytest.raises(DataError, match="no stream here"):
-        Stream.open(made.folder)
+        EncodedText.open(made.folder)

@@ -7,6 +7,7 @@ from unittest.mock import Mock, patch
 
 import pytest
 import torch
+from refused import refused
 from saved_models import flipped
 from tiny_training import Tiny, equal, weights
 
@@ -41,7 +42,7 @@ def test_the_last_and_those_to_be_kept_stay(tmp_path):
     (tmp_path / "step-notes.txt").touch()
     with patch("shutil.rmtree"):  # as of a killed process
         (tmp_path / "step").mkdir()
-        files.discard(tmp_path / "step")
+        files.remove_folder(tmp_path / "step")
     for step in range(1, 6):
         checkpoint.save_checkpoint(tmp_path, one(step), keep=[2])
     assert names(tmp_path) == ["step-00000002", "step-00000005", "step-notes.txt"]
@@ -94,8 +95,7 @@ def test_a_pipe_is_no_checkpoint(tmp_path, name):
     file = tmp_path / "step-00000001" / name
     file.unlink()
     os.mkfifo(file)
-    with pytest.raises(DataError, match="step-00000001: this checkpoint cannot be read"):
-        checkpoint.newest(tmp_path)
+    refused("step-00000001: this checkpoint cannot be read", checkpoint.newest, tmp_path)
 
 
 @pytest.mark.parametrize("name", [WEIGHTS, STATE, INFO])
@@ -117,16 +117,14 @@ def test_one_of_another_version_is_neither_used_nor_removed(tmp_path):
     checkpoint.save_checkpoint(tmp_path, one(1))
     info = tmp_path / "step-00000001" / INFO
     info.write_text(json.dumps({**json.loads(info.read_text()), "version": 0}))
-    with pytest.raises(DataError, match="version 2, got 0"):
-        checkpoint.newest(tmp_path)
+    refused("version 2, got 0", checkpoint.newest, tmp_path)
     assert info.exists()
 
 
 def test_one_that_cannot_be_read_now_stays(tmp_path, monkeypatch):
     checkpoint.save_checkpoint(tmp_path, one(1))
     monkeypatch.setattr(checkpoint, "load_file", Mock(side_effect=OSError(116, "Stale file handle")))
-    with pytest.raises(DataError, match=r"cannot be read \(Stale file handle\)"):
-        checkpoint.newest(tmp_path)
+    refused(r"cannot be read \(Stale file handle\)", checkpoint.newest, tmp_path)
     assert names(tmp_path) == ["step-00000001"]
 
 
@@ -134,8 +132,7 @@ def test_one_that_cannot_be_read_now_stays(tmp_path, monkeypatch):
 def test_a_full_disk_leaves_what_was_there(tmp_path, monkeypatch, error):
     checkpoint.save_checkpoint(tmp_path, one(1))
     monkeypatch.setattr(checkpoint, "save_file", Mock(side_effect=error))
-    with pytest.raises(DataError, match="No space left"):
-        checkpoint.save_checkpoint(tmp_path, one(2))
+    refused("No space left", checkpoint.save_checkpoint, tmp_path, one(2))
     assert names(tmp_path) == ["step-00000001"]
 
 

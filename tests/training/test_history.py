@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from refused import refused
 
 from workbench.charts.models import training_curves
-from workbench.storage.errors import DataError
 from workbench.training.history import HISTORY, UNKNOWN, Score, Training, minutes, short
 
 NUMBERS = st.floats() | st.integers(0, 10**12)
@@ -37,8 +37,7 @@ def test_json_of_numpy_and_of_little():
 
 @pytest.mark.parametrize("content", [[1], {"history": 3}, {"history": [3]}, {"steps": "many"}, {"folder": 3}])
 def test_what_is_no_record_is_refused(content):
-    with pytest.raises(DataError, match="not the record of a training"):
-        Training.from_json(content)
+    refused("not the record of a training", Training.from_json, content)
 
 
 def test_frames():
@@ -85,12 +84,12 @@ def test_the_best_row_is_the_one_that_was_chosen_by():
 
 
 def test_what_a_name_says_of_a_score():
-    assert Score.of("accuracy") == Score("accuracy", percent=True, log=False, higher=True)
-    assert Score.of("median_rank") == Score("median rank", percent=False, log=True, higher=False)
-    assert Score.of("control_perplexity").log
-    assert Score.of("entropy").higher is None
-    assert Score.of("accuracy").show(0.1834) == "18.3 %"
-    assert Score.of("perplexity").show(math.inf) == UNKNOWN
+    assert Score.from_column("accuracy") == Score("accuracy", percent=True, log=False, higher=True)
+    assert Score.from_column("median_rank") == Score("median rank", percent=False, log=True, higher=False)
+    assert Score.from_column("control_perplexity").log
+    assert Score.from_column("entropy").higher is None
+    assert Score.from_column("accuracy").show(0.1834) == "18.3 %"
+    assert Score.from_column("perplexity").show(math.inf) == UNKNOWN
 
 
 @given(st.floats(-1e14, 1e14))

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 import pytest
 import tiny_training as tiny
 import torch
+from refused import refused
 from tiny_training import Counting, Recorded, Tiny, assert_close, equal, perplexity, settings, weights
 
-from workbench.storage.errors import DataError
 from workbench.training import checkpoint, loop
 from workbench.training.loop import train
 
@@ -221,9 +221,8 @@ def test_a_missing_score_is_noted():
 
 @pytest.mark.slow
 def test_not_one_row_fits():
-    with pytest.raises(DataError, match="not one row of a batch fits") as caught:
-        train(Tiny(most=0), Counting(), settings())
-    assert "narrower" in caught.value.remedy
+    caught = refused("not one row of a batch fits", train, Tiny(most=0), Counting(), settings())
+    assert "narrower" in caught.remedy
 
 
 @pytest.mark.slow
@@ -293,8 +292,7 @@ def test_half_precision_is_autocast(precision):
 
 def test_one_process_a_folder(tmp_path):
     def score(_):
-        with pytest.raises(DataError, match="another process trains here"):
-            train(Tiny(), Counting(), settings(4), folder=tmp_path)
+        refused("another process trains here", train, Tiny(), Counting(), settings(4), folder=tmp_path)
         return {"perplexity": 1.0}
 
     chosen = settings(4, evaluations=1)
@@ -314,9 +312,8 @@ def test_a_folder_of_another_training_is_refused(tmp_path, change, words):
     options = {"network": Tiny(), "batches": Counting(), "settings": settings(20), "key": "first"}
     train(**options, folder=tmp_path)
     train(**{**options, "settings": settings(20, log_every=2, save_every=1)}, folder=tmp_path)
-    with pytest.raises(DataError, match=words) as caught:
-        train(**{**options, **change}, folder=tmp_path)
-    assert "another folder" in caught.value.remedy
+    caught = refused(words, train, **{**options, **change}, folder=tmp_path)
+    assert "another folder" in caught.remedy
 
 
 def test_a_resumed_training_removes_what_a_killed_one_left(tmp_path):

@@ -3,6 +3,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from refused import refused
 from torch.optim import lr_scheduler
 
 from workbench.storage.errors import DataError
@@ -90,8 +91,7 @@ def test_evaluations_are_spread_evenly_and_the_last_is_at_the_end(steps, evaluat
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_refused_by_name(name, value):
-    with pytest.raises(DataError, match=name):
-        TrainingSettings(**{"steps": 5, name: value})
+    refused(name, TrainingSettings, **{"steps": 5, name: value})
 
 
 def test_what_decides_the_weights():
@@ -108,8 +108,7 @@ def test_the_length_in_steps():
     assert settings.in_steps(10, 40) == settings
     assert TrainingSettings(epochs=0.65).in_steps(10, 40) == TrainingSettings(steps=7)
     assert TrainingSettings(tokens=241).in_steps(10, 40) == TrainingSettings(steps=7)
-    with pytest.raises(DataError, match="got none"):
-        TrainingSettings()
+    refused("got none", TrainingSettings)
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
@@ -130,5 +129,4 @@ def test_devices_by_name():
     assert torch_device().type == ("cuda" if torch.cuda.is_available() else "cpu")
     messages = {"warp": "not a device", "cuda:99": "no device 'cuda:99'", "meta": "supported"}
     for name, message in messages.items():
-        with pytest.raises(DataError, match=message):
-            torch_device(name)
+        refused(message, torch_device, name)

@@ -8,10 +8,12 @@ from html.parser import HTMLParser
 import pytest
 from clozes import clozes
 from side_by_side import annotated
-from static_pages import ITEMS, PAGES, RUNS, home  # noqa: F401 - a fixture
+from static_pages import ITEMS, PAGES, RUNS
 
 import workbench as wb
 from workbench.widgets.shared.widget import read_assets
+
+pytestmark = pytest.mark.usefixtures("home")
 
 
 class Tables(HTMLParser):

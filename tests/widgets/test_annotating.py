@@ -8,12 +8,9 @@ from patience import PATIENCE
 from workbench.analysis import annotations as module
 from workbench.widgets.shared.annotating import Annotating, annotations_at_hand
 
+pytestmark = pytest.mark.usefixtures("home")
+
 ITEMS = clozes("It rained . The dog ran . I fed the {dog}", "He saw the {cat}")
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path, monkeypatch):
-    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path))
 
 
 def annotating(**calls):

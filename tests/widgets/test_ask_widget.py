@@ -11,6 +11,7 @@ import pytest
 from ask_models import Counting, Failing, Gated, Scoring
 from html_page import Page
 from patience import PATIENCE
+from refused import refused
 from traitlets import TraitError
 
 from workbench.items.items import Items, items_from_text
@@ -115,8 +116,7 @@ def test_traits_ask_again_and_only_where_something_changes(made):
     widget.text = "a ___ b ___"
     assert "2 blanks" in widget.problem
     assert of(sent, "asked")[-1]["problems"]["A"] == widget.problem
-    with pytest.raises(DataError, match="2 blanks"):
-        widget.wait(1)
+    refused("2 blanks", widget.wait, 1)
     widget.text = ""
     assert widget.problem == ""
     assert widget.results().empty
@@ -143,8 +143,7 @@ def test_a_question_of_the_history_is_asked_again(made):
         for kind in ("again", "back"):
             hear(widget, kind, number=number)
         assert ["no question" in message["message"] for message in of(sent, "error")] == [True, True]
-    with pytest.raises(DataError, match="no question 7 -- it has 2 questions"):
-        widget.ask_again(7)
+    refused("no question 7 -- it has 2 questions", widget.ask_again, 7)
     assert widget.text == TEXT
 
 
@@ -179,8 +178,7 @@ def test_an_item_is_asked_as_it_is_and_can_be_edited():
     assert widget._asking.current.question.passages["A"].answer is None
     widget.text = "the man . the ___ was"
     assert len(widget._asking.current.question.passages["A"].sentences) == 2
-    with pytest.raises(DataError, match="expected one Item, got Items"):
-        widget.put(widget.items)
+    refused("expected one Item, got Items", widget.put, widget.items)
     widget.close()
 
 
@@ -493,8 +491,7 @@ def test_the_passage_is_shaded_by_influence_after_the_answer(made):
     n_words = len(influence(models[0], widget.items, "word"))
     shades = last["influence"]["A"]["shades"]["pieces"]
     assert sum(shade is not None for side in shades for shade in side) == n_words
-    with pytest.raises(DataError, match="influence is 'line'"):
-        ask(models, text, influence="line")
+    refused("influence is 'line'", ask, models, text, influence="line")
 
 
 def test_a_question_is_answered_by_the_boosted_model_and_says_so(made):
@@ -541,8 +538,7 @@ def test_a_question_is_answered_by_the_boosted_model_and_says_so(made):
      ({"k": 2.5}, "k is 2.5"), ({"k": 10**6}, "from 1 to 100,000")],
 )  # fmt: skip
 def test_what_nothing_can_be_boosted_by_is_refused(options, problem, made):
-    with pytest.raises(DataError, match=problem):
-        ask(Counting(), TEXT, **options)
+    refused(problem, ask, Counting(), TEXT, **options)
     widget, _ = made(Counting(), TEXT)
     [(name, value)] = options.items()
     with pytest.raises(TraitError):

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ngrams import fitted
 from patience import PATIENCE
+from refused import refused
 
 from workbench.items.items import Items, items_from_text
 from workbench.models.pretrained.causal import CausalLM
@@ -24,8 +25,27 @@ from workbench.widgets.ask.questions import TypedQuestion, read_question
 TEXT = "Nobody trusted the keeper. But the first man out of the storm was the keeper"
 
 
+OPEN = weakref.WeakSet()
+
+
 def asking(*models, **options):
-    return Asking({model.name: model for model in models}, **{"settle": None} | options)
+    """Return questions to models, which are closed when the test ends."""
+    ask = Asking({model.name: model for model in models}, **{"settle": None} | options)
+    OPEN.add(ask)
+    return ask
+
+
+@pytest.fixture(autouse=True)
+def closed():
+    yield
+    for ask in [*OPEN]:
+        ask.close()
+
+
+def answered(ask, *states):
+    for state in states:
+        ask.ask(state)
+        ask.wait(PATIENCE)
 
 
 # -- who answers
@@ -57,7 +77,6 @@ def test_a_slow_model_holds_up_nobody_and_its_old_answer_is_dropped():
     assert [entry for entry in told if entry[2] == 0] == [("answer", 4, 0)]
     rank = fast.predict(items_from_text("one two rock"))["rank"][0]
     assert ask.current.answers[0].replies["A", "passage"]["rank"] == rank
-    ask.close()
 
 
 def test_a_quick_answer_comes_first_and_the_exact_rank_when_it_is_known():
@@ -90,29 +109,26 @@ def test_a_quick_answer_comes_first_and_the_exact_rank_when_it_is_known():
     assert reply["top_words"] == quick.replies["A", "passage"]["top_words"]
     assert [answer.final for place, answer in told if place == 1] == [True]  # it has one step
     assert answers[0].seconds <= answers[1].seconds
-    ask.close()
 
 
 def test_only_what_is_open_is_asked_twice():
     model = Searching()
     model.gate.set()
     ask = asking(model)
-    ask.ask(TypedQuestion("The boat. A storm and the the the", other="The boat. A storm the", pairs=True))
-    ask.wait(PATIENCE)  # "the" is the best word of one passage alone
+    answered(
+        ask, TypedQuestion("The boat. A storm and the the the", other="The boat. A storm the", pairs=True)
+    )  # "the" is the best word of one passage alone
     best = ask.current.answers[0].replies
     assert [reply["rank"] == 1 for reply in best.values()] == [True, True, True, False]
     quick, exact = model.asked
     assert len(quick) == 4
     assert exact == ["A storm the"]
     n = len(model.asked)
-    ask.ask(TypedQuestion(TEXT, candidates="boat|storm"))
-    ask.wait(PATIENCE)
+    answered(ask, TypedQuestion(TEXT, candidates="boat|storm"))
     assert len(model.asked) == n + 1  # there is no vocabulary to search
-    ask.ask(TypedQuestion("One the. The the"))
-    ask.wait(PATIENCE)
+    answered(ask, TypedQuestion("One the. The the"))
     assert len(model.asked) == n + 2  # the quick answer is the exact one
     assert ask.current.answers[0].final
-    ask.close()
 
 
 def test_the_search_is_not_begun_where_a_newer_question_has_come():
@@ -131,7 +147,6 @@ def test_the_search_is_not_begun_where_a_newer_question_has_come():
     model.gate.set()
     ask.wait(PATIENCE)
     assert told == [(1, False), (2, False), (2, True)]
-    ask.close()
 
 
 def test_a_quick_answer_that_fails_is_left_out():
@@ -147,7 +162,6 @@ def test_a_quick_answer_that_fails_is_left_out():
     ask.ask(TypedQuestion(TEXT))
     ask.wait(PATIENCE)
     assert [answer.complete for answer in told] == [True]
-    ask.close()
 
 
 @pytest.mark.slow
@@ -209,8 +223,7 @@ def test_an_error_is_that_models_alone_and_may_be_of_one_version():
     failing = Failing(error=DataError("no vocabulary", remedy="give candidates"))
     half, strange = Failing("half", ValueError("too long"), "Nobody"), Failing("strange", SystemExit())
     ask = asking(failing, half, strange, Counting())
-    ask.ask(TypedQuestion(TEXT))
-    ask.wait(PATIENCE)
+    answered(ask, TypedQuestion(TEXT))
     frame = ask.frame(ask.history).set_index(["model", "version"])
     assert frame.loc["failing", "error"].tolist() == ["no vocabulary -- give candidates"] * 2
     assert frame.loc[("half", "passage"), "error"] == "ValueError: too long"
@@ -220,7 +233,6 @@ def test_an_error_is_that_models_alone_and_may_be_of_one_version():
     assert frame.loc["failing", "rank"].isna().all()
     assert not ask.current.answers[0].complete
     assert ask.current.answers[3].complete
-    ask.close()
 
 
 @pytest.mark.slow
@@ -257,7 +269,6 @@ def test_no_answer_is_told_after_a_newer_question(steps):
         else:
             ask.keep(now=True)
         assert set(shown.values()) <= {float(texts[now[0]])} if now[0] else not shown
-    ask.close()
 
 
 def test_the_threads_end_with_it():
@@ -276,8 +287,7 @@ def test_the_threads_end_with_it():
     threads[0].join(PATIENCE)
     assert not threads[0].is_alive()
     assert ask.current.answers.keys() <= {1}
-    with pytest.raises(DataError, match="closed"):
-        ask.wait()
+    refused("closed", ask.wait)
     ask.ask(TypedQuestion("another text"))
     assert threads == ask._threads
     assert set(ask.models.values()) == {None}
@@ -285,8 +295,7 @@ def test_the_threads_end_with_it():
 
 def test_the_threads_end_when_nobody_has_it_any_more():
     ask = asking(Counting(), settle=60)
-    ask.ask(TypedQuestion(TEXT))
-    ask.wait(PATIENCE)
+    answered(ask, TypedQuestion(TEXT))
     threads, ref = ask._threads, weakref.ref(ask)
     del ask
     gc.collect()
@@ -302,19 +311,14 @@ def test_the_threads_end_when_nobody_has_it_any_more():
 def test_history_keeps_what_is_settled_once_and_answers_from_it():
     model, failing = Counting(), Failing()
     ask = asking(model, failing)
-    with pytest.raises(DataError, match="there is no passage"):
-        ask.wait()
+    refused("there is no passage", ask.wait)
     ask.ask(TypedQuestion("a ___ and a ___"))
-    with pytest.raises(DataError, match="2 blanks"):
-        ask.wait()
-    ask.ask(TypedQuestion(TEXT))
-    ask.wait(PATIENCE)
+    refused("2 blanks", ask.wait)
+    answered(ask, TypedQuestion(TEXT))
     ask.ask(TypedQuestion(TEXT + " ran"))
-    ask.ask(TypedQuestion(TEXT, word="boat"))
-    ask.wait(PATIENCE)
+    answered(ask, TypedQuestion(TEXT, word="boat"))
     before = len(model.asked)
-    ask.ask(TypedQuestion(TEXT, other="not asked"))
-    ask.wait(PATIENCE)
+    answered(ask, TypedQuestion(TEXT, other="not asked"))
     assert len(model.asked) == before  # it had answered this; the one that failed was asked again
     assert [r.question.state.word for r in ask.history] == ["", "boat"]
     assert ask.history[0] is ask.current
@@ -324,7 +328,6 @@ def test_history_keeps_what_is_settled_once_and_answers_from_it():
     assert found["other"].tolist() == ["not asked", ""]
     items = ask.items()
     assert items.frame["answer"].tolist() == ["keeper", "boat"]
-    ask.close()
 
 
 def test_a_question_settles_by_itself_when_all_have_answered():
@@ -340,7 +343,6 @@ def test_a_question_settles_by_itself_when_all_have_answered():
     ask.ask(TypedQuestion(TEXT, word="boat"))
     assert kept.wait(PATIENCE)
     assert len(ask.history) == 2
-    ask.close()
 
 
 def test_kept_at_once_with_the_answers_that_are_there():
@@ -355,7 +357,6 @@ def test_kept_at_once_with_the_answers_that_are_there():
     slow.gate.set()
     ask.wait(PATIENCE)
     assert len(ask.frame(ask.history)) == 2  # the answer came later
-    ask.close()
 
 
 def test_items_of_the_history_are_unique_and_can_be_exported(tmp_path):
@@ -364,14 +365,12 @@ def test_items_of_the_history_are_unique_and_can_be_exported(tmp_path):
     first, second = "A storm. The keeper", "A rock. The keeper"
     pair, choice = {"other": second, "pairs": True}, {"text": second, "candidates": "keeper|boat"}
     for values in (pair, {}, choice, {"text": "A storm. The ___"}):
-        ask.ask(TypedQuestion(**{"text": first} | values))
-        ask.wait(PATIENCE)
+        answered(ask, TypedQuestion(**{"text": first} | values))
     items = ask.items()
     assert items.frame["text"].tolist() == [first, second, second, "A storm. The "]
     items.to_parquet(tmp_path / "asked.parquet")
     assert Items.from_parquet(tmp_path / "asked.parquet").frame.equals(items.frame)
     assert len(ask.frame(ask.history)) == 2 * 5
-    ask.close()
 
 
 # -- the history as a file
@@ -380,8 +379,7 @@ def test_items_of_the_history_are_unique_and_can_be_exported(tmp_path):
 def saved(tmp_path, *states):
     ask = asking(Counting(), Failing())
     for state in states:
-        ask.ask(state)
-        ask.wait(PATIENCE)
+        answered(ask, state)
     ask.save(tmp_path / "history.json")
     return ask
 
@@ -402,36 +400,27 @@ def test_a_saved_history_can_be_asked_again(tmp_path):
     wanted = first.frame(first.history).iloc[0]
     assert (row["model"], row["rank"], row["log_prob"]) == ("counting", wanted["rank"], wanted["log_prob"])
     again = asking(Counting(), Failing())
-    again.ask(STATES[0])
-    again.wait(PATIENCE)
+    answered(again, STATES[0])
     again.load(tmp_path / "history.json")
     assert [record.question.state for record in again.history] == list(STATES)  # each once
     assert again.history[1].answers == {}
     assert again.history[1].question.asked == first.history[1].question.asked
-    again.ask(STATES[1])
-    again.wait(PATIENCE)
+    answered(again, STATES[1])
     same = ["question", "model", "side", "version", "text", "word", "rank", "log_prob"]
     assert again.frame(again.history)[same].equals(first.frame(first.history)[same])
     again.save(tmp_path / "history.json")
-    for ask in (first, again):
-        ask.close()
 
 
 def test_asked_anew_a_question_is_answered_anew_and_kept_once():
     model = Counting()
     ask = asking(model)
-    ask.ask(TypedQuestion(TEXT))
-    ask.wait(PATIENCE)
-    ask.ask(TypedQuestion(TEXT))
-    ask.wait(PATIENCE)
+    answered(ask, TypedQuestion(TEXT), TypedQuestion(TEXT))
     assert len(model.asked) == 1
     ask.ask(TypedQuestion(TEXT), anew=True)
     ask.wait(PATIENCE)
     assert (len(model.asked), len(ask.history)) == (2, 1)
     for number in (0, 2, -1, True, "1", None):
-        with pytest.raises(DataError, match="the history has no question"):
-            ask.past(number)
-    ask.close()
+        refused("the history has no question", ask.past, number)
 
 
 def broken(entry):
@@ -465,14 +454,12 @@ def test_a_bad_history_is_one_error_and_adds_nothing(content, problem, tmp_path)
     file = tmp_path / "history.json"
     file.write_text(content if isinstance(content, str) else json.dumps(content))
     ask = asking(Counting())
-    with pytest.raises(DataError, match=problem) as error:
-        ask.load(file)
-    assert str(file) in str(error.value)
+    error = refused(problem, ask.load, file)
+    assert str(file) in str(error)
     assert ask.history == []
     file.write_text(json.dumps(broken(QUESTION | {"model": "os.system", "answers": "anything"})))
     ask.load(file)  # only the question is read
     assert ask.history[0].question.state == TypedQuestion(TEXT)
-    ask.close()
 
 
 # -- the numbers are those of the model
@@ -496,8 +483,7 @@ def test_numbers_equal_those_of_the_model(tokenised):
     ]
     ask = asking(*models)
     for state, _, _ in asked:
-        ask.ask(state)
-        ask.wait(PATIENCE)
+        answered(ask, state)
     frame = ask.frame(ask.history)
     assert len(frame) == len(asked) * len(models) * 2
     for version, start in (("passage", f"{first} "), ("sentence", "")):
@@ -517,4 +503,3 @@ def test_numbers_equal_those_of_the_model(tokenised):
             assert mine["top_words"].tolist() == theirs["top_words"].tolist()
             for one, other in zip(mine["top_log_probs"], theirs["top_log_probs"], strict=True):
                 np.testing.assert_allclose(one, other, rtol=1e-12)
-    ask.close()

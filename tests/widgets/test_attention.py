@@ -13,6 +13,7 @@ from clozes import cloze, clozes, passages
 from html_page import Page
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refused import refused
 from side_by_side import ask, listening, predicted
 from tiny_models import makers
 from traitlets import TraitError
@@ -27,16 +28,13 @@ from workbench.storage.errors import DataError
 from workbench.widgets.attention.attention import attention_view
 from workbench.widgets.shared.widget import MAXIMUM
 
+pytestmark = pytest.mark.usefixtures("home")
+
 torch.set_num_threads(1)
 TEXT = ["the keeper saw the boat . then ada told the keeper of the zyx . he thanked ada and the {keeper}"]
 ITEMS = clozes(*TEXT, "a storm came . nobody saw the {boat} .", "{Tea}")
 QUICK = {"tokens": 3000, "progress": False, "device": "cpu", "vocabulary": 60, "rows": 4}
 LONG = "She said ` no ' , and <b>he</b> said nothing . " * 150
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path, monkeypatch):
-    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path))
 
 
 def look(spans=((0, 3), (4, 10)), weights=((0.75, 0.25), (0.5, 0.0)), rows=("hop 1", "hop 2"), **values):
@@ -53,8 +51,7 @@ def test_rows_are_chosen_by_name_by_group_or_all_together():
     assert heads.row_weights("layer 1").tolist() == heads.row_weights().tolist() == [0.625, 0.125]
     assert look(rows=("all", "head 1")).row_weights().tolist() == [0.75, 0.25]
     assert look(spans=(), weights=np.zeros((0, 0)), rows=()).row_weights().tolist() == []
-    with pytest.raises(DataError, match="no row 'layer' of attention"):
-        heads.row_weights("layer")
+    refused("no row 'layer' of attention", heads.row_weights, "layer")
 
 
 def test_weights_are_spread_over_tokens():
@@ -167,8 +164,7 @@ def test_predictions_carry_the_weights_where_they_are_asked_for():
     assert not pointer().attention
     lstm = LSTM.fit(wb.books("sample"), width=8, length=10, softmax="full", **QUICK)
     for reject in (lambda: lstm.attend(ITEMS), lambda: wb.predict(ITEMS, lstm, attention=True)):
-        with pytest.raises(DataError, match="LSTM 8 has no attention to show"):
-            reject()
+        refused("LSTM 8 has no attention to show", reject)
 
 
 @pytest.mark.slow
@@ -295,8 +291,7 @@ def test_models_that_cannot_say_and_items_that_are_not_there():
         (Windows(), ITEMS, {"current": "x/dev/7"}, "'x/dev/7' is not among those shown"),
         (Windows(), ["text"], {}, "attention takes Items, not list"),
     ):
-        with pytest.raises(DataError, match=problem):
-            wb.attention(models, items, **options)
+        refused(problem, wb.attention, models, items, **options)
     widget = view(items=empty)
     (message,) = ask(widget, type="open")
     assert (message["n"], message["index"], message["passage"]) == (0, -1, None)
@@ -305,8 +300,7 @@ def test_models_that_cannot_say_and_items_that_are_not_there():
     assert widget.current is None
     assert len(widget.to_frame()) == 0
     for reject in (widget.chart, lambda: widget.weights):
-        with pytest.raises(DataError, match="no item"):
-            reject()
+        refused("no item", reject)
     widget.close()
 
 
@@ -324,8 +318,7 @@ def test_predictions_show_their_column():
     (message,) = ask(widget, type="show", lane="show", index=2)
     assert "'one' have no attention for 'x/dev/2'" in message["message"]
     wrong = frames[0].assign(attention=[[0.5], [0.5]])
-    with pytest.raises(DataError, match="21 tokens and 1 weights"):
-        wb.attention(wrong, ITEMS[:1])
+    refused("21 tokens and 1 weights", wb.attention, wrong, ITEMS[:1])
     widget.close()
     named = wb.attention({"mine": Windows()}, ITEMS)
     assert named.model == "mine"
@@ -418,8 +411,7 @@ def test_the_figure_hides_what_the_view_hides(tmp_path):
         (lambda: charts.attention_map(ITEMS[1], Windows().attend(ITEMS[:1])[0]), "attention of 'x/dev/0'"),
         (lambda: charts.attention_map(ITEMS[0], look(), scale="log"), "scale is 'log'"),
     ):
-        with pytest.raises(DataError, match=problem):
-            reject()
+        refused(problem, reject)
 
 
 # -- in the browser

@@ -8,6 +8,7 @@ from clozes import cloze, clozes, passages
 from html_page import Page
 from hypothesis import given
 from patience import PATIENCE
+from refused import refused
 from side_by_side import listening
 
 import workbench as wb
@@ -191,8 +192,7 @@ def test_notes_that_cannot_be_written_are_told(home, browser):
     (home / "notes" / "x.jsonl").write_text("broken\n")
     assert "x.jsonl, line 1" in ask(browser, "note", "error", id="x/dev/0", note="new")["message"]
     assert browser._passage(0)["note"] == ""
-    with pytest.raises(DataError, match="line 1"):
-        wb.browse(clozes(*TEXTS))
+    refused("line 1", wb.browse, clozes(*TEXTS))
 
 
 def test_a_state_is_the_view():
@@ -259,18 +259,23 @@ def test_annotations_do_not_replace_what_the_items_hold():
 
 
 @pytest.mark.parametrize(
-    ("annotations", "predictions", "message"),
+    ("options", "message"),
     [
-        (pd.DataFrame({"id": IDS}), None, "no column 'item_id'"),
-        (pd.DataFrame({"item_id": [IDS[0], IDS[0]]}), None, "hold the item 'x/dev/0' twice"),
-        (pd.DataFrame({"n": [1, 2]}, index=pd.Index([IDS[0]] * 2, name="item_id")), None, "twice"),
-        (None, pd.DataFrame({"item_id": IDS}), "no column 'model'"),
-        (None, pd.DataFrame({"model": ["a"]}), "no column 'item_id'"),
+        ({"annotations": pd.DataFrame({"id": IDS})}, "no column 'item_id'"),
+        ({"annotations": pd.DataFrame({"item_id": [IDS[0], IDS[0]]})}, "hold the item 'x/dev/0' twice"),
+        ({"annotations": pd.DataFrame({"n": [1, 2]}, index=pd.Index([IDS[0]] * 2, name="item_id"))}, "twice"),
+        ({"predictions": pd.DataFrame({"item_id": IDS})}, "no column 'model'"),
+        ({"predictions": pd.DataFrame({"model": ["a"]})}, "no column 'item_id'"),
+        ({"predictions": []}, "there are no predictions to show"),
+        ({"predictions": ["no such run"]}, "no such run"),
+        ({"predictions": [3]}, "no predictions in a int"),
+        ({"table": "tags"}, "expected names"),
+        ({"table": [3]}, "expected names"),
+        ({"table": ["colour"]}, "no column 'colour'"),
     ],
 )
-def test_tables_that_do_not_fit_are_told(annotations, predictions, message):
-    with pytest.raises(DataError, match=message):
-        wb.browse(clozes(*TEXTS), annotations, predictions)
+def test_what_does_not_fit_is_told(options, message):
+    refused(message, wb.browse, clozes(*TEXTS), **options)
 
 
 def test_predictions_are_shown_and_filtered_by():
@@ -351,24 +356,10 @@ def test_models_of_one_name_have_those_of_a_comparison(two_runs):
     assert list(browser._outcomes) == [f"{each} is" for each in labels]
 
 
-@pytest.mark.parametrize(
-    ("predictions", "message"),
-    [
-        ([], "there are no predictions to show"),
-        (["no such run"], "no such run"),
-        ([3], "no predictions in a int"),
-    ],
-)
-def test_what_names_no_predictions_is_told(predictions, message):
-    with pytest.raises(DataError, match=message):
-        wb.browse(clozes(*TEXTS), predictions=predictions)
-
-
 @pytest.mark.parametrize("verb", [wb.browse, wb.explore, wb.compare])
 @pytest.mark.parametrize("thing", [None, [], pd.DataFrame(), "lambada"])
 def test_only_items_are_shown(verb, thing):
-    with pytest.raises(DataError, match=f"{verb.__name__} takes Items, not"):
-        verb(thing, *[[]] * (verb is wb.compare))
+    refused(f"{verb.__name__} takes Items, not", verb, thing, *[[]] * (verb is wb.compare))
 
 
 def test_no_items_at_all():
@@ -462,15 +453,6 @@ def test_the_table_has_the_columns_that_are_chosen(browser):
     assert browser.state["table"] == ["tags", "dataset", "passage"]
 
 
-@pytest.mark.parametrize(
-    ("table", "message"),
-    [("tags", "expected names"), ([3], "expected names"), (["colour"], "no column 'colour'")],
-)
-def test_wrong_columns_are_told(table, message):
-    with pytest.raises(DataError, match=message):
-        wb.browse(clozes(*TEXTS), table=table)
-
-
 def test_columns_of_annotations_that_are_still_to_come_are_shown_once_they_are_there(monkeypatch):
     monkeypatch.setattr(module, "annotations_at_hand", lambda _: None)
     late = wb.browse(clozes(*TEXTS), "auto", table=["n_mentions", "tags"])
@@ -519,8 +501,7 @@ def test_what_is_listed_is_written_to_a_file(home, kind):
     browser.send = lambda content, data=None: buffers.append((content, data))
     browser._handle_message(browser, {"type": "export", "kind": kind}, [])
     assert buffers == [({"type": "file", "name": f"items.{kind}"}, [path.read_bytes()])]
-    with pytest.raises(DataError, match="no format 'xls'; known are csv, jsonl, parquet"):
-        browser.export(home / "items.xls")
+    refused("no format 'xls'; known are csv, jsonl, parquet", browser.export, home / "items.xls")
 
 
 def test_the_view_does_not_wait_for_annotations():
@@ -534,8 +515,7 @@ def test_the_view_does_not_wait_for_annotations():
     assert view["code"] == 'wb.browse(items, annotations="auto", where="in_context")'
     at_once = wb.browse(items, annotations="auto", where="in_context")
     assert (at_once._annotating.state, len(at_once.selection)) == ("idle", 1)
-    with pytest.raises(DataError, match="no column 'nowhere'"):
-        wb.browse(items, annotations="auto", where="nowhere")
+    refused("no column 'nowhere'", wb.browse, items, annotations="auto", where="nowhere")
 
 
 # -- without a kernel

@@ -12,6 +12,7 @@ from html_page import Page
 from hypothesis import given
 from hypothesis import strategies as st
 from patience import PATIENCE
+from refused import refused
 from side_by_side import annotated, ask, listening, predicted
 
 import workbench as wb
@@ -365,12 +366,10 @@ def test_words_are_enough_to_compare():
     assert table["mine: rank"].isna().all()
     assert table["passage"][0].endswith(f"{ITEMS[0].answer}") or ITEMS[0].answer in table["passage"][0]
     assert wb.evaluate(frame, items=ITEMS)["accuracy"].tolist() == [table["mine: correct"].mean()]
-    with pytest.raises(wb.DataError, match=r"no column 'dataset' -- pass items="):
-        wb.evaluate(frame)
+    refused(r"no column 'dataset' -- pass items=", wb.evaluate, frame)
     with pytest.raises(wb.DataError, match=r"no column 'prediction' -- a frame needs item_id, model, pred"):
         compare(ITEMS, frame.drop(columns="prediction"))
-    with pytest.raises(wb.DataError, match="have none of the items"):
-        compare(ITEMS, stray)
+    refused("have none of the items", compare, ITEMS, stray)
 
 
 def test_an_item_is_put_into_the_widget_that_asks():
@@ -502,10 +501,8 @@ def test_a_state_that_needs_annotations_gets_them_first(monkeypatch):
     made = compare(ITEMS, FRAMES, resamples=50, where="target_class = PN", column="target_class")
     assert made._remake is None
     assert len(made.selection) == len(BINS["is:PN"].rows)
-    with pytest.raises(wb.DataError, match="no column 'colour'"):
-        compare(ITEMS, FRAMES, column="colour", resamples=50)
-    with pytest.raises(wb.DataError, match='expected a frame, "auto" or None'):
-        compare(ITEMS, FRAMES, annotations="yes")
+    refused("no column 'colour'", compare, ITEMS, FRAMES, column="colour", resamples=50)
+    refused('expected a frame, "auto" or None', compare, ITEMS, FRAMES, annotations="yes")
 
 
 # -- without a kernel, and the script

@@ -7,6 +7,7 @@ import pytest
 from clozes import clozes
 from html_page import Page
 from patience import PATIENCE
+from refused import refused
 from side_by_side import listening
 
 import workbench as wb
@@ -152,8 +153,7 @@ def test_the_spans_of_the_annotations_are_marked_and_nothing_else():
 @pytest.mark.parametrize("span", [(0, 99), (-1, 2), (3, 3)])
 def test_spans_of_another_text_are_told(span):
     table = TABLE.assign(mentions=[[], [span], [], [], []])
-    with pytest.raises(DataError, match="mentions do not fit the text of 'x/dev/1'"):
-        wb.browse(clozes(*TEXTS), table)
+    refused("mentions do not fit the text of 'x/dev/1'", wb.browse, clozes(*TEXTS), table)
 
 
 # -- without a kernel

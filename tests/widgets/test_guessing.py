@@ -7,12 +7,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from html_page import Page as HtmlPage
+from refused import refused
 
 import workbench as wb
 from workbench.items.items import Items
 from workbench.models import NGram, RandomWord
 from workbench.people import Campaign, Protocol, RefusalError, protocol
-from workbench.storage.errors import DataError
 from workbench.widgets.guess.game import default_path, solitary
 
 
@@ -281,8 +281,7 @@ def test_the_score_is_that_of_the_judgments_and_a_row_beside_the_models(make, it
     compared = wb.compare(items, [runs[0], mine], resamples=50)
     assert len(compared.to_frame()) == 18
     compared.close()
-    with pytest.raises(DataError, match="judged nothing in the condition 'unfolding'"):
-        game.predictions("unfolding")
+    refused("judged nothing in the condition 'unfolding'", game.predictions, "unfolding")
 
 
 @pytest.mark.parametrize("kind", ["lambada", "unfolding"])
@@ -310,12 +309,10 @@ def test_a_page_that_is_not_submitted_has_no_score(make, items, kind):
 @pytest.mark.parametrize("subject", ["a\ud800", "x" * 300, "a\0b", " "])
 def test_a_name_that_nobody_can_have_is_one_error(make, subject):
     game = make()
-    with pytest.raises(DataError, match="expected a name of 1 to 200 characters"):
-        make(subject=subject)
+    refused("expected a name of 1 to 200 characters", make, subject=subject)
     with pytest.raises(RefusalError, match="no subject"):
         game.campaign.predictions(subject)
-    with pytest.raises(DataError, match="expected a name of 1 to 200 characters"):
-        game.campaign.add_subject(subject)
+    refused("expected a name of 1 to 200 characters", game.campaign.add_subject, subject)
 
 
 def test_half_a_surrogate_pair_is_one_error_wherever_it_is_given(make, tmp_path, items):
@@ -331,9 +328,8 @@ def test_half_a_surrogate_pair_is_one_error_wherever_it_is_given(make, tmp_path,
         (lambda: Campaign.open(tmp_path / "\ud800"), "cannot be read"),
         (lambda: Protocol("\ud800", solitary().steps), "expected a name for the protocol"),
     ):
-        with pytest.raises(DataError, match=problem) as error:
-            call()
-        assert str(error.value).encode()
+        error = refused(problem, call)
+        assert str(error).encode()
     assert len(game.judgments()) == 0
     noted = Items.from_records(list(items[:3]), attrs={"source": "\ud800"})
     campaign = Campaign.create(tmp_path / "c.db", noted)
@@ -377,8 +373,7 @@ def test_unfolding_shows_one_sentence_more_until_the_word_is_right(make, items):
     assert names == {"person: me", "Random word from passage"}
     hear(game, "submit", page=game.page.id)
     assert {row["shown"] for row in game._state()["review"]} >= {1, 2}
-    with pytest.raises(DataError, match="sentence by sentence"):
-        make(path=game.campaign.path.with_name("other.db")).unfolding()
+    refused("sentence by sentence", make(path=game.campaign.path.with_name("other.db")).unfolding)
 
 
 @pytest.mark.parametrize(("variant", "kind", "conditions"), [
@@ -412,10 +407,8 @@ def test_a_campaign_is_played_by_its_own_rules_and_without_feedback(tmp_path, it
     assert third._state()["waits"] is True
     assert "No item is due now" in third.to_html()
     assert wb.guess(campaign, subject=1).subject.name == "Ada"
-    with pytest.raises(DataError, match="no subject 9"):
-        wb.guess(campaign, subject=9)
-    with pytest.raises(DataError, match="its own path"):
-        wb.guess(campaign, path="x.db")
+    refused("no subject 9", wb.guess, campaign, subject=9)
+    refused("its own path", wb.guess, campaign, path="x.db")
     with pytest.raises(RefusalError):
         game.submit()
 
@@ -428,23 +421,18 @@ def test_where_a_game_lies_and_what_it_refuses(tmp_path, monkeypatch, items):
     assert wb.guess(items, name="mine").campaign.path == tmp_path / "guess" / "mine.db"
     assert wb.guess(items, per_page=5).campaign.path != game.campaign.path
     assert wb.guess(items, seed=1).campaign.path != game.campaign.path
-    with pytest.raises(DataError, match="holds other items"):
-        wb.guess(items[:5], name="mine")
-    with pytest.raises(DataError, match="another protocol"):
-        wb.guess(items, "unfolding", name="mine")
+    refused("holds other items", wb.guess, items[:5], name="mine")
+    refused("another protocol", wb.guess, items, "unfolding", name="mine")
     for options, problem in [
         ({"name": "../mine"}, "expected a name of"), ({"protocol": "chess"}, "no protocol 'chess'"),
         ({"condition": "half"}, "expected passage, sentence, both"), ({"rows": 3}, "no setting 'rows'"),
         ({"protocol": "unfolding", "condition": "passage"}, "expected no condition"),
         ({"protocol": "cbt"}, "have no candidates"), ({"name": "a", "path": "b"}, "got both"),
     ]:  # fmt: skip
-        with pytest.raises(DataError, match=problem):
-            wb.guess(items, **options)
-    with pytest.raises(DataError, match="no items"):
-        wb.guess(items[:0], path=tmp_path / "none.db")
+        refused(problem, wb.guess, items, **options)
+    refused("no items", wb.guess, items[:0], path=tmp_path / "none.db")
     (tmp_path / "text.db").write_text("text")
-    with pytest.raises(DataError, match="SQLite"):
-        wb.guess(items, path=tmp_path / "text.db")
+    refused("SQLite", wb.guess, items, path=tmp_path / "text.db")
 
 
 def test_the_saved_page_needs_no_script_and_is_small(make):

@@ -15,6 +15,7 @@ from attentive import Windows
 from hostile import PAGES, STRINGS
 from hypothesis import given
 from hypothesis import strategies as st
+from refused import refused
 from side_by_side import annotated, predicted
 
 import workbench as wb
@@ -26,14 +27,11 @@ from workbench.widgets.publish.pages import make_page, script_json
 from workbench.widgets.publish.site import MANIFEST, file_names, terms
 from workbench.widgets.shared.published import column_data
 
+pytestmark = pytest.mark.usefixtures("home")
+
 ITEMS = wb.load("sample", variant="capitalised")[:30]
 FRAMES = predicted(ITEMS, 2)
 TABLE = annotated(ITEMS)
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path, monkeypatch):
-    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "home"))
 
 
 @pytest.fixture
@@ -99,11 +97,9 @@ def test_what_is_no_view_is_refused_and_nothing_is_written(folder):
         ([ITEMS], "expected them by title"), ({" ": TABLE}, "is not a text"),
         ({"a": wb.browse}, "is a function"), ({"a": type(TABLE)}, "is a type"),
     ):  # fmt: skip
-        with pytest.raises(DataError, match=problem):
-            wb.publish(folder, views)
+        refused(problem, wb.publish, folder, views)
     for options in ({"max_items": 0}, {"max_megabytes": 0}, {"max_megabytes": float("nan")}):
-        with pytest.raises(DataError, match="expected numbers above 0"):
-            wb.publish(folder, {"a": TABLE}, **options)
+        refused("expected numbers above 0", wb.publish, folder, {"a": TABLE}, **options)
     assert not folder.exists()
 
 
@@ -186,8 +182,7 @@ def test_a_view_that_uses_tags_needs_them(folder, state):
     if state == {"sort": "tags"}:  # lists have no order
         state = {"where": "not (tags is missing)"}
     browser = wb.browse(ITEMS, TABLE, **state)
-    with pytest.raises(DataError, match="not published -- pass notes=True"):
-        wb.publish(folder, {"Passages": browser})
+    refused("not published -- pass notes=True", wb.publish, folder, {"Passages": browser})
     wb.publish(folder, {"Passages": browser}, notes=True)
 
 
@@ -241,14 +236,12 @@ def test_a_published_site_is_replaced_and_any_other_folder_is_not(folder):
     wb.publish(folder, {"One": TABLE})
     assert not (folder / "two.html").exists()
     (folder / "mine.txt").write_text("mine")
-    with pytest.raises(DataError, match=r"holds 'mine\.txt' beside a published site -- move it away"):
-        wb.publish(folder, {"One": TABLE})
+    refused(r"holds 'mine\.txt' beside a published site -- move it away", wb.publish, folder, {"One": TABLE})
     assert (folder / "one.html").exists()
     (folder / "mine.txt").unlink()
     (folder / "about.html").unlink()
     (folder / "about.html").mkdir()
-    with pytest.raises(DataError, match=r"holds 'about\.html' beside"):
-        wb.publish(folder, {"One": TABLE})
+    refused(r"holds 'about\.html' beside", wb.publish, folder, {"One": TABLE})
 
 
 @pytest.mark.parametrize(
@@ -259,8 +252,7 @@ def test_a_folder_with_other_files_is_refused(folder, content):
     (folder / "thesis.tex").write_text("years of work")
     if content is not None:
         (folder / MANIFEST).write_text(content)
-    with pytest.raises(DataError, match=r"folder|published site"):
-        wb.publish(folder, {"One": TABLE})
+    refused(r"folder|published site", wb.publish, folder, {"One": TABLE})
     assert (folder / "thesis.tex").read_text() == "years of work"
 
 

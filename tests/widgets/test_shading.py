@@ -9,6 +9,7 @@ from clozes import clozes
 from html_page import Page
 from hypothesis import given
 from hypothesis import strategies as st
+from refused import refused
 from side_by_side import ask, listening, predicted
 
 import workbench as wb
@@ -18,12 +19,9 @@ from workbench.storage.errors import DataError
 from workbench.widgets.compare.compare import compare
 from workbench.widgets.shared.shading import ShadedSpan, Shading, shaded_passage, shadings, static_shades
 
+pytestmark = pytest.mark.usefixtures("home")
+
 ITEMS = clozes("It rained . The dog said `` go now '' . I fed the {dog}", "No rain fell . She did n't {run}")
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path, monkeypatch):
-    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path))
 
 
 def influences(values=(0.5, -2.0, 1.0)):
@@ -158,8 +156,7 @@ def test_spans_that_do_not_fit_are_refused():
         ({"surprisal": parts}, "is not a frame with item_id, start, end and surprisal"),
         ({"surprisal": "x"}, "is not a frame with item_id"),
     ):
-        with pytest.raises(DataError, match=message):
-            wb.browse(ITEMS, **options)
+        refused(message, wb.browse, ITEMS, **options)
     assert shadings(ITEMS, influence=parts.assign(item_id="of another set"))["influence"].spans == {}
     plain = static_shades(shaded_passage(ITEMS[0], {}, None))
     assert {level for side in plain["levels"] for level in side} == {("", "")}

@@ -52,6 +52,7 @@ def test_several_that_are_opened_and_closed_are_gone(name, capsys):
     widget.close()  # what the first one loads stays
     del widget
     gc.collect()
+    gc.freeze()  # the collection below looks at what is made from here on
     before, threads, dead = set(ipywidgets_widget._instances), set(threading.enumerate()), []
     for _ in range(3):  # what one of them leaves, or the one before, is there after any number
         widget = OPEN[name]()

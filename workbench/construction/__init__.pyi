@@ -2,7 +2,7 @@ from . import childrens_book as childrens_book
 from . import cnn_qa as cnn_qa
 from . import lambada as lambada
 from . import sentence_completion as sentence_completion
-from .candidates import Candidates as Candidates
+from .candidates import CandidatePassages as CandidatePassages
 from .manifest import Manifest as Manifest
 from .novels import split as split
 from .pipeline import DataSets as DataSets

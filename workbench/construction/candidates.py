@@ -73,7 +73,7 @@ _WHAT, _AGAIN = "this folder of candidate passages", "make it again"
 
 
 class Rule(NamedTuple):
-    """Which passages are candidates: see :meth:`Candidates.of`."""
+    """Which passages are candidates: see :meth:`CandidatePassages.of`."""
 
     minimum: int = 50
     shortest: int = 10
@@ -113,7 +113,7 @@ class NovelChunk(NamedTuple):
     rule: Rule
 
 
-class Candidates:
+class CandidatePassages:
     """All candidate passages of some novels, on disk, in the order of the novels.
 
     Make them by `of`. A candidate has a number from 0 on; `items` makes items of numbers, `sample` of some
@@ -144,10 +144,10 @@ class Candidates:
 
     Examples
     --------
-    >>> from workbench.construction.candidates import Candidates
-    >>> candidates = Candidates.of(wb.books("sample"), progress=False)
+    >>> from workbench.construction.candidates import CandidatePassages
+    >>> candidates = CandidatePassages.of(wb.books("sample"), progress=False)
     >>> candidates
-    Candidates(1,847 passages, 20 novels, 43,185 tokens)
+    CandidatePassages(1,847 passages, 20 novels, 43,185 tokens)
     >>> candidates.sample(2)[0].answer
     'cherries'
     """
@@ -163,7 +163,7 @@ class Candidates:
             self.dropped: dict[str, int] = content["dropped"]
             self.cased = bool(content["cased"])
             self.books = read_parquet(self.folder / BOOKS).cast(_BOOKS).to_pandas()
-        cache.hold(self, self.folder)
+        cache.lock_while_alive(self, self.folder)
         self._books = np.concatenate([[0], self.books["candidates"].cumsum()]).astype(np.int64)
         sizes = self.books.groupby("chunk")["candidates"].sum()
         self._starts = np.concatenate([[0], sizes.cumsum()]).astype(np.int64)
@@ -173,7 +173,7 @@ class Candidates:
 
     def __repr__(self) -> str:
         tokens = self.books["tokens"].sum()
-        return f"Candidates({len(self):,} passages, {len(self.books):,} novels, {tokens:,} tokens)"
+        return f"CandidatePassages({len(self):,} passages, {len(self.books):,} novels, {tokens:,} tokens)"
 
     @classmethod
     def of(
@@ -187,7 +187,7 @@ class Candidates:
         workers: int | None = None,
         client: Client | None = None,
         progress: bool = True,
-    ) -> Candidates:
+    ) -> CandidatePassages:
         """Find all candidate passages of novels, or those that were found before.
 
         A passage is a target sentence, cut after its last word, the target, and the fewest whole sentences
@@ -246,10 +246,10 @@ class Candidates:
                     for chunk_key, sources in zip(keys, chunked, strict=True)
                 ]
                 work.mkdir(exist_ok=True)
-                held = cache.hold(set[Path](), work)  # until it is removed
+                held = cache.lock_while_alive(set[Path](), work)  # until it is removed
                 _find_all(chunks, workers, client, progress=progress)
                 _join(chunks, target, key)
-                files.discard(work)
+                files.remove_folder(work)
                 del held
                 candidates = cls(target)
         cache.make_room()
@@ -415,17 +415,17 @@ def _chunked(sources: Iterable[Source]) -> list[list[Source]]:
     return chunks
 
 
-def _opened(folder: Path, key: str, *, is_cached: bool) -> Candidates | None:
+def _opened(folder: Path, key: str, *, is_cached: bool) -> CandidatePassages | None:
     """Return the candidates of this key in a folder, None if it is to be made; DataError if it is in use."""
     if is_cached:
         with contextlib.suppress(DataError):
-            return Candidates(folder)
-    elif folder.exists() and files.listed(folder):
+            return CandidatePassages(folder)
+    elif folder.exists() and files.list_folder(folder):
         is_same = False
         with contextlib.suppress(DataError), reading(folder):
             is_same = files.read_json(folder / MANIFEST)["key"] == key
         if is_same:
-            return Candidates(folder)
+            return CandidatePassages(folder)
         raise DataError(
             "this folder holds something else, or candidates of other novels or another rule", file=folder,
             remedy="name another folder, or remove it",

@@ -1,7 +1,7 @@
 """LAMBADA's way from novels to passages: candidates, the filter by language models, and the control set.
 
-:class:`workbench.construction.candidates.Candidates` finds all candidates; the steps that need people are
-another module's. Paperno et al. (2016), section 3.1.
+:class:`workbench.construction.candidates.CandidatePassages` finds all candidates; the human steps are in
+:mod:`workbench.people`. Paperno et al. (2016), section 3.1.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from workbench.construction.candidates import VERSION, Candidates
+from workbench.construction.candidates import VERSION, CandidatePassages
 from workbench.construction.manifest import NOT_DRAWN, Manifest, Step
 from workbench.items.items import Items
 from workbench.items.schema import Item
@@ -42,7 +42,7 @@ _CONTROL = 1  # beside the seed, so that the control set is another draw than th
 
 
 def passages(
-    novels: Texts | Candidates,
+    novels: Texts | CandidatePassages,
     *,
     minimum: int = 50,
     answer_in_context: bool = False,
@@ -57,14 +57,14 @@ def passages(
 ) -> Items:
     """Return passages in the shape of LAMBADA's: a target sentence up to its last word, after its context.
 
-    The passages are those of :meth:`workbench.construction.candidates.Candidates.of`, in random order: all
-    of them, or the first `number` (Paperno et al. 2016, section 3.1, before the filters).
+    The passages are those of :meth:`workbench.construction.candidates.CandidatePassages.of`, in random
+    order: all of them, or the first `number` (Paperno et al. 2016, section 3.1, before the filters).
 
     Parameters
     ----------
-    novels : Candidates, Corpus, path, str, book, or iterable of these
+    novels : CandidatePassages, Corpus, path, str, book, or iterable of these
         As :meth:`workbench.texts.corpus.Corpus.of` reads them. Of more novels than some hundred, all
-        passages do not fit into memory: pass a `number`, or use `Candidates`.
+        passages do not fit into memory: pass a `number`, or use `CandidatePassages`.
     minimum : int, default 50
         The context has more tokens than this (candidates have their own).
     answer_in_context : bool, default False
@@ -82,7 +82,7 @@ def passages(
     lowercased : bool, default False
         Lower-case the tokens (variant ``plain``); else they are as in the novels (``capitalised``).
     workers, client
-        Where candidates are found: see `Candidates.of`.
+        Where candidates are found: see `CandidatePassages.of`.
     progress : bool, default True
         Show bars.
 
@@ -103,10 +103,10 @@ def passages(
     >>> len(items), items[0].book_id, items[0].answer
     (20, 'sample/a-room-for-the-inspector', 'cherries')
     """
-    if isinstance(novels, Candidates):
+    if isinstance(novels, CandidatePassages):
         candidates = novels
     else:
-        candidates = Candidates.of(
+        candidates = CandidatePassages.of(
             novels, minimum=minimum, workers=workers, client=client, progress=progress
         )  # fmt: skip
     frequent = set(_most_frequent(candidates, skip_frequent))
@@ -132,7 +132,7 @@ def _is_wanted(item: Item, frequent: Collection[str], *, inside: bool) -> bool:
     return answer not in frequent and (not inside or answer in " ".join(item.context).lower().split(" "))
 
 
-def _most_frequent(candidates: Candidates, n: int) -> list[str]:
+def _most_frequent(candidates: CandidatePassages, n: int) -> list[str]:
     """Return the `n` most frequent words of the novels, lower-cased."""
     counts: Counter[str] = Counter()
     for text in candidates.texts() if n else ():
@@ -178,7 +178,7 @@ class Filtered:
 
 
 def filtered(
-    source: Candidates | Items,
+    source: CandidatePassages | Items,
     filters: Sequence[Predictor],
     *,
     threshold: float = THRESHOLD,
@@ -198,7 +198,7 @@ def filtered(
 
     Parameters
     ----------
-    source : Candidates or Items
+    source : CandidatePassages or Items
     filters : sequence of Predictor
         Models that give log-probabilities, such as :func:`paper_filters`; the quickest first.
     threshold : float, default 0.00175
@@ -208,7 +208,7 @@ def filtered(
     seed : int, default 0
         Of the draw.
     split, lowercased
-        Of items of candidates: see `Candidates.items`.
+        Of items of candidates: see `CandidatePassages.items`.
     trained_on : Corpus, path, or iterable of books, optional
         The texts that the filters were trained on. DataError if a novel that passages come from is among
         them, by the 13-grams of the first block.
@@ -245,7 +245,7 @@ def filtered(
         json_value({**identity, "training": model.training}, f"the training of {model.name!r}")
         for identity, model in zip(identities, filters, strict=True)
     ]
-    is_drawn = isinstance(source, Candidates)
+    is_drawn = isinstance(source, CandidatePassages)
     options: dict[str, Any] = {"split": split, "lowercased": lowercased} if is_drawn else {}
     store = cache.Cache("filter-scores", _SCORES)
     frames: list[pd.DataFrame] = []
@@ -379,7 +379,7 @@ def paper_filters(
 
 
 def control(
-    candidates: Candidates,
+    candidates: CandidatePassages,
     number: int = 5000,
     *,
     seed: int = 0,
@@ -391,7 +391,7 @@ def control(
 
     Parameters
     ----------
-    candidates : Candidates
+    candidates : CandidatePassages
         Of the novels that the filtered passages come from.
     number : int, default 5000
     seed : int, default 0
@@ -410,8 +410,8 @@ def control(
     Examples
     --------
     >>> from workbench.construction import lambada
-    >>> from workbench.construction.candidates import Candidates
-    >>> candidates = Candidates.of(wb.books("sample"), progress=False)
+    >>> from workbench.construction.candidates import CandidatePassages
+    >>> candidates = CandidatePassages.of(wb.books("sample"), progress=False)
     >>> lambada.control(candidates, 50)
     Items(50: 50 x lambada/built-control/capitalised)
     """
@@ -427,14 +427,17 @@ def control(
 
 
 def recorded(
-    manifest: Manifest, candidates: Candidates, result: Filtered | None = None, control: Items | None = None
+    manifest: Manifest,
+    candidates: CandidatePassages,
+    result: Filtered | None = None,
+    control: Items | None = None,
 ) -> Manifest:
     """Add the steps that were taken to the manifest of the novels.
 
     Parameters
     ----------
     manifest : Manifest
-    candidates : Candidates
+    candidates : CandidatePassages
     result : Filtered, optional
         What `filtered` returned.
     control : Items, optional
@@ -448,9 +451,9 @@ def recorded(
     Examples
     --------
     >>> from workbench.construction import lambada
-    >>> from workbench.construction.candidates import Candidates
+    >>> from workbench.construction.candidates import CandidatePassages
     >>> from workbench.construction.manifest import Manifest
-    >>> candidates = Candidates.of(wb.books("sample"), progress=False)
+    >>> candidates = CandidatePassages.of(wb.books("sample"), progress=False)
     >>> lambada.recorded(Manifest(), candidates).to_frame()[["step", "n_in", "n_out"]]
                      step  n_in  n_out
     0  candidate passages  3177   1847

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from workbench.construction import childrens_book, cnn_qa, lambada, sentence_completion
-from workbench.construction.candidates import Candidates
+from workbench.construction.candidates import CandidatePassages
 from workbench.construction.manifest import NOT_DRAWN, FileDigest, Manifest, Step
 from workbench.construction.shelf import Shelf, read_shelf
 from workbench.datasets import sources
@@ -206,7 +206,7 @@ def _lambada(call: _Call, manifest: Manifest, options: dict[str, Any]) -> Made:
     filters = options.pop("filters", call.filters)
     if filters is None:
         filters = [NGram.fit(call.others(), order=4, progress=progress)]
-    candidates = Candidates.of(call.novels(), **call.running)
+    candidates = CandidatePassages.of(call.novels(), **call.running)
     drawn: dict[str, Any] = {"number": call.number, "seed": call.seed, "split": call.split}
     result = lambada.filtered(candidates, filters, progress=progress, **drawn, **options)
     passages = result.survivors

@@ -24,8 +24,8 @@ from workbench.storage.files import (
     data_home,
     number_in_environment,
     open_regular,
+    remove_stale_scratch,
     resource,
-    sweep,
     write_atomic,
 )
 from workbench.storage.progress import progress_bar, say
@@ -172,7 +172,7 @@ def fetch(
 
 
 def _fetch(it: Entry, where: Path, *, progress: bool) -> None:
-    sweep(where)
+    remove_stale_scratch(where)
     if _is_ready(it, where):
         with suppress(OSError, DataError):  # it is right, even in a folder that cannot be written to
             _note_terms(it, where)

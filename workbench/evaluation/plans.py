@@ -30,7 +30,7 @@ from workbench.runs import store
 from workbench.runs.measures import MEASURES
 from workbench.storage.cache import digest
 from workbench.storage.errors import DataError, reading, writing
-from workbench.storage.files import data_home, listed, read_json, write_atomic
+from workbench.storage.files import data_home, list_folder, read_json, write_atomic
 from workbench.storage.packages import commit, library_versions
 
 _REMEDY = "restore the file, or delete it and write the plan again"
@@ -364,7 +364,7 @@ def _home() -> Path:
 
 
 def _files() -> Sequence[Path]:
-    return [file for file in listed(_home()) if file.suffix == ".json"]
+    return [file for file in list_folder(_home()) if file.suffix == ".json"]
 
 
 def _locked(file: Path) -> FileLock:

@@ -21,7 +21,7 @@ from filelock import FileLock
 from workbench.items.schema import check_name, content_digest
 from workbench.items.text import is_encodable
 from workbench.storage.errors import DataError, reading, writing
-from workbench.storage.files import atomic_path, check_target, data_home, listed, read_bytes
+from workbench.storage.files import atomic_path, check_target, data_home, list_folder, read_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ def notes(dataset: str | None = None, *, folder: Path | str | None = None) -> pd
     >>> wb.notes("sample").columns.tolist()
     ['item_id', 'tags', 'note', 'updated', 'dataset', 'text_digest']
     """
-    files = listed(_home(folder)) if dataset is None else [_file(folder, dataset)]
+    files = list_folder(_home(folder)) if dataset is None else [_file(folder, dataset)]
     rows = [
         {**asdict(row), "tags": list(row.tags), "dataset": file.stem}
         for file in files

@@ -73,7 +73,7 @@ class Vectors:
         description, remedy = "these vectors", "make them again"
         manifest, arrays = read_arrays(folder, _FILE, what=description, remedy=remedy, required=False)
         with reading(folder, description, remedy=remedy):
-            return cache.hold(cls(manifest["words"], arrays, manifest["info"]), folder)
+            return cache.lock_while_alive(cls(manifest["words"], arrays, manifest["info"]), folder)
 
 
 class VectorModel(Predictor):

@@ -39,11 +39,11 @@ from workbench.storage.errors import DataError, reading
 from workbench.storage.files import (
     atomic_folder,
     data_home,
-    listed,
+    list_folder,
     open_regular,
+    remove_stale_scratch,
     resource,
     scratch_folder,
-    sweep,
 )
 from workbench.storage.packages import commit
 
@@ -202,7 +202,7 @@ def predict(
     once = "" if info["version"] is not None else str(time.time_ns())
     name = _name(items, model.name, cache.digest(json.dumps(info, sort_keys=True), once))
     home = data_home() / "runs"
-    sweep(home)
+    remove_stale_scratch(home)
     with reading(home, "the store of runs"):
         if not (home / name).exists():
             _adopt(name, info)
@@ -252,7 +252,7 @@ def _adopt(name: str, identity: Mapping[str, Any]) -> None:
     info = _info(folder) if folder.is_dir() else {}
     if {key: info.get(key) for key in identity} == identity:
         with atomic_folder(data_home() / "runs" / name) as target:
-            for file in listed(folder):
+            for file in list_folder(folder):
                 shutil.copyfile(file, target / file.name)
 
 
@@ -351,7 +351,7 @@ class RunsTable(Table):
         """
         if not names:
             raise DataError("no run is named", remedy='name runs: wb.runs().delete("lambada-dev-lstm-0123")')
-        there = {folder.name: folder for folder in listed(data_home() / "runs")}
+        there = {folder.name: folder for folder in list_folder(data_home() / "runs")}
         folders = [there[name] if name in there else find_run(name).folder for name in names]
         for folder in folders:
             remove(folder)
@@ -441,7 +441,7 @@ def query(sql: str) -> pd.DataFrame:
 def _infos() -> list[dict[str, Any]]:
     """Return the descriptions of all runs; a damaged one is left out with a warning."""
     infos = []
-    for folder in listed(data_home() / "runs"):
+    for folder in list_folder(data_home() / "runs"):
         try:
             infos.append(_info(folder) | {"bytes": folder_size(folder)})
         except DataError as error:

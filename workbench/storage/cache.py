@@ -25,11 +25,11 @@ from workbench.storage.errors import DataError
 from workbench.storage.files import (
     atomic_path,
     cache_home,
-    discard,
-    listed,
+    list_folder,
     number_in_environment,
     open_regular,
-    sweep,
+    remove_folder,
+    remove_stale_scratch,
 )
 from workbench.storage.parquet import read_parquet
 
@@ -89,7 +89,7 @@ class Cache:
 
     def __init__(self, name: str, schema: pa.Schema) -> None:
         self.folder, self.schema = cache_home() / name, schema
-        sweep(self.folder)
+        remove_stale_scratch(self.folder)
 
     def path(self, key: str) -> Path:
         """Return the path of the table of a key."""
@@ -157,11 +157,11 @@ def folder_size(path: Path) -> int:
 
 def _listed(folder: Path) -> list[Path]:
     with contextlib.suppress(DataError):  # another process may remove it
-        return listed(folder)
+        return list_folder(folder)
     return []
 
 
-def hold(owner: T, folder: Path) -> T:
+def lock_while_alive(owner: T, folder: Path) -> T:
     """Protect a folder from removal as long as an object lives, and record its use.
 
     The object is returned. The lock is on the folder itself, shared by processes, and ends with the process.
@@ -185,7 +185,7 @@ def remove(path: Path) -> bool:
     handle = os.open(path, os.O_RDONLY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        discard(path)
+        remove_folder(path)
     except OSError:
         return False
     finally:
@@ -206,7 +206,7 @@ def make_room(limit: int | None = None) -> None:
     """
     limit, now = cache_limit() if limit is None else limit, time.time()
     for folder in _listed(cache_home()):
-        sweep(folder, prefix=".")
+        remove_stale_scratch(folder, prefix=".")
     entries = cache_entries()
     total = sum(entry.size for entry in entries)
     for entry in entries:

@@ -156,7 +156,7 @@ def read_json(path: Path | str, what: str = "this file", *, limit: int | None = 
         return json.loads(data.decode("utf-8-sig"))
 
 
-def listed(folder: Path) -> list[Path]:
+def list_folder(folder: Path) -> list[Path]:
     """Return the visible content of a folder, sorted; nothing if it is missing.
 
     DataError if it may not be listed, or is not a folder.
@@ -193,7 +193,7 @@ def map_array(folder: Path, name: str) -> Any:
     return array
 
 
-def sweep(home: Path, *, prefix: str = _SCRATCH) -> None:
+def remove_stale_scratch(home: Path, *, prefix: str = _SCRATCH) -> None:
     """Remove stale scratch folders (unlocked, or untouched for a day)."""
     with contextlib.suppress(OSError), os.scandir(home) as entries:
         for name in [entry.name for entry in entries if entry.name.startswith(prefix)]:
@@ -259,7 +259,7 @@ def scratch_folder(home: Path | str) -> Iterator[Path]:
     with writing(home, "this folder"):
         check_target(home, stat.S_ISDIR, "a folder")
         home.mkdir(parents=True, exist_ok=True)
-        sweep(home)
+        remove_stale_scratch(home)
         folder, handle = _locked_folder(home)
     try:
         with _full_disk(home):
@@ -366,7 +366,7 @@ def atomic_folder(path: Path | str, *, replace: bool = False) -> Iterator[Path]:
                     raise
 
 
-def discard(path: Path) -> None:
+def remove_folder(path: Path) -> None:
     """Remove a folder, renamed first so that a killed process leaves no partial folder; may raise OSError.
 
     Of a link to a folder the link is removed, and what it leads to stays.

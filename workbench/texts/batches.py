@@ -1,8 +1,8 @@
 """A text as the ids of a vocabulary, and its batches: words or passages that a network sees at each step.
 
-A `Stream` is read from a corpus, or from a copy that holds no other words. A batch depends on the step alone:
-a run that stopped continues with the number of its last step, and several processes take different rows of
-the same batch.
+An `EncodedText` is read from a corpus, or from a copy that holds no other words. A batch depends on the step
+alone: a run that stopped continues with the number of its last step, and several processes take different
+rows of the same batch.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from workbench.storage.sealed import sealed_folder
 from workbench.texts import corpus as on_disk
 from workbench.texts.corpus import BOOKS, COUNTS, IDS, RESERVED, STARTS, WORDS, Corpus
 
-LIKE = "words-like.u1"
+IS_WORD_FILE = "words-like.u1"
 """The file that a copy has beside those of a corpus: which ids are words with a letter or a digit."""
 
 _BLOCK = 1 << 22  # tokens that are copied at a time
@@ -44,7 +44,7 @@ Words64 = npt.NDArray[np.uint64]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class Stream:
+class EncodedText:
     """A tokenised text as ids, and the vocabulary that they count in.
 
     Ids 1 to V are the words of the vocabulary. A word outside it is 0 for a network; its *extended* id,
@@ -58,14 +58,14 @@ class Stream:
     n_words : int
         V + 1.
     ids : uint32 array (tokens,)
-    table : uint32 array, optional
+    id_of_type : uint32 array, optional
         Extended id of each of `ids`; by default they are extended ids.
     counts : int64 array (V + 1,)
         How often each id occurs; ``counts[0]`` is all that is outside the vocabulary.
     unknown_types : int
         Different words outside the vocabulary.
     n_tokens : int
-    words_like : bool array (V + 1 + unknown_types,)
+    is_word : bool array (V + 1 + unknown_types,)
         By extended id, whether there is a letter or a digit in the word. False for 0.
     starts, books, lower
         As :class:`workbench.texts.corpus.Corpus` has them.
@@ -79,9 +79,9 @@ class Stream:
 
     vocabulary: list[str]
     ids: np.ndarray
-    table: np.ndarray | None = None
+    id_of_type: np.ndarray | None = None
     counts: Ints
-    words_like: Bools
+    is_word: Bools
     starts: Ints
     books: pd.DataFrame
     info: dict[str, Any]
@@ -90,12 +90,12 @@ class Stream:
     def __post_init__(self) -> None:
         """Set what follows from the rest."""
         self.n_words, self.n_tokens = len(self.vocabulary) + 1, len(self.ids)
-        self.unknown_types = len(self.words_like) - self.n_words
+        self.unknown_types = len(self.is_word) - self.n_words
         self.sha256, self.lower = str(self.info["sha256"]), bool(self.info["lower"])
 
     def __repr__(self) -> str:
         sizes = f"{self.n_tokens:,} tokens, {self.n_words - 1:,} words, {self.unknown_types:,} unknown types"
-        return f"Stream({sizes}, {len(self.books):,} books)"
+        return f"EncodedText({sizes}, {len(self.books):,} books)"
 
     def read(self, start: int, stop: int) -> Ints:
         """Return the extended ids of the text from `start` to `stop` - 1, both at least 0."""
@@ -104,10 +104,10 @@ class Stream:
     def at(self, positions: Ints | slice) -> Ints:
         """Return the extended ids at some places of the text, int64 of the same shape."""
         ids = np.asarray(self.ids[positions])
-        return (ids if self.table is None else self.table[ids]).astype(np.int64)
+        return (ids if self.id_of_type is None else self.id_of_type[ids]).astype(np.int64)
 
     @classmethod
-    def of(cls, corpus: Corpus, vocabulary: int | Sequence[str] = 60_000) -> Stream:
+    def of(cls, corpus: Corpus, vocabulary: int | Sequence[str] = 60_000) -> EncodedText:
         """Return a corpus as the ids of a vocabulary.
 
         Parameters
@@ -143,13 +143,13 @@ class Stream:
             "sha256": stream_sha256(corpus.sha256, words, lower=corpus.lower),
         }
         return cls(
-            vocabulary=words, ids=corpus.ids, table=table, counts=counts, info=info, folder=corpus.folder,
-            words_like=np.array([any(map(str.isalnum, word)) for word in by_id]), starts=corpus.starts,
-            books=corpus.books,
+            vocabulary=words, ids=corpus.ids, id_of_type=table, counts=counts, info=info,
+            is_word=np.array([any(map(str.isalnum, word)) for word in by_id]), starts=corpus.starts,
+            books=corpus.books, folder=corpus.folder,
         )  # fmt: skip
 
     @classmethod
-    def open(cls, folder: Path | str) -> Stream:
+    def open(cls, folder: Path | str) -> EncodedText:
         """Return the stream that `copy` wrote; DataError if there is none, or it was changed."""
         path = Path(folder)
         content = on_disk.read_manifest(path)
@@ -161,24 +161,24 @@ class Stream:
                 vocabulary=(path / WORDS).read_bytes().decode().split("\n"),
                 ids=np.memmap(path / IDS, "<u4", "r"),
                 counts=np.fromfile(path / COUNTS, "<i8"),
-                words_like=np.fromfile(path / LIKE, "|u1").astype(bool),
+                is_word=np.fromfile(path / IS_WORD_FILE, "|u1").astype(bool),
                 starts=np.fromfile(path / STARTS, "<i8"),
                 books=read_parquet(path / BOOKS).to_pandas(),
                 info=content["stream"],
                 folder=path,
             )
 
-    def copy(self, folder: Path | str) -> Stream:
+    def copy(self, folder: Path | str) -> EncodedText:
         """Copy it into a folder of its own, for another machine: ids, vocabulary, titles of the books.
 
         The copy has the form of a corpus, without the words outside the vocabulary. DataError if the folder
         holds something else, or the disk is full.
         """
         target = Path(folder)
-        files.sweep(target.parent)
+        files.remove_stale_scratch(target.parent)
         content = on_disk.read_manifest(target)
         if content is not None and content.get("stream") == self.info:
-            return Stream.open(target)
+            return EncodedText.open(target)
         if target.exists() and (not target.is_dir() or any(target.iterdir())):
             problem = "expected an empty folder, got one that holds something else"
             raise DataError(problem, file=target, remedy="name a new folder, or remove it")
@@ -187,14 +187,15 @@ class Stream:
                 for start in range(0, self.n_tokens, _BLOCK):
                     file.write(self.read(start, start + _BLOCK).astype("<u4").tobytes())
             for name, array, dtype in (
-                (STARTS, self.starts, "<i8"), (COUNTS, self.counts, "<i8"), (LIKE, self.words_like, "|u1")
+                (STARTS, self.starts, "<i8"), (COUNTS, self.counts, "<i8"),
+                (IS_WORD_FILE, self.is_word, "|u1"),
             ):  # fmt: skip
                 (path / name).write_bytes(array.astype(dtype).data)  # `tofile` sees no disk get full
             (path / WORDS).write_text("\n".join(self.vocabulary), encoding="utf-8", newline="\n")
             self.books.to_parquet(path / BOOKS, index=False)
             info = {"lower": self.lower, "stream": json.loads(json.dumps(self.info))}
             on_disk.write_manifest(path, info, self.books["first"].to_numpy())
-        return Stream.open(target)
+        return EncodedText.open(target)
 
 
 def stream_sha256(corpus: str, words: Sequence[str], *, lower: bool) -> str:
@@ -241,7 +242,7 @@ class _FixedLength:
 
     unit = "words"
 
-    def __init__(self, stream: Stream, *, rows: int, length: int) -> None:
+    def __init__(self, stream: EncodedText, *, rows: int, length: int) -> None:
         if rows < 1 or length < 1 or stream.n_tokens < rows * length + 1:
             raise DataError(
                 f"a text of {stream.n_tokens:,} words gives no {rows:,} rows of {length:,}",
@@ -264,7 +265,7 @@ class ContiguousBatches(_FixedLength):
 
     Parameters
     ----------
-    stream : Stream
+    stream : EncodedText
     rows : int
     length : int
         Words that are predicted in each row of a step.
@@ -277,7 +278,7 @@ class ContiguousBatches(_FixedLength):
 
     carried = True
 
-    def __init__(self, stream: Stream, *, rows: int, length: int) -> None:
+    def __init__(self, stream: EncodedText, *, rows: int, length: int) -> None:
         super().__init__(stream, rows=rows, length=length)
         self.steps = (stream.n_tokens - 1) // self.tokens
 
@@ -288,7 +289,7 @@ class ContiguousBatches(_FixedLength):
         return self._read(pieces * self.length)
 
 
-class Windows(_FixedLength):
+class ShuffledBatches(_FixedLength):
     """Pieces of the text in random order, another one in each epoch.
 
     In an epoch no word is predicted twice, and all but fewer than ``(rows + 1) * length`` are predicted.
@@ -298,7 +299,7 @@ class Windows(_FixedLength):
 
     carried = False
 
-    def __init__(self, stream: Stream, *, rows: int, length: int, seed: int = 0) -> None:
+    def __init__(self, stream: EncodedText, *, rows: int, length: int, seed: int = 0) -> None:
         super().__init__(stream, rows=rows, length=length)
         self.seed = seed
         # as many as there are wherever the first window begins, or one
@@ -325,7 +326,7 @@ def _shuffled(
     return offset, order
 
 
-class Passages:
+class PassageBatches:
     """Batches of passages in the shape of LAMBADA's, drawn from all passages of a text.
 
     As in Paperno et al. (2016), a passage is a target sentence after the fewest whole sentences of the same
@@ -340,7 +341,7 @@ class Passages:
 
     Parameters
     ----------
-    stream : Stream
+    stream : EncodedText
     rows : int
         Passages in a batch.
     number : int
@@ -357,7 +358,9 @@ class Passages:
 
     carried, unit = False, "words"
 
-    def __init__(self, stream: Stream, *, rows: int, number: int, seed: int = 0, minimum: int = 50) -> None:
+    def __init__(
+        self, stream: EncodedText, *, rows: int, number: int, seed: int = 0, minimum: int = 50
+    ) -> None:
         if not 1 <= rows <= number:
             raise DataError(
                 f"expected at least {rows:,} passages for a batch, got {number:,}",
@@ -422,7 +425,7 @@ class Passages:
 
     def _last(self, sentences: Ints) -> Ints:
         """Return the place of the last word of each sentence, -1 where there is no word."""
-        starts, like = self.stream.starts, self.stream.words_like
+        starts, like = self.stream.starts, self.stream.is_word
         result = np.full(len(sentences), -1)
         rest, position = np.arange(len(sentences)), starts[sentences + 1] - 1
         while len(rest):

@@ -72,7 +72,7 @@ class Corpus:
         if content is None:
             raise DataError("there is no corpus here, or it was changed", file=folder, remedy="make it again")
         self.folder, self.name = folder, name
-        cache.hold(self, folder)
+        cache.lock_while_alive(self, folder)
         with reading(folder, "this corpus", remedy="make it again"):
             self.lower, self.sha256 = bool(content["lower"]), str(content["sha256"])
             self.words = (folder / WORDS).read_bytes().decode().split("\n")
@@ -179,7 +179,7 @@ class Corpus:
             if wanted(corpus.sha256, corpus.lower):
                 return corpus
         with contextlib.suppress(DataError):
-            for folder in files.listed(files.cache_home() / "corpus"):
+            for folder in files.list_folder(files.cache_home() / "corpus"):
                 with contextlib.suppress(DataError), reading(folder):
                     content = files.read_json(folder / MANIFEST)
                     if wanted(str(content["sha256"]), bool(content["lower"])):

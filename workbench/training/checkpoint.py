@@ -24,7 +24,13 @@ from torch import Tensor, nn
 
 from workbench.storage.cache import digest
 from workbench.storage.errors import DataError, reading, writing
-from workbench.storage.files import atomic_folder, discard, open_regular, sweep, write_atomic
+from workbench.storage.files import (
+    atomic_folder,
+    open_regular,
+    remove_folder,
+    remove_stale_scratch,
+    write_atomic,
+)
 from workbench.storage.sealed import sha256
 from workbench.texts.batches import Batches
 from workbench.training.settings import TrainingSettings
@@ -82,7 +88,7 @@ def prune(folder: Path, keep: Iterable[int]) -> None:
     for path in _all(folder):
         if path.name not in names:
             _remove(path)
-    sweep(folder)
+    remove_stale_scratch(folder)
 
 
 def newest(folder: Path) -> TrainingState | None:
@@ -230,4 +236,4 @@ def _all(folder: Path) -> list[Path]:
 
 def _remove(path: Path) -> None:
     with contextlib.suppress(OSError):
-        discard(path)
+        remove_folder(path)

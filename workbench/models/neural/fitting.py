@@ -19,7 +19,14 @@ from workbench.datasets.sources import choose
 from workbench.runs.store import json_value
 from workbench.storage import cache
 from workbench.storage.errors import DataError, reading, writing
-from workbench.storage.files import atomic_path, cache_home, open_regular, read_json, sweep, write_atomic
+from workbench.storage.files import (
+    atomic_path,
+    cache_home,
+    open_regular,
+    read_json,
+    remove_stale_scratch,
+    write_atomic,
+)
 from workbench.texts.batches import Batches
 from workbench.training.history import Training
 from workbench.training.settings import LENGTHS, TrainingSettings, torch_device
@@ -144,7 +151,7 @@ class TrainedNetwork:
             home = _home(json_value(about, description), folder, cls._folder_name)
             on_disk = [home, _is_whole(cls, home)]
         home, is_whole = broadcast_object_list(on_disk)
-        cache.hold(batches, home)  # as long as it is trained
+        cache.lock_while_alive(batches, home)  # as long as it is trained
         if is_whole:
             _remove_leftovers(home)
             return model_type.load(home, device=settings.device, **options)  # type: ignore[no-any-return]
@@ -234,7 +241,7 @@ class TrainedNetwork:
     def _read_network(self, folder: Path, digest: str) -> None:
         """Remember where the weights lie, and read the history of the training."""
         self._folder, self._digest = folder, digest
-        cache.hold(self, folder)
+        cache.lock_while_alive(self, folder)
         if (folder / RECORD).is_file():
             self.training_record = Training.from_json(read_json(folder / RECORD))
 
@@ -285,7 +292,7 @@ def _home(config: dict[str, Any], folder: Path | str | None, cached_in: str) -> 
 def _remove_leftovers(home: Path) -> None:
     """Remove checkpoints and scratch files of a finished training, which a killed process may have left."""
     shutil.rmtree(home / _CHECKPOINTS, ignore_errors=True)
-    sweep(home)
+    remove_stale_scratch(home)
 
 
 def _is_whole(model_type: Any, home: Path) -> bool:

@@ -21,7 +21,7 @@ from workbench.runs.predictions import UNKNOWN
 from workbench.storage import cache
 from workbench.storage.errors import DataError
 from workbench.storage.files import read_bytes, read_json, write_atomic
-from workbench.texts.batches import Batches, ContiguousBatches, Stream
+from workbench.texts.batches import Batches, ContiguousBatches, EncodedText
 from workbench.texts.corpus import Corpus, Texts
 from workbench.texts.overlap import check_held_out
 
@@ -100,7 +100,7 @@ class Neural(TrainedNetwork, NetworkPredictor):
         return cls.module(counts, **info["sizes"])
 
     @classmethod
-    def _batches(cls, stream: Stream, **how: Any) -> Batches:
+    def _batches(cls, stream: EncodedText, **how: Any) -> Batches:
         """Return the batches of a training; `how` has their options in `fit_defaults`, and ``seed``."""
         return ContiguousBatches(stream, rows=how["rows"], length=how["length"])
 
@@ -116,7 +116,7 @@ class Neural(TrainedNetwork, NetworkPredictor):
     @classmethod
     def fit(
         cls,
-        texts: Texts | Stream,
+        texts: Texts | EncodedText,
         *,
         vocabulary: int | Sequence[str] = 60_000,
         lower: bool | None = None,
@@ -145,7 +145,7 @@ class Neural(TrainedNetwork, NetworkPredictor):
 
         Parameters
         ----------
-        texts : Stream, Corpus, path, str, book, or iterable of (str, path or book)
+        texts : EncodedText, Corpus, path, str, book, or iterable of (str, path or book)
             As :meth:`workbench.texts.corpus.Corpus.of` takes them, or a stream of ids that was made before.
         vocabulary : int or sequence of str, default 60,000
             So many of the most frequent words, or these; a stream has its own.
@@ -205,7 +205,7 @@ class Neural(TrainedNetwork, NetworkPredictor):
             raise DataError(
                 f"rows of {length} words, and a window of {window}", remedy=f"pass length={window}"
             )
-        if isinstance(texts, Stream):
+        if isinstance(texts, EncodedText):
             if held_out is not None:
                 raise DataError(
                     "a stream of ids has no text to check", remedy="pass the texts, or leave out held_out"
@@ -214,7 +214,7 @@ class Neural(TrainedNetwork, NetworkPredictor):
         else:
             corpus = Corpus.of(texts, lower=lower is not False, tokenised=tokenised, progress=progress)
             checked_for = check_held_out(corpus, held_out, progress=progress)
-            stream = Stream.of(corpus, vocabulary)
+            stream = EncodedText.of(corpus, vocabulary)
         if lower not in {None, stream.lower}:
             message = f"expected texts with lower={lower}, got lower={stream.lower}"
             raise DataError(message, remedy=f"pass lower={stream.lower}")

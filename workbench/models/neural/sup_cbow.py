@@ -37,7 +37,7 @@ from workbench.models.neural.softmax import softmax as softmax_layer
 from workbench.models.vectors import CBOW, Matrix
 from workbench.storage import cache
 from workbench.storage.errors import DataError
-from workbench.texts.batches import Passages, Stream
+from workbench.texts.batches import EncodedText, PassageBatches
 from workbench.texts.corpus import Corpus, Texts
 
 _initial: ContextVar[Matrix | None] = ContextVar("_initial", default=None)  # vectors of new networks
@@ -49,8 +49,8 @@ class BagOfWordsModule(LanguageModule):
     The sum is normed (Ba et al. 2016, *Layer normalization*), as long passages have long sums, and goes
     through layers of rectified linear units. A word outside the vocabulary has no vector: it adds nothing.
 
-    Trained on passages (:class:`workbench.texts.batches.Passages`), it predicts the target of each. As a
-    language model it predicts each word from the sum of all words before it.
+    Trained on passages (:class:`workbench.texts.batches.PassageBatches`), it predicts the target of each. As
+    a language model it predicts each word from the sum of all words before it.
 
     The words' vectors are zeros until `set_vectors` is called.
     """
@@ -122,7 +122,7 @@ class _PassageEncoder(ItemEncoder):
             yield item, blank
 
 
-def _vectors(cbow: CBOW, stream: Stream) -> Matrix:
+def _vectors(cbow: CBOW, stream: EncodedText) -> Matrix:
     """Return the vectors of a stream's words, float32 (V, dimensions); zeros for a word that has none."""
     if bool(cbow.vectors.info["lower"]) != stream.lower:
         raise DataError("either the vectors or the texts are lower-cased", remedy="fit both on one corpus")
@@ -156,7 +156,7 @@ class SupCBOW(Neural):
     @classmethod
     def fit(
         cls,
-        texts: Texts | Stream,
+        texts: Texts | EncodedText,
         *,
         cbow: CBOW | None = None,
         vocabulary: int | Sequence[str] = 60_000,
@@ -178,8 +178,8 @@ class SupCBOW(Neural):
         **options
             ``passages`` (1,000,000; the paper took about nine million) of an epoch, their ``minimum`` of
             context (50: more tokens than these), and ``rows`` (256) of a batch: see
-            :class:`workbench.texts.batches.Passages`. Of the network ``hidden`` (512 units), ``layers`` (1),
-            ``dropout`` (0.2), ``tuned`` (False: the vectors stay as they are). All others as for
+            :class:`workbench.texts.batches.PassageBatches`. Of the network ``hidden`` (512 units), ``layers``
+            (1), ``dropout`` (0.2), ``tuned`` (False: the vectors stay as they are). All others as for
             :meth:`Neural.fit`.
 
         Raises
@@ -188,9 +188,9 @@ class SupCBOW(Neural):
             As for :meth:`Neural.fit`; if no passage has that shape, or only the vectors or the texts are
             lower-cased.
         """
-        if not isinstance(texts, Stream):
+        if not isinstance(texts, EncodedText):
             texts = Corpus.of(texts, lower=lower is not False, tokenised=tokenised, progress=progress)
-            stream = Stream.of(texts, vocabulary)
+            stream = EncodedText.of(texts, vocabulary)
             if cbow is None:
                 cbow = CBOW.fit(
                     texts, dimensions=options.get("dimensions", cls.sizes["dimensions"]), seed=seed,
@@ -222,10 +222,10 @@ class SupCBOW(Neural):
         return network
 
     @classmethod
-    def _batches(cls, stream: Stream, **how: Any) -> Passages:
+    def _batches(cls, stream: EncodedText, **how: Any) -> PassageBatches:
         number = how["passages"]
         rows = min(how["rows"], number)
-        return Passages(stream, rows=rows, number=number, seed=how["seed"], minimum=how["minimum"])
+        return PassageBatches(stream, rows=rows, number=number, seed=how["seed"], minimum=how["minimum"])
 
     def with_context(self, reads: int | str | None) -> SupCBOW:  # noqa: ARG002 - of all models
         """Refuse: it adds the words of the whole passage, those after the blank too."""

@@ -31,7 +31,7 @@ from workbench.models.neural.network import (
     sizes_of,
 )
 from workbench.models.neural.softmax import softmax as softmax_layer
-from workbench.texts.batches import Stream, Windows
+from workbench.texts.batches import EncodedText, ShuffledBatches
 
 COMMON = 1000  # the most frequent words, which are never hidden
 _ELSEWHERE = 1 << 40  # beyond all extended ids
@@ -325,8 +325,8 @@ class PointerTransformer(Neural):
         return TransformerModule(counts, unknown_types=info["unknown_types"], **info["sizes"])
 
     @classmethod
-    def _batches(cls, stream: Stream, **how: Any) -> Windows:
-        return Windows(stream, rows=how["rows"], length=how["length"], seed=how["seed"])
+    def _batches(cls, stream: EncodedText, **how: Any) -> ShuffledBatches:
+        return ShuffledBatches(stream, rows=how["rows"], length=how["length"], seed=how["seed"])
 
     @classmethod
     def _label(cls, sizes: Mapping[str, Any]) -> str:

@@ -21,7 +21,7 @@ from workbench.models.neural.network import AttentionWeights, sizes_of
 from workbench.models.neural.recurrent import LSTM, RecurrentModule
 from workbench.models.readers.encoding import PAD, UNKNOWN
 from workbench.models.readers.reader import Ids, Reader, ReaderModule, Scores, mask_absent
-from workbench.texts.batches import Stream
+from workbench.texts.batches import EncodedText
 from workbench.texts.corpus import Texts
 
 READS = {"query": "sentence", "context+query": None}
@@ -65,7 +65,7 @@ class QueryLSTM(LSTM):
 
     @classmethod
     def fit(  # type: ignore[override] # its further options are passed on
-        cls, texts: Texts | Stream, *, reads: str = "context+query", lower: bool = False, **options: Any
+        cls, texts: Texts | EncodedText, *, reads: str = "context+query", lower: bool = False, **options: Any
     ) -> Self:
         """Train a network, or find the one that was trained of the same texts and options.
 
