@@ -31,6 +31,7 @@ from grooming_questions import questions
 from made_predictions import items_of, made
 from pumped import ENDS, PIECES, Pumped
 from refused import refused
+from releases import PLAIN, RELEASES
 from small_lstm import fit as fit_lstm
 from workbooks import write_workbook
 
@@ -138,7 +139,6 @@ def any_books(books, _valid):
     assert all(book.text.encode() and (book.year is None or 0 <= book.year <= 9999) for book in books)
 
 
-PLAIN = [f"{line} {number}" for number in range(3) for line in b.PLAIN]
 TEXTS = {  # files by name, of which the first one is loaded where there is one; else the folder
     ("lambada", "plain"): {"lambada_development_plain_text.txt": b.text(PLAIN)},
     ("lambada", "capitalised"): {"x_capitalised.txt": b.text(b.CASED * 3)},
@@ -153,12 +153,6 @@ LOADED = {
         dataset, b.TABLE if form == "CSV" else "" if len(files) > 1 else next(iter(files))
     )
     for (dataset, form), files in TEXTS.items()
-}
-RELEASES = {
-    "lambada": {"release/lambada_development_plain_text.txt": b.text(PLAIN), "release/README": "x"},
-    "cbt": {"CBTest/data/cbtest_NE_valid_2000ex.txt": b.cbt()},
-    "msrcc": {f"MSR/{name}": text for name, text in b.OFFICIAL.items()},
-    "cnnqa": {f"cnn/questions/validation/{n}.question": b.cnn() for n in "ab"},
 }
 PACKS = {
     "x.tar": partial(b.tar, mode="w"), "x.tar.gz": b.tar, "x.tar.xz": partial(b.tar, mode="w:xz"),

@@ -31,8 +31,9 @@ class WidgetCase(NamedTuple):
     text. Its class is `view`, and `traits` are those that the page may set.
 
     In a notebook, `cell` makes one of `items`, their annotations `table`, predictions `frame` or `questions`,
-    under its name in `CASES`. `change` chooses something there; the static page then has the text `saved`.
-    `root` is its element in the page, `names` are roles and names of what a screen reader goes to.
+    under its name in `CASES`. `change` chooses something there; the static page then has the text `saved`
+    without markup in it. `root` is its element in the page, `names` are roles and names of what a screen
+    reader goes to.
     """
 
     view: str

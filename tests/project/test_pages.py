@@ -19,6 +19,7 @@ import builders as b
 import completion_server
 import pytest
 import tiny_models
+from releases import RELEASES
 
 import workbench as wb
 from workbench import cli
@@ -123,11 +124,11 @@ def released():
         f"_BOOK_TITLE_ : {book.title}\n{tokenised(book)}\n" for _, book in the_other_ten()
     )
     cnn = {
-        f"questions/validation/{n}.question": b.cnn(answer)
+        f"cnn/questions/validation/{n}.question": b.cnn(answer)
         for n, answer in enumerate(["@entity3", "@entity1"])
     }
     novels = {f"train-novels/Other/{name}.txt": tokenised(book).lower() for name, book in the_other_ten()}
-    sets = {"lambada": lambada | novels, "cbt": cbt, "msrcc": b.OFFICIAL, "cnn": cnn}
+    sets = RELEASES | {"lambada": lambada | novels, "cbt": cbt, "msrcc": b.OFFICIAL, "cnnqa": cnn}
     return {f"{folder}/{name}": text for folder, files in sets.items() for name, text in files.items()}
 
 

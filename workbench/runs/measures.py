@@ -110,8 +110,8 @@ class AccuracyKnown(Accuracy):
 
     def item_values(self, *sources: Floats) -> Floats:
         """Return what is right; NaN where the answer is not in the vocabulary."""
-        correct, known = sources
-        return np.where(known == 1, correct, np.nan)
+        correct, in_vocabulary = sources
+        return np.where(in_vocabulary == 1, correct, np.nan)
 
 
 class Perplexity(Measure):
