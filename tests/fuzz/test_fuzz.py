@@ -48,7 +48,6 @@ ELSEWHERE = {
     "models/ngram/good_turing.py:_on_disk": BEFORE,
     "texts/corpus.py:_renumber": BEFORE,
     "construction/novels.py": BEFORE,
-    "construction/candidates.py:_chapters": BEFORE,
     "construction/novel_checks.py:_check": BEFORE,
     "construction/novel_checks.py:_compare": BEFORE,
 }

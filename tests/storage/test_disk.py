@@ -66,7 +66,7 @@ def test_what_is_in_use_stays_whoever_uses_it(home):
     model = Model()
     disk.lock_while_alive(model, home / "models" / "one")
     other = "import sys, pathlib; from workbench.storage import cache; path = pathlib.Path(sys.argv[1])"
-    other += "; cache.hold(sys, path); print(1, flush=True); input()"
+    other += "; cache.lock_while_alive(sys, path); print(1, flush=True); input()"
     command = [sys.executable, "-c", other, home / "corpus" / "two"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout.readline() == b"1\n"
