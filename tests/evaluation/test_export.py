@@ -96,7 +96,7 @@ def test_the_texts_can_stand_beside(tmp_path, suffix):
         table = pq.read_table(path)
         assert table["text"].to_pylist() == ITEMS.frame["text"].tolist()
         assert table.schema.names == [*SCHEMA.names, "text"]
-    refused("none of the items", export_results, predicted(), path, items=ITEMS[:3])
+    refused("not one of the items", export_results, predicted(), path, items=ITEMS[:3])
 
 
 def test_json_lines_are_json_by_the_standard(tmp_path):

@@ -53,7 +53,7 @@ def test_what_an_item_shows():
         ({"answer": None}, "expected 'an empty span'"),
         ({"answer": "", "answer_span": (16, 16)}, "the answer is empty"),
         ({"candidates": ("cat",)}, "not among the candidates"),
-        ({"word_class": "ADJ"}, "none of NE CN V P"),
+        ({"word_class": "ADJ"}, "not one of NE CN V P"),
         ({"item_id": None}, "'item_id' is empty"),
         ({"text": 3}, "the column 'text' holds int"),
         ({"text": TEXT + "\ud800"}, "the column 'text' holds half a surrogate pair"),
