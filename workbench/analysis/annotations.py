@@ -298,7 +298,7 @@ def _named(item: Item, function: Callable[..., R], *arguments: Any) -> R:
         return function(*arguments)
     except DataError as error:
         raise DataError(f"item {item.item_id}: {error.problem}", remedy=error.remedy) from error
-    except MemoryError:  # it is no fault of the item
+    except MemoryError:  # it is not a fault of the item
         raise
     except Exception as error:
         raise DataError(

@@ -83,7 +83,7 @@ def contrast(
     Raises
     ------
     DataError
-        If something is no frame, the names are equal, or level or correction are unknown.
+        If something is not a frame, the names are equal, or level or correction are unknown.
 
     Examples
     --------

@@ -60,7 +60,7 @@ class Lemmas:
     irregular : mapping of str to mapping of str to list of str
         For VERB, NOUN, ADJ and ADV all lemmas of irregular forms.
     strong : collection of str
-        Verbs without a regular past form, so that ``seed`` is no form of ``see``.
+        Verbs without a regular past form, so that ``seed`` is not a form of ``see``.
     classes : mapping of str to str
         Letters of the parts of speech of frequent forms, see `KINDS`.
     attested : mapping of str to sequence of str

@@ -127,7 +127,7 @@ def passages(
 
 
 def _is_wanted(item: Item, frequent: Collection[str], *, inside: bool) -> bool:
-    """Return whether the answer is no frequent word and, where it must be, inside the context."""
+    """Return whether the answer is not a frequent word and, where it must be, inside the context."""
     answer = str(item.answer).lower()
     return answer not in frequent and (not inside or answer in " ".join(item.context).lower().split(" "))
 

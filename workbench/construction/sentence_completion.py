@@ -54,7 +54,7 @@ CHOICES = ("random", "top")
 """How options are chosen without people."""
 
 REPEATED = "the sentence occurred before"
-"""Why a sentence with alternates is no question."""
+"""Why a sentence with alternates is not a question."""
 
 _MARK = re.compile(r"[*_~#=|^]+")  # of emphasis, headings and tables: no part of a sentence
 _CHUNK = 256  # sentences that are done at a time

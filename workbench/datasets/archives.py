@@ -174,7 +174,7 @@ def _tar(raw: IO[bytes]) -> Iterator[_Entry]:
             if entry.size < 0:
                 raise ValueError(f"{entry.name!r} in it has {entry.size} bytes")
             file_type = "file" if entry.isreg() else "folder" if entry.isdir() else "other"
-            opener: Any = partial(tar.extractfile, entry)  # None for what is no file
+            opener: Any = partial(tar.extractfile, entry)  # None for what is not a file
             yield _Entry(entry.name, entry.size, file_type, opener)
 
 

@@ -192,7 +192,7 @@ def books(
     Raises
     ------
     DataError
-        At once if nothing is there; while reading if a file is no text, empty or damaged, or if less than a
+        At once if nothing is there; while reading if a file is not text, is empty or damaged, or if less than a
         tenth of a book would be left without the header and licence of Project Gutenberg.
 
     Warns
@@ -261,7 +261,7 @@ def book_files(
 
 
 def _sets(name: str) -> Mapping[str, sources.BookFiles] | None:
-    """Return the books of a data set by split; None for what has none, or is no data set."""
+    """Return the books of a data set by split; None for what has none, or is not a data set."""
     entry = sources.readers().get(name)
     return (entry and getattr(load_extension(entry), "books", None)) or None
 

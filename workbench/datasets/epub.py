@@ -136,7 +136,7 @@ def read_epub(content: bytes, name: str) -> Epub:
     Raises
     ------
     DataError
-        If it is no EPUB, damaged, encrypted, or too large; it says which.
+        If it is not an EPUB, damaged, encrypted, or too large; it says which.
     """
     with (
         reading(name, "this EPUB is damaged or incomplete and", remedy=_DAMAGED),
@@ -267,7 +267,7 @@ def read_html(content: bytes, name: str) -> Epub:
     Raises
     ------
     DataError
-        If it is no text, or too large.
+        If it is not text, or too large.
     """
     if len(content) > (limit := files.MAX_IN_MEMORY // _TREE):
         raise files.too_large(name, limit)

@@ -186,7 +186,7 @@ def _unpredictable(lost: Mapping[str, int], n: int) -> Iterator[str]:
 def other_task(a: Mapping[str, set[Any]], b: Mapping[str, set[Any]]) -> bool:
     """Return whether two models read different texts or predict different units, so not comparable.
 
-    What a model sees of a text, the query alone for instance, is no other text.
+    What a model sees of a text, the query alone for instance, is not another text.
     """
     text_a, text_b = ({split_variant(str(variant))[0] for variant in each["variant"]} for each in (a, b))
     return text_a != text_b or a["unit"] != b["unit"]

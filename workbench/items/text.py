@@ -48,7 +48,7 @@ def sentences(text: str, *, tokenised: bool = True, paragraphs: bool = True) -> 
     -------
     list of (int, int)
         Character offsets into `text`, end excluded, in order, without white space at either
-        end. Every character that is no white space lies in exactly one of them.
+        end. Every character that is not white space lies in exactly one of them.
 
     Notes
     -----

@@ -55,7 +55,7 @@ class Tokens(NamedTuple):
     def head(self) -> int:
         """Index of the answer's head token; `target` without an answer.
 
-        It is the last token of the answer that holds a letter or a digit and is no contraction:
+        It is the last token of the answer that holds a letter or a digit and is not a contraction:
         ``York`` of ``New York``, ``do`` of ``do n't``, ``Nadia`` of ````Nadia``.
         """
         for index in reversed(range(self.target, self.end)):

@@ -85,7 +85,7 @@ class Database:
     Raises
     ------
     DataError
-        If it is no database, not one of a campaign or of this version, or damaged.
+        If it is not a database, not one of a campaign or of this version, or damaged.
     """
 
     def __init__(self, path: Path) -> None:

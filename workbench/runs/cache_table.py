@@ -95,7 +95,7 @@ def _content(path: Path) -> str:
     for name, describe in _DESCRIPTIONS.items():
         with suppress(DataError), reading(path / name):
             text = describe(read_json(path / name))
-            return text.encode().decode()  # half a surrogate pair is no text
+            return text.encode().decode()  # half a surrogate pair is not text
     return "unfinished" if path.is_dir() else ""
 
 

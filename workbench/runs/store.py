@@ -445,7 +445,7 @@ def _infos() -> list[dict[str, Any]]:
         try:
             infos.append(_info(folder) | {"bytes": folder_size(folder)})
         except DataError as error:
-            if not isinstance(error.__cause__, FileNotFoundError | NotADirectoryError):  # it is no run
+            if not isinstance(error.__cause__, FileNotFoundError | NotADirectoryError):  # it is not a run
                 warnings.warn(f"a run is left out: {error}", stacklevel=4)
     return infos
 
@@ -456,7 +456,7 @@ def _info(folder: Path) -> dict[str, Any]:
     with reading(file, "the description of this run", remedy=AGAIN):
         with open_regular(file) as content:
             info: dict[str, Any] = json.load(content)
-        json.dumps([folder.name, info], ensure_ascii=False).encode()  # half a surrogate pair is no text
+        json.dumps([folder.name, info], ensure_ascii=False).encode()  # half a surrogate pair is not text
         datetime.fromisoformat(info["finished"])
         for name, dtype in _WRITTEN.items():
             if not (_fits(info.get(name), dtype) or (info.get(name) is None and name == "accuracy")):

@@ -207,7 +207,7 @@ def pooled(
     `reader` makes a table of features of each document, `encode` vectors of the tables (tokens, width).
     Each vector is joined with the mean and the maximum of the tokens that have its number in `groups`, for
     `decide` to score (tokens, 3 x width). In lower-cased text one place often disambiguates another:
-    ``clarity`` is no noun if it answers the telephone later ("one sense per discourse", Gale et al. 1992).
+    ``clarity`` is not a noun if it answers the telephone later ("one sense per discourse", Gale et al. 1992).
     """
 
     def forward(

@@ -362,7 +362,7 @@ class ResultRow(NamedTuple):
     who: str
     item: str | None
     fields: dict[str, Any]
-    texts: tuple[str, ...] = ()  # other forms of the text, tried in turn where the first is no item's
+    texts: tuple[str, ...] = ()  # other forms of the text, tried in turn where the first is not an item's
 
 
 class MatchedRow(NamedTuple):

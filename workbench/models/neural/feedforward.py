@@ -1,6 +1,6 @@
 """The feed-forward n-gram language model of Bengio et al. (2003, "A neural probabilistic language model").
 
-It is no system of Table 1 of Paperno et al. (2016), but one of the four language models that their
+It is not a system of Table 1 of Paperno et al. (2016), but one of the four language models that their
 construction filters passages by.
 """
 

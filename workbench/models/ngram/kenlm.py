@@ -260,7 +260,7 @@ def run_program(
     """Run one of KenLM's programs in a folder, write a text to it, and show its progress, read from its log.
 
     Whatever happens here, Ctrl-C included, the program has ended when this returns. A program that ends
-    before it has read all is no error here: its log says why. `blocks` is the number of blocks of the
+    before it has read all is not an error here: its log says why. `blocks` is the number of blocks of the
     text, `progress` the label of a bar.
     """
     try:

@@ -258,7 +258,7 @@ class _Orders:
 
     def extended(self, count: int, *, last: bool, bar: Any) -> Iterator[dict[str, Any]]:
         """Read the n-grams of the next order; yield its arrays in parts."""
-        order, size = len(self._keys) + 1, 0 if last else count  # the highest order is no context
+        order, size = len(self._keys) + 1, 0 if last else count  # the highest order is not a context
         packed = np.empty(count, np.uint64)  # where its context is in our order, and its own place
         grams = np.empty(count, [("word", "u4"), ("logp", "f4"), ("backoff", "f4"), ("lower", "f4")])
         key, context = np.empty(size, np.uint64), np.empty(size, np.uint32)

@@ -76,7 +76,7 @@ class MaskedLM(PretrainedModel):
 
     Notes
     -----
-    A PLL is no log-probability: those of different sentences do not sum to one. So `score_type` is
+    A PLL is not a log-probability: those of different sentences do not sum to one. So `score_type` is
     "score", ``log_prob`` is null, and there is no perplexity. It ranks candidates only: it has no vocabulary.
 
     Examples

@@ -420,7 +420,7 @@ def compare_logs(
     Raises
     ------
     DataError
-        If a file is no such log, or the models have no item in common.
+        If a file is not such a log, or the models have no item in common.
 
     Examples
     --------
