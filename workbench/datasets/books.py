@@ -192,8 +192,8 @@ def books(
     Raises
     ------
     DataError
-        At once if nothing is there; while reading if a file is not text, is empty or damaged, or if less than a
-        tenth of a book would be left without the header and licence of Project Gutenberg.
+        At once if nothing is there; while reading if a file is not text, is empty or damaged, or if less than
+        a tenth of a book would be left without the header and licence of Project Gutenberg.
 
     Warns
     -----
