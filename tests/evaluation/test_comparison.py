@@ -2,6 +2,7 @@ from itertools import product
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from clozes import cloze
 from hypothesis import example, given, settings
@@ -12,6 +13,7 @@ from statsmodels.stats.contingency_tables import mcnemar
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.proportion import proportion_confint
 
+import workbench as wb
 from workbench.evaluation.comparison import Comparison
 from workbench.evaluation.leaderboard import leaderboard
 from workbench.evaluation.metrics import evaluate
@@ -19,6 +21,7 @@ from workbench.evaluation.replicates import replicates
 from workbench.evaluation.significance import significance
 from workbench.evaluation.slices import MOST, bins_of, occurs
 from workbench.items.items import Items
+from workbench.models import RandomWord
 from workbench.runs import store as results
 from workbench.storage.errors import DataError
 
@@ -411,3 +414,16 @@ def test_one_item_has_no_spread_and_a_comparison_reads_as_text():
         "Warnings:",
     ):
         assert part in text
+
+
+def test_items_that_were_put_together_are_compared_as_any(tmp_path, monkeypatch):
+    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path))
+    items = wb.load("sample", "test", variant="capitalised")
+    frame = pd.concat([items[:40].frame, items[40:].frame], ignore_index=True)
+    assert pa.array(frame["item_id"], pa.string()).num_chunks > 1  # Arrow sees a chunk a set
+    stored = wb.predict(items, RandomWord("passage"))
+    again = stored.predictions.assign(model="again")
+    expected = Comparison.of(items, [stored, again]).table()
+    for together in (Items(frame), Items.concat([items[:40], items[40:]])):
+        pd.testing.assert_frame_equal(Comparison.of(together, [stored, again]).table(), expected)
+        assert len(wb.compare(together, [stored, again], None).selection) == len(items)

@@ -9,14 +9,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 
 from workbench.analysis.binning import Bin, Binning
 from workbench.analysis.proportions import benjamini_hochberg, holm, wilson
 from workbench.evaluation import comparability
 from workbench.evaluation.bootstrap import BootstrapSettings, Floats, Ints, Mask
 from workbench.evaluation.metrics import SPREAD, are_draws, chance_text, measured_columns, resampled, spread
-from workbench.evaluation.model_predictions import ModelPredictions, predictions_of
+from workbench.evaluation.model_predictions import ModelPredictions, predictions_of, text_array
 from workbench.evaluation.paired import AlignedPredictions, align, mean_of_known
 from workbench.evaluation.plans import count_looks
 from workbench.evaluation.slices import Slices
@@ -62,8 +61,7 @@ class Comparison(AlignedPredictions):
         sampling: BootstrapSettings,
     ) -> None:
         item_ids, answers, book_ids = (
-            pa.array(items.frame[name], pa.string(), from_pandas=True)
-            for name in ("item_id", "answer", "book_id")
+            text_array(items.frame[name]) for name in ("item_id", "answer", "book_id")
         )
         super().__init__(item_ids, models, rows, sampling, answers=answers, book_ids=book_ids)
         self.items = items
@@ -110,7 +108,7 @@ class Comparison(AlignedPredictions):
         models = predictions_of(runs, items, pool=True)
         if not models:
             raise DataError("there are no predictions to compare", remedy="pass runs that have some")
-        rows = align(pa.array(items.frame["item_id"], pa.string()), models)
+        rows = align(text_array(items.frame["item_id"]), models)
         common: Mask = np.asarray((rows >= 0).all(axis=0))
         if not common.any():
             lost = [model.model for model, row in zip(models, rows, strict=True) if not (row >= 0).any()]

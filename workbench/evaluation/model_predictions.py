@@ -199,7 +199,7 @@ def predictions_of(runs: Any, items: Items | None = None, *, pool: bool = False)
     of these, a column is missing or of another type, a model has two predictions for one item, or gives NaN
     as the log-probability of an answer that it ranks.
     """
-    item_ids = None if items is None else pa.array(items.frame["item_id"], pa.string())
+    item_ids = None if items is None else text_array(items.frame["item_id"])
     read = partial(_read, items=items, item_ids=item_ids, pool=pool)
     with ThreadPoolExecutor() as threads:
         return [model for models in threads.map(read, as_list(runs)) for model in models]
@@ -490,6 +490,12 @@ def _sorted(frame: pd.DataFrame) -> pd.DataFrame:
     if frame.index.equals(pd.RangeIndex(len(frame))) and not ids.null_count and _ascends(ids):
         return frame
     return frame.sort_values("item_id", kind="stable", ignore_index=True)
+
+
+def text_array(column: pd.Series[Any]) -> pa.Array:
+    """Return a column of text as one Arrow array; that of items put together has a chunk a set."""
+    array = pa.array(column, pa.string(), from_pandas=True)
+    return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
 
 
 def _ascends(ids: pa.Array) -> bool:

@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 
 from workbench.analysis.binning import Bin, Binning, Bins, binning, quantile_bins
-from workbench.evaluation.model_predictions import ModelPredictions, filled_column
+from workbench.evaluation.model_predictions import ModelPredictions, filled_column, text_array
 from workbench.items.items import Items, in_item_order
 from workbench.storage.errors import DataError
 
@@ -57,7 +57,7 @@ class Slices:
             for column in extra.columns:
                 self._makers.setdefault(str(column), partial(extra.__getitem__, column))
         for name in _OF_ITEMS:
-            column = pa.array(frame[name], pa.string(), from_pandas=True)
+            column = text_array(frame[name])
             self._makers.setdefault(name, partial(_filled, name, column, models, rows))
         for name, (other, make) in _OF_TEXT.items():
             if other not in self._makers:
