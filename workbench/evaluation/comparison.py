@@ -15,7 +15,7 @@ from workbench.analysis.proportions import benjamini_hochberg, holm, wilson
 from workbench.evaluation import comparability
 from workbench.evaluation.bootstrap import BootstrapSettings, Floats, Ints, Mask
 from workbench.evaluation.metrics import SPREAD, are_draws, chance_text, measured_columns, resampled, spread
-from workbench.evaluation.model_predictions import ModelPredictions, predictions_of, text_array
+from workbench.evaluation.model_predictions import ModelPredictions, predictions_of
 from workbench.evaluation.paired import AlignedPredictions, align, mean_of_known
 from workbench.evaluation.plans import count_looks
 from workbench.evaluation.slices import Slices
@@ -26,6 +26,7 @@ from workbench.render.tables import text_table
 from workbench.runs.measures import SHOWN, item_quantities
 from workbench.runs.predictions import mid_ranks
 from workbench.storage.errors import DataError
+from workbench.storage.parquet import text_array
 
 OUTCOMES = ("only first", "only second", "both right", "both wrong", "any")
 """Cells of two models: which of them got an item right; ``any``: all four cells."""

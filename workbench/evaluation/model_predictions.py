@@ -34,6 +34,7 @@ from workbench.runs.predictions import COLUMNS as COLUMNS_OF_RUNS
 from workbench.runs.run_table import LONG, RunTable
 from workbench.storage.errors import DataError
 from workbench.storage.files import data_home
+from workbench.storage.parquet import text_array
 
 if TYPE_CHECKING:
     from workbench.runs.store import Run
@@ -490,12 +491,6 @@ def _sorted(frame: pd.DataFrame) -> pd.DataFrame:
     if frame.index.equals(pd.RangeIndex(len(frame))) and not ids.null_count and _ascends(ids):
         return frame
     return frame.sort_values("item_id", kind="stable", ignore_index=True)
-
-
-def text_array(column: pd.Series[Any]) -> pa.Array:
-    """Return a column of text as one Arrow array; that of items put together has a chunk a set."""
-    array = pa.array(column, pa.string(), from_pandas=True)
-    return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
 
 
 def _ascends(ids: pa.Array) -> bool:

@@ -13,9 +13,10 @@ import pandas as pd
 import pyarrow as pa
 
 from workbench.analysis.binning import Bin, Binning, Bins, binning, quantile_bins
-from workbench.evaluation.model_predictions import ModelPredictions, filled_column, text_array
+from workbench.evaluation.model_predictions import ModelPredictions, filled_column
 from workbench.items.items import Items, in_item_order
 from workbench.storage.errors import DataError
+from workbench.storage.parquet import text_array
 
 MOST = 12
 """Choices that have a bin of their own; the rarer ones share one."""

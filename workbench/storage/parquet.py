@@ -310,3 +310,9 @@ def _size(values: pa.RecordBatch | pa.Array) -> int:
     if pa.types.is_nested(values.type):
         return _size(values.flatten()) + len(values) * _REFERENCE
     return max(int(values.nbytes), len(values) * _REFERENCE)
+
+
+def text_array(column: Any) -> pa.Array:
+    """Return a pandas column of text as one Arrow array; that of items put together has a chunk a set."""
+    array = pa.array(column, pa.string(), from_pandas=True)
+    return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
