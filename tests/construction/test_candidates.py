@@ -3,6 +3,7 @@
 import tracemalloc
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from book_chapters import chapters_of
 from dask_cluster import cluster, kill_workers
@@ -14,6 +15,7 @@ from workbench.construction import candidates as module
 from workbench.construction.candidates import REASONS, CandidatePassages
 from workbench.datasets.books import Book
 from workbench.storage.errors import DataError
+from workbench.texts.corpus import Corpus
 
 BOOKS = list(wb.books("sample"))[:4]
 CLOSING = {"''", '"', "'", "”", "’", ")", "]", "}", "-rrb-", "-rsb-", "-rcb-", "."}  # noqa: RUF001
@@ -140,6 +142,18 @@ def test_hand_made_chapters():
         "lambada/built/book/000004",
         "lambada/built/book/000007",
     ]
+
+
+def test_candidates_of_a_corpus_follow_its_roles():
+    novel, rule = book(MARKDOWN, tokenised=False), {"minimum": 9, "shortest": 4}
+    corpus = Corpus.of([novel], lower=False, progress=False)
+    expected = CandidatePassages.of([novel], **rule, progress=False).items()
+    items = CandidatePassages.of(corpus, **rule, progress=False).items()
+    assert parts(items) == parts(expected)
+    assert [item.item_id for item in items] == [item.item_id for item in expected]
+    corpus.roles = np.zeros_like(corpus.roles)  # as of the first version: headings are sentences
+    before = CandidatePassages.of(corpus, **rule, progress=False).items()
+    assert "## Chapter II" in " ".join(before.frame["text"])
 
 
 def test_lines_are_sentences_and_lines_in_a_row_one_novel():

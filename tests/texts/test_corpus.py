@@ -288,6 +288,9 @@ def test_a_corpus_of_the_first_version_is_read(tmp_path):
         list(corpus.lines()),
     )
     assert read.roles.tolist() == [tokenise.PROSE] * 5
+    both = [of([RUNNING, TOKENS], lower=False), of([RUNNING, TOKENS], lower=False)]
+    both[0].roles = np.zeros_like(both[0].roles)
+    assert [tokenise.HEADING in made.without("t").roles for made in both] == [False, True]
 
 
 def test_the_digest_is_that_of_the_content():

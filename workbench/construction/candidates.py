@@ -81,20 +81,13 @@ class Rule(NamedTuple):
 
 
 class Source(NamedTuple):
-    """A novel, as pieces of text or a row of a corpus."""
+    """A novel, as pieces of text or a row of a corpus; `key` digests all that its candidates depend on."""
 
+    key: str
     book_id: str
     title: str
     size: int  # bytes
     text: list[Piece] | tuple[Corpus, int]
-
-    @property
-    def key(self) -> str:
-        """A digest of all that its candidates depend on."""
-        if isinstance(self.text, list):
-            return cache.digest(self.book_id, self.title, *(piece.key for piece in self.text))
-        corpus, row = self.text
-        return cache.digest(self.book_id, self.title, corpus.sha256, str(row))
 
     def parts(self) -> Iterable[Part]:
         """Return the tokens of its sentences, in order."""
@@ -391,13 +384,17 @@ def _sources(novels: Texts, path: Path, *, progress: bool) -> Iterator[Source]:
     """Yield the novels of a corpus, or those that are copied to a file, in pieces."""
     if isinstance(novels, Corpus):
         rows = novels.books[["book_id", "title", "tokens"]].itertuples(index=False)
+        content = cache.digest(novels.sha256, novels.roles.tobytes())
         for row, (book_id, title, n_tokens) in enumerate(rows):
-            yield Source(book_id, title, n_tokens * _TOKEN, (novels, row))
+            key = cache.digest(book_id, title, content, str(row))
+            yield Source(key, book_id, title, n_tokens * _TOKEN, (novels, row))
         return
     tokeniser = Tokeniser(path)
     tokeniser.read(novels, progress=progress)
     for pieces in tokeniser.by_book():
-        yield Source(*tokeniser.books[pieces[0].book], sum(piece.size for piece in pieces), pieces)
+        names = tokeniser.books[pieces[0].book]
+        key = cache.digest(*names, *(piece.key for piece in pieces))
+        yield Source(key, *names, sum(piece.size for piece in pieces), pieces)
 
 
 def _chunked(sources: Iterable[Source]) -> list[list[Source]]:

@@ -233,7 +233,7 @@ class _Tagger:
 
 
 def _update(bar: tqdm[Any]) -> Callable[[int, int], None]:
-    """Return a callback that is told how much of a part is done, and moves a bar that others move, too."""
+    """Return a callback that adds the progress of a batch to a shared bar."""
     done = 0
 
     def update(now: int, _: int) -> None:
@@ -296,7 +296,7 @@ def keys(seed: int, book_id: str, purpose: str, n: int) -> Floats:
 
 
 def seed_of(*values: Any) -> int:
-    """Return a number below 2**64 that stands for its parts, to seed a generator."""
+    """Return a 64-bit seed derived from a hash of the values."""
     return int(cache.digest(*map(str, values))[:16], 16)
 
 

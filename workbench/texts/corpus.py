@@ -228,7 +228,8 @@ class Corpus:
             return self
         names = list(zip(remaining["book_id"], remaining["title"], strict=True))
         rows = remaining.index.to_numpy().astype("<i8").tobytes()
-        key = cache.digest("without", str(VERSION), self.sha256, str(self.lower), repr(names), rows)
+        content = (self.sha256, self.roles.tobytes(), str(self.lower))
+        key = cache.digest("without", str(VERSION), *content, repr(names), rows)
         folder = files.cache_home() / "corpus" / key
         if read_manifest(folder) is None:
             _write(folder, self._of_books(remaining), names, lower=self.lower)
