@@ -19,7 +19,7 @@ lab:  ## start JupyterLab on the tour (PORT=8888, IP=localhost)
 	$(SETUP)
 	@exec $(BIN)/workbench lab --port $(or $(PORT),8888) --ip $(or $(IP),localhost)
 
-check: lint  ## style, types and the quick tests, in about a minute
+check: lint  ## style, types and the quick tests (those not in tests/slow.txt), in about a minute
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder \
 		-m "not slow and not browser and not data and not gpu" \
 		$(addprefix --ignore=tests/,browser fuzz gpu notebooks) tests $(ARGS)

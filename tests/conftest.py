@@ -20,10 +20,22 @@ settings.register_profile("patient", deadline=None, max_examples=30, print_blob=
 settings.load_profile("patient")
 
 _PLACES = ("WORKBENCH_DATA", "WORKBENCH_HOME")
+_SLOW_FILE = Path(__file__).with_name("slow.txt")
+_SLOW, _SLOW_SETUP = 0.1, 2.0  # seconds of a test, and of a set-up that the tests of a file share
+_seconds: dict[str, dict[str, float]] = {}  # of each case of each test
+_slow_files: set[str] = set()
 
 # Else each of many processes compiles the package and the tests anew: a third of what collection takes.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--note-slow",
+        action="store_true",
+        help=f"list tests of {_SLOW} s or more in {_SLOW_FILE.name}",
+    )
 
 
 def pytest_configure(config):
@@ -71,14 +83,40 @@ def pytest_xdist_make_scheduler(config, log):
     return Shared(config, log)
 
 
+@pytest.hookimpl(tryfirst=True)  # before tests are left out by their markers
+def pytest_collection_modifyitems(items):
+    """Mark the tests, and those of the files, that were slow when they were last measured."""
+    slow = set(_SLOW_FILE.read_text(encoding="utf-8").split())
+    for item in items:
+        test = item.nodeid.partition("[")[0]
+        if test in slow or test.partition("::")[0] in slow:
+            item.add_marker("slow")
+
+
+def pytest_runtest_logreport(report):
+    """Measure the cases of a test together, and look for set-ups that the tests of a file share."""
+    test = report.nodeid.partition("[")[0]
+    if "browser" not in report.keywords:  # left out by that marker
+        cases = _seconds.setdefault(test, {})
+        cases[report.nodeid] = cases.get(report.nodeid, 0) + report.duration
+        if report.when == "setup" and report.duration >= _SLOW_SETUP:
+            _slow_files.add(test.partition("::")[0])
+
+
 def pytest_collection_finish():
     """Spare the garbage collector the collected tests and the libraries: a seventh of all processor time."""
     gc.collect()
     gc.freeze()
 
 
-def pytest_sessionfinish():
+def pytest_sessionfinish(session):
     gc.unfreeze()
+    if session.config.option.note_slow and "PYTEST_XDIST_WORKER" not in os.environ:
+        slow = {test for test, cases in _seconds.items() if sum(cases.values()) >= _SLOW * len(cases)}
+        measured = _seconds.keys() | {test.partition("::")[0] for test in _seconds}
+        slow |= _slow_files | set(_SLOW_FILE.read_text(encoding="utf-8").split()) - measured
+        tests = sorted(test for test in slow if test.partition("::")[0] not in slow - {test})
+        _SLOW_FILE.write_text("".join(f"{test}\n" for test in tests), encoding="utf-8")
 
 
 @pytest.hookimpl(hookwrapper=True)

@@ -101,7 +101,6 @@ def same(one, other):
     pd.testing.assert_frame_equal(one[flat], other[flat])
 
 
-@pytest.mark.slow
 def test_columns_and_types_are_those_of_the_contract(sample, folder):
     table = annotate(sample, folder, progress=False)
     assert {name: str(kind) for name, kind in table.dtypes.items()} == DTYPES
@@ -114,7 +113,6 @@ def test_columns_and_types_are_those_of_the_contract(sample, folder):
         assert {name: str(kind) for name, kind in nothing.dtypes.items()} == DTYPES
 
 
-@pytest.mark.slow
 def test_the_table_is_that_of_a_plain_loop(sample, folder):
     vocabulary = {item.answer.lower(): number for number, item in enumerate(sample) if number % 3}
     table = annotate(sample, folder, vocabulary=vocabulary, progress=False)
@@ -153,7 +151,6 @@ def test_names_do_not_matter_to_the_cache_and_contents_do(sample, folder, worked
     assert len(worked) == 2
 
 
-@pytest.mark.slow
 def test_another_pipeline_or_version_is_another_key(sample, folder, worked, monkeypatch, tmp_path):
     items = sample[:5]
     annotate(items, folder)
@@ -168,7 +165,6 @@ def test_another_pipeline_or_version_is_another_key(sample, folder, worked, monk
     assert len(worked) == 3
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("small")
 def test_items_added_leave_most_chunks_as_they_are(sample, folder, worked):
     items = more(sample, 80)
@@ -210,7 +206,6 @@ def test_few_items_start_no_process(sample, folder, monkeypatch, worked):
     assert sum(map(len, worked)) == 50
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("small")
 def test_a_dask_cluster_of_which_one_worker_is_killed_gives_the_same(sample, folder, dask, monkeypatch):
     pids = dask.run(os.getpid)
@@ -233,13 +228,11 @@ def test_a_dask_cluster_of_which_one_worker_is_killed_gives_the_same(sample, fol
     assert set(dask.run(os.getpid).values()) != set(pids.values())
 
 
-@pytest.mark.slow
 def test_a_dask_worker_of_another_version_is_told(sample, folder, dask, monkeypatch):
     monkeypatch.setattr(annotations, "_version", lambda: "of another day")
     refused("this worker has another version", annotate, sample[:5], folder, client=dask, cache=False)
 
 
-@pytest.mark.slow
 def test_a_loaded_pipeline_runs_here(sample, folder, worked):
     nlp = spacy.load(folder)
     table = annotate(sample[:20], nlp)

@@ -60,7 +60,6 @@ def test_shares_are_those_of_the_libraries(level):
         assert (found["kind"], found["test"]) == ("share", "Fisher")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("correction", ["holm", "bonferroni", "fdr_bh"])
 def test_part_of_speech_and_class_of_the_target_are_one_question(correction):
     tags = {"x": ("NOUN", "CN"), "y": ("PROPN", "PN"), "z": ("VERB", "V")}
@@ -111,7 +110,6 @@ def test_the_interval_is_newcombes():
     assert interval == pytest.approx((0.2, 0.0524, 0.3339), abs=5e-5)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("correction", CORRECTIONS)
 def test_p_is_corrected_for_the_number_of_tests(correction):
     table = contrast(A, B, correction=correction)

@@ -86,7 +86,6 @@ def test_it_meets_its_aims_on_the_half_of_lambada_that_nothing_was_tuned_on(foun
 
 
 @pytest.mark.data
-@pytest.mark.slow
 @pytest.mark.parametrize("lower", [False, True])
 def test_the_scores_can_be_computed_again(nlp, found, real_data, lower):  # noqa: ARG001 - its treebank
     gold = list(treebanks.sentences(treebanks.find("ewt-dev")))

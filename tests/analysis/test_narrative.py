@@ -338,7 +338,6 @@ def test_it_learns_a_passage_in_either_case_and_scores_the_share_of_right_tags(t
     assert scores["pos_acc"] == pytest.approx(10 / 11)
 
 
-@pytest.mark.slow
 def test_a_pipeline_is_read_as_it_was_written(trained, tmp_path):
     texts = [WORDS, ["gage", "saw", "the", "heron", "."], ["Who", "is", "Clarity", "?"]]
     wanted = tags(trained, *texts)

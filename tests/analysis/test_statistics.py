@@ -86,7 +86,6 @@ def test_histograms_are_those_of_a_slow_loop(drawn, width):
     assert table["n"].iloc[0] + table["missing"].iloc[0] == len(drawn)
 
 
-@pytest.mark.slow
 @given(frames())
 def test_shares_add_up(drawn):
     for table in (summary.count_in_context(drawn), summary.count_classes(drawn)):

@@ -155,7 +155,6 @@ WORDS = ("the", "heron", "clarity")
 SIZES = {"width": 8, "depth": 1, "embedding": 4, "rows": [20] * 6}
 
 
-@pytest.mark.slow
 def test_a_tagger_is_trained_by_the_configuration_and_packed(data, small_lexicon, tmp_path, capsys):  # noqa: ARG001
     drawn = tmp_path / "silver.jsonl"
     drawn.write_text('[["Clarity", "ran", "."], ["PROPN", "", "PUNCT"]]\n' * 8)
@@ -183,7 +182,6 @@ def test_a_tagger_is_trained_by_the_configuration_and_packed(data, small_lexicon
     assert all(token.pos_ and token.lemma_ for token in packed(docs[1]))
 
 
-@pytest.mark.slow
 def test_training_again_gives_the_same_weights(data, small_lexicon, tmp_path, capsys):  # noqa: ARG001
     for name in ("one", "two"):
         build.fit(tmp_path / name, lexicon=small_lexicon, silver_path=None, steps=2, **SIZES)

@@ -100,7 +100,6 @@ def test_a_pipeline_without_parts_of_speech_is_told():
     assert tagging.tag(nlp, [[]], [None]) == ([[]], [None])
 
 
-@pytest.mark.slow
 def test_a_loaded_pipeline_computes_the_same_with_numpy(tmp_path, neural):
     neural.to_disk(tmp_path / "it")
     plain, ours = spacy.load(tmp_path / "it"), tagging.load(tmp_path / "it")
@@ -116,7 +115,6 @@ def test_a_loaded_pipeline_computes_the_same_with_numpy(tmp_path, neural):
         np.testing.assert_allclose(one, other, atol=1e-5)
 
 
-@pytest.mark.slow
 def test_a_pipeline_is_loaded_once_and_anew_when_it_is_written_anew(tmp_path, ruled, monkeypatch):
     ruled.to_disk(tmp_path / "it")
     first = tagging.load(tmp_path / "it")
@@ -199,14 +197,12 @@ def test_which_pipelines_need_no_pytorch(tmp_path, ruled, neural):
     assert not pipeline.plain
 
 
-@pytest.mark.slow
 def test_our_workers_do_not_import_pytorch_for_nothing(tmp_path, ruled):
     ruled.to_disk(tmp_path / "it")
     assert run_chunks(hides_torch, [str(tmp_path / "it")] * 2, workers=2) == [True, True]
     assert sys.modules.get("torch", "none") is not None
 
 
-@pytest.mark.slow
 def test_finding_a_pipeline_does_not_import_spacy(tmp_path, ruled):
     ruled.to_disk(tmp_path / "it")
     code = (

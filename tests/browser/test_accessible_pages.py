@@ -12,7 +12,7 @@ import workbench as wb
 from workbench import charts
 from workbench.widgets.shared.widget import whole_page
 
-pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.usefixtures("home")]
+pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("home")]
 
 
 def comparison():

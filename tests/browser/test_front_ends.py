@@ -7,7 +7,7 @@ from side_by_side import annotated
 
 import workbench as wb
 
-pytestmark = [pytest.mark.browser, pytest.mark.slow]
+pytestmark = pytest.mark.browser
 
 READ = """
 import ipywidgets, pandas as pd, workbench as wb

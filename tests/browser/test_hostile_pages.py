@@ -5,7 +5,7 @@ from hostile import CHARTS, PAGES, RUN, STRINGS
 
 from workbench import charts
 
-pytestmark = [pytest.mark.slow, pytest.mark.browser]
+pytestmark = pytest.mark.browser
 ATTACKS = [text for text in STRINGS.values() if RUN in text]
 ALL = " ".join([*ATTACKS, STRINGS["template"], STRINGS["expression"], STRINGS["field"], STRINGS["quotes"]])
 MARKS = "svg.marks .role-mark path, svg.marks .role-mark text"

@@ -26,7 +26,7 @@ from workbench.widgets.publish.pages import _plain, script_json
 from workbench.widgets.shared.published import column_data
 from workbench.widgets.shared.widget import read_assets
 
-pytestmark = [pytest.mark.slow, pytest.mark.browser]
+pytestmark = pytest.mark.browser
 
 ITEMS = wb.load("sample", variant="capitalised")[:80]
 FRAMES = predicted(ITEMS, 3)

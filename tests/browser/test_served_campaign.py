@@ -13,7 +13,7 @@ from patience import PATIENCE
 import workbench as wb
 from workbench.people import Campaign
 
-pytestmark = [pytest.mark.browser, pytest.mark.slow]
+pytestmark = pytest.mark.browser
 
 ARTEFACTS = Path(__file__).parents[1] / "artefacts"
 MAIN = "import sys; from workbench.cli import main; sys.exit(main())"

@@ -6,7 +6,7 @@ import built_site
 import pytest
 from accessible import THEMES, unseen_focus, violations
 
-pytestmark = [pytest.mark.browser, pytest.mark.slow]
+pytestmark = pytest.mark.browser
 
 STATE = """() => {
     const [charts, views] = [".wb-chart", ".wb-view"].map((name) => [...document.querySelectorAll(name)]);

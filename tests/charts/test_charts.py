@@ -45,7 +45,6 @@ def told(chart):
     return " ".join([*head["text"], *head.get("subtitle", [])])
 
 
-@pytest.mark.slow
 def test_2a_shows_what_was_counted():
     chart = charts.in_context(HAND)
     assert [(r["set"], r["label"], r["count"], r["n"], r["missing"]) for r in bars(chart)] == [
@@ -68,7 +67,6 @@ def test_2b_shows_any_number_of_sets_side_by_side():
     assert (colours["domain"], len(colours["range"])) == (list(sets), 8)
 
 
-@pytest.mark.slow
 def test_speech_distances_and_lengths_show_what_was_counted():
     speech = [(r["column"], r["count"]) for r in bars(charts.direct_speech(HAND))]
     assert speech == [("direct_speech", 6), ("target_in_speech", 3)]
@@ -89,7 +87,6 @@ def test_bars_of_several_sets_share_a_bin_without_overlap():
         assert edges[-1] <= part["last"].iloc[0] + 0.5
 
 
-@pytest.mark.slow
 def test_the_papers_values_stand_beside_its_sets():
     inside, given = (
         published.value("2a", of, "target (or its lemma) in context") for of in ("lambada", "input")
@@ -112,7 +109,6 @@ def test_the_papers_values_stand_beside_its_sets():
     assert mean == published.value("text", "dev", "tokens per passage").about
 
 
-@pytest.mark.slow
 def test_the_papers_values_stand_beside_no_other_set():
     others = [{"paper": False}, {"by": "form"}, {"within": "context"}]
     drawn = [charts.in_context(HAND), charts.in_context({"LAMBADA": HAND})]
@@ -121,7 +117,6 @@ def test_the_papers_values_stand_beside_no_other_set():
     assert len(marks(charts.in_context({"mine": HAND}, paper={"mine": "lambada"}))) == 2
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", EVERY)
 def test_charts_hold_aggregates_only(name):
     few = figure(name).to_dict()
@@ -130,7 +125,6 @@ def test_charts_hold_aggregates_only(name):
     assert sum(map(len, many["datasets"].values())) == sum(map(len, few["datasets"].values()))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", EVERY)
 def test_shares_begin_at_zero_and_stay_below_the_top(name):
     spec = figure(name).to_dict()
@@ -160,7 +154,6 @@ def test_a_missing_column_is_named(name):
     refused(f"of 'a'.*{needed}", EVERY[name], {"a": HAND.drop(columns=needed)})
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", EVERY)
 def test_sets_with_nothing_in_them_are_drawn(name):
     sets = {"none": HAND.iloc[:0], "one": HAND.iloc[:1], "no answer": HAND.iloc[-1:]}
@@ -168,7 +161,6 @@ def test_sets_with_nothing_in_them_are_drawn(name):
         assert "<svg" in theme.picture(EVERY[name](drawn).to_dict())
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", BARS)
 def test_bars_count_the_rows_that_they_name(name):
     chart = EVERY[name](TWO)
@@ -179,7 +171,6 @@ def test_bars_count_the_rows_that_they_name(name):
         assert (part[row["column"]] == row["value"]).fillna(value=False).sum() == row["count"]
 
 
-@pytest.mark.slow
 def test_figure_2_has_three_panels():
     chart = figure("figure_2")
     spec = chart.to_dict()
@@ -202,7 +193,6 @@ def test_figure_2_has_three_panels():
     assert domain == ("LAMBADA", "control", "sentence only")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sets", "panels", "beside"),
     [
@@ -218,7 +208,6 @@ def test_figure_2_leaves_out_what_is_not_given(sets, panels, beside):
     assert {m[0] for m in marks(chart)} == beside
 
 
-@pytest.mark.slow
 def test_figure_2_of_other_items_has_their_name_and_no_values_of_the_paper():
     other = frame(ROWS[2:], ids="y/test")
     chart = charts.figure_2(lambada=HAND, input=other)
@@ -231,7 +220,6 @@ def test_figure_2_of_other_items_has_their_name_and_no_values_of_the_paper():
     assert {row["set"] for row in rows(mixed) if "set" in row} == {"x/dev + y/test"}
 
 
-@pytest.mark.slow
 def test_the_panels_of_figure_2_have_one_scale_and_titles_at_one_height(tmp_path):
     chart = figure("figure_2")
     domains = {
@@ -262,7 +250,6 @@ def title_heights(chart, tmp_path, *begin):
     return {round(height) for height in heights.values()}
 
 
-@pytest.mark.slow
 def test_titles_of_panels_stand_at_one_height(tmp_path):
     sets = {"LAMBADA": LAMBADA, "a second set": HAND, "a third set": HAND}
     panels = charts.in_context(LAMBADA, title="One"), charts.target_classes(sets, title="Two")
@@ -327,7 +314,6 @@ def figure(name):
     return EVERY[name](TWO)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "dark"), [*((name, False) for name in [*EVERY, "figure_2"]), ("figure_2", True)]
 )
@@ -340,13 +326,11 @@ def test_every_figure_is_rendered(name, dark, tmp_path):
     assert (image[:, :, :3] == bar).all(axis=2).sum() > 100
 
 
-@pytest.mark.slow
 def test_a_scale_gives_more_pixels(tmp_path):
     one, two = (charts.save(figure("lengths"), tmp_path / "a.png", scale=k).read_bytes() for k in (1, 2))
     assert pixels(two).shape[:2] == pytest.approx([2 * side for side in pixels(one).shape[:2]], abs=2)
 
 
-@pytest.mark.slow
 def test_files_need_nothing_from_elsewhere(tmp_path):
     chart = figure("figure_2")
     svg = charts.save(chart, tmp_path / "a" / "figure.SVG").read_text(encoding="utf-8")
@@ -372,7 +356,6 @@ def test_an_unknown_ending_is_refused(name, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.slow
 def test_charts_show_with_no_network():
     assert alt.renderers.active == "workbench"
     data, metadata = charts.in_context(HAND)._repr_mimebundle_()

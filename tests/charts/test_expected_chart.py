@@ -18,8 +18,6 @@ from workbench.charts import theme
 from workbench.models.prediction_rows import from_scores
 from workbench.storage.errors import DataError
 
-pytestmark = pytest.mark.slow
-
 MODULE = importlib.import_module("workbench.charts.expected")  # charts.expected is the function
 TEXTS = [
     "`` it 's late , '' said tom . he looked for the ___",

@@ -13,7 +13,6 @@ from refused import refused
 from workbench import charts
 from workbench.charts import theme
 
-pytestmark = pytest.mark.slow
 FIGURE = charts.figure_2(lambada=frame(ids="lambada/dev"), input=frame(ROWS[2:], ids="lambada/control"))
 TWO = {"LAMBADA": frame(ids="lambada/dev"), "control": frame(ROWS[2:], ids="lambada/control")}
 

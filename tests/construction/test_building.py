@@ -54,7 +54,6 @@ def alone(tmp_path_factory):
         return folder, construction.build("sample", folder / "one", workers=1, **OPTIONS)
 
 
-@pytest.mark.slow
 def test_the_files_are_the_same_whoever_makes_them(alone, build, tmp_path, monkeypatch):
     folder, one = alone
     assert list(one) == ["lambada", "lambada-control", "childrens_book", "sentence_completion", "cnn_qa"]
@@ -74,7 +73,6 @@ def test_the_files_are_the_same_whoever_makes_them(alone, build, tmp_path, monke
     assert set(digests(tmp_path / "other").values()).isdisjoint(expected.values())
 
 
-@pytest.mark.slow
 def test_every_set_is_of_the_part_and_the_manifest_counts_it(alone, monkeypatch):
     folder, made = alone
     monkeypatch.setenv("WORKBENCH_HOME", str(folder / "home"))
@@ -96,7 +94,6 @@ def test_every_set_is_of_the_part_and_the_manifest_counts_it(alone, monkeypatch)
     wb.charts.funnel(made.manifest.to_frame())
 
 
-@pytest.mark.slow
 def test_a_call_that_was_interrupted_leaves_nothing_half_made(build, tmp_path, monkeypatch):
     before = build("sets", sets=["childrens_book"])
     expected = digests(before.folder)
@@ -171,7 +168,6 @@ def damaged(tmp_path_factory):
     return folder
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", pipeline.SETS)
 def test_each_set_is_built_beside_damaged_files(damaged, build, tmp_path, name):
     with pytest.raises(DataError, match="bad"):
@@ -194,7 +190,6 @@ def test_each_set_is_built_beside_damaged_files(damaged, build, tmp_path, name):
     ]
 
 
-@pytest.mark.slow
 def test_sets_are_made_of_the_novels_that_can_be_read(damaged, build):
     build("sets", novels=damaged, sets=["lambada"], on_error="skip")  # sets the home
     options = {"number": 5, "workers": 1, "progress": False}
@@ -206,7 +201,6 @@ def test_sets_are_made_of_the_novels_that_can_be_read(damaged, build):
     assert len(construction.childrens_book.questions(wb.books(damaged, on_error="skip"), **options)) == 5
 
 
-@pytest.mark.slow
 def test_the_licence_is_in_no_item_and_a_damaged_novel_is_a_row(tmp_path, monkeypatch):
     monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "home"))
     folder = tmp_path / "novels"

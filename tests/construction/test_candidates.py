@@ -205,7 +205,6 @@ def small_chunks(monkeypatch):
     monkeypatch.setattr(module, "_FEW", 0)
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("small_chunks")
 def test_the_files_are_the_same_on_one_process_on_several_and_on_a_cluster_that_loses_a_worker(
     tmp_path, monkeypatch
@@ -249,7 +248,6 @@ def test_an_interrupted_call_resumes_and_gives_the_same_files(tmp_path, monkeypa
     assert content(folder) == content(tmp_path / "other")
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("small_chunks")
 def test_memory_does_not_grow_with_the_number_of_novels(tmp_path, monkeypatch):
     monkeypatch.setattr(

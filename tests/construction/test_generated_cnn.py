@@ -145,7 +145,6 @@ def story(name, n=60):
     return wb.Book(name, name, None, None, "\n".join(lines), tokenised=True, source="")
 
 
-@pytest.mark.slow
 def test_items_have_the_form_of_the_release(tmp_path):
     items = cnn_qa.questions([story("a"), story("b")], number=40, n_tokens=150, progress=False)
     assert len(items) == 40
@@ -161,7 +160,6 @@ def test_items_have_the_form_of_the_release(tmp_path):
     assert items.frame[same].equals(read.frame[same])
 
 
-@pytest.mark.slow
 def test_questions_do_not_depend_on_the_order_of_novels():
     books = [story(name) for name in "abc"]
     options = {"n_tokens": 150, "progress": False}

@@ -246,7 +246,6 @@ def test_the_manifest_has_every_step(candidates, tmp_path):
     assert manifest.parameters["passages"]["sha256"] == candidates.sha256
 
 
-@pytest.mark.slow
 def test_the_filters_of_the_paper():
     novels = list(wb.books("sample"))
     train, held = novels[4:], CandidatePassages.of(novels[:4], **QUIET)

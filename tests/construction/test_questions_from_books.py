@@ -142,7 +142,6 @@ def test_no_question_crosses_chapters():
     assert ids == {"cbt/built/NE/book/000040", "cbt/built/NE/book/000041"}
 
 
-@pytest.mark.slow
 def test_items_have_the_form_of_the_release(tmp_path, tagger):
     items = questions(story("a"), pipeline=tagger, progress=False)
     for name in "NE", "CN", "V", "P":
@@ -163,7 +162,6 @@ def test_items_have_the_form_of_the_release(tmp_path, tagger):
     assert (items.attrs["books"], items.attrs["pipeline"]) == (1, "en_listed 1.0")
 
 
-@pytest.mark.slow
 def test_questions_do_not_depend_on_the_order_of_novels(tagger):
     books = [story(name) for name in "abc"]
     options = {"pipeline": tagger, "progress": False}
@@ -214,7 +212,6 @@ def test_every_sentence_is_tagged_in_its_place(tagger):
     assert counts == Counter(row[3] for chapter in expected for row in plain(chapter))
 
 
-@pytest.mark.slow
 def test_novels_that_items_come_from_are_refused(tagger):
     books = [story(name, 40) for name in "abc"]
     held_out = questions(books[1], pipeline=tagger, progress=False)
@@ -343,7 +340,6 @@ def cloze(draw):
     )  # fmt: skip
 
 
-@pytest.mark.slow
 @given(cloze(), st.integers(0, 3))
 def test_anonymising_can_be_undone(item, seed):
     items = Items.from_records([item])
@@ -385,7 +381,6 @@ def test_the_numbers_of_placeholders_are_permuted():
 
 
 @pytest.mark.data
-@pytest.mark.slow
 def test_official_questions_are_built(real_data):
     official = load("cbt", "dev", variant="NE", path=real_data)
     happy_jack = next(b for b in wb.books("cbt", "dev", path=real_data) if b.title == "Happy Jack")

@@ -94,7 +94,6 @@ def test_one_member_is_bound_where_a_large_archive_may_hold_more(tmp_path, monke
     refused(rf"x\.tar/{DEV}: it holds more than 10,000 bytes", load, "lambada", path=path)
 
 
-@pytest.mark.slow
 def test_four_gigabytes_of_zeros_in_little_memory(tmp_path):
     path = tmp_path / "x.tar.xz"
     header = tarfile.TarInfo(DEV)
@@ -210,7 +209,6 @@ def test_odd_paths_are_one_error(tmp_path, monkeypatch, reader, end):
             read(path=name + (end or (".csv" if reader == "table" else "")))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("line", ["x", "1 a b", "21 q\ta\t\tb"])
 def test_bad_questions_take_little_more_than_their_file(tmp_path, line):
     name = "cbtest_NE_valid_2000ex.txt"

@@ -50,7 +50,6 @@ prose = st.lists(
 ).map("".join)  # fmt: skip
 
 
-@pytest.mark.slow
 def test_nothing_takes_quadratic_time():
     run = subprocess.run([sys.executable, HELPERS / "pumped.py"], capture_output=True, text=True, check=False)
     assert (run.stdout, run.stderr, run.returncode) == ("", "", 0)
@@ -135,7 +134,6 @@ def test_the_same_book(text, tail):
     assert list(map(str, books._marks(text))) == list(map(str, books._PG_START.finditer(text)))
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("real_data")
 @pytest.mark.parametrize("name", ["lambada", "cbt", "msrcc", "cnnqa"])
 def test_the_same_on_the_data_sets(name):

@@ -39,7 +39,6 @@ def changed(content):
     ).filter(lambda other: other != content)
 
 
-@pytest.mark.slow
 @fuzz
 @given(content=changed(CONTENT))
 def test_any_change_of_a_published_file_is_noted_or_an_error(published, content):
@@ -111,7 +110,6 @@ def test_other_line_ends_give_the_same_items(tmp_path, form, end):
     assert "note" not in read["usual"].attrs
 
 
-@pytest.mark.slow
 @pytest.mark.data
 @pytest.mark.parametrize("name", ["lambada_development_plain_text.txt", "cbtest_NE_valid_2000ex.txt"])
 def test_the_real_files_are_the_published_ones_whole_and_not_cut(real_data, tmp_path, name):

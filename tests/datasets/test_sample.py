@@ -162,7 +162,6 @@ def test_a_folder_without_a_split_says_so(tmp_path):
     refused(r"split\.json", wb.load, "sample", "test", path=tmp_path)
 
 
-@pytest.mark.slow
 def test_building_again_gives_the_same_files(tmp_path):
     subprocess.run([sys.executable, SAMPLE / "build.py", tmp_path], check=True, cwd=ROOT, capture_output=True)
     for name in ("passages.jsonl", "completions.jsonl", "split.json"):

@@ -53,7 +53,6 @@ def test_the_printed_example_of_krippendorff():
     assert (found.kappa_k, found.kappa_items) == (4, 8)
 
 
-@pytest.mark.slow
 @settings(max_examples=15)
 @given(TABLES)
 def test_alpha_and_pairs_are_those_of_a_slow_loop(rows):
@@ -62,7 +61,6 @@ def test_alpha_and_pairs_are_those_of_a_slow_loop(rows):
     assert found.pairwise == pytest.approx(slow_pairs(rows), nan_ok=True)
 
 
-@pytest.mark.slow
 @settings(max_examples=15)
 @given(TABLES.map(lambda rows: [[word or "d" for word in row] for row in rows]))
 def test_kappa_is_that_of_statsmodels(rows):

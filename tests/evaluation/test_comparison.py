@@ -49,7 +49,6 @@ def test_models_are_lined_up_by_item_whatever_the_order():
     assert result.answers == one["answer"].tolist()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("books", [None, 6])
 def test_the_table_is_that_of_evaluate(books):
     frames = several(4, books=books, n=120)
@@ -64,7 +63,6 @@ def test_the_table_is_that_of_evaluate(books):
     pd.testing.assert_frame_equal(table[wanted.columns].astype(wanted.dtypes), wanted, rtol=1e-9)
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("no_data")
 def test_a_stored_run_gives_what_its_frame_gives():
     frames = several()
@@ -90,7 +88,6 @@ TWELVE = made(12)
 ITEMS = items_of(TWELVE)
 
 
-@pytest.mark.slow
 @settings(max_examples=12, deadline=None)
 @given(st.lists(st.sets(st.integers(0, 11)), min_size=1, max_size=4), st.sets(st.integers(0, 11)))
 def test_items_are_those_that_all_predicted_and_know(predicted, asked):
@@ -123,7 +120,6 @@ def test_what_was_left_out_is_told():
         assert message in warning
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("frames", "message"),
     [
@@ -298,7 +294,6 @@ def test_novels_are_known_from_the_items_or_the_predictions():
     assert set(Comparison.of(items, frames, resamples=50).table()["n_novels"]) == {8}
 
 
-@pytest.mark.slow
 def test_pairs_are_those_of_statsmodels_and_of_a_slow_loop():
     frames = several(4, n=150)
     found = compared(frames, resamples=300)

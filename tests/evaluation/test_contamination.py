@@ -139,7 +139,6 @@ def substrings(items):
     return [any(text in story for story in stories) for text in texts]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("variant", ["capitalised", "openai", "cbt", "msrcc"])
 @pytest.mark.usefixtures("home")
 def test_a_run_says_which_passages_its_model_was_fitted_on(variant):
@@ -162,7 +161,6 @@ def corpus_models():
     yield NGram.fit(corpus, order=2, **QUICK)
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("home")
 def test_models_that_are_loaded_say_the_same_as_long_as_the_corpus_is_there(tmp_path):
     items = wb.load("sample", variant="cbt").sample(30)
@@ -247,7 +245,6 @@ SENTENCE_OF_ALL = (
 OF_ONE = SENTENCE_OF_ALL.replace(" and “2-gram, Kneser-Ney, cache 0.1” were", " was")
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("home")
 def test_tables_and_comparisons_say_what_was_read_before():
     items = wb.load("sample")

@@ -63,7 +63,6 @@ def frames(draw):
     return predictions.check_predictions(pd.concat(parts, ignore_index=True))
 
 
-@pytest.mark.slow
 @settings(max_examples=5)
 @given(frames())
 def test_what_is_written_reads_back(tmp_path_factory, frame):
@@ -74,7 +73,6 @@ def test_what_is_written_reads_back(tmp_path_factory, frame):
         assert not len(found.report)
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("no_data")
 def test_runs_are_written_one_after_the_other(tmp_path):
     kept = [keep(ITEMS, predicted(name), name=name) for name in ("b", "a")]

@@ -41,7 +41,6 @@ KEYS = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("by", KEYS)
 def test_items_are_ordered_as_a_loop_orders_them(by, models, table):
     found = hardest(models, items_of(models[0]), by=by)

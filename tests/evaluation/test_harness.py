@@ -19,7 +19,6 @@ from workbench.items.items import Items
 
 pytest.importorskip("transformers")
 pytest.importorskip("lm_eval")
-pytestmark = pytest.mark.slow  # most of it is importing
 
 TASK = """
 task: {task}

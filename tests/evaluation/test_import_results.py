@@ -88,7 +88,6 @@ def test_several_models_in_one_table(file):
     assert len(found.items) == 6
 
 
-@pytest.mark.slow
 def test_people_are_models_and_so_is_their_majority(file):
     answers = {
         "Ann": [*ANSWERS[:4], "x", ""],
@@ -175,7 +174,6 @@ def change_first(path, change):
     path.write_text(json.dumps(line | change) + "\n")
 
 
-@pytest.mark.slow
 def test_a_predictions_table_of_others(predicted):
     path, frame = predicted
     imported = import_results(path)
@@ -205,7 +203,6 @@ def test_bad_predictions_are_named(predicted, change, problem):
     refused(problem, import_results, predicted[0], ITEMS)
 
 
-@pytest.mark.slow
 def test_what_is_imported_goes_wherever_runs_go(file):
     file.write_text(table(IDS, ANSWERS))
     imported = import_results(file, ITEMS, model="m")

@@ -142,7 +142,6 @@ def test_rows_of_one_model_are_named_by_what_differs():
     }  # fmt: skip
 
 
-@pytest.mark.slow
 def test_what_is_ranked_can_be_chosen():
     assert set(ours(RUNS, dataset="cbt", **QUICK)["dataset"]) == {"cbt"}
     one = ours(RUNS[:3], by="split", **QUICK)

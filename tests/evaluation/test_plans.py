@@ -105,7 +105,6 @@ def test_stored_runs_of_the_items_are_named_in_the_plan():
     assert looks() == 1
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("planned")
 def test_two_processes_lose_no_look():
     code = (

@@ -84,7 +84,6 @@ def test_the_order_of_the_items_in_a_run_does_not_matter():
     pd.testing.assert_frame_equal(wb.replicates(others), wb.replicates(sorted_runs))
 
 
-@pytest.mark.slow
 @settings(max_examples=8, deadline=None)
 @given(st.integers(2, 5), st.integers(2, 30), st.integers(0, 10_000))
 def test_seeds_and_items_are_two_sides(k, n, seed):
@@ -158,7 +157,6 @@ def test_what_training_made_of_a_seed_may_differ():
     assert "seeds 0, 1, 2" in wb.replicates(runs).attrs["note"][0]
 
 
-@pytest.mark.slow
 def test_stored_runs_of_several_seeds(tmp_path, monkeypatch):
     monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path))
     items, model = wb.load("sample", "dev", variant="cbt"), RandomWord("passage")
@@ -182,7 +180,6 @@ def compared():
     return items_of(other), wb.replicates(runs), runs, run(other, "other")
 
 
-@pytest.mark.slow
 def test_a_comparison_shows_replicates_as_one_row():
     items, several, runs, other = compared()
     comparison = Comparison.of(items, [several, other])
@@ -224,7 +221,6 @@ def test_singles_are_compared_as_before_beside_replicates():
     assert beside["test"].tolist() == ["exact McNemar test", *["paired sign-flip test by item, exact"] * 2]
 
 
-@pytest.mark.slow
 def test_the_widget_and_its_pages_show_the_spread():
     items, several, _, other = compared()
     widget = wb.compare(items, [several, other], None)
@@ -242,7 +238,6 @@ def test_the_widget_and_its_pages_show_the_spread():
         widget.close()
 
 
-@pytest.mark.slow
 def test_tables_of_the_papers_and_leaderboards_have_one_row():
     words = {"word_class": "NE", "variant": "NE", "system": "MEMNNS (WINDOW MEMORY)"}
     several = wb.replicates(runs_of(np.tile(RIGHT, 20), **words))

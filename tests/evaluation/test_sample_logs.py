@@ -67,7 +67,6 @@ def test_every_recorded_log_is_tested():
     assert json.loads((RECORDED / "passages.json").read_text(encoding="utf-8")) == TEXTS
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("program", "package"), [("inspect", "inspect_ai"), ("lighteval", "lighteval"), ("lm_eval", "lm_eval")]
 )

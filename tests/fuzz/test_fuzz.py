@@ -122,7 +122,6 @@ def read_damaged(artefact, home, folder, called, cases=range(SEED, SEED + CASES)
                 raise
 
 
-@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", ARTEFACTS)
 def test_a_damaged_file_gives_its_content_or_one_error(name, shared, tmp_path):
@@ -145,7 +144,6 @@ def test_a_reader_that_fails_is_a_failure(read, tmp_path):
         read_damaged(Artefact(writes({"x": "y"}), read), tmp_path, tmp_path, set(), range(9))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("key", [key for key in TEXTS if key[1] != "CSV"], ids=", ".join)
 def test_one_damaged_place_costs_few_records(key, tmp_path):
     """No record is lost or made up far from what was damaged, unless that names the columns."""
@@ -176,7 +174,6 @@ def readers():
     return result
 
 
-@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_all_that_is_read_is_listed(shared, tmp_path):
     home, called, done = shared

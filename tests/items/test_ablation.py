@@ -83,7 +83,6 @@ def test_items_without_an_answer_keep_their_bare_blank():
     assert wb.passage_only(items)[0].passage == "It rained . _____"
 
 
-@pytest.mark.slow
 def test_candidates_as_context_come_in_an_order_that_tells_nothing():
     names = [f"w{k}" for k in range(10)]
     rng = np.random.default_rng(0)
@@ -111,7 +110,6 @@ def test_candidates_as_context_come_in_an_order_that_tells_nothing():
         wb.query_only(Items.from_records([question([], "a", "b", "c")]), candidates_as_context=True)
 
 
-@pytest.mark.slow
 def test_models_see_only_what_is_left():
     items = wb.load("sample", "dev", variant="cbt")[:40]
     frequency = MaximumFrequency("context", query=True)
@@ -144,7 +142,6 @@ def with_other_answer(item):
     )
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("make", [WordDistance, SlidingWindow, AttentionSum])
 def test_scores_do_not_depend_on_the_answer(make, tmp_path, monkeypatch):
     monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path))
@@ -159,7 +156,6 @@ def test_scores_do_not_depend_on_the_answer(make, tmp_path, monkeypatch):
         assert np.array_equal(*scores)
 
 
-@pytest.mark.slow
 def test_results_say_which_input_it_was():
     items = wb.load("sample", "dev", variant="cbt")
     model = MaximumFrequency("context")

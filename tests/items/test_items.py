@@ -170,7 +170,6 @@ def any_item(draw, number):
     )
 
 
-@pytest.mark.slow
 @settings(deadline=None, max_examples=40)
 @given(data=st.data(), n=st.integers(0, 3))
 def test_parquet_gives_back_what_it_was_given(data, n, tmp_path_factory):

@@ -172,7 +172,6 @@ threads = [Thread(target=write, args=(t,)) for t in range(2)]
 """
 
 
-@pytest.mark.slow
 def test_writers_at_the_same_time_lose_nothing(tmp_path):
     people = ("ada", "bob")
     running = [subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path), who]) for who in people]

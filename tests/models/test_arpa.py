@@ -40,7 +40,6 @@ def rounded(grams):
     return [{g: tuple(np.float32(pair).tolist()) for g, pair in level.items()} for level in grams]
 
 
-@pytest.mark.slow
 @settings(max_examples=25)
 @given(seed=SEEDS, order=st.integers(2, 5), ragged=st.booleans())
 def test_every_n_gram_is_in_its_place(tmp_path_factory, seed, order, ragged):

@@ -38,7 +38,6 @@ def check(model, rows, scores, wanted, *, k=10):
     return both - above
 
 
-@pytest.mark.slow
 @settings(max_examples=40)
 @given(
     seed=st.integers(0, 10**6),
@@ -110,7 +109,6 @@ def random_contexts(n, seed=1):
         yield ["<s>"] * begin + context, after if chosen.random() < 0.7 else chosen.choice(types)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_thousands_of_contexts_of_fitted_models(name):
     fit = fitted(**MODELS[name])
@@ -128,7 +126,6 @@ def test_thousands_of_contexts_of_fitted_models(name):
     assert not listed[:, -1].all()
 
 
-@pytest.mark.slow
 @settings(max_examples=25)
 @given(
     lines=st.lists(st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=9), min_size=1, max_size=12),

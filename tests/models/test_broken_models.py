@@ -56,7 +56,6 @@ def spoilt(model, value):
     return model
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 @pytest.mark.parametrize("name", sorted(set(registry.BUILT_IN) - NO_WEIGHTS))
 def test_every_family_names_item_model_and_cause(name, value, folders):

@@ -76,7 +76,6 @@ def slow(model, items):
     return np.array(found), same
 
 
-@pytest.mark.slow
 def test_everything_is_as_the_formula_says(cached, items):
     scores, same = slow(cached, items)
     got = np.concatenate(list(cached.distribution(items, chunk=40)))
@@ -158,7 +157,6 @@ def test_an_unknown_answer_of_the_passage_is_likely_and_has_the_last_rank(base):
     assert frame["log_prob"][0] == pytest.approx(math.log(0.5), abs=0.05)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("by", ["accuracy", "perplexity"])
 def test_the_weight_is_the_one_that_does_best_on_all_sets(base, items, by):
     sets = {"mine/dev": items[:40], "mine/test": MORE}

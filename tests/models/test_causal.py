@@ -53,7 +53,6 @@ def check_log_probs(frame, plain, items):
     return expected
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("case", [("bytes", 1, 1), ("bytes", None, 1), ("llama", 400, 1), ("llama", 60, 3)])
 def test_log_probs_are_those_of_a_plain_calculation(folders, plains, monkeypatch, case):
     kind, batch_tokens, threads = case
@@ -231,7 +230,6 @@ def test_a_vocabulary_that_was_lower_cased_is_seen_from_its_words(folders):
     refused("needs words", model, folders("bytes"), case="sum")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["bytes", "gpt2", "llama"])
 def test_ranks_and_best_words_are_those_of_all_words_one_by_one(folders, plains, kind):
     plain = plains(kind)
@@ -255,7 +253,6 @@ def test_ranks_and_best_words_are_those_of_all_words_one_by_one(folders, plains,
     assert mine.ranking(items, top_k=5).rank[1:].tolist() == frame["rank"][1:].tolist()
 
 
-@pytest.mark.slow
 def test_equally_probable_words_are_tied(folders):
     mine = model(folders("bytes"), vocabulary=["he", "his", "the"], budget=None)
     [first], [second] = mine._checkpoint.tokenizer([" the", " he"])["input_ids"]
@@ -270,7 +267,6 @@ def test_equally_probable_words_are_tied(folders):
     assert frame["rank"][0] == frame["rank"][1]
 
 
-@pytest.mark.slow
 def test_probabilities_of_words_sum_to_at_most_one(folders, plains):
     """Many words of one and two sub-tokens, all of letters."""
     names = plains("bytes").tokenizer.get_vocab()
@@ -288,7 +284,6 @@ AFTER = ["1", "1,000", "1,0", "U", "U.S", "U.S.", "it", "it's", "it’s", "well"
 PARTS = st.text(st.sampled_from("aebdtThIUS1209'’-_ée"), min_size=1, max_size=4)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["bytes", "llama"])
 @settings(max_examples=15)
 @given(words=st.lists(PARTS, min_size=5, max_size=30, unique=True))
@@ -392,7 +387,6 @@ def test_candidates_are_scored_with_the_rest_of_the_sentence(folders, plains, ki
         assert row.prediction == item.candidates[int(np.argmax(expected))]
 
 
-@pytest.mark.slow
 def test_long_contexts_lose_their_beginning_as_in_the_harness(folders, plains):
     plain, folder = plains("bytes"), folders("bytes")
     long = " ".join([*TOKENS, *RUNNING])
@@ -449,7 +443,6 @@ def test_a_prompt_with_examples_and_words_between(folders, plains):
     assert 0 < sum(row["attention"]) < 1
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("text", ["as-is", "detokenised"])
 @pytest.mark.parametrize("kind", ["bytes", "llama"])
 def test_attention_is_that_of_the_last_layer_by_token(folders, kind, text):

@@ -64,7 +64,6 @@ def test_candidates_are_chosen_from():
     assert RandomWord("passage").predict(items)["log_prob"].isna().all()
 
 
-@pytest.mark.slow
 @given(passages())
 @settings(max_examples=15)
 def test_words_of_the_passage(item):

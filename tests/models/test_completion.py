@@ -70,7 +70,6 @@ def test_points_by_hand(corpus):
     assert row.tolist() == [1 + 1 + 2 + 2 + 3 + 3, 12, 0, 0]
 
 
-@pytest.mark.slow
 @settings(max_examples=20)
 @given(data=st.data())
 def test_points_of_random_texts(tmp_path_factory, data):
@@ -210,7 +209,6 @@ def test_fitted_weights_are_recorded(toy):
 
 
 @pytest.mark.data
-@pytest.mark.slow
 def test_real_questions(real_data, no_data, monkeypatch):
     monkeypatch.setenv("WORKBENCH_DATA", str(real_data))
     del no_data

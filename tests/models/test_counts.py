@@ -66,7 +66,6 @@ def test_counts_are_those_of_a_loop(lines, order, block, vocabulary):
         assert counts.count_of_counts[n - 1].tolist() == [of_counts[r] for r in range(MOST + 1)]
 
 
-@pytest.mark.slow
 @settings(max_examples=20)
 @given(texts, st.lists(st.integers(1, 4), min_size=1, max_size=3).map(sorted), st.sampled_from([3, 1000]))
 def test_rare_n_grams_are_left_out(lines, higher, block):
@@ -114,7 +113,6 @@ def test_temporary_files_lie_where_they_should_and_go(tmp_path):
     assert listed(counts, 3, corpus.words) == expected(corpus.lines, 3, corpus.words)
 
 
-@pytest.mark.slow
 def test_memory_is_bounded_by_the_block_and_what_is_listed(tmp_path):
     draw = np.random.default_rng(0)
     random = SimpleNamespace(

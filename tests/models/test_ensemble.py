@@ -76,7 +76,6 @@ def test_items_may_have_different_numbers_of_words_and_impossible_ones():
     assert np.isnan(values[1, 1:]).all()
 
 
-@pytest.mark.slow
 def test_runs_make_the_ensemble_that_their_models_make(tmp_path, monkeypatch):
     monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path))
     items = wb.load("sample", "dev", variant="cbt")
@@ -143,7 +142,6 @@ def test_words_of_several_tokens_occur_as_wholes_on_one_side_of_the_blank():
     }  # fmt: skip
 
 
-@pytest.mark.slow
 def test_rows_of_the_papers_tables_are_found():
     base = Fixed([1.0, 3.0, 2.0], system="MEMNNS (WINDOW MEMORY + SELF-SUP.)")
     several = wb.ensemble([base, base])

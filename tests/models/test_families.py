@@ -147,7 +147,6 @@ def test_the_memory_network_equals_the_formulas(memory, hops):
         assert (states[..., :8] < 0).any()
 
 
-@pytest.mark.slow
 def test_gradients_of_hops_against_finite_differences():
     network = MemoryModule([1] * 5, memory=3, width=4, hops=3).double()
     weights = (network.key_ages, network.value_ages, network.turn)

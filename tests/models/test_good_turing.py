@@ -122,7 +122,6 @@ def zipf(n):
 texts = st.lists(st.lists(st.sampled_from("aaabbcdef"), min_size=1, max_size=9), min_size=1, max_size=12)
 
 
-@pytest.mark.slow
 @settings(max_examples=50)
 @given(
     texts,
@@ -139,7 +138,6 @@ def test_small_corpora_are_as_defined(folder, lines, higher, gtmax, vocabulary):
     check(model, katz, contexts)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("cutoffs", "gtmax"),
     [((1, 1, 1), 7), ((1, 1, 1, 2), 7), ((1, 2, 3), 5), ((1, 1, 1, 1, 1), 3)],

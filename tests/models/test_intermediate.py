@@ -95,7 +95,6 @@ THRESHOLDS = [None, (0, 0, 1), (0, 1, 1, 2), (0, 2)]
 PRUNED = sorted({(order, each and each[:order]) for order in range(1, 6) for each in THRESHOLDS}, key=str)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("vocabulary", [None, 40, 550])
 @pytest.mark.parametrize(("order", "pruning"), PRUNED)
 def test_the_arrays_are_those_of_the_arpa_file(tmp_path, order, pruning, vocabulary, monkeypatch):

@@ -290,7 +290,6 @@ def test_how_far_a_program_is(log, fed, share, step):
     assert tools.fraction(log, fed) == (pytest.approx(share), step)
 
 
-@pytest.mark.slow
 def test_a_bar_shows_the_step(tmp_path, capsys, monkeypatch):
     seen, fraction = tmp_path / "seen", tools.fraction
 

@@ -96,7 +96,6 @@ def plainly(folder, item, word, *, over="sentence", l2r=False, text=None):
     return total
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("over", ["sentence", "candidate"])
 @pytest.mark.parametrize("within_word", ["original", "l2r"])
 @pytest.mark.parametrize("kind", ["folder", "roberta"])

@@ -19,7 +19,6 @@ from workbench.models.ngram.model import NGram
 from workbench.runs.predictions import check_predictions
 from workbench.storage.errors import DataError
 
-pytestmark = pytest.mark.slow
 CLOSE = 1e-5
 OPEN = items_from_text(["w0 w1 w5 w1 ___", "w2 w3 w4 ___"], answers=["w7", "w2"], tokenised=True)
 UNANSWERED = items_from_text(

@@ -223,7 +223,6 @@ def test_sizes_that_cannot_be(name, sizes):
     refused(r"order is 1|memory is 0|hops 0", checked.FAMILIES[name], **sizes)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("predictor", "names", "sizes"),
     [

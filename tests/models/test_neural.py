@@ -32,7 +32,6 @@ def folders(home):
     return sorted((home / "cache" / "neural").iterdir())
 
 
-@pytest.mark.slow
 def test_a_model_is_trained_kept_and_found_again(no_data, monkeypatch):
     options = {"tokens": 4000, "development": DEV, "evaluations": 2}
     first = fit(**options)
@@ -272,7 +271,6 @@ def test_predictions_depend_on_the_weights():
     json.dumps(model.config)
 
 
-@pytest.mark.slow
 def test_two_processes_train_one_model(tmp_path, monkeypatch):
     command = [sys.executable, small_lstm.__file__, tmp_path]
     done = subprocess.run(command, check=False, capture_output=True, text=True)

@@ -121,7 +121,6 @@ def test_weight_0_is_the_network_alone(base):
     np.testing.assert_allclose(cached.score(some, CHOICES[:6]), base.score(some, CHOICES[:6]), atol=CLOSE)
 
 
-@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:the best (weight|flatness):UserWarning")
 def test_trials_are_what_the_models_say(base):
     options = {"weights": (0.0, 0.5), "flatnesses": (0.0, 0.8)}

@@ -79,7 +79,6 @@ def sums(model, lines):
     return (10**log10).sum(axis=1)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("vocabulary", [None, 550])
 @pytest.mark.parametrize("smoothing", ["kneser-ney", "good-turing"])
 @pytest.mark.parametrize("order", [2, 3, 5])
@@ -279,7 +278,6 @@ def test_the_quick_way_to_what_is_before_the_blank(drawn, lower):
 # Fitting once, and what goes wrong.
 
 
-@pytest.mark.slow
 def test_equal_texts_and_settings_find_the_model_again(no_data):
     first = tiny()
     assert json.loads(json.dumps(first.config)) == first.config
@@ -313,7 +311,6 @@ def test_a_saved_model_is_one_of_kenlm_too(of_sample, tmp_path):
     refused("this file of this saved model cannot be read", NGram.load, tmp_path / "saved")
 
 
-@pytest.mark.slow
 def test_items_held_out_are_refused_and_their_books_named(no_data, sample):
     stories = ["sample/bees-for-the-bishop", "sample/copper-bay"]
     held_out = sample.where(sample.frame["book_id"].isin(stories).to_numpy())
@@ -441,7 +438,6 @@ for stage in stages:
 """
 
 
-@pytest.mark.slow
 def test_a_killed_fit_leaves_nothing_that_looks_whole(tmp_path, monkeypatch):
     lines = tmp_path / "lines.txt"
     lines.write_text("\n".join(text()[:400]), encoding="utf-8")

@@ -103,14 +103,12 @@ def scores(model, item):
     return row.tolist()
 
 
-@pytest.mark.slow
 @given(questions(), st.booleans())
 def test_counts_in_the_context_against_a_loop(item, query):
     expected = [count_loop(item, word, query) for word in item.candidates]
     assert scores(MaximumFrequency("context", query=query), item) == expected
 
 
-@pytest.mark.slow
 @given(questions(), READINGS)
 @settings(max_examples=40)
 def test_the_sliding_window_against_a_loop(item, reading):
@@ -121,7 +119,6 @@ def test_the_sliding_window_against_a_loop(item, reading):
         assert (a == b) == (abs(x - y) < 1e-10)  # ties are exact
 
 
-@pytest.mark.slow
 @given(questions(), st.integers(1, 8), ALIGNMENTS)
 @settings(max_examples=40)
 def test_the_word_distance_against_a_loop(item, m, reading):
@@ -245,7 +242,6 @@ def test_strange_arguments(make, problem):
 
 
 @pytest.mark.data
-@pytest.mark.slow
 def test_real_questions_against_loops(real_data):
     questions = childrens_book.RELEASE.load("dev", variant="NE", path=real_data / "cbt").sample(20)
     words = questions.frame["candidates"].tolist()

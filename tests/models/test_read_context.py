@@ -44,7 +44,6 @@ def others(model):
     return [span for span in cut.spans if span not in known and ITEM.text[slice(*span)] != "."]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_words_that_it_does_not_read_change_nothing_and_those_that_it_reads_do(name, folders):
     model = saved_models.made(name, folders)
@@ -58,7 +57,6 @@ def test_words_that_it_does_not_read_change_nothing_and_those_that_it_reads_do(n
         assert not np.allclose(numbers(model, candidates), before, rtol=1e-9) or model.score_type == "score"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("reads", [1, 3, "sentence", None])
 def test_a_network_that_reads_less_says_so(reads, folders):
     model = saved_models.made("lstm", folders).with_context(reads)

@@ -227,7 +227,6 @@ def accuracy(model, items):
     return float(model.predict(items)["correct"].mean())
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_planted_rule_is_learnt_whatever_the_candidates_are_called(trained, kind):
     model = trained[kind]
@@ -244,7 +243,6 @@ def test_a_planted_rule_is_learnt_whatever_the_candidates_are_called(trained, ki
         assert np.mean(pointed) > 0.8
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", [AttentionSum, GatedAttention])
 def test_words_outside_the_vocabulary_cannot_be_matched(kind, tmp_path, monkeypatch):
     monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path))
@@ -254,7 +252,6 @@ def test_words_outside_the_vocabulary_cannot_be_matched(kind, tmp_path, monkeypa
     assert abs(accuracy(model, unknown) - 0.25) < 0.1
 
 
-@pytest.mark.slow
 def test_only_pointing_readers_find_words_outside_the_vocabulary(trained):
     items = planted(200, 6, names=UNSEEN)
     assert accuracy(trained[AttentionSum], items) > 0.6

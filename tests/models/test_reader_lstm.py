@@ -123,7 +123,6 @@ def test_what_it_reads_is_one_training_and_a_row_of_the_table(query_lstm, tmp_pa
     refused("expected one of query, context", QueryLSTM.fit, texts, reads="window", **options)
 
 
-@pytest.mark.slow
 def test_it_learns_from_the_words_after_the_blank_and_not_from_a_context_it_does_not_read(tmp_path):
     n, options = 200, {"width": 24, "epochs": 4, "rows": 8, "learning_rate": 0.01, **QUIET}
     for of_context in (False, True):
@@ -260,7 +259,6 @@ def test_it_shows_the_windows_of_the_context(module):
 SMALL = {"width": 32, "epochs": 15, "rows": 16, "learning_rate": 0.01, **QUIET}
 
 
-@pytest.mark.slow
 def test_it_learns_what_the_context_tells(tmp_path):
     """The questions are others than those that the start of attention was chosen on (seeds 0 and 1)."""
     seed = 2

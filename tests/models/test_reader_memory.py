@@ -419,7 +419,6 @@ def accuracy(kind, rule, **options):
     return model.accuracy(Questions.of(made(rule, 200, seed=2), model.words))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "rule", "options"),
     [
@@ -440,7 +439,6 @@ def test_a_planted_rule_is_learnt(kind, rule, options, tmp_path, monkeypatch):
     assert accuracy(kind, rule, **options) > 0.95
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "rule", "options"),
     [

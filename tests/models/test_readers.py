@@ -68,7 +68,6 @@ def rows(encoded):
     return results
 
 
-@pytest.mark.slow
 @given(questions())
 def test_questions_are_encoded_as_a_plain_loop_does(drawn):
     items, words = drawn
@@ -77,7 +76,6 @@ def test_questions_are_encoded_as_a_plain_loop_does(drawn):
     assert rows(encoded) == [plain(item, row, known) for item, row in zip(items, words, strict=True)]
 
 
-@pytest.mark.slow
 @given(questions(), st.integers(1, 12))
 def test_the_vocabulary_has_the_most_frequent_words(drawn, size):
     items, words = drawn
@@ -99,7 +97,6 @@ def test_a_candidate_of_several_words_begins_where_all_of_them_stand():
     assert one["answer"] == 1
 
 
-@pytest.mark.slow
 @given(questions(), st.data())
 def test_a_batch_has_the_questions_padded(drawn, data):
     items, words = drawn
@@ -156,7 +153,6 @@ def test_cached_questions_are_the_fresh_ones_and_found_again(tmp_path, monkeypat
     assert (again.key, rows(again)) == (cached.key, rows(fresh))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("damage", saved_models.DAMAGES)
 def test_damaged_questions_are_an_error_and_encoded_again(tmp_path, monkeypatch, damage):
     monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path))
@@ -238,7 +234,6 @@ def same(one, other):
     return all(torch.equal(values, weights(other)[name]) for name, values in weights(one).items())
 
 
-@pytest.mark.slow
 def test_an_interrupted_training_comes_to_the_same_weights(tmp_path, monkeypatch):
     whole = fitted(tmp_path / "whole")
     batch, interrupt = QuestionBatches.batch, interrupt_at(7)
@@ -257,14 +252,12 @@ def test_an_interrupted_training_comes_to_the_same_weights(tmp_path, monkeypatch
     assert same(resumed, whole)
 
 
-@pytest.mark.slow
 def test_a_seed_gives_the_same_weights_and_another_one_others(tmp_path):
     models = [fitted(tmp_path / str(number), seed=seed) for number, seed in enumerate((1, 1, 2))]
     assert same(models[0], models[1])
     assert not same(models[0], models[2])
 
 
-@pytest.mark.slow
 def test_the_vocabulary_comes_from_the_training_questions_alone():
     def other(rng, choices):
         return [*choices, "held", "out"], ["held", "f1"], 1, str(rng.choice(choices))
@@ -287,7 +280,6 @@ def test_accuracy_shares_ties_and_counts_questions_without_the_answer():
     assert model.accuracy(encoded) == pytest.approx((1 / 2 + 1 + 0 + 3 / 4) / 6)
 
 
-@pytest.mark.slow
 def test_predictions_have_where_it_looked_if_that_is_wanted(tmp_path):
     model = WindowMemory.fit(QUESTIONS, width=4, epochs=1, attention=True, **QUIET)
     model.save(tmp_path / "model")

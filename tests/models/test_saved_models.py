@@ -29,7 +29,6 @@ pytestmark = pytest.mark.usefixtures("home")
 unchecked = pytest.mark.filterwarnings("ignore:.*no SHA256SUMS")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in registry.BUILT_IN if name not in saved_models.UNSAVED])
 def test_a_damaged_model_predicts_the_same_or_is_refused(name, folders, tmp_path):
     model = saved_models.made(name, folders)
@@ -122,7 +121,6 @@ VALUES = {
 
 
 @unchecked
-@pytest.mark.slow
 @pytest.mark.parametrize("wrapped", [False, True])
 @pytest.mark.parametrize("model", OPTIONS)
 def test_no_file_lets_code_of_a_model_run(model, wrapped, tmp_path, monkeypatch):
@@ -263,7 +261,6 @@ def test_a_file_is_read_once_as_long_as_it_does_not_change(tmp_path, monkeypatch
     assert sealed.sha256(file) != first
 
 
-@pytest.mark.slow
 def test_a_full_disk_leaves_the_model_that_was_there(folders, tmp_path):
     with small_disk(tmp_path / "small", size="64k") as small:
         WordDistance(3).save(small / "m")

@@ -75,7 +75,6 @@ def questions():
     return items_from_frame(frame, candidates="candidates", item_id="item_id")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "style",
     [("bytes", True, "replace"), ("llama", True, "replace"), ("llama", False, "ignore")],
@@ -113,7 +112,6 @@ def test_numbers_are_those_of_the_same_weights_here(taught, style):
     assert prompted["prompt"].tolist() == other["prompt"].tolist()
 
 
-@pytest.mark.slow
 def test_log_probabilities_that_are_one_place_out_are_refused(taught):
     tiny = servers.TinyCompletions(taught["bytes"], shift=True)
     with servers.served(tiny.complete) as (url, _):

@@ -99,7 +99,6 @@ def pieces(request, monkeypatch):
         small_chunks(monkeypatch)
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("pieces")
 @pytest.mark.parametrize("compare", [full_is_cross_entropy, adaptive_is_its_formula])
 def test_values_and_gradients_are_those_of_plain_torch(compare, device):
@@ -107,7 +106,6 @@ def test_values_and_gradients_are_those_of_plain_torch(compare, device):
     compare(device, torch.float64, **EXACT)
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("pieces")
 @both_kinds
 def test_gradients_against_finite_differences(kind):

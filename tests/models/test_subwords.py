@@ -42,7 +42,6 @@ def test_a_word_is_over_where_no_word_goes_on(surfaces, over):
         assert ends_word(surface if isinstance(surface, bytes) else surface.encode()) is over, surface
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["bytes", "gpt2", "llama", "bert"])
 def test_ends_are_those_that_decoding_shows(subwords, kind):
     mine = subwords(kind)
@@ -96,7 +95,6 @@ def test_texts_are_cut_as_by_lm_evaluation_harness(subwords, kind, before, word)
         assert mine.contexts([request.args[0]])[0] == context or not before.strip()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["bytes", "gpt2", "llama"])
 @given(before=TEXT, word=TEXT)
 def test_a_text_with_its_own_mark_gets_no_other_one_as_by_lm_evaluation_harness(subwords, kind, before, word):

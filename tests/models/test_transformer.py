@@ -136,7 +136,6 @@ def test_a_text_longer_than_the_window():
     np.testing.assert_array_equal(long.copies.ids, short.copies.ids)
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("no_data")
 def test_it_learns_to_copy_words_that_no_vocabulary_has():
     names = [f"name{n}" for n in range(200)]

@@ -148,7 +148,6 @@ def near_ranks(model, item, rank, expected):
     return abs(rank - expected) <= (abs(values - model.log_prob(item)[0]) < TIE).sum() - 1
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_results_are_those_stored_with_the_version(name):
     torch.set_num_threads(1)

@@ -58,7 +58,6 @@ def shared(manager, monkeypatch):
     monkeypatch.setattr("nbclient.NotebookClient", Client)
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("shared")
 @pytest.mark.parametrize(
     "path", [path for path in notebooks(FOLDER) if path.stem != IN_BROWSER], ids=lambda path: path.stem

@@ -193,7 +193,6 @@ def make_game(path, items):
     return game.campaign
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("make", [make_campaign, make_game])
 def test_on_a_full_disk_a_campaign_is_whole_or_absent(tmp_path, make):
     text, n = MANY
@@ -340,7 +339,6 @@ def test_opening_a_campaign_again_keeps_the_locks(judged):
     reopened.close()
 
 
-@pytest.mark.slow
 def test_a_server_and_a_game_acknowledge_nothing_after_a_move(tmp_path, caplog):
     campaign = Campaign.create(tmp_path / "c.db", wb.load("sample", "dev")[:9], per_page=4)
     with running(campaign) as server:

@@ -227,10 +227,8 @@ class Judging(RuleBasedStateMachine):
 
 TestJudging = Judging.TestCase
 TestJudging.settings = settings(max_examples=12, stateful_step_count=40, deadline=None)
-TestJudging.pytestmark = [pytest.mark.slow]
 
 
-@pytest.mark.slow
 def test_threads_of_one_campaign_and_of_two_do_not_collide(tmp_path):
     items = wb.load("sample", "dev")
     path = tmp_path / "c.db"
@@ -283,7 +281,6 @@ def judge_some(path, subject, pages, start):
     campaign.close()
 
 
-@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of forks beside threads
 def test_two_processes_at_the_same_time(tmp_path):
     context = multiprocessing.get_context("fork")

@@ -9,8 +9,6 @@ from workbench.people import Campaign, export_pages, import_pages
 from workbench.people.crowdsourcing import _labels
 from workbench.storage.errors import DataError
 
-pytestmark = pytest.mark.slow  # writing to a busy disk
-
 
 @pytest.fixture
 def campaign(tmp_path):

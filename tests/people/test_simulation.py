@@ -41,7 +41,6 @@ def make(tmp_path):
         campaign.close()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("rates", [PAPER_RATES, Rates(((0.3, 0.3), (0.2, 0.2), (0.4, 0.4)))])
 def test_rates_come_out_as_they_were_configured(make, rates):
     campaign = make(many(3000))
@@ -61,7 +60,6 @@ def test_rates_come_out_as_they_were_configured(make, rates):
     assert costs["cost"] <= total["cost_high"] * 1.1
 
 
-@pytest.mark.slow
 def test_a_simulation_goes_on_where_it_was_stopped(make, monkeypatch):
     from workbench.people import simulation  # noqa: PLC0415
 
@@ -85,7 +83,6 @@ def test_a_simulation_goes_on_where_it_was_stopped(make, monkeypatch):
     assert campaign.judgments().groupby(["item_id", "step"]).size().loc[:, 1].max() == 1
 
 
-@pytest.mark.slow
 def test_a_model_takes_the_place_of_people(make):
     items = wb.load("sample", "dev").sample(40)
     model = RandomWord("passage")
@@ -101,7 +98,6 @@ def test_a_model_takes_the_place_of_people(make):
     assert (whole["prediction"] == expected.loc[whole["item_id"]].to_numpy()).all()
 
 
-@pytest.mark.slow
 def test_models_choose_among_candidates_and_unfold(make):
     questions = wb.load("sample", variant="cbt")[:12]
     models = [MaximumFrequency("context"), RandomWord()]
@@ -117,7 +113,6 @@ def test_models_choose_among_candidates_and_unfold(make):
     assert len(unfolding.agreement()) == 1
 
 
-@pytest.mark.slow
 def test_unfolding_of_a_model_is_its_first_right_prediction_by_length():
     items = wb.load("sample", "dev").sample(5)
     model = RandomWord("passage")

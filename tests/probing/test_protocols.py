@@ -108,7 +108,6 @@ def chosen_items(plain):
     return Items.from_records(records)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["bytes", "llama"])
 @pytest.mark.usefixtures("no_data")
 def test_each_protocol_is_counted_as_a_plain_loop_counts_it(folders, plains, kind):
@@ -153,14 +152,12 @@ def evaluated(folders, plains, tmp_path_factory):
         yield result, items, passes
 
 
-@pytest.mark.slow
 def test_the_units_of_a_text_are_counted_from_one_pass(evaluated):
     result, items, passes = evaluated
     assert len(result.runs) == 6
     assert sum(passes) == 2 * len(items)  # once a text
 
 
-@pytest.mark.slow
 def test_a_step_has_the_interval_of_the_paired_test_and_the_items_that_it_turned(evaluated):
     result, items, _ = evaluated
     assert [protocol.changes(other) for protocol, other in pairwise(result.path)] == [
@@ -201,7 +198,6 @@ def test_a_step_has_the_interval_of_the_paired_test_and_the_items_that_it_turned
         refused("there is no step", result.flips, step)
 
 
-@pytest.mark.slow
 def test_runs_are_found_again_as_those_of_the_model_itself(folders, no_data):
     items = wb.load("sample")[:3]
     model = causal(folders("bytes"))
@@ -214,7 +210,6 @@ def test_runs_are_found_again_as_those_of_the_model_itself(folders, no_data):
     assert again.runs[again.path[1]].run == wb.predict(items, newline).run
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("no_data")
 def test_combinations_without_a_meaning_are_left_out_or_an_error(folders):
     items, model = wb.load("sample")[:3], causal(folders("bytes"))
@@ -270,7 +265,6 @@ def test_a_model_of_words_is_evaluated_on_the_variants_alone():
     refused("has no choice of unit", wb.protocols, model, variants[0], unit="last-token")
 
 
-@pytest.mark.slow
 def test_the_real_model_is_counted_as_a_plain_loop_counts_it(smollm):
     items = wb.load("sample", variant="openai")
     items = Items.from_records(sorted(items, key=lambda item: len(item.text))[:2])
@@ -287,7 +281,6 @@ def test_the_real_model_is_counted_as_a_plain_loop_counts_it(smollm):
         np.testing.assert_allclose(frame["log_prob"], [value for _, value in expected], atol=1e-3)
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("no_data")
 def test_the_code_of_a_signature_repeats_the_number(folders):
     items = wb.load("sample")[2:5]
@@ -332,7 +325,6 @@ def test_where_a_model_cannot_be_asked_again_its_predictions_are_measured_again(
     refused("is a DataFrame, expected a stored run", wb.signature, run.predictions)
 
 
-@pytest.mark.slow
 def test_the_bars_of_a_waterfall_go_from_accuracy_to_accuracy(evaluated):
     result, items, _ = evaluated
     spec = wb.charts.waterfall(result).to_dict()

@@ -146,7 +146,6 @@ def test_compare_can_annotate(released, monkeypatch, capsys):
     assert "\nproper noun   4        50.0          0.0\n" in capsys.readouterr().out
 
 
-@pytest.mark.slow
 def test_the_command_is_installed():
     program = Path(sys.executable).with_name("workbench")
     done = subprocess.run([program, "--help"], capture_output=True, text=True, check=True)
@@ -162,7 +161,6 @@ def novel(no_data, tmp_path):  # noqa: ARG001 - a home
     return path
 
 
-@pytest.mark.slow
 def test_train_and_evaluate_a_network_without_a_notebook(novel, no_data, tmp_path, capsys):
     ids = str(tmp_path / "ids")
     assert cli.main(["stream", "--texts", str(novel), "--vocabulary", "6", "--out", ids]) == 0
@@ -206,7 +204,6 @@ def test_train_takes_every_model_by_name(model, settings, novel, tmp_path, capsy
     assert type(Predictor.load(out)) is registry.model_class(model)
 
 
-@pytest.mark.slow
 def test_evaluate_takes_models_by_name(novel, tmp_path, capsys):
     bigram, distance = str(tmp_path / "bigram"), str(tmp_path / "distance")
     train = ["train", "ngram", "--out", bigram, "order=2", "memory=60M", "--texts", str(novel)]
@@ -241,7 +238,6 @@ def test_an_interrupted_training_is_no_success(novel, tmp_path, capsys, monkeypa
     assert "interrupted; its state is in" in capsys.readouterr().err
 
 
-@pytest.mark.slow
 def test_a_pipe_that_is_closed_and_a_full_disk_give_no_traceback():
     command = [sys.executable, "-c", "import sys; from workbench.cli import main; sys.exit(main(['list']))"]
     reader, writer = os.pipe()

@@ -101,7 +101,6 @@ def failures(thing, name, names):
     return "".join(report)
 
 
-@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_every_example_runs(names):
     assert {"items", "annotations", "ngram", "runs"} <= names.keys()

@@ -43,7 +43,6 @@ def test_every_chart_and_page_is_tried():
     assert set(PAGES) == shown
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", CHARTS)
 def test_a_chart_draws_any_text(name):
     for text in some_texts(list(CHARTS).index(name), 12):
@@ -54,7 +53,6 @@ def test_a_chart_draws_any_text(name):
             assert not [key for key in element.attrib if key.startswith("on") or key.endswith("href")]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", CHARTS)
 def test_the_page_of_a_chart_holds_one_script(name, tmp_path):
     text = " ".join(STRINGS.values())
@@ -85,7 +83,6 @@ def test_what_is_drawn_keeps_its_text():
     assert drawn["datasets"] == kept["datasets"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_shows_any_text_as_text(name):
     for text in some_texts(list(PAGES).index(name), 8):

@@ -106,7 +106,6 @@ def test_an_unknown_name_is_an_attribute_error(name):
         getattr(wb, name)
 
 
-@pytest.mark.slow
 def test_a_name_can_be_the_first_that_is_imported():
     subprocess.run([sys.executable, "-c", "from workbench import browse; assert browse.__doc__"], check=True)
 

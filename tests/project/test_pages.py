@@ -196,7 +196,6 @@ def shortened(text, path):
     return text.replace(SERVER, completion_server.week_server()) if SERVER in text else text
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("path", WITH_PYTHON, ids=name_of)
 def test_a_page_runs_with_what_it_shows(path, user):
     run(path, user)
@@ -210,7 +209,6 @@ def test_the_lists_of_exceptions_are_needed():
         assert sum(f"```\n{beginning}" in page for page in pages.values()) == 1
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("user")
 def test_the_signature_is_as_shown():
     page = (ROOT / "docs/models.md").read_text(encoding="utf-8")

@@ -29,7 +29,6 @@ def test_notebooks_are_those_with_a_number(tmp_path):
     assert notebooks(tmp_path / "nowhere") == []
 
 
-@pytest.mark.slow
 def test_a_notebook_is_run_and_kept_as_a_page(tmp_path, capsys):
     folder, out = tmp_path / "notebooks", tmp_path / "out"
     cell = 'from pathlib import Path\nPath(OUT, "table.txt").write_text(DATA + SCALE)\nprint("shown" * 2)'
@@ -51,7 +50,6 @@ def test_a_notebook_is_run_and_kept_as_a_page(tmp_path, capsys):
     assert f"-> {out / '01_first.html'}" in capsys.readouterr().out
 
 
-@pytest.mark.slow
 def test_a_cell_that_fails_is_told_with_the_name_of_its_notebook(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "home"))
     path = notebook(tmp_path / "01_bad.ipynb", "x = 1", "x / 0", "print('never')")
@@ -69,7 +67,6 @@ def test_a_cell_that_fails_is_told_with_the_name_of_its_notebook(tmp_path, monke
     assert list(page.parent.iterdir()) == [page]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("cell", "timeout"), [("import os\nos.kill(os.getpid(), 9)", None), ("import time\ntime.sleep(3600)", 1)]
 )

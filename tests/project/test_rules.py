@@ -40,18 +40,22 @@ def part(path):
     return "workbench" if first == "__init__" else first
 
 
+def parsed(path):
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def running(tree):
-    """Leave out what only type checkers read."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-            node.body = [ast.Pass()]
-    return tree
+    """Yield all nodes but those that only type checkers read."""
+    for node in ast.iter_child_nodes(tree):
+        if not (isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING"):
+            yield node
+            yield from running(node)
 
 
-def imported(source, path):
-    """Yield every module that a source imports, names of modules under ``from`` included."""
+def imported(tree, path):
+    """Yield every module that a file imports, names of modules under ``from`` included."""
     here = ("workbench", *path.relative_to(PACKAGE).parts[:-1])
-    for node in ast.walk(running(ast.parse(source))):
+    for node in running(tree):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -66,11 +70,11 @@ def imported(source, path):
         yield from names
 
 
-def against(source, path):
-    """Return the imports of a source that go against the direction."""
+def against(tree, path):
+    """Return the imports of a file that go against the direction."""
     home = part(path)
     wrong = []
-    for name in imported(source, path):
+    for name in imported(tree, path):
         package, _, rest = name.partition(".")
         other = rest.split(".")[0] if rest.split(".")[0] in PLACE else "workbench"
         if package != "workbench" or other == home:
@@ -81,13 +85,12 @@ def against(source, path):
 
 
 def test_every_layer_exists():
-    assert {part(path) for path in MODULES} == set(LAYERS)
+    assert {part(path) for path in MODULES} == set(LAYERS), "name it in LAYERS (and ARCHITECTURE.md)"
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_imports_go_one_way(path):
-    assert part(path) in PLACE, "name the new part in LAYERS (and in ARCHITECTURE.md)"
-    assert against(path.read_text(encoding="utf-8"), path) == []
+    assert against(parsed(path), path) == []
 
 
 def dotted(path):
@@ -95,20 +98,19 @@ def dotted(path):
     return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
 
 
-def imports(sources):
-    """Return the modules that each module imports, from sources by path."""
-    names = {dotted(path) for path in sources}
+def imports(trees):
+    """Return the modules that each module imports, from syntax trees by path."""
+    names = {dotted(path) for path in trees}
     graph = {}
-    for path, source in sources.items():
-        targets = set(imported(source, path))
+    for path, tree in trees.items():
+        targets = set(imported(tree, path))
         targets |= {name.rpartition(".")[0] for name in targets}  # from module import name
         graph[dotted(path)] = (targets & names) - {dotted(path), *PACKAGES}
     return graph
 
 
-@pytest.mark.slow
 def test_no_module_imports_itself_by_way_of_others():
-    graph = imports({path: path.read_text(encoding="utf-8") for path in MODULES})
+    graph = imports({path: parsed(path) for path in MODULES})
     tuple(graphlib.TopologicalSorter(graph).static_order())  # CycleError names a circle
 
 
@@ -120,13 +122,13 @@ AGAINST = [
 
 @pytest.mark.parametrize("source", AGAINST)
 def test_an_import_against_the_direction_is_found(source):
-    assert against(source, PACKAGE / "models" / "new.py")
-    assert against(source, PACKAGE / "charts" / "new.py") == []
+    assert against(ast.parse(source), PACKAGE / "models" / "new.py")
+    assert against(ast.parse(source), PACKAGE / "charts" / "new.py") == []
 
 
 def test_a_circle_is_found():
     sources = {"one": "from workbench.items.two import x", "two": "def f():\n    from . import one"}
-    graph = imports({PACKAGE / "items" / f"{name}.py": source for name, source in sources.items()})
+    graph = imports({PACKAGE / "items" / f"{name}.py": ast.parse(sources[name]) for name in sources})
     with pytest.raises(graphlib.CycleError):
         tuple(graphlib.TopologicalSorter(graph).static_order())
 
@@ -134,7 +136,7 @@ def test_a_circle_is_found():
 @pytest.mark.parametrize("name", BARE)
 def test_what_computes_needs_no_notebook_and_no_tagger(name):
     for path in (path for path in MODULES if part(path) == name):
-        libraries = {module.split(".")[0] for module in imported(path.read_text(encoding="utf-8"), path)}
+        libraries = {module.split(".")[0] for module in imported(parsed(path), path)}
         assert not libraries & HEAVY, path
 
 
@@ -149,36 +151,20 @@ VAGUE_VARIABLES = VAGUE | {
 }  # fmt: skip
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_names_say_what_they_hold(path):
-    names = {
-        node.id if isinstance(node, ast.Name) else node.arg
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.arg) or (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
-    }
-    assert names & VAGUE == set(), "name what it is: result, rows, mask, path ..."
+    nodes = list(ast.walk(parsed(path)))
+    fields = {node.target for node in nodes if isinstance(node, ast.AnnAssign)}  # such as `left: str`
+    stored = {node for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    names = {node.id for node in stored} | {node.arg for node in nodes if isinstance(node, ast.arg)}
+    vague = names & VAGUE | {node.id for node in stored - fields} & VAGUE_VARIABLES
+    assert vague == set(), "name what it is: result, position, row, mask, path, segment, category ..."
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_variables_say_what_they_hold(path):
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    fields = {
-        node.target for node in ast.walk(tree) if isinstance(node, ast.AnnAssign)
-    }  # such as `left: str`
-    stored = (
-        node for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
-    )
-    names = {node.id for node in stored if node not in fields}
-    assert names & VAGUE_VARIABLES == set(), "name what it is: position, row, segment, category ..."
-
-
-@pytest.mark.slow
 def test_a_public_name_has_one_home():
     homes = {}
     for path in MODULES:
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        for node in parsed(path).body:
             if isinstance(node, ast.ClassDef | ast.FunctionDef) and not node.name.startswith("_"):
                 homes.setdefault(node.name, []).append(dotted(path))
     readers = {"load", "at_hand", "questions"}  # what each data set answers to
@@ -195,7 +181,6 @@ def test_importing_the_package_imports_none_of_the_heavy_ones():
     assert not [name for name in loaded if name.startswith("workbench.")]
 
 
-@pytest.mark.slow
 def test_importing_charts_compiles_no_grammar_until_an_iri_is_checked():
     code = """
 import sys, workbench.charts, jsonschema
@@ -267,9 +252,9 @@ def test_widgets_share_no_class_of_their_style_sheets():
     assert len(set.union(*prefixes.values())) == len(prefixes)
 
 
-@pytest.mark.slow
 def test_a_property_that_fails_names_its_seed(tmp_path):
-    shutil.copy(ROOT / "tests" / "conftest.py", tmp_path)
+    for name in ("conftest.py", "slow.txt"):
+        shutil.copy(ROOT / "tests" / name, tmp_path)
     lines = ["from hypothesis import given, strategies as st", "@given(st.integers())", "def test_it(n):"]
     (tmp_path / "test_it.py").write_text("\n".join([*lines, "    assert n < 7"]))
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--rootdir", tmp_path, tmp_path]
@@ -277,3 +262,25 @@ def test_a_property_that_fails_names_its_seed(tmp_path):
         done = subprocess.run([*command, *options], capture_output=True, text=True, cwd=tmp_path, check=False)
         assert re.search(rf"repeat with --hypothesis-seed={seed}\b", done.stdout)
         assert "@reproduce_failure" in done.stdout
+
+
+def test_a_slow_test_is_noted_and_marked(tmp_path):
+    shutil.copy(ROOT / "tests" / "conftest.py", tmp_path)
+    noted = tmp_path / "slow.txt"
+    noted.write_text("test_other.py::test_it\n")
+    (tmp_path / "test_it.py").write_text(
+        "import time\n\nimport pytest\n\n\n@pytest.mark.parametrize('n', [0.3, 0.4])\n"
+        "def test_slow(n):\n    time.sleep(n)\n\n\ndef test_quick():\n    pass\n"
+    )
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--rootdir", tmp_path, tmp_path]
+    for options, passed in ((["--note-slow"], 3), (["-m", "not slow"], 1)):
+        done = subprocess.run([*command, *options], capture_output=True, text=True, cwd=tmp_path, check=False)
+        assert f"{passed} passed" in done.stdout
+    assert noted.read_text() == "test_it.py::test_slow\ntest_other.py::test_it\n"
+
+
+def test_what_is_noted_as_slow_exists():
+    for test in (ROOT / "tests" / "slow.txt").read_text(encoding="utf-8").split():
+        file, *names = test.split("::")
+        content = (ROOT / file).read_text(encoding="utf-8")
+        assert all(name == "runTest" or re.search(rf"\b{name}\b", content) for name in names), test

@@ -29,7 +29,6 @@ def pages(site):
     return {path.relative_to(folder).as_posix(): Page(path) for path in folder.rglob("*.html")}
 
 
-@pytest.mark.slow
 def test_it_is_built_without_a_warning(site):
     folder, said = site
     assert "WARNING" not in said
@@ -37,7 +36,6 @@ def test_it_is_built_without_a_warning(site):
     assert folder.joinpath("index.html").exists()
 
 
-@pytest.mark.slow
 def test_every_page_of_the_project_is_in_it(pages):
     staged = map(docs_site.staged_path, docs_site.project_files())
     expected = {str(Path(path).with_suffix(".html")) for path in staged if path.endswith((".md", ".ipynb"))}
@@ -46,7 +44,6 @@ def test_every_page_of_the_project_is_in_it(pages):
     assert {f"{name}.html" for name in built_site.PAGES_TO_CHECK} - pages.keys() == set()
 
 
-@pytest.mark.slow
 def test_nothing_is_loaded_from_another_host(site, pages):
     folder, _ = site
     loaded = {address for page in pages.values() for address in page.loaded}
@@ -72,7 +69,6 @@ def broken(pages, folder):
                 yield from [] if heading in other.names else [(name, link)]
 
 
-@pytest.mark.slow
 def test_links_lead_to_pages_and_headings_that_exist(site, pages):
     folder, _ = site
     assert list(broken(pages, folder)) == []
@@ -175,7 +171,6 @@ def test_numbers_are_those_of_the_dated_page():
             results_pages.find_cells(page, row, [column])
 
 
-@pytest.mark.slow
 def test_ours_stand_below_the_papers():
     text = results_pages.pages(ROOT)["results.md"]
     lines = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in text.splitlines()]

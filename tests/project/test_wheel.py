@@ -20,7 +20,6 @@ import requests
 
 ROOT = Path(__file__).parents[2]
 SHARED = Path(sysconfig.get_path("purelib"))
-pytestmark = pytest.mark.slow
 
 
 class Installed:

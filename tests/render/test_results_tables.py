@@ -82,7 +82,6 @@ def test_the_validation_table_stands_beside_the_development_set():
     assert "test set" in table("cbt", book("NE", "test"), **QUICK).title
 
 
-@pytest.mark.slow
 def test_ours_are_measured_as_everywhere_else():
     dev, control = lambada(system="n-gram", seed=3), lambada("control", system="N-Gram", seed=4, right=0.6)
     shown = table("lambada", [run(dev, "d"), run(control, "c")], **QUICK)
@@ -135,7 +134,6 @@ def test_several_models_of_one_system_all_have_rows_and_others_come_last():
     assert len(rows(shown, section="control", measure="accuracy")) == len(order)
 
 
-@pytest.mark.slow
 def test_runs_of_one_model_fill_one_row():
     window = partial(book, system="Sliding window")
     parts = [run(window(kind, seed=i), f"r{i}") for i, kind in enumerate(["NE", "CN", "P"])]
@@ -271,7 +269,6 @@ def pdflatex(tmp_path_factory):
     return compiled
 
 
-@pytest.mark.slow
 def test_the_latex_compiles(pdflatex, nasty):
     a = made(40, model="[a] *first* \N{GREATER-THAN OR EQUAL TO} “x” \N{PLUS-MINUS SIGN}2")
     b = made(40, model="other", seed=1, variant="capitalised").assign(log_prob=np.nan, score_type="score")
@@ -281,7 +278,6 @@ def test_the_latex_compiles(pdflatex, nasty):
     assert "Overfull" not in log
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("shown", ["ours", "all"])
 def test_the_table_of_the_childrens_book_test_fits_a_page(pdflatex, shown):
     system, model = "MEMNNS (WINDOW MEMORY + SELF-SUP.)", "Window memory, self-supervised, window 5"

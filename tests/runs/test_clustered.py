@@ -69,7 +69,6 @@ def content(run):
     return (run.folder / "predictions.parquet").read_bytes(), {k: info[k] for k in info if k not in TIMES}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "make",
     [
@@ -92,7 +91,6 @@ def test_a_cluster_stores_the_run_of_one_process(dask, items, make, tmp_path, mo
     assert sorted(path.name for path in (base / "runs").iterdir()) == [run.run]
 
 
-@pytest.mark.slow
 def test_a_killed_worker_changes_nothing_and_its_chunk_alone_is_done_again(items, tmp_path, monkeypatch):
     (folder := tmp_path / "asked").mkdir()
     home(tmp_path, monkeypatch, "one")
@@ -113,7 +111,6 @@ def test_a_killed_worker_changes_nothing_and_its_chunk_alone_is_done_again(items
     assert len({process for _, process in asked}) >= 2
 
 
-@pytest.mark.slow
 def test_a_call_that_was_killed_goes_on_where_it_was(dask, items, tmp_path, monkeypatch):
     (folder := tmp_path / "asked").mkdir()
     base = home(tmp_path, monkeypatch, "home")
@@ -145,7 +142,6 @@ def chunk_ids(path):
     return pq.read_table(path)["item_id"][0].as_py()
 
 
-@pytest.mark.slow
 def test_stored_chunks_are_of_this_model_seed_and_these_items(dask, items, tmp_path, monkeypatch):
     home(tmp_path, monkeypatch, "home")
     monkeypatch.setattr(clustered.ClusterPredictions, "forget", lambda _: None)  # the chunks stay
@@ -167,7 +163,6 @@ def test_stored_chunks_are_of_this_model_seed_and_these_items(dask, items, tmp_p
     assert asked(items, other) == 3
 
 
-@pytest.mark.slow
 def test_a_fault_of_a_worker_is_the_fault_of_the_call(dask, items, tmp_path, monkeypatch):
     base = home(tmp_path, monkeypatch, "home")
     with pytest.raises(DataError, match="at least one item a chunk"):

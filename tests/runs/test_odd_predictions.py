@@ -81,7 +81,6 @@ USES = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", USES)
 @settings(max_examples=10)
 @given(frame=frames())
@@ -91,7 +90,6 @@ def test_odd_predictions_are_used_or_refused(name, frame):
         USES[name](frame)
 
 
-@pytest.mark.slow
 @settings(max_examples=10)
 @given(
     cells=st.dictionaries(st.sampled_from(asking.COLUMNS), CELLS, min_size=1, max_size=3),

@@ -83,7 +83,6 @@ def scored(draw):
     return Items.from_records(records), words, scores
 
 
-@pytest.mark.slow
 @given(scored(), st.integers(0, 5), st.integers(1, 9))
 @settings(max_examples=25)
 def test_rows_of_scores(drawn, seed, top_k):
@@ -162,7 +161,6 @@ def test_a_shared_first_rank_is_drawn(top_k, tops):
     assert rows[["top_words", "top_log_probs"]].map(len).eq(top_k).all(axis=None)
 
 
-@pytest.mark.slow
 @given(st.integers(-3, 3), st.integers(1, 5), st.integers(0, 12))
 @settings(max_examples=15)
 def test_the_base_ranks_a_vocabulary(power, chunk, top_k):

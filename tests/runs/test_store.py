@@ -150,7 +150,6 @@ def test_the_same_is_found_and_not_computed(home):
     assert names(home) == [first.run]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("asked", "named", "options"),
     [
@@ -200,7 +199,6 @@ def test_a_run_that_was_stored_with_a_digest_of_the_code_is_read(home):
     assert store.runs()["run"].tolist() == [run.run]
 
 
-@pytest.mark.slow
 def test_damaged_predictions_are_one_clear_error_or_not_damaged(home):
     run = store.predict(ITEMS, Length())
     file = home / run.run / "predictions.parquet"
@@ -232,7 +230,6 @@ def test_predictions_of_another_run_are_not_taken_for_its_own(home):
         _ = other.predictions
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("text", ["", "[1]", '{"model": "m"}', "[" * 100_000, b"\xff\xfe{"])
 def test_a_damaged_run_json_is_one_clear_error(home, text):
     whole = store.predict(ITEMS, Length(), seed=1)

@@ -71,7 +71,6 @@ class Person(threading.Thread):
         self.client.close()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_a_killed_server_loses_no_acknowledged_answer(tmp_path, seed):
     drawn = random.Random(seed)  # noqa: S311 - a test
@@ -99,7 +98,6 @@ def test_a_killed_server_loses_no_acknowledged_answer(tmp_path, seed):
     campaign.close()
 
 
-@pytest.mark.slow
 def test_the_server_ends_in_order_and_warns_where_others_reach_it(tmp_path):
     campaign = Campaign.create(tmp_path / "c.db", wb.load("sample", "dev").sample(3))
     campaign.close()

@@ -65,7 +65,6 @@ def test_torn_files_count_as_not_there_and_are_written_anew(kept):
     assert kept.get("k").to_pylist() == ONE
 
 
-@pytest.mark.slow
 def test_a_changed_byte_is_never_read_as_another_table(kept):
     kept.put("k", table(ONE * 50))
     whole, lost = kept.path("k").read_bytes(), 0

@@ -57,7 +57,6 @@ def install(tmp_path, monkeypatch):
     return write
 
 
-@pytest.mark.slow
 def test_a_model_of_another_package(install, tmp_path):
     install("good", {"plain": "plain_model:Plain"})
     kind = registry.model_class("plain")
@@ -69,7 +68,6 @@ def test_a_model_of_another_package(install, tmp_path):
     assert type(Predictor.load(tmp_path / "saved")) is kind
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", [*RAISES, *NO_MODELS])
 def test_one_that_cannot_be_loaded_is_a_row(install, tmp_path, capsys, name):
     if name in RAISES:

@@ -265,13 +265,11 @@ def outcome(tmp_path_factory):
     return json.loads(done.stdout)
 
 
-@pytest.mark.slow
 def test_work_that_is_killed_or_has_a_full_disk_is_done_again_and_leaves_nothing(outcome):
     assert outcome["count"] > 40
     assert outcome["problems"] == {}
 
 
-@pytest.mark.slow
 def test_a_trial_sees_work_that_is_not_atomic(outcome):
     text = "; ".join(outcome["torn"]["torn"])
     assert "half is visible" in text

@@ -195,7 +195,6 @@ def scratching(home):
             assert (folder / "a").read_text() == str(number)
 
 
-@pytest.mark.slow
 def test_many_processes_sweep_and_lose_nothing(tmp_path):
     with multiprocessing.get_context("spawn").Pool(3) as pool:
         pool.map(scratching, [tmp_path] * 3, chunksize=1)

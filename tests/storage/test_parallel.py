@@ -14,8 +14,6 @@ from patience import PATIENCE
 from workbench.storage import parallel
 from workbench.storage.parallel import WorkerError, run_chunks
 
-pytestmark = pytest.mark.slow
-
 CHUNKS = [[n, n + 1] for n in range(0, 24, 2)]
 KEYS = [f"key {chunk[0]}" for chunk in CHUNKS]
 SQUARES = [[n * n for n in chunk] for chunk in CHUNKS]

@@ -164,7 +164,6 @@ def test_texts_without_a_passage(novels):
         refused(message, PassageBatches, stream, rows=rows, number=5, minimum=minimum)
 
 
-@pytest.mark.slow
 @settings(max_examples=60)
 @given(n=st.integers(1, 3000), key=st.tuples(st.integers(0, 9), st.integers(0, 9)))
 def test_a_permutation_is_one(n, key):

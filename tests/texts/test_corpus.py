@@ -57,7 +57,6 @@ WORDS = st.text(st.characters(codec=None, exclude_categories=()), max_size=6) | 
 )
 
 
-@pytest.mark.slow
 @settings(max_examples=20)
 @given(st.lists(st.lists(WORDS, max_size=8).map(" ".join), max_size=12), st.booleans())
 def test_lines_against_a_plain_loop(lines, lower):
@@ -199,7 +198,6 @@ def test_a_long_text_of_tokens_is_cut_between_its_sentences(text, size):
         assert "".join(tokenise.cut_into_pieces(text, layout, size=size)) == text
 
 
-@pytest.mark.slow
 def test_pieces_and_processes_change_nothing(monkeypatch):
     texts = [next(books(SAMPLE)), *(f"line {n} of many" for n in range(3000))]
     expected = of(texts)
@@ -358,7 +356,6 @@ def test_it_travels_between_processes_as_a_path():
     assert repr(back) == "Corpus('tokens', 11 tokens, 11 types, 3 sentences, 1 books)"
 
 
-@pytest.mark.slow
 def test_paths_are_read_as_books(tmp_path):
     path, archive = tmp_path / "novels", tmp_path / "novels.tar.gz"
     path.mkdir()

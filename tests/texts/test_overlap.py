@@ -169,7 +169,6 @@ def made(passages, cuts):
     return items_from_frame(frame)
 
 
-@pytest.mark.slow
 @given(case=cases(), block=st.integers(1, 9))
 @example(case=(3, [["a", "a", "a", "a", "a"]], [["a"] * 6, ["a", "a"]], [4, 0]), block=2)
 @example(case=(4, [["c", "b"], ["a", "b", "a"]], [["c", "a", "b"], ["a", "b", "a"]], [1, 0]), block=2)

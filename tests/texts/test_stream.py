@@ -37,7 +37,6 @@ def home(tmp_path, monkeypatch):
     return tmp_path / "home"
 
 
-@pytest.mark.slow
 @settings(max_examples=15)
 @given(st.lists(st.lists(WORD, min_size=1, max_size=9), min_size=1, max_size=9), VOCABULARY)
 def test_a_stream_against_a_plain_loop(lines, vocabulary):

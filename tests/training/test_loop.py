@@ -15,7 +15,6 @@ from workbench.training import checkpoint, loop
 from workbench.training.loop import train
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "holds",
     [
@@ -68,7 +67,6 @@ def by_hand(network, batches, chosen):
     return [sum(losses[i : i + 5]) / 5 for i in range(0, chosen.steps, 5)]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("clip", "decay"), [(None, 0.0), (0.1, 0.3)])
 @pytest.mark.parametrize("micro_rows", [None, 3])
 def test_it_does_what_the_formulas_say(clip, decay, micro_rows):
@@ -219,13 +217,11 @@ def test_a_missing_score_is_noted():
     assert [note for note in training.notes if "'perplexity'" in note and "accuracy" in note]
 
 
-@pytest.mark.slow
 def test_not_one_row_fits():
     caught = refused("not one row of a batch fits", train, Tiny(most=0), Counting(), settings())
     assert "narrower" in caught.remedy
 
 
-@pytest.mark.slow
 def test_out_of_memory_in_the_midst_of_a_step_repeats_it_from_its_beginning(tmp_path):
     """It runs out in the last step's backward pass, when dropout has drawn its numbers."""
     armed, steps = [], [4]

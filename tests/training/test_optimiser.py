@@ -33,7 +33,6 @@ def by_torch(network, chosen):
             part.step()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("micro_rows", [None, 3])
 def test_it_is_sparse_adam_with_the_gradient_clipped(micro_rows):
     chosen = settings(30, clip=0.3, micro_rows=micro_rows)

@@ -13,8 +13,6 @@ from tiny_training import Bags, Counting, Draws, Tiny, assert_close, perplexity,
 from workbench.training import checkpoint
 from workbench.training.loop import train
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):

@@ -164,7 +164,6 @@ def test_a_quick_answer_that_fails_is_left_out():
     assert [answer.complete for answer in told] == [True]
 
 
-@pytest.mark.slow
 def test_the_quick_answer_of_a_causal_model_is_a_bound(folders):
     model = saved_models.made("causal-lm", folders)
     items = Items(saved_models.ITEMS.frame.assign(candidates=None))
@@ -181,7 +180,6 @@ def test_the_quick_answer_of_a_causal_model_is_a_bound(folders):
     assert not exact["rank_is_bound"].any()
 
 
-@pytest.mark.slow
 def test_the_first_answer_of_a_real_model_holds_when_the_ranks_are_known(smollm):
     words = ["gate", "house", "river", "wife", "ship", "door", "table", "water", "man", "sister", "old"]
     vocabulary = [*words, *(f"{one}{other}" for one in words[:3] for other in words[:4])]
@@ -202,7 +200,6 @@ def test_the_first_answer_of_a_real_model_holds_when_the_ranks_are_known(smollm)
     assert whole.replies["A", "sentence"] == whole.replies["B", "sentence"]  # one item
 
 
-@pytest.mark.slow
 def test_a_real_model_without_a_vocabulary_ranks_the_words_that_are_one_sub_token(smollm):
     model = CausalLM(smollm, progress=False)
     *_, answer = answers(model, read_question(TypedQuestion("She opened the door")), top_k=10, seed=0)
@@ -235,7 +232,6 @@ def test_an_error_is_that_models_alone_and_may_be_of_one_version():
     assert ask.current.answers[3].complete
 
 
-@pytest.mark.slow
 @given(
     st.lists(
         st.tuples(st.sampled_from(["ask", "answer", "keep"]), st.integers(0, 5), st.integers(0, 2)),
@@ -465,7 +461,6 @@ def test_a_bad_history_is_one_error_and_adds_nothing(content, problem, tmp_path)
 # -- the numbers are those of the model
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("tokenised", [True, False])
 def test_numbers_equal_those_of_the_model(tokenised):
     ngram = fitted()

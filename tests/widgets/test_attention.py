@@ -106,7 +106,6 @@ def pointer():
     return PointerTransformer.fit(wb.books("sample"), **sizes, **QUICK)
 
 
-@pytest.mark.slow
 def test_a_memory_network_says_what_each_hop_read():
     model, (first, second, bare) = memory(), memory().attend(ITEMS)
     network = model.network
@@ -133,7 +132,6 @@ def test_a_memory_network_says_what_each_hop_read():
     assert " ".join(ITEMS[0].text[a:b] for a, b in sentence.spans) == "he thanked ada and the"
 
 
-@pytest.mark.slow
 def test_a_pointer_says_what_it_copies():
     model, (first, _, bare) = pointer(), pointer().attend(ITEMS)
     item = ITEMS[0]
@@ -151,7 +149,6 @@ def test_a_pointer_says_what_it_copies():
     assert bare.query is None
 
 
-@pytest.mark.slow
 def test_predictions_carry_the_weights_where_they_are_asked_for():
     run, plain = wb.predict(ITEMS, pointer(), attention=True), wb.predict(ITEMS, pointer())
     assert run.run != plain.run
@@ -167,7 +164,6 @@ def test_predictions_carry_the_weights_where_they_are_asked_for():
         refused("LSTM 8 has no attention to show", reject)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["bytes", "llama"])
 def test_a_causal_model_says_what_each_head_read(kind, tmp_path_factory):
     transformers = pytest.importorskip("transformers")

@@ -561,7 +561,6 @@ def test_a_page_says_what_it_shows():
     assert "?" in Page(static_page([shown(cloze("The {} ran ."))], 1, 1, {})).text
 
 
-@pytest.mark.slow
 @given(passages(known=True))
 def test_every_character_is_on_the_page(item):
     passage = shown(item)

@@ -2,7 +2,6 @@ import re
 
 import numpy as np
 import pandas as pd
-import pytest
 from clozes import cloze
 from html_page import Page
 from made_predictions import made
@@ -68,7 +67,6 @@ def test_the_models_and_pairs_are_told():
     assert "; exploratory" in text
 
 
-@pytest.mark.slow
 def test_a_difference_is_written_as_in_tables():
     frames = [made(400, right=0, oov=0, tied=0, model=name) for name in ("A", "B")]
     frames[1].loc[:40, "correct"] = True  # 41 of 400: 10.25 points

@@ -495,7 +495,6 @@ def test_annotations_that_fail_are_told(monkeypatch):
     assert len(made.selection) == len(ITEMS)
 
 
-@pytest.mark.slow
 def test_a_state_that_needs_annotations_gets_them_first(monkeypatch):
     monkeypatch.setattr(annotating, "annotate", lambda _items, **_: TABLE)
     made = compare(ITEMS, FRAMES, resamples=50, where="target_class = PN", column="target_class")
@@ -530,7 +529,6 @@ def test_a_page_of_its_own_lists_the_items_in_order(widget):
     assert ids[3] not in html
 
 
-@pytest.mark.slow
 def test_a_notebook_keeps_the_measures_and_no_passage():
     attack = "<img src=x onerror=alert(1)>"
     names = [attack, *(f"model {k} of a long family" for k in range(19))]

@@ -87,7 +87,6 @@ def test_a_bad_regular_expression_is_told(query):
 TEXTS = st.lists(st.text("abAB .*+?()[]<>|^$\\_%-\n'é", max_size=12), min_size=1, max_size=6)
 
 
-@pytest.mark.slow
 @given(TEXTS, st.text("abAB .*+?()[]|^$\\_%-'é", max_size=3), st.booleans())
 @example(["A.b", "aXb"], "a.B", False)  # noqa: FBT003 - hypothesis takes it so
 def test_search_finds_what_python_finds(texts, query, regex):
@@ -107,7 +106,6 @@ LABEL = st.one_of(st.none(), st.lists(st.sampled_from(["p", "q", "r"]), max_size
 COLUMNS = ["category", "number", "labels"]
 
 
-@pytest.mark.slow
 @given(
     st.lists(st.tuples(CATEGORY, NUMBER, LABEL, st.booleans()), min_size=1, max_size=12),
     st.data(),

@@ -117,7 +117,6 @@ def test_a_row_shows_the_target_sentence_or_the_hit_and_the_blank_once(text, hit
     assert snippet(cloze(text), hit) == parts
 
 
-@pytest.mark.slow
 @given(marked(known=True))
 def test_a_row_never_shows_the_target(drawn):
     item, marks = drawn

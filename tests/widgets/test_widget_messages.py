@@ -93,7 +93,6 @@ def opened(widget):
     return [answer["type"] for answer in heard(widget, {"type": "open", "lane": "open"})]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", WIDGETS)
 @settings(max_examples=10)
 @given(data=st.data())
@@ -122,7 +121,6 @@ def test_a_value_that_is_refused_is_taken_back(name, state):
     widget.close()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", TRAITS)
 @settings(max_examples=10)
 @given(data=st.data())
@@ -138,7 +136,6 @@ def test_whatever_a_page_sets_the_widget_goes_on(name, data):
     widget.close()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["browse", "explore", "compare", "attention"])
 @settings(max_examples=20)
 @given(data=st.data())

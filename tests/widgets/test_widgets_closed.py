@@ -13,7 +13,6 @@ import workbench as wb
 from workbench.storage.errors import DataError
 from workbench.widgets.shared.widget import Widget
 
-pytestmark = pytest.mark.slow
 OPEN = {name: case.make for name, case in CASES.items()} | {
     "browse and annotate": lambda: wb.browse(ITEMS, annotations="auto"),
 }
