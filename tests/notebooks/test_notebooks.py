@@ -23,6 +23,7 @@ SHOWN = {  # what a notebook must show: the cache's trade-off, the five options 
     "06_sentence_completion": "The candidates, with their shares",
 }
 IN_BROWSER = "00_tour"
+EMPTIED = "%reset -f\n__import__('gc').freeze()"  # else each collection goes through all libraries again
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +47,7 @@ def shared(manager, monkeypatch):
 
     class Client(NotebookClient):
         def __init__(self, notebook, **options):
-            notebook.cells.insert(0, nbformat.v4.new_code_cell("%reset -f"))
+            notebook.cells.insert(0, nbformat.v4.new_code_cell(EMPTIED))
             super().__init__(notebook, km=manager, **options)
 
         def execute(self, **options):
