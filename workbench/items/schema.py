@@ -155,9 +155,7 @@ def checked(frame: pd.DataFrame) -> pd.DataFrame:
 
 def with_types(frame: pd.DataFrame) -> pd.DataFrame:
     """Return a frame with the columns of `COLUMNS` alone and their types; equal spans are one object."""
-    frame = frame.loc[:, list(COLUMNS)].reset_index(drop=True)
-    for name in TEXT_COLUMNS:
-        frame[name] = _as_text(frame[name])
+    columns: dict[str, Any] = {name: _as_text(frame[name]).array for name in TEXT_COLUMNS}
     unique: dict[Any, Any] = {}
     spans = (tuple(map(int, span)) for span in frame["answer_span"])
     rows = ([(int(a), int(b)) for a, b in row] for row in frame["sentences"])
@@ -167,9 +165,9 @@ def with_types(frame: pd.DataFrame) -> pd.DataFrame:
         "candidates": [None if isinstance(c, _NULLS) else tuple(c) for c in frame["candidates"]],
         "meta": [dict(m) if isinstance(m, Mapping) else {} for m in frame["meta"]],
     }
-    frame = frame.assign(**{name: objects(values) for name, values in nested.items()})
-    frame["tokenised"] = frame["tokenised"].astype(bool)
-    return frame
+    columns |= {name: objects(values).to_numpy() for name, values in nested.items()}
+    columns["tokenised"] = frame["tokenised"].astype(bool).to_numpy()
+    return pd.DataFrame({name: columns[name] for name in COLUMNS})
 
 
 def _as_text(column: pd.Series[Any]) -> pd.Series[Any]:
