@@ -138,6 +138,14 @@ def objects(values: Sequence[Any]) -> pd.Series[Any]:
     return pd.Series(column, dtype=object)  # pandas would infer text, without our checks
 
 
+def frame_of_objects(columns: Mapping[str, Sequence[Any]]) -> pd.DataFrame:
+    """Return a frame of Python objects, all in one array: a third of the time of a frame of Series."""
+    cells = np.empty((len(next(iter(columns.values()))), len(columns)), dtype=object, order="F")
+    for number, values in enumerate(columns.values()):
+        cells[:, number] = values
+    return pd.DataFrame(cells, columns=list(columns), dtype=object, copy=False)
+
+
 def checked(frame: pd.DataFrame) -> pd.DataFrame:
     """Return a valid frame of items with the columns of `COLUMNS` alone and their types, or raise DataError.
 
@@ -155,7 +163,7 @@ def checked(frame: pd.DataFrame) -> pd.DataFrame:
 
 def with_types(frame: pd.DataFrame) -> pd.DataFrame:
     """Return a frame with the columns of `COLUMNS` alone and their types; equal spans are one object."""
-    columns: dict[str, Any] = {name: _as_text(frame[name]).array for name in TEXT_COLUMNS}
+    columns: dict[str, Any] = {name: _as_text(frame[name]) for name in TEXT_COLUMNS}
     unique: dict[Any, Any] = {}
     spans = (tuple(map(int, span)) for span in frame["answer_span"])
     rows = ([(int(a), int(b)) for a, b in row] for row in frame["sentences"])
@@ -170,11 +178,11 @@ def with_types(frame: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame({name: columns[name] for name in COLUMNS})
 
 
-def _as_text(column: pd.Series[Any]) -> pd.Series[Any]:
+def _as_text(column: pd.Series[Any]) -> Any:
     if strange := [cell_type.__name__ for cell_type in set(map(type, column.tolist())) - {str, *_NULLS}]:
         raise DataError(f"the column {column.name!r} holds {strange[0]}, expected text")
     try:
-        return column.astype("str")
+        return column.array.astype("str")  # in half the time of the column's
     except UnicodeEncodeError:
         for value in filter(lambda value: isinstance(value, str), column):
             check_encodable(value, f"the column {column.name!r}")
