@@ -549,8 +549,8 @@ class Release:
         return items_from_records(dataset, records, on_error, files=read, attrs=note)
 
     def _other_variant(self, error: DataError, split: str, path: Path | str | None) -> DataError:
-        """Return an error about missing files, with the variants of the split that a folder does hold."""
-        if path is None or not error.problem.startswith("found no "):
+        """Return an error about missing files, with the variants of the split that were found instead."""
+        if not error.problem.startswith("found no "):
             return error
         roots = search_roots(self.name, path)
         others = [
@@ -558,7 +558,10 @@ class Release:
             for (s, name), names in self.files.items()
             if s == split and find_first(roots, names)
         ]
-        return DataError(error.problem, remedy=f"pass {' or '.join(others)}") if others else error
+        if not others:
+            return error
+        remedy = f"pass {' or '.join(others)}" + ("" if path else f", which is here; or {error.remedy}")
+        return DataError(error.problem, remedy=remedy)
 
     def _choose_split(
         self, split: str | None, variants: Collection[str], *, any_part: bool, path: Path | str | None
