@@ -54,7 +54,8 @@ def test_a_panel_for_each_unit_and_a_colour_for_each_outcome():
 @pytest.mark.parametrize(
     ("frame", "problem"),
     [
-        (pd.DataFrame({"step": ["a"]}), "lacks the columns n_in, n_out"),
+        (pd.DataFrame({"step": ["a"]}), "the funnel has no column 'n_in', 'n_out'"),
+        ("steps", "the funnel is not a DataFrame, but str"),
         (pd.DataFrame({"step": [], "n_in": [], "n_out": []}), "has no step"),
     ],
 )

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 import workbench as wb
-from workbench.models import MaximumFrequency
+from workbench.models import AttentionSum, AttentiveReader, LexicalMemory, MaximumFrequency
 
 NOT_ITEMS = ("text", 3, [1, 2], pd.DataFrame({"text": ["a b"]}), MaximumFrequency("context"))
 OTHERS = {("attention", "model"), ("free", "models"), ("plan", "models")}  # names of models, and what to free
@@ -53,6 +53,20 @@ def test_what_is_not_a_model(name, parameter, items):
             called(name, items[:3], parameter, wrong)
 
 
+@pytest.mark.parametrize("reader", [AttentionSum, LexicalMemory, AttentiveReader])
+def test_what_a_reader_cannot_be_fitted_on(reader):
+    for wrong in NOT_ITEMS:
+        with pytest.raises(wb.DataError, match=rf"^{reader.__name__}.fit takes Items, not "):
+            reader.fit(wrong)
+
+
 def test_most_functions_are_tried():
     assert len(taking("items", "questions")) > 20
     assert len(taking("model", "models")) > 6
+
+
+@pytest.mark.parametrize("name", ["context_curve", "expected", "funnel", "training_curves", "tuning"])
+def test_what_a_chart_cannot_draw(name):
+    for wrong in ("text", 3, None, pd.DataFrame({"x": [1]})):
+        with pytest.raises(wb.DataError, match=r"DataFrame|no column|no run"):
+            getattr(wb.charts, name)(wrong)

@@ -30,11 +30,7 @@ def funnel_counts(steps: pd.DataFrame) -> pd.DataFrame:
         Columns unit, place (of the step), step, outcome (kept, dropped, open, not drawn), n, share (of what
         went in), reasons.
     """
-    if lacking := [name for name in _COLUMNS if name not in steps.columns]:
-        raise DataError(
-            f"the funnel lacks the columns {', '.join(lacking)}",
-            remedy="pass manifest.to_frame() or campaign.funnel()",
-        )
+    theme.check_table(steps, _COLUMNS, "the funnel", "pass manifest.to_frame() or campaign.funnel()")
     if not len(steps):
         raise DataError("the funnel has no step", remedy="pass the funnel of a finished construction")
     rows = []

@@ -138,14 +138,11 @@ def _table(frames: _Frames, top_k: int) -> pd.DataFrame:
     """Return one row a bar: item_id, model, place, word, shown, p, among (of candidates only)."""
     tables: list[pd.DataFrame] = []
     for name, frame in frames:
-        if set(_PREDICTED) <= set(frame.columns):
+        if set(_PREDICTED) <= set(getattr(frame, "columns", ())):
             table = _word_rows(frame, top_k)
-        elif lacking := [column for column in _NEEDED if column not in frame.columns]:
-            raise DataError(
-                f"there is no column {lacking[0]!r}",
-                remedy="pass what model.expected(items) gives, or predictions",
-            )
         else:
+            remedy = "pass what model.expected(items) gives, or predictions"
+            theme.check_table(frame, _NEEDED, "what is expected", remedy)
             table = frame.assign(
                 p=np.exp(frame["log_prob"].astype(float)), among=False, model=frame.get("model", "")
             )

@@ -199,10 +199,7 @@ def context_curve(
     """
     by_set = isinstance(data, Mapping)
     data = accuracy_by_context(data) if isinstance(data, Mapping) else data
-    if missing := [name for name in COLUMNS if name not in data.columns]:
-        raise DataError(
-            f"the curve has no column {missing[0]!r}", remedy="pass what wb.context_accuracy returns"
-        )
+    theme.check_table(data, COLUMNS, "the curve", "pass what wb.context_accuracy returns")
     if len(units := data["unit"].unique()) != 1:
         raise DataError(f"expected a curve in one unit, got {len(units)}", remedy="draw each unit by itself")
     title = {"sentences": "sentences of context read", "words": "words read before the target"}.get(
@@ -351,9 +348,8 @@ def context_needed(curves: Mapping[str, pd.DataFrame]) -> alt.LayerChart:
     """
     frames = []
     for name, frame in curves.items():
-        if lacking := [column for column in _UNFOLDING if column not in frame.columns]:
-            remedy = "pass what Campaign.unfolding() returns"
-            raise DataError(f"the curve of {name!r:.60} has no column {lacking[0]!r}", remedy=remedy)
+        remedy = "pass what Campaign.unfolding() returns"
+        theme.check_table(frame, _UNFOLDING, f"the curve of {name!r:.60}", remedy)
         frames.append(frame[list(_UNFOLDING)].assign(model=str(name)))
     data = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=[*_UNFOLDING, "model"])
     if not len(data):
@@ -455,7 +451,9 @@ def training_curves(history: pd.DataFrame, scores: pd.DataFrame | None = None) -
     >>> history = pd.DataFrame({"tokens": [1000, 2000], "loss": [9.1, 8.2], "tokens_per_second": [800, 900]})
     >>> chart = wb.charts.training_curves(history)
     """
-    columns, unit = ["tokens", "loss", "tokens_per_second"], history.attrs.get("unit", "words")
+    columns = ["tokens", "loss", "tokens_per_second"]
+    theme.check_table(history, columns, "the history", "pass model.training_record.to_frame()")
+    unit = history.attrs.get("unit", "words")
     points = history[columns].apply(pd.to_numeric, errors="coerce")
     if len(points) > _POINTS:
         points = points.groupby(np.arange(len(points)) * _POINTS // len(points)).mean()
@@ -543,17 +541,14 @@ def tuning(trials: pd.DataFrame) -> alt.HConcatChart:
     >>> cached = ngram.cached().tuned(wb.load("sample", "dev").sample(20), weights=(0, 0.1, 0.2, 0.4, 0.8))
     >>> chart = wb.charts.tuning(cached.trials)
     """
-    parameter = "alpha" if "alpha" in trials else "weight"
-    needed = {parameter, "set", "accuracy", "perplexity", "chosen"}
-    if missing := sorted(needed - set(trials.columns)):
-        raise DataError(
-            f"the trials have no column {', '.join(missing)}", remedy="pass .trials of a tuned model"
-        )
+    parameter = "alpha" if "alpha" in getattr(trials, "columns", ()) else "weight"
+    needed = (parameter, "set", "accuracy", "perplexity", "chosen")
+    theme.check_table(trials, needed, "the table of trials", "pass .trials of a tuned model")
     best = trials[trials["chosen"]].iloc[0]
     data = trials
     for other in {"flatness", "k"} & set(data):
         data = data[data[other] == best[other]]
-    data = data[sorted(needed - {"chosen"})].assign(set=data["set"].replace(_NAMES))
+    data = data[sorted(set(needed) - {"chosen"})].assign(set=data["set"].replace(_NAMES))
     panels = [_trial_panel(data, "accuracy", parameter, float(best[parameter]))]
     if data["perplexity"].notna().any():
         panels.append(_trial_panel(data, "perplexity", parameter, float(best[parameter])))

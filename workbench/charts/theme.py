@@ -17,6 +17,7 @@ import pandas as pd
 from altair.utils import update_nested
 
 from workbench.charts.chart_tables import show_below
+from workbench.storage.errors import DataError
 
 Chart = TypeVar("Chart", alt.LayerChart, alt.HConcatChart, alt.VConcatChart, alt.ConcatChart)
 
@@ -165,6 +166,14 @@ def chart_title(head: str, lines: Sequence[str], *, width: int = 62) -> alt.Titl
     return alt.TitleParams(
         text=wrap(head, width=46), subtitle=[wrapped for line in lines for wrapped in wrap(line, width)]
     )
+
+
+def check_table(table: Any, columns: Sequence[str], description: str, remedy: str) -> None:
+    """Raise DataError unless a table is a frame with these columns."""
+    if not isinstance(table, pd.DataFrame):
+        raise DataError(f"{description} is not a DataFrame, but {type(table).__name__}", remedy=remedy)
+    if missing := [name for name in columns if name not in table.columns]:
+        raise DataError(f"{description} has no column {', '.join(map(repr, missing))}", remedy=remedy)
 
 
 def share_axis(data: pd.DataFrame, title: str) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from workbench.items.items import Items
+from workbench.items.items import Items, check_items
 from workbench.items.schema import Item
 from workbench.items.tokens import tokens
 from workbench.models.base import Predictor, pad
@@ -213,6 +213,7 @@ class Reader(TrainedNetwork, Predictor):
             If an option is not known, no question can be learnt from, a loss is not a number, or the disk is
             full.
         """
+        check_items(questions, f"{cls.__name__}.fit")
         options |= {"epochs": epochs, "minutes": minutes, "seed": seed, "device": device}
         options |= {"rows": rows} if rows else {}
         settings, sizes, batching = cls._sorted_options(options, evaluated=validation is not None)
