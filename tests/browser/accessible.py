@@ -22,8 +22,19 @@ _AXE = f"""(() => {{
     }};
     const WeakSet = WeakMap;
     {AXE_SCRIPT}
+    const {{ prototype }} = axe.commons.color.Color, {{ parseString }} = prototype, known = new Map();
+    prototype.parseString = function (text) {{
+        if (!known.has(text)) {{
+            const {{ r, g, b, alpha }} = parseString.call(this, text);
+            known.set(text, {{ r, g, b, alpha }});
+        }}
+        return Object.assign(this, known.get(text));
+    }};
 }})()"""
-"""axe-core, which keeps what is private to a colour in weak maps: with these it takes 40 % less time."""
+"""axe-core in less than half its time.
+
+It reads the same few colours again and again, and keeps what is private to them in weak maps, which are slow.
+"""
 
 _ROOTS = """(root) => [...document.querySelectorAll(root)].filter((node) => node.getClientRects().length)
     .map((node, i) => (node.dataset.axe = String(i)))"""

@@ -242,6 +242,7 @@ def nearly(value):
 def compare_answers(scripts, widget, messages):
     """Ask page and kernel the same; return how many views they agree on."""
     view, n = widget.published(notes=True), 0
+    widget._send_view = lambda *_lane: None  # it is asked for below
     rows = np.arange(len(ITEMS))
     data = plain(view.head(rows)) | {"items": [plain(view.item(row)) for row in rows.tolist()]}
     for message, answer in zip(messages, answered(scripts, view.host, data, messages), strict=True):
