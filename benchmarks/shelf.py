@@ -75,7 +75,7 @@ def with_copies(texts: dict[str, str]) -> dict[str, str]:
 
 def by_sketches(texts: dict[str, str]) -> tuple[list[dup.Pair], int]:
     """Return the pairs that share much, and how many were compared."""
-    sketches = {name: dup.sketch(dup.text_codes(text)) for name, text in texts.items()}
+    sketches = {name: dup.minhash_segments(dup.text_codes(text)) for name, text in texts.items()}
     pairs = dup.compare_pairs(texts.__getitem__, dup.candidates(sketches))
     return [pair for pair in pairs if pair.containment >= LEAST], len(pairs)
 

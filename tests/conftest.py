@@ -104,9 +104,13 @@ def pytest_runtest_logreport(report):
 
 
 def pytest_collection_finish():
-    """Spare the garbage collector the collected tests and the libraries: a seventh of all processor time."""
+    """Spare the garbage collector the collected tests and the libraries, and let it look less often.
+
+    The first saves a seventh of all processor time, the second a tenth of the rest.
+    """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 def pytest_sessionfinish(session):

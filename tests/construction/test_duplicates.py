@@ -39,13 +39,13 @@ def test_marks_and_capitals_around_a_token_make_no_difference(text):
 
 
 def sketches(**texts):
-    return {name: dup.sketch(dup.text_codes(text)) for name, text in texts.items()}
+    return {name: dup.minhash_segments(dup.text_codes(text)) for name, text in texts.items()}
 
 
 @pytest.mark.parametrize("words", [0, 1, 4, 5, 100, 6000, 6200, 14_000])
 def test_every_n_gram_is_in_one_segment(words):
     codes = dup.text_codes(novel(1, words))
-    rows = dup.sketch(codes)
+    rows = dup.minhash_segments(codes)
     n = len(dup.n_gram_hashes(codes))
     assert len(rows) == (max(1, round(n / dup.SEGMENT)) if words else 0)
     if words:  # a minimum over all segments is that of the whole text
@@ -84,7 +84,7 @@ NAMES = st.sampled_from("abcdefgh")
 
 @given(st.lists(st.tuples(NAMES, NAMES)))
 def test_groups_are_connected_components(pairs):
-    group = dup.groups("abcdefgh", pairs)
+    group = dup.connected_groups("abcdefgh", pairs)
     for name in "abcdefgh":  # everything that can be reached, by repeated search
         reached = {name}
         for _ in range(8):

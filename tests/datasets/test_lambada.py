@@ -201,6 +201,12 @@ def jsonl(texts):
     return b.text(json.dumps({"text": text}) for text in texts)
 
 
+def test_a_variant_of_the_split_that_is_here_is_named(no_data):
+    b.write(no_data / "raw", {"lambada_test.jsonl": jsonl(["a b c ."])})
+    advice = r'found no lambada_test_plain.*pass variant="openai", which is here; or get it with wb\.fetch'
+    refused(advice, load, "lambada", "test")
+
+
 @pytest.mark.parametrize("language", ["de", "es", "fr", "it"])
 def test_a_translation_is_not_the_english_text(tmp_path, language):
     folder = b.write(tmp_path / "data", {f"lambada_test_{language}.jsonl": jsonl(TRANSLATED)})

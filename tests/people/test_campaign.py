@@ -251,8 +251,7 @@ def test_items_that_the_protocol_cannot_use_and_a_path_that_is_taken_are_refused
     refused("no candidates", Campaign.create, path, items, "cbt")
     refused("no answer", Campaign.create, path, wb.items_from_text("Nobody knows the ___"))
     refused("at least one", Campaign.create, path, items[:0])
-    with pytest.raises(TypeError):
-        Campaign.create(path, [1])
+    refused("Campaign.create takes Items, not list", Campaign.create, path, [1])
     assert list(tmp_path.iterdir()) == []
     path.with_name("c.db-wal").write_bytes(b"x")  # of a database that was removed: it would be read as ours
     refused("a file already", Campaign.create, path, items)

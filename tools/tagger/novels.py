@@ -49,7 +49,7 @@ def read(path: Path) -> Iterator[list[list[str]]]:
 def untested() -> Iterator[Book]:
     """Read all books but those that the Children's Book Test is made of."""
     searched = sources.search_roots("novels")
-    path = sources.spot(searched, ("novels.tar.xz",))
+    path = sources.find_first(searched, ("novels.tar.xz",))
     if path is None:
         raise DataError(
             f"found no novels.tar.xz; searched {', '.join(str(root.folder) for root in searched)}",

@@ -48,7 +48,7 @@ def find(name: str) -> Path:
         If it is not there, with the folders that were searched.
     """
     searched = sources.search_roots("ud")
-    if path := sources.spot(searched, (_GOLD[name],)):
+    if path := sources.find_first(searched, (_GOLD[name],)):
         return path
     raise DataError(
         f"found no {_GOLD[name]}; searched {', '.join(str(root.folder) for root in searched)}",

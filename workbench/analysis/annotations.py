@@ -18,7 +18,7 @@ import pyarrow as pa
 from workbench.analysis import mentions, speech, tagging
 from workbench.analysis.lemmas import WORDS, any_same_root, default, fold_case
 from workbench.datasets import lambada
-from workbench.items.items import Items, Span
+from workbench.items.items import Items, Span, check_items
 from workbench.items.language import ENGLISH, language, languages_of
 from workbench.items.schema import Item, objects
 from workbench.items.tokens import Tokens, readable_tokens, tokens
@@ -118,6 +118,7 @@ def annotate(
     >>> annotations[["target_class", "in_context", "n_mentions"]].head(2).values.tolist()
     [['PN', False, 0], ['CN', False, 0]]
     """
+    check_items(items, "annotate")
     _check_language(items)
     name, label, identity, nlp = _pipeline(pipeline, client, workers)
     store = _Store(cache=cache and identity is not None)

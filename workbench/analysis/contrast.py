@@ -89,8 +89,8 @@ def contrast(
     --------
     >>> control = wb.annotate(wb.load("sample", "control"), progress=False)
     >>> table = wb.contrast(annotations, control, names=("LAMBADA", "control"))
-    >>> table["feature"].tolist()[:1]
-    ['target_count']
+    >>> table.set_index("feature").loc["in_context", "test"]
+    'Fisher'
     """
     _check(a, b, names, level, correction)
     left_out: dict[str, str] = {}

@@ -18,7 +18,7 @@ import pandas as pd
 from workbench.analysis.annotations import ADDRESSES, TITLES, annotate
 from workbench.analysis.lemmas import POSSESSIVE, WORDS, default, fold_case
 from workbench.analysis.mentions import JOINED
-from workbench.items.items import Item, Items, Span, in_item_order
+from workbench.items.items import Item, Items, Span, check_items, in_item_order
 from workbench.items.tokens import Tokens, tokens
 from workbench.storage.errors import DataError
 
@@ -138,6 +138,7 @@ def names(items: Items, annotations: pd.DataFrame | None = None) -> pd.DataFrame
     >>> set(table["category"]) <= {"first name", "surname", "place"}, bool(table["name"].is_unique)
     (True, True)
     """
+    check_items(items, "names")
     counts: dict[str, Evidence] = defaultdict(Evidence)
     for item, spans in zip(items, name_spans(items, annotations), strict=True):
         for name, evidence in evidence_of(item, spans).items():

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from workbench.analysis.binning import whole_bins
 from workbench.analysis.proportions import wilson
 from workbench.datasets import published
-from workbench.items.items import Items
+from workbench.items.items import Items, check_items
 from workbench.items.language import ENGLISH, language
 from workbench.render.labels import VALUE_LABELS
 from workbench.render.results import Table, TableColumn, TableLayout
@@ -275,6 +275,7 @@ def statistics(items: Items, annotations: pd.DataFrame | None = None) -> Table:
     >>> table.columns.tolist()
     ['dataset', 'split', 'quantity', 'value', 'sd', 'low', 'high', 'n', 'unit', 'paper', 'paper_row', 'note']
     """
+    check_items(items, "statistics")
     if not len(items):
         raise DataError("there are no items to describe", remedy="load some: wb.load('lambada', 'dev')")
     frame = items.frame[["item_id", "dataset", "split", "answer", "candidates", "book_id"]]

@@ -32,7 +32,7 @@ from workbench.analysis.names import (
 )
 from workbench.items.ablation import SUBSTITUTIONS, check_whole
 from workbench.items.changes import with_replacements
-from workbench.items.items import Item, Items, Span, in_item_order
+from workbench.items.items import Item, Items, Span, check_items, in_item_order
 from workbench.items.schema import content_digest
 from workbench.storage.errors import DataError
 
@@ -91,6 +91,7 @@ def rename(
     >>> renamed.frame["variant"].iloc[0], list(renamed.frame["item_id"]) == list(items.frame["item_id"])
     ('plain (renamed)', True)
     """
+    check_items(items, "rename")
     _, spans_of, pool = _replacement_names(items, names, annotations)
     records = [_renamed(item, spans, pool, seed) for item, spans in zip(items, spans_of, strict=True)]
     return Items.from_records(records, attrs=items.attrs, problems=items.problems)
@@ -142,6 +143,7 @@ def swap_mentions(
     >>> all(item.answer in item.text[: item.answer_span[0]] for item in swapped)
     True
     """
+    check_items(items, "swap_mentions")
     annotations, spans_of, pool = _replacement_names(items, names, annotations)
     tags = in_item_order(annotations, items.frame["item_id"])
     if "target_pos" not in tags:

@@ -159,7 +159,7 @@ def questions(
     (80, 20, 10)
     """
     for name in classes:
-        sources.choose("class", name, WORD_CLASSES, "the Children's Book Test")
+        sources.check_choice("class", name, WORD_CLASSES, "the Children's Book Test")
     order = {name: number for number, name in enumerate(classes)}
     if per_class is not None and per_class < 1:
         raise DataError(f"expected one question of a class or more, got per_class={per_class}")

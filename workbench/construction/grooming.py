@@ -316,7 +316,7 @@ def _fill(connection: sqlite3.Connection) -> None:
 
 
 def next_open(grooming: Grooming, ids: Sequence[str], index: int) -> int:
-    """Return the place of the next question that is open or begun, after `place` and then from the start."""
+    """Return the index of the next question that is open or begun, after `index` and then from the start."""
     for step in range(1, len(ids) + 1):
         other = (index + step) % len(ids)
         if grooming.state(ids[other]) in {OPEN, BEGUN}:

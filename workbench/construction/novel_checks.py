@@ -167,7 +167,7 @@ def _check(novel: _Novel) -> pa.Table:
         if len(codes) >= n
     )
     chapters = n_chapters(text, tokenised=novel.tokenised)
-    row = (len(codes), chapters, *detect_language(text), sum(counts), sketch(codes).ravel())
+    row = (len(codes), chapters, *detect_language(text), sum(counts), minhash_segments(codes).ravel())
     columns = [pa.array([value], field.type) for value, field in zip(row, _RESULT, strict=True)]
     return pa.table(columns, _RESULT)
 
@@ -241,7 +241,7 @@ class Checks:
     def compare(self, sketches: Mapping[str, Sketch]) -> list[Pair]:
         """Find the pairs that may be alike, and count what they share; sorted."""
         pairs = candidates(sketches)
-        group = groups({name for pair in pairs for name in pair}, pairs)
+        group = connected_groups({name for pair in pairs for name in pair}, pairs)
         by_group: dict[str, list[tuple[str, str]]] = {}
         for pair in pairs:
             by_group.setdefault(group[pair[0]], []).append(pair)
@@ -289,7 +289,7 @@ class Pair(NamedTuple):
         return max(self.one_in_other, self.other_in_one)
 
 
-class _Codes(dict[str, tuple[int, ...]]):
+class _WordCodes(dict[str, tuple[int, ...]]):
     """The codes of the normalised words of each token, which no process or machine changes."""
 
     def __missing__(self, token: str) -> tuple[int, ...]:
@@ -303,7 +303,7 @@ class _Codes(dict[str, tuple[int, ...]]):
         return codes
 
 
-_codes = _Codes()
+_codes = _WordCodes()
 
 
 def text_codes(text: str) -> Hashes:
@@ -326,7 +326,7 @@ def shingles(text: str) -> Hashes:
     return np.unique(n_gram_hashes(text_codes(text)))
 
 
-def sketch(codes: Hashes) -> Sketch:
+def minhash_segments(codes: Hashes) -> Sketch:
     """Return the MinHash values of each segment of a text."""
     from datasketch import MinHash  # noqa: PLC0415 - slow
 
@@ -384,7 +384,7 @@ def compare_pairs(text: Callable[[str], str], pairs: Sequence[tuple[str, str]]) 
     return result
 
 
-def groups(names: Iterable[str], pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
+def connected_groups(names: Iterable[str], pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
     """Return the group of each name, called by its smallest member: names of a pair are in one group."""
     parent = {name: name for name in names}
 

@@ -127,7 +127,7 @@ def tagged_novels(
     DataError
         If there is no novel, an id occurs twice, or a novel is held out and `on_overlap` is "raise".
     """
-    sources.choose("mode", on_overlap, ("raise", "drop"), "on_overlap")
+    sources.check_choice("mode", on_overlap, ("raise", "drop"), "on_overlap")
     tagger = _Tagger(pipeline)
     with files.scratch_folder(tagger.store.folder) as scratch:
         tokeniser = Tokeniser(scratch / "texts")

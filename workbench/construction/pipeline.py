@@ -74,7 +74,7 @@ class DataSets:
 
     def __getitem__(self, name: str) -> Items:
         """Return the items of a set; DataError if there is none of this name, or its file was changed."""
-        sources.choose("set", name, self.names, "this folder")
+        sources.check_choice("set", name, self.names, "this folder")
         path = self.folder / f"{name}.parquet"
         if FileDigest.of(path) not in self.manifest.outputs:
             raise DataError("this file is damaged or was changed", file=path, remedy="build the sets again")
@@ -161,10 +161,10 @@ def build(
     (['lambada', 'lambada-control'], True)
     """
     for name in sets:
-        sources.choose("set", name, SETS, "construction")
+        sources.check_choice("set", name, SETS, "construction")
     stages = {name: dict(values) for name, values in (options or {}).items()}
     for name in stages:
-        sources.choose("stage", name, ("shelf", *SETS), "options")
+        sources.check_choice("stage", name, ("shelf", *SETS), "options")
     if not sets or (number is not None and number < 1):
         raise DataError(f"expected a set and an item or more, got sets={list(sets)}, number={number}")
     running: dict[str, Any] = {"workers": workers, "client": client, "progress": progress}

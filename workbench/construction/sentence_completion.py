@@ -165,8 +165,8 @@ def questions(
     >>> len(made), len(made[0].candidates), made[0].answer in made[0].candidates
     (20, 5, True)
     """
-    sources.choose("choice", choose, CHOICES, "choose")
-    sources.choose("mode", on_overlap, ("raise", "drop"), "on_overlap")
+    sources.check_choice("choice", choose, CHOICES, "choose")
+    sources.check_choice("mode", on_overlap, ("raise", "drop"), "on_overlap")
     _check_numbers(number, frequency, minimum, (best, alternates), lengths)
     if model is not None and (texts is None or not isinstance(model, NGram)):
         got = "no texts" if isinstance(model, NGram) else type(model).__name__

@@ -20,7 +20,7 @@ from workbench.construction.novel_checks import (
     VERSION,
     Checks,
     Pair,
-    groups,
+    connected_groups,
     languages,
     offensive_words,
 )
@@ -137,7 +137,7 @@ class Shelf:
         """
         frame = self.frame[self.frame["reason"].isna()]
         if split is not None:
-            sources.choose("part", split, list(self._sizes()), "this shelf")
+            sources.check_choice("part", split, list(self._sizes()), "this shelf")
             frame = frame[frame["split"] == split]
         return (self._book(row) for row in frame[list(_LABELS)].itertuples(index=False))
 
@@ -252,12 +252,12 @@ def read_shelf(
     ['text', 'language', 'offensive words', 'near-duplicates', 'split']
     """
     shares = _checked_shares(shares)
-    sources.choose("mode", duplicates, _DUPLICATES, "duplicates")
+    sources.check_choice("mode", duplicates, _DUPLICATES, "duplicates")
     for name, value in {"confidence": confidence, "jaccard": jaccard, "containment": containment}.items():
         if not 0 <= value <= 1:
             raise DataError(f"expected {name} from 0 to 1, got {value}", remedy="pass a share such as 0.5")
     if language is not None:
-        language = sources.choose("language", language.capitalize(), languages(), "lingua")
+        language = sources.check_choice("language", language.capitalize(), languages(), "lingua")
     phrases = [] if offensive is None else offensive_words(offensive)
     parameters = {
         "version": VERSION,
@@ -435,7 +435,9 @@ def _grouped(
             if is_linked:
                 reason = "near-duplicate" if is_near else "contained in a longer novel"
                 linked.setdefault(name, []).append((other, reason))
-    group = groups(frame["book_id"], [(name, other) for name, rest in linked.items() for other, _ in rest])
+    group = connected_groups(
+        frame["book_id"], [(name, other) for name, rest in linked.items() for other, _ in rest]
+    )
     duplicate_of: dict[str, tuple[str, str]] = {}
     dropped = {"drop": ("near-duplicate",), "keep": ()}.get(
         mode, ("near-duplicate", "contained in a longer novel")

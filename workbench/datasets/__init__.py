@@ -82,14 +82,14 @@ def load(
     if is_table(dataset):
         if path is not None:
             raise DataError("the path of a table of your own comes first", remedy="leave out path=")
-        sources.choose("mode", on_error, sources.ON_ERROR, "on_error")
+        sources.check_choice("mode", on_error, sources.ON_ERROR, "on_error")
         names = {name: value for name, value in (("split", split), ("variant", variant)) if value is not None}
         return read_table(dataset, on_error=on_error, **names, **options)
     if options:
         raise TypeError(f"load() got {', '.join(options)}: only a table of your own takes further options")
     readers = sources.readers()
-    dataset = sources.choose("data set", str(dataset), list(readers), "the workbench")
-    sources.choose("mode", on_error, sources.ON_ERROR, "on_error")
+    dataset = sources.check_choice("data set", str(dataset), list(readers), "the workbench")
+    sources.check_choice("mode", on_error, sources.ON_ERROR, "on_error")
     reader = load_extension(readers[dataset])
     items: Items = reader.load(split, variant=variant, path=path, on_error=on_error)
     return items

@@ -218,7 +218,7 @@ def books(
     >>> [book.title for book in wb.books("sample")][:2]
     ['A Room for the Inspector', 'Bees for the Bishop']
     """
-    sources.choose("mode", on_error, sources.ON_ERROR, "on_error")
+    sources.check_choice("mode", on_error, sources.ON_ERROR, "on_error")
     if (name := str(dataset_or_path)) == "sample":
         stories = [story for _, story in book_files(name, split)]
         documents: Iterator[Document] = (
@@ -226,13 +226,13 @@ def books(
         )
         return BookIterator(documents, "sample", 0, on_error)
     if (sets := _sets(name)) is None:
-        location = sources.expanded(name)
+        location = sources.expand_home(name)
         if path is not None or not (sources.is_file(location) or sources.is_folder(location)):
             names = ", ".join(each for each in sources.readers() if each == "sample" or _sets(each))
             problem = f"there is no file or folder {name!r}, and no data set of that name with books"
             raise DataError(problem, remedy=f"pass a path, or one of {names}")
         return BookIterator(_documents([location], "*"), "", 0, on_error)
-    split = sources.choose("split", split, list(sets), f"{name} (books)", "train")
+    split = sources.check_choice("split", split, list(sets), f"{name} (books)", "train")
     documents = _documents(_find(name, sets[split], path), sets[split].inside)
     return BookIterator(documents, f"{name}/{split}", sets[split].depth, on_error)
 
@@ -242,14 +242,16 @@ def book_files(
 ) -> list[tuple[str, Path]]:
     """Return name and place of the files that `books` reads; an archive is one file."""
     if (name := str(dataset_or_path)) == "sample":
-        wanted = None if split is None else sources.choose("split", split, sample.STORIES, "sample (books)")
+        wanted = (
+            None if split is None else sources.check_choice("split", split, sample.STORIES, "sample (books)")
+        )
         names = [n for each in sample.STORIES if wanted in {None, each} for n in sample.story_names(each)]
         paths = [resource("sample", "novels") / f"{name}.md" for name in sorted(names)]
     elif sets := _sets(name):
-        split = sources.choose("split", split, list(sets), f"{name} (books)", "train")
+        split = sources.check_choice("split", split, list(sets), f"{name} (books)", "train")
         paths = _find(name, sets[split], path)
     else:
-        paths = [sources.expanded(name)]
+        paths = [sources.expand_home(name)]
     listed: list[tuple[str, Path]] = []
     for location in paths:
         if sources.is_folder(location):

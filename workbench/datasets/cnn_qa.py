@@ -59,12 +59,12 @@ def load(
     folders = [] if path is None else [folder.lower() for folder in Path(path).parts]
     if variant is None and any("dailymail" in folder for folder in folders[-4:]):
         variant = "dailymail"
-    variant = sources.choose("variant", variant, VARIANTS, "cnnqa", "cnn")
+    variant = sources.check_choice("variant", variant, VARIANTS, "cnnqa", "cnn")
     if split is None and path is not None:
         location = Path(path).absolute()
         split = _named_split(location if sources.is_file(location) else location / "-")
     is_flat = split in {None, UNNAMED}  # questions whose folder names no split will do
-    split = sources.choose("split", split, (*SPLITS, UNNAMED), "cnnqa", "dev")
+    split = sources.check_choice("split", split, (*SPLITS, UNNAMED), "cnnqa", "dev")
 
     archive: Path | None = None
     total = None
@@ -78,7 +78,7 @@ def load(
     else:
         roots = sources.search_roots("cnnqa", path)
         folder, names, is_split = _folder(roots, split, variant, by_path=path is not None)
-        if path is not None and not folder and (stories := sources.spot(roots, ["*.story"])):
+        if path is not None and not folder and (stories := sources.find_first(roots, ["*.story"])):
             problem = "these are stories with highlights, of which no questions were made"
             raise DataError(problem, file=stories, remedy=_QUESTIONS)
         location, source = Path(folder), f"{Path(folder).name}/*{SUFFIX}"
@@ -98,7 +98,7 @@ def load(
 def at_hand(searched: Sequence[sources.Root]) -> Iterator[tuple[str, str, Path | None]]:
     """Yield split, variant and place, None where it is not on this machine."""
     for variant in VARIANTS:
-        archive = sources.spot(searched, archives=_packs(variant))
+        archive = sources.find_first(searched, archives=_packs(variant))
         for split in (*SPLITS, UNNAMED):
             folder, _, official = _folder(searched, split, variant, by_path=False)
             if official or split in SPLITS:
@@ -139,7 +139,7 @@ def _packs(variant: str) -> tuple[str, ...]:
 
 
 def _archive(roots: Sequence[sources.Root], variant: str, split: str) -> Path:
-    if archive := sources.spot(roots, archives=_packs(variant)):
+    if archive := sources.find_first(roots, archives=_packs(variant)):
         return archive
     names = [f"{variant}/questions/{_FOLDERS.get(split, '')}/*{SUFFIX}".replace("//", "/"), f"{variant}.tgz"]
     raise sources.missing("cnnqa", names, roots)

@@ -56,7 +56,7 @@ class ExperimentData:
         searched = sources.search_roots("novels")
         if self.task == "lambada" and _found("lambada", {"train"}, books=True):
             return books("lambada", "train")
-        if (novels := sources.spot(searched, _NOVELS)) is None:
+        if (novels := sources.find_first(searched, _NOVELS)) is None:
             folders = ", ".join(str(root.folder) for root in searched)
             problem = f"found no novels to train on ({_NOVELS[0]}); searched {folders}"
             raise DataError(problem, remedy="pass texts= a file, folder or archive of books")
@@ -107,9 +107,9 @@ def experiment_data(
     >>> data.dataset, len(data.load("dev")), len(data.texts)
     ('sample', 86, 12)
     """
-    sources.choose("task", task, tuple(_SPLITS), "experiment_data")
-    sources.choose("data set", data, ("auto", task, "sample"), f"data of {task}")
-    sources.choose("scale", scale, ("smoke", "cpu", "gpu"), "experiment_data")
+    sources.check_choice("task", task, tuple(_SPLITS), "experiment_data")
+    sources.check_choice("data set", data, ("auto", task, "sample"), f"data of {task}")
+    sources.check_choice("scale", scale, ("smoke", "cpu", "gpu"), "experiment_data")
     dataset = (task if _found(task, _SPLITS[task]) else "sample") if data == "auto" else data
     return ExperimentData(task, dataset, None if texts is None else Path(texts).expanduser(), scale)
 

@@ -97,7 +97,7 @@ class Entry:
 def entry_of(dataset: str) -> Entry:
     """Return the entry of a data set in the registry or its package; DataError without one."""
     names = list(dict.fromkeys([*sources.registry(), *sources.readers()]))
-    table = sources.table_of(sources.choose("data set", dataset, names, "the registry"))
+    table = sources.table_of(sources.check_choice("data set", dataset, names, "the registry"))
     if not table:
         problem = f"the package of {dataset!r} does not say where to fetch it"
         raise DataError(problem, remedy="read its documentation, and put the files into data/raw")

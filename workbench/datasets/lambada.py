@@ -108,7 +108,7 @@ def vocabulary(path: Path | str | None = None) -> Mapping[str, int]:
 
 def vocabulary_at_hand() -> Mapping[str, int] | None:
     """Return the vocabulary if its file lies, unpacked, where data sets are looked for, else None."""
-    path = sources.spot(sources.search_roots("lambada", None), _VOCABULARY)
+    path = sources.find_first(sources.search_roots("lambada", None), _VOCABULARY)
     return None if path is None else vocabulary(path)
 
 

@@ -50,8 +50,8 @@ def load(
     path : path, optional
         Another folder with files of the same form.
     """
-    split = sources.choose("split", split, SPLITS, "the sample", "dev")
-    variant = sources.choose("variant", variant, VARIANTS, "the sample", "plain")
+    split = sources.check_choice("split", split, SPLITS, "the sample", "dev")
+    variant = sources.check_choice("variant", variant, VARIANTS, "the sample", "plain")
     folder = resource("sample") if path is None else Path(path)
     if variant not in PASSAGES and split not in _WITH_QUESTIONS:
         raise DataError(f"the variant {variant!r} is in the splits {', '.join(_WITH_QUESTIONS)} only")

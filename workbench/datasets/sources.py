@@ -167,7 +167,7 @@ def is_folder(path: Path | str) -> bool:
     return os.path.isdir(path)  # noqa: PTH112
 
 
-def expanded(path: Path | str) -> Path:
+def expand_home(path: Path | str) -> Path:
     """Expand ``~``; return the path unchanged if that fails."""
     return Path(os.path.expanduser(path))  # noqa: PTH111 - `Path.expanduser` raises RuntimeError
 
@@ -210,7 +210,7 @@ class Root:
 def search_roots(dataset: str, path: Path | str | None = None) -> list[Root]:
     """Return the folders to search, each scanned once: `path`, which must be there, or the usual places."""
     if path is not None:
-        folder = expanded(path)
+        folder = expand_home(path)
         if not (is_file(folder) or is_folder(folder)):
             raise DataError("there is no such file or folder", file=path)
         if is_folder(folder):
@@ -218,7 +218,7 @@ def search_roots(dataset: str, path: Path | str | None = None) -> list[Root]:
                 next(folder.iterdir(), None)
         # what a user points at is taken for this data set, whatever its folders are called
         return [_scan(folder, dataset)]
-    folders = [expanded(os.environ["WORKBENCH_DATA"])] if os.environ.get("WORKBENCH_DATA") else []
+    folders = [expand_home(os.environ["WORKBENCH_DATA"])] if os.environ.get("WORKBENCH_DATA") else []
     return [_scan(folder, folder.name) for folder in dict.fromkeys([*folders, data_home() / "raw"])]
 
 
@@ -231,7 +231,11 @@ def _scan(folder: Path, label: str) -> Root:
 
 def as_single_file(path: Path | str | None) -> File | None:
     """Return the file that `path` names, if it is one and no archive."""
-    return None if path is None or is_archive(path) or not is_file(expanded(path)) else File(expanded(path))
+    return (
+        None
+        if path is None or is_archive(path) or not is_file(expand_home(path))
+        else File(expand_home(path))
+    )
 
 
 def find_files(
@@ -264,7 +268,9 @@ def find_file(
     return as_single_file(path) or find_files(dataset, {"": patterns}, archives=archives, path=path)[""]
 
 
-def spot(searched: Sequence[Root], patterns: Sequence[str] = (), archives: Sequence[str] = ()) -> Path | None:
+def find_first(
+    searched: Sequence[Root], patterns: Sequence[str] = (), archives: Sequence[str] = ()
+) -> Path | None:
     """Return the first file that fits the patterns in their order, else the first such archive."""
     for root in searched:
         for pattern in patterns:
@@ -321,7 +327,9 @@ def _from_archive(archive: Path, wanted: Mapping[str, Sequence[str]]) -> dict[st
     return {key: _only(files[key][rank], wanted[key][rank]) for key, rank in best.items()}
 
 
-def choose(role: str, value: str | None, names: Sequence[str], owner: str, default: str | None = None) -> str:
+def check_choice(
+    role: str, value: str | None, names: Sequence[str], owner: str, default: str | None = None
+) -> str:
     """Return `value`, or the default where it is null; the error for any other name lists `names`."""
     value = default if value is None else value
     if value in names:
@@ -521,7 +529,7 @@ class Release:
             if variant == by_content:  # in a language that was not released, too
                 variants = list(dict.fromkeys([*variants, variant]))
         if variant or self.variant:
-            variants = [choose("variant", variant, variants, self.name, self.variant)]
+            variants = [check_choice("variant", variant, variants, self.name, self.variant)]
         split = self._choose_split(split, variants, any_part=file is not None, path=path)
         table = f"{self.name}-{variants[0]}"  # such as lambada-openai, a release with a licence of its own
         dataset = table if table in registry() else self.name
@@ -541,16 +549,19 @@ class Release:
         return items_from_records(dataset, records, on_error, files=read, attrs=note)
 
     def _other_variant(self, error: DataError, split: str, path: Path | str | None) -> DataError:
-        """Return an error about missing files, with the variants of the split that a folder does hold."""
-        if path is None or not error.problem.startswith("found no "):
+        """Return an error about missing files, with the variants of the split that were found instead."""
+        if not error.problem.startswith("found no "):
             return error
         roots = search_roots(self.name, path)
         others = [
             f'variant="{name}"'
             for (s, name), names in self.files.items()
-            if s == split and spot(roots, names)
+            if s == split and find_first(roots, names)
         ]
-        return DataError(error.problem, remedy=f"pass {' or '.join(others)}") if others else error
+        if not others:
+            return error
+        remedy = f"pass {' or '.join(others)}" + ("" if path else f", which is here; or {error.remedy}")
+        return DataError(error.problem, remedy=remedy)
 
     def _choose_split(
         self, split: str | None, variants: Collection[str], *, any_part: bool, path: Path | str | None
@@ -565,11 +576,11 @@ class Release:
             problem = f"the split {split!r} of {self.name} is running text, not items"
             option = "" if path is None else f', path="{path}"'
             raise DataError(problem, remedy=f'read it with wb.books("{self.name}", "{split}"{option})')
-        return choose("split", split, splits, self.name, usual)
+        return check_choice("split", split, splits, self.name, usual)
 
     def at_hand(self, searched: Sequence[Root]) -> Iterator[tuple[str, str, Path | None]]:
         """Yield split, variant ("books" for books) and place, None where it is not on this machine."""
         for key, patterns in self.files.items():
-            yield *key, spot(searched, patterns, () if key in self.loose else self.archives)
+            yield *key, find_first(searched, patterns, () if key in self.loose else self.archives)
         for split, books in self.books.items():
-            yield split, "books", spot(searched, books.patterns)
+            yield split, "books", find_first(searched, books.patterns)

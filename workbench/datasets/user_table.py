@@ -11,7 +11,8 @@ import pandas as pd
 from workbench.datasets import childrens_book, cnn_qa, sentence_completion
 from workbench.datasets.question_tables import MAX_COLUMNS, QuestionTable, check_no_books
 from workbench.items import language
-from workbench.items.items import COLUMNS, Items, index_as_columns, items_from_frame
+from workbench.items.cells import index_as_columns
+from workbench.items.items import COLUMNS, Items, items_from_frame
 from workbench.items.schema import objects
 from workbench.storage.errors import DataError
 from workbench.storage.files import read_bytes

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from workbench.items.items import Items
+from workbench.items.items import Items, check_items
 from workbench.render.numbers import percent
 from workbench.render.tables import html_table
 from workbench.texts.corpus import Corpus
@@ -126,6 +126,7 @@ def contamination(items: Items, texts: Any, *, n: int = 8, progress: bool = True
     >>> 0 < len(clean) < len(items)
     True
     """
+    check_items(items, "contamination")
     result = overlap(items, texts if isinstance(texts, Corpus) else _parts(texts), n=n, progress=progress)
     return Contamination(result.n, result.frame, result.pairs, result.texts)
 

@@ -11,7 +11,7 @@ import pandas as pd
 
 from workbench.evaluation.comparison import Comparison
 from workbench.evaluation.model_predictions import as_list, items_of
-from workbench.items.items import Items
+from workbench.items.items import Items, check_items
 from workbench.items.schema import BLANK
 from workbench.render.numbers import fixed
 from workbench.render.tables import html_table
@@ -112,6 +112,8 @@ def hardest(runs: Any, items: Items | None = None, *, by: By = "difficulty", n: 
     >>> len(hard.items)
     5
     """
+    if items is not None:
+        check_items(items, "hardest")
     if by not in get_args(By):
         raise DataError(f"by={by!r} is unknown", remedy=f"use one of {', '.join(get_args(By))}")
     if n is not None and n < 1:

@@ -9,7 +9,7 @@ import pandas as pd
 
 from workbench.analysis.proportions import wilson
 from workbench.evaluation.model_predictions import predictions_of
-from workbench.items.items import Items
+from workbench.items.items import Items, check_items
 from workbench.render.results import Table, TableColumn, TableLayout, with_interval
 from workbench.storage.errors import DataError
 
@@ -63,6 +63,7 @@ def memorization(runs: Any, items: Items, *, originals: Any = None, level: float
     >>> int(table["n"].iloc[0]) == len(swapped)
     True
     """
+    check_items(items, "memorization")
     models, before = predictions_of(runs), predictions_of(originals) if originals is not None else None
     if before is not None and len(before) != len(models):
         raise DataError(f"there are {len(models)} runs and {len(before)} of the originals, expected as many")

@@ -30,7 +30,7 @@ from workbench.evaluation.model_predictions import (
     predictions_of,
 )
 from workbench.evaluation.plans import count_looks
-from workbench.items.items import Items
+from workbench.items.items import Items, check_items
 from workbench.items.language import language, languages_of
 from workbench.render.numbers import percent
 from workbench.render.results import Table, TableColumn, TableLayout, with_interval
@@ -146,6 +146,8 @@ def evaluate(
     >>> table[["model", "n"]].values.tolist()
     [['Random word from passage', 30], ['3-gram, Kneser-Ney', 30]]
     """
+    if items is not None:
+        check_items(items, "evaluate")
     sampling = BootstrapSettings(level, resamples, seed).checked()
     names = list(dict.fromkeys([by] if isinstance(by, str) else by or ()))
     rows: list[dict[str, Any]] = []

@@ -23,7 +23,7 @@ from filelock import FileLock
 from workbench.evaluation.model_predictions import ModelPredictions, as_list
 from workbench.evaluation.paired import mcnemar_power, minimum_detectable_effect
 from workbench.items.cells import check_encodable
-from workbench.items.items import Items
+from workbench.items.items import Items, check_items
 from workbench.render.numbers import percent, points
 from workbench.render.results import Table, TableColumn, TableLayout
 from workbench.runs import store
@@ -207,6 +207,7 @@ def plan(
     >>> round(planned.mde, 2), round(planned.power, 2)
     (0.3, 0.82)
     """
+    check_items(items, "plan")
     if not len(items):
         raise DataError("expected items to plan for, got none", remedy="load some with wb.load")
     if not isinstance(hypothesis, str) or not hypothesis.strip():

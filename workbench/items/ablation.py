@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from workbench.items.items import Items
+from workbench.items.items import Items, check_items
 from workbench.items.schema import Item, content_digest
 from workbench.storage.errors import DataError
 
@@ -57,6 +57,7 @@ def query_only(items: Items, *, candidates_as_context: bool = False, seed: int =
     >>> question.context, question.passage == question.query
     ([], True)
     """
+    check_items(items, "query_only")
 
     def change(item: Item) -> Item:
         (start, end), (a, b) = item.sentences[-1], item.answer_span
@@ -104,6 +105,7 @@ def passage_only(items: Items) -> Items:
     >>> question.query, question.context == questions[0].context
     ('_____', True)
     """
+    check_items(items, "passage_only")
 
     def change(item: Item) -> Item:
         start, (a, b) = item.sentences[-1][0], item.answer_span

@@ -133,3 +133,22 @@ def cell_choices(value: Any) -> tuple[str, ...] | None:
     if not words or not all(isinstance(word, str) and word for word in words):
         raise DataError(f"the candidates are {shown(value)}, expected words")
     return words
+
+
+def json_cell(value: Any) -> Any:
+    """Return a cell as a CSV file has it: lists, arrays and mappings as JSON, all else as it is."""
+    if isinstance(value, list | tuple | dict | np.ndarray):
+        return json.dumps(value, ensure_ascii=False, default=np.ndarray.tolist)
+    return value
+
+
+def index_as_columns(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a table with its index as columns too: levels with a name, and words without one as "index"."""
+    if not any(frame.index.names) and (len(frame) == 0 or pd.api.types.is_numeric_dtype(frame.index)):
+        return frame
+    frame = frame.copy(deep=False)
+    for number, name in enumerate(frame.index.names):
+        column = name if name is not None else "index" if frame.index.nlevels == 1 else f"index {number}"
+        if column not in frame.columns:
+            frame.insert(len(frame.columns), column, frame.index.get_level_values(number).array)
+    return frame

@@ -18,7 +18,16 @@ from numpy.typing import NDArray
 
 from workbench.items import schema
 from workbench.items import text as wt
-from workbench.items.cells import cell_choices, check_encodable, check_options, plain_cell, shown, text_cell
+from workbench.items.cells import (
+    cell_choices,
+    check_encodable,
+    check_options,
+    index_as_columns,
+    json_cell,
+    plain_cell,
+    shown,
+    text_cell,
+)
 from workbench.items.language import folder_of, in_language, languages_of_rows
 from workbench.items.query import Query, parse
 from workbench.items.schema import BLANK, COLUMNS, WORD_CLASSES, Item, Span, content_digest
@@ -328,6 +337,15 @@ def in_item_order(
     return table.reindex(item_ids).set_axis(item_ids.index)
 
 
+def check_items(items: Any, caller: str) -> None:
+    """Raise DataError unless these are Items; `caller` is the function that takes them."""
+    if not isinstance(items, Items):
+        raise DataError(
+            f"{caller} takes Items, not {type(items).__name__}",
+            remedy="load them with wb.load, or make them with wb.items_from_frame or wb.items_from_text",
+        )
+
+
 def _meta_json(item_id: str, meta: Mapping[str, Any]) -> str:
     try:
         text = json.dumps(meta, ensure_ascii=False)
@@ -345,13 +363,6 @@ def _is_mask(key: Any) -> bool:
     return (
         isinstance(key, types) and getattr(key, "ndim", 1) == 1 and pd.api.types.infer_dtype(key) == "boolean"
     )
-
-
-def json_cell(value: Any) -> Any:
-    """Return a cell as a CSV file has it: lists, arrays and mappings as JSON, all else as it is."""
-    if isinstance(value, list | tuple | dict | np.ndarray):
-        return json.dumps(value, ensure_ascii=False, default=np.ndarray.tolist)
-    return value
 
 
 def _item(*values: Any) -> Item:
@@ -471,18 +482,6 @@ def _check_frame(frame: Any, on_error: str) -> None:
         )
     if on_error not in {"raise", "skip"}:
         raise DataError(f"on_error is {on_error!r}", remedy='use "raise" or "skip"')
-
-
-def index_as_columns(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return a table with its index as columns too: levels with a name, and words without one as "index"."""
-    if not any(frame.index.names) and (len(frame) == 0 or pd.api.types.is_numeric_dtype(frame.index)):
-        return frame
-    frame = frame.copy(deep=False)
-    for number, name in enumerate(frame.index.names):
-        column = name if name is not None else "index" if frame.index.nlevels == 1 else f"index {number}"
-        if column not in frame.columns:
-            frame.insert(len(frame.columns), column, frame.index.get_level_values(number).array)
-    return frame
 
 
 def _rows(

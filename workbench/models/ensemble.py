@@ -16,7 +16,7 @@ from workbench.items.items import Items
 from workbench.models.base import Predictor, pad
 from workbench.models.item_words import ReadContext, Side
 from workbench.models.prediction_rows import check_scores
-from workbench.runs.predictions import Floats
+from workbench.runs.predictions import Floats, check_predictions
 from workbench.runs.store import find_run
 from workbench.storage.cache import digest
 from workbench.storage.errors import DataError
@@ -145,7 +145,7 @@ class _Recorded(Predictor):
 
     def __init__(self, run: Any) -> None:
         run = find_run(run) if isinstance(run, str) else run
-        frame = run if isinstance(run, pd.DataFrame) else getattr(run, "predictions", None)
+        frame = check_predictions(run) if isinstance(run, pd.DataFrame) else getattr(run, "predictions", None)
         if not isinstance(frame, pd.DataFrame):
             raise DataError(
                 f"there are no predictions in a {type(run).__name__}", remedy="pass models or runs"

@@ -11,7 +11,7 @@ from workbench.items.items import Item, Items
 from workbench.models.base import Predictor
 from workbench.models.item_words import ReadContext
 from workbench.models.wrapper import Wrapper
-from workbench.runs.predictions import Floats
+from workbench.runs.predictions import Floats, check_model
 
 _SYSTEMS = {  # as the tables spell them
     "MEMNNS (WINDOW MEMORY + SELF-SUP. + ENSEMBLE)":
@@ -86,6 +86,7 @@ def exclude_cooccurring(model: Predictor) -> ExcludeCooccurring:
     >>> model.score(item, [["Ann", "Bob"]]).argmax()
     np.int64(1)
     """
+    check_model(model, "exclude_cooccurring")
     return ExcludeCooccurring(model)
 
 

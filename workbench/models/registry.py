@@ -18,7 +18,7 @@ from typing import Any
 
 import pandas as pd
 
-from workbench.datasets.sources import choose
+from workbench.datasets.sources import check_choice
 from workbench.render.results import Table, TableColumn, TableLayout
 from workbench.storage.errors import DataError
 from workbench.storage.packages import extensions, load_extension
@@ -84,7 +84,7 @@ def model_class(name: str) -> type[Any]:
         module, _, class_name = BUILT_IN[name].partition(":")
         built_in: type[Any] = getattr(import_module(module), class_name)
         return built_in
-    entry = _foreign()[choose("model", name, model_names(), "the workbench")]
+    entry = _foreign()[check_choice("model", name, model_names(), "the workbench")]
     cls = load_extension(entry)
     if not isinstance(cls, type) or isabstract(cls) or _PREDICTOR not in map(import_path_of, cls.__mro__):
         raise DataError(f"the model {name!r} should be a class of Predictor, not {entry.value}")

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from workbench.evaluation.interchange.agreement import Agreement
-from workbench.items.items import Items
+from workbench.items.items import Items, check_items
 from workbench.items.text import is_encodable
 from workbench.people import assignment, database, reports
 from workbench.people.assignment import (
@@ -420,8 +420,7 @@ class Campaign:
 
 
 def _check_items(items: Any, chosen: Protocol) -> None:
-    if not isinstance(items, Items):
-        raise TypeError(f"expected Items, got {type(items).__name__}")
+    check_items(items, "Campaign.create")
     if not len(items):
         raise DataError("there are no items to judge", remedy="pass at least one")
     for column, needed in (("answer", True), ("candidates", chosen.candidates)):

@@ -10,11 +10,12 @@ import pandas as pd
 
 from workbench.analysis.proportions import wilson
 from workbench.items.changes import shortened
-from workbench.items.items import Items
+from workbench.items.items import Items, check_items
 from workbench.models.base import Predictor
 from workbench.models.item_words import check_option
 from workbench.people import reports
 from workbench.people.simulation import with_context_sentences
+from workbench.runs.predictions import check_model
 from workbench.storage.errors import DataError
 
 Unit = Literal["sentences", "words"]
@@ -71,6 +72,7 @@ def context_accuracy(
     >>> curve["reads"].tolist()
     ['0', '2', 'all', '0', '2', 'all']
     """
+    check_items(items, "context_accuracy")
     check_option("unit", unit, get_args(Unit))
     lengths = tuple(reads) if reads is not None else {"sentences": SENTENCES, "words": WORDS}[unit]
     least = 0 if unit == "sentences" else 1
@@ -81,12 +83,14 @@ def context_accuracy(
         raise DataError("there is nothing to measure", remedy="pass items with answers, and lengths to read")
     if judgments is not None and unit != "sentences":
         raise DataError("people read sentences of context", remedy='leave judgments out, or unit="words"')
-    if not isinstance(models, Mapping):
-        several = [models] if isinstance(models, Predictor) else list(models)
-        models = {model.name: model for model in several}
+    listed: Any = models if isinstance(models, Mapping | list | tuple) else [models]
+    named = listed.items() if isinstance(listed, Mapping) else [(None, model) for model in listed]
+    for _, model in named:
+        check_model(model, "context_accuracy")
+    by_name = {name or model.name: model for name, model in named}
     rows: list[tuple[Any, ...]] = []
     read = [(_label(k), _shorten(items, k, unit)) for k in lengths]
-    for name, model in models.items():
+    for name, model in by_name.items():
         for label, changed in read:
             right = model.predict(changed, 1, seed=seed)["p_correct"].dropna()
             rows.append((name, unit, label, float(right.mean()), len(right)))

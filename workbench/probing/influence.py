@@ -15,10 +15,11 @@ import pandas as pd
 from workbench.analysis.mentions import mentions
 from workbench.evaluation.bootstrap import BootstrapSettings, Floats, Units, intervals, resample
 from workbench.items.changes import masked, numbered, with_answer, without, word_spans
-from workbench.items.items import Item, Items, Span
+from workbench.items.items import Item, Items, Span, check_items
 from workbench.models.base import Predictor
 from workbench.models.item_words import Attention, check_option
 from workbench.probing import check_probable
+from workbench.runs.predictions import check_model
 from workbench.storage.errors import DataError
 
 Part = Literal["sentence", "word", "mention"]
@@ -113,6 +114,8 @@ def influence(
     >>> parts["item_id"].nunique(), bool(parts["influence"].notna().all())
     (3, True)
     """
+    check_model(model, "influence")
+    check_items(items, "influence")
     check_option("by", by, get_args(Part))
     check_option("how", how, get_args(How))
     if mask is not None and (not isinstance(mask, str) or len(mask.split()) != 1):

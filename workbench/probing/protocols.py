@@ -13,13 +13,14 @@ import pandas as pd
 
 from workbench.evaluation.comparison import Comparison
 from workbench.evaluation.metrics import evaluate
-from workbench.items.items import Items
+from workbench.items.items import Items, check_items
 from workbench.models.base import Predictor
 from workbench.models.item_words import check_option
 from workbench.models.pretrained.causal import CausalLM
 from workbench.models.pretrained.prompts import Beginning, Prompt, Space
 from workbench.models.pretrained.search import sharing_words
 from workbench.render.results import Table, TableColumn, TableLayout, with_interval
+from workbench.runs.predictions import check_model
 from workbench.runs.store import Run, predict
 from workbench.storage.errors import DataError
 
@@ -347,7 +348,10 @@ def protocols(
     >>> result.waterfall["factor"].tolist()
     ['first', 'text', 'unit', 'total']
     """
-    several = [items] if isinstance(items, Items) else list(items)
+    check_model(model, "protocols")
+    several = [items] if isinstance(items, Items) or not isinstance(items, Iterable) else list(items)
+    for each in several:
+        check_items(each, "protocols")
     variants = _match_variants(several)
     check = _Check(model, tuple(variants), vocabulary is not None, examples is not None)
     if protocols is not None and factors:

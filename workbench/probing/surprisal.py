@@ -8,9 +8,10 @@ import numpy as np
 import pandas as pd
 
 from workbench.items.changes import word_spans
-from workbench.items.items import Items
+from workbench.items.items import Items, check_items
 from workbench.models.base import Predictor
 from workbench.probing import check_probable
+from workbench.runs.predictions import check_model
 from workbench.storage.errors import DataError
 
 COLUMNS = ("item_id", "position", "start", "end", "word", "surprisal", "word_end")
@@ -78,6 +79,8 @@ def surprisal(
     >>> bool((words["surprisal"] >= 0).all()), words["item_id"].nunique()
     (True, 2)
     """
+    check_model(model, "surprisal")
+    check_items(items, "surprisal")
     if isinstance(top_k, bool) or not isinstance(top_k, int) or top_k < 0:
         raise DataError(f"top_k is {top_k!r:.60}, expected a number of words, 0 or more")
     frame = _surprisal(model, items, top_k)

@@ -93,6 +93,15 @@ _VARIANT = {"run": "", "system": None, "unit": "word", "filter": "none", "vocabu
             "unknown": "none", **dict.fromkeys(OPTIONAL)}  # fmt: skip
 
 
+def check_model(model: Any, caller: str) -> None:
+    """Raise DataError unless this predicts items; `caller` is the function that takes it."""
+    if isinstance(model, type) or not callable(getattr(model, "predict", None)):
+        raise DataError(
+            f"{caller} takes a model, not {model!r:.80}: it has no predict(items, top_k)",
+            remedy="pass one such as NGram.fit(...) or CausalLM(...) gives",
+        )
+
+
 def from_answers(
     items: Items, answers: Mapping[str, str] | pd.DataFrame, *, model: str, **variant: Any
 ) -> pd.DataFrame:

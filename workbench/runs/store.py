@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import pyarrow as pa
 
-from workbench.items.items import Items
+from workbench.items.items import Items, check_items
 from workbench.render.results import Table, TableColumn, TableLayout
 from workbench.runs import predictions
 from workbench.runs.clustered import ClusterPredictions, predict_on_cluster
@@ -191,10 +191,8 @@ def predict(
     >>> run.predictions[["item_id", "prediction", "rank"]].shape
     (30, 3)
     """
-    if not isinstance(items, Items):
-        raise TypeError(
-            f"the first argument is {type(items).__name__}, expected Items: predict(items, model)"
-        )
+    check_items(items, "predict")
+    predictions.check_model(model, "predict")
     if attention:
         model = copy.copy(model)
         vars(model)["attention"] = True
@@ -303,6 +301,7 @@ def keep(items: Items, frame: pd.DataFrame, *, name: str | None = None, **info: 
     >>> wb.keep(items, runs[0].predictions).model == runs[0].model
     True
     """
+    check_items(items, "keep")
     if reserved := sorted(set(_RESERVED) & set(info)):
         raise DataError(f"{reserved[0]!r} is set by the run itself", remedy="choose another word")
     if name is not None and not re.fullmatch(r"\w[\w.+-]{,199}", name, re.ASCII):

@@ -249,11 +249,12 @@ def scratch_folder(home: Path | str) -> Iterator[Path]:
 
     Notes
     -----
-    The folder is locked while it is used, and the lock ends with its process. `sweep` removes what it can
-    lock, and holds the lock meanwhile. A sweep between the making of a folder and its locking is noticed: the
-    lock is busy or the folder is gone, and another one is made. Once a folder is locked and still has its
-    name, no sweep gets the lock. A lock may hold on one computer only, and some disks have none: the name
-    says which computer made the folder; where no lock can tell, it goes when nothing was written for a day.
+    The folder is locked while it is used, and the lock ends with its process. `remove_stale_scratch` removes
+    what it can lock, and holds the lock meanwhile. A removal between the making of a folder and its locking
+    is noticed: the lock is busy or the folder is gone, and another one is made. Once a folder is locked and
+    still has its name, no removal gets the lock. A lock may hold on one computer only, and some disks have
+    none: the name says which computer made the folder; where no lock can tell, it goes when nothing was
+    written for a day.
     """
     home = Path(home)
     with writing(home, "this folder"):
@@ -340,7 +341,8 @@ def atomic_folder(path: Path | str, *, replace: bool = False) -> Iterator[Path]:
     Notes
     -----
     Every file is flushed to disk before the folder is renamed. While an existing folder is replaced, there is
-    a moment in which `path` does not exist; if the process is killed then, the next `sweep` puts it back.
+    a moment in which `path` does not exist; if the process is killed then, the next `remove_stale_scratch`
+    puts it back.
     """
     target = Path(path)
     with writing(target, "this folder"):

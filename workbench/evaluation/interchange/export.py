@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from workbench.evaluation.interchange.records import FileRecord, Notes, number_of, truth_of
 from workbench.evaluation.model_predictions import predictions_of
-from workbench.items.items import Items
+from workbench.items.items import Items, check_items
 from workbench.items.text import is_encodable
 from workbench.runs import predictions
 from workbench.runs.predictions import OPTIONAL, SCHEMA
@@ -66,6 +66,8 @@ def export_results(runs: Any, path: Path | str, *, items: Items | None = None) -
     >>> len(wb.import_results(path, items).predictions) == 2 * len(items)
     True
     """
+    if items is not None:
+        check_items(items, "export_results")
     path = Path(path)
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:

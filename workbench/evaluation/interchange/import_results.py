@@ -16,7 +16,7 @@ import pandas as pd
 from workbench.evaluation.interchange import agreement, export, inspect_log, lighteval, lm_eval, records
 from workbench.evaluation.interchange.agreement import Agreement
 from workbench.evaluation.interchange.records import FileRecord, Notes, ResultRow, number_of, text_of
-from workbench.items.items import Items
+from workbench.items.items import Items, check_items
 from workbench.items.schema import objects
 from workbench.render.tables import html_table
 from workbench.runs import predictions, store
@@ -216,8 +216,8 @@ def import_results(
     """
     path = Path(path)
     notes = Notes(path, on_error)
-    if items is not None and not isinstance(items, Items):
-        raise TypeError(f"the second argument is {type(items).__name__}, expected Items")
+    if items is not None:
+        check_items(items, "import_results")
     remarks: list[str] = []
     texts = {name for column, usual in _USUAL.items() if column != "log_prob" for name in usual}
     texts |= {"answer", *(name.lower() for name in (item, prediction, person) if name)}

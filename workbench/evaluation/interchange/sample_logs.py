@@ -12,7 +12,7 @@ import pandas as pd
 from workbench.evaluation.interchange.import_results import Imported, filters_of, import_results, program_of
 from workbench.evaluation.interchange.lm_eval import Program, Sample, bare_word
 from workbench.evaluation.interchange.records import FileRecord, check_language, read_records
-from workbench.items.items import Items, items_from_frame
+from workbench.items.items import Items, check_items, items_from_frame
 from workbench.storage.errors import DataError
 
 _MARK = re.compile(r"_{2,}|XXXXX|@placeholder")
@@ -43,6 +43,8 @@ def import_logs(
     DataError
         As of :func:`import_results`, and if there is no log.
     """
+    if items is not None:
+        check_items(items, "compare_logs")
     if not paths:
         raise DataError("expected logs to compare, got none", remedy='pass their files: "a.jsonl", "b.jsonl"')
     logs = [_Source.read(Path(path), filter) for path in paths]

@@ -15,7 +15,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from workbench.datasets.sources import choose
+from workbench.datasets.sources import check_choice
 from workbench.runs.store import json_value
 from workbench.storage import cache
 from workbench.storage.errors import DataError, reading, writing
@@ -77,7 +77,7 @@ class TrainedNetwork:
         defaults = {**cls._defaults, **cls.fit_defaults, **cls.sizes}
         names = {*defaults, *_SETTINGS, *cls._lengths}
         for name in options:
-            choose("option", name, sorted(names), cls.__name__)
+            check_choice("option", name, sorted(names), cls.__name__)
         options = {name: value for name, value in options.items() if name not in LENGTHS or value is not None}
         if not options.keys().isdisjoint(LENGTHS):
             defaults = {name: value for name, value in defaults.items() if name not in LENGTHS}

@@ -36,7 +36,7 @@ def read_info(folder: Path) -> dict[str, Any]:
     return info
 
 
-def estimated(
+def find_or_estimate(
     corpus: Corpus,
     *,
     order: int,

@@ -56,8 +56,9 @@ def estimate(
         Blocks of whole lines; a line is a sentence, words separated by spaces, none of them one that
         ``lmplz`` reserves.
     prefix : Path
-        Beginning of the names of the files to write, see `kenlm_records`. Their folder also has the temporary
-        files, some 20 bytes a token and order; what a failure leaves there is for the caller to remove.
+        Beginning of the names of the files to write (:mod:`workbench.models.ngram.kenlm_records`). Their
+        folder also has the temporary files, some 20 bytes a token and order; what a failure leaves there is
+        for the caller to remove.
     order : int
         Length of the longest n-grams.
     pruning : sequence of int, optional

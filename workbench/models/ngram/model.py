@@ -189,7 +189,7 @@ class NGram(PositionScorer):
             raise DataError("the corpus is lower-cased" if corpus.lower else "the corpus is cased",
                             remedy=f"pass lower={corpus.lower}")  # fmt: skip
         checked_for = check_held_out(corpus, held_out, progress=progress)
-        folder = estimating.estimated(
+        folder = estimating.find_or_estimate(
             corpus, order=order, smoothing=smoothing, vocabulary=vocabulary, pruning=pruning, memory=memory,
             temporary=temporary, progress=progress,
         )  # fmt: skip

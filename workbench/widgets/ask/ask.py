@@ -13,6 +13,7 @@ from workbench.items import text as wt
 from workbench.items.schema import Item
 from workbench.models.item_words import check_option
 from workbench.probing.influence import Part
+from workbench.runs.predictions import check_model
 from workbench.storage.errors import DataError
 from workbench.widgets.ask.asking import SETTLED, AskedQuestion, Asking
 from workbench.widgets.ask.questions import TypedQuestion, boosting_problem, typed_question
@@ -457,10 +458,6 @@ def models_by_name(models: Any) -> dict[str, Any]:
         raise DataError("there is no model to ask", remedy="pass one, or a list of them")
     by_name: dict[str, Any] = {}
     for name, model in pairs:
-        if isinstance(model, type) or not callable(getattr(model, "predict", None)):
-            raise DataError(
-                f"{model!r:.80} is not a model: it has no predict(items, top_k)",
-                remedy="pass models such as NGram.fit(...) gives",
-            )
+        check_model(model, "ask")
         by_name[free_name(name, by_name)] = model
     return by_name

@@ -15,7 +15,7 @@ import traitlets
 
 from workbench.analysis.mentions import mentions
 from workbench.evaluation.model_predictions import ModelPredictions, as_list, predictions_of
-from workbench.items.items import Item, Items
+from workbench.items.items import Item, Items, check_items
 from workbench.items.marked_text import weighted_pieces
 from workbench.items.tokens import tokens
 from workbench.models.item_words import ALL, Attention
@@ -24,7 +24,7 @@ from workbench.render.numbers import fixed
 from workbench.runs.predictions import not_a_number
 from workbench.storage.errors import DataError
 from workbench.widgets.shared.list_widget import state_part
-from workbench.widgets.shared.passages import BLANK_MARK, check_items
+from workbench.widgets.shared.passages import BLANK_MARK
 from workbench.widgets.shared.published import PublishedView, Rows
 from workbench.widgets.shared.shading import LEVELS, shaded_passage, shadings, static_shades
 from workbench.widgets.shared.widget import (

@@ -13,7 +13,7 @@ import traitlets
 from workbench.analysis.mentions import mentions
 from workbench.analysis.speech import speech
 from workbench.items import notes as remarks
-from workbench.items.items import Item, Items, Span
+from workbench.items.items import Item, Items, Span, check_items
 from workbench.items.query import all_of
 from workbench.items.schema import objects
 from workbench.render.labels import label
@@ -34,7 +34,6 @@ from workbench.widgets.shared.listing import STATE, TAGS, Listing, clauses, face
 from workbench.widgets.shared.passages import (
     align_to_items,
     cell_text,
-    check_items,
     marks,
     outcomes,
     prediction_cells,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
-from workbench.items.items import json_cell
+from workbench.items.cells import json_cell
 from workbench.render.labels import label
 from workbench.storage.errors import DataError
 from workbench.storage.spreadsheet import Formulas, spreadsheet_safe

@@ -15,7 +15,7 @@ import traitlets
 from workbench.analysis.mentions import mentions
 from workbench.evaluation.comparison import Comparison
 from workbench.evaluation.interchange.sample_logs import import_logs
-from workbench.items.items import Item, Items
+from workbench.items.items import Item, Items, check_items
 from workbench.items.query import parse
 from workbench.items.tokens import tokens
 from workbench.render.labels import label
@@ -25,7 +25,7 @@ from workbench.widgets.compare.page import comparison_page, models_table
 from workbench.widgets.compare.selection import STATE_OF_COMPARE, ComparedItems
 from workbench.widgets.shared.annotating import AUTO, Annotating, annotations_at_hand
 from workbench.widgets.shared.list_widget import ListWidget, state_part
-from workbench.widgets.shared.passages import align_to_items, cell_text, check_items, stored_runs
+from workbench.widgets.shared.passages import align_to_items, cell_text, stored_runs
 from workbench.widgets.shared.published import Rows, passage_variants
 from workbench.widgets.shared.search import item_hits
 from workbench.widgets.shared.shading import attention_shading, checked_shade, shaded_passage, shadings

@@ -129,7 +129,7 @@ def models_table(
     warnings: Sequence[str],
     baseline: Mapping[str, Any] | None = None,
 ) -> str:
-    """Return the tables of `model_rows` and, with a baseline, of `baseline_rows` as HTML."""
+    """Return the tables of models and, with a baseline, of the models against it as HTML."""
     heads = ["Model", *map(measure_heading, SHOWN)]
     labels = [model["label"] for model in models]
     return render(

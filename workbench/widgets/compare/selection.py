@@ -203,7 +203,7 @@ class ComparedItems(Listing):
         return self._cell(self.state) or self._chosen_pair(self.state) or self.best
 
     def scatter_pair(self) -> tuple[int, int] | None:
-        """Return the models of the scatter plot: as `two`, among those with log-probabilities."""
+        """Return the models of the scatter plot: as `shown_pair`, among those with log-probabilities."""
         return self._cell(self.state) or self._chosen_pair(self.state) or self.best_probable
 
     def difference_pair(self, state: Mapping[str, Any] | None = None) -> tuple[int, int] | None:

@@ -7,12 +7,11 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from workbench.items.items import Items
+from workbench.items.items import Items, check_items
 from workbench.render.labels import label, value_label
 from workbench.storage.errors import DataError
 from workbench.widgets.browser.browser import SCRIPTS, Browser
 from workbench.widgets.shared.annotating import AUTO
-from workbench.widgets.shared.passages import check_items
 from workbench.widgets.shared.published import Rows
 from workbench.widgets.shared.widget import closed_on_error, read_assets, render
 

@@ -11,9 +11,8 @@ import traitlets
 
 from workbench.construction.alternates import N_OPTIONS
 from workbench.construction.grooming import DONE, GUIDELINES, REASONS, REJECTED, Grooming, next_open
-from workbench.items.items import Item, Items
+from workbench.items.items import Item, Items, check_items
 from workbench.storage.errors import DataError
-from workbench.widgets.shared.passages import check_items
 from workbench.widgets.shared.widget import Widget, closed_on_error, read_assets, render, whole_page
 
 

@@ -13,7 +13,7 @@ import traitlets
 from workbench.analysis.proportions import wilson
 from workbench.evaluation.model_predictions import ModelPredictions, predictions_of
 from workbench.items.ablation import split_variant
-from workbench.items.items import Items
+from workbench.items.items import Items, check_items
 from workbench.items.schema import content_digest
 from workbench.models.base import Predictor
 from workbench.people import Campaign, Page, Protocol, ProtocolStep, RefusalError, Subject, Task, reports
@@ -24,7 +24,6 @@ from workbench.render.numbers import percent
 from workbench.render.results import Table, TableColumn, TableLayout, with_interval
 from workbench.storage.errors import DataError
 from workbench.widgets.guess.game import default_path, open_campaign, player_of, solitary
-from workbench.widgets.shared.passages import check_items
 from workbench.widgets.shared.widget import Widget, closed_on_error, read_assets, render, whole_page
 
 Condition = Literal["passage", "sentence", "unfolding"]

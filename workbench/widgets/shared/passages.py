@@ -89,15 +89,6 @@ def _one_line(text: str) -> str:
     return text.replace("\n", " ")
 
 
-def check_items(items: Any, verb: str) -> None:
-    """Raise DataError unless these are Items."""
-    if not isinstance(items, Items):
-        raise DataError(
-            f"{verb} takes Items, not {type(items).__name__}",
-            remedy="load them with wb.load, or make them with Items.from_frame or wb.items_from_text",
-        )
-
-
 # -- tables, one row an item
 
 
