@@ -131,12 +131,20 @@ def pytest_runtest_makereport(item):
         report.sections.append(("Hypothesis", f"repeat with --hypothesis-seed={core.global_force_seed}"))
 
 
+def _torch_threads():
+    return sys.modules["torch"].get_num_threads() if "torch" in sys.modules else None
+
+
 @pytest.fixture(autouse=True)
-def same_places():
-    """Refuse a test that leaves other folders behind: those after it would be skipped, or write elsewhere."""
-    before = [os.environ.get(name) for name in _PLACES]
+def same_process():
+    """Refuse a test that leaves other folders or more threads behind.
+
+    Tests after it would be skipped, write elsewhere, or take four times as long.
+    """
+    folders, threads = [os.environ.get(name) for name in _PLACES], _torch_threads()
     yield
-    assert [os.environ.get(name) for name in _PLACES] == before
+    assert [os.environ.get(name) for name in _PLACES] == folders
+    assert threads in {None, _torch_threads()}
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 import re
 import shutil
+from functools import cache
 from pathlib import Path
 
 import pandas as pd
@@ -132,11 +133,15 @@ def of_run(items, model):
     return wb.predict(items, model).predictions["in_training"]
 
 
+@cache
+def stories():
+    return ["".join(wt.tokenize(book.text)).lower() for book in train()]
+
+
 def substrings(items):
     """Return which items stand in a story of the training texts, by a search in their letters."""
-    stories = ["".join(wt.tokenize(book.text)).lower() for book in train()]
     texts = ["".join(item.tokens if item.tokenised else wt.tokenize(item.text)).lower() for item in items]
-    return [any(text in story for story in stories) for text in texts]
+    return [any(text in story for story in stories()) for text in texts]
 
 
 @pytest.mark.parametrize("variant", ["capitalised", "openai", "cbt", "msrcc"])

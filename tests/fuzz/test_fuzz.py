@@ -13,6 +13,7 @@ import threading
 import warnings
 from collections import Counter
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from random import Random
 
@@ -160,11 +161,13 @@ def test_one_damaged_place_costs_few_records(key, tmp_path):
         assert (texts - valid).total() <= 2, (name, start, insert)
 
 
+@cache
 def readers():
     """Return the functions that read files: path and first line, and a name for the report."""
     result = {}
     for path in sorted(PACKAGE.rglob("*.py")):
-        for function in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        code = path.read_text(encoding="utf-8")
+        for function in ast.walk(ast.parse(code)) if any(name in code for name in READ) else ():
             if not isinstance(function, ast.FunctionDef):
                 continue
             nodes = [node for node in ast.walk(function) if isinstance(node, ast.Attribute | ast.Name)]

@@ -57,6 +57,7 @@ def check_log_probs(frame, plain, items):
 def test_log_probs_are_those_of_a_plain_calculation(folders, plains, monkeypatch, case):
     kind, batch_tokens, threads = case
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)  # so many batches at once
+    monkeypatch.setattr(torch, "set_num_threads", lambda _: None)  # else this process keeps that number
     mine, plain = model(folders(kind), batch_tokens=batch_tokens), plains(kind)
     frame = mine.predict(ITEMS)
     expected = check_log_probs(frame, plain, ITEMS)

@@ -7,6 +7,7 @@ import inspect
 import json
 import os
 import sys
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -49,6 +50,7 @@ TIE = 2e-4  # log-probabilities that are closer than this may be in another orde
 QUICK = {"progress": False}
 
 
+@cache
 def corpus():
     return Corpus.of(list(wb.books("sample"))[:3], **QUICK)
 
@@ -113,9 +115,13 @@ CHOOSING = ("lowest", "positional", "next word", "word two on", "simple 4-gram",
 
 def items(name):
     """Return a few passages, questions and completions of the sample."""
-    parts = [wb.load("sample", variant="cbt").sample(5), wb.load("sample", variant="msrcc").sample(5)]
-    passages = [] if name in CHOOSING else [wb.load("sample", variant="capitalised").sample(6)]
-    return Items.concat([*passages, *parts])
+    return few(name not in CHOOSING)
+
+
+@cache
+def few(passages):
+    sizes = {"capitalised": 6 * passages, "cbt": 5, "msrcc": 5}
+    return Items.concat([wb.load("sample", variant=name).sample(n) for name, n in sizes.items() if n])
 
 
 def is_stored(model, stored):

@@ -88,7 +88,7 @@ def plain_loop(log_prob, items, by, other, change=without):
 
 @pytest.mark.parametrize("by", ["sentence", "word", "mention"])
 def test_an_n_gram_model_with_cache(items, sample_ngram, by):
-    model, items = sample_ngram.cached(0.2), items[: 2 if by == "word" else 5]
+    model, items = sample_ngram.cached(0.2), items[: 1 if by == "word" else 5]
     frame = wb.influence(model, items, by=by, against="man")
 
     def log_prob(form):
@@ -120,7 +120,8 @@ def sample_ngram():
 @pytest.mark.parametrize("kind", ["bytes", "llama"])
 def test_a_causal_model_whose_forms_share_their_beginning(folders, items, kind, by):
     plain = Plain(folders(kind), 256 if kind == "bytes" else 10**6)
-    items = Items.concat([items[:2], wb.load("sample", "dev", variant="capitalised")[3:4]])
+    n = 1 if by == "word" else 2
+    items = Items.concat([items[:n], wb.load("sample", "dev", variant="capitalised")[3:4]])
     model = causal(folders(kind), batch_tokens=300)
 
     def log_prob(form):

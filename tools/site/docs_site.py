@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import gc
 import hashlib
 import os
 import re
@@ -187,6 +188,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--linkcheck", action="store_true", help="ask for every external link instead")
     parser.add_argument("--out", type=Path, default=BUILD / "docs", help="the folder of the site")
     options = parser.parse_args(argv)
+    gc.set_threshold(50_000, 20, 100)  # Sphinx holds all pages: collecting takes a fifth of its time
     folder = options.out.resolve()
     started = time.perf_counter()
     status = build(folder, builder="linkcheck" if options.linkcheck else "html", fresh=options.fresh)

@@ -138,6 +138,14 @@ def objects(values: Sequence[Any]) -> pd.Series[Any]:
     return pd.Series(column, dtype=object)  # pandas would infer text, without our checks
 
 
+def frame_of_objects(columns: Mapping[str, Sequence[Any]]) -> pd.DataFrame:
+    """Return a frame of Python objects, all in one array: a third of the time of a frame of Series."""
+    cells = np.empty((len(next(iter(columns.values()))), len(columns)), dtype=object, order="F")
+    for number, values in enumerate(columns.values()):
+        cells[:, number] = values
+    return pd.DataFrame(cells, columns=list(columns), dtype=object, copy=False)
+
+
 def checked(frame: pd.DataFrame) -> pd.DataFrame:
     """Return a valid frame of items with the columns of `COLUMNS` alone and their types, or raise DataError.
 
@@ -155,9 +163,7 @@ def checked(frame: pd.DataFrame) -> pd.DataFrame:
 
 def with_types(frame: pd.DataFrame) -> pd.DataFrame:
     """Return a frame with the columns of `COLUMNS` alone and their types; equal spans are one object."""
-    frame = frame.loc[:, list(COLUMNS)].reset_index(drop=True)
-    for name in TEXT_COLUMNS:
-        frame[name] = _as_text(frame[name])
+    columns: dict[str, Any] = {name: _as_text(frame[name]) for name in TEXT_COLUMNS}
     unique: dict[Any, Any] = {}
     spans = (tuple(map(int, span)) for span in frame["answer_span"])
     rows = ([(int(a), int(b)) for a, b in row] for row in frame["sentences"])
@@ -167,16 +173,16 @@ def with_types(frame: pd.DataFrame) -> pd.DataFrame:
         "candidates": [None if isinstance(c, _NULLS) else tuple(c) for c in frame["candidates"]],
         "meta": [dict(m) if isinstance(m, Mapping) else {} for m in frame["meta"]],
     }
-    frame = frame.assign(**{name: objects(values) for name, values in nested.items()})
-    frame["tokenised"] = frame["tokenised"].astype(bool)
-    return frame
+    columns |= {name: objects(values).to_numpy() for name, values in nested.items()}
+    columns["tokenised"] = frame["tokenised"].astype(bool).to_numpy()
+    return pd.DataFrame({name: columns[name] for name in COLUMNS})
 
 
-def _as_text(column: pd.Series[Any]) -> pd.Series[Any]:
+def _as_text(column: pd.Series[Any]) -> Any:
     if strange := [cell_type.__name__ for cell_type in set(map(type, column.tolist())) - {str, *_NULLS}]:
         raise DataError(f"the column {column.name!r} holds {strange[0]}, expected text")
     try:
-        return column.astype("str")
+        return column.array.astype("str")  # in half the time of the column's
     except UnicodeEncodeError:
         for value in filter(lambda value: isinstance(value, str), column):
             check_encodable(value, f"the column {column.name!r}")

@@ -229,12 +229,12 @@ def typed_predictions(frame: pd.DataFrame) -> pd.DataFrame:
     if frame.columns.has_duplicates:
         twice = frame.columns[frame.columns.duplicated()][0]
         raise DataError(f"the predictions have the column {twice!r} twice")
-    frame = frame.copy(deep=False)
+    arrays = {}
     for name in filter(frame.columns.__contains__, COLUMNS):
         arrow_type, nulls = SCHEMA.field(name).type, 0
         try:
             if arrow_type in _KINDS:
-                frame[name] = frame[name].astype(_KINDS[arrow_type])
+                arrays[name] = frame[name].array.astype(_KINDS[arrow_type])
             else:
                 nulls = pa.array(frame[name].tolist(), arrow_type, from_pandas=True).flatten().null_count
         except Exception as error:  # noqa: BLE001 - a value may be anything
@@ -245,7 +245,7 @@ def typed_predictions(frame: pd.DataFrame) -> pd.DataFrame:
                 f"the column {name!r} has a list that lacks a {lacking}"
                 f"{'' if lacking == 'word' else ', or holds NaN'}"
             )
-    return frame
+    return frame.assign(**arrays)
 
 
 def _consistent(frame: pd.DataFrame) -> None:
