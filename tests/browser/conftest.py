@@ -14,7 +14,7 @@ from pathlib import Path
 
 import _lab
 import pytest
-from accessible import violations
+from accessible import still, violations
 from looks import CLIPPED, CONTRAST, THEMES
 
 ARTEFACTS = Path(__file__).parents[1] / "artefacts"
@@ -62,7 +62,7 @@ def started():
     with ExitStack() as stack:
         problem = None
         try:
-            browser = stack.enter_context(_lab.chromium(*LIGHT))
+            browser = stack.enter_context(_lab.chromium(*LIGHT, light=True))
         except RuntimeError as error:
             problem = str(error)
         if problem:  # outside of the error, whose traceback would be shown too
@@ -135,17 +135,25 @@ class Notebook(_lab.Notebook):
 
     def still(self):
         """Wait until nothing moves."""
-        self.page.wait_for_function("document.getAnimations().every((a) => a.playState !== 'running')")
+        still(self.page)
 
     def theme(self, name):
         super().theme(name)
         self.still()
 
+    def themes(self):
+        """Show both themes, first the one that is shown already: a change draws all of JupyterLab anew."""
+        shown = self.page.evaluate("document.body.dataset.jpThemeName")
+        yield shown
+        for theme in THEMES:
+            if theme != shown:
+                self.theme(theme)
+                yield theme
+
     def look(self, name, root):
         """Look at a widget in both themes: everybody can read and use it, and nothing is cut off."""
         prefix = root.removeprefix(".").partition("-")[0]
-        for theme in THEMES:
-            self.theme(theme)
+        for theme in self.themes():
             for code in (CONTRAST, CLIPPED):
                 own = code.replace(".wb-browser", root).replace("wb-", f"{prefix}-")
                 assert self.page.evaluate(own) == []

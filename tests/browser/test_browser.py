@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from looks import CLIPPED, CONTRAST, THEMES
+from looks import CLIPPED, CONTRAST
 
 pytestmark = pytest.mark.browser
 
@@ -297,8 +297,7 @@ def test_several_items_are_tagged_at_once_and_shown_as_a_table(show, notebook):
         expected = notebook.evaluate(f"print(browser.to_frame().n_tokens.{best}())")
         page.wait_for_selector(f".wb-cells[aria-posinset='1'] .wb-cell:text-is('{expected}')")
         assert "▁" in first.inner_text()
-    for theme in THEMES:
-        notebook.theme(theme)
+    for theme in notebook.themes():
         assert page.evaluate(CONTRAST) == []
         notebook.screenshot(f"browser-table-{theme.split()[-1].lower()}", ".wb-browser")
     columns_are_chosen(page, notebook)
@@ -397,8 +396,7 @@ def test_readable_in_both_themes_and_at_700_pixels(show, notebook):
     )
 
     def look(name):
-        for theme in THEMES:
-            notebook.theme(theme)
+        for theme in notebook.themes():
             assert page.evaluate(CONTRAST) == []
             notebook.screenshot(f"browser-cbt-{theme.split()[-1].lower()}{name}", ".wb-browser")
 
@@ -441,8 +439,7 @@ def test_shades_are_read_by_key_and_under_the_pointer(show, notebook):
     )
 
     def look(name):
-        for theme in THEMES:
-            notebook.theme(theme)
+        for theme in notebook.themes():
             assert page.evaluate(CONTRAST) == []
             notebook.screenshot(f"browser-shades-{theme.split()[-1].lower()}{name}", ".wb-browser")
 

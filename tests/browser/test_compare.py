@@ -6,7 +6,7 @@ import re
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-from looks import CLIPPED, CONTRAST, THEMES
+from looks import CLIPPED, CONTRAST
 from side_by_side import annotated, predicted
 
 import workbench as wb
@@ -398,9 +398,8 @@ def test_twenty_models_hostile_text_both_themes_and_700_pixels(shown, notebook):
     page.wait_for_selector(".wb-choice >> nth=1")
     assert page.evaluate(LAYOUT) == before, "the layout jumps"
     page.locator(".wb-look").select_option(f"a{names[1]}")
-    for theme in THEMES:
+    for theme in notebook.themes():
         dark = theme.endswith("Dark")
-        notebook.theme(theme)
         assert page.evaluate(CONTRAST.replace(".wb-browser *", ".wc-compare *")) == []
         notebook.screenshot(f"compare-{'dark' if dark else 'light'}", ".wc-body")
     notebook.narrow(".wc-body")

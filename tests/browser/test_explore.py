@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from looks import CLIPPED, CONTRAST, THEMES
+from looks import CLIPPED, CONTRAST
 from side_by_side import annotated
 
 import workbench as wb
@@ -211,8 +211,7 @@ def test_columns_of_ones_own_missing_values_and_what_lies_beyond(explored, noteb
     page.wait_for_selector(".wb-choice:has-text('my score:')")
     page.locator("[data-chart=my_score] .we-rest").click()
     wait_count(page, f"{(sea & (pd.Series(range(len(far))) % 7 == 0)).sum()} of {len(far)}")
-    for theme in THEMES:
-        notebook.theme(theme)
+    for theme in notebook.themes():
         notebook.screenshot(f"explore-own-{theme.split()[-1].lower()}", ".we-explore")
     notebook.narrow(".we-charts", 2200)
     notebook.screenshot("explore-own-700", ".we-explore")
@@ -259,8 +258,7 @@ def test_readable_in_both_themes_and_at_700_pixels(explored, notebook):
     contrast = CONTRAST.replace(".wb-browser *", ".we-charts *, .wb-browser *")
 
     def look(name):
-        for theme in THEMES:
-            notebook.theme(theme)
+        for theme in notebook.themes():
             assert [page.evaluate(code) for code in (contrast, FAINT, CUT, SCROLLS)] == [[]] * 4
             notebook.screenshot(f"explore-{theme.split()[-1].lower()}{name}", ".we-explore")
 

@@ -4,6 +4,7 @@
 
 import json
 import random
+import re
 import shutil
 
 import altair as alt
@@ -197,11 +198,12 @@ def test_completions_are_those_of_the_kernel(scripts):
 
 # -- the views
 
-ANSWERS = """([host, data, messages]) => {
+ANSWERS = """(sent) => {
+    const [host, data, messages] = JSON.parse(sent);
     const answers = [];
     const Host = { ...publishedLists, ...publishedComparison }[host.split(".")[1]];
     const kernel = new Host(data, (message) => answers.push(message));
-    return messages.map((message) => {
+    const all = messages.map((message) => {
         answers.length = 0;
         try {
             if (message.state && !message.type) kernel.restore(message.state);
@@ -212,12 +214,20 @@ ANSWERS = """([host, data, messages]) => {
             return { type: "error" };
         }
     });
+    const spelled = (value) => (typeof value === "number" && !Number.isFinite(value) ? `n ${value}` : value);
+    return JSON.stringify(all, (_, value) => spelled(value ?? null)); // JSON has no infinite numbers
 }"""
 APART = {"version", "lane", "annotating", "published", "asks", "labels"}  # of this page alone
 
 
 def plain(value):
     return json.loads(script_json(value))
+
+
+def answered(scripts, host, data, messages):
+    """Return the page's answers; as JSON, which passes to a test much faster than objects do."""
+    text = scripts.evaluate(ANSWERS, json.dumps([host, data, messages]))
+    return json.loads(re.sub(r'"n (-?Infinity|NaN)"', r"\1", text))
 
 
 def nearly(value):
@@ -232,9 +242,10 @@ def nearly(value):
 def compare_answers(scripts, widget, messages):
     """Ask page and kernel the same; return how many views they agree on."""
     view, n = widget.published(notes=True), 0
+    widget._send_view = lambda *_lane: None  # it is asked for below
     rows = np.arange(len(ITEMS))
     data = plain(view.head(rows)) | {"items": [plain(view.item(row)) for row in rows.tolist()]}
-    for message, answer in zip(messages, scripts.evaluate(ANSWERS, [view.host, data, messages]), strict=True):
+    for message, answer in zip(messages, answered(scripts, view.host, data, messages), strict=True):
         try:
             if "type" in message:
                 widget._on_query(message)
@@ -248,7 +259,8 @@ def compare_answers(scripts, widget, messages):
             if name == "selected":  # intervals and MDE of a choice need the workbench
                 for each in (expected[name], answer[name]):
                     each["rows"][1].pop("difference")
-            assert answer[name] == nearly(expected[name]), (message, name)
+            if answer[name] != expected[name]:  # to compare with tolerance takes long
+                assert answer[name] == nearly(expected[name]), (message, name)
         n += 1
     return n
 
@@ -348,7 +360,7 @@ def test_the_scatter_of_a_published_comparison_is_that_of_the_kernel(scripts):
     widget, sent = wb.compare(ITEMS, FRAMES, TABLE, resamples=50, where="n_tokens > 60"), []
     view = widget.published()
     data = plain(view.head(np.arange(80))) | {"items": [plain(view.item(row)) for row in range(80)]}
-    (scatter,) = scripts.evaluate(ANSWERS, [view.host, data, [{"type": "scatter"}]])
+    (scatter,) = answered(scripts, view.host, data, [{"type": "scatter"}])
     widget.send = lambda content, _buffers=None: sent.append(plain(content))
     widget._on_scatter({})
     (expected,) = sent

@@ -65,14 +65,11 @@ def person(chromium, server, **options):
     context = chromium.new_context(**({"viewport": {"width": 1000, "height": 900}} | options))
     foreign, problems = [], []
 
-    def guard(route):
-        if route.request.url.startswith(server.url):
-            route.continue_()
-        else:
-            foreign.append(route.request.url)
-            route.abort()
+    def note(request):
+        if not request.url.startswith(server.url):
+            foreign.append(request.url)
 
-    context.route("**/*", guard)
+    context.on("request", note)
     page = context.new_page()
     page.set_default_timeout(1000 * PATIENCE)
     page.on("pageerror", lambda error: problems.append(str(error)))

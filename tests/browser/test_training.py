@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from looks import CLIPPED, CONTRAST, THEMES
+from looks import CLIPPED, CONTRAST
 
 pytestmark = pytest.mark.browser
 
@@ -80,8 +80,7 @@ def test_one_output_that_grows_and_stays_also_in_a_notebook_that_is_not_trusted(
     assert inside.locator("img, mjx-container, script").count() == 0
     assert page.locator(".wb-name").first.inner_text() == f"LSTM {EVIL}"
     assert "words per second" in inside.locator("svg").first.text_content()
-    for theme in THEMES:
-        notebook.theme(theme)
+    for theme in notebook.themes():
         notebook.screenshot(f"training-{theme.split()[-1].lower()}", ".jp-Cell .jp-OutputArea")
         clipped, contrast = map(page.evaluate, OURS)
         assert clipped == []

@@ -375,6 +375,17 @@ def test_missing_chromium_is_one_line_and_the_set_up_goes_on(tools, monkeypatch,
         pass
 
 
+def test_the_shell_without_windows_is_installed_beside_another_chromium(tools, monkeypatch, capsys):
+    asked = []
+    monkeypatch.setattr(tools.setup, "apt_install", asked.append)  # which says that it could not
+    monkeypatch.setattr(tools.setup.shutil, "which", lambda name: name if name == "chromium" else None)
+    tools.setup.find_browser()
+    assert (asked, capsys.readouterr().out) == (["chromium-headless-shell"], "")
+    monkeypatch.setattr(tools.setup.shutil, "which", lambda _name: None)
+    tools.setup.find_browser()
+    assert asked[1:] == ["chromium-headless-shell", "chromium"]
+
+
 def test_notebooks_with_outputs_are_refused(tools, tmp_path, capsys):
     cells = [{"cell_type": "code", "outputs": [], "execution_count": None}, {"cell_type": "markdown"}]
     clean, dirty = tmp_path / "clean.ipynb", tmp_path / "dirty.ipynb"
