@@ -391,4 +391,4 @@ def test_tuning_shows_each_set_and_the_chosen_weight():
     assert "chosen: 0.3" in [row.get("label") for row in rows(charts.tuning(trials))]
     other = pd.concat([trials.assign(flatness=0.5), trials.assign(flatness=1.0, accuracy=0.9, chosen=False)])
     assert max(r.get("accuracy", 0) for r in rows(charts.tuning(other))) == 0.2
-    refused("no column chosen", charts.tuning, trials.drop(columns="chosen"))
+    refused("no column 'chosen'", charts.tuning, trials.drop(columns="chosen"))
