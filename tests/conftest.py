@@ -115,7 +115,7 @@ def pytest_collection_finish():
 
 def pytest_sessionfinish(session):
     gc.unfreeze()
-    if session.config.option.note_slow and "PYTEST_XDIST_WORKER" not in os.environ:
+    if session.config.option.note_slow and not hasattr(session.config, "workerinput"):  # of xdist
         slow = {test for test, cases in _seconds.items() if sum(cases.values()) >= _SLOW * len(cases)}
         measured = _seconds.keys() | {test.partition("::")[0] for test in _seconds}
         slow |= _slow_files | set(_SLOW_FILE.read_text(encoding="utf-8").split()) - measured
