@@ -130,6 +130,7 @@ def test_parquet_of_the_hub(tmp_path):
     [
         (("train",), {}, r'wb\.books\("lambada", "train", path='),
         (("dve",), {}, "did you mean 'dev'"),
+        (("validation",), {}, "did you mean 'dev'"),
         (("dev",), {"variant": "openai"}, "there is test"),
         (("dev",), {"variant": "upper"}, "there is plain, capitalised, openai"),
         (("dev",), {"on_error": "ignore"}, "there is raise, skip"),

@@ -334,7 +334,8 @@ def check_choice(
     value = default if value is None else value
     if value in names:
         return str(value)
-    close = difflib.get_close_matches(str(value), names, 1)
+    other = split_in_name(str(value)) if role == "split" else None  # such as "validation"
+    close = [other] if other in names else difflib.get_close_matches(str(value), names, 1)
     raise DataError(
         f"{owner} has no {role} {value!r}; there is {', '.join(names)}",
         remedy=f"did you mean {close[0]!r}?" if close else None,
