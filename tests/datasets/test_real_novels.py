@@ -18,7 +18,7 @@ from workbench import construction
 from workbench.datasets import books
 from workbench.datasets.production_notes import LICENCE
 
-pytestmark = pytest.mark.data
+pytestmark = [pytest.mark.data, pytest.mark.usefixtures("real_data")]
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def test_real_books(read, archive):
     assert all(book.year and book.author for book in others)
 
 
-def test_the_licence_is_in_no_real_training_text(read, archive):  # noqa: ARG001 - skips without data
+def test_the_licence_is_in_no_real_training_text(read):
     phrases = ("this small print", "gutenberg-tm", "literary archive foundation", "should be named", "as-is")
     novels = read("msrcc", "train")
     for book in novels:
@@ -80,7 +80,7 @@ def test_the_licence_is_in_no_item_of_real_novels(read, tmp_path, monkeypatch):
         assert [text for text in lowered if PHRASES.search(text) or LICENCE.search(text)] == [], name
 
 
-def test_the_table_that_ships_is_what_the_data_give(read, real_data, tmp_path, monkeypatch, capsys):  # noqa: ARG001 - skips
+def test_the_table_that_ships_is_what_the_data_give(read, tmp_path, monkeypatch, capsys):
     shipped = tables.TARGET.read_bytes()
     monkeypatch.setattr(tables, "TARGET", tmp_path / "lemmas.json")
     monkeypatch.setattr(novels, "books", read)
