@@ -147,13 +147,24 @@ def same_process():
     assert threads in {None, _torch_threads()}
 
 
-@pytest.fixture
-def real_data() -> Path:
-    """Give the folder with the real data sets, or skip."""
+def _real_data() -> Path:
     folder = os.environ.get("WORKBENCH_DATA")
     if not folder or not Path(folder).is_dir():
         pytest.skip("needs the real data sets: set WORKBENCH_DATA to their folder")
     return Path(folder)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    """Skip what needs the real data sets before a fixture of its file looks for them."""
+    if item.get_closest_marker("data"):
+        _real_data()
+
+
+@pytest.fixture
+def real_data() -> Path:
+    """Give the folder with the real data sets, or skip."""
+    return _real_data()
 
 
 @pytest.fixture

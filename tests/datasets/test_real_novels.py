@@ -18,7 +18,7 @@ from workbench import construction
 from workbench.datasets import books
 from workbench.datasets.production_notes import LICENCE
 
-pytestmark = [pytest.mark.data, pytest.mark.usefixtures("real_data")]
+pytestmark = pytest.mark.data
 
 
 @pytest.fixture(scope="module")

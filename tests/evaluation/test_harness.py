@@ -106,9 +106,7 @@ def run_harness(home, sets, **model):
     "task",
     ["lambada_standard", "lambada_openai_local", pytest.param("dev_cased", marks=pytest.mark.data)],
 )
-def test_the_harness_says_the_same(harness, task, request):
-    if task == "dev_cased":
-        request.getfixturevalue("real_data")
+def test_the_harness_says_the_same(harness, task):
     items, numbers, log, direct = harness[task]
     imported = import_results(log, items, keep=False)
     theirs = imported.predictions
@@ -158,8 +156,7 @@ def real(smollm, tmp_path_factory):
 
 
 @pytest.mark.data
-def test_the_harness_says_the_same_of_trained_weights(real_data, real):
-    assert real_data.is_dir()
+def test_the_harness_says_the_same_of_trained_weights(real):
     items, numbers, log, direct = real
     imported = import_results(log, items, model="smollm", keep=False)
     theirs, ours = imported.predictions, direct["log_prob_uncorrected"]
