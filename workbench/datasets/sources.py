@@ -561,7 +561,8 @@ class Release:
         ]
         if not others:
             return error
-        remedy = f"pass {' or '.join(others)}" + ("" if path else f", which is here; or {error.remedy}")
+        remedy = f"pass {' or '.join(others)}"
+        remedy += f", which is here; or {error.remedy}" if path is None and error.remedy else ""
         return DataError(error.problem, remedy=remedy)
 
     def _choose_split(
