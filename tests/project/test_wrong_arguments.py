@@ -60,6 +60,12 @@ def test_what_a_reader_cannot_be_fitted_on(reader):
             reader.fit(wrong)
 
 
+def test_what_holds_no_texts():
+    for wrong in (3, None, MaximumFrequency("context")):
+        with pytest.raises(wb.DataError, match=r"^expected texts, got "):
+            wb.items_from_text(wrong)
+
+
 def test_most_functions_are_tried():
     assert len(taking("items", "questions")) > 20
     assert len(taking("model", "models")) > 6

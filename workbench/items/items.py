@@ -16,18 +16,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from workbench.items import schema
+from workbench.items import cells, schema
 from workbench.items import text as wt
-from workbench.items.cells import (
-    cell_choices,
-    check_encodable,
-    check_options,
-    index_as_columns,
-    json_cell,
-    plain_cell,
-    shown,
-    text_cell,
-)
+from workbench.items.cells import cell_choices, check_encodable, check_options, plain_cell, shown, text_cell
 from workbench.items.language import folder_of, in_language, languages_of_rows
 from workbench.items.query import Query, parse
 from workbench.items.schema import BLANK, COLUMNS, WORD_CLASSES, Item, Span, content_digest
@@ -270,7 +261,7 @@ class Items:
         table["text"] = [item.passage for item in self]
         table = table.join(self.extra[[name for name in self.extra if name not in COLUMNS]])
         for name in filter(lambda name: pd.api.types.is_object_dtype(table[name]), table.columns):
-            table[name] = table[name].map(json_cell)
+            table[name] = table[name].map(cells.json_cell)
         write_csv(table, path, formulas=formulas)
 
     @classmethod
@@ -438,7 +429,7 @@ def items_from_frame(
         raise DataError(f"tokenised is {shown(tokenised)}, expected True, False or None")
     if item_id is None and "item_id" in frame.index.names and not set(COLUMNS) - {"item_id"} <= set(frame):
         named["item_id"] = "item_id"
-    frame = index_as_columns(frame)
+    frame = cells.index_as_columns(frame)
     if set(COLUMNS) <= set(frame) and not any(named.values()) and (text, answer) == ("text", "answer"):
         return Items(frame)
     columns = {name: column for name, column in named.items() if column is not None}
@@ -493,11 +484,11 @@ def _rows(
     problems: list[DataError] | None,
 ) -> Iterator[tuple[Any, ...]]:
     """Yield rows as values of `COLUMNS`, and whether the id was made of the content; list bad ones."""
-    cells = {name: block[column].tolist() for name, column in columns.items()}
+    values_of = {name: block[column].tolist() for name, column in columns.items()}
     further = [(str(n), block[n].tolist()) for n in block if n not in {*columns.values(), *COLUMNS}]
     codes = languages_of_rows(block)
     for number, label in enumerate(block.index):
-        row = {name: values[number] for name, values in cells.items()}
+        row = {name: values[number] for name, values in values_of.items()}
         try:
             about = [text_cell(row, name) or default for name, default in usual.items()]
             about[2] = in_language(about[2], codes[number])
@@ -538,6 +529,8 @@ def items_from_text(
     >>> [item.answer for item in items]
     ['dog', 'dog']
     """
+    if not isinstance(texts, Iterable):
+        raise DataError(f"expected texts, got {type(texts).__name__}", remedy="pass a string, or a list")
     columns: dict[str, Any] = {"text": [texts] if isinstance(texts, str) else list(texts)}
     for name, values in (("answer", answers), ("candidates", candidates)):
         if values is None:
