@@ -116,11 +116,16 @@ def pytest_collection_finish():
 def pytest_sessionfinish(session):
     gc.unfreeze()
     if session.config.option.note_slow and not hasattr(session.config, "workerinput"):  # of xdist
-        slow = {test for test, cases in _seconds.items() if sum(cases.values()) >= _SLOW * len(cases)}
-        measured = _seconds.keys() | {test.partition("::")[0] for test in _seconds}
-        slow |= _slow_files | set(_SLOW_FILE.read_text(encoding="utf-8").split()) - measured
-        tests = sorted(test for test in slow if test.partition("::")[0] not in slow - {test})
-        _SLOW_FILE.write_text("".join(f"{test}\n" for test in tests), encoding="utf-8")
+        _note_slow()
+
+
+def _note_slow():
+    """Write which tests and files were slow; what did not run stays as it was noted."""
+    slow = {test for test, cases in _seconds.items() if sum(cases.values()) >= _SLOW * len(cases)}
+    measured = _seconds.keys() | {test.partition("::")[0] for test in _seconds}
+    slow |= _slow_files | set(_SLOW_FILE.read_text(encoding="utf-8").split()) - measured
+    tests = sorted(test for test in slow if test.partition("::")[0] not in slow - {test})
+    _SLOW_FILE.write_text("".join(f"{test}\n" for test in tests), encoding="utf-8")
 
 
 @pytest.hookimpl(hookwrapper=True)

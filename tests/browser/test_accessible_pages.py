@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 from accessible import THEMES, violations
+from axe_playwright_python.base import AXE_SCRIPT
 from hostile import CHARTS
 from static_pages import ITEMS, PAGES, RUNS, annotated
 from test_served_campaign import served  # noqa: F401 - a fixture
@@ -46,6 +47,15 @@ def page(chromium):
 def found(page, width):
     page.set_viewport_size({"width": width, "height": 800})
     return [line for theme in THEMES for line in violations(page, None, theme)]
+
+
+def test_axe_core_made_quicker_finds_the_same(page):
+    faults = "<p style='color: #bbb'>pale <a href='#'></a><button></button><table><th></th></table>"
+    page.set_content(whole_page("Faults", f"<div style='background: rgb(255 255 255 / .9)'>{faults}</div>"))
+    quick = violations(page)
+    page.evaluate(AXE_SCRIPT)
+    assert violations(page) == quick
+    assert {"color-contrast", "link-name", "button-name"} <= {line.partition(":")[0] for line in quick}
 
 
 @pytest.mark.parametrize("name", ALL)

@@ -221,8 +221,8 @@ def run(name, log):
             hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
             resource.setrlimit(resource.RLIMIT_CPU, (int(used) + SECONDS, hard))
             text, half, part = (piece * (count // share) + end for share in (1, 2, PART))
-            if taken(function, half) <= NOISE / 4:  # then all takes at most NOISE in quadratic time;
-                continue  # whatever grows faster than that takes longer for half of it
+            if taken(function, half) <= NOISE / 8:  # then all takes at most NOISE, in cubic time too
+                continue
             if taken(function, text) > NOISE and is_quadratic(function, text, part):
                 os._exit(2)
 

@@ -2,12 +2,14 @@
 
 import ast
 import graphlib
+import importlib.util
 import json
 import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -266,17 +268,28 @@ def test_a_property_that_fails_names_its_seed(tmp_path):
 
 def test_a_slow_test_is_noted_and_marked(tmp_path):
     shutil.copy(ROOT / "tests" / "conftest.py", tmp_path)
-    noted = tmp_path / "slow.txt"
-    noted.write_text("test_other.py::test_it\n")
-    (tmp_path / "test_it.py").write_text(
-        "import time\n\nimport pytest\n\n\n@pytest.mark.parametrize('n', [0.3, 0.4])\n"
-        "def test_slow(n):\n    time.sleep(n)\n\n\ndef test_quick():\n    pass\n"
-    )
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--rootdir", tmp_path, tmp_path]
-    for options, passed in ((["--note-slow"], 3), (["-m", "not slow"], 1)):
-        done = subprocess.run([*command, *options], capture_output=True, text=True, cwd=tmp_path, check=False)
-        assert f"{passed} passed" in done.stdout
-    assert noted.read_text() == "test_it.py::test_slow\ntest_other.py::test_it\n"
+    (tmp_path / "slow.txt").write_text("a.py::test_gone_quick\nb.py::test_not_run\n")
+    spec = importlib.util.spec_from_file_location("copied", tmp_path / "conftest.py")
+    copied = importlib.util.module_from_spec(spec)  # with measures of its own
+    spec.loader.exec_module(copied)
+    for nodeid, when, seconds in (
+        ("a.py::test_slow[1]", "call", 0.3), ("a.py::test_slow[2]", "call", 0.01),
+        ("a.py::test_quick", "call", 0), ("a.py::test_gone_quick", "call", 0.01),
+        ("c.py::test_quick", "setup", 5), ("c.py::test_slow", "call", 1), ("d.py::test_drawn", "call", 9),
+    ):  # fmt: skip
+        keywords = {"browser": 1} if nodeid.startswith("d.py") else {}
+        report = SimpleNamespace(nodeid=nodeid, when=when, duration=seconds, keywords=keywords)
+        copied.pytest_runtest_logreport(report)
+    copied._note_slow()
+    assert (tmp_path / "slow.txt").read_text().split() == ["a.py::test_slow", "b.py::test_not_run", "c.py"]
+    marked = []
+    ids = ("a.py::test_slow[3]", "a.py::test_quick", "b.py::test_not_run", "c.py::test_new")
+    items = [
+        SimpleNamespace(nodeid=each, add_marker=lambda name, each=each: marked.append((each, name)))
+        for each in ids
+    ]
+    copied.pytest_collection_modifyitems(items)
+    assert marked == [(each, "slow") for each in ids if each != "a.py::test_quick"]
 
 
 def test_what_is_noted_as_slow_exists():

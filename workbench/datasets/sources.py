@@ -231,11 +231,9 @@ def _scan(folder: Path, label: str) -> Root:
 
 def as_single_file(path: Path | str | None) -> File | None:
     """Return the file that `path` names, if it is one and no archive."""
-    return (
-        None
-        if path is None or is_archive(path) or not is_file(expand_home(path))
-        else File(expand_home(path))
-    )
+    if path is None or is_archive(path) or not is_file(location := expand_home(path)):
+        return None
+    return File(location)
 
 
 def find_files(
