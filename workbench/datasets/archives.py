@@ -69,19 +69,11 @@ class Member:
 
 
 def members(archive: Path | IO[bytes], name: str | None = None) -> Iterator[Member]:
-    """Yield the regular files of an archive in order; nothing is written to disk.
+    """Yield the regular files of a tar or zip file in order; nothing is written to disk.
 
-    Parameters
-    ----------
-    archive : Path or binary stream
-        A tar file (plain, gzip, xz or bzip2) or a zip file; a stream must be a plain tar.
-    name : str, optional
-        Name of the archive in messages.
-
-    Raises
-    ------
-    DataError
-        If it is not an archive, damaged or truncated, or holds far more than its size lets expect.
+    `archive` is a path, or a stream of a plain tar (a file may be packed by gzip, xz or bzip2), and `name`
+    what messages call it. DataError if it is not an archive, damaged or truncated, or holds far more than its
+    size lets expect.
     """
     name = name or str(archive)
     digests: dict[str, bytes] = {}
@@ -204,27 +196,12 @@ def unpacked_folder(archive: Path) -> Path:
 
 
 def unpack(archive: Path, sums: Mapping[str, str]) -> Path:
-    """Unpack a tar or zip file beside itself, completely or not at all.
+    """Unpack a tar or zip file beside itself, completely or not at all, and return the folder of its files.
 
-    An archive with a link, a device, or a name that leads out of the folder raises an error. One process at a
-    time may unpack into a folder.
-
-    Parameters
-    ----------
-    archive : Path
-    sums : mapping of str to str
-        The sha256 of some files in it.
-
-    Returns
-    -------
-    Path
-        The folder of the files, named as the archive's only folder or else as the archive; an existing one
-        is replaced.
-
-    Raises
-    ------
-    DataError
-        If the archive is damaged, unsafe, holds far more than its size lets expect, or a sha256 differs.
+    The folder is named as the archive's only folder or else as the archive; an existing one is replaced.
+    `sums` has the sha256 of some files. DataError if one differs, or the archive is damaged, holds far more
+    than its size lets expect, a link, a device, or a name that leads out of the folder. One process at a time
+    may unpack into a folder.
     """
     with scratch_folder(archive.parent) as space:
         out = space / unpacked_folder(archive).name

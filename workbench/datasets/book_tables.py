@@ -61,11 +61,6 @@ def read_book_rows(path: Path, prefix: str) -> Iterator[BookRow | tuple[str, Dat
     A book has the name of its ``domain``, if there is such a column, and the number of its row after
     `prefix`. Of JSON lines and Arrow some rows are in memory at a time, of Parquet a group of rows; other
     tables are read at once, up to an eighth of the bound on memory.
-
-    Raises
-    ------
-    DataError
-        If the file cannot be read, or has no column of texts.
     """
     ids: set[str] = set()
     is_first = True

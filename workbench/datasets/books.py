@@ -130,12 +130,8 @@ Heading = tuple[str | None, str | None, int | None, str]
 class BookIterator(Iterator[Book]):
     """Books one after the other.
 
-    Attributes
-    ----------
-    problems : list of DataError
-        Why files were left out under ``on_error="skip"``, of those that were read so far.
-    left_out : list of str
-        The names of these files.
+    ``problems`` has the errors of files that were left out under ``on_error="skip"``, of those that were read
+    so far, and ``left_out`` the names of these files.
     """
 
     def __init__(self, documents: Iterator[Document], prefix: str, depth: int, on_error: str) -> None:

@@ -56,16 +56,8 @@ STATISTICS = {
 def released_statistics(path: Path | str | None = None) -> dict[tuple[str, str, str], float]:
     """Read the release's statistics of its questions (``stats/stats_NE.txt`` ...).
 
-    Returns
-    -------
-    dict
-        From word class, split and quantity (the values of `STATISTICS`) to the number. Empty, where no such
-        file is on this machine and no `path` is given.
-
-    Raises
-    ------
-    DataError
-        If `path` holds no such file, or a number cannot be read.
+    They are by word class, split and quantity (the values of `STATISTICS`). Empty, where no such file is on
+    this machine and no `path` is given; DataError if `path` holds no such file, or a number cannot be read.
     """
     wanted = {name: (f"stats_{name}.txt",) for name in WORD_CLASSES}
     if path is None and not sources.find_first(sources.search_roots("cbt"), [*chain(*wanted.values())]):
@@ -127,11 +119,8 @@ def _holds_questions(frame: pd.DataFrame, _path: Path) -> bool:
 def _question_of(row: Mapping[str, Any]) -> Question:
     """Return sentences, query with its blank, answer and candidates of a row of the table that the hub has.
 
-    Raises
-    ------
-    DataError
-        If the row is no question. Empty options are the candidate ``|``, at which the list was split, where
-        the text holds that word and there are ten candidates with it.
+    Empty options are the candidate ``|``, at which the list was split, where the text holds that word and
+    there are ten candidates with it.
     """
     sentences = _texts(row, "sentences", "\n")
     options = _texts(row, next(name for name in CANDIDATES if name in row), "|")

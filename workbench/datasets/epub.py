@@ -120,23 +120,12 @@ class _Entry(NamedTuple):
 
 
 def read_epub(content: bytes, name: str) -> Epub:
-    """Return title, author and text of an EPUB.
+    """Return title, author and text of an EPUB; `name` is what messages call it.
 
     Paragraphs are separated by blank lines and headings marked as in Markdown (``## Chapter I``). Covers,
     title pages, tables of contents, notes, and pages of copyright or licence are left out, by what the file
-    calls them (``epub:type``, the guide, file names).
-
-    Parameters
-    ----------
-    content : bytes
-        The file.
-    name : str
-        What to call it in messages.
-
-    Raises
-    ------
-    DataError
-        If it is not an EPUB, damaged, encrypted, or too large; it says which.
+    calls them (``epub:type``, the guide, file names). DataError if it is not an EPUB, damaged, encrypted, or
+    too large; it says which.
     """
     with (
         reading(name, "this EPUB is damaged or incomplete and", remedy=_DAMAGED),
@@ -262,13 +251,7 @@ class _Package:
 
 
 def read_html(content: bytes, name: str) -> Epub:
-    """Return title, author and text of a book that is one HTML file; as :func:`read_epub`.
-
-    Raises
-    ------
-    DataError
-        If it is not text, or too large.
-    """
+    """Return title, author and text of a book that is one HTML file; as :func:`read_epub`."""
     if len(content) > (limit := files.MAX_IN_MEMORY // _TREE):
         raise files.too_large(name, limit)
     declared = _CHARSET.search(content[:5000])

@@ -124,14 +124,9 @@ _SHORT = 60  # characters of a line that is a name or an address
 
 
 def without_notes(text: str, *, before: str = "") -> str:
-    r"""Return a text without licence and production notes at its beginning and end.
+    r"""Return a text (with LF at line ends) without licence and production notes at its beginning and end.
 
-    Parameters
-    ----------
-    text : str
-        With LF at line ends.
-    before : str
-        The line of credits before the text, which may go on in its first lines.
+    `before` is the line of credits before the text, which may go on in its first lines.
 
     Examples
     --------

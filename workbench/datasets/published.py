@@ -31,14 +31,9 @@ _FORMS = {
 class Value(NamedTuple):
     """One published number.
 
-    Attributes
-    ----------
-    low, high : float or None
-        Its bounds; both are the number itself where it is exact, None where a side is open.
-    about : float or None
-        The best single number: the exact one, or what "about" says in brackets.
-    text : str
-        How it is printed: ``>80 (about 84)``.
+    ``low`` and ``high`` are its bounds: both the number itself where it is exact, None where a side is open.
+    ``about`` is the best single number: the exact one, or what "about" says in brackets; ``text`` is how it
+    is printed: ``>80 (about 84)``.
     """
 
     low: float | None
@@ -110,21 +105,10 @@ def find_value(figure: str, subset: str, quantity: str) -> Value | None:
 
 
 def value(figure: str, subset: str, quantity: str) -> Value:
-    """Return one number of the table `ANALYSIS`.
+    """Return one number of the table `ANALYSIS`; DataError with the nearest rows if it has no such row.
 
-    Parameters
-    ----------
-    figure : str
-        Where it stands: a figure (``2b``), a section (``3.1``) or ``text``.
-    subset : str
-        The set it is about: ``lambada``, ``input``, ``dev``, ``test``, ``all`` ...
-    quantity : str
-        What it says, in the words of the table: ``proper nouns``.
-
-    Raises
-    ------
-    DataError
-        If the table has no such row, with the rows that come nearest.
+    `figure` is where it stands: a figure (``2b``), a section (``3.1``) or ``text``; `subset` the set it is
+    about (``lambada``, ``input``, ``dev``, ``all`` ...); `quantity` what it says, in the words of the table.
 
     Examples
     --------

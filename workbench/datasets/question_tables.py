@@ -30,21 +30,11 @@ Row = tuple[int, Mapping[str, Any], Question]
 class QuestionTable(NamedTuple, Generic[Question]):
     """The format of a data set's questions in a table.
 
-    Attributes
-    ----------
-    columns : str
-        The columns that are expected, in words.
-    cells : collection of str
-        The columns, in lower case, that make the passage; they hold text.
-    holds : callable
-        Returns whether a frame (of a file, for messages) holds such questions.
-    read : callable
-        Returns the question of a row, with columns in lower case, or raises DataError.
-    passage, sentences : callable
-        Return a question's text with its blank, answer and candidates; and the sentences of such a text,
-        None where they are found as in any text.
-    tokenised : bool
-        Whether words are tokens between spaces.
+    ``columns`` are those that are expected, in words; ``cells`` those, in lower case, that make the passage
+    and hold text. ``holds`` returns whether a frame (of a file, for messages) holds such questions; ``read``
+    returns the question of a row, with columns in lower case, or raises DataError. ``passage`` returns a
+    question's text with its blank, answer and candidates; ``sentences`` those of such a text, None where they
+    are found as in any text. ``tokenised`` says whether words are tokens between spaces.
     """
 
     columns: str

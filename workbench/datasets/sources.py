@@ -476,10 +476,8 @@ class Release:
         Patterns of the archives that hold the files, and the parts that they do not hold.
     split, variant : str
         What is loaded where none is asked for. Without a usual variant, it is all variants that are there.
-    variant_in_name : callable
-        Returns the variant that a file's name tells, or None.
-    variant_in_file : callable
-        Returns the variant that a `File` tells by its content, or None.
+    variant_in_name, variant_in_file : callable
+        Return the variant that a file's name, or a `File` by its content, tells, or None.
     companion : callable
         Returns the patterns of the second file that lies beside a file.
     books : mapping of str to BookFiles

@@ -42,11 +42,6 @@ def query_only(items: Items, *, candidates_as_context: bool = False, seed: int =
         With the same ids, answers and candidates; the variant ends in ``(query only)``; results add it to the
         names of models.
 
-    Raises
-    ------
-    DataError
-        If the items are ablated already, or lack candidates that are wanted as context.
-
     References
     ----------
     Kaushik and Lipton 2018, "How Much Reading Does Reading Comprehension Require?", section 3.
@@ -86,17 +81,7 @@ def passage_only(items: Items) -> Items:
     Returns
     -------
     Items (n,)
-        With the same ids, contexts, answers and candidates; the variant ends in ``(passage only)``; results
-        add it to the names of models.
-
-    Raises
-    ------
-    DataError
-        If the items are ablated already.
-
-    References
-    ----------
-    Kaushik and Lipton 2018, "How Much Reading Does Reading Comprehension Require?", section 3.
+        As of :func:`query_only`, which names the source; the variant ends in ``(passage only)``.
 
     Examples
     --------
@@ -117,14 +102,7 @@ def passage_only(items: Items) -> Items:
 
 
 def split_variant(variant: str) -> tuple[str, str]:
-    """Return the variant of the unablated items, and the type in `INPUTS` or `SUBSTITUTIONS`; else empty.
-
-    Examples
-    --------
-    >>> from workbench.items.ablation import split_variant
-    >>> split_variant("NE (query only)"), split_variant("plain")
-    (('NE', 'query only'), ('plain', ''))
-    """
+    """Return the variant of the unablated items, and the type in `INPUTS` or `SUBSTITUTIONS`; else empty."""
     for name in (*INPUTS, *SUBSTITUTIONS):
         if variant.endswith(end := f" ({name})"):
             return variant.removesuffix(end), name

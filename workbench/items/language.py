@@ -39,14 +39,7 @@ _BESIDE = re.compile(r"\d*|train(ing)?|dev(elopment)?|valid(ation)?|test(ing)?|c
 
 @lru_cache(maxsize=1024)
 def language(variant: Any) -> str:
-    """Return the code of the language of a variant.
-
-    Examples
-    --------
-    >>> from workbench.items.language import language
-    >>> language("openai-mt-de"), language("own-fr (query only)"), language("plain")
-    ('de', 'fr', 'en')
-    """
+    """Return the code of a variant's language: "de" of ``openai-mt-de``, "en" of ``plain``."""
     match = _ENDING.search(str(variant))
     return match[1] if match and match[1] in _NAMES else ENGLISH
 

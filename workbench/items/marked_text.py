@@ -30,14 +30,7 @@ def weighted_pieces(
 ) -> tuple[list[WeightedPiece], list[WeightedPiece]]:
     """Cut an item as `pieces` does, and at the ends of `segments`: a piece has the sum of their weights.
 
-    Parameters
-    ----------
-    item : Item
-    marks : mapping of str to sequence of (int, int)
-    segments : sequence of (int, int)
-        Spans in the released text.
-    weights : sequence of float
-        One a segment.
+    `segments` are spans in the released text, with a weight each.
     """
     bounds = [item.sentences[-1], item.answer_span]
     marked = [(letter, span) for letter, spans in marks.items() for span in spans]

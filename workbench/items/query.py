@@ -156,10 +156,8 @@ class Query:
     def mask(self, frame: pd.DataFrame) -> NDArray[np.bool_]:
         """Return the rows of a frame that pass, as an array of bool (n,).
 
-        Raises
-        ------
-        DataError
-            If the frame has no such column, or the column holds something else than it is compared with.
+        DataError if the frame has no such column, or the column holds something else than it is compared
+        with.
         """
         masks = [subquery.mask(frame) for subquery in self.subqueries]
         if masks:
@@ -275,13 +273,8 @@ def _write_column(name: str) -> str:
 class Cells:
     """A column: its type of values (a key of `_KINDS`, or "nothing"), and the rows without a value.
 
-    Attributes
-    ----------
-    value_type : str
-        ``numbers``, ``text``, ``labels``, ``yes or no`` or ``nothing``.
-    missing : array of bool (n,)
-    data : array or list (n,)
-        Numbers or truth values (NumPy), text (Arrow), or a frozenset of labels a row.
+    ``missing`` is an array of bool (n,); ``data`` has numbers or truth values (NumPy), text (Arrow), or a
+    frozenset of labels a row.
     """
 
     def __init__(self, frame: pd.DataFrame, name: str) -> None:
@@ -348,10 +341,7 @@ def _array(mask: Any) -> NDArray[np.bool_]:
 def parse(text: str) -> Query:
     """Read a filter; the language is described at the top of this module.
 
-    Raises
-    ------
-    DataError
-        If the text is not a filter: the first character (from 1) that does not fit, and what was expected.
+    DataError says which character (from 1) is the first that does not fit, and what was expected.
 
     Examples
     --------

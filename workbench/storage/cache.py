@@ -75,16 +75,10 @@ def fingerprint(paths: Iterable[Path], base: Path) -> str:
 
 
 class Cache:
-    """Tables on disk, by key, in the folder `name` of ``cache/``.
+    """Tables on disk, by key, in the folder `name` of ``cache/``, with the columns of `schema`.
 
     A table is a Parquet file, written atomically, with its key and a digest of its content. A file that is
     damaged or has another key counts as absent. Several processes may use one cache at a time.
-
-    Parameters
-    ----------
-    name : str
-    schema : pyarrow.Schema
-        Columns of the tables.
     """
 
     def __init__(self, name: str, schema: pa.Schema) -> None:
@@ -194,15 +188,10 @@ def remove(path: Path) -> bool:
 
 
 def make_room(limit: int | None = None) -> None:
-    """Remove the least recently used entries until the cache is within its limit.
+    """Remove the least recently used entries until the cache is within `limit` (bytes; else `cache_limit`).
 
     What an object of any process holds, or was used within the last minute, stays. What killed processes left
     is removed.
-
-    Parameters
-    ----------
-    limit : int, optional
-        Bytes; `cache_limit` by default.
     """
     limit, now = cache_limit() if limit is None else limit, time.time()
     for folder in _listed(cache_home()):

@@ -83,15 +83,8 @@ def database_errors(
 ) -> Iterator[None]:
     """Convert SQLite's errors into DataErrors.
 
-    Parameters
-    ----------
-    file : path
-    what : str
-        Description of the file, such as "this file of choices".
-    patience : float
-        Seconds that SQLite waits for another process.
-    remedy : str
-        Remedy for a damaged file.
+    `what` says what the file is; `patience` is the time (seconds) that SQLite waits for another process;
+    `remedy` is that for a damaged file.
     """
     import sqlite3  # noqa: PLC0415 - few have a database
 

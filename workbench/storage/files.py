@@ -110,11 +110,8 @@ def resource(*parts: str) -> Path:
 def open_regular(path: Path | str) -> IO[bytes]:
     """Open a regular file for reading.
 
-    Raises
-    ------
-    OSError
-        If there is none, it may not be read, or it is a folder, a pipe or a device, which could keep a reader
-        waiting for ever.
+    OSError if there is none, it may not be read, or it is a folder, a pipe or a device, which could keep a
+    reader waiting for ever.
     """
     name = os.fspath(path)
     if "\0" in name:
@@ -127,20 +124,10 @@ def open_regular(path: Path | str) -> IO[bytes]:
 
 
 def read_bytes(path: Path | str, what: str = "this file", *, limit: int | None = None) -> bytes:
-    """Return the content of a regular file.
+    """Return the content of a regular file of at most `limit` bytes (else `MAX_IN_MEMORY`).
 
-    Parameters
-    ----------
-    path : path
-    what : str
-        Description of the file for the error, such as "this vocabulary".
-    limit : int, optional
-        Most bytes that it may have; `MAX_IN_MEMORY` by default.
-
-    Raises
-    ------
-    DataError
-        If it cannot be read, is not a regular file, or is larger.
+    `what` says what the file is, such as "this vocabulary". DataError if it cannot be read, is not a regular
+    file, or is larger.
     """
     limit = MAX_IN_MEMORY if limit is None else limit
     with reading(path, what), open_regular(path) as file:
@@ -325,18 +312,8 @@ def write_atomic(path: Path | str, content: str | bytes) -> None:
 def atomic_folder(path: Path | str, *, replace: bool = False) -> Iterator[Path]:
     """Yield a temporary folder beside `path`; it replaces `path` only if the block succeeds.
 
-    Parameters
-    ----------
-    path : path
-        The folder to publish; its parent is created.
-    replace : bool
-        Whether an existing folder is replaced. By default the first one stays and the new one is dropped:
-        right where the name is a key of the content, so that both hold the same.
-
-    Raises
-    ------
-    DataError
-        If it cannot be written.
+    An existing folder is replaced if `replace`. Else the first one stays and the new one is dropped: right
+    where the name is a key of the content, so that both hold the same. DataError if it cannot be written.
 
     Notes
     -----

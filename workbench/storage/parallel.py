@@ -94,10 +94,8 @@ def run_chunks(
         A function of one chunk, defined in a module (it is pickled by name); its result is not None.
     chunks : sequence
         Its arguments. They and the results are pickled: keep them small.
-    keys : sequence of str, optional
-        The key of each chunk in the store.
-    store : Store, optional
-        Store of finished chunks, used from this process alone.
+    keys, store : sequence of str and Store, optional
+        Store of finished chunks, used from this process alone, and the key of each chunk in it.
     workers : int, optional
         Number of processes; all cores by default, at most one per chunk. With one, and within a
         worker process, the chunks are computed in this process.
@@ -105,10 +103,8 @@ def run_chunks(
         A Dask client, in place of processes. Chunks of a worker that dies go to another one.
     progress : str or callable, optional
         Label of a progress bar, or a callback with the units done and all units; silent by default.
-    size : callable, optional
-        Units of a chunk in the bar; 1 by default.
-    unit : str
-        Unit that the bar counts.
+    size, unit : callable and str
+        Units of a chunk in the bar (1 by default), and what they are.
 
     Returns
     -------

@@ -33,18 +33,9 @@ def read_parquet(
 ) -> pa.Table:
     """Return the table in a Parquet file, with dictionary columns as plain text.
 
-    Parameters
-    ----------
-    file : path
-        A regular file; with `data`, its name for messages.
-    columns : sequence of str, optional
-        The columns to read, all by default; they come in the order of the file.
-    data : bytes, optional
-        The content of the file, where it is in memory already.
-    what, remedy : str
-        Description of the file and remedy, for the DataError if it cannot be read.
-    limit : int, optional
-        Most bytes that the table may take; `workbench.storage.files.MAX_IN_MEMORY` by default.
+    `columns` are all by default; they come in the order of the file. `data` is the content of the file, where
+    it is in memory already. `what` and `remedy` are for the DataError if it cannot be read. The table may
+    take `limit` bytes, else `workbench.storage.files.MAX_IN_MEMORY`.
     """
     limit = files.MAX_IN_MEMORY if limit is None else limit
     with reading(file, what, remedy=remedy):
@@ -56,20 +47,8 @@ class MappedParquet:
     """A memory-mapped Parquet file, of which only the requested columns and rows are read.
 
     For files that are written once and then only read: where another process shortens the file, reading it
-    ends this process. Bounds and errors as of `read_parquet`.
-
-    Parameters
-    ----------
-    file : path
-    what, remedy : str
-        Description of the file and remedy, for the DataError if it cannot be read.
-
-    Attributes
-    ----------
-    names : list of str
-        Its columns.
-    metadata : dict of bytes to bytes
-        Metadata of its schema.
+    ends this process. Parameters, bounds and errors as of `read_parquet`. ``names`` are its columns,
+    ``metadata`` (bytes to bytes) is that of its schema.
     """
 
     def __init__(
@@ -87,16 +66,10 @@ class MappedParquet:
     def table(
         self, columns: Sequence[str] | None = None, *, group: int | None = None, encoded: Collection[str] = ()
     ) -> pa.Table:
-        """Return the named columns, in the order of the file.
+        """Return the named columns (all by default), in the order of the file, of one row group or all.
 
-        Parameters
-        ----------
-        columns : sequence of str, optional
-            All by default.
-        group : int, optional
-            Number of a row group; all of them by default.
-        encoded : collection of str
-            Columns of text that stay dictionaries: those with few values take less time and memory.
+        The columns of text that are `encoded` stay dictionaries: those with few values take less time and
+        memory.
         """
         limit, parsed = files.MAX_IN_MEMORY, self._parsed
         with reading(self.file, self._what, remedy=self._remedy):
@@ -134,17 +107,7 @@ def _batches(
     group: int | None = None,
     encoded: Collection[str] = (),
 ) -> Iterator[pa.RecordBatch]:
-    """Yield at least one batch; raise an error if the data exceed the limit, at once or by batch.
-
-    Parameters
-    ----------
-    parsed : optional
-        What `_parse` gives of the data.
-    group : int, optional
-        Number of a row group; all by default.
-    encoded : collection of str
-        Columns of text that stay dictionaries.
-    """
+    """Yield at least one batch; raise an error if the data exceed the limit, at once or by batch."""
     footer, table = _parse(data) if parsed is None else parsed
     sizes = _page_sizes(memoryview(data), footer, columns, group)
     if (sum(sizes) if at_once else max(sizes, default=0)) > limit:

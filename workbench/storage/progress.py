@@ -22,16 +22,9 @@ _FORMAT = (  # sorting: 12 %|█  | 3.10k/25.0k n-grams [00:02<00:13, 1.50k n-gr
 
 
 def say(value: Any, *, file: TextIO | None = None, end: str = "\n") -> None:
-    """Print text that may be untrusted: no control sequences, no encoding errors.
+    """Print text that may be untrusted, to ``sys.stdout`` by default.
 
-    Parameters
-    ----------
-    value : object
-        Its text; characters that are not printable, or not in the encoding of the stream, are escaped.
-    file : text stream, optional
-        ``sys.stdout`` by default.
-    end : str
-        What follows.
+    Characters that are not printable, or not in the encoding of the stream, are escaped.
     """
     text = "".join(
         letter if letter.isprintable() or letter in "\n\t" else ascii(letter)[1:-1] for letter in str(value)
@@ -57,18 +50,9 @@ def progress_bar(
     In a notebook the bar is one output of the cell, and at its end a line: what was counted, and the time. It
     is text, so that a notebook that is opened again, without its kernel, shows it as it was.
 
-    Parameters
-    ----------
-    total : number or None
-        Number of units, if known.
-    label : str
-        Text before the bar.
-    unit : str
-        Unit of counting, such as ``"words"`` or ``"B"``; large numbers are shown as 1.2k, 3.4M.
-    shown : bool
-        Whether to show it at all.
-    **options
-        Passed to ``tqdm``, such as ``initial`` for work that goes on where it was.
+    `total` is the number of units, if known, `label` the text before the bar, `unit` what is counted, such as
+    ``"words"`` or ``"B"`` (large numbers are shown as 1.2k, 3.4M). `options` are those of ``tqdm``, such as
+    ``initial`` for work that goes on where it was.
     """
     from tqdm import tqdm  # noqa: PLC0415 - where nothing is shown, it is not needed
 

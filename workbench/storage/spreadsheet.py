@@ -173,17 +173,8 @@ def read_rows(data: bytes, path: Path, *, words: Collection[str] = ()) -> TableR
 def read_frame(data: bytes, path: Path, *, words: Collection[str] = (), limit: int) -> TableFrame:
     """Return a table in a file: JSON (a list, an object a line, a frame), Parquet, or a form of `read_rows`.
 
-    Parameters
-    ----------
-    data, path, words
-        Options of `read_rows`.
-    limit : int
-        Most columns; of a file with more, the frame has their names and no row, which takes less time.
-
-    Raises
-    ------
-    DataError
-        If the file as a whole cannot be read.
+    Of a file with more than `limit` columns, the frame has their names and no row, which takes less time.
+    DataError if the file as a whole cannot be read.
     """
     with reading(path, "this table"):
         if data.startswith(b"PAR1"):
@@ -254,10 +245,7 @@ def encoding_of_mark(data: bytes) -> str | None:
 def decoded_text(data: bytes, path: Path, notes: list[str] | None = None) -> str:
     """Return the text of a file in UTF-8, UTF-16, UTF-32 or Windows-1252; a note names the last.
 
-    Raises
-    ------
-    DataError
-        If it is not text, says what it is and what to do; if it is damaged, in which line.
+    DataError if it is not text (it says what it is and what to do), or is damaged (it says in which line).
     """
     for mark, name, remedy in _FOREIGN:
         if data.startswith(mark) or (mark.startswith(b"<") and data[:16].lower().startswith(mark)):

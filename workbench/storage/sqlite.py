@@ -23,22 +23,10 @@ _ROOM = 256 << 10  # bytes: what the first changes of a new database take beside
 def create_database(
     path: Path, fill: Callable[[sqlite3.Connection], None], what: str, *, remedy: str
 ) -> None:
-    """Create a database in WAL mode with the content that `fill` inserts, atomically.
+    """Create a database in WAL mode with the content that `fill` inserts, in one transaction, atomically.
 
-    Parameters
-    ----------
-    path : Path
-    fill : callable
-        Called once, in a transaction.
-    what : str
-        Description of the file, such as "this campaign".
-    remedy : str
-        Remedy if there is a database already.
-
-    Raises
-    ------
-    DataError
-        If there is a file already, or the disk has no room for the database and its first changes.
+    `what` says what the file is, such as "this campaign"; `remedy` is that for a database that is there
+    already. DataError if there is a file, or the disk has no room for the database and its first changes.
 
     Notes
     -----
@@ -122,18 +110,8 @@ class MovedError(DataError):
 class OpenFiles:
     """The open files of a connection: a database, its ``-wal`` and its ``-shm``.
 
-    Make it after a first transaction has begun, as SQLite opens them then.
-
-    Parameters
-    ----------
-    path : Path
-    what : str
-        Description of the file, such as "the campaign's database".
-
-    Attributes
-    ----------
-    database : (int, int) or None
-        Device and inode of the database.
+    Make it after a first transaction has begun, as SQLite opens them then. `what` says what the file is;
+    ``database`` has device and inode of the database, or None.
     """
 
     def __init__(self, path: Path, what: str) -> None:

@@ -110,17 +110,9 @@ class EncodedText:
     def of(cls, corpus: Corpus, vocabulary: int | Sequence[str] = 60_000) -> EncodedText:
         """Return a corpus as the ids of a vocabulary.
 
-        Parameters
-        ----------
-        corpus : Corpus
-        vocabulary : int or sequence of str, default 60,000
-            The number of its most frequent words, or words, whose order is preserved. Words that do not occur
-            get ids, too. What KenLM reserves (``<s>``, ``</s>``, ``<unk>``) and duplicates are left out.
-
-        Raises
-        ------
-        DataError
-            If no word is left in the vocabulary, or one of them holds the end of a line.
+        `vocabulary` is the number of its most frequent words, or words, whose order is preserved. Words that
+        do not occur get ids, too. What KenLM reserves (``<s>``, ``</s>``, ``<unk>``) and duplicates are left
+        out. DataError if no word is left, or one of them holds the end of a line.
         """
         words = _words(corpus, vocabulary)
         id_of_word = {word: number for number, word in enumerate(words, 1)}
@@ -257,23 +249,12 @@ class _FixedLength:
 
 
 class ContiguousBatches(_FixedLength):
-    """Contiguous batches for truncated back-propagation through time.
+    """Contiguous batches for truncated back-propagation through time: `length` words in each row of a step.
 
     The text is divided into as many parts as there are rows; each row reads its part from step to step. An
     epoch is the text once, except for less than ``rows * length`` words at its end. In the next epoch each
-    row reads the part that follows, so only the row at the end of the text jumps to the beginning.
-
-    Parameters
-    ----------
-    stream : EncodedText
-    rows : int
-    length : int
-        Words that are predicted in each row of a step.
-
-    Raises
-    ------
-    DataError
-        If the text is too short for one step.
+    row reads the part that follows, so only the row at the end of the text jumps to the beginning. DataError
+    if the text is too short for one step.
     """
 
     carried = True
@@ -331,29 +312,14 @@ class PassageBatches:
 
     As in Paperno et al. (2016), a passage is a target sentence after the fewest whole sentences of the same
     book that have more than `minimum` tokens together. Its target is the last word of the target sentence;
-    punctuation and quotes after it (tokens without a letter or a digit) are left out. The paper trained
-    Sup-CBOW on about nine million passages. Passages with more than 256 tokens before the target, which occur
-    in text without sentence ends, and those whose target is outside the vocabulary are left out.
+    punctuation and quotes after it (tokens without a letter or a digit) are left out. The paper trained Sup-
+    CBOW on about nine million passages. Passages with more than 256 tokens before the target, which occur in
+    text without sentence ends, and those whose target is outside the vocabulary are left out.
 
     Passages are drawn without replacement until all were drawn, then again in another order. Passage k
     depends only on `seed` and k. An epoch is the passages 0 to `number` - 1, except for a rest of less than
-    `rows`: in ascending order in the first epoch, in a random one in later epochs.
-
-    Parameters
-    ----------
-    stream : EncodedText
-    rows : int
-        Passages in a batch.
-    number : int
-        Passages of an epoch.
-    seed : int, default 0
-    minimum : int, default 50
-        The context has more tokens than this.
-
-    Raises
-    ------
-    DataError
-        If there is no such passage in the text, or no batch in an epoch.
+    `rows`: in ascending order in the first epoch, in a random one in later epochs. DataError if there is no
+    such passage in the text, or no batch in an epoch.
     """
 
     carried, unit = False, "words"
@@ -388,11 +354,8 @@ class PassageBatches:
     def batch(self, step: int, rows: slice | None = None) -> Batch:
         """Return the passages of a step.
 
-        Returns
-        -------
-        dict
-            Extended ``ids``, int64 (rows, longest passage of the batch): all before the target, then 0;
-            ``lengths`` (rows,) of the passages; ``target`` (rows,).
+        They are extended ``ids``, int64 (rows, longest passage of the batch): all before the target, then 0;
+        ``lengths`` (rows,) of the passages; ``target`` (rows,).
         """
         epoch, step = divmod(step, self.steps)
         numbers = np.arange(step * self.rows, (step + 1) * self.rows)
@@ -452,18 +415,11 @@ class PassageBatches:
 def permuted(numbers: Ints, n: int, *, key: tuple[int, ...]) -> Ints:
     """Return the places of numbers in a random permutation of 0 to `n` - 1, without the whole permutation.
 
-    The permutation is a balanced Feistel network (Luby and Rackoff 1988, *How to construct pseudorandom
-    permutations from pseudorandom functions*) over the next power of 4, walked until it comes back below
-    `n` (Black and Rogaway 2002, *Ciphers with arbitrary finite domains*). Its rounds mix bits with the
-    finaliser of SplitMix64 (Steele et al. 2014, *Fast splittable pseudorandom number generators*).
-
-    Parameters
-    ----------
-    numbers : int64 array
-        Each at least 0 and below `n`.
-    n : int
-    key : tuple of int
-        Each key gives another permutation.
+    Each `key` gives another one. The permutation is a balanced Feistel network (Luby and Rackoff 1988, *How
+    to construct pseudorandom permutations from pseudorandom functions*) over the next power of 4, walked
+    until it comes back below `n` (Black and Rogaway 2002, *Ciphers with arbitrary finite domains*). Its
+    rounds mix bits with the finaliser of SplitMix64 (Steele et al. 2014, *Fast splittable pseudorandom number
+    generators*).
     """
     bits = np.uint64(max(1, -(-(n - 1).bit_length() // 2)))
     mask = (np.uint64(1) << bits) - np.uint64(1)

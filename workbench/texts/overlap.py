@@ -79,11 +79,6 @@ def overlap(items: Items, texts: TokenisedTexts, *, n: int = 8, progress: bool =
         Words in an n-gram, 1 or more.
     progress : bool
         Show a bar.
-
-    Raises
-    ------
-    DataError
-        If there is no item, or no word in the texts.
     """
     if n < 1:
         raise DataError(f"expected n-grams of a word or more, got n={n}", remedy="pass n=1 or more")
@@ -101,15 +96,10 @@ def overlap(items: Items, texts: TokenisedTexts, *, n: int = 8, progress: bool =
 
 
 def source_books(result: Overlap, *, least: int = 3) -> pd.DataFrame:
-    """Return the books of a text that items come from.
+    """Return the books of a text that items come from: ``book_id`` and ``items`` (how many come from it).
 
     An item comes from a book that holds half of its n-grams, and at least three of them. At least `least`
-    items must come from a book (all, if there are fewer).
-
-    Returns
-    -------
-    DataFrame
-        ``book_id`` and ``items`` (how many come from it), those with most items first.
+    items must come from a book (all, if there are fewer). Those with most items come first.
     """
     pairs = result.pairs[(result.pairs["share"] >= _SHARE) & (result.pairs["found"] >= _FEW)]
     counts = pairs["book_id"].value_counts()
@@ -122,13 +112,8 @@ def held_out_books(
 ) -> tuple[pd.DataFrame, int, int]:
     """Return the books that items to be tested on come from, for which nothing may be learnt from them.
 
-    Returns
-    -------
-    books : DataFrame
-        See `source_books`.
-    n, least : int
-        Words in an n-gram, and the number of items that must come from a book: 13 and 3 where half of the
-        items have 50 words or more, else 8 and 5.
+    They are those of `source_books` with n-grams of n words and a number `least` of items, which are returned
+    too: 13 and 3 where half of the items have 50 words or more, else 8 and 5.
     """
     lengths = sorted(len(item.tokens) for item in held_out)
     n, least = _PASSAGES if lengths and lengths[len(lengths) // 2] >= _PASSAGE else _SENTENCES
@@ -142,10 +127,7 @@ _CLEAN: set[tuple[object, ...]] = set()
 def check_held_out(corpus: Corpus, held_out: Items | None, *, progress: bool = True) -> dict[str, Any] | None:
     """Return the number and a digest of the items that a corpus was checked for, None without items.
 
-    Raises
-    ------
-    DataError
-        If the corpus holds a book that items come from (see `held_out_books`).
+    DataError if the corpus holds a book that items come from (see `held_out_books`).
 
     Notes
     -----
@@ -183,18 +165,9 @@ def check_held_out(corpus: Corpus, held_out: Items | None, *, progress: bool = T
 def passages_in_training(items: Items, sha256: str, vocabulary: Sequence[str] | None = None) -> Any:
     """Return which items stand whole in the texts that a model was fitted on, a nullable column (n,).
 
-    It is the column `passage` of `overlap`, kept in the cache by digests of texts and items.
-
-    Parameters
-    ----------
-    items : Items (n,)
-    sha256 : str
-        Digest of the corpus, or of a stream of it with this `vocabulary`.
-
-    Returns
-    -------
-    array of bool (n,)
-        Null where the item has no answer, or no word; all null if the corpus is not at hand.
+    It is the column `passage` of `overlap`, kept in the cache by digests of texts and items: null where the
+    item has no answer, or no word, and all null if the corpus is not at hand. `sha256` is the digest of the
+    corpus, or of a stream of it with this `vocabulary`.
     """
     cached, key = Cache("passages", _WHOLE), digest(str(_VERSION), sha256, items_digest(items))
     table = cached.get(key)

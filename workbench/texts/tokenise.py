@@ -104,20 +104,9 @@ class Part(NamedTuple):
 def checked_texts(texts: Any, *, lines: bool = True) -> Iterator[Any]:
     """Yield the books of novels, and lines where they are allowed: all that takes novels in reads them here.
 
-    Parameters
-    ----------
-    texts : path, str, book, or iterable of (str, path or book)
-        A path, or a string alone, is a file, folder or archive of books, or the name of a data set, read as
-        :func:`workbench.books` does. In an iterable a string is a line of text. A book is a
-        :class:`workbench.Book`; where lines are allowed, also anything with ``text`` and ``book_id``.
-    lines : bool, default True
-        Whether lines are allowed.
-
-    Raises
-    ------
-    DataError
-        At once if a string alone names no books; while reading, if something is neither a book nor an allowed
-        line, or an id occurs twice.
+    `texts` are those of :meth:`workbench.texts.corpus.Corpus.of`; without `lines`, of books only
+    :class:`workbench.Book`. DataError at once if a string alone names no books; while reading, if something
+    is neither a book nor an allowed line, or an id occurs twice.
     """
     if isinstance(texts, str):
         try:
@@ -179,14 +168,9 @@ def has_sentence_lines(text: str) -> bool:
 class Tokeniser:
     """Copies texts to a file, in pieces that processes cut into tokens, with a key for each.
 
-    The file must exist until all `parts` were read. `tokenised` overrides what books declare.
-
-    Attributes
-    ----------
-    books : list of (str, str)
-        Id and title of each book; lines in a row are a book "lines".
-    pieces : list of Piece
-        In the order of the texts.
+    The file must exist until all `parts` were read. `tokenised` overrides what books declare. ``books`` has
+    id and title of each book (lines in a row are a book "lines"), ``pieces`` the pieces in the order of the
+    texts.
     """
 
     def __init__(self, path: Path, *, tokenised: bool | None = None) -> None:
