@@ -8,7 +8,6 @@ One short module per data set, which ``data/registry.toml`` names, has its `Rele
 
 from __future__ import annotations
 
-from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
@@ -118,7 +117,8 @@ def available() -> pd.DataFrame:
             entries = reader.at_hand(searched)
             rows += [(name, *key, where is not None, _short(where, searched)) for *key, where in entries]
         else:
-            rows.append((name, "", "", True, _origin(entry)))
+            origin = f"the package {entry.dist.name}" if entry.dist else entry.value
+            rows.append((name, "", "", True, origin))
     # the name of the columns is the heading above the numbers of rows in a notebook
     columns = pd.Index(["dataset", "split", "variant", "found", "where"], name="row")
     return pd.DataFrame(rows, columns=columns)
@@ -129,7 +129,3 @@ def _short(where: Path | None, searched: list[sources.Root]) -> str:
         return ""
     folder = next((root.folder for root in searched if where.is_relative_to(root.folder)), where.parent)
     return str(where.relative_to(folder))
-
-
-def _origin(entry: EntryPoint) -> str:
-    return f"the package {entry.dist.name}" if entry.dist else entry.value

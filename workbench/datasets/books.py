@@ -215,47 +215,44 @@ def books(
     ['A Room for the Inspector', 'Bees for the Bishop']
     """
     sources.check_choice("mode", on_error, sources.ON_ERROR, "on_error")
-    if (name := str(dataset_or_path)) == "sample":
-        stories = [story for _, story in book_files(name, split)]
-        documents: Iterator[Document] = (
-            (story.name, str(story), partial(_content, story)) for story in stories
-        )
-        return BookIterator(documents, "sample", 0, on_error)
-    if (sets := _sets(name)) is None:
-        location = sources.expand_home(name)
-        if path is not None or not (sources.is_file(location) or sources.is_folder(location)):
-            names = ", ".join(each for each in sources.readers() if each == "sample" or _sets(each))
-            problem = f"there is no file or folder {name!r}, and no data set of that name with books"
-            raise DataError(problem, remedy=f"pass a path, or one of {names}")
-        return BookIterator(_documents([location], "*"), "", 0, on_error)
-    split = sources.check_choice("split", split, list(sets), f"{name} (books)", "train")
-    documents = _documents(_find(name, sets[split], path), sets[split].inside)
-    return BookIterator(documents, f"{name}/{split}", sets[split].depth, on_error)
+    paths, found, prefix = _located(str(dataset_or_path), split, path)
+    return BookIterator(_documents(paths, found.inside), prefix, found.depth, on_error)
 
 
 def book_files(
     dataset_or_path: str | Path, split: str | None = None, *, path: Path | str | None = None
 ) -> list[tuple[str, Path]]:
     """Return name and place of the files that `books` reads; an archive is one file."""
-    if (name := str(dataset_or_path)) == "sample":
-        wanted = (
-            None if split is None else sources.check_choice("split", split, sample.STORIES, "sample (books)")
-        )
-        names = [n for each in sample.STORIES if wanted in {None, each} for n in sample.story_names(each)]
-        paths = [resource("sample", "novels") / f"{name}.md" for name in sorted(names)]
-    elif sets := _sets(name):
-        split = sources.check_choice("split", split, list(sets), f"{name} (books)", "train")
-        paths = _find(name, sets[split], path)
-    else:
-        paths = [sources.expand_home(name)]
     listed: list[tuple[str, Path]] = []
-    for location in paths:
+    for location in _located(str(dataset_or_path), split, path)[0]:
         if sources.is_folder(location):
             inside = _files(location)
             listed += [(Path(file).relative_to(location).as_posix(), Path(file)) for file in inside]
         else:
             listed.append((location.name, location))
     return listed
+
+
+def _located(
+    name: str, split: str | None, path: Path | str | None
+) -> tuple[list[Path], sources.BookFiles, str]:
+    """Return where books are, how they are called there, and what their ids begin with."""
+    if name == "sample":
+        if split is not None:
+            sources.check_choice("split", split, sample.STORIES, "sample (books)")
+        splits = [split] if split else sample.STORIES
+        names = sorted(chain.from_iterable(map(sample.story_names, splits)))
+        paths = [resource("sample", "novels") / f"{story}.md" for story in names]
+        return paths, sources.BookFiles((), depth=1), name
+    if sets := _sets(name):
+        split = sources.check_choice("split", split, list(sets), f"{name} (books)", "train")
+        return _find(name, sets[split], path), sets[split], f"{name}/{split}"
+    location = sources.expand_home(name)
+    if path is not None or not (sources.is_file(location) or sources.is_folder(location)):
+        names = [each for each in sources.readers() if each == "sample" or _sets(each)]
+        problem = f"there is no file or folder {name!r}, and no data set of that name with books"
+        raise DataError(problem, remedy=f"pass a path, or one of {', '.join(names)}")
+    return [location], sources.BookFiles(()), ""
 
 
 def _sets(name: str) -> Mapping[str, sources.BookFiles] | None:

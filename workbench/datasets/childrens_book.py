@@ -34,15 +34,14 @@ Question = tuple[list[str], str, str, list[str]]
 COLUMNS = ("sentences", "question", "answer")
 _LINE = re.compile(r"(\d+) (.*)", re.DOTALL)
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
+_SPREAD = ("least", "mean", "most")
 
 STATISTICS = {
     "# of examples (all / distinct)": ("questions", "distinct questions"),
-    "# of words in stories (min, mean, max)": tuple(
-        f"words in the context, {x}" for x in ("least", "mean", "most")
-    ),
-    "# of words in questions (min, mean, max)": tuple(
-        f"words in the query, {x}" for x in ("least", "mean", "most")
-    ),
+    **{
+        f"# of words in {part} (min, mean, max)": tuple(f"words in the {ours}, {x}" for x in _SPREAD)
+        for part, ours in (("stories", "context"), ("questions", "query"))
+    },
     "Vocabulary size": ("vocabulary",),
     "# of distinct candidates": ("distinct candidates",),
     "# of ex with cand missing from story+q (#, prop)": (

@@ -149,7 +149,8 @@ class _Package:
         if not paths:
             raise self._error(f"{_CONTAINER} names no package document")
         package = self._parsed(_inside(paths[0], "", self._error))
-        text = "\n\n".join(filter(None, (self._document(path) for path in self._spine(package, paths[0]))))
+        documents = map(self._parsed, self._spine(package, paths[0]))
+        text = "\n\n".join(filter(None, (_text(next(root.iter("{*}body"), root)) for root in documents)))
         authors = [e for e in package.iter("{*}creator") if e.get(_ROLE, "aut") == "aut"]
         dates = [e for e in package.iter("{*}date") if e.get(_EVENT) == "original-publication"]
         year = re.search(r"[0-9]{4}", _plain(dates[0])) if dates else None
@@ -243,11 +244,6 @@ class _Package:
                 return entry.path
             name = entry.fallback
         return ""
-
-    def _document(self, path: str) -> str:
-        """Return the text of a document."""
-        root = self._parsed(path)
-        return _text(next(root.iter("{*}body"), root))
 
 
 def read_html(content: bytes, name: str) -> Epub:

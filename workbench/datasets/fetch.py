@@ -18,16 +18,8 @@ from filelock import FileLock, Timeout
 from requests import Response, Session
 
 from workbench.datasets import archives, sources
-from workbench.storage import sealed
+from workbench.storage import files, sealed
 from workbench.storage.errors import DataError, innermost, writing
-from workbench.storage.files import (
-    data_home,
-    number_in_environment,
-    open_regular,
-    remove_stale_scratch,
-    resource,
-    write_atomic,
-)
 from workbench.storage.progress import progress_bar, say
 
 LICENCE = "LICENCE.txt"
@@ -101,9 +93,9 @@ def entry_of(dataset: str) -> Entry:
     if not table:
         problem = f"the package of {dataset!r} does not say where to fetch it"
         raise DataError(problem, remedy="read its documentation, and put the files into data/raw")
-    files = tuple(Remote(**remote) for remote in table.get("files", ()))
+    remotes = tuple(Remote(**remote) for remote in table.get("files", ()))
     entry = {key: value for key, value in table.items() if key != "reader"}
-    return Entry(dataset=dataset, **{**entry, "files": files})
+    return Entry(dataset=dataset, **{**entry, "files": remotes})
 
 
 def entries() -> dict[str, Entry]:
@@ -161,8 +153,8 @@ def fetch(
     it = entry_of(dataset)
     if it.shipped:
         say(f"{dataset} is part of the workbench: nothing to fetch")
-        return resource(it.shipped)
-    where = data_home() / "raw" / dataset if folder is None else Path(folder).expanduser()
+        return files.resource(it.shipped)
+    where = files.data_home() / "raw" / dataset if folder is None else Path(folder).expanduser()
     if dry_run:
         say(_plan(it, where))
         return where
@@ -172,7 +164,7 @@ def fetch(
 
 
 def _fetch(it: Entry, where: Path, *, progress: bool) -> None:
-    remove_stale_scratch(where)
+    files.remove_stale_scratch(where)
     if _is_ready(it, where):
         with suppress(OSError, DataError):  # it is right, even in a folder that cannot be written to
             _note_terms(it, where)
@@ -310,7 +302,7 @@ def _transfer(address: str, remote: Remote, partial: Path, start: int, *, progre
 @contextmanager
 def _network(address: str) -> Iterator[float]:
     """Yield the time limit; convert errors of requests and its dependencies into errors of the transfer."""
-    seconds = number_in_environment("WORKBENCH_TIMEOUT", 30, "seconds")
+    seconds = files.number_in_environment("WORKBENCH_TIMEOUT", 30, "seconds")
     try:
         yield seconds
     except Exception as error:
@@ -334,7 +326,7 @@ def _partial_path(target: Path) -> Path:
 def _fault(path: Path, name: str | None = None) -> str | None:
     """Return the mismatch of a file's name and its first bytes, or None."""
     name = (name or path.name).lower()
-    with open_regular(path) as file:
+    with files.open_regular(path) as file:
         head = file.read(512)
     if not head:
         return "it is empty"
@@ -388,5 +380,5 @@ def _note_terms(it: Entry, where: Path) -> None:
     before = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
     if it.terms in before:
         return
-    write_atomic(path, f"{before}\n{it.terms}" if before else it.terms)
+    files.write_atomic(path, f"{before}\n{it.terms}" if before else it.terms)
     say(it.terms)

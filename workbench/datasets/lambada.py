@@ -19,17 +19,9 @@ import pandas as pd
 
 from workbench.datasets import sources
 from workbench.datasets.question_tables import MAX_COLUMNS, check_no_books
+from workbench.items import language as tongues
 from workbench.items import text as wt
-from workbench.items.language import (
-    ENGLISH,
-    folder_of,
-    in_language,
-    language,
-    language_in_path,
-    language_name,
-    language_of_row,
-    languages_of_rows,
-)
+from workbench.items.language import ENGLISH, folder_of, in_language, language, language_name
 from workbench.items.schema import Item
 from workbench.storage.errors import DataError
 from workbench.storage.spreadsheet import parsed_json, read_frame
@@ -142,7 +134,7 @@ def _translation(file: sources.File) -> str:
     folders = "/".join(file.path.absolute().parts[-4:-1]).lower()
     name = file.name.lower()
     match = _TRANSLATED.search(name) or _TRANSLATED.search(f"{folders.rpartition('/')[2]}/")
-    code = match[1] if match else language_in_path(file.path)
+    code = match[1] if match else tongues.language_in_path(file.path)
     if code in {None, ENGLISH}:
         return "openai"
     is_later = _LATER.search(f"{folders}/{name}") or code in {"nl", "pt"}
@@ -212,7 +204,7 @@ def _json_row(line: str, file: sources.File, number: int) -> tuple[str | DataErr
     text = record.get("text") if isinstance(record, dict) else None
     if isinstance(text, str):
         if wt.is_encodable(text):
-            code = language_of_row({name.lower(): cell for name, cell in record.items()})
+            code = tongues.language_of_row({name.lower(): cell for name, cell in record.items()})
             return text, {"language": code} if code else {}
         fault = "the text holds half a surrogate pair"
     return _bad(f'{fault}, expected {{"text": "..."}}', file, number), {}
@@ -230,7 +222,7 @@ def _table(file: sources.File) -> list[tuple[str | DataError, dict[str, Any]]]:
     texts = frame["text"].tolist()
     domains = frame["domain"].tolist() if "domain" in frame else [None] * len(texts)
     rows: list[tuple[str | DataError, dict[str, Any]]] = [(problem, {}) for problem in problems]
-    columns = zip(texts, domains, languages_of_rows(frame), strict=True)
+    columns = zip(texts, domains, tongues.languages_of_rows(frame), strict=True)
     for number, (text, domain, code) in enumerate(columns, 1):
         meta = {"domain": domain} if isinstance(domain, str) else {}
         meta |= {"language": code} if code else {}

@@ -122,15 +122,10 @@ def write_notes(
             if not (new.tags or new.note or new.fields):
                 del rows[key]
         with atomic_path(file) as temporary, temporary.open("w", encoding="utf-8") as out:
-            out.writelines(json.dumps(_line(row), ensure_ascii=False) + "\n" for row in rows.values())
+            for row in rows.values():
+                line = {name: getattr(row, name) for name in _FIELDS} | dict(row.fields)
+                out.write(json.dumps(line, ensure_ascii=False) + "\n")
     return written
-
-
-def _line(note: Note) -> dict[str, Any]:
-    """Return the line of a note."""
-    values = asdict(note)
-    fields: dict[str, Any] = values.pop("fields")
-    return values | fields
 
 
 def _valid_change(change: Mapping[str, Any]) -> tuple[str | None, tuple[str, ...] | None, str | None]:

@@ -206,7 +206,9 @@ def check(frame: pd.DataFrame) -> None:
     for start in range(0, len(frame), _BLOCK):
         block = frame.iloc[start : start + _BLOCK]
         for number, row in enumerate(zip(*(block[name].tolist() for name in names), strict=True), start):
-            if problem := _fault(*row):
+            text, answer, span, sentences, candidates = row
+            held = text[slice(*span)]
+            if problem := _misplaced(text, span, sentences) or _unanswered(held, answer, candidates):
                 raise DataError(f"item {ids[number]}: {problem}")
 
 
@@ -220,14 +222,8 @@ def check_name(name: str, role: str) -> None:
         )
 
 
-def _fault(
-    text: str, answer: Any, span: Span, sentences: tuple[Span, ...], candidates: tuple[str, ...] | None
-) -> str | None:
-    """Return the error in an item, if there is one."""
-    return _misplaced(text, span, sentences) or _unanswered(text[slice(*span)], answer, candidates)
-
-
 def _misplaced(text: str, span: Span, sentences: tuple[Span, ...]) -> str | None:
+    """Return the error in the spans of an item, if there is one."""
     if not sentences:
         return "there is no sentence; the last one must be the target sentence"
     before = 0

@@ -21,16 +21,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from workbench.storage import files
 from workbench.storage.errors import DataError
-from workbench.storage.files import (
-    atomic_path,
-    cache_home,
-    list_folder,
-    number_in_environment,
-    open_regular,
-    remove_folder,
-    remove_stale_scratch,
-)
 from workbench.storage.parquet import read_parquet
 
 GIGABYTES = 10.0
@@ -64,7 +56,7 @@ def fingerprint(paths: Iterable[Path], base: Path) -> str:
     for path in sorted(paths):
         size = path.stat().st_size
         contents += [path.relative_to(base).as_posix(), str(size)]
-        with open_regular(path) as file:
+        with files.open_regular(path) as file:
             if size <= _WHOLE:
                 contents.append(file.read())
                 continue
@@ -82,8 +74,8 @@ class Cache:
     """
 
     def __init__(self, name: str, schema: pa.Schema) -> None:
-        self.folder, self.schema = cache_home() / name, schema
-        remove_stale_scratch(self.folder)
+        self.folder, self.schema = files.cache_home() / name, schema
+        files.remove_stale_scratch(self.folder)
 
     def path(self, key: str) -> Path:
         """Return the path of the table of a key."""
@@ -110,7 +102,7 @@ class Cache:
     def put(self, key: str, table: pa.Table) -> None:
         """Store a table; DataError if it cannot be written."""
         metadata = {"key": key, "sha256": content(table)}
-        with atomic_path(self.path(key)) as temporary:
+        with files.atomic_path(self.path(key)) as temporary:
             pq.write_table(table.replace_schema_metadata(metadata), temporary, compression="zstd")
 
 
@@ -125,13 +117,13 @@ class CacheEntry(NamedTuple):
 
 def cache_limit() -> int:
     """Return the size limit of the cache in bytes; DataError if the variable is not a number of gigabytes."""
-    return int(number_in_environment(VARIABLE, GIGABYTES, "gigabytes") * 1e9)
+    return int(files.number_in_environment(VARIABLE, GIGABYTES, "gigabytes") * 1e9)
 
 
 def cache_entries() -> list[CacheEntry]:
     """Return the entries of the cache, the least recently used first."""
     entries = []
-    for folder in _listed(cache_home()):
+    for folder in _listed(files.cache_home()):
         for path in _listed(folder):
             with contextlib.suppress(OSError):  # another process may remove it
                 entries.append(CacheEntry(folder.name, path, folder_size(path), path.stat().st_mtime))
@@ -151,7 +143,7 @@ def folder_size(path: Path) -> int:
 
 def _listed(folder: Path) -> list[Path]:
     with contextlib.suppress(DataError):  # another process may remove it
-        return list_folder(folder)
+        return files.list_folder(folder)
     return []
 
 
@@ -179,7 +171,7 @@ def remove(path: Path) -> bool:
     handle = os.open(path, os.O_RDONLY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        remove_folder(path)
+        files.remove_folder(path)
     except OSError:
         return False
     finally:
@@ -194,8 +186,8 @@ def make_room(limit: int | None = None) -> None:
     is removed.
     """
     limit, now = cache_limit() if limit is None else limit, time.time()
-    for folder in _listed(cache_home()):
-        remove_stale_scratch(folder, prefix=".")
+    for folder in _listed(files.cache_home()):
+        files.remove_stale_scratch(folder, prefix=".")
     entries = cache_entries()
     total = sum(entry.size for entry in entries)
     for entry in entries:

@@ -35,12 +35,8 @@ class DataError(ValueError):
 _LONGEST = 300
 _ROOM = "free some space, or choose another place: $WORKBENCH_HOME is where models, texts and runs are"
 _REMEDIES = {
-    errno.ENOSPC: _ROOM,
-    errno.EDQUOT: _ROOM,
-    errno.EFBIG: _ROOM,
-    errno.EACCES: "choose a place where you may write",
-    errno.EPERM: "choose a place where you may write",
-    errno.EROFS: "choose a place where you may write",
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), _ROOM),
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "choose a place where you may write"),
     errno.ENAMETOOLONG: "choose a shorter name",
     errno.EILSEQ: "choose another name",
     errno.EMFILE: "close some files, or raise the limit with `ulimit -n`",

@@ -206,17 +206,13 @@ class _Thrift:
         return fields
 
     def varint(self) -> int:
-        byte = self._data[self.position]
-        self.position += 1
-        number = byte & 127
-        for shift in range(7, 70, 7):
-            if byte < 128:  # noqa: PLR2004 - the last byte
-                return number
+        number = 0
+        for shift in range(0, 70, 7):
             byte = self._data[self.position]
             self.position += 1
             number |= (byte & 127) << shift
-        if byte < 128:  # noqa: PLR2004 - the last byte
-            return number
+            if byte < 128:  # noqa: PLR2004 - the last byte
+                return number
         raise ValueError("a number has more than 64 bits")
 
     def _bytes(self, size: int) -> bytes:

@@ -19,16 +19,8 @@ from typing import Any
 
 import numpy as np
 
+from workbench.storage import files
 from workbench.storage.errors import DataError, reading
-from workbench.storage.files import (
-    atomic_folder,
-    map_array,
-    open_regular,
-    path_in,
-    read_bytes,
-    read_json,
-    write_atomic,
-)
 
 SUMS = "SHA256SUMS"
 
@@ -37,7 +29,7 @@ _SETTLED = 2  # seconds after which another change of a file would change its ti
 
 def sha256(path: Path) -> str:
     """Return the SHA-256 of a regular file, cached by its size and times of change."""
-    with open_regular(path) as file:
+    with files.open_regular(path) as file:
         about = os.fstat(file.fileno())
     identity = (about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns)
     is_settled = time.time() - max(about.st_mtime, about.st_ctime) > _SETTLED
@@ -46,7 +38,7 @@ def sha256(path: Path) -> str:
 
 @lru_cache(maxsize=4096)
 def _compute(path: Path, _identity: tuple[int, ...]) -> str:
-    with open_regular(path) as file:
+    with files.open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type] # it can be read
 
 
@@ -56,7 +48,7 @@ def sealed_folder(folder: Path, main: str, *, replace: bool = False) -> Iterator
 
     `replace` and errors as of :func:`workbench.storage.files.atomic_folder`.
     """
-    with atomic_folder(folder, replace=replace) as new:
+    with files.atomic_folder(folder, replace=replace) as new:
         yield new
         seal(new, main)
 
@@ -69,7 +61,7 @@ def seal(folder: Path, main: str) -> None:
     visible.sort(key=lambda name: name == main)
     digests = _sums((folder / name for name in visible), "this folder")
     lines = [f"{digest}  {name}\n" for digest, name in zip(digests, visible, strict=True)]
-    write_atomic(folder / SUMS, "".join(lines))
+    files.write_atomic(folder / SUMS, "".join(lines))
 
 
 def check_seal(folder: Path, main: str, *, what: str, remedy: str, required: bool = True) -> None:
@@ -86,11 +78,11 @@ def check_seal(folder: Path, main: str, *, what: str, remedy: str, required: boo
         )
         return
     with reading(file, "this list of checksums", remedy=remedy):
-        *lines, end = read_bytes(file).decode().split("\n")
+        *lines, end = files.read_bytes(file).decode().split("\n")
         expected = {name: digest for digest, name in (line.split("  ", 1) for line in lines)}
         if end or not lines or lines[-1][66:] != main or len(expected) != len(lines):
             raise ValueError("it is damaged")
-        paths = [path_in(folder, name) for name in expected]
+        paths = [files.path_in(folder, name) for name in expected]
     for path, digest, original in zip(paths, _sums(paths, what, remedy), expected.values(), strict=True):
         if digest != original:
             raise DataError(f"this file of {what} is damaged or was changed", file=path, remedy=remedy)
@@ -113,9 +105,9 @@ def read_arrays(
     DataError if the folder is not sealed, or damaged; see `check_seal`.
     """
     with reading(folder, what, remedy=remedy):
-        content = read_json(folder / main, what)
+        content = files.read_json(folder / main, what)
         check_seal(folder, main, what=what, remedy=remedy, required=required)
-        return content, {str(name): map_array(folder, name) for name in content["arrays"]}
+        return content, {str(name): files.map_array(folder, name) for name in content["arrays"]}
 
 
 def _sums(paths: Iterable[Path], what: str, remedy: str | None = None) -> list[str]:

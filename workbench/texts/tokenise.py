@@ -221,7 +221,7 @@ class Tokeniser:
             [(piece, store) for piece in self.pieces if not store.path(piece.key).is_file()],
             workers=1 if sum(piece.size for piece in self.pieces) < _FEW else workers,
             progress="tokenising" if progress else None,
-            size=_size,
+            size=lambda work: work[0].size,
             unit="characters",
         )
         for piece in self.pieces:  # one at a time: a large text is not held in memory
@@ -395,10 +395,6 @@ def _store(work: tuple[Piece, cache.Cache]) -> bool:
     piece, store = work
     store.put(piece.key, _tokenise(piece))
     return True
-
-
-def _size(work: tuple[Piece, cache.Cache]) -> int:
-    return work[0].size
 
 
 def utf8(text: str) -> bytes:
