@@ -6,8 +6,7 @@ import pandas as pd
 import pytest
 from refused import refused
 
-from workbench.datasets import books, load
-from workbench.storage.errors import DataError
+from workbench.datasets import load
 
 NAME = "cbtest_NE_valid_2000ex.txt"
 
@@ -168,51 +167,3 @@ def test_lists_in_cells_of_text_and_other_names_of_the_options(tmp_path, column,
     for items in (load("cbt", "dev", path=path), load(path)):
         assert items.frame[names].equals(expected.frame[names])
         assert items.extra.empty
-
-
-@pytest.mark.parametrize(
-    ("change", "problem"),
-    [
-        ({"options": b.WORDS[:9]}, "there are 9 options, expected 10"),
-        ({"options": [*b.WORDS[:9], ""]}, "an option is empty"),
-        ({"options": [*b.WORDS[:8], "", "", "x"]}, "an option is empty"),
-        ({"options": None}, "the options are 'None', expected a list"),
-        ({"answer": "elsewhere"}, "the answer 'elsewhere' is not among the options"),
-        ({"answer": None}, "the answer 'None' is not among the options"),
-        ({"question": "No blank ."}, "expected text that holds XXXXX once"),
-        ({"question": "XXXXX and XXXXX ."}, "expected text that holds XXXXX once"),
-        ({"sentences": ["One ."] * 19}, "there are 19 sentences, expected 20"),
-        ({"sentences": "One ."}, "the sentences are .* expected a list"),
-    ],
-)
-def test_a_row_that_is_no_question_is_left_out_alone(tmp_path, change, problem):
-    rows = b.hub_rows(b.cbt())
-    rows[1] |= change
-    path = tmp_path / "cbt_ne.jsonl"
-    path.write_text("\n".join(map(json.dumps, rows)))
-    for read_it in (lambda **o: load("cbt", path=path, **o), lambda **o: load(path, **o)):
-        refused(rf"cbt_ne\.jsonl: row 1: .*{problem}.*on_error", read_it)
-        items = read_it(on_error="skip")
-        assert (len(items), len(items.problems)) == (2, 1)
-
-
-def test_books_in_place_of_questions_are_called_so(tmp_path):
-    hub = pytest.importorskip("datasets")
-    text = "It was a very long day . " * 2000
-    hub.Dataset.from_dict({"title": ["A"], "content": [text]}).to_parquet(tmp_path / "raw.parquet")
-    hub.Dataset.from_dict({"text": [text], "domain": ["x"]}).to_parquet(tmp_path / "train.parquet")
-    b.write(tmp_path, {"cbt_train.txt": f"_BOOK_TITLE_ : A.txt\n{text}\n"})
-    for path in (tmp_path / "raw.parquet", tmp_path / "train.parquet"):
-        for call in (lambda p: load("cbt", "train", variant="NE", path=p), load):
-            refused(r"whole books, not .*wb\.books", call, path)
-    with pytest.raises(DataError, match=r'whole books, not questions -- read them with wb\.books\("'):
-        load("cbt", "train", variant="NE", path=tmp_path / "cbt_train.txt")
-    for name in ("train.parquet", "cbt_train.txt"):  # as the advice says
-        assert [len(book.text) > 40_000 for book in books(str(tmp_path / name))] == [True]
-
-
-def test_another_table_is_named_by_its_columns(tmp_path):
-    (tmp_path / "cbt_ne.jsonl").write_text('{"text": "The ___ ran .", "answer": "dog"}\n')
-    with pytest.raises(DataError, match=r"got text, answer -- read a table of your own with wb\.load"):
-        load("cbt", path=tmp_path / "cbt_ne.jsonl")
-    assert load(tmp_path / "cbt_ne.jsonl")[0].answer == "dog"

@@ -148,23 +148,6 @@ def test_the_entities_of_a_table_may_be_text_or_candidates(tmp_path, column, for
         assert items[0].candidates == expected[0].candidates
 
 
-@pytest.mark.parametrize(
-    ("change", "problem"),
-    [
-        ({"answer": "@entity99"}, "the answer '@entity99' is not among the 3 entities"),
-        ({"question": "@placeholder and @placeholder"}, "holds @placeholder 2 times"),
-        ({"article": None}, "the article is 'None', expected text"),
-    ],
-)
-def test_a_bad_row_of_a_table_stands_alone(tmp_path, change, problem):
-    path = tmp_path / "cnn.jsonl"
-    path.write_text("\n".join(json.dumps(b.hub_row(b.cnn()) | each) for each in ({}, change)))
-    for read_it in (lambda **o: load("cnnqa", path=path, **o), lambda **o: load(path, **o)):
-        refused(f"row 1: .*{problem}", read_it)
-        items = read_it(on_error="skip")
-        assert (len(items), len(items.problems)) == (1, 1)
-
-
 def test_articles_with_highlights_are_called_so(tmp_path):
     story = "The ferry is back .\n\nIt sails on Friday .\n\n@highlight\n\nFerry sails\n"
     folder = b.write(tmp_path / "stories", {"a.story": story})
@@ -180,10 +163,3 @@ def test_articles_with_highlights_are_called_so(tmp_path):
     ):
         refused(r"highlights, of which no questions were made -- .*wb\.fetch", call)
     wb.fetch("cnnqa", dry_run=True)  # as the advice says
-
-
-def test_another_table_is_named_by_its_columns(tmp_path):
-    (tmp_path / "a.jsonl").write_text('{"text": "The ___ ran .", "answer": "dog"}\n')
-    with pytest.raises(DataError, match=r"got text, answer -- read a table of your own with wb\.load"):
-        load("cnnqa", path=tmp_path / "a.jsonl")
-    assert load(tmp_path / "a.jsonl")[0].answer == "dog"

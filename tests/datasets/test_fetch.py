@@ -1,3 +1,6 @@
+"""Data sets that are fetched: whatever a server answers, the right file or one DataError, no more."""
+
+import gzip
 import hashlib
 import json
 import os
@@ -5,10 +8,11 @@ import re
 import tarfile
 import threading
 import zipfile
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import repeat
 
 import builders as b
 import pytest
+from hostile_server import HostileServer
 from patience import PATIENCE
 from refused import refused
 from small_disks import small_disk
@@ -21,79 +25,66 @@ from workbench.storage import files
 CONTENT = b"".join(hashlib.sha256(b"%d" % i).digest() for i in range(20_000))  # 640,000 bytes
 SUM = hashlib.sha256(CONTENT).hexdigest()
 CHUNK = fetching._CHUNK
+TEXT = b"It rained all day , and she stayed at home .\n" * 40
+PAGE = b"<!DOCTYPE html>\n<html><body>Please log in.</body></html>"
 
 
-class Server(ThreadingHTTPServer):
-    """Serves `content`, as badly as `manner` says; keeps what was asked for."""
+def answer(body=TEXT, status="200 OK", version="HTTP/1.1", **headers):
+    """An answer in bytes; a header of None is left out, one that is a list is sent several times."""
+    fields = {"Content-Length": len(body), "Connection": "close"}
+    fields |= {name.replace("_", "-"): value for name, value in headers.items()}
+    lists = {name: value if isinstance(value, list) else [value] for name, value in fields.items()}
+    pairs = [(name, one) for name, values in lists.items() for one in values]
+    lines = [f"{name}: {one}".encode("latin-1") for name, one in pairs if one is not None]
+    return b"\r\n".join([f"{version} {status}".encode(), *lines, b"", body])
 
-    daemon_threads = True
+
+class Server(HostileServer):
+    """Serves `content`, as badly as `manner` says; knows what was asked for, with the range of bytes."""
 
     def __init__(self):
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.content, self.manner, self.asked, self.stop_at = CONTENT, "", [], 4 * CHUNK
-        self.closing = threading.Event()
-
-    def handle_error(self, *_):
-        pass  # a client that goes away is part of the tests
+        super().__init__(self.reply)
+        self.content, self.manner = CONTENT, ""
 
     @property
-    def address(self):
-        return f"http://127.0.0.1:{self.server_port}"
+    def asked(self):
+        ranges = [re.search(rb"\nrange: (\S+)", request, re.IGNORECASE) for request in self.requests]
+        paths = [request.split()[1].decode() for request in self.requests]
+        return [(path, found and found[1].decode()) for path, found in zip(paths, ranges, strict=True)]
 
-
-class Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-
-    def log_message(self, *_):
-        pass
-
-    def do_GET(self):
-        manner, wanted = self.server.manner, self.headers.get("Range")
-        self.server.asked.append((self.path, wanted))
-        if "missing" in manner or self.path.startswith("/missing"):
-            self.answer(404)
-        elif "busy" in manner and len(self.server.asked) < 3:
-            self.answer(503)
-        elif self.path.startswith("/moved"):
-            self.answer(302, Location=self.path.replace("/moved", "/there"))
-        elif "silent" in manner:
-            self.server.closing.wait(PATIENCE)
-        else:
-            ranges = wanted and "no ranges" not in manner
-            self.send(int(wanted.removeprefix("bytes=").rstrip("-")) if ranges else 0)
-
-    def answer(self, code, length=0, **headers):
-        self.send_response(code)
-        for name, value in {"Content-Length": length, **headers}.items():
-            if value is not None:
-                self.send_header(name.replace("_", "-"), str(value))
-        self.end_headers()
+    def reply(self, _request):
+        (path, wanted), manner = self.asked[-1], self.manner
+        if "missing" in manner or path.startswith("/missing"):
+            return [answer(b"", "404 Not Found")]
+        if "busy" in manner and len(self.requests) < 3:
+            return [answer(b"", "503 Busy")]
+        if path.startswith("/moved"):
+            return [answer(b"", "302 Found", Location=path.replace("/moved", "/there"))]
+        if "silent" in manner:
+            self.closing.wait(PATIENCE)
+        has_ranges = wanted and "no ranges" not in manner
+        return self.send(int(wanted.removeprefix("bytes=").rstrip("-")) if has_ranges else 0)
 
     def send(self, start):
-        manner, content = self.server.manner, self.server.content
-        if start >= len(content):
-            self.answer(416, Content_Range=f"bytes */{len(content)}")
+        manner, rest, size = self.manner, self.content[start:], len(self.content)
+        if not rest:
+            yield answer(b"", "416 Out of Range", Content_Range=f"bytes */{size}")
             return
-        part = f"bytes {start}-{len(content) - 1}/{len(content)}" if start else None
-        self.answer(206 if start else 200, len(content) - start, Content_Range=part)
-        self.close_connection = manner != ""
+        part = f"bytes {start}-{size - 1}/{size}" if start else None
+        status = "206 Partial" if start else "200 OK"
+        yield answer(b"", status, Content_Length=len(rest), Content_Range=part)
         if "breaks once" in manner or "stalls" in manner:
-            self.wfile.write(content[start:] if start else content[: self.server.stop_at])
+            yield rest if start else rest[: 4 * CHUNK]
             if "stalls" in manner and not start:
-                self.server.closing.wait(PATIENCE)
+                self.closing.wait(PATIENCE)
         else:
-            self.wfile.write(content[start : start + CHUNK] if "breaks" in manner else content[start:])
+            yield rest[:CHUNK] if "breaks" in manner else rest
 
 
 @pytest.fixture
 def server():
     with Server() as served:
-        thread = threading.Thread(target=served.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
         yield served
-        served.closing.set()
-        served.shutdown()
-        thread.join()
 
 
 @pytest.fixture(autouse=True)
@@ -118,14 +109,10 @@ def register(monkeypatch, tmp_path, server):
         file = {"name": name, "addresses": addresses, "about": "bytes"} | known
         tables = {"[toy]": entry, "[[toy.files]]": file, "[toy.files.members]": members or {}}
         path = tmp_path / "registry.toml"
-        path.write_text(
-            "\n".join(
-                line
-                for head, values in tables.items()
-                for line in (head, *(f'"{k}" = {json.dumps(v)}' for k, v in values.items() if v is not None))
-            ),
-            encoding="utf-8",
-        )
+        with path.open("w", encoding="utf-8") as out:
+            for head, values in tables.items():
+                lines = (f'"{k}" = {json.dumps(v)}\n' for k, v in values.items() if v is not None)
+                out.writelines([f"{head}\n", *lines])
         monkeypatch.setattr(sources, "resource", lambda *_: path)
         return tmp_path / "home" / "raw" / "toy"
 
@@ -397,3 +384,108 @@ def test_the_registry_is_complete():
         sums = [s for r in entry.files for s in (r.sha256, *r.members.values()) if s]
         assert all(len(s) == 64 and set(s) <= set("0123456789abcdef") for s in sums)
         assert all(remote.bytes and remote.sha256 for remote in entry.files if remote.addresses)
+
+
+OPEN = answer(b"", Content_Length=None)  # the body ends with the connection
+CHUNKED = answer(b"", Content_Length=None, Transfer_Encoding="chunked")
+
+
+def endless(start, block):
+    return [start, *repeat(block, (4 << 20) // len(block) + 1)]
+
+
+def once(*blocks):
+    return blocks
+
+
+REFUSED = {
+    **{f"status {code}": once(answer(TEXT, f"{code} Odd")) for code in
+       (204, 226, 300, 304, 403, 404, 451, 500, 999)},
+    **{f"status {code!r}": once(answer(TEXT, code)) for code in ("000 X", "two X", "")},
+    "206 that nobody asked for": once(
+        answer(TEXT, "206 Partial", Content_Range=f"bytes 0-{len(TEXT) - 1}/9999")
+    ),
+    "101 switching": once(answer(TEXT, "101 Switching Protocols")),
+    "100 and nothing more": once(b"HTTP/1.1 100 Continue\r\n\r\n"),
+    "an empty answer": once(answer(b"")),
+    "an empty answer without its length": once(OPEN),
+    "an empty answer in chunks": once(CHUNKED, b"0\r\n\r\n"),
+    "no answer": once(),
+    "no HTTP": once(TEXT),
+    "another protocol": once(b"SSH-2.0-OpenSSH_9.6\r\n"),
+    "a page to log in": once(answer(PAGE)),
+    "a page with a mark of its encoding": once(answer(b"\xef\xbb\xbf \n" + PAGE)),
+    "a compressed text": once(answer(gzip.compress(TEXT), Content_Encoding="gzip")),
+    "a binary file": once(answer(b"\0\1\2\3" * 100)),
+    "two lengths": once(answer(TEXT, Content_Length=["5", "6"])),
+    "chunks of no size": once(CHUNKED, b"many\r\n" + TEXT),
+    "chunks of a negative size": once(CHUNKED, b"-5\r\n" + TEXT),
+    "a huge chunk": once(CHUNKED, b"f" * 40 + b"\r\n" + TEXT),
+    "a chunk that is cut": once(CHUNKED, b"ffff\r\n" + TEXT),
+    "too many headers": once(b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 500 + b"\r\n" + TEXT),
+    "moved to a file": once(answer(b"", "302 Found", Location="file:///etc/passwd")),
+    "moved to FTP": once(answer(b"", "302 Found", Location="ftp://127.0.0.1:1/x")),
+    "moved to data": once(answer(b"", "302 Found", Location="data:text/plain,hello")),
+    "moved to no address": once(answer(b"", "302 Found", Location="http://[::1/x")),
+    "moved to no port": once(answer(b"", "302 Found", Location="http://127.0.0.1:999999/x")),
+    "moved to no name": once(answer(b"", "302 Found", Location="http://" + "a" * 70 + ".example/x")),
+    "moved to no text": once(answer(b"", "302 Found", Location="/\xff\xfe")),
+    "moved in circles": once(answer(b"", "301 Moved", Location="/toy.txt")),
+    "moved nowhere": once(answer(TEXT, "302 Found")),
+    "an endless line of a header": endless(b"HTTP/1.1 200 OK\r\nA: ", b"a" * 4096),
+    "endless bytes": endless(OPEN, b"words and words\n" * 4096),
+    "endless chunks": endless(CHUNKED, b"10\r\nwords and words\n\r\n" * 4096),
+    "an endless line before a chunk": endless(CHUNKED, b"0" * 4096),
+    "an endless extension of a chunk": endless(CHUNKED + b"5;", b"a=b;" * 1024),
+}  # fmt: skip
+GIVEN = {
+    "plain": once(answer()),
+    "without its length": once(OPEN, TEXT),
+    "with too large a length": once(answer(Content_Length=10**17)),
+    "in chunks": once(CHUNKED, b"%x;a=b\r\n" % len(TEXT), TEXT, b"\r\n0\r\nA: b\r\n\r\n"),
+    "in HTTP 1.0": once(answer(version="HTTP/1.0")),
+    "without a reason": once(answer(status="200")),
+    "after a few 100 Continue": once(b"HTTP/1.1 100 Continue\r\n\r\n" * 5 + answer()),
+    "more than its length": once(answer() + b"and more"),
+    "called encoded": once(answer(Content_Encoding="gzip")),
+    "byte by byte": [bytes([value]) for value in answer()],
+}
+
+
+@pytest.fixture
+def toy(register, server, monkeypatch):
+    """Register a short text, and return its folder; a test says what the server answers."""
+    monkeypatch.setenv("WORKBENCH_TIMEOUT", f"{PATIENCE}")
+    monkeypatch.setattr(fetching, "TRIES", 2)
+    server.content = TEXT
+    return register("toy.txt", "/toy.txt")
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_a_bad_answer_is_refused(toy, server, kind):
+    server.answer = lambda _request: REFUSED[kind]
+    refused(r"by hand to .*toy\.txt", fetch, "toy", progress=False)
+    assert set(visible(toy)) <= {"toy.txt.part"}
+    server.answer = lambda _request: [answer()]
+    fetch("toy", progress=False)
+    assert (toy / "toy.txt").read_bytes() == TEXT
+
+
+@pytest.mark.parametrize("kind", GIVEN)
+def test_a_good_answer_is_taken(toy, server, kind):
+    server.answer = lambda _request: GIVEN[kind]
+    fetch("toy", progress=False)
+    assert (toy / "toy.txt").read_bytes() == TEXT
+
+
+@pytest.mark.parametrize("status", ["206 Partial Content", "200 OK"])
+@pytest.mark.parametrize("sent", [TEXT[500:], TEXT[501:], TEXT[:-500], TEXT, b"", b"x" * len(TEXT[500:])])
+def test_a_part_is_continued_by_what_fits_and_by_no_other(toy, server, sent, status):
+    toy.mkdir(parents=True)
+    (toy / "toy.txt.part").write_bytes(TEXT[:500])
+    asked_for_a_part = iter([answer(sent, status, Content_Range="bytes 500-1800/1801")])
+    server.answer = lambda request: [
+        next(asked_for_a_part, answer()) if b"range:" in request.lower() else answer()
+    ]
+    fetch("toy", progress=False)
+    assert (toy / "toy.txt").read_bytes() == TEXT

@@ -33,7 +33,6 @@ from pumped import ENDS, PIECES, Pumped
 from refused import refused
 from releases import PLAIN, RELEASES
 from small_lstm import fit as fit_lstm
-from workbooks import write_workbook
 
 import workbench as wb
 from workbench import construction
@@ -237,19 +236,7 @@ for name, content in BOOK_FILES.items():
 
 
 def write_table(folder, name, frame):
-    path = folder / name
-    if path.suffix == ".arrow":
-        table = pa.Table.from_pandas(frame, preserve_index=False)
-        with pa.ipc.new_stream(path, table.schema) as writer:
-            writer.write_table(table)
-    elif path.suffix in {".csv", ".tsv", ".tab"}:
-        frame.to_csv(path, index=False, sep="," if path.suffix == ".csv" else "\t")
-    elif path.suffix == ".parquet":
-        frame.to_parquet(path)
-    elif path.suffix == ".xlsx":
-        write_workbook(path, [list(frame), *frame.astype("str").to_numpy().tolist()])
-    else:
-        frame.to_json(path, orient="records", lines=path.suffix != ".json")
+    b.write_table(folder / name, frame)
 
 
 NOT_READ = {".xls", ".ods", ".arrow", ".feather"} | (set() if find_spec("openpyxl") else {".xlsx"})

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+from workbooks import write_workbook
 
 PLAIN = [
     "the heron stood in the reeds . `` it waits for eels , '' said ada . only the eels could see the heron",
@@ -105,6 +107,26 @@ def write(folder, files):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
     return Path(folder)
+
+
+def write_table(path, frame, **options):
+    """Write a frame in the form that the end of a file's name tells; return the path."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    suffix = path.suffix.lower()
+    if suffix in {".csv", ".tsv", ".tab"}:
+        frame.to_csv(path, **{"index": False, "sep": "," if suffix == ".csv" else "\t"} | options)
+    elif suffix == ".parquet":
+        frame.to_parquet(path)
+    elif suffix in {".arrow", ".feather"}:
+        table = pa.Table.from_pandas(frame, preserve_index=False)
+        new = pa.ipc.new_stream if suffix == ".arrow" else pa.ipc.new_file
+        with new(path, table.schema, options=pa.ipc.IpcWriteOptions(**options)) as writer:
+            writer.write_table(table)
+    elif suffix == ".xlsx":
+        write_workbook(path, [list(frame), *frame.astype("str").to_numpy().tolist()])
+    else:
+        frame.to_json(path, orient="records", lines=suffix != ".json", **options)
+    return path
 
 
 def tar(files, mode="w:gz"):
