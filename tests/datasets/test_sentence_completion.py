@@ -4,6 +4,7 @@ import io
 import builders as b
 import pandas as pd
 import pytest
+from refused import refused
 
 from workbench.datasets import load
 from workbench.storage.errors import DataError
@@ -39,17 +40,14 @@ def test_archives(tmp_path, files, folder, pack, archive):
 
 def test_there_is_only_a_test_set(tmp_path):
     for split, problem in (("train", r'wb\.books\("msrcc", "train", path='), ("tset", "there is test")):
-        with pytest.raises(DataError, match=problem):
-            load("msrcc", split, path=tmp_path)
+        refused(problem, load, "msrcc", split, path=tmp_path)
 
 
 def test_questions_are_checked_before_answers_are_missed(tmp_path):
     with pytest.raises(DataError, match=r"answers file Holmes\.machine_format\.answers\.txt is missing"):
         read(tmp_path, {b.QUESTIONS: b.OFFICIAL[b.QUESTIONS]})
-    with pytest.raises(DataError, match=r"line 2: found 'oops'"):
-        read(tmp_path, {b.QUESTIONS: "1a) A [b] c.\noops\n"})
-    with pytest.raises(DataError, match=r"test_answer\.csv is missing"):
-        read(tmp_path / "b", {b.TABLE: b.CSV[b.TABLE]})
+    refused(r"line 2: found 'oops'", read, tmp_path, {b.QUESTIONS: "1a) A [b] c.\noops\n"})
+    refused(r"test_answer\.csv is missing", read, tmp_path / "b", {b.TABLE: b.CSV[b.TABLE]})
 
 
 def test_without_answers_the_blank_stays_empty(tmp_path):
@@ -80,9 +78,8 @@ def test_without_answers_the_blank_stays_empty(tmp_path):
 def test_bad_files(tmp_path, form, name, change, message):
     files, (old, new) = dict(form), change
     files[name] = files[name].split(old)[0] if new is None else files[name].replace(old, new)
-    with pytest.raises(DataError, match=message) as raised:
-        read(tmp_path, files)
-    assert raised.value.file
+    raised = refused(message, read, tmp_path, files)
+    assert raised.file
     items = read(tmp_path, files, on_error="skip")
     assert items.problems
 
@@ -108,8 +105,7 @@ def test_a_quoted_line_end_and_two_blanks(tmp_path):
     buffer = io.StringIO()
     csv.writer(buffer, delimiter=";").writerows([header, first, *others])
     files[b.TABLE] = buffer.getvalue()
-    with pytest.raises(DataError, match=r"line 4: .* has 2 blanks, expected one -- .*skip"):
-        read(tmp_path, files)
+    refused(r"line 4: .* has 2 blanks, expected one -- .*skip", read, tmp_path, files)
     items = read(tmp_path, files, on_error="skip")
     assert "\n" in items[0].left
     assert len(items) == len(others)
@@ -133,8 +129,7 @@ def test_a_table_keeps_its_choices(tmp_path, ending, columns, by):
     items = load(tmp_path / "mine.csv")
     assert items.frame["candidates"].equals(expected.frame["candidates"])
     assert "no answers" in items.attrs["note"]
-    with pytest.raises(DataError, match="is missing beside it"):
-        load("msrcc", path=tmp_path / "mine.csv")
+    refused("is missing beside it", load, "msrcc", path=tmp_path / "mine.csv")
 
 
 @pytest.mark.parametrize("change", [{"a": [1, 2], "b": [3, 4]}, {"a": ["x", "y"], "b": ["u", "v"]}])

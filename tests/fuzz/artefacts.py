@@ -104,8 +104,16 @@ class Artefact(NamedTuple):
 ARTEFACTS: dict[str, Artefact] = {}
 
 
+def add(name, write, read, check=same, **options):
+    ARTEFACTS[name] = Artefact(write, read, check, **options)
+
+
 def writes(files):
     return lambda folder: b.write(folder, files)
+
+
+def table_in(name, frame):
+    return lambda folder: b.write_table(folder / name, frame)
 
 
 # Releases of data sets, and a user's own tables
@@ -207,12 +215,10 @@ OWN = pd.DataFrame(
         "year": [1900, 1901, 1902],
     }
 )
-for key, files in TEXTS.items():
-    ARTEFACTS[f"{key[0]}, {key[1]}"] = Artefact(writes(files), LOADED[key], valid_items)
-for dataset, files in RELEASES.items():
-    for name, pack in PACKS.items():
-        write = writes({name: pack(files)})
-        ARTEFACTS[f"{dataset} in {name}"] = Artefact(write, loaded(dataset, name), valid_items)
+for (dataset, form), files in TEXTS.items():
+    add(f"{dataset}, {form}", writes(files), LOADED[dataset, form], valid_items)
+for (dataset, files), (name, pack) in product(RELEASES.items(), PACKS.items()):
+    add(f"{dataset} in {name}", writes({name: pack(files)}), loaded(dataset, name), valid_items)
 
 
 def books_of(name):
@@ -232,24 +238,14 @@ def books_of(name):
 
 for name, content in BOOK_FILES.items():
     place = "folder" if name.startswith("folder/") else name
-    ARTEFACTS[f"books in {name}"] = Artefact(writes({name: content}), books_of(place), any_books)
-
-
-def write_table(folder, name, frame):
-    b.write_table(folder / name, frame)
-
-
+    add(f"books in {name}", writes({name: content}), books_of(place), any_books)
 NOT_READ = {".xls", ".ods", ".arrow", ".feather"} | (set() if find_spec("openpyxl") else {".xlsx"})
 for ending in sorted({*user_table.ENDINGS} - NOT_READ):
     name = f"own{ending}"
-    ARTEFACTS[f"own table, {ending}"] = Artefact(
-        partial(write_table, name=name, frame=OWN), lambda folder, n=name: wb.load(folder / n), valid_items
-    )
+    add(f"own table, {ending}", table_in(name, OWN), lambda folder, n=name: wb.load(folder / n), valid_items)
 for ending in (".jsonl", ".json", ".csv", ".tsv", ".parquet", ".arrow"):
     name = f"novels{ending}"
-    ARTEFACTS[f"table of books, {ending}"] = Artefact(
-        partial(write_table, name=name, frame=NOVELS), books_of(name), any_books
-    )
+    add(f"table of books, {ending}", table_in(name, NOVELS), books_of(name), any_books)
 HUB = {
     "cbt": pd.DataFrame(b.hub_rows(b.cbt())),
     "cnnqa": pd.DataFrame([b.hub_row(b.cnn())]),
@@ -257,30 +253,26 @@ HUB = {
 }
 for dataset, ending in product(HUB, (".jsonl", ".parquet")):
     name = f"{dataset}_ne{ending}"
-    ARTEFACTS[f"{dataset} of the hub, {ending}"] = Artefact(
-        partial(write_table, name=name, frame=HUB[dataset]),
-        lambda folder, d=dataset, n=name: wb.load(d, path=folder / n, on_error="skip"),
-        valid_items,
-    )
-ARTEFACTS |= {
-    "items, parquet": Artefact(
-        lambda folder: wb.load("sample", variant="cbt")[:4].to_parquet(folder / "items.parquet"),
-        lambda folder: Items.from_parquet(folder / "items.parquet"),
-        valid_items,
-    ),
-    "LAMBADA, parquet": Artefact(
-        partial(write_table, name="v.parquet", frame=pd.DataFrame({"text": b.RUNNING, "domain": None})),
-        lambda folder: wb.load(
-            "lambada", "dev", variant="openai", path=folder / "v.parquet", on_error="skip"
-        ),
-        valid_items,
-    ),
-    "books, parquet": Artefact(
-        partial(write_table, name="t.parquet", frame=pd.DataFrame({"text": BOOKS.values(), "domain": "a"})),
-        lambda folder: list(wb.books(folder / "t.parquet")),
-        any_books,
-    ),
-}
+    read = lambda folder, d=dataset, n=name: wb.load(d, path=folder / n, on_error="skip")  # noqa: E731
+    add(f"{dataset} of the hub, {ending}", table_in(name, HUB[dataset]), read, valid_items)
+add(
+    "items, parquet",
+    lambda folder: wb.load("sample", variant="cbt")[:4].to_parquet(folder / "items.parquet"),
+    lambda folder: Items.from_parquet(folder / "items.parquet"),
+    valid_items,
+)
+add(
+    "LAMBADA, parquet",
+    table_in("v.parquet", pd.DataFrame({"text": b.RUNNING, "domain": None})),
+    lambda folder: wb.load("lambada", "dev", variant="openai", path=folder / "v.parquet", on_error="skip"),
+    valid_items,
+)
+add(
+    "books, parquet",
+    table_in("t.parquet", pd.DataFrame({"text": BOOKS.values(), "domain": "a"})),
+    lambda folder: list(wb.books(folder / "t.parquet")),
+    any_books,
+)
 
 # Lists and tables that are read line by line
 
@@ -316,7 +308,7 @@ def log_in(folder, name, layout):
 
 def answers_in(folder, name):
     frame = plain().frame[["item_id", "answer"]].rename(columns={"answer": "prediction"})
-    write_table(folder, name, pd.concat([frame.assign(person=person) for person in ("Ann", "Bob")]))
+    b.write_table(folder / name, pd.concat([frame.assign(person=person) for person in ("Ann", "Bob")]))
 
 
 def export_in(folder, name):
@@ -349,44 +341,35 @@ def notes_of(folder):
 for name, layout in {
     NAME: "0.4.13", "samples_lambada_openai.json": "0.4.0", "lambada_openai_write_out_info.json": "0.3",
 }.items():  # fmt: skip
-    write = partial(log_in, name=name, layout=layout)
-    ARTEFACTS[f"import {name}"] = Artefact(write, import_of(name, openai), any_content)
+    add(f"import {name}", partial(log_in, name=name, layout=layout), import_of(name, openai), any_content)
 for name in (
     "inspect_choices.eval", "inspect_last_word.json", "lighteval_choices.parquet",
     "lighteval_written.parquet", "samples_lambada_openai_choices.jsonl",
     "samples_lambada_openai_written.jsonl",
 ):  # fmt: skip
-    write = partial(shutil.copy, RECORDED / name)
-    ARTEFACTS[f"import {name}"] = Artefact(write, import_of(name, openai), any_content)
-ARTEFACTS["import inspect, deflated"] = Artefact(
+    add(f"import {name}", partial(shutil.copy, RECORDED / name), import_of(name, openai), any_content)
+add(
+    "import inspect, deflated",
     lambda folder: archive(folder / "log.zip", {"header.json": START, "samples/1_epoch_1.json": SAMPLE}),
     import_of("log.zip", openai),
     any_content,
 )
-for name in ("answers.csv", "answers.jsonl", "answers.json", "answers.parquet"):
-    write = partial(answers_in, name=name)
-    ARTEFACTS[f"import {name}"] = Artefact(write, import_of(name, plain), any_content)
-for name in ("predictions.csv", "predictions.jsonl", "predictions.parquet"):
-    write = partial(export_in, name=name)
-    ARTEFACTS[f"import {name}"] = Artefact(write, import_of(name, plain), any_content)
-COUNTS = writes({"lambada-vocab-2.txt": "the\t10\nof\t7\nrain\t1\n"})
-ARTEFACTS |= {
-    "vocabulary of LAMBADA": Artefact(
-        COUNTS, lambda folder: dict(lambada.vocabulary(folder / "lambada-vocab-2.txt")), any_content
-    ),
-    "vocabulary of pretrained models": Artefact(
-        COUNTS, lambda folder: read_vocabulary(folder / "lambada-vocab-2.txt", stop_words=False), any_content
-    ),
-    "offensive words": Artefact(
-        writes({"words.txt": "damn\nson-of-a-gun\n\nblackguard\n"}),
-        lambda folder: offensive_words(folder / "words.txt"),
-        any_content,
-    ),
-    "notes": Artefact(notes_in, notes_of, any_content),
-    "history of questions": Artefact(
-        history_in, lambda folder: [q.state for q in read_history(folder / "asked.json")], any_content
-    ),
-}
+for name in (f"answers.{ending}" for ending in ("csv", "jsonl", "json", "parquet")):
+    add(f"import {name}", partial(answers_in, name=name), import_of(name, plain), any_content)
+for name in (f"predictions.{ending}" for ending in ("csv", "jsonl", "parquet")):
+    add(f"import {name}", partial(export_in, name=name), import_of(name, plain), any_content)
+COUNTS = writes({"counts.txt": "the\t10\nof\t7\nrain\t1\n"})
+for name, write, read in (
+    ("vocabulary of LAMBADA", COUNTS, lambda folder: dict(lambada.vocabulary(folder / "counts.txt"))),
+    ("vocabulary of pretrained models", COUNTS,
+     lambda folder: read_vocabulary(folder / "counts.txt", stop_words=False)),
+    ("offensive words", writes({"words.txt": "damn\nson-of-a-gun\n\nblackguard\n"}),
+     lambda folder: offensive_words(folder / "words.txt")),
+    ("notes", notes_in, notes_of),
+    ("history of questions", history_in,
+     lambda folder: [q.state for q in read_history(folder / "asked.json")]),
+):  # fmt: skip
+    add(name, write, read, any_content)
 
 # What the workbench writes with checksums: it is read as it was, or refused
 
@@ -427,30 +410,20 @@ def corpus():
 
 def arrays(texts):
     """Return all that a corpus or a stream holds."""
-    ids = np.asarray(texts.ids)
-    words, about = (
-        (texts.words, texts.sha256) if isinstance(texts, Corpus) else (texts.vocabulary, texts.info)
-    )
-    return (
-        [*words],
-        str(about),
-        texts.books.to_json(),
-        ids.tolist(),
-        texts.starts.tolist(),
-        texts.counts.tolist(),
-    )
+    is_corpus = isinstance(texts, Corpus)
+    words, about = (texts.words, texts.sha256) if is_corpus else (texts.vocabulary, texts.info)
+    numbers = [np.asarray(array).tolist() for array in (texts.ids, texts.starts, texts.counts)]
+    return [*words], str(about), texts.books.to_json(), numbers
+
+
+def candidates_in(folder):
+    CandidatePassages.of(wb.books("sample"), folder=folder / "candidates", progress=False)
 
 
 def candidates_of(folder):
     made = CandidatePassages(folder / "candidates")
-    content = (made.rule, made.dropped, made.cased, made.sha256)
-    return [
-        *content,
-        made.books.to_json(),
-        made.frame.to_json(),
-        *made.texts(),
-        *map(str, made.items(range(99))),
-    ]
+    content = (made.rule, made.dropped, made.cased, made.sha256, made.books.to_json(), made.frame.to_json())
+    return [*content, *made.texts(), *map(str, made.items(range(99)))]
 
 
 def interrupted(folder):
@@ -514,69 +487,53 @@ def damage_response(folder, draw):
 
 
 for name in [name for name in BUILT_IN if name not in saved_models.UNSAVED]:
-    ARTEFACTS[f"model {name}"] = Artefact(
-        lambda folder, name=name: saved_models.made(name, tiny).save(folder / "model"), model_of
-    )
+    add(f"model {name}", lambda folder, n=name: saved_models.made(n, tiny).save(folder / "model"), model_of)
 RESPONSE = completion_server.week({"prompt": "It was Monday Tuesday", "echo": True})
-ARTEFACTS |= {
-    "response of a server": Artefact(
-        writes({"response.json": json.dumps(RESPONSE)}),
-        lambda folder: read_echo((folder / "response.json").read_bytes(), "It was Monday Tuesday", "here"),
-        log_probs_of_tokens,
-        damage=damage_response,
-    ),
-    "corpus": Artefact(
-        lambda folder: shutil.copytree(corpus().folder, folder / "corpus"),
-        lambda folder: arrays(Corpus(folder / "corpus")),
-    ),
-    "stream": Artefact(
-        lambda folder: EncodedText.of(corpus(), 10).copy(folder / "stream"),
-        lambda folder: arrays(EncodedText.open(folder / "stream")),
-    ),
-    "candidates": Artefact(
-        lambda folder: CandidatePassages.of(wb.books("sample"), folder=folder / "candidates", progress=False),
-        candidates_of,
-    ),
-    "unfinished candidates": Artefact(interrupted, resumed),
-    "shelf": Artefact(shelf_in, shelf_of),
-    "manifest": Artefact(manifest_in, Manifest.load),
-    "plan": Artefact(plan_in, plans_of, same_or_none, is_home=True),
-    "checkpoints": Artefact(checkpoints_in, checkpoints_of, same_or_absent),
-}
+add(
+    "response of a server",
+    writes({"response.json": json.dumps(RESPONSE)}),
+    lambda folder: read_echo((folder / "response.json").read_bytes(), "It was Monday Tuesday", "here"),
+    log_probs_of_tokens,
+    damage=damage_response,
+)
+for name, write, read in (
+    ("corpus", lambda folder: shutil.copytree(corpus().folder, folder / "corpus"),
+     lambda folder: arrays(Corpus(folder / "corpus"))),
+    ("stream", lambda folder: EncodedText.of(corpus(), 10).copy(folder / "stream"),
+     lambda folder: arrays(EncodedText.open(folder / "stream"))),
+    ("candidates", candidates_in, candidates_of),
+    ("unfinished candidates", interrupted, resumed),
+    ("shelf", shelf_in, shelf_of),
+    ("manifest", manifest_in, Manifest.load),
+):  # fmt: skip
+    add(name, write, read)
+add("plan", plan_in, plans_of, same_or_none, is_home=True)
+add("checkpoints", checkpoints_in, checkpoints_of, same_or_absent)
 
 # Weights of others
 
 
-def predicted(model):
-    return lambda folder: numbers(model(folder / "tiny", progress=False).predict(saved_models.ITEMS))
+def predicted(model, file="tiny"):
+    return lambda folder: numbers(model(folder / file, progress=False).predict(saved_models.ITEMS))
 
 
-ARTEFACTS |= {
-    "weights of a causal model": Artefact(
-        lambda folder: shutil.copytree(tiny("bytes"), folder / "tiny"), predicted(CausalLM), any_content
-    ),
-    "weights of a masked model": Artefact(
-        lambda folder: shutil.copytree(tiny("bert"), folder / "tiny"), predicted(MaskedLM), any_content
-    ),
-    "GGUF": Artefact(
-        lambda folder: tiny_gguf.write_gguf(folder / "tiny.gguf"),
-        lambda folder: numbers(CausalLM(folder / "tiny.gguf", progress=False).predict(saved_models.ITEMS)),
-        any_content,
-    ),
-}
+for name, kind, model in (("causal", "bytes", CausalLM), ("masked", "bert", MaskedLM)):
+    copy = lambda folder, k=kind: shutil.copytree(tiny(k), folder / "tiny")  # noqa: E731
+    add(f"weights of a {name} model", copy, predicted(model), any_content)
+add(
+    "GGUF",
+    lambda folder: tiny_gguf.write_gguf(folder / "tiny.gguf"),
+    predicted(CausalLM, "tiny.gguf"),
+    any_content,
+)
 
 # Caches and runs, which are made again where they are damaged: their folder is that of all data
 
 TABLE = pa.table({"word": ["a", "b", None], "n": [1, 2, 3], "s": [[0.5], [], None]})
 
 
-def again(make):
-    """Return an artefact of work that is found again in the cache: it is the same, whatever lies there."""
-    return Artefact(lambda _folder: make(), lambda _folder: make(), same, is_home=True)
-
-
 def fitted(name):
-    return again(lambda: numbers(saved_models.made(name, tiny).predict(saved_models.ITEMS)))
+    return lambda: numbers(saved_models.made(name, tiny).predict(saved_models.ITEMS))
 
 
 def encoded():
@@ -642,22 +599,21 @@ def same_where_files_are(content, valid):
         assert files != valid_files or (parts[0] is not None and ranked), "lost, though its files are valid"
 
 
-ARTEFACTS |= {f"{name}, fitted before": fitted(name) for name in ("ngram", "lsa")}
-ARTEFACTS |= {
-    "LSTM, fitted before": again(lambda: numbers(fit_lstm(tokens=600).predict(saved_models.ITEMS))),
-    "n-gram in KenLM's form": again(in_kenlm),
-    "encoded questions": again(encoded),
-    "GGUF, converted before": again(converted),
-    "corpus in the cache": Artefact(lambda _folder: corpus(), corpus_found, same_or_absent, is_home=True),
-    "cached table": Artefact(
-        lambda _: Cache("some", TABLE.schema).put("key", TABLE), from_cache, same_or_absent, is_home=True
-    ),
-    "list of the cache": Artefact(
-        lambda _folder: saved_models.made("lsa", tiny), lambda _folder: len(wb.cache()._repr_html_()),
-        any_content, is_home=True,
-    ),
-    "runs": Artefact(runs_in, runs_of, same_where_files_are, is_home=True),
-}  # fmt: skip
+for name, make in (
+    ("ngram, fitted before", fitted("ngram")),
+    ("lsa, fitted before", fitted("lsa")),
+    ("LSTM, fitted before", lambda: numbers(fit_lstm(tokens=600).predict(saved_models.ITEMS))),
+    ("n-gram in KenLM's form", in_kenlm),
+    ("encoded questions", encoded),
+    ("GGUF, converted before", converted),
+):  # of work that is found again in the cache: it is the same, whatever lies there
+    add(name, lambda _folder, m=make: m(), lambda _folder, m=make: m(), is_home=True)
+add("corpus in the cache", lambda _: corpus(), corpus_found, same_or_absent, is_home=True)
+write = lambda _: Cache("some", TABLE.schema).put("key", TABLE)  # noqa: E731
+add("cached table", write, from_cache, same_or_absent, is_home=True)
+write, read = lambda _: saved_models.made("lsa", tiny), lambda _: len(wb.cache()._repr_html_())
+add("list of the cache", write, read, any_content, is_home=True)
+add("runs", runs_in, runs_of, same_where_files_are, is_home=True)
 
 # Databases: people's words may change, which nothing can tell
 
@@ -676,20 +632,15 @@ def choices_of(folder):
     return grooming.to_frame().to_json()
 
 
-ARTEFACTS |= {
-    "choices of options": Artefact(choices_in, choices_of, any_content),
-    "campaign": Artefact(campaign_in, campaign_of, damage=damage_campaign),
-    "crowdsourcing results": Artefact(results_in, results_of, damage=damage_results),
-}
+add("choices of options", choices_in, choices_of, any_content)
+add("campaign", campaign_in, campaign_of, damage=damage_campaign)
+add("crowdsourcing results", results_in, results_of, damage=damage_results)
 
 # A published site, which is replaced where its list says what it is
 
 SITE = {"format": "workbench site 1", "files": ["index.html", "publish.json"]}
-ARTEFACTS["published site"] = Artefact(
-    writes({"index.html": "<!DOCTYPE html>", "publish.json": json.dumps(SITE)}),
-    check_replaceable,
-    any_content,
-)
+site_in = writes({"index.html": "<!DOCTYPE html>", "publish.json": json.dumps(SITE)})
+add("published site", site_in, check_replaceable, any_content)
 
 # Functions that meet foreign text, on texts that repeat a piece
 

@@ -13,6 +13,7 @@ from book_chapters import chapters_of
 from builders import Text
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from refused import refused
 
 from workbench.datasets.books import books
 from workbench.items import text as wt
@@ -66,8 +67,7 @@ def test_lines_against_a_plain_loop(lines, lower):
         words = [word.lower() if lower else word for word in valid.split()]
         expected += [words] if words else []
     if not expected:
-        with pytest.raises(DataError, match="no word in this text"):
-            of(lines, lower=lower)
+        refused("no word in this text", of, lines, lower=lower)
         return
     corpus = of(lines, lower=lower)
     assert sentences(corpus) == expected
@@ -265,8 +265,7 @@ def test_a_damaged_corpus_is_made_again(name):
     corpus = of([TOKENS])
     intact = {path.name: path.read_bytes() for path in corpus.folder.iterdir()}
     (corpus.folder / name).write_bytes(intact[name][:-3])
-    with pytest.raises(DataError, match="no corpus here, or it was changed"):
-        Corpus(corpus.folder)
+    refused("no corpus here, or it was changed", Corpus, corpus.folder)
     of([TOKENS])
     assert {path.name: path.read_bytes() for path in corpus.folder.iterdir()} == intact
     assert entries() == [corpus.folder.name]
@@ -319,8 +318,7 @@ def test_without_some_books():
         (["x", "v"], "no book 'v'"),
         (set(corpus.books["book_id"]), "no word in this text"),
     ):
-        with pytest.raises(DataError, match=message):
-            corpus.without(names)
+        refused(message, corpus.without, names)
 
 
 def interrupted_reading():
@@ -342,8 +340,7 @@ def interrupted_reading():
     ],
 )
 def test_texts_that_cannot_be_read_leave_nothing(texts, message):
-    with pytest.raises(DataError, match=message):
-        of(texts)
+    refused(message, of, texts)
     assert entries() == []
 
 
