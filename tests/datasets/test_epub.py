@@ -188,46 +188,35 @@ def hostile(**changes):
     return b.zipped({name: text for name, text in (packed | changes).items() if text is not None})
 
 
-PACKAGE = b.epub_files({"1.xhtml": WEIR})["OPS/book.opf"]
-HOSTILE = {
-    "no zip": (b"PK\x03\x04 no zip", "damaged or incomplete"),
-    "no container": (hostile(**{"META-INF/container.xml": None}), "no file 'META-INF/container.xml'"),
-    "no package": (hostile(**{"OPS/book.opf": None}), "no file 'OPS/book.opf'"),
-    "no document": (hostile(**{"OPS/1.xhtml": None}), "no file 'OPS/1.xhtml'"),
-    "empty container": (hostile(**{"META-INF/container.xml": "<container/>"}), "names no package document"),
-    "no spine": (hostile(**{"OPS/book.opf": PACKAGE.replace("itemref", "x")}), "no spine"),
-    "unknown item": (
-        hostile(**{"OPS/book.opf": PACKAGE.replace('idref="d0"', 'idref="x"')}),
-        "spine names 'x'",
-    ),
-    "leads out": (
-        hostile(**{"OPS/book.opf": PACKAGE.replace("1.xhtml", "../../1.xhtml")}),
-        "leads out of it",
-    ),
-    "absolute": (hostile(**{"OPS/book.opf": PACKAGE.replace("1.xhtml", "/1.xhtml")}), "leads out of it"),
-    "empty": (hostile(**{"OPS/1.xhtml": ""}), "1.xhtml"),
-    "deep": (
-        hostile(**{"OPS/1.xhtml": "<div>" * 5000 + "x" + "</div>" * 5000}),
-        "to its end: Excessive depth",
-    ),
-    "two roots": (hostile(**{"OPS/1.xhtml": "<p>a</p><p>b</p>"}), "to its end: Extra content"),
-    "encrypted": (
-        hostile(**{"META-INF/encryption.xml": encrypted("http://www.w3.org/2001/04/xmlenc#aes256-cbc")}),
-        "DRM",
-    ),
+CONTAINER, BOOK, ENCRYPTION = "META-INF/container.xml", "OPS/book.opf", "META-INF/encryption.xml"
+PACKAGE = b.epub_files({"1.xhtml": WEIR})[BOOK]
+HOSTILE = {  # changed files, and the problem
+    "no container": ({CONTAINER: None}, "no file 'META-INF/container.xml'"),
+    "no package": ({BOOK: None}, "no file 'OPS/book.opf'"),
+    "no document": ({"OPS/1.xhtml": None}, "no file 'OPS/1.xhtml'"),
+    "empty container": ({CONTAINER: "<container/>"}, "names no package document"),
+    "no spine": ({BOOK: PACKAGE.replace("itemref", "x")}, "no spine"),
+    "unknown item": ({BOOK: PACKAGE.replace('idref="d0"', 'idref="x"')}, "spine names 'x'"),
+    "leads out": ({BOOK: PACKAGE.replace("1.xhtml", "../../1.xhtml")}, "leads out of it"),
+    "absolute": ({BOOK: PACKAGE.replace("1.xhtml", "/1.xhtml")}, "leads out of it"),
+    "empty": ({"OPS/1.xhtml": ""}, "1.xhtml"),
+    "deep": ({"OPS/1.xhtml": "<div>" * 5000 + "x" + "</div>" * 5000}, "to its end: Excessive depth"),
+    "two roots": ({"OPS/1.xhtml": "<p>a</p><p>b</p>"}, "to its end: Extra content"),
+    "encrypted": ({ENCRYPTION: encrypted("http://www.w3.org/2001/04/xmlenc#aes256-cbc")}, "DRM"),
 }
 
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_or_damaged_file_is_one_error(name):
-    content, problem = HOSTILE[name]
-    caught = refused(problem, read_epub, content, "weir.epub")
+    changes, problem = HOSTILE[name]
+    caught = refused(problem, read_epub, hostile(**changes), "weir.epub")
     assert caught.file.startswith("weir.epub")
     assert caught.remedy
+    refused("damaged or incomplete", read_epub, b"PK\x03\x04 no zip", "weir.epub")
 
 
 def test_disguised_fonts_are_no_protection():
-    content = hostile(**{"META-INF/encryption.xml": encrypted("http://www.idpf.org/2008/embedding")})
+    content = hostile(**{ENCRYPTION: encrypted("http://www.idpf.org/2008/embedding")})
     assert read_epub(content, "weir.epub").text == "The weir was loud.\n"
 
 
@@ -239,8 +228,8 @@ def test_a_locked_zip_is_said_to_be_encrypted():
 
 
 def test_what_it_holds_is_bounded(monkeypatch):
-    content = body_of = b.zipped(b.epub_files({"1.xhtml": f"<p>{'x ' * 500_000}</p>"}))
-    assert len(read_epub(body_of, "weir.epub").text) == 1_000_000
+    content = b.zipped(b.epub_files({"1.xhtml": f"<p>{'x ' * 500_000}</p>"}))
+    assert len(read_epub(content, "weir.epub").text) == 1_000_000
     monkeypatch.setattr(files, "MAX_IN_MEMORY", 10_000_000)
     refused("holds more than 625,000 bytes", read_epub, content, "weir.epub")
 

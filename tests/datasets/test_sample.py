@@ -90,15 +90,6 @@ def test_questions_have_the_shape_of_the_book_test():
         assert item.query.count("_____") == 1
 
 
-def test_questions_are_consecutive_sentences_of_a_story():
-    stories = {
-        book.book_id.rpartition("/")[2]: "".join(wt.tokenize(book.text)) for book in wb.books("sample")
-    }
-    for row in rows("questions"):
-        passage = "".join("".join(row["sentences"]).split())
-        assert passage in stories[row["book"]], row["sentences"][-1]
-
-
 def test_completions_offer_five_words():
     items = wb.load("sample", variant="msrcc")
     for item in items:
@@ -112,7 +103,7 @@ VARIANTS = ["plain", "capitalised", "openai", "cbt", "NE", "CN", "V", "P", "msrc
 PARTS = [*(("dev", variant) for variant in VARIANTS), ("control", "plain"), ("rejected", "plain")]
 
 
-@pytest.mark.parametrize(("split", "variant"), PARTS)
+@pytest.mark.parametrize(("split", "variant"), PARTS)  # so sentences are consecutive
 def test_each_item_stands_in_the_story_that_it_names(split, variant):
     stories = {book.book_id: "".join(wt.tokenize(book.text)).lower() for book in wb.books("sample")}
     for item in wb.load("sample", split, variant=variant):

@@ -30,17 +30,8 @@ from workbench.storage.files import atomic_folder, atomic_path
 from workbench.storage.parallel import run_chunks
 from workbench.storage.sqlite import create_database
 
-STEPS = {
-    "open",
-    "os.mkdir",
-    "os.rename",
-    "os.remove",
-    "os.rmdir",
-    "os.chmod",
-    "os.truncate",
-    "os.link",
-    "fcntl.flock",
-}
+CHANGES = ("mkdir", "rename", "remove", "rmdir", "chmod", "truncate", "link")
+STEPS = {"open", "fcntl.flock", *map("os.{}".format, CHANGES)}
 LONG = "a long line of text\n" * 1000
 SCHEMA = pa.schema([("square", pa.int64())])
 ABSENT = None

@@ -19,7 +19,6 @@ from workbench.storage.files import (
     atomic_path,
     data_home,
     read_bytes,
-    read_json,
     resource,
     scratch_folder,
 )
@@ -239,10 +238,8 @@ def test_a_file_replaces_no_folder_and_a_folder_no_file(tmp_path):
     (tmp_path / FILE).touch()
     (tmp_path / FOLDER).mkdir()
     for write, name in ((atomic_path, FOLDER), (atomic_folder, FILE), (scratch_folder, FILE)):
-        with (
-            pytest.raises(DataError, match=rf"{name}: this .*what is there is not a \w+"),
-            write(tmp_path / name),
-        ):
+        problem = rf"{name}: this .*what is there is not a \w+"
+        with pytest.raises(DataError, match=problem), write(tmp_path / name):
             pytest.fail("the work is done")
 
 
@@ -255,19 +252,11 @@ def test_a_name_may_be_as_long_as_the_disk_allows(tmp_path):
 
 
 def test_errors_that_are_not_of_the_disk_stay_what_they_are(tmp_path):
-    for error in (
-        ConnectionResetError(104, "reset"),
-        FileNotFoundError(2, "absent"),
-        MemoryError(),
-        KeyError("a"),
-    ):
-        with pytest.raises(type(error)), atomic_path(tmp_path / "file"):
-            raise error
-    for error in (OSError(errno.ENOSPC, "full"), OSError("3 requested and 1 written")):
-        with (
-            pytest.raises(DataError, match="file: this file cannot be written"),
-            atomic_path(tmp_path / "file"),
-        ):
+    kept = ConnectionResetError(104, "reset"), FileNotFoundError(2, "absent"), MemoryError(), KeyError("a")
+    for error in (*kept, OSError(errno.ENOSPC, "full"), OSError("3 requested and 1 written")):
+        problem = None if error in kept else "file: this file cannot be written"
+        expected = pytest.raises(DataError if problem else type(error), match=problem)
+        with expected, atomic_path(tmp_path / "file"):
             raise error
     assert list(tmp_path.iterdir()) == []
 
@@ -349,13 +338,8 @@ def test_the_data_of_a_checkout_stay_in_it(monkeypatch):
 
 def test_only_regular_files_are_read(tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    unusable = (
-        ("pipe", "not a regular file"),
-        ("", "not a regular file"),
-        ("absent", "No such file"),
-        ("a\0b", "Invalid"),
-    )
-    for name, problem in (*unusable, ("x" * 300, "too long")):
+    unusable = {"pipe": "not a regular file", "": "not a regular file", "absent": "No such file"}
+    for name, problem in (unusable | {"a\0b": "Invalid", "x" * 300: "too long"}).items():
         refused(problem, read_bytes, tmp_path / name)
     refused("not a regular file", read_bytes, "/dev/zero")
     (tmp_path / "five").write_bytes(b"12345")
@@ -367,7 +351,7 @@ def test_only_regular_files_are_read(tmp_path):
 def test_what_is_no_json_is_one_error(tmp_path, content):
     file = tmp_path / "x.json"
     file.write_bytes(content)
-    refused(r"x\.json: this list cannot be read \(\w+Error", read_json, file, "this list")
+    refused(r"x\.json: this list cannot be read \(\w+Error", files.read_json, file, "this list")
 
 
 def test_an_error_of_the_disk_says_what_to_do(tmp_path):

@@ -322,15 +322,11 @@ def _table(path: Path, name: str) -> Iterator[Document]:
     try:
         for row in read_book_rows(path, str(PurePosixPath(name).with_suffix(""))):
             if isinstance(row, BookRow):
-                yield f"{row.name}.txt", str(path), partial(_same, row)
+                yield f"{row.name}.txt", str(path), lambda row=row: row
             else:
                 yield row[0], str(path), partial(_raise, row[1])
     except DataError as error:
         yield name, str(path), partial(_raise, error)
-
-
-def _same(row: BookRow) -> BookRow:
-    return row
 
 
 def _raise(error: DataError) -> bytes:

@@ -19,7 +19,7 @@ from workbench.datasets.question_tables import CANDIDATES, TABLES, QuestionTable
 from workbench.items import text as wt
 from workbench.items.cells import listed_cell
 from workbench.items.language import in_language, language_in_path
-from workbench.items.schema import WORD_CLASSES, Item, Span
+from workbench.items.schema import WORD_CLASSES, Item
 from workbench.storage.errors import DataError
 
 BLANK = "XXXXX"
@@ -145,11 +145,6 @@ def _question_of(row: Mapping[str, Any]) -> Question:
     return sentences, query, answer, candidates
 
 
-def _sentences_of(text: str) -> tuple[Span, ...]:
-    """Return the sentences of a passage."""
-    return tuple(wt.joined_spans(text.split("\n")))
-
-
 def _texts(row: Mapping[str, Any], name: str, separator: str) -> list[str]:
     texts: Any = listed_cell(row[name], separator)
     is_list = isinstance(texts, list) and texts != [row[name]]
@@ -249,7 +244,7 @@ QUESTIONS = QuestionTable(
     holds=_holds_questions,
     read=_question_of,
     passage=lambda question: ("\n".join([*question[0], question[1]]), question[2], question[3]),
-    sentences=_sentences_of,
+    sentences=lambda text: tuple(wt.joined_spans(text.split("\n"))),
 )
 """How a table of the user holds these questions."""
 

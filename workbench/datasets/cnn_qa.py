@@ -82,8 +82,9 @@ def load(
             problem = "these are stories with highlights, of which no questions were made"
             raise DataError(problem, file=stories, remedy=_QUESTIONS)
         location, source = Path(folder), f"{Path(folder).name}/*{SUFFIX}"
-        if not folder:
-            archive = _archive(roots, variant, split)
+        if not folder and (archive := sources.find_first(roots, archives=_packs(variant))) is None:
+            inside = f"{variant}/questions/{_FOLDERS.get(split, '')}/*{SUFFIX}".replace("//", "/")
+            raise sources.missing("cnnqa", [inside, f"{variant}.tgz"], roots)
     if archive:
         source, files = archive.name, _packed(archive, split, variant, flat=is_flat)
     elif is_split or is_flat:
@@ -136,13 +137,6 @@ def _folder(
 
 def _packs(variant: str) -> tuple[str, ...]:
     return f"{variant}.tgz", f"{variant}*.t*gz", f"{variant}*.tar*", f"{variant}*.zip"
-
-
-def _archive(roots: Sequence[sources.Root], variant: str, split: str) -> Path:
-    if archive := sources.find_first(roots, archives=_packs(variant)):
-        return archive
-    names = [f"{variant}/questions/{_FOLDERS.get(split, '')}/*{SUFFIX}".replace("//", "/"), f"{variant}.tgz"]
-    raise sources.missing("cnnqa", names, roots)
 
 
 def _no_split(location: Path, split: str) -> DataError:

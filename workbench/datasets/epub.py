@@ -430,9 +430,7 @@ def _decoded(data: bytes, name: str, charset: bytes | None = None) -> bytes:
     else:
         with reading(name, "this document", remedy=_DAMAGED):
             text = data.decode(encoding.decode(), "replace")
-    return _ENTITY.sub(_character, _DECLARATION.sub("", text, count=1)).encode("utf-8", "replace")
-
-
-def _character(match: re.Match[str]) -> str:
-    """Return an entity of HTML, or a sign that should be one, as references to its characters."""
-    return "".join(f"&#{ord(character)};" for character in html.unescape(match[0]))
+    return _ENTITY.sub(
+        lambda match: "".join(f"&#{ord(character)};" for character in html.unescape(match[0])),
+        _DECLARATION.sub("", text, count=1),
+    ).encode("utf-8", "replace")

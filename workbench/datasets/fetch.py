@@ -306,8 +306,10 @@ def _network(address: str) -> Iterator[float]:
     try:
         yield seconds
     except Exception as error:
-        silent = f"no answer within {seconds:g} seconds (WORKBENCH_TIMEOUT sets how long to wait)"
-        problem = silent if "timed out" in str(error) else _reason(error)
+        inner = innermost(error)
+        problem = getattr(inner, "strerror", None) or str(inner) or type(inner).__name__
+        if "timed out" in str(error):
+            problem = f"no answer within {seconds:g} seconds (WORKBENCH_TIMEOUT sets how long to wait)"
         temporary = not isinstance(error, ValueError)  # an address that leads nowhere
         raise _TransferError(f"{address} cannot be downloaded: {problem}", temporary=temporary) from error
 
@@ -336,11 +338,6 @@ def _fault(path: Path, name: str | None = None) -> str | None:
     if not head.startswith(magic) or (name.endswith(".tar") and head[257:262] != b"ustar"):
         return f"it does not begin as a {Path(name).suffix} file does"
     return None
-
-
-def _reason(error: BaseException) -> str:
-    error = innermost(error)
-    return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 
 def _locked(where: Path) -> AbstractContextManager[object]:

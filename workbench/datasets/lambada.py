@@ -69,6 +69,7 @@ _FILES = {
 }  # fmt: skip
 _TRANSLATED = re.compile(r"(?:^|[/_.-])(de|en|es|fr|it|nl|pt)(?=[/_.-])")
 _LATER = re.compile(r"(?:^|[/_.-])(?:mt|stablelm)(?=[/_.-])")
+_CASED = re.compile(r"capitali[sz]ed", re.IGNORECASE)
 _NOVELS = "whole novels, not passages"
 _SAMPLE = 1000  # texts that tell the form of all
 _VOCABULARY = ("lambada-vocab-2.txt", "lambada-vocab*.txt")
@@ -103,11 +104,6 @@ def _counts(file: sources.File, _written: int, _size: int) -> Mapping[str, int]:
             raise DataError(problem, file=file.label, line=number, remedy="fetch the file again")
         counts[word] = counts.get(word, 0) + int(count)
     return MappingProxyType(counts)
-
-
-def _variant_in_name(name: str) -> str:
-    name = name.lower()
-    return "capitalised" if "capitalised" in name or "capitalized" in name else "plain"
 
 
 def _variant_in_file(file: sources.File) -> str | None:
@@ -263,7 +259,7 @@ RELEASE = sources.Release(
     archives=_ARCHIVES,
     loose=[key for key in _FILES if key[0] == "rejected" or key[1] != "plain"],
     variant_in_file=_variant_in_file,
-    variant_in_name=_variant_in_name,
+    variant_in_name=lambda name: "capitalised" if _CASED.search(name) else "plain",
     books={
         "train": sources.BookFiles(
             (

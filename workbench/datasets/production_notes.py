@@ -209,7 +209,11 @@ def _note(
         return range(start, close), close
     if len(paragraph) > _LINES or len(joined) > _LENGTH:
         return range(0), 0
-    if NOTE_HEADING.match(paragraph[0]) or _tells_changes(joined, n_changes) or _THANKS.match(joined):
+    if (
+        NOTE_HEADING.match(paragraph[0])
+        or (n_changes is not None and len(set(map(str.lower, _CHANGES.findall(joined)))) >= n_changes)
+        or _THANKS.match(joined)
+    ):
         return range(start, end), 0
     first = next((n for n in range(start, end) if _CREDIT.match(lines[n]) or _INLINE.search(lines[n])), None)
     strong = [n for n in range(start, end) if _STRONG.search(lines[n].lower()) or _ADDRESS.search(lines[n])]
@@ -228,11 +232,6 @@ def _note(
     if not strong and _PROSE.search(_joined(lines[first:stop])) and not goes_on:
         return range(0), 0
     return range(first, stop), 0
-
-
-def _tells_changes(paragraph: str, minimum: int | None) -> bool:
-    """Return whether a paragraph after a note has so many different words of what was changed in a text."""
-    return minimum is not None and len(set(map(str.lower, _CHANGES.findall(paragraph)))) >= minimum
 
 
 def _is_short(line: str) -> bool:

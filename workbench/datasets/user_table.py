@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +58,9 @@ def read_table(path: Path | str, *, on_error: str = "raise", **options: Any) -> 
         return Items.from_parquet(path)
     notes = [note] if note else []
     check_no_books(frame, path, "whole books, not passages")
-    table = _reader(frame, path, options)
+    table: QuestionTable[Any] | None = None  # of a data set, by columns that no option names
+    if {"text", "answer", "candidates"}.isdisjoint(options) and frame.columns.is_unique:
+        table = next((table for table in _QUESTIONS if table.holds(frame, path)), None)
     if table is not None:
         if table is sentence_completion.QUESTIONS and not _column(frame, ["answer"], path):
             notes.append(f'this table has no answers; wb.load("msrcc", path="{path}") reads them beside it')
@@ -82,13 +84,6 @@ def read_table(path: Path | str, *, on_error: str = "raise", **options: Any) -> 
     located = [DataError(each.problem, file=path, remedy=each.remedy) for each in items.problems]
     items.problems = (*problems, *located)
     return items
-
-
-def _reader(frame: pd.DataFrame, path: Path, options: Mapping[str, Any]) -> QuestionTable[Any] | None:
-    """Return the data set of a table's questions, by columns that no option names."""
-    if {"text", "answer", "candidates"} & {*options} or not frame.columns.is_unique:
-        return None
-    return next((table for table in _QUESTIONS if table.holds(frame, path)), None)
 
 
 def _questions(

@@ -62,7 +62,8 @@ def sentences(text: str, *, tokenised: bool = True, paragraphs: bool = True) -> 
     if not _MAY_CUT.search(text):  # the tokens need not be known
         return [(len(text) - len(text.lstrip()), len(text.rstrip()))] if text.strip() else []
     tokens = scan(text)
-    edges = _edges([piece for piece, _, _ in tokens])
+    kinds = {piece: kind_of_token(piece) for piece in {piece for piece, _, _ in tokens}}
+    edges = edges_of_kinds("".join([kinds[piece] for piece, _, _ in tokens]))
     if paragraphs:
         begins = [begin for _, begin, _ in tokens]
         edges.update(bisect_left(begins, match.end()) for match in _PARAGRAPH.finditer(text))
@@ -89,12 +90,6 @@ def joined_spans(lines: Iterable[str]) -> list[Span]:
     """Return the span of each line in the text that they make when joined by line feeds."""
     starts = accumulate((len(line) + 1 for line in lines), initial=0)
     return [(start, end - 1) for start, end in pairwise(starts)]
-
-
-def _edges(tokens: Sequence[str]) -> set[int]:
-    """Return the index of the first token of every sentence, and the end, as `_sentences_of` in a text."""
-    codes = {token: kind_of_token(token) for token in set(tokens)}
-    return edges_of_kinds("".join([codes[token] for token in tokens]))
 
 
 def edges_of_kinds(codes: str) -> set[int]:

@@ -341,7 +341,7 @@ def _tokenise(piece: Piece) -> pa.Table:
         file.seek(piece.offset)
         text = file.read(piece.size).decode()
     if piece.layout.lines:
-        split = str.split if piece.layout.tokenised else _running
+        split = str.split if piece.layout.tokenised else lambda line: wt.tokenize(wt.without_emphasis(line))
         lines = [words for line in text.split("\n") if (words := split(line))]
         words, ids = _numbered(list(chain.from_iterable(lines)))
         lengths = np.fromiter(map(len, lines), np.uint32)
@@ -376,11 +376,6 @@ def _cut(text: str, layout: TextLayout) -> tuple[list[str], np.ndarray, np.ndarr
     roles = np.array(segment_roles, np.uint8)[owners]
     roles[(roles == OPENING) & ~np.isin(edges[:-1], starts)] = PROSE  # but the first sentence
     return words, ids, lengths, roles
-
-
-def _running(line: str) -> list[str]:
-    """Return the tokens of a line of running text."""
-    return wt.tokenize(wt.without_emphasis(line))
 
 
 def _numbered(tokens: Sequence[str]) -> tuple[list[str], np.ndarray]:
