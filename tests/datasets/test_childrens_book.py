@@ -34,11 +34,8 @@ def test_all_classes_or_one(tmp_path):
     files = {f"cbtest_{name}.txt": content for name, content in files.items()}
     folder = b.write(tmp_path, {NAME: b.cbt()} | files)
     assert read(folder).frame["word_class"].tolist() == ["NE"] * 3 + ["V"] * 2
-    assert (
-        read(folder)
-        .attrs["note"]
-        .startswith("no questions found for CN P; cbtest_NE_valid_2000ex.txt differs")
-    )
+    note = "no questions found for CN P; cbtest_NE_valid_2000ex.txt differs"
+    assert read(folder).attrs["note"].startswith(note)
     assert len(read(folder, None, "dev", variant="V")) == 2
     assert "note" not in read(folder, None, "dev", variant="V").attrs
     assert len(read(folder, None, "test")) == 1
@@ -116,13 +113,8 @@ def test_real_questions():
 @pytest.mark.parametrize("form", ["parquet", "jsonl", "json", "csv"])
 def test_the_hubs_library_writes_the_same_questions(tmp_path, form):
     hub = pytest.importorskip("datasets")
-    release = (
-        b.cbt()
-        + "\n"
-        + b.cbt_block()
-        .replace("|".join(b.WORDS), "|".join(b.WORDS[:9]) + "||")
-        .replace("Sentence 3 ", "Sentence | ")
-    )
+    block = b.cbt_block(candidates="|".join(b.WORDS[:9]) + "||").replace("Sentence 3 ", "Sentence | ")
+    release = f"{b.cbt()}\n{block}"
     expected = read(tmp_path / "release", release)
     assert expected[3].candidates[-1] == "|"
     rows = b.hub_rows(release)

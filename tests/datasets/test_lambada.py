@@ -98,12 +98,6 @@ def test_short_lines_name_file_and_line(tmp_path):
     refused("no item", read, path)
 
 
-def test_the_wrong_variant_is_told(tmp_path):
-    path = b.write(tmp_path, {"x.txt": b.text(b.CASED), "x_capitalised.txt": b.text(b.PLAIN)})
-    refused('pass variant="capitalised"', read, path / "x.txt")
-    refused('pass variant="plain"', read, path / "x_capitalised.txt")
-
-
 @pytest.mark.parametrize(
     "line", ["{", "[]", '{"txt": "a b"}', '{"text": 3}', '{"text": "a \\ud800"}', "", '{"text": "one"}']
 )

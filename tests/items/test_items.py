@@ -129,7 +129,6 @@ def test_bad_calls(act, message):
 
 def test_where():
     items = several()
-    assert len(items.where(np.array([True, False, True, False, False]))) == 2
     assert items.where(lambda frame: frame["item_id"] == "x/dev/3")[0].item_id == "x/dev/3"
     by_id = pd.Series([True, False], index=["x/dev/4", "x/dev/0"])
     assert items.where(by_id).frame["item_id"].tolist() == ["x/dev/4"]

@@ -1,5 +1,4 @@
 import importlib.util
-import io
 import sys
 import zipfile
 from pathlib import Path
@@ -280,11 +279,3 @@ def test_bad_rows_of_a_table_are_left_out_where_that_is_asked_for(tmp_path):
         for error, problem in zip(items.problems, problems, strict=True):
             assert problem in error.problem
             assert error.file == str(tmp_path / name)
-
-
-def test_the_library_of_frames_agrees():
-    text = 'a;b\n"x;y";1,5\n"q ""r""";-2\n'
-    expected = pd.read_csv(io.StringIO(text), sep=";", decimal=",")
-    rows = rows_of(read_rows(text.encode(), CSV))
-    assert [row[0] for row in rows] == expected["a"].tolist()
-    assert [float(row[1]) for row in rows] == expected["b"].tolist()
