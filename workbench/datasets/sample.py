@@ -36,19 +36,13 @@ def load(
 ) -> Items:
     """Read a part of the sample; see :func:`workbench.datasets.load`.
 
-    Parameters
-    ----------
-    split : str, optional
-        "dev" (passages that readers guess from the passage alone, of all stories; the default), "train" and
-        "test" (those of them that are from the stories ``wb.books("sample", "train")`` or "test", with the
-        same ids), "control" (unfiltered ones) or "rejected" (what the readers did not let through). Models
-        that are fitted on "train" are tested on "test".
-    variant : str, optional
-        "plain" (the default), "capitalised" or "openai" passages; "cbt" for questions of all
-        word classes, "NE", "CN", "V" or "P" for those of one; "msrcc" for sentence completions.
-        Questions and completions are in "dev", "train" and "test".
-    path : path, optional
-        Another folder with files of the same form.
+    The split "dev" (the default) has the passages of all stories that readers guess from the passage alone;
+    "train" and "test" those of them that are from the stories ``wb.books("sample", "train")`` or "test", with
+    the same ids; "control" has unfiltered ones, and "rejected" what the readers did not let through. Models
+    that are fitted on "train" are tested on "test". The variant is "plain" (the default), "capitalised" or
+    "openai" of passages; in "dev", "train" and "test" also "cbt" for questions of all word classes, "NE",
+    "CN", "V" or "P" for those of one, and "msrcc" for sentence completions. `path` is another folder with
+    files of the same form.
     """
     split = sources.check_choice("split", split, SPLITS, "the sample", "dev")
     variant = sources.check_choice("variant", variant, VARIANTS, "the sample", "plain")

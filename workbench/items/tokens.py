@@ -23,20 +23,12 @@ _CLITICS = frozenset({"'s", "â€™s", "'m", "'d", "'ll", "'re", "'ve", "n't", "nâ€
 class Tokens(NamedTuple):
     """The tokens of one item.
 
-    Attributes
-    ----------
-    words : tuple of str (n,)
-        Words as released, or cut from running text by the rules of :func:`workbench.items.text.tokenize`.
-    spans : tuple of (int, int) (n,)
-        Characters in ``item.text``, end excluded, in order. A period that the tokenizer adds
-        after an abbreviation has an empty span.
-    target, n_target : int
-        Index of the first token of the answer (of a bare blank, where it would stand), and how many
-        tokens the answer has: 0 for a bare blank.
-    has_target : bool
-        Whether the answer is there.
-    sentences : tuple of int
-        Index of the first token of each sentence; the last is that of the target sentence.
+    ``words`` (n,) are those of the release, or cut from running text by the rules of
+    :func:`workbench.items.text.tokenize`. ``spans`` (n,) are their characters in ``item.text``, end excluded,
+    in order; a period that the tokenizer adds after an abbreviation has an empty span. ``target`` is the
+    index of the first token of the answer (of a bare blank, where it would stand), ``n_target`` how many
+    tokens the answer has: 0 for a bare blank. ``sentences`` are the indices of the first token of each
+    sentence, the target sentence last.
     """
 
     words: tuple[str, ...]

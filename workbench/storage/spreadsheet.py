@@ -122,22 +122,11 @@ def read_rows(data: bytes, path: Path, *, words: Collection[str] = ()) -> TableR
     The separator is a comma, a semicolon or a tab, whichever fits header and rows; the text is UTF-8, UTF-16,
     UTF-32 or Windows-1252; an Excel workbook is read with openpyxl. An unnamed first column of numbers in
     order is left out, another one is called "index". In files with semicolons or tabs, columns of numbers
-    with a decimal comma get a point.
+    with a decimal comma get a point, unless they are among the `words` (in lower case). `path` is for
+    messages.
 
-    Parameters
-    ----------
-    data : bytes
-        The content of the file.
-    path : path
-        Its name, for messages.
-    words : collection of str
-        Columns whose cells are words even if they look like numbers, in lower case.
-
-    Raises
-    ------
-    DataError
-        If it is not a table, is empty, or has a duplicate column. A broken row, or one with more or fewer
-        cells than the header, is a DataError in its place.
+    DataError if it is not a table, is empty, or has a duplicate column. A broken row, or one with more or
+    fewer cells than the header, is a DataError in its place.
 
     Examples
     --------

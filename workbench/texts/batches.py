@@ -54,25 +54,18 @@ class EncodedText:
     Attributes
     ----------
     vocabulary : list of str (V,)
-        The word of id 1 first.
-    n_words : int
-        V + 1.
-    ids : uint32 array (tokens,)
+        The word of id 1 first; `n_words` is V + 1.
+    ids : uint32 array (n_tokens,)
     id_of_type : uint32 array, optional
         Extended id of each of `ids`; by default they are extended ids.
     counts : int64 array (V + 1,)
         How often each id occurs; ``counts[0]`` is all that is outside the vocabulary.
-    unknown_types : int
-        Different words outside the vocabulary.
-    n_tokens : int
     is_word : bool array (V + 1 + unknown_types,)
         By extended id, whether there is a letter or a digit in the word. False for 0.
     starts, books, lower
         As :class:`workbench.texts.corpus.Corpus` has them.
-    sha256 : str
-        Digest of the content.
     info : dict
-        Sizes and digests, as JSON can hold them.
+        Sizes and digests, as JSON can hold them; `sha256` is that of the content.
     folder : Path
         Of the corpus or the copy.
     """
