@@ -70,10 +70,7 @@ def test_the_year_is_that_of_the_first_publication():
         ("<section epub:type='titlepage'><h1>T</h1></section><p>a</p>", "a"),
         ("<p>a<a role='doc-noteref' href='#n'>1</a>b</p><aside role='doc-footnote'>c</aside>", "ab"),
         ("<section role='doc-endnotes'><p>1 b</p></section><p>a</p>", "a"),
-        (
-            "<p>a<sup><a href='n#1'>1</a></sup>b<a href='#n2'>[2]</a> <a href='#n'><sup>*</sup></a></p>",
-            "ab",
-        ),
+        ("<p>a<sup><a href='n#1'>1</a></sup>b<a href='#n2'>[2]</a> <a href='#n'><sup>*</sup></a></p>", "ab"),
         ("<p>a</p><p><a id='n'/><a href='#r'>[2]</a> A note.</p><p><sup><a href='#r'>1</a></sup> b</p>", "a"),
         (
             "<h2><a href='toc.xhtml#c'>1</a></h2><p>M<sup>r</sup> B, <a href='#l'>the lake</a></p>",

@@ -115,10 +115,7 @@ def test_four_gigabytes_of_zeros_in_little_memory(tmp_path):
 @pytest.mark.parametrize("mode", ["w", "w:gz", "w:xz"])
 @pytest.mark.parametrize(
     ("dataset", "name", "content"),
-    [
-        ("lambada", DEV, b.text(b.PLAIN).encode()),
-        ("cnnqa", "questions/test/1.question", b.cnn().encode()),
-    ],
+    [("lambada", DEV, b.text(b.PLAIN).encode()), ("cnnqa", "questions/test/1.question", b.cnn().encode())],
 )
 def test_a_member_twice_is_refused_unless_it_is_the_same(tmp_path, mode, dataset, name, content):
     for second, fits in ((content, True), (content.replace(b"a", b"o"), False)):

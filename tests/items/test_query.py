@@ -71,7 +71,7 @@ def test_the_rows_that_pass(text, rows, canonical):
         (
             "target_clas = CN",
             "no column 'target_clas'",
-            "did you mean target_class.*There are target_class, men",
+            "did you mean target_class.*There are target_class, ",
         ),
         ("target_class > 3", "holds text, such as CN", "use =, .*for example: target_class = CN"),
         ("target_class", "holds text, such as CN", "target_class = CN"),
@@ -168,10 +168,7 @@ def test_rows_are_those_of_a_plain_loop(rows, parts):
         ({}, None),
         ({"split": []}, None),
         ({"split": ["dev"]}, "split = dev"),
-        (
-            {"split": ["dev", "New York"], "n": [60, 80.5]},
-            'split in (dev, "New York") and n >= 60 and n <= 80.5',
-        ),
+        ({"split": ["a", "New York"], "n": [6, 8.5]}, 'split in (a, "New York") and n >= 6 and n <= 8.5'),
         ({"n": [None, np.float64(80)]}, "n <= 80"),
         ({"n": [None, None]}, "n is not missing"),
         ({"n": [None]}, "n is missing"),

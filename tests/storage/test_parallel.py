@@ -203,8 +203,5 @@ def test_a_chunk_that_kills_every_dask_worker_ends_in_one_error(dask):
 def test_a_cluster_without_workers_is_not_waited_for_forever(monkeypatch):
     monkeypatch.setattr(parallel, "_PATIENCE", 0.5)
     monkeypatch.setattr(parallel, "_LOOK", 0.2)
-    with (
-        cluster(n_workers=0) as client,
-        pytest.raises(WorkerError, match="has had no worker for"),
-    ):
+    with cluster(n_workers=0) as client, pytest.raises(WorkerError, match="has had no worker for"):
         run_chunks(squares, CHUNKS, client=client)
