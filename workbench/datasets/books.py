@@ -322,7 +322,7 @@ def _table(path: Path, name: str) -> Iterator[Document]:
     try:
         for row in read_book_rows(path, str(PurePosixPath(name).with_suffix(""))):
             if isinstance(row, BookRow):
-                yield f"{row.name}.txt", str(path), lambda row=row: row
+                yield f"{row.name}.txt", str(path), partial(BookRow._make, row)
             else:
                 yield row[0], str(path), partial(_raise, row[1])
     except DataError as error:

@@ -166,16 +166,12 @@ def _read(file: Path) -> dict[tuple[str, str], Note]:
             continue
         with reading(file, "this note", line=number, remedy="mend or delete it; nothing was changed"):
             row: dict[str, Any] = json.loads(line.decode())
-            fields = str(row["item_id"]), _tags(row["tags"]), str(row["note"]), row["updated"]
+            if not isinstance(row["tags"], list):
+                raise TypeError(f"tags are {row['tags']!r}, expected a list")
+            fields = str(row["item_id"]), tuple(map(str, row["tags"])), str(row["note"]), row["updated"]
             others = {name: value for name, value in row.items() if name not in _FIELDS}
             read = Note(*fields, str(row.get("text_digest", "")), others)
             datetime.fromisoformat(read.updated)
             json.dumps(row, ensure_ascii=False).encode()  # half a surrogate pair could not be written again
         rows[read.item_id, read.text_digest] = read
     return rows
-
-
-def _tags(value: Any) -> tuple[str, ...]:
-    if not isinstance(value, list):
-        raise TypeError(f"tags are {value!r}, expected a list")
-    return tuple(map(str, value))
