@@ -215,8 +215,8 @@ def books(
     ['A Room for the Inspector', 'Bees for the Bishop']
     """
     sources.check_choice("mode", on_error, sources.ON_ERROR, "on_error")
-    paths, found, prefix = _located(str(dataset_or_path), split, path)
-    return BookIterator(_documents(paths, found.inside), prefix, found.depth, on_error)
+    paths, names, prefix = _located(str(dataset_or_path), split, path)
+    return BookIterator(_documents(paths, names.inside), prefix, names.depth, on_error)
 
 
 def book_files(

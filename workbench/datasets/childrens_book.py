@@ -39,8 +39,8 @@ _SPREAD = ("least", "mean", "most")
 STATISTICS = {
     "# of examples (all / distinct)": ("questions", "distinct questions"),
     **{
-        f"# of words in {part} (min, mean, max)": tuple(f"words in the {ours}, {x}" for x in _SPREAD)
-        for part, ours in (("stories", "context"), ("questions", "query"))
+        f"# of words in {theirs} (min, mean, max)": tuple(f"words in the {ours}, {x}" for x in _SPREAD)
+        for theirs, ours in (("stories", "context"), ("questions", "query"))
     },
     "Vocabulary size": ("vocabulary",),
     "# of distinct candidates": ("distinct candidates",),

@@ -62,8 +62,8 @@ def sentences(text: str, *, tokenised: bool = True, paragraphs: bool = True) -> 
     if not _MAY_CUT.search(text):  # the tokens need not be known
         return [(len(text) - len(text.lstrip()), len(text.rstrip()))] if text.strip() else []
     tokens = scan(text)
-    kinds = {piece: kind_of_token(piece) for piece in {piece for piece, _, _ in tokens}}
-    edges = edges_of_kinds("".join([kinds[piece] for piece, _, _ in tokens]))
+    codes = {piece: kind_of_token(piece) for piece in {piece for piece, _, _ in tokens}}
+    edges = edges_of_kinds("".join([codes[piece] for piece, _, _ in tokens]))
     if paragraphs:
         begins = [begin for _, begin, _ in tokens]
         edges.update(bisect_left(begins, match.end()) for match in _PARAGRAPH.finditer(text))
