@@ -45,6 +45,7 @@ def test_what_an_item_shows():
         ({"sentences": ()}, "there is no sentence"),
         ({"sentences": ((12, 25), (0, 11))}, "out of order"),
         ({"sentences": ((0, 13), (12, 25))}, "out of order"),
+        ({"sentences": ((11, 0), (12, 25))}, "out of order"),
         ({"sentences": ((-1, 11), (12, 25))}, "out of order"),
         ({"sentences": ((0, 11), (12, 26))}, "leaves the text of 25"),
         ({"sentences": ((0, 11), (17, 25))}, "not inside the target sentence"),
