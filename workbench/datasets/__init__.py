@@ -67,6 +67,11 @@ def load(
         The text as released, byte for byte, with the answer in place. Where a file is not the published one
         of its name, or may be cut short, ``attrs["note"]`` says so; it is also printed once.
 
+    Raises
+    ------
+    DataError
+        If the files are not there (it says what to do), or not what they should be.
+
     Examples
     --------
     >>> items = wb.load("sample", "dev", variant="capitalised")

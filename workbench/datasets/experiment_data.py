@@ -96,6 +96,11 @@ def experiment_data(
     ExperimentData
         With ``.dataset`` (the name that was chosen), ``.load(split, variant)`` and ``.texts``.
 
+    Raises
+    ------
+    DataError
+        If there is no such task or data set.
+
     Examples
     --------
     >>> data = wb.experiment_data("lambada", "sample")

@@ -42,6 +42,11 @@ def query_only(items: Items, *, candidates_as_context: bool = False, seed: int =
         With the same ids, answers and candidates; the variant ends in ``(query only)``; results add it to the
         names of models.
 
+    Raises
+    ------
+    DataError
+        If the items are ablated already, or lack candidates that are wanted as context.
+
     References
     ----------
     Kaushik and Lipton 2018, "How Much Reading Does Reading Comprehension Require?", section 3.
@@ -81,7 +86,17 @@ def passage_only(items: Items) -> Items:
     Returns
     -------
     Items (n,)
-        As of :func:`query_only`, which names the source; the variant ends in ``(passage only)``.
+        With the same ids, contexts, answers and candidates; the variant ends in ``(passage only)``; results
+        add it to the names of models.
+
+    Raises
+    ------
+    DataError
+        If the items are ablated already.
+
+    References
+    ----------
+    Kaushik and Lipton 2018, "How Much Reading Does Reading Comprehension Require?", section 3.
 
     Examples
     --------

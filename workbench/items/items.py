@@ -409,6 +409,11 @@ def items_from_frame(
     on_error : {"raise", "skip"}
         Whether an invalid row is an error, or is left out and kept in ``.problems``.
 
+    Raises
+    ------
+    DataError
+        If a column is missing or a row is invalid; the message names the row.
+
     Examples
     --------
     >>> import pandas as pd

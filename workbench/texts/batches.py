@@ -103,9 +103,17 @@ class EncodedText:
     def of(cls, corpus: Corpus, vocabulary: int | Sequence[str] = 60_000) -> EncodedText:
         """Return a corpus as the ids of a vocabulary.
 
-        `vocabulary` is the number of its most frequent words, or words, whose order is preserved. Words that
-        do not occur get ids, too. What KenLM reserves (``<s>``, ``</s>``, ``<unk>``) and duplicates are left
-        out. DataError if no word is left, or one of them holds the end of a line.
+        Parameters
+        ----------
+        corpus : Corpus
+        vocabulary : int or sequence of str, default 60,000
+            The number of its most frequent words, or words, whose order is preserved. Words that do not occur
+            get ids, too. What KenLM reserves (``<s>``, ``</s>``, ``<unk>``) and duplicates are left out.
+
+        Raises
+        ------
+        DataError
+            If no word is left in the vocabulary, or one of them holds the end of a line.
         """
         words = _words(corpus, vocabulary)
         id_of_word = {word: number for number, word in enumerate(words, 1)}

@@ -148,6 +148,12 @@ class Corpus:
             NUL counts as white space, and an unpaired surrogate becomes U+FFFD. Books longer than about
             500,000 characters are split at the end of a paragraph (of a line, if tokenised), which also ends
             an open straight quotation.
+
+        Raises
+        ------
+        DataError
+            If the texts contain no word, one cannot be read or is neither a string nor a book, an id occurs
+            twice, or the disk is full.
         """
         if isinstance(texts, Corpus):
             return texts
@@ -203,7 +209,13 @@ class Corpus:
         return [word for word in self.words if word not in RESERVED][:n]
 
     def without(self, book_ids: str | Collection[str]) -> Corpus:
-        """Return the corpus without some of its books, which must be there; it is stored on disk too."""
+        """Return the corpus without some of its books; it is stored on disk too.
+
+        Raises
+        ------
+        DataError
+            If there is no book with such an id, or none is left.
+        """
         removed = {book_ids} if isinstance(book_ids, str) else set(book_ids)
         if unknown := sorted(removed - set(self.books["book_id"])):
             problem = f"there is no book {unknown[0]!r} in this corpus"
