@@ -67,18 +67,6 @@ def test_strange_words_are_words(tmp_path):
     assert listed(model) == listed(again) == rounded([level, pairs])
 
 
-def test_an_order_without_n_grams(tmp_path):
-    words, grams = random_grams(3, n_words=4, order=2)
-    file = arpa([*grams, {}], tmp_path / "m.arpa")
-    model = compiled(file, tmp_path / "m", words)
-    assert model.order == 3
-    assert listed(model)[:2] == rounded(grams)
-    contexts = model.contexts([[0, 1], [2], []])
-    two = compiled(arpa(grams, tmp_path / "two.arpa"), tmp_path / "two", words)
-    every = np.tile(np.arange(len(words)), (3, 1))
-    assert (model.log10(contexts, every) == two.log10(contexts[:, 1:], every)).all()
-
-
 @pytest.mark.parametrize("damage", ["shorter", "empty", "gone", "other"])
 def test_damaged_arrays_are_refused(folder, damage):
     array = folder / "logp.2.npy"

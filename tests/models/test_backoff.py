@@ -2,7 +2,6 @@
 
 import random
 import shutil
-from itertools import product
 
 import numpy as np
 import pytest
@@ -10,7 +9,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from ngrams import Loop, arpa, by_value, compiled, fitted, new_home, random_grams, text
 
-from workbench.items.items import items_from_text
 from workbench.models.ngram.model import NGram
 from workbench.storage.errors import DataError
 
@@ -63,17 +61,6 @@ def test_any_model_is_as_kenlm_has_it(tmp_path_factory, seed, size, ties, gaps):
     wanted = np.array(chosen.choices(range(len(words)), k=len(rows)))
     check(model, rows, scores, wanted, k=chosen.randint(1, len(words) + 2))
     shutil.rmtree(folder)
-
-
-def test_all_contexts_of_a_model_full_of_ties(tmp_path):
-    words, grams = random_grams(11, order=4, n_words=4, ties=True, share=0.6)
-    file = arpa(grams, tmp_path / "m.arpa")
-    model, loop = compiled(file, tmp_path / "m", words), Loop(file, words)
-    rows = [row for n in range(5) for row in product([*words, "<unk>"], repeat=n)]
-    scores = np.array([loop.scores(row) for row in rows])
-    tied = [check(model, rows, scores, np.full(len(rows), word), k=3) for word in range(len(words))]
-    assert (np.array(tied) > 1).mean() > 0.1
-    assert (np.array(tied) == 1).mean() > 0.1
 
 
 MODELS = {
@@ -153,19 +140,6 @@ def test_any_fit_is_as_kenlm_has_it(lines, order, n_words, pruning, smoothing):
         scores = np.array([loop.scores(row) for row in rows])
         assert len(model.levels) == order
         check(model, rows, scores, np.arange(len(rows)) % len(fit.vocabulary), k=3)
-
-
-@pytest.mark.parametrize("smoothing", ["kneser-ney", "good-turing"])
-@pytest.mark.parametrize(
-    ("line", "pruning", "sizes"), [("a b c", (0, 1), (6, 0)), ("a b c a b", (0, 1, 1), (6, 1, 0))]
-)
-def test_a_model_without_n_grams_of_an_order_predicts_by_the_lower_ones(line, pruning, sizes, smoothing):
-    with new_home():
-        fit = NGram.fit([line], order=len(pruning), pruning=pruning, smoothing=smoothing, **QUICK)
-        assert tuple(len(level["logp"]) for level in fit.model.levels) == sizes
-        table = fit.predict(items_from_text("x a b", dataset="lambada", tokenised=True))
-        assert sorted(table["top_words"][0]) == ["a", "b", "c"]
-        assert table["rank"][0] <= 3
 
 
 @pytest.mark.parametrize("tied", ["two lists", "nearly all"])

@@ -1,4 +1,3 @@
-import subprocess
 from collections import Counter, defaultdict
 from functools import cache
 
@@ -10,7 +9,6 @@ from ngrams import Loop, Sentences
 
 from workbench.models.ngram.estimate import save_arpa
 from workbench.models.ngram.good_turing import compile_counts, count, discounts
-from workbench.models.ngram.kenlm import find_program
 
 LOW = 1e-9
 
@@ -157,33 +155,6 @@ def test_larger_corpora_are_as_defined(folder, cutoffs, gtmax):
             assert share == pytest.approx(0 if r < cutoffs[n - 1] else katz.kept[n].get(r, 1))
 
 
-def test_a_trie_can_be_built_of_it_and_says_the_same(folder):
-    """KenLM's trie wants the beginning and the end of each n-gram listed."""
-    lines = zipf(300)
-    model, _, _ = build(folder, lines, (1, 1, 2, 3), vocabulary=Sentences(lines).words[:30])
-    command = [find_program("build_binary"), "trie", folder / "model.arpa", folder / "model.trie"]
-    subprocess.run(command, check=True, capture_output=True, cwd=folder)
-    trie = Loop(folder / "model.trie", []).model
-    for line in map(" ".join, lines[:200]):
-        assert trie.score(line) == pytest.approx(model.model.score(line), abs=1e-5)
-
-
-def test_a_small_model_as_arpa(folder):
-    build(folder, [["a", "b"], ["a", "a"]], (1, 1, 1))
-    sections = (folder / "model.arpa").read_text().split("\n\n")
-    assert sections[0] == "\\data\\\nngram 1=5\nngram 2=5\nngram 3=4"
-    assert sections[-1] == "\\end\\\n"
-    unigrams = [line.split("\t") for line in sections[1].splitlines()[1:]]
-    assert [row[1] for row in unigrams] == ["a", "b", "</s>", "<unk>", "<s>"]
-    # counts 3, 1, 2 of 6; <unk> was never seen, so the total grows by 1 for it
-    assert [float(row[0]) for row in unigrams[:4]] == pytest.approx(np.log10([3 / 7, 1 / 7, 2 / 7, 1 / 7]))
-    assert unigrams[4][0] == "-99"
-    assert float(unigrams[2][2]) == 0  # nothing follows the end
-    bigrams = [line.split("\t")[1] for line in sections[2].splitlines()[1:]]
-    assert bigrams == ["a a", "a b", "a </s>", "b </s>", "<s> a"]
-    assert [len(line.split("\t")) for line in sections[3].splitlines()[1:]] == [2] * 4
-
-
 @pytest.mark.parametrize("lines", [[["a"]], [["a"] * 50], [["a"]] * 50, [list("abc")]])
 def test_tiny_corpora_are_estimated_without_discounts_and_that_is_said(folder, lines):
     _, report, _ = build(folder, lines, (1, 1, 1))
@@ -220,16 +191,6 @@ def test_discounts_of_published_counts():
     assert notes == []
     share = 8 * N_R[8] / N_R[1]
     assert [r * (kept[r] * (1 - share) + share) for r in range(1, 8)] == pytest.approx(R_STAR, rel=3e-3)
-
-
-@pytest.mark.parametrize("k", [2, 5, 7])
-def test_discounts_keep_katzs_two_conditions(k):
-    """What is taken away is the mass of n_1, in proportion to what Good-Turing would take."""
-    kept, _ = discounts(N_R, k)
-    r, n = np.arange(1, k + 1), np.array(N_R, float)
-    assert (n[r] * (1 - kept[r]) * r).sum() == pytest.approx(n[1])
-    ratio = (1 - kept[r]) / (1 - (r + 1) * n[r + 1] / (r * n[r]))
-    assert ratio == pytest.approx(ratio[0])
 
 
 @pytest.mark.parametrize(
