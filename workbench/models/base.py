@@ -195,13 +195,7 @@ class Predictor(ABC):
         ]
 
     def distribution(self, items: Items, *, chunk: int = 256) -> Iterator[Floats]:
-        """Yield natural log-probabilities of the whole vocabulary, (up to `chunk`, vocabulary) at a time.
-
-        Raises
-        ------
-        DataError
-            If the model has no vocabulary.
-        """
+        """Yield natural log-probabilities of the whole vocabulary, (up to `chunk`, vocabulary) at a time."""
         del items, chunk
         raise DataError(
             f"{self.name} ranks no vocabulary", remedy="use it on items with candidates, or another model"
@@ -257,12 +251,11 @@ class Predictor(ABC):
         """
         ranked = self.ranking(items, top_k=top_k)
         check_ranked(items, ranked, model=self.name, dtype=self.dtype)
+        columns = zip(items.frame["item_id"], ranked.top_words, ranked.top_log_probs, strict=True)
         rows = [
-            (item_id, rank, word, value)
-            for item_id, *best in zip(
-                items.frame["item_id"], ranked.top_words, ranked.top_log_probs, strict=True
-            )
-            for rank, (word, value) in enumerate(zip(*best, strict=True), 1)
+            (item_id, place, *best)
+            for item_id, *top in columns
+            for place, best in enumerate(zip(*top, strict=True), 1)
         ]
         return pd.DataFrame(rows, columns=["item_id", "place", "word", "log_prob"])
 
@@ -400,19 +393,9 @@ class Predictor(ABC):
 
         The file names the model as it is registered (:mod:`workbench.models.registry`). A class that is not
         registered, such as one of a notebook, must have been defined or imported before. All files are
-        compared with the checksums that `save` wrote, once a process (about a second a gigabyte and core).
-
-        Parameters
-        ----------
-        folder : path
-        trust_remote_code : bool, default False
-            Whether code that comes with a pretrained model may run. No file can allow it.
-
-        Raises
-        ------
-        DataError
-            If the folder holds no model, one of another class, or one that is damaged. There is a warning if
-            it was saved by an earlier version, without checksums.
+        compared with the checksums that `save` wrote, once a process (about a second a gigabyte and core);
+        there is a warning where an earlier version wrote none. Only `trust_remote_code`, and no file, lets
+        code run that comes with a pretrained model.
         """
         folder = Path(folder)
         is_here = (folder / FILE).exists() or (folder / SUMS).exists()

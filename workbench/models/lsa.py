@@ -132,11 +132,6 @@ class LSA(VectorModel):
         progress : bool, default True
         **options
             `scaled`, `scope`, `skip` and `punctuation` of the class.
-
-        Raises
-        ------
-        DataError
-            If an argument is unknown, or the corpus has no more words or sentences than dimensions.
         """
         check_option("weighting", weighting, get_args(Weighting))
         settings = {
