@@ -98,8 +98,6 @@ def test_an_empty_text_is_told(tmp_path, lines):
         ({"memory": "1M"}, r"too little memory.*-- use more than memory='1M'"),
         ({"memory": "900000G"}, r"not allocate memory.*-- use less than"),
         ({"memory": "much"}, r"lmplz failed: Failed to parse much"),
-        ({"order": 0}, "order 1 or more, not 0"),
-        ({"pruning": [0, 2, 1]}, "must never fall"),
     ],
 )
 def test_options_that_cannot_be(tmp_path, options, message):
