@@ -151,19 +151,9 @@ class Predictor(ABC):
 
     @abstractmethod
     def score(self, items: Items, words: Sequence[Sequence[str]]) -> Floats:
-        """Return how well words fit the blank of each item.
+        """Return how well words fit the blank of each item, shape (n, most words); higher is better.
 
-        Parameters
-        ----------
-        items : Items (n,)
-        words : sequence of sequence of str
-            The words of each item.
-
-        Returns
-        -------
-        array (n, most words)
-            Higher is better; natural log-probabilities where `score_type` says so. NaN beyond
-            the words of an item.
+        They are natural log-probabilities where `score_type` says so, and NaN beyond the words of an item.
         """
 
     def log_prob(self, items: Items) -> Floats:
@@ -244,10 +234,7 @@ class Predictor(ABC):
     def expected(self, items: Items, *, top_k: int = 10) -> pd.DataFrame:
         """Return the most probable words of the vocabulary for each blank, whether it has candidates or not.
 
-        Returns
-        -------
-        DataFrame (n * top_k,)
-            Columns item_id, place (1 is the most probable), word, log_prob (natural).
+        The columns are item_id, place (1 is the most probable), word and log_prob (natural).
         """
         ranked = self.ranking(items, top_k=top_k)
         check_ranked(items, ranked, model=self.name, dtype=self.dtype)
@@ -294,21 +281,10 @@ class Predictor(ABC):
         return model
 
     def predict(self, items: Items, top_k: int = 10, *, seed: int = 0) -> pd.DataFrame:
-        """Predict the answer of every item.
+        """Return predictions of all items (:mod:`workbench.runs.predictions`), in their order.
 
-        Parameters
-        ----------
-        items : Items
-            Those with candidates are chosen from these, the others from the vocabulary.
-        top_k : int, default 10
-            Number of best words kept in each row.
-        seed : int, default 0
-            Decides among equal scores.
-
-        Returns
-        -------
-        DataFrame
-            Predictions (see :mod:`workbench.runs.predictions`), in the order of the items.
+        Items with candidates are chosen from these, the others from the vocabulary. `top_k` is the number of
+        best words kept in each row; the seed decides among equal scores.
         """
         if not len(items):
             raise DataError("there are no items to predict", remedy="pass at least one")

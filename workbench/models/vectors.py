@@ -33,15 +33,9 @@ _TOKENS = 1 << 20  # turned into words at a time
 
 
 class Vectors:
-    """Words, and arrays with a row for each of them.
+    """Words (n,), and arrays: those (n, ...) of float32 have a row for each word, others belong to all.
 
-    Parameters
-    ----------
-    words : sequence of str (n,)
-    arrays : mapping of str to array
-        Arrays (n, ...) of float32 have a row for each word, others belong to all.
-    info : mapping
-        How they were made, as JSON can hold it.
+    `info` says how they were made, as JSON can hold it.
     """
 
     def __init__(

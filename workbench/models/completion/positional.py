@@ -233,17 +233,10 @@ def conditional_logit(values: Floats, answers: npt.NDArray[np.int64], *, ridge: 
     """Return the weights under which the answers are most likely, shape (features,).
 
     p(choice) is the softmax of the weighted sum of features over the choices (conditional logit, McFadden
-    1974). The likelihood has one maximum.
-
-    Parameters
-    ----------
-    values : array (n, choices, features)
-        NaN for choices that an item does not have.
-    answers : array (n,)
-        Index of the right choice.
-    ridge : float
-        Half of it times the sum of squared weights is added to the negative log-likelihood, in nats. With 0,
-        weights that separate all answers are an error: there is no maximum.
+    1974). The likelihood has one maximum. `values` (n, choices, features) are NaN for choices that an item
+    does not have; `answers` (n,) are the places of the right choices. Half of `ridge` times the sum of
+    squared weights is added to the negative log-likelihood, in nats; with 0, weights that separate all
+    answers are an error, as there is no maximum.
     """
     from scipy.optimize import minimize  # type: ignore[import-untyped]  # noqa: PLC0415 - slow
     from scipy.special import logsumexp  # type: ignore[import-untyped]  # noqa: PLC0415 - slow

@@ -99,22 +99,11 @@ def count(
     n-gram reaches from one sentence into the next. Memory holds 4 bytes a token and 12 a listed n-gram,
     besides the block that is sorted.
 
-    Parameters
-    ----------
-    corpus : Corpus
-        Its `words`, `ids` and `starts` are used.
-    order : int
-        Length of the longest n-grams, 1 or more.
-    vocabulary : sequence of str
-        Words that count as themselves, none twice; the others count as ``<unk>``. A word that the corpus does
-        not have is seen 0 times.
-    cutoffs : sequence of int (order,)
-        For each order the least count of the n-grams that are listed: 1 for the words, as the vocabulary
-        says which there are, and never falling, as the parts of an n-gram are seen as often at least.
-    folder : path, optional
-        Where temporary files lie, of up to 12 bytes a token, if there is more than one block. By
-        default the system's temporary folder.
-    progress : bool, default True
+    Words of the vocabulary, none twice, count as themselves, and others as ``<unk>``; one that the corpus
+    does not have is seen 0 times. `cutoffs` are for each order the least count of the n-grams that are
+    listed: 1 for the words, and never falling, as the parts of an n-gram are seen as often at least. Where
+    there is more than one block, temporary files of up to 12 bytes a token lie in `folder` (by default the
+    system's).
     """
     stream = _Stream(corpus, vocabulary)
     seen = np.zeros(stream.n_words + 3, np.int64)
