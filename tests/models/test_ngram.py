@@ -43,19 +43,6 @@ def fit(request):
     return fitted(order=order, smoothing=smoothing)
 
 
-@pytest.fixture(scope="module")
-def sample():
-    return wb.load("sample")
-
-
-@pytest.fixture(scope="module")
-def of_sample(tmp_path_factory):
-    """Give a 4-gram model of the sample's novels."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("WORKBENCH_HOME", str(tmp_path_factory.mktemp("home")))
-        return NGram.fit(wb.books("sample"), order=4, vocabulary=1500, **QUICK)
-
-
 def tiny(lines=400, **options):
     return NGram.fit(list(text()[:lines]), **{"order": 2, "vocabulary": 100} | QUICK | options)
 
@@ -184,8 +171,9 @@ def test_unknown_answers_are_counted_as_the_row_says(fit):
     assert not set(answers) & set(apart["top_words"][0])
 
 
-def test_what_is_expected(of_sample, sample):
-    expected, top = of_sample.expected(sample[:5], top_k=4), of_sample.ranking(sample[:5], top_k=4)
+def test_what_is_expected():
+    fit, items = fitted(), asked(5)
+    expected, top = fit.expected(items, top_k=4), fit.ranking(items, top_k=4)
     assert expected["place"].tolist() == [1, 2, 3, 4] * 5
     assert expected["word"].tolist() == np.ravel(top.top_words).tolist()
     np.testing.assert_allclose(expected["log_prob"], np.ravel(top.top_log_probs))
@@ -242,8 +230,8 @@ def test_equal_texts_and_settings_find_the_model_again(no_data):
     assert not list((no_data / "cache" / "ngram").glob(".*"))
 
 
-def test_a_saved_model_is_one_of_kenlm_too(of_sample, tmp_path):
-    of_sample.save(tmp_path / "saved")
+def test_a_saved_model_is_one_of_kenlm_too(tmp_path):
+    fitted().save(tmp_path / "saved")
     loaded = Predictor.load(tmp_path / "saved")
     assert loaded.folder.is_relative_to(tmp_path)
     kenlm.Model(str(loaded.binary))
@@ -251,8 +239,8 @@ def test_a_saved_model_is_one_of_kenlm_too(of_sample, tmp_path):
     refused("this file of this saved model cannot be read", NGram.load, tmp_path / "saved")
 
 
-def test_items_held_out_are_refused_and_their_books_named(no_data, sample):
-    stories = ["sample/bees-for-the-bishop", "sample/copper-bay"]
+def test_items_held_out_are_refused_and_their_books_named(no_data):
+    sample, stories = wb.load("sample"), ["sample/bees-for-the-bishop", "sample/copper-bay"]
     held_out = sample.where(sample.frame["book_id"].isin(stories).to_numpy())
     books = list(wb.books("sample"))
     with pytest.raises(DataError) as error:

@@ -100,23 +100,13 @@ def write_model(folder, model, config, **source):
         (folder / "source.json").write_text(json.dumps(source), encoding="utf-8")
 
 
-# fmt: off
 OPTIONS = {
-    "causal-lm": (
-        "text", "correct", "filter", "case", "candidates", "budget", "dtype", "name", "attention",
-    ),
-    "masked-lm": ("text", "over", "within_word", "length", "dtype", "name"),
+    "causal-lm": "text correct filter case candidates budget dtype name attention",
+    "masked-lm": "text over within_word length dtype name",
 }
-# fmt: on
 VALUES = {
-    "text": "as-is",
-    "correct": "greedy",
-    "filter": "none",
-    "over": "sentence",
-    "within_word": "original",
-    "attention": False,
-    "case": "as-is",
-    "candidates": "sentence",
+    "text": "as-is", "correct": "greedy", "filter": "none", "over": "sentence", "within_word": "original",
+    "attention": False, "case": "as-is", "candidates": "sentence",
 }  # fmt: skip
 
 
@@ -128,7 +118,7 @@ def test_no_file_lets_code_of_a_model_run(model, wrapped, tmp_path, monkeypatch)
     monkeypatch.setattr(sys, "path", [*sys.path])
     marker = tmp_path / "ran"
     with_code(tmp_path / "pretrained", marker)
-    config = {name: VALUES.get(name) for name in OPTIONS[model]} | {"digest": ""}
+    config = {name: VALUES.get(name) for name in OPTIONS[model].split()} | {"digest": ""}
     for trusts in (True, False):
         saved = tmp_path / f"saved-{trusts}"
         source = {"path_or_name": str(tmp_path / "pretrained"), "revision": None}
