@@ -240,9 +240,9 @@ class Predictor(ABC):
         check_ranked(items, ranked, model=self.name, dtype=self.dtype)
         columns = zip(items.frame["item_id"], ranked.top_words, ranked.top_log_probs, strict=True)
         rows = [
-            (item_id, place, *best)
+            (item_id, rank, *best)
             for item_id, *top in columns
-            for place, best in enumerate(zip(*top, strict=True), 1)
+            for rank, best in enumerate(zip(*top, strict=True), 1)
         ]
         return pd.DataFrame(rows, columns=["item_id", "place", "word", "log_prob"])
 

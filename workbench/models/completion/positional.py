@@ -223,8 +223,8 @@ def _features(
 ) -> Floats:
     """Return the scores at the positions, (n, most words, positions); NaN beyond the words of an item."""
     values = ngram.position_scores(items, words)
-    more = max(0, max(positions, default=-1) + 1 - values.shape[2])
-    features = np.nan_to_num(np.pad(values, [(0, 0), (0, 0), (0, more)]))[..., list(positions)]
+    lacking = max(0, max(positions, default=-1) + 1 - values.shape[2])
+    features = np.nan_to_num(np.pad(values, [(0, 0), (0, 0), (0, lacking)]))[..., list(positions)]
     inside = np.arange(values.shape[1]) < np.array([len(row) for row in words], dtype=int)[:, None]
     return np.where(inside[..., None], features, np.nan)
 
