@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
-import pandas as pd
 
 from workbench.items.changes import shortened
 from workbench.items.items import Items
 from workbench.models.base import Predictor
-from workbench.models.wrapper import Wrapper, measured, tuning_sets
+from workbench.models.wrapper import Wrapper
 from workbench.runs.predictions import Floats
 from workbench.storage.errors import DataError
 
@@ -20,8 +19,6 @@ WINDOWS = (3, 5, 10, 20)
 """Numbers of words of the short context that `Boosted.tuned` compares."""
 ALPHAS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0)
 """Values of alpha that `Boosted.tuned` compares; with 0 the model is its own."""
-
-_CHUNK = 256  # items whose log-probabilities are in memory while they are tuned on
 
 
 class Boosted(Wrapper):
@@ -65,6 +62,7 @@ class Boosted(Wrapper):
 
     version = 1
     options = ("k", "alpha")
+    _least: ClassVar[dict[str, int]] = {"k": 1}
 
     def __init__(self, base: Predictor, k: int = 10, alpha: float = 0.5) -> None:
         if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
@@ -80,7 +78,6 @@ class Boosted(Wrapper):
             ranks = base.vocabulary is None and base.ranking_words.vocabulary is not None
         self.vocabulary = base.ranking_words.vocabulary if ranks else None
         self.score_type = "log_prob" if ranks else "score"
-        self._passes: dict[tuple[Any, ...], Any] | None = None  # of the base, where they are used again
 
     def tuned(
         self,
@@ -89,29 +86,11 @@ class Boosted(Wrapper):
         alphas: Sequence[float] = ALPHAS,
         by: str = "accuracy",
     ) -> Boosted:
-        """Return the model with the `k` and `alpha` that are best on one half of development data.
+        """Return the model with the `k` of `windows` and the `alpha` of `alphas` that are best on some items.
 
-        The base model reads each passage whole once, and its last words once for each `k`, whatever the
-        number of alphas. Report the chosen model on the other half.
-
-        Parameters
-        ----------
-        *sets : Items
-            One set or several, never those that are reported on; the mean over the sets decides.
-        windows : sequence of int
-            Values of `k` to compare.
-        alphas : sequence of float
-            Values of `alpha` to compare; of equally good ones the smallest is taken. A warning says where the
-            best is at an edge of what was tried.
-        by : {"accuracy", "perplexity"}
-            Highest expected accuracy, or lowest perplexity of the answers (geometric mean of the sets').
-
-        Returns
-        -------
-        Boosted
-            Its ``.trials`` is a DataFrame, one row a setting and set: k, alpha, set (data set and split), n,
-            accuracy (expected, a fraction), perplexity, median_rank, chosen. :func:`workbench.charts.tuning`
-            draws it.
+        Take one half of development data, and report the other half. The base model reads each passage whole
+        once, and its last words once for each `k`, whatever the number of alphas. All else is as for
+        :meth:`workbench.models.CachedNGram.tuned`.
 
         Examples
         --------
@@ -119,22 +98,7 @@ class Boosted(Wrapper):
         >>> int(tuned.trials["chosen"].sum()), len(tuned.trials)
         (1, 6)
         """
-        settings = [
-            self._with(self.base, k=k, alpha=alpha) for k in sorted(windows) for alpha in sorted(alphas)
-        ]
-        rows = []
-        for name, items in tuning_sets(sets, by).items():
-            frames: list[list[pd.DataFrame]] = [[] for _ in settings]
-            for start in range(0, len(items), _CHUNK):
-                passes: dict[tuple[Any, ...], Any] = {}
-                for model, tables in zip(settings, frames, strict=True):
-                    model._passes = passes  # noqa: SLF001 - of this class
-                    tables.append(model.predict(items[start : start + _CHUNK], 1))
-            for model, tables in zip(settings, frames, strict=True):
-                rows.append((model.k, model.alpha, name, *measured(pd.concat(tables))))
-        # no window is shorter than one word, so that one is not at an edge
-        grids = {"k": windows if min(windows, default=1) > 1 else (0, *windows), "alpha": alphas}
-        return self._best(rows, grids, by)
+        return self._tuned(sets, by, k=windows, alpha=alphas)
 
     def distribution(self, items: Items, *, chunk: int = 256) -> Iterator[Floats]:
         """Yield natural log-probabilities of the whole vocabulary, (up to `chunk`, vocabulary) at a time."""
@@ -168,14 +132,10 @@ class Boosted(Wrapper):
         return next(iter(self.base.next_words(items, chunk=len(items))))
 
     def _both(self, key: tuple[Any, ...], items: Items, ask: Callable[[Items], Floats]) -> list[Floats]:
-        """Return the base's results for the whole and the short texts, from `_passes` if they are there."""
-        passes = {} if self._passes is None else self._passes
+        """Return the base's results for the whole and the short texts."""
         key = (*key, *items.frame["item_id"])
-        if (key, None) not in passes:
-            passes[key, None] = ask(items)
-        if (key, self.k) not in passes:
-            passes[key, self.k] = ask(self._short(items))
-        return [passes[key, None], passes[key, self.k]]
+        full = self._once((key, None), ask, items)
+        return [full, self._once((key, self.k), lambda: ask(self._short(items)))]
 
     def _weighted(self, full: Any, short: Any) -> Floats:
         with np.errstate(invalid="ignore"):  # what is impossible after the whole text stays so

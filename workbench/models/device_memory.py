@@ -73,16 +73,13 @@ class Batcher:
             Tokens of each row. Rows of one length keep their order.
         work : callable
             Gets the indices of the rows of a batch, the longest first. Called again with fewer rows where
-            memory runs out; by several threads where batches are computed at once.
+            memory runs out (for one row, that is an error); by several threads where batches are computed
+            at once.
         positions : sequence of int (n,), optional
             Positions of each row for which logits are computed; one each by default.
         factor : int, default 1
             How many times as many tokens as usual may be in a batch.
 
-        Raises
-        ------
-        DataError
-            If memory runs out for a single row.
         """
         order = np.argsort(-np.asarray(lengths, dtype=np.int64), kind="stable").tolist()
         start, waiting = 0, deque[tuple[list[int], Callable[[], Result]]]()

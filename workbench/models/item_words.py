@@ -172,18 +172,10 @@ class Attention(NamedTuple):
     prediction: str
 
     def row_weights(self, row: str = "") -> npt.NDArray[np.float64]:
-        """Return the weights (S,) of one row, or the mean of a group of rows.
+        """Return the weights (S,) of one row, or the mean of a group of rows; DataError if there is none.
 
-        Parameters
-        ----------
-        row : str
-            A row; the part of its name before the comma, as ``layer 2``, for the mean of the rows that
-            begin so; by default all rows, by the row `ALL` or else by their mean.
-
-        Raises
-        ------
-        DataError
-            If there is no such row.
+        A part of a name before the comma, as ``layer 2``, is the mean of the rows that begin so; by default
+        it is that of all rows, by the row `ALL` or else by their mean.
         """
         name = row or ALL
         if name in self.rows:

@@ -117,7 +117,7 @@ class LSA(VectorModel):
 
         Parameters
         ----------
-        texts : Corpus, path, book, or iterable of (str, path or book)
+        texts
             As :meth:`workbench.texts.corpus.Corpus.of` takes them.
         dimensions : int, default 300
             Number of singular vectors.
@@ -132,11 +132,6 @@ class LSA(VectorModel):
         progress : bool, default True
         **options
             `scaled`, `scope`, `skip` and `punctuation` of the class.
-
-        Raises
-        ------
-        DataError
-            If an argument is unknown, or the corpus has no more words or sentences than dimensions.
         """
         check_option("weighting", weighting, get_args(Weighting))
         settings = {
@@ -196,15 +191,10 @@ def _matrix(corpus: Corpus, minimum: int) -> tuple[list[str], Any]:
 
 
 def weigh(matrix: Any, weighting: Weighting) -> None:
-    """Turn counts of words in sentences into weights, in place.
+    """Turn counts tf of words in sentences, floats in CSR (sentences N, words), into weights, in place.
 
-    Parameters
-    ----------
-    matrix : CSR array (sentences N, words)
-        Counts tf, as floating-point numbers.
-    weighting : {"none", "tf-idf", "log-entropy"}
-        "none": tf. "tf-idf": tf * ln(N / sentences that have the word). "log-entropy": log2(1 + tf)
-        * (1 + sum p ln p / ln N) with p = tf / count of the word (Dumais 1991).
+    "none": tf. "tf-idf": tf * ln(N / sentences that have the word). "log-entropy": log2(1 + tf)
+    * (1 + sum p ln p / ln N) with p = tf / count of the word (Dumais 1991).
     """
     n, n_words = matrix.shape
     tf, columns = matrix.data, matrix.indices

@@ -42,16 +42,14 @@ def from_scores(
     dtype: str | None = None,
     **variant: Any,
 ) -> pd.DataFrame:
-    """Make the rows of items with words to choose from.
+    """Make the rows of n items with words to choose from.
 
     Parameters
     ----------
-    items : Items (n,)
     scores : array (n, m)
         Score of each word, higher is better; what is beyond an item's words is not looked at.
     words : sequence of sequence of str
         The words of each item; no word twice.
-    model : str
     score_type : {"log_prob", "score"}
     log_prob : array (n,), optional
         Natural log-probability of the answers.
@@ -188,27 +186,9 @@ def from_ranking(
 ) -> pd.DataFrame:
     """Make the rows of items whose answer is one of all words of a vocabulary.
 
-    Parameters
-    ----------
-    items : Items (n,)
-    ranked : Ranked (n,)
-    model : str
-    vocabulary_size : int
-        Number of words; an answer that is none of them has the rank after the last.
-    seed : int, default 0
-        Decides where the answer shares the first rank, for each item by itself.
-    top_k : int, optional
-        Number of best words that are kept; all by default. The ranking should have two at least: the
-        prediction is the second where the answer shares the first rank and the seed decides against it.
-    dtype : str, optional
-        Precision of the model, which an error names.
-    **variant
-        Columns such as ``system`` and ``unknown``.
-
-    Raises
-    ------
-    DataError
-        As :func:`check_ranked`.
+    An answer that is none of them has the rank after the last. All best words are kept by default. There
+    should be two at least: the prediction is the second where the answer shares the first rank and the seed
+    decides against it. The rest is as for :func:`from_scores`, errors as for :func:`check_ranked`.
     """
     check_ranked(items, ranked, model=model, dtype=dtype)
     frame = items.frame

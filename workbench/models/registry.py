@@ -75,10 +75,8 @@ def model_names() -> list[str]:
 def model_class(name: str) -> type[Any]:
     """Return the class of a model, which is one of ``Predictor``, by its registered name.
 
-    Raises
-    ------
-    DataError
-        If no model has that name, or the package that gives it cannot be imported or names something else.
+    DataError if no model has that name, or the package that gives it cannot be imported or names something
+    else.
     """
     if name in BUILT_IN:
         module, _, class_name = BUILT_IN[name].partition(":")

@@ -33,15 +33,9 @@ _TOKENS = 1 << 20  # turned into words at a time
 
 
 class Vectors:
-    """Words, and arrays with a row for each of them.
+    """Words (n,), and arrays: those (n, ...) of float32 have a row for each word, others belong to all.
 
-    Parameters
-    ----------
-    words : sequence of str (n,)
-    arrays : mapping of str to array
-        Arrays (n, ...) of float32 have a row for each word, others belong to all.
-    info : mapping
-        How they were made, as JSON can hold it.
+    `info` says how they were made, as JSON can hold it.
     """
 
     def __init__(
@@ -175,13 +169,6 @@ class CBOW(VectorModel):
     cosines over the vocabulary, which lie between 1 / (1 + (n - 1) e^2) and 1 / (1 + (n - 1) / e^2).
     Words without a vector are not added; a candidate without one has the cosine 0, and an answer
     outside the vocabulary has no probability.
-
-    Examples
-    --------
-    >>> from workbench.models import CBOW
-    >>> cbow = CBOW.fit(wb.books("sample", "train"), dimensions=20, epochs=1, progress=False)
-    >>> len(cbow.predict(items))
-    30
     """
 
     version = 1
@@ -239,11 +226,6 @@ class CBOW(VectorModel):
             write into one matrix without waiting for each other.
         **options
             `scope` of the class.
-
-        Raises
-        ------
-        DataError
-            If the corpus is empty.
         """
         settings = {
             "dimensions": dimensions, "window": window, "epochs": epochs, "vocabulary": vocabulary,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
+from itertools import product
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -17,6 +18,8 @@ from workbench.runs.measures import ExpectedAccuracy, Measure, MedianRank, Perpl
 from workbench.runs.predictions import Floats, mid_ranks
 from workbench.storage.errors import DataError
 
+T = TypeVar("T")
+
 WEIGHTS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 """Weights of a cache that `tuned` compares; 0 is the model without a cache."""
 
@@ -26,6 +29,7 @@ _TRIED: tuple[tuple[str, Measure], ...] = (
 MEASURES = ("n", *(name for name, _ in _TRIED))
 """What a trial measures on each set: :func:`measured`."""
 
+_CHUNK = 256  # items whose values are in memory while they are tuned on
 _LARGEST = float(np.exp(700.0))  # a finite perplexity where an answer has probability 0
 
 
@@ -42,6 +46,8 @@ class Wrapper(Predictor):
     base_name: ClassVar[str] = "base"
     base: Predictor
     trials: pd.DataFrame | None = None  # of `tuned`, which made the model
+    _least: ClassVar[dict[str, int]] = {}  # least values of options, 0 by default
+    _shared: dict[Any, Any] | None = None  # what is the same for all settings, while they are tuned
 
     @property
     def config(self) -> dict[str, Any]:
@@ -72,13 +78,57 @@ class Wrapper(Predictor):
         model: Self = make(base, **self._option_values | changed)
         return model
 
-    def _best(self, rows: Sequence[Sequence[Any]], grids: Mapping[str, Sequence[float]], by: str) -> Self:
-        """Return the same with the options that are best in trials: rows of options, set and `MEASURES`."""
-        trials = chosen(pd.DataFrame(rows, columns=[*grids, "set", *MEASURES]), grids, by)
-        values = trials[trials["chosen"]].iloc[0]
-        model = self._with(self.base, **{name: type(getattr(self, name))(values[name]) for name in grids})
-        model.trials = trials
-        return model
+    def _once(self, key: Any, compute: Callable[..., T], *arguments: Any) -> T:
+        """Return a value that is the same for all settings; it is computed once while they are tuned."""
+        shared = {} if self._shared is None else self._shared
+        if key not in shared:
+            shared[key] = compute(*arguments)
+        value: T = shared[key]
+        return value
+
+    def _tuned(self, sets: Sequence[Items], by: str, **grids: Sequence[float]) -> Self:
+        """Return the same with the best values of some options, of all that are given for each.
+
+        The highest mean accuracy decides, or the lowest geometric mean of the perplexities, so each set
+        counts alike; of equally good settings the smallest values. A warning says so where the largest is
+        chosen, or the smallest unless there is none below.
+        """
+        named = _named(sets, by)
+        settings = list(product(*map(sorted, grids.values())))
+        models = [self._with(self.base, **dict(zip(grids, values, strict=True))) for values in settings]
+        rows = [
+            (*values, name, *measures)
+            for name, items in named.items()
+            for values, measures in zip(settings, self._measures(items, models), strict=True)
+        ]
+        trials = pd.DataFrame(rows, columns=[*grids, "set", *MEASURES])
+        loss = -trials["accuracy"] if by == "accuracy" else np.log(trials["perplexity"])
+        means = loss.groupby([trials[name] for name in grids]).transform("mean").round(12)
+        if means.isna().all():
+            raise DataError(f"no setting has a {by}", remedy="tune by accuracy, on items with answers")
+        best = int(means.argmin())  # the first: that of the smallest values
+        for name, grid in grids.items():
+            value, low, high = getattr(models[best], name), min(grid), max(grid)
+            if low < high and (value == high or value == low > self._least.get(name, 0)):
+                end, side = ("largest", "larger") if value == high else ("smallest", "smaller")
+                warnings.warn(
+                    f"the best {name}, {value:g}, is the {end} of those tried ({low:g} to {high:g}): "
+                    f"a {side} one may be better; try more, and compare the sets in .trials",
+                    stacklevel=3,
+                )
+        models[best].trials = trials.assign(chosen=np.arange(len(trials)) % len(models) == best)
+        return models[best]
+
+    def _measures(self, items: Items, models: Sequence[Self]) -> list[tuple[int, float, float, float]]:
+        """Return :data:`MEASURES` of each model on a set; what they share is computed once."""
+        frames: list[list[pd.DataFrame]] = [[] for _ in models]
+        for start in range(0, len(items), _CHUNK):
+            shared: dict[Any, Any] = {}
+            for model, tables in zip(models, frames, strict=True):
+                model._shared = shared  # noqa: SLF001 - of this class
+                tables.append(model.predict(items[start : start + _CHUNK], 1))
+                model._shared = None  # noqa: SLF001 - of this class
+        return [measured(pd.concat(tables)) for tables in frames]
 
     def _save(self, folder: Path) -> None:
         self.base.save(folder / self.base_name)
@@ -91,8 +141,8 @@ class Wrapper(Predictor):
         return model
 
 
-def tuning_sets(sets: Sequence[Items], by: str) -> dict[str, Items]:
-    """Return sets of items by name: data set and split, numbered where two have the same.
+def _named(sets: Sequence[Items], by: str) -> dict[str, Items]:
+    """Return sets of items by data set and split, numbered where two have the same.
 
     What cannot be tuned, or not by a measure, is an error before anything is computed.
     """
@@ -120,36 +170,3 @@ def summary(p_correct: Floats, log_prob: Floats, ranks: Floats) -> tuple[int, fl
     values = [float(measure.values(quantities[measure.quantity][None])[0]) for _, measure in _TRIED]
     accuracy, perplexity, rank = (min(value, _LARGEST) for value in values)
     return len(p_correct), accuracy, perplexity, rank
-
-
-def chosen(trials: pd.DataFrame, grids: Mapping[str, Sequence[float]], by: str) -> pd.DataFrame:
-    """Return trials with a column `chosen` that marks the setting with the best mean over the sets.
-
-    Parameters
-    ----------
-    trials : DataFrame
-        Columns of the parameters, set, and :data:`MEASURES`; one row a setting and set.
-    grids : mapping
-        For each parameter the values that were tried. A warning says so where the largest is chosen, or the
-        smallest unless it is 0; of equally good settings the smallest values are taken.
-    by : {"accuracy", "perplexity"}
-        The highest mean accuracy, or the lowest geometric mean of the perplexities: so each set counts alike.
-    """
-    names = list(grids)
-    loss = -trials["accuracy"] if by == "accuracy" else np.log(trials["perplexity"])
-    means = loss.groupby([trials[name] for name in names]).mean()
-    if means.isna().all():
-        raise DataError(f"no setting has a {by}", remedy="tune by accuracy, on items with answers")
-    best = means.index[int(np.nanargmin(means.round(12)))]
-    values = dict(zip(names, best if isinstance(best, tuple) else (best,), strict=True))
-    for name, grid in grids.items():
-        value, low, high = values[name], min(grid), max(grid)
-        if low < high and (value == high or value == low > 0):
-            end, side = ("largest", "larger") if value == high else ("smallest", "smaller")
-            warnings.warn(
-                f"the best {name}, {value:g}, is the {end} of those tried ({low:g} to {high:g}): "
-                f"a {side} one may be better; try more, and compare the sets in .trials",
-                stacklevel=4,
-            )
-    is_best = np.logical_and.reduce([trials[name] == value for name, value in values.items()])
-    return trials.assign(chosen=is_best)

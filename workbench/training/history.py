@@ -208,10 +208,7 @@ class Training:
         return self.to_html()
 
     def to_html(self, curves: str = "") -> str:
-        """Return the present state as HTML, with a bar of the steps, `curves` (SVG) and the last notes.
-
-        A page that does not trust the notebook drops styles and SVG; what is left of the curves stays hidden.
-        """
+        """Return the present state as HTML, with a bar of the steps, `curves` (SVG) and the last notes."""
         facts, step = self.facts(), number(self.last.get("step", 0))
         cells = " ".join(
             f'<span class="wb-{name}" style="display:inline-block;margin-right:1em">{escape(text)}</span>'
@@ -259,11 +256,7 @@ def number(value: Any) -> float:
 
 
 def short(value: float) -> str:
-    """Return a number with about three significant digits.
-
-    >>> short(5.1234), short(143.2), short(12345), short(203_000_000), short(999_999)
-    ('5.12', '143', '12.3k', '203M', '1M')
-    """
+    """Return a number with about three significant digits: ``5.12``, ``12.3k``, ``203M``."""
     if not math.isfinite(value):
         return UNKNOWN
     size = abs(float(f"{value:.3g}"))
@@ -330,9 +323,7 @@ class Progress:
 def progress_view(visible: bool = True) -> Progress:  # noqa: FBT001, FBT002 - named as everywhere
     """Return the progress callback for a notebook, a terminal, or a log.
 
-    In a notebook it is one output with numbers and curves, drawn again at most once a second; on a terminal a
-    bar, with scores as lines above it; elsewhere lines on the standard output, one in ten seconds. Under
-    ``torchrun`` only the first process shows something. An error of the view never reaches the training.
+    Under ``torchrun`` only the first process shows something. Errors of the view never reach the training.
     """
     if not visible or os.environ.get("RANK", "0") != "0":
         return Progress()
@@ -393,10 +384,7 @@ class _Lines(Progress):
 
 
 class _Notebook(Progress):
-    """Shows one output that changes.
-
-    It displays the `Training`: :mod:`workbench` registers with IPython how one is shown with its curves.
-    """
+    """Shows one output that changes; :mod:`workbench` registers with IPython how curves are added to it."""
 
     def __init__(self, shell: Any) -> None:
         self._shell, self._id, self._next = shell, uuid4().hex, 0.0

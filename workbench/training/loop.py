@@ -87,13 +87,8 @@ def train(
     Returns
     -------
     Training
-        The history. The same call continues an interrupted training.
-
-    Raises
-    ------
-    DataError
-        If the loss or the gradient is not finite: the network then has the weights before that step. If not
-        one row of a batch fits into the memory, or the folder holds another training.
+        The history. The same call continues an interrupted training. DataError if the loss or the gradient is
+        not finite: the network then has the weights before that step.
     """
     settings = settings.in_steps(batches.steps, batches.tokens)
     run = _Run(network, batches, settings, evaluate, folder, progress or Progress())

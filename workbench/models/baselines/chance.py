@@ -229,13 +229,9 @@ class RandomWord(Predictor):
     def _load(cls, folder: Path, config: dict[str, Any]) -> Self:
         content = read_json(folder / "words.json", "this vocabulary")
         names = content["names"]
-        table = (
-            None if names is None else pd.DataFrame({"item_id": list(names), "names": list(names.values())})
-        )
-        return cls(
-            config["choices"], vocabulary=content["vocabulary"], annotations=table, unit=config["unit"],
-            unknown=config["unknown"],
-        )  # fmt: skip
+        table = None if names is None else pd.DataFrame(list(names.items()), columns=["item_id", "names"])
+        options = {name: config[name] for name in ("choices", "unit", "unknown")}
+        return cls(**options, vocabulary=content["vocabulary"], annotations=table)
 
 
 def _names(annotations: pd.DataFrame) -> dict[str, list[Any]]:

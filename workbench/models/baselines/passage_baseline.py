@@ -5,12 +5,13 @@ Hill et al. (2016), "The Goldilocks Principle", section 4.1 and appendix A (the 
 
 from __future__ import annotations
 
+import inspect
 import json
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -38,9 +39,11 @@ from workbench.texts.corpus import Corpus, Texts
 
 _SAME = 1e-9  # sums of logarithms that differ by less are equal
 _NOWHERE = -(2**40)  # before all tokens
-_WEIGHTS = ("inverse", "idf", "none")
-_OVERLAPS = ("tokens", "bag", "types")
-_LENGTHS = ("set", "words")
+Weight = Literal["inverse", "idf", "none"]
+Overlap = Literal["tokens", "bag", "types"]
+Length = Literal["set", "words"]
+Within = Literal["query", "context"]
+Where = Literal["corpus", "context"]
 
 
 class PassageBaseline(Predictor):
@@ -57,12 +60,13 @@ class PassageBaseline(Predictor):
     """
 
     title: ClassVar[str]
-    _defaults: ClassVar[dict[str, Any]]
 
     def __init__(self, *, query: bool, lower: bool, **options: Any) -> None:
         self.query, self.lower = bool(query), bool(lower)
         self._options = {**options, "query": self.query, "lower": self.lower}
-        changed = [f"{k} = {v}" for k, v in self._options.items() if v != self._defaults.get(k)]
+        parameters = inspect.signature(type(self)).parameters
+        defaults = {k: each.default for k, each in parameters.items() if each.kind is each.KEYWORD_ONLY}
+        changed = [f"{k} = {v}" for k, v in self._options.items() if k not in defaults or v != defaults[k]]
         self.name = self.title + (f" ({', '.join(changed)})" if changed else "")
 
     @property
@@ -123,25 +127,23 @@ class MaximumFrequency(PassageBaseline):
     version = 1
     fitted_on = "texts"
     title = "Maximum frequency"
-    _defaults: ClassVar[dict[str, Any]] = {"where": None, "query": False, "lower": True, "counts": None}
 
     def __init__(
         self,
-        where: Literal["corpus", "context"],
+        where: Where,
         *,
         corpus: Any = None,
         query: bool = False,
         lower: bool = True,
     ) -> None:
-        check_option("where", where, ("corpus", "context"))
+        check_option("where", where, get_args(Where))
         if (where == "corpus") != (corpus is not None):
             problem = "needs a corpus" if corpus is None else "counts in the context, and takes no corpus"
             raise DataError(
                 f"MaximumFrequency({where!r}) {problem}", remedy="pass corpus= with 'corpus' alone"
             )
         super().__init__(where=where, query=query, lower=lower)
-        options = [f"{k} = {v}" for k, v in (("query", query), ("lower", lower)) if v != self._defaults[k]]
-        self.name = f"{self.title} ({', '.join([where, *options])})"
+        self.name = self.name.replace("where = ", "")
         rows = {"cbt": f"MAXIMUM FREQUENCY ({where.upper()})"}
         if where == "context":
             rows["cnnqa"] = "MAXIMUM FREQUENCY (ARTICLE)"
@@ -232,24 +234,20 @@ class SlidingWindow(PassageBaseline):
     version = 1
     title = "Sliding window"
     systems: ClassVar[dict[str, str]] = {"cbt": "SLIDING WINDOW", "cnnqa": "SLIDING WINDOW"}
-    _defaults: ClassVar[dict[str, Any]] = {
-        "weight": "inverse", "overlap": "tokens", "length": "set", "punctuation": True, "query": False,
-        "lower": True,
-    }  # fmt: skip
 
     def __init__(
         self,
         *,
-        weight: Literal["inverse", "idf", "none"] = "inverse",
-        overlap: Literal["tokens", "bag", "types"] = "tokens",
-        length: Literal["set", "words"] = "set",
+        weight: Weight = "inverse",
+        overlap: Overlap = "tokens",
+        length: Length = "set",
         punctuation: bool = True,
         query: bool = False,
         lower: bool = True,
     ) -> None:
-        check_option("weight", weight, _WEIGHTS)
-        check_option("overlap", overlap, _OVERLAPS)
-        check_option("length", length, _LENGTHS)
+        check_option("weight", weight, get_args(Weight))
+        check_option("overlap", overlap, get_args(Overlap))
+        check_option("length", length, get_args(Length))
         self.weight, self.overlap, self.length, self.punctuation = weight, overlap, length, bool(punctuation)
         super().__init__(
             weight=weight, overlap=overlap, length=length, punctuation=self.punctuation, query=query,
@@ -337,15 +335,12 @@ class WordDistance(PassageBaseline):
     version = 1
     title = "Word distance"
     systems: ClassVar[dict[str, str]] = {"cbt": "WORD DISTANCE MODEL", "cnnqa": "WORD DISTANCE MODEL"}
-    _defaults: ClassVar[dict[str, Any]] = {
-        "within": "query", "mention": True, "punctuation": True, "query": False, "lower": True,
-    }  # fmt: skip
 
     def __init__(
         self,
         m: int = 5,
         *,
-        within: Literal["query", "context"] = "query",
+        within: Within = "query",
         mention: bool = True,
         punctuation: bool = True,
         query: bool = False,
@@ -353,7 +348,7 @@ class WordDistance(PassageBaseline):
     ) -> None:
         if isinstance(m, bool) or int(m) != m or m < 1:
             raise DataError(f"m is {m!r}, expected a whole number from 1 on")
-        check_option("within", within, ("query", "context"))
+        check_option("within", within, get_args(Within))
         self.m, self.within = int(m), within
         self.mention, self.punctuation = bool(mention), bool(punctuation)
         super().__init__(

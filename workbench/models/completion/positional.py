@@ -45,13 +45,6 @@ class Reversed(Wrapper):
     Parameters
     ----------
     model : Predictor
-
-    Examples
-    --------
-    >>> from workbench.models import Reversed
-    >>> questions = wb.load("sample", "test", variant="msrcc")
-    >>> round(float(Reversed(ngram).predict(questions)["p_correct"].mean()), 2)
-    0.16
     """
 
     version = 1
@@ -82,12 +75,6 @@ class Generating(Wrapper):
         Whether the lowest score wins.
     datasets : sequence of str, default ("msrcc/built",)
         The data sets, or ``data set/split``, whose decoys the model made.
-
-    Examples
-    --------
-    >>> from workbench.models import Generating
-    >>> Generating(ngram).name
-    'Generating model (3-gram, Kneser-Ney)'
     """
 
     version = 1
@@ -178,17 +165,10 @@ class Positional(Wrapper):
         positions: Sequence[int] = (_NEXT, _TWO_ON),
         ridge: float = 1.0,
     ) -> Self:
-        """Fit the weights by a conditional logit model: see `conditional_logit`.
+        """Fit the weights of some positions by a conditional logit model: see `conditional_logit`.
 
-        Parameters
-        ----------
-        ngram : NGram
-        items : Items
-            Questions with answers, and never those to be reported on. The decoys of
-            :func:`workbench.construction.sentence_completion.questions` prefer likely next words.
-        positions : sequence of int, default (1, 2)
-        ridge : float, default 1
-            Ridge penalty, see `conditional_logit`.
+        The items are questions with answers, never those to be reported on. The decoys of
+        :func:`workbench.construction.sentence_completion.questions` prefer likely next words.
         """
         frame = items.frame
         asked = items.where((frame["answer"].notna() & frame["candidates"].notna()).to_numpy())
@@ -223,13 +203,7 @@ class _OnePosition(Positional):
 
 
 class NextWord(_OnePosition):
-    """Choose the word after which the next word is least probable (section 2.2: 38 %).
-
-    Parameters
-    ----------
-    ngram : NGram
-        See `Positional`: the paper's score is that of a model of order 3.
-    """
+    """Choose the word after which the next word is least probable (section 2.2: 38 %)."""
 
     version = 1
     system = title = "Next word, lowest"
@@ -237,13 +211,7 @@ class NextWord(_OnePosition):
 
 
 class WordTwoOn(_OnePosition):
-    """Choose the word after which the word two on is most probable (section 2.2: 38 %).
-
-    Parameters
-    ----------
-    ngram : NGram
-        See `Positional`.
-    """
+    """Choose the word after which the word two on is most probable (section 2.2: 38 %)."""
 
     version = 1
     system = title = "Word two on"
@@ -255,35 +223,20 @@ def _features(
 ) -> Floats:
     """Return the scores at the positions, (n, most words, positions); NaN beyond the words of an item."""
     values = ngram.position_scores(items, words)
-    n_positions = values.shape[2]
-    features = np.zeros((*values.shape[:2], len(positions)))
-    for column, position in enumerate(positions):
-        if position < n_positions:
-            features[..., column] = np.nan_to_num(values[..., position], nan=0.0)
+    lacking = max(0, max(positions, default=-1) + 1 - values.shape[2])
+    features = np.nan_to_num(np.pad(values, [(0, 0), (0, 0), (0, lacking)]))[..., list(positions)]
     inside = np.arange(values.shape[1]) < np.array([len(row) for row in words], dtype=int)[:, None]
-    features[~inside] = np.nan
-    return features
+    return np.where(inside[..., None], features, np.nan)
 
 
 def conditional_logit(values: Floats, answers: npt.NDArray[np.int64], *, ridge: float = 0.0) -> Floats:
     """Return the weights under which the answers are most likely, shape (features,).
 
     p(choice) is the softmax of the weighted sum of features over the choices (conditional logit, McFadden
-    1974). The likelihood has one maximum.
-
-    Parameters
-    ----------
-    values : array (n, choices, features)
-        NaN for choices that an item does not have.
-    answers : array (n,)
-        Index of the right choice.
-    ridge : float
-        Half of it times the sum of squared weights is added to the negative log-likelihood, in nats.
-
-    Raises
-    ------
-    DataError
-        If `ridge` is 0 and some weights separate all answers, so that there is no maximum.
+    1974). The likelihood has one maximum. `values` (n, choices, features) are NaN for choices that an item
+    does not have; `answers` (n,) are the places of the right choices. Half of `ridge` times the sum of
+    squared weights is added to the negative log-likelihood, in nats; with 0, weights that separate all
+    answers are an error, as there is no maximum.
     """
     from scipy.optimize import minimize  # type: ignore[import-untyped]  # noqa: PLC0415 - slow
     from scipy.special import logsumexp  # type: ignore[import-untyped]  # noqa: PLC0415 - slow

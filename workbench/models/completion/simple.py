@@ -160,11 +160,7 @@ def _around(
 
 
 def ngram_counts(corpus: Corpus, grams: Ints, *, progress: bool = True) -> Ints:
-    """Return how often n-grams (k, n) occur within the sentences of a corpus: int64 (k,).
-
-    They are indices into ``corpus.words``, each row once, and sorted, as by `numpy.unique`. The counts are
-    kept in ``cache/simple-4-gram``.
-    """
+    """Return how often n-grams (k, n), sorted indices into ``corpus.words``, occur within sentences: (k,)."""
     store = cache.Cache("simple-4-gram", _SCHEMA)
     rows = np.ascontiguousarray(grams, dtype=np.int64)
     key = cache.digest(str(_VERSION), corpus.sha256, str(rows.shape), rows.tobytes())

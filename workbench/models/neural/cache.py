@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import product
+from typing import Self
 
 import numpy as np
 import torch
@@ -29,7 +29,7 @@ from workbench.models.neural.network import (
     word_scores,
 )
 from workbench.models.neural.scoring import Context, Ids, NetworkPredictor, Scorer, rows_of
-from workbench.models.wrapper import WEIGHTS, Wrapper, measured, summary, tuning_sets
+from workbench.models.wrapper import WEIGHTS, Wrapper, summary
 from workbench.runs.predictions import mid_ranks
 from workbench.storage.errors import DataError
 
@@ -120,43 +120,19 @@ class CachedNeural(NetworkPredictor, Wrapper):
         flatnesses: Sequence[float] = FLATNESSES,
         by: str = "accuracy",
     ) -> CachedNeural:
-        """Return the same with the options that do best on items: development or validation data.
+        """Return the same with the weight and the flatness that are best on some items.
 
         The network reads each passage once; items with candidates or answers of several tokens once a trial.
-
-        Parameters
-        ----------
-        *sets : Items
-            One set or several, never those that are reported on; the mean over the sets decides.
-        weights, flatnesses : sequence of float
-            What is tried; of equally good ones the smallest are taken. A warning says where the best is at
-            an edge.
-        by : {"accuracy", "perplexity"}
-            Highest expected accuracy, or lowest perplexity of the answers (geometric mean of the sets').
-
-        Returns
-        -------
-        CachedNeural
-            Its ``.trials`` is a DataFrame, one row a setting and set: weight, flatness, set (data set and
-            split), n, accuracy (expected, a fraction), perplexity, median_rank, chosen.
+        All else is as for :meth:`workbench.models.CachedNGram.tuned`.
         """
-        pairs = list(product(sorted(weights), sorted(flatnesses)))
-        rows = [
-            (*pair, name, *measures)
-            for name, items in tuning_sets(sets, by).items()
-            for pair, measures in zip(pairs, self._measures(items, pairs), strict=True)
-        ]
-        return self._best(rows, {"weight": weights, "flatness": flatnesses}, by)
+        return self._tuned(sets, by, weight=weights, flatness=flatnesses)
 
-    def _measures(
-        self, items: Items, pairs: Sequence[tuple[float, float]]
-    ) -> list[tuple[int, float, float, float]]:
-        """Return the measures of each pair of weight and flatness on a set."""
+    def _measures(self, items: Items, models: Sequence[Self]) -> list[tuple[int, float, float, float]]:
         blanks, answers = self.encode(items)
         if items.frame["candidates"].notna().any() or any(len(ids) != 1 for ids in answers):
-            models = (self._with(self.base, weight=weight, flatness=flatness) for weight, flatness in pairs)
-            return [measured(model.predict(items, 1)) for model in models]
+            return super()._measures(items, models)
         targets = np.array([ids[0] for ids in answers], dtype=np.int64)
+        pairs = [(model.weight, model.flatness) for model in models]
         return self.scorer().trials([blank.ids for blank in blanks], targets, pairs, len(self.vocabulary) + 1)
 
 

@@ -70,10 +70,7 @@ class TrainedNetwork:
     def _sorted_options(
         cls, options: Mapping[str, Any], *, evaluated: bool
     ) -> tuple[TrainingSettings, dict[str, Any], dict[str, Any]]:
-        """Sort the options of `fit`: settings of the training, sizes of the network, options of the batches.
-
-        DataError if one is not known, or ``patience`` is set and nothing is `evaluated`.
-        """
+        """Sort the options of `fit`: training settings, sizes of the network, options of the batches."""
         defaults = {**cls._defaults, **cls.fit_defaults, **cls.sizes}
         names = {*defaults, *_SETTINGS, *cls._lengths}
         for name in options:
@@ -109,33 +106,11 @@ class TrainedNetwork:
     ) -> Self:
         """Return the model of a training; train it if it is not on disk yet.
 
-        Under ``torchrun`` the first process decides what is on disk, and writes.
-
-        Parameters
-        ----------
-        settings : TrainingSettings
-        config : mapping
-            What the weights depend on, but the class.
-        info : mapping
-            Facts about the training for the model's ``info``.
-        ingredients : mapping
-            Other arguments of the constructor, such as the vocabulary.
-        batches : callable
-            Makes the batches.
-        key : str
-            Digest of the training data, which a checkpoint must have to be continued.
-        evaluate : callable, optional
-            Takes a model, and returns scores by name.
-        folder : path or None
-            Where model and checkpoints lie instead of the cache.
-        progress : bool
-        **options
-            Options of the class, which do not change the weights.
-
-        Raises
-        ------
-        DataError
-            If the folder holds another training, or the model cannot be written.
+        Under ``torchrun`` the first process decides what is on disk, and writes. `config` is what the weights
+        depend on, but the class; `info` and `ingredients` are arguments of the constructor, the first with
+        facts about the training. `key` is a digest of the training data, which a checkpoint must have to be
+        continued; `options` are those of the class that do not change the weights. DataError if the folder,
+        in place of the cache, holds another training, or the model cannot be written.
         """
         from accelerate.utils import broadcast_object_list  # noqa: PLC0415 - slow
 

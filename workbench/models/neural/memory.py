@@ -84,11 +84,15 @@ class MemoryModule(WindowModule):
         self.key_ages.sub_(age.log()[:, None] / (QUERY * width))  # u . T_A = -ln age
         self.turn.copy_(torch.eye(width) + _SPREAD / 5 * torch.randn(width, width))
 
+    def _memories(self, ids: Int[Tensor, "rows places"]) -> tuple[Tensor, Tensor, Tensor]:
+        """Return keys and values (rows, places, width) of words, and a mask, -inf where there is none."""
+        words, absent = ids.clamp_min(0), ids == NONE
+        keys, values = self.keys(words), self.values(words)
+        return keys, values, torch.zeros_like(absent, dtype=keys.dtype).masked_fill(absent, -torch.inf)
+
     def read(self, ids: Int[Tensor, "rows places"]) -> States:
         """Return the last query at the end of each `memory` words, computed a chunk at a time."""
-        words, absent = ids.clamp_min(0), ids == NONE
-        keys, values = self.keys(words), self.values(words)  # (rows, places, width)
-        mask = torch.zeros_like(absent, dtype=keys.dtype).masked_fill(absent, -torch.inf)
+        keys, values, mask = self._memories(ids)
         before, chunks = self.window - 1, []
         for start in range(0, ids.shape[1] - before, self.chunk):
             chunk = slice(start, start + self.chunk + before)
@@ -99,11 +103,8 @@ class MemoryModule(WindowModule):
         """Return the attention of each hop to the words of each context."""
         ids, time = class_ids(ids, self.n_words), ids.shape[1]
         ids = functional.pad(ids, (self.window - time, 0), value=NONE)
-        words, absent = ids.clamp_min(0), ids == NONE
-        keys, values = self.keys(words), self.values(words)
-        mask = torch.zeros_like(absent, dtype=keys.dtype).masked_fill(absent, -torch.inf)
         hops: list[Tensor] = []
-        self.attend(keys, values, mask, hops)
+        self.attend(*self._memories(ids), hops)
         names = tuple(f"hop {number}" for number in range(1, len(hops) + 1))
         return AttentionWeights(names, torch.cat(hops, 1)[:, :, self.window - time :])
 
@@ -117,11 +118,10 @@ class MemoryModule(WindowModule):
         """Read the memory before each position of a text in several hops, at all positions at once.
 
         Keys and values are ``A x`` and ``C x`` of the words; the mask is -inf where there is no word, else 0.
-        Every word has the `memory` words up to it in memory: a band of all pairs of words. So scores and sums
-        are products of matrices over all pairs, (time x places), of which the band is used; no word's vectors
-        are copied for each place that sees it. Ages are the same everywhere: their part is a product with one
-        small matrix. So is the first query: its scores are one number a word. The attention of each hop,
-        (rows, time, memory), is appended to `hops`, if that is a list.
+        Every word has the `memory` words up to it in memory: scores and sums are products of matrices over
+        all pairs, (time x places), of which that band is used, so no vectors are copied for each place. Ages
+        and the first query are the same everywhere: products with one small matrix. The attention of each
+        hop, (rows, time, memory), is appended to `hops`, if that is a list.
         """
         memory, width = self.key_ages.shape
         rows, length, _ = keys.shape

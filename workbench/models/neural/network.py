@@ -146,31 +146,23 @@ class LanguageModule(nn.Module):
         return hidden[:, -1], state
 
     def last(self, ids: WordIds, lengths: Lengths) -> ContextStates:
-        """Return the states that predict the word after each context.
-
-        The contexts are extended ids, padded at the right, each of one to `window` words.
-        """
+        """Return what predicts the word after contexts of 1 to `window` extended ids, padded at the right."""
         hidden, _ = self.states(class_ids(ids, self.n_words))
         return ContextStates(hidden[torch.arange(len(ids), device=ids.device), lengths - 1])
 
     def attention_weights(self, ids: WordIds) -> AttentionWeights | None:
-        """Return the attention that predicts the word after each context; None if the network has none.
-
-        The contexts are extended ids, all of the same length, of one to `window` words.
-        """
+        """Return the attention that predicts the word after contexts of one length; None if there is none."""
         del ids
         return None
 
     def following(
         self, ids: WordIds, state: TextState = None, *, start: int = 0, share: float | None = None
     ) -> Float[Tensor, "rows rest"]:
-        """Return ln p of each word given all before it, shape (rows, time - 1 - start).
+        """Return ln p of each word (extended ids) given all before it, but for `start` after the first one.
 
-        A word outside the vocabulary counts as ``<unk>``, with the full probability of that class.
-
-        The ids are extended ones, `state` is what is remembered of the text before, and `start` words after
-        the first are read but not predicted. For networks that copy, which tell unknown words apart, `share`
-        is subtracted from ln p(``<unk>``) for one of them; by default what the network was trained with.
+        A word outside the vocabulary counts as ``<unk>``, with the full probability of that class. For
+        networks that copy, which tell unknown words apart, `share` is subtracted from ln p(``<unk>``) for one
+        of them; by default what the network was trained with.
         """
         hidden, classes, mixture, _ = self.targets(ids, state, start=start, share=share)
         return self.output.log_prob(hidden, classes, mixture).view(len(ids), -1)
@@ -241,12 +233,9 @@ class WordScores(NamedTuple):
     ) -> tuple[Float[Tensor, " rows"], Int[Tensor, "rows 2"], Int[Tensor, "rows k"], Float[Tensor, "rows k"]]:
         """Count the words above each answer (an extended id; -1 for none), and pick the best.
 
-        Returns
-        -------
-        tuple
-            ln p of the answers (NaN where there is none); 1 + words strictly above, and words equal (both 0
-            where the answer has no column); extended ids of the best words, the lower column first among
-            equal ones; their ln p.
+        Returned are ln p of the answers (NaN where there is none); 1 + words strictly above, and words equal
+        (both 0 where the answer has no column); extended ids of the best words, of equal ones the lower
+        column first; their ln p.
         """
         n_words = self.log_probs.shape[1] - self.ids.shape[1]
         log_prob, column = self.log_prob(targets[:, None]), self._columns(targets[:, None])

@@ -165,7 +165,9 @@ class Scorer:
         `pieces` tells how many ids of each continuation are the word's: of these an unknown one has its share
         of ``<unk>``; for the words after it, which are the same whatever the word, all of ``<unk>`` counts.
         """
-        once = self._reads_once(lines)
+        several = any(len(line) > 1 for columns in lines for line in columns)
+        # whether one pass gives the states for the first words and for the words after them
+        once = several and self.network.stateful and not self.network.copies
         hidden = torch.empty(len(contexts) if once else 0, self.network.width, device=self.device)
         rest = [(cell, values.sum()) for cell, values in self._rest(contexts, lines, hidden)]
         states = ContextStates(hidden) if once else self.last(contexts)
@@ -190,11 +192,6 @@ class Scorer:
         batch = rows_of(states, rows)
         log_probs = self.network.output.distribution(batch.hidden).float()
         return word_scores(log_probs, self.share, batch.copies)
-
-    def _reads_once(self, lines: Sequence[Sequence[Context]]) -> bool:
-        """Return whether one pass gives the states for the first words and for the words after them."""
-        several = any(len(line) > 1 for columns in lines for line in columns)
-        return several and self.network.stateful and not self.network.copies
 
     def _rest(
         self, contexts: Sequence[Context], lines: Sequence[Sequence[Context]], hidden: Tensor

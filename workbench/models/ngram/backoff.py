@@ -150,19 +150,9 @@ class BackOff:
         return BackOffState(nodes, weights)
 
     def log10(self, contexts: Ids, words: Ids, state: BackOffState | None = None) -> Singles:
-        """Return log10 probabilities of words, as KenLM computes them.
+        """Return log10 probabilities of words (n, m), by their ids, as KenLM computes them: float32 (n, m).
 
-        Parameters
-        ----------
-        contexts : array (n, length)
-        words : array (n, m) of int
-            Ids, `SPECIAL` included.
-        state : BackOffState, optional
-            State of the contexts, if known.
-
-        Returns
-        -------
-        array (n, m) of float32
+        `state` is that of the contexts (n, length), if known.
         """
         state = self.state(contexts) if state is None else state
         value = self.levels[0]["logp"][words]
@@ -179,20 +169,7 @@ class BackOff:
         return np.asarray(value, dtype=np.float32)
 
     def count(self, state: BackOffState, value: npt.NDArray[Any], *, equal: bool = False) -> Ids:
-        """Count the words of the vocabulary that are more probable than a value, or, if `equal`, as probable.
-
-        Parameters
-        ----------
-        state : BackOffState
-            State of n contexts.
-        value : array (n,)
-            log10 probabilities.
-        equal : bool, default False
-
-        Returns
-        -------
-        array (n,) of int
-        """
+        """Count words above a log10 probability after each context, (n,), or, if `equal`, not below it."""
 
         def above(sorted_values: Any, low: Ids, high: Ids, order: int) -> Ids:
             """Count the descending values of an order that exceed the value with the weights added."""
@@ -234,14 +211,7 @@ class BackOff:
         return values[turn], turn.astype(np.uint32)
 
     def top(self, contexts: Ids, k: int, state: BackOffState | None = None) -> tuple[Singles, Ids]:
-        """Return the `k` most probable words of each context, the best first; ties by falling frequency.
-
-        Returns
-        -------
-        values : array (n, k) of float32
-            log10 probabilities.
-        words : array (n, k) of int
-        """
+        """Return log10 and ids (n, k) of the best words, the best first; ties by falling frequency."""
         state = self.state(contexts) if state is None else state
         k = min(k, len(self.words))
         n = len(contexts)
@@ -331,15 +301,8 @@ def level_arrays(
 ) -> dict[str, Any]:
     """Return the arrays of n-grams of one order, with all that counting needs.
 
-    Parameters
-    ----------
-    key : array (n,)
-        Sorted; the place of the context in the order below, and the last word.
-    logp, lower, backoff : array (n,)
-        Log-probability after the context, and after the shorter one; back-off weight, None for the
-        highest order, whose n-grams are no contexts.
-    n_words : int
-        Words with this id and higher ones are not ranked.
+    The keys (n,) are sorted. `logp` and `lower` are log-probabilities after the context, and after the
+    shorter one; `backoff` is None for the highest order. Ids from `n_words` on are not ranked.
     """
     special = (key & WORD) >= n_words
     ranked, lower = (np.where(special, np.float32(-np.inf), values) for values in (logp, lower))

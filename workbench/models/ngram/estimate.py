@@ -42,7 +42,7 @@ def find_or_estimate(
     order: int,
     smoothing: str,
     vocabulary: int | Sequence[str] | None,
-    pruning: Sequence[int] | None,
+    pruning: list[int],
     **resources: Any,
 ) -> Path:
     """Return the folder of the model of a corpus, which is estimated where it does not exist yet.
@@ -50,7 +50,7 @@ def find_or_estimate(
     The parameters are those of :meth:`workbench.models.ngram.model.NGram.fit`; `memory`, `temporary` and
     `progress` are the resources.
     """
-    words, pruning = _words(corpus, vocabulary), kenlm.check_pruning(pruning, order)
+    words = _words(corpus, vocabulary)
     settings = {
         "order": order,
         "smoothing": smoothing,

@@ -43,14 +43,7 @@ Places = npt.NDArray[np.uint32]
 
 
 class Text:
-    """A corpus as ``lmplz`` reads it, each word of a vocabulary as its code, all others as one more.
-
-    Parameters
-    ----------
-    corpus : Corpus
-    words : sequence of str
-        Words of the corpus, in the order of their ids.
-    """
+    """A corpus as ``lmplz`` reads it, each word of a vocabulary as its code, all others as one more."""
 
     def __init__(self, corpus: Corpus, words: Sequence[str]) -> None:
         self._corpus, self.words = corpus, list(words)
@@ -120,26 +113,10 @@ def _codes(n_words: int) -> list[bytes]:
 
 
 def compile_intermediate(prefix: Path, folder: Path, text: Text, *, progress: bool = True) -> BackOff:
-    """Read a back-off model that ``lmplz`` wrote into arrays.
+    """Read a back-off model that ``lmplz`` wrote of a text into arrays in a folder, the manifest last.
 
-    Parameters
-    ----------
-    prefix : Path
-        Where the model's files are, without their endings; each is removed when it was read.
-    folder : Path
-        Where the arrays go; the manifest is written last.
-    text : Text
-        What ``lmplz`` read.
-    progress : bool, default True
-
-    Returns
-    -------
-    BackOff
-
-    Raises
-    ------
-    DataError
-        If a file is missing or incomplete, has other words, or is in another order.
+    Each of the files that begin with `prefix` is removed when it was read. DataError if one is missing or
+    incomplete, has other words, or is in another order.
     """
     counts = _counts(prefix)
     codes, ids = text.lmplz_words()

@@ -6,10 +6,10 @@ import math
 import shutil
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -21,14 +21,12 @@ from workbench.models.ngram import estimate as estimating
 from workbench.models.ngram.backoff import BackOff, Ids
 from workbench.models.ngram.kenlm import check_pruning
 from workbench.models.prediction_rows import Ranked
-from workbench.models.wrapper import WEIGHTS, Wrapper, measured, tuning_sets
+from workbench.models.wrapper import WEIGHTS, Wrapper
 from workbench.runs.predictions import UNKNOWN, Floats, not_a_number
 from workbench.storage.cache import lock_while_alive, make_room
 from workbench.storage.errors import DataError, reading
 from workbench.texts.corpus import Corpus, Texts
 from workbench.texts.overlap import check_held_out
-
-T = TypeVar("T")
 
 LN10 = math.log(10)
 _KINDS = {"kneser-ney": "Kneser-Ney", "good-turing": "Good-Turing"}
@@ -54,12 +52,9 @@ class PositionScorer(Predictor):
         """
 
     def score(self, items: Items, words: Sequence[Sequence[str]]) -> Floats:
-        """Return log-probabilities of words in the blank, if `after` with the words after it.
+        """Return log-probabilities (n, most words) of words in the blank, if `after` with those after it.
 
-        Returns
-        -------
-        array (n, most words)
-            The part of the target sentence's natural log-probability that depends on the word.
+        That is the part of the target sentence's natural log-probability that depends on the word.
         """
         values = self.position_scores(items, words)
         if not self.after:
@@ -172,12 +167,6 @@ class NGram(PositionScorer):
         progress : bool, default True
         **options
             `after`, `unknown` and `name` of the class.
-
-        Raises
-        ------
-        DataError
-            If the texts are empty or hold the items held out, a program is missing or fails, or the
-            disk is full. No partial model is left.
         """
         if smoothing not in _KINDS:
             raise DataError(f"smoothing is {smoothing!r}, expected one of {', '.join(_KINDS)}")
@@ -257,19 +246,10 @@ class NGram(PositionScorer):
         return np.where(ids < n_words, ids, -1)
 
     def position_scores(self, items: Items, words: Sequence[Sequence[str]]) -> Floats:
-        """Return log-probabilities of words in the blank, and of each word after it.
+        """Return natural log-probabilities (n, words, order) of words in the blank and of those after it.
 
-        Parameters
-        ----------
-        items : Items (n,)
-        words : sequence of sequence of str
-            The words of each item, of one or more tokens.
-
-        Returns
-        -------
-        array (n, most words, order)
-            Natural logarithms: at 0 of the word in the blank, at 1 of the next word given it, and so on as
-            far as it is in the context; the last may be the end of the sentence. NaN where there is none.
+        At 0 is that of the word in the blank, at 1 that of the next word given it, and so on as far as it is
+        in the context; the last may be the end of the sentence. NaN where there is none.
         """
         width = max((len(row) for row in words), default=0)
         scores = np.full((len(items), width, self.order), np.nan)
@@ -374,7 +354,6 @@ class CachedNGram(Wrapper, PositionScorer):
         "cbt": "KNESER-NEY LANGUAGE MODEL + CACHE",
     }
     base: NGram
-    _read: dict[Any, Any] | None = None  # what `tuned` computes once for all weights
 
     def __init__(self, base: NGram, weight: float = 0.1, *, decay: float = 1.0) -> None:
         if not 0 <= weight < 1:
@@ -417,14 +396,7 @@ class CachedNGram(Wrapper, PositionScorer):
             Its ``.trials`` is a DataFrame, one row a weight and set: weight, set (data set and split), n,
             accuracy (expected, a fraction), perplexity, median_rank, chosen.
         """
-        rows = []
-        for name, items in tuning_sets(sets, by).items():
-            read: dict[Any, Any] = {}
-            for weight in sorted(weights):
-                model = self._with(self.base, weight=weight)
-                model._read = read  # noqa: SLF001 - of this class
-                rows.append((weight, name, *measured(model.predict(items, 1))))
-        return self._best(rows, {"weight": weights}, by)
+        return self._tuned(sets, by, weight=weights)
 
     def shares(self, passage: Passage) -> dict[str, float]:
         """Return the probability of each word by the cache alone."""
@@ -448,7 +420,8 @@ class CachedNGram(Wrapper, PositionScorer):
 
         A word of several tokens has the product of its tokens' shares.
         """
-        plain, share, has_cache = self._once(self._shares_by_position, items, tuple(map(tuple, words)))
+        key = ("position", *items.frame["item_id"], *map(tuple, words))
+        plain, share, has_cache = self._once(key, self._shares_by_position, items, words)
         mixed = np.where(np.isnan(plain), np.nan, self._mix(plain, share))
         return np.where(has_cache[:, None, None], mixed, plain)
 
@@ -467,16 +440,6 @@ class CachedNGram(Wrapper, PositionScorer):
                 pieces = word_tokens(item, word, lower=self.base.lower)
                 share[row, column, 0] = np.prod([shares.get(piece, 0.0) for piece in pieces])
         return scores, share, has_cache
-
-    def _once(self, compute: Callable[..., T], items: Items, *arguments: Any) -> T:
-        """Return the values that are independent of the weight; `tuned` computes them once."""
-        if self._read is None:
-            return compute(items, *arguments)
-        key = (compute.__name__, tuple(items.frame["item_id"]), arguments)
-        if key not in self._read:
-            self._read[key] = compute(items, *arguments)
-        value: T = self._read[key]
-        return value
 
     def distribution(self, items: Items, *, chunk: int = 256) -> Iterator[Floats]:
         """Yield natural log-probabilities of the whole vocabulary, (up to `chunk`, vocabulary) at a time."""
@@ -506,7 +469,7 @@ class CachedNGram(Wrapper, PositionScorer):
         """Rank the answers among the vocabulary: only the passage's words change their order."""
         model = self.base.model
         ids, state, held, share, inside, plain10, own10, values10, words = self._once(
-            self._plain, items, top_k
+            ("ranking", *items.frame["item_id"], top_k), self._plain, items, top_k
         )
         scale = np.where(inside.any(axis=1), np.log1p(-self.weight), 0.0)[:, None]
         plain = plain10.astype(float) * LN10
