@@ -1,17 +1,16 @@
-"""Back-off models as arrays: in place, and what they say against KenLM, asked for every word."""
+"""Log-probabilities, ranks, ties and best words against KenLM, asked for every word of the vocabulary."""
 
 import random
 import shutil
+from itertools import product
 
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from ngrams import STRANGE, Loop, arpa, by_value, compiled, fitted, new_home, random_grams, text
-from refused import refused
+from ngrams import Loop, arpa, by_value, compiled, fitted, new_home, random_grams, text
 
-from workbench.models.ngram.backoff import SPECIAL, BackOff
-from workbench.models.ngram.estimate import save_arpa
+from workbench.items.items import items_from_text
 from workbench.models.ngram.model import NGram
 from workbench.storage.errors import DataError
 
@@ -64,6 +63,17 @@ def test_any_model_is_as_kenlm_has_it(tmp_path_factory, seed, size, ties, gaps):
     wanted = np.array(chosen.choices(range(len(words)), k=len(rows)))
     check(model, rows, scores, wanted, k=chosen.randint(1, len(words) + 2))
     shutil.rmtree(folder)
+
+
+def test_all_contexts_of_a_model_full_of_ties(tmp_path):
+    words, grams = random_grams(11, order=4, n_words=4, ties=True, share=0.6)
+    file = arpa(grams, tmp_path / "m.arpa")
+    model, loop = compiled(file, tmp_path / "m", words), Loop(file, words)
+    rows = [row for n in range(5) for row in product([*words, "<unk>"], repeat=n)]
+    scores = np.array([loop.scores(row) for row in rows])
+    tied = [check(model, rows, scores, np.full(len(rows), word), k=3) for word in range(len(words))]
+    assert (np.array(tied) > 1).mean() > 0.1
+    assert (np.array(tied) == 1).mean() > 0.1
 
 
 MODELS = {
@@ -145,6 +155,19 @@ def test_any_fit_is_as_kenlm_has_it(lines, order, n_words, pruning, smoothing):
         check(model, rows, scores, np.arange(len(rows)) % len(fit.vocabulary), k=3)
 
 
+@pytest.mark.parametrize("smoothing", ["kneser-ney", "good-turing"])
+@pytest.mark.parametrize(
+    ("line", "pruning", "sizes"), [("a b c", (0, 1), (6, 0)), ("a b c a b", (0, 1, 1), (6, 1, 0))]
+)
+def test_a_model_without_n_grams_of_an_order_predicts_by_the_lower_ones(line, pruning, sizes, smoothing):
+    with new_home():
+        fit = NGram.fit([line], order=len(pruning), pruning=pruning, smoothing=smoothing, **QUICK)
+        assert tuple(len(level["logp"]) for level in fit.model.levels) == sizes
+        table = fit.predict(items_from_text("x a b", dataset="lambada", tokenised=True))
+        assert sorted(table["top_words"][0]) == ["a", "b", "c"]
+        assert table["rank"][0] <= 3
+
+
 @pytest.mark.parametrize("tied", ["two lists", "nearly all"])
 def test_ties_are_by_frequency(tmp_path, tied):
     words, all_tied = [f"w{i:03d}" for i in range(300)], tied == "nearly all"
@@ -159,76 +182,3 @@ def test_ties_are_by_frequency(tmp_path, tied):
     scores = np.array([loop.scores([]), loop.scores(["<s>"])])
     for k in (1, 9, 10, 11, 100, 300):
         check(model, [[], ["<s>"]], scores, np.array([3, 120]), k=k)
-
-
-SEEDS = st.integers(0, 10**6)
-
-
-@pytest.fixture
-def folder(tmp_path):
-    """Give the arrays of n-grams of four orders."""
-    words, grams = random_grams(3, n_words=4, order=4)
-    compiled(arpa(grams, tmp_path / "m.arpa"), tmp_path / "m", words)
-    return tmp_path / "m"
-
-
-def listed(model):
-    """Return the n-grams of the arrays as an ARPA file has them."""
-    grams, before = [], [()]
-    for level in model.levels:
-        key = level.get("key", np.arange(len(level["logp"]), dtype=np.uint64))
-        assert (key[1:] > key[:-1]).all()
-        before = [(*before[int(k) >> 32], model.word(int(k) & 0xFFFFFFFF)) for k in key]
-        weights = level.get("backoff", np.zeros(len(key))).tolist()
-        grams.append(dict(zip(before, zip(level["logp"].tolist(), weights, strict=True), strict=True)))
-    return grams
-
-
-def rounded(grams):
-    return [{g: tuple(np.float32(pair).tolist()) for g, pair in level.items()} for level in grams]
-
-
-@settings(max_examples=25)
-@given(seed=SEEDS, order=st.integers(2, 5), ragged=st.booleans())
-def test_every_n_gram_is_in_its_place(tmp_path_factory, seed, order, ragged):
-    folder = tmp_path_factory.mktemp("arpa")
-    words, grams = random_grams(seed, order=order, ties=bool(seed % 2))
-    shuffled = random.Random(seed).sample(words, len(words))  # noqa: S311 - no secret
-    model = compiled(arpa(grams, folder / "m.arpa", ragged=ragged), folder / "m", shuffled)
-    assert model.words == shuffled
-    assert listed(model) == listed(BackOff.open(folder / "m")) == rounded(grams)
-    for level in model.levels[1:]:  # what counting needs: sorted within each context
-        context = level["key"] >> np.uint64(32)
-        for name in ("top", "below"):
-            same = context[1:] == context[:-1]
-            assert (level[name][1:] <= level[name][:-1])[same].all()
-    shutil.rmtree(folder)
-
-
-def test_strange_words_are_words(tmp_path):
-    level = {(word,): (-1 - i / 8, -i / 16) for i, word in enumerate([*STRANGE, *SPECIAL])}
-    pairs = {(a, b): (-(i + j) / 8, 0) for i, a in enumerate(STRANGE) for j, b in enumerate(STRANGE)}
-    model = compiled(arpa([level, pairs], tmp_path / "m.arpa"), tmp_path / "m", STRANGE)
-    assert model.ids(["nan", "no such word"]) == [STRANGE.index("nan"), model.index["<unk>"]]
-    save_arpa(model, tmp_path / "saved.arpa", progress=False)
-    again = compiled(tmp_path / "saved.arpa", tmp_path / "again", STRANGE)
-    assert listed(model) == listed(again) == rounded([level, pairs])
-
-
-@pytest.mark.parametrize("damage", ["shorter", "empty", "gone", "other"])
-def test_damaged_arrays_are_refused(folder, damage):
-    array = folder / "logp.2.npy"
-    if damage == "gone":
-        array.unlink()
-    elif damage == "other":
-        np.save(array, np.load(array)[:-1])
-    else:
-        array.write_bytes(array.read_bytes()[:-4] if damage == "shorter" else b"")
-    refused(r"this n-gram model cannot be read.*remove the folder and fit again", BackOff.open, folder)
-
-
-@pytest.mark.parametrize("content", ["", "{", "{}", "[]", '{"counts": [1], "bytes": {"key.7": 1}}'])
-def test_a_damaged_manifest_is_told(folder, content):
-    (folder / "key.7.npy").write_bytes((folder / "key.2.npy").read_bytes())
-    (folder / "backoff.json").write_text(content, encoding="utf-8")
-    refused(r"n-gram model cannot be read|backoff\.json", BackOff.open, folder)

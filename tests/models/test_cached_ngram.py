@@ -12,6 +12,7 @@ import workbench as wb
 from workbench.items.items import items_from_text
 from workbench.items.tokens import tokens
 from workbench.models.base import Predictor
+from workbench.models.ngram.model import NGram
 from workbench.runs import predictions
 
 OPTIONS = [(0.1, 1.0), (0.4, 1.0), (0.3, 0.95), (0.3, 0.5), (0.0, 1.0), (0.05, 1e-6)]
@@ -140,6 +141,20 @@ def test_scores_of_candidates(cached, items):
             np.testing.assert_allclose(found[i, j, : len(wanted)], wanted, rtol=1e-6)
             assert np.isnan(found[i, j, len(wanted) :]).all()
             assert score[i, j] == pytest.approx(sum(wanted), rel=1e-6)
+
+
+def test_scores_before_the_blank_alone(base, items):
+    model = NGram(base.folder, after=False).cached(0.3)
+    words = [["w1", "w2"]] * len(items)
+    np.testing.assert_array_equal(model.score(items, words), model.position_scores(items, words)[:, :, 0])
+
+
+def test_an_unknown_answer_of_the_passage_is_likely_and_has_the_last_rank(base):
+    model = base.cached(0.5)
+    frame = model.predict(MORE[2:3])
+    assert frame["rank"].tolist() == [len(base.vocabulary) + 1]
+    assert not frame["known"][0]
+    assert frame["log_prob"][0] == pytest.approx(math.log(0.5), abs=0.05)
 
 
 @pytest.mark.parametrize("by", ["accuracy", "perplexity"])

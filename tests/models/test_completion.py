@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from refused import refused
 from statsmodels.discrete.conditional_models import ConditionalLogit
+from toy_ngram import ToyNGram
 
 from workbench.datasets import books, load
 from workbench.items.items import Items, items_from_text
@@ -13,7 +14,6 @@ from workbench.items.text import tokenize
 from workbench.models.completion import positional
 from workbench.models.completion.positional import Generating, NextWord, Positional, Reversed, WordTwoOn
 from workbench.models.completion.simple import Simple4Gram, ngram_counts
-from workbench.models.ngram.model import NGram
 from workbench.texts.corpus import Corpus
 
 TEXT = [
@@ -44,13 +44,9 @@ def corpus(no_data):
     return of(TEXT)
 
 
-@pytest.fixture
-def ngram(corpus):
-    return fitted(corpus)
-
-
-def fitted(texts, order=3):
-    return NGram.fit(texts, order=order, smoothing="good-turing", progress=False)
+@pytest.fixture(scope="module")
+def toy():
+    return ToyNGram(TEXT, order=3)
 
 
 def words(items):
@@ -66,6 +62,12 @@ def slow_points(lines, left, focus, right, points):
             gram = " ".join(sentence[start : start + n])
             total += value * any(f" {gram} " in f" {line} " for line in lines)
     return total
+
+
+def test_points_by_hand(corpus):
+    [row] = Simple4Gram(corpus, progress=False).score(ASKED[:1], words(ASKED[:1]))
+    # the cat | cat sat | the cat sat | cat sat on | the cat sat on | cat sat on the ; the dog likewise
+    assert row.tolist() == [1 + 1 + 2 + 2 + 3 + 3, 12, 0, 0]
 
 
 @settings(max_examples=20)
@@ -84,6 +86,13 @@ def test_points_of_random_texts(tmp_path_factory, data):
             assert row.tolist() == [
                 slow_points(lines, left.split(), focus.split(), right.split(), points) for focus in candidates
             ]
+
+
+def test_a_match_does_not_reach_over_sentences(corpus):
+    items = items_from_text("saw ___", answers=["him"], candidates=[["him", "."]], tokenised=True)
+    assert Simple4Gram(corpus, progress=False).score(items, words(items)).tolist() == [[1, 0]]
+    grams = [[corpus.words.index(word) for word in gram] for gram in ((".", "the"), ("on", "the"))]
+    assert [ngram_counts(corpus, np.array([gram]), progress=False).item() for gram in grams] == [0, 3]
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 5])
@@ -107,33 +116,42 @@ def test_how_often_it_must_occur(corpus):
     assert row.tolist() == [[1, 0, 0, 0]]  # the cat, three times
 
 
-def test_scores_at_single_positions(ngram):
-    """Position 1 is the next word, 2 the word two on; after the end of the sentence all are as good."""
-    by_position = ngram.position_scores(ASKED, words(ASKED))
-    inside = ~np.isnan(by_position[..., 0])
-    blank, following, two_on = np.moveaxis(np.nan_to_num(by_position), 2, 0)
-    for model, expected in (
-        (NextWord(ngram), -following), (WordTwoOn(ngram), two_on), (Positional(ngram), two_on - following),
-        (Positional(ngram, weights={0: 0.5, 2: 3}), 0.5 * blank + 3 * two_on),
-    ):  # fmt: skip
-        np.testing.assert_allclose(model.score(ASKED, words(ASKED)), np.where(inside, expected, np.nan))
-    assert not two_on[3].any()
+def test_the_next_word_and_the_word_two_on(toy):
+    scores = NextWord(toy).score(ASKED, words(ASKED))
+    # p(next | previous word, option): the cat -> sat
+    assert scores[0, 0] == pytest.approx(-np.log(toy.p(["the", "cat"], "sat")))
+    assert scores[2, 1] == pytest.approx(-np.log(toy.p(["<s>", "dog"], "slept")))
+    assert scores[3, 0] == pytest.approx(-np.log(toy.p(["the", "cat"], "</s>")))
+    assert np.isnan(scores[1]).tolist() == [False, False, False, True]
+    two = WordTwoOn(toy).score(ASKED, words(ASKED))
+    assert two[0, 1] == pytest.approx(np.log(toy.p(["dog", "sat"], "on")))
+    assert two[1, 1] == pytest.approx(np.log(toy.p(["cat", "."], "</s>")))
+    assert two[3].tolist()[:3] == [0, 0, 0]  # the sentence is over: all are as good
+    both = Positional(toy).score(ASKED, words(ASKED))
+    np.testing.assert_allclose(both, scores + two)
+    weighed = Positional(toy, weights={0: 0.5, 2: 3}).score(ASKED, words(ASKED))
+    np.testing.assert_allclose(weighed, 0.5 * toy.position_scores(ASKED, words(ASKED))[..., 0] + 3 * two)
 
 
-def test_the_lowest_score(ngram):
-    low = Reversed(ngram)
-    np.testing.assert_array_equal(low.score(ASKED, words(ASKED)), -ngram.score(ASKED, words(ASKED)))
-    assert (low.score_type, low.systems) == ("score", {"msrcc": "Smoothed 3-gram, lowest"})
+def test_the_lowest_score(toy):
+    low = Reversed(toy)
+    np.testing.assert_array_equal(low.score(ASKED, words(ASKED)), -toy.score(ASKED, words(ASKED)))
+    assert low.score_type == "score"
+    assert low.systems == {"msrcc": "Smoothed 3-gram, lowest"}
+    best, worst = toy.predict(ASKED), low.predict(ASKED)
+    for first, last in zip(best["top_log_probs"], worst["top_log_probs"], strict=True):
+        assert last == [-value for value in first[::-1]]
+    assert worst["prediction"].tolist()[1] == "king 's"  # unknown as a whole
 
 
-def test_the_generating_model(ngram):
+def test_the_generating_model(toy):
     items, released = (Items(ASKED.frame.assign(dataset="msrcc", split=s)) for s in ("built", "test"))
-    high, low = Generating(ngram).predict(items), Generating(ngram, lowest=True).predict(items)
+    high, low = Generating(toy).predict(items), Generating(toy, lowest=True).predict(items)
     assert high["system"].unique().tolist() == ["Generating model"]
     assert low["system"].unique().tolist() == ["Generating model, lowest"]
     assert high["log_prob"].notna().all()
     assert low["log_prob"].isna().all()
-    assert Generating(ngram).predict(released)["system"].isna().all()  # the paper's own model is not at hand
+    assert Generating(toy).predict(released)["system"].isna().all()  # the paper's own model is not at hand
 
 
 @pytest.mark.parametrize(
@@ -141,9 +159,9 @@ def test_the_generating_model(ngram):
     [
         (lambda: Simple4Gram(TEXT, points={}), "one word or more"),
         (lambda: Simple4Gram(TEXT, minimum=0), "minimum of 1"),
-        (lambda: Positional(fitted(TEXT, order=2)), "order 2 looks back 1"),
-        (lambda: Positional(fitted(TEXT), weights={}), r"positions are \[\]"),
-        (lambda: Positional.fit(fitted(TEXT), UNANSWERED), "no question has an answer"),
+        (lambda: Positional(ToyNGram(TEXT, order=2)), "order 2 looks back 1"),
+        (lambda: Positional(ToyNGram(TEXT), weights={}), r"positions are \[\]"),
+        (lambda: Positional.fit(ToyNGram(TEXT), UNANSWERED), "no question has an answer"),
     ],
 )
 @pytest.mark.usefixtures("no_data")
@@ -181,12 +199,12 @@ def test_answers_that_are_told_without_error():
     assert positional.conditional_logit(values, np.zeros(4, dtype=int), ridge=0.1)[0] > 1
 
 
-def test_fitted_weights_are_recorded(ngram):
-    model = Positional.fit(ngram, ASKED, positions=(0, 1, 2), ridge=2)
+def test_fitted_weights_are_recorded(toy):
+    model = Positional.fit(toy, ASKED, positions=(0, 1, 2), ridge=2)
     assert list(model.weights) == [0, 1, 2]
     assert model.config["fitted"]["questions"] == 4
     assert model.config["fitted"]["dataset"] == ["own"]
-    other = Positional.fit(ngram, ASKED[:3], positions=(0, 1, 2), ridge=2)
+    other = Positional.fit(toy, ASKED[:3], positions=(0, 1, 2), ridge=2)
     assert other.config["fitted"]["sha256"] != model.config["fitted"]["sha256"]
 
 

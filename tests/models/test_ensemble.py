@@ -51,6 +51,13 @@ def test_the_mean_is_of_probabilities_not_of_scores():
     assert model.name == "ensemble of 3 x fixed"
 
 
+def test_the_sizes_of_the_scores_do_not_decide():
+    loud, quiet = Fixed([0.0, 100.0, 0.0]), Fixed([2.0, 0.0, 0.0])
+    mean = np.mean([loud.scores, quiet.scores], axis=0)
+    assert mean.argmax() == 1
+    assert scores(wb.ensemble([loud, quiet, quiet])).argmax(axis=1).tolist() == [0, 0]
+
+
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.floats(-5, 5), min_size=3, max_size=3), st.floats(-50, 50))
 def test_one_model_keeps_its_order_and_a_constant_changes_nothing(values, constant):

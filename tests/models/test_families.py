@@ -99,6 +99,13 @@ def test_the_feed_forward_network_equals_the_formula(direct):
     assert network.width == matrix.shape[1] == 16 + direct * 3 * embedded
 
 
+def test_feed_forward_gradients_against_finite_differences():
+    network = FeedForwardModule([1] * 5, order=3, width=3, embedded=2, direct=True, tied=False).double()
+    ids, before = checked.drawn((2, 4), n_words=5), checked.drawn((2, 1), 1, n_words=5)
+    weights = tuple(network.parameters())[:-2]
+    assert torch.autograd.gradcheck(lambda *_: network.states(ids, (before,))[0], weights)
+
+
 def memory_network(**sizes):
     """Return one with weights so large that attention is far from even."""
     network = small(MemoryModule, **{"memory": 6, "hops": 3, **sizes})

@@ -1,29 +1,18 @@
-"""Counts of n-grams against loops, and models of them against Katz's definition."""
-
-import tracemalloc
+import subprocess
 from collections import Counter, defaultdict
 from functools import cache
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ngrams import Loop, Sentences, small_files
-from nltk.util import ngrams
+from ngrams import Loop, Sentences
 
-from workbench.models.ngram.backoff import SHIFT, WORD
 from workbench.models.ngram.estimate import save_arpa
-from workbench.models.ngram.good_turing import MOST, NGramCounts, compile_counts, count, discounts
-from workbench.storage.errors import DataError
+from workbench.models.ngram.good_turing import compile_counts, count, discounts
+from workbench.models.ngram.kenlm import find_program
 
 LOW = 1e-9
-
-
-def expected(lines, order, words):
-    """Count with dictionaries; keys are tuples of words."""
-    padded = (["<s>", *(word if word in words else "<unk>" for word in line), "</s>"] for line in lines)
-    return Counter(gram for line in padded for gram in ngrams(line, order))
 
 
 class Katz:
@@ -33,14 +22,17 @@ class Katz:
         self.events = [*vocabulary, "</s>", "<unk>"]
         self.counts, self.following = Counter(), defaultdict(Counter)
         self.cutoffs = cutoffs
-        orders = range(1, len(cutoffs) + 1)
-        for n in orders:
-            self.counts |= {
-                gram: k for gram, k in expected(lines, n, vocabulary).items() if gram[-1] != "<s>"
-            }
-        for gram, number in self.counts.items():
-            self.following[gram[:-1]][gram[-1]] = number
-        self.kept = {n: self._kept(n, gtmax if n > 1 else 0) for n in orders}
+        order = len(cutoffs)
+        known = set(vocabulary)
+        for line in lines:
+            padded = ["<s>", *(word if word in known else "<unk>" for word in line), "</s>"]
+            for n in range(1, order + 1):
+                for first in range(len(padded) - n + 1):
+                    gram = tuple(padded[first : first + n])
+                    if gram[-1] != "<s>":
+                        self.counts[gram] += 1
+                        self.following[gram[:-1]][gram[-1]] += 1
+        self.kept = {n: self._kept(n, gtmax if n > 1 else 0) for n in range(1, order + 1)}
         self.p, self.alpha = cache(self._p), cache(self._alpha)
 
     def _kept(self, n, k):
@@ -165,6 +157,33 @@ def test_larger_corpora_are_as_defined(folder, cutoffs, gtmax):
             assert share == pytest.approx(0 if r < cutoffs[n - 1] else katz.kept[n].get(r, 1))
 
 
+def test_a_trie_can_be_built_of_it_and_says_the_same(folder):
+    """KenLM's trie wants the beginning and the end of each n-gram listed."""
+    lines = zipf(300)
+    model, _, _ = build(folder, lines, (1, 1, 2, 3), vocabulary=Sentences(lines).words[:30])
+    command = [find_program("build_binary"), "trie", folder / "model.arpa", folder / "model.trie"]
+    subprocess.run(command, check=True, capture_output=True, cwd=folder)
+    trie = Loop(folder / "model.trie", []).model
+    for line in map(" ".join, lines[:200]):
+        assert trie.score(line) == pytest.approx(model.model.score(line), abs=1e-5)
+
+
+def test_a_small_model_as_arpa(folder):
+    build(folder, [["a", "b"], ["a", "a"]], (1, 1, 1))
+    sections = (folder / "model.arpa").read_text().split("\n\n")
+    assert sections[0] == "\\data\\\nngram 1=5\nngram 2=5\nngram 3=4"
+    assert sections[-1] == "\\end\\\n"
+    unigrams = [line.split("\t") for line in sections[1].splitlines()[1:]]
+    assert [row[1] for row in unigrams] == ["a", "b", "</s>", "<unk>", "<s>"]
+    # counts 3, 1, 2 of 6; <unk> was never seen, so the total grows by 1 for it
+    assert [float(row[0]) for row in unigrams[:4]] == pytest.approx(np.log10([3 / 7, 1 / 7, 2 / 7, 1 / 7]))
+    assert unigrams[4][0] == "-99"
+    assert float(unigrams[2][2]) == 0  # nothing follows the end
+    bigrams = [line.split("\t")[1] for line in sections[2].splitlines()[1:]]
+    assert bigrams == ["a a", "a b", "a </s>", "b </s>", "<s> a"]
+    assert [len(line.split("\t")) for line in sections[3].splitlines()[1:]] == [2] * 4
+
+
 @pytest.mark.parametrize("lines", [[["a"]], [["a"] * 50], [["a"]] * 50, [list("abc")]])
 def test_tiny_corpora_are_estimated_without_discounts_and_that_is_said(folder, lines):
     _, report, _ = build(folder, lines, (1, 1, 1))
@@ -203,6 +222,16 @@ def test_discounts_of_published_counts():
     assert [r * (kept[r] * (1 - share) + share) for r in range(1, 8)] == pytest.approx(R_STAR, rel=3e-3)
 
 
+@pytest.mark.parametrize("k", [2, 5, 7])
+def test_discounts_keep_katzs_two_conditions(k):
+    """What is taken away is the mass of n_1, in proportion to what Good-Turing would take."""
+    kept, _ = discounts(N_R, k)
+    r, n = np.arange(1, k + 1), np.array(N_R, float)
+    assert (n[r] * (1 - kept[r]) * r).sum() == pytest.approx(n[1])
+    ratio = (1 - kept[r]) / (1 - (r + 1) * n[r + 1] / (r * n[r]))
+    assert ratio == pytest.approx(ratio[0])
+
+
 @pytest.mark.parametrize(
     ("n_r", "gtmax", "kept", "said"),
     [
@@ -220,104 +249,3 @@ def test_discounts_that_cannot_be_had_are_said(n_r, gtmax, kept, said):
     assert any(said in note for note in notes)
     assert found[1:] == pytest.approx([share if expected is None else expected
                                        for share, expected in zip(found[1:], kept, strict=True)])  # fmt: skip
-
-
-def grams(counts, order):
-    """Return the words of the n-grams of an order, (n, order), by the keys of all shorter ones."""
-    key = counts.keys[order - 1]
-    columns = []
-    for shorter in reversed(counts.keys[: order - 1]):
-        columns.append(key & WORD)
-        key = shorter[key >> SHIFT]
-    return np.stack([key, *reversed(columns)], axis=1).astype(np.uint32)
-
-
-def listed(counts, order, words):
-    """Return what is listed of an order, with its counts, as tuples of words."""
-    names = np.array([*words, "</s>", "<unk>", "<s>"], object)
-    rows = map(tuple, names[grams(counts, order)].tolist())
-    return dict(zip(rows, counts.counts[order - 1].tolist(), strict=True))
-
-
-def counted(corpus, order, block=1000, **options):
-    """Count with blocks of a few tokens."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("workbench.models.ngram.good_turing._BLOCK", block)
-        defaults = {"vocabulary": corpus.words, "cutoffs": (1,) * order, "progress": False}
-        return count(corpus, order, **defaults | options)
-
-
-@given(texts, st.integers(1, 5), st.sampled_from([1, 2, 7, 1000]), st.sampled_from(["all", "ab", "cxay"]))
-def test_counts_are_those_of_a_loop(lines, order, block, vocabulary):
-    corpus = Sentences(lines)
-    words = corpus.words if vocabulary == "all" else list(vocabulary)
-    counts = counted(corpus, order, block, vocabulary=words)
-    assert counts.order == order
-    for n in range(1, order + 1):
-        wanted, found = expected(lines, n, words), listed(counts, n, words)
-        assert {gram: number for gram, number in found.items() if number} == wanted
-        assert n > 1 or len(found) == len(words) + 3
-        assert len(found) == len(counts.keys[n - 1])  # none twice
-        assert (np.diff(counts.keys[n - 1].astype(object)) > 0).all()
-        assert counts.keys[n - 1].dtype == np.uint64
-        assert counts.counts[n - 1].dtype == np.uint32
-        of_counts = Counter(number for gram, number in wanted.items() if gram[-1] != "<s>")
-        assert counts.count_of_counts[n - 1].tolist() == [of_counts[r] for r in range(MOST + 1)]
-
-
-@settings(max_examples=20)
-@given(texts, st.lists(st.integers(1, 4), min_size=1, max_size=3).map(sorted), st.sampled_from([3, 1000]))
-def test_rare_n_grams_are_left_out(lines, higher, block):
-    corpus, cutoffs = Sentences(lines), (1, *higher)
-    counts = counted(corpus, len(cutoffs), block, cutoffs=cutoffs)
-    everything = counted(corpus, len(cutoffs), block)
-    assert counts.cutoffs == cutoffs
-    assert (counts.count_of_counts == everything.count_of_counts).all()
-    for n, least in enumerate(cutoffs[1:], 2):
-        wanted = {g: c for g, c in expected(lines, n, corpus.words).items() if c >= least}
-        assert listed(counts, n, corpus.words) == wanted
-
-
-def test_temporary_files_lie_where_they_should_and_go(tmp_path):
-    corpus = Sentences([list("abcab")] * 50)
-    made = []
-
-    class Watched:
-        words, starts = corpus.words, corpus.starts
-
-        @property
-        def ids(self):
-            return self
-
-        def __getitem__(self, span):
-            made.extend(path.name for path in tmp_path.rglob("*") if path.is_file())
-            return corpus.ids[span]
-
-    counts = counted(Watched(), 3, 60, folder=tmp_path)
-    assert any(name.startswith("2-") for name in made)
-    assert list(tmp_path.iterdir()) == []
-    assert listed(counts, 3, corpus.words) == expected(corpus.lines, 3, corpus.words)
-
-
-def test_memory_is_bounded_by_the_block_and_what_is_listed(tmp_path):
-    draw = np.random.default_rng(0)
-    random = SimpleNamespace(
-        words=[str(i) for i in range(3000)],
-        ids=np.minimum(draw.zipf(1.3, 300_000) - 1, 2999).astype(np.uint32),
-        starts=np.arange(0, 300_001, 10),
-    )
-    peaks = []
-    for block in (15_000, 1 << 23):
-        tracemalloc.start()
-        counts = counted(random, 3, block, cutoffs=(1, 2, 4), folder=tmp_path)
-        peaks.append(tracemalloc.get_traced_memory()[1])
-        tracemalloc.stop()
-    assert isinstance(counts, NGramCounts)
-    assert peaks[0] < 0.6 * peaks[1]
-
-
-def test_a_full_disk_is_one_clear_error_and_leaves_nothing(tmp_path):
-    corpus = Sentences([list("abcab")] * 50)
-    with small_files(16), pytest.raises(DataError, match=r"cannot be written .* free some space"):
-        counted(corpus, 3, 60, folder=tmp_path)
-    assert list(tmp_path.iterdir()) == []

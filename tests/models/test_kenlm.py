@@ -54,6 +54,23 @@ def program(folder, script="#!/bin/sh\n", mode=0o755):
     return folder / "lmplz"
 
 
+@pytest.mark.parametrize("pruning", [None, [0, 1]])
+def test_a_model_has_the_n_grams_of_its_text(tmp_path, pruning):
+    report = fit(tmp_path, pruning=pruning)
+    grams = [Counter(), Counter(), Counter()]
+    for line in TEXT:
+        words = ["<s>", *line.split(), "</s>"]
+        for order in (1, 2, 3):
+            grams[order - 1].update(tuple(words[i : i + order]) for i in range(len(words) - order + 1))
+    numbers = counts(tmp_path)
+    assert numbers[0] == len(grams[0]) + 1  # and <unk>
+    assert numbers[1] == len(grams[1]) or pruning
+    assert numbers[2] == sum(n > bool(pruning) for n in grams[2].values())
+    assert len(report["discounts"]) == 3  # lmplz writes the counts of pruned orders in another way
+    assert not report["fallback_discounts"]
+    assert left(tmp_path) == ["m.1", "m.2", "m.3", "m.kenlm_intermediate", "m.vocab"]
+
+
 def test_discounts_are_those_of_chen_and_goodman(tmp_path):
     report = fit(tmp_path)
     sentences = [["<s>", *line.split(), "</s>"] for line in TEXT]
@@ -98,6 +115,8 @@ def test_an_empty_text_is_told(tmp_path, lines):
         ({"memory": "1M"}, r"too little memory.*-- use more than memory='1M'"),
         ({"memory": "900000G"}, r"not allocate memory.*-- use less than"),
         ({"memory": "much"}, r"lmplz failed: Failed to parse much"),
+        ({"order": 0}, "order 1 or more, not 0"),
+        ({"pruning": [0, 2, 1]}, "must never fall"),
     ],
 )
 def test_options_that_cannot_be(tmp_path, options, message):

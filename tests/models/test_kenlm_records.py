@@ -221,3 +221,10 @@ def test_a_context_that_is_missing_is_told(written, tmp_path):
     source, prefix, folder = damaged(written, tmp_path, "2", lambda _: records.tobytes())
     with pytest.raises(DataError, match="a part of an n-gram is missing in the order below"):
         compile_intermediate(prefix, folder, source, progress=False)
+
+
+def test_a_text_of_other_words_is_told(written, tmp_path):
+    _, prefix, folder = damaged(written, tmp_path, "1", lambda content: content)
+    other = Text(corpus([["a", "b"]]), ["a", "b"])
+    with pytest.raises(DataError, match="the words are not those of the text"):
+        compile_intermediate(prefix, folder, other, progress=False)

@@ -72,6 +72,20 @@ def test_everything_is_as_the_formula_says(cached):
         np.testing.assert_allclose(np.exp(row), [p[number] for number in range(1, N_WORDS)], rtol=1e-4)
 
 
+def test_probabilities_sum_to_one(cached):
+    cached.unknown = "unk"  # each unknown word of the passage has all of <unk>, beside what is copied
+    blanks = [blank for _, blank in cached.encoder.blanks(ITEMS)]
+    scorer = cached.scorer()
+    with torch.no_grad():
+        scores = scorer.words(scorer.last([blank.ids for blank in blanks]), slice(None))
+    values, ids, unknown = (part.cpu() for part in scores)
+    for row, blank in enumerate(blanks):
+        far = len({number for number in blank.ids[1:] if number >= N_WORDS})
+        assert (ids[row] >= N_WORDS).sum() == far
+        total = values[row].exp().sum() + unknown[row].exp() * (1 - far)
+        assert total == pytest.approx(1, abs=1e-5)
+
+
 def test_candidates_and_the_words_after_them_are_as_the_formula_says(cached):
     got = cached.score(CHOSEN, CHOICES)
     for row, (item, blank), choices in zip(got, cached.encoder.blanks(CHOSEN), CHOICES, strict=True):

@@ -1,10 +1,12 @@
 """Log-probabilities, ranks and best words of networks, against slow loops over one passage at a time."""
 
+import math
+
 import numpy as np
 import planted
 import pytest
 import torch
-from planted import CHOICES, CHOSEN, CLOSE, COPY, ITEMS, WORDS, Planted, networks
+from planted import CHOICES, CHOSEN, CLOSE, COPY, ITEMS, TABLE, TYPES, WORDS, Copying, Planted, networks
 
 from workbench.items.items import items_from_text
 from workbench.models.base import Predictor
@@ -23,6 +25,39 @@ def kind(request):
 @pytest.fixture
 def ours(kind):
     return planted.model(NETWORKS[kind])
+
+
+def test_planted_weights_give_known_numbers():
+    frame = planted.model(Planted()).predict(ITEMS, 3)
+    row = frame.iloc[0]  # after w3: w5 is one of five equal words
+    assert row["log_prob"] == pytest.approx(math.log(TABLE[3, 5]), abs=1e-6)
+    above = int((TABLE[3, 1:] > TABLE[3, 5]).sum())
+    assert (row["rank"], row["n_tied"], row["known"]) == (above + 1, 5, True)
+    row = frame.iloc[1]  # after w4
+    assert (row["prediction"], row["rank"], row["n_tied"], row["correct"]) == ("w7", 1, 1, True)
+    assert row["top_words"] == ["w7", "w1", "w2"]  # of equal ones the more frequent
+    row = frame.iloc[4]  # W3, to the model w3
+    assert row["log_prob"] == pytest.approx(math.log(TABLE[3, 4]), abs=1e-6)
+    row = frame.iloc[5]  # nothing before: <unk>
+    assert row["log_prob"] == pytest.approx(math.log(TABLE[0, 1]), abs=1e-6)
+    row = frame.iloc[6]  # an answer that nobody knows
+    assert row["log_prob"] == pytest.approx(math.log(TABLE[1, 0] / TYPES), abs=1e-6)
+    assert (row["rank"], row["known"]) == (len(WORDS) + 1, False)
+    whole = planted.model(Planted(), unknown="unk").predict(ITEMS, 3)
+    assert whole["log_prob"].iloc[6] == pytest.approx(math.log(TABLE[1, 0]), abs=1e-6)
+    row = frame.iloc[7]  # of two tokens: never, seen
+    assert row["log_prob"] == pytest.approx(math.log(TABLE[10, 0] / TYPES * TABLE[0, 0] / TYPES), abs=1e-6)
+
+
+def test_unknown_words_that_are_copied_are_ranked():
+    frame = planted.model(Copying()).predict(ITEMS, 20)
+    row = frame.iloc[3]  # "never w1 w2 . w2 seen never w2": never stands at 1 and 7 of 8 places
+    p = 0.6 * TABLE[2, 0] / TYPES + 0.4 * 8 / 36
+    assert row["known"]
+    assert row["log_prob"] == pytest.approx(math.log(p), abs=1e-6)
+    assert {"never", "seen", "."} < set(row["top_words"])
+    assert row["top_log_probs"][row["top_words"].index("never")] == pytest.approx(math.log(p), abs=1e-6)
+    assert "<unk>" not in {word for words in frame["top_words"] for word in words}
 
 
 def test_everything_is_as_a_slow_loop_says(kind, device):

@@ -4,6 +4,7 @@ import errno
 import json
 import math
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -41,6 +42,19 @@ MODELS = [("kneser-ney", 3), ("kneser-ney", 5), ("good-turing", 3)]
 def fit(request):
     smoothing, order = request.param
     return fitted(order=order, smoothing=smoothing)
+
+
+@pytest.fixture(scope="module")
+def sample():
+    return wb.load("sample")
+
+
+@pytest.fixture(scope="module")
+def of_sample(tmp_path_factory):
+    """Give a 4-gram model of the sample's novels."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WORKBENCH_HOME", str(tmp_path_factory.mktemp("home")))
+        return NGram.fit(wb.books("sample"), order=4, vocabulary=1500, **QUICK)
 
 
 def tiny(lines=400, **options):
@@ -81,6 +95,32 @@ def test_probabilities_sum_to_1_after_contexts_that_list_unknown_words():
     totals = sums(fit.model, [*lines, "d x"])
     assert (fit.model.state(fit.model.contexts([fit.model.ids(["a", "b"])])).nodes[1] >= 0).all()
     np.testing.assert_allclose(totals, 1, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("pruning", [None, (0, 0, 1, 1, 2)])
+def test_unknown_words_have_what_lmplz_keeps_for_unk(tmp_path, pruning):
+    fit = fitted(order=5, pruning=pruning)
+    known = set(fit.vocabulary)
+    lines = [" ".join(w if w in known else "<other>" for w in line.split()) for line in text()]
+    command = [tools.find_program("lmplz"), "-o", "2", "-S", "60M", "-T", f"{tmp_path}/"]
+    command += ["--arpa", tmp_path / "m.arpa", "--discount_fallback"]
+    tools.run_program(command, folder=tmp_path, text=["\n".join([*lines, ""]).encode()])
+    listed = (tmp_path / "m.arpa").read_text(encoding="utf-8")
+    own, other = (
+        10 ** float(re.search(rf"^(\S+)\t{w}\t", listed, re.MULTILINE)[1]) for w in ("<unk>", "<other>")
+    )
+    assert 0 < own < 2e-4 < other
+    np.testing.assert_allclose(sums(fit.model, text()[:50]), 1, rtol=0, atol=1e-5)
+    unk = fit.model.index["<unk>"]
+    assert 10 ** float(fit.model.levels[0]["logp"][unk]) == pytest.approx(own + other, rel=1e-5)
+
+
+@pytest.mark.usefixtures("no_data")
+def test_the_text_ends_with_a_newline():
+    """Without one lmplz loses the end of the last sentence: probabilities sum to much more than 1."""
+    lines = ["a b c a b", "b c d", "a a c d b", "d e"]
+    model = NGram.fit(lines, order=3, vocabulary=None, **QUICK).model
+    np.testing.assert_allclose(sums(model, lines), 1, rtol=0, atol=1e-5)
 
 
 @pytest.mark.usefixtures("no_data")
@@ -127,6 +167,26 @@ def test_scores_are_those_of_kenlm_word_by_word(fit, unknown):
         assert np.isnan(alone[i, len(rows) :]).all()
 
 
+def test_scores_differ_as_those_of_whole_sentences_do(fit):
+    items, whole, known = asked(60), kenlm.Model(str(fit.binary)), set(fit.vocabulary)
+    words = [word.lower() for word in choices(fit)]
+    for item, row in zip(items, fit.score(items, [choices(fit)] * len(items)), strict=True):
+        cut = tokens(item)
+        left, right = cut.words[cut.sentences[-1] : cut.target], cut.words[cut.end :]
+        of_kenlm = np.array([whole.score(" ".join([*left, word, *right])) for word in words]) * np.log(10)
+        of_kenlm -= [fit.unknown_share * len(set(word.split()) - known) for word in words]
+        np.testing.assert_allclose(row - row[0], of_kenlm - of_kenlm[0], atol=1e-4)
+
+
+def test_log_prob_is_that_of_the_answer_given_what_is_before(fit):
+    items = asked(150)
+    answers = items.frame["answer"].tolist()
+    unknown = np.array([answer not in fit.vocabulary for answer in answers])
+    of_kenlm = [rows[0][0] for rows in slow_log_probs(fit, items, [[answer] for answer in answers])]
+    np.testing.assert_allclose(fit.log_prob(items), of_kenlm - fit.unknown_share * unknown, rtol=1e-6)
+    assert 5 < sum(unknown) < 100
+
+
 # Rankings.
 
 
@@ -155,6 +215,19 @@ def test_rankings_are_those_of_kenlm_word_by_word(fit):
     np.testing.assert_allclose(log_probs, scores * np.log(10), rtol=1e-6)
 
 
+@pytest.mark.parametrize("variant", ["plain", "cbt", "msrcc"])
+def test_predictions_are_sound(of_sample, variant):
+    items = wb.load("sample") if variant == "plain" else wb.load("sample", variant=variant)
+    frame = predictions.check_predictions(of_sample.predict(items), items)
+    assert frame["item_id"].tolist() == items.frame["item_id"].tolist()
+    assert frame["log_prob"].notna().all()
+    if variant != "plain":
+        scores = of_sample.score(items, [list(item.candidates) for item in items])
+        for row, item, values in zip(frame.itertuples(), items, scores, strict=True):
+            np.testing.assert_array_equal(row.candidate_scores, values[: len(item.candidates)])
+            assert row.prediction == item.candidates[int(np.nanargmax(values))] or row.n_tied > 1
+
+
 def test_unknown_answers_are_counted_as_the_row_says(fit):
     answers = ["unheard", "</s>", "<s>", "<unk>"]  # what KenLM reserves is no answer
     items = items_from_text(["___ w1"] * 4, answers=answers, tokenised=True)
@@ -171,9 +244,8 @@ def test_unknown_answers_are_counted_as_the_row_says(fit):
     assert not set(answers) & set(apart["top_words"][0])
 
 
-def test_what_is_expected():
-    fit, items = fitted(), asked(5)
-    expected, top = fit.expected(items, top_k=4), fit.ranking(items, top_k=4)
+def test_what_is_expected(of_sample, sample):
+    expected, top = of_sample.expected(sample[:5], top_k=4), of_sample.ranking(sample[:5], top_k=4)
     assert expected["place"].tolist() == [1, 2, 3, 4] * 5
     assert expected["word"].tolist() == np.ravel(top.top_words).tolist()
     np.testing.assert_allclose(expected["log_prob"], np.ravel(top.top_log_probs))
@@ -230,8 +302,8 @@ def test_equal_texts_and_settings_find_the_model_again(no_data):
     assert not list((no_data / "cache" / "ngram").glob(".*"))
 
 
-def test_a_saved_model_is_one_of_kenlm_too(tmp_path):
-    fitted().save(tmp_path / "saved")
+def test_a_saved_model_is_one_of_kenlm_too(of_sample, tmp_path):
+    of_sample.save(tmp_path / "saved")
     loaded = Predictor.load(tmp_path / "saved")
     assert loaded.folder.is_relative_to(tmp_path)
     kenlm.Model(str(loaded.binary))
@@ -239,8 +311,8 @@ def test_a_saved_model_is_one_of_kenlm_too(tmp_path):
     refused("this file of this saved model cannot be read", NGram.load, tmp_path / "saved")
 
 
-def test_items_held_out_are_refused_and_their_books_named(no_data):
-    sample, stories = wb.load("sample"), ["sample/bees-for-the-bishop", "sample/copper-bay"]
+def test_items_held_out_are_refused_and_their_books_named(no_data, sample):
+    stories = ["sample/bees-for-the-bishop", "sample/copper-bay"]
     held_out = sample.where(sample.frame["book_id"].isin(stories).to_numpy())
     books = list(wb.books("sample"))
     with pytest.raises(DataError) as error:

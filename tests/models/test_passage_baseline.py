@@ -130,6 +130,20 @@ TALE = "the old fox saw a hen . the hen saw the dog and ran . the old {hen} ran"
 BY_HAND = cloze(TALE, candidates=("hen", "fox", "dog", "cat"))
 
 
+def test_the_word_distance_by_hand():
+    # "the old _ ran": on "the old fox saw" 0 0 5, ". the hen saw" 1 5 5, "saw the dog and" 1 5 5
+    assert scores(WordDistance(), BY_HAND) == [-11, -5, -11, -16]
+    # anywhere: the first is the same, then 1 5 4 and 1 5 1
+    assert scores(WordDistance(within="context"), BY_HAND) == [-10, -5, -7, -16]
+
+
+def test_the_sliding_window_by_hand():
+    # windows of 4: "hen . the hen", "the old fox saw", "the dog and ran", and "the old fox saw" without a fox
+    counts = [(2, 3, 2), (3, 1, 1), (3, 1, 1), (3, 1)]
+    expected = [sum(math.log(1 + 1 / c) for c in row) for row in counts]
+    assert scores(SlidingWindow(), BY_HAND) == pytest.approx(expected)
+
+
 def test_the_most_frequent():
     assert scores(MaximumFrequency("context"), BY_HAND) == [2, 1, 1, 0]
     corpus = {"Hen": 2, "hen": 3, "dog": 7, "new": 4}

@@ -17,7 +17,7 @@ from refused import refused
 from saved_models import ITEMS
 from small_disks import small_disk
 
-from workbench.models import WordDistance, registry
+from workbench.models import Reversed, WordDistance, registry
 from workbench.models.base import FILE, Predictor
 from workbench.models.ngram.backoff import BackOff
 from workbench.models.vectors import Vectors
@@ -100,13 +100,23 @@ def write_model(folder, model, config, **source):
         (folder / "source.json").write_text(json.dumps(source), encoding="utf-8")
 
 
+# fmt: off
 OPTIONS = {
-    "causal-lm": "text correct filter case candidates budget dtype name attention",
-    "masked-lm": "text over within_word length dtype name",
+    "causal-lm": (
+        "text", "correct", "filter", "case", "candidates", "budget", "dtype", "name", "attention",
+    ),
+    "masked-lm": ("text", "over", "within_word", "length", "dtype", "name"),
 }
+# fmt: on
 VALUES = {
-    "text": "as-is", "correct": "greedy", "filter": "none", "over": "sentence", "within_word": "original",
-    "attention": False, "case": "as-is", "candidates": "sentence",
+    "text": "as-is",
+    "correct": "greedy",
+    "filter": "none",
+    "over": "sentence",
+    "within_word": "original",
+    "attention": False,
+    "case": "as-is",
+    "candidates": "sentence",
 }  # fmt: skip
 
 
@@ -118,7 +128,7 @@ def test_no_file_lets_code_of_a_model_run(model, wrapped, tmp_path, monkeypatch)
     monkeypatch.setattr(sys, "path", [*sys.path])
     marker = tmp_path / "ran"
     with_code(tmp_path / "pretrained", marker)
-    config = {name: VALUES.get(name) for name in OPTIONS[model].split()} | {"digest": ""}
+    config = {name: VALUES.get(name) for name in OPTIONS[model]} | {"digest": ""}
     for trusts in (True, False):
         saved = tmp_path / f"saved-{trusts}"
         source = {"path_or_name": str(tmp_path / "pretrained"), "revision": None}
@@ -263,6 +273,14 @@ def test_a_full_disk_leaves_the_model_that_was_there(folders, tmp_path):
             assert WordDistance.load(small / "m").config == WordDistance(3).config
             for path in small.glob("n*"):
                 shutil.rmtree(path)
+
+
+def test_wrappers_of_saved_models_are_whole(tmp_path):
+    model = Reversed(WordDistance(3))
+    model.save(tmp_path)
+    inner = tmp_path / "model" / FILE
+    inner.write_text(inner.read_text().replace("3", "4"), encoding="utf-8")
+    refused(r"predictor\.json: this file of this saved model is damaged", Predictor.load, tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -19,12 +19,31 @@ import workbench as wb
 from workbench.items.items import Items
 from workbench.models import registry
 from workbench.models.base import Predictor
+from workbench.models.baselines.chance import RandomWord
+from workbench.models.baselines.passage_baseline import MaximumFrequency, SlidingWindow, WordDistance
+from workbench.models.completion.positional import NextWord, Positional, Reversed, WordTwoOn
+from workbench.models.completion.simple import Simple4Gram
+from workbench.models.ensemble import Ensemble
+from workbench.models.exclusion import ExcludeCooccurring
+from workbench.models.lsa import LSA
+from workbench.models.neural.feedforward import FeedForward
+from workbench.models.neural.memory import MemoryNetwork
+from workbench.models.neural.recurrent import LSTM, ElmanRNN
+from workbench.models.neural.sup_cbow import SupCBOW
+from workbench.models.neural.transformer import PointerTransformer
+from workbench.models.ngram.model import NGram
+from workbench.models.readers.attention_sum import AttentionSum
+from workbench.models.readers.attentive import AttentiveReader
+from workbench.models.readers.embedding import EmbeddingReader
+from workbench.models.readers.gated_attention import GatedAttention
+from workbench.models.readers.lstm import ContextualLSTM, QueryLSTM
+from workbench.models.readers.memory import LexicalMemory, SententialMemory, WindowMemory
+from workbench.models.vectors import CBOW
 from workbench.runs.model_versions import VERSIONS
 from workbench.texts.corpus import Corpus
 
 pytestmark = pytest.mark.usefixtures("module_home")
 
-kinds = wb.models  # has every class by name
 FILE = Path(__file__).parent / "results.json"
 COLUMNS = ("prediction", "log_prob", "rank", "candidate_scores")
 TIE = 2e-4  # log-probabilities that are closer than this may be in another order on another machine
@@ -37,7 +56,7 @@ def corpus():
 
 
 def ngram(**options):
-    return kinds.NGram.fit(corpus(), **{"order": 3, "vocabulary": 800, "memory": "60M"} | QUICK | options)
+    return NGram.fit(corpus(), **{"order": 3, "vocabulary": 800, "memory": "60M"} | QUICK | options)
 
 
 def neural(kind, **options):
@@ -52,42 +71,42 @@ def reader(kind, n=None, **options):
 
 
 MODELS = {
-    "random": lambda: kinds.RandomWord("passage"),
-    "random capital": lambda: kinds.RandomWord("capitalised"),
-    "frequency": lambda: kinds.MaximumFrequency("context"),
-    "frequency of a corpus": lambda: kinds.MaximumFrequency("corpus", corpus=corpus()),
-    "sliding window": kinds.SlidingWindow,
-    "word distance": kinds.WordDistance,
+    "random": lambda: RandomWord("passage"),
+    "random capital": lambda: RandomWord("capitalised"),
+    "frequency": lambda: MaximumFrequency("context"),
+    "frequency of a corpus": lambda: MaximumFrequency("corpus", corpus=corpus()),
+    "sliding window": SlidingWindow,
+    "word distance": WordDistance,
     "Kneser-Ney": ngram,
     "Good-Turing": lambda: ngram(smoothing="good-turing"),
     "n-gram with cache": lambda: ngram().cached(0.2, decay=0.9),
-    "lowest": lambda: kinds.Reversed(ngram()),
-    "positional": lambda: kinds.Positional(ngram()),
-    "next word": lambda: kinds.NextWord(ngram()),
-    "word two on": lambda: kinds.WordTwoOn(ngram()),
-    "simple 4-gram": lambda: kinds.Simple4Gram(corpus(), **QUICK),
-    "LSA": lambda: kinds.LSA.fit(corpus(), dimensions=20, **QUICK),
-    "CBOW": lambda: kinds.CBOW.fit(corpus(), dimensions=20, epochs=1, vocabulary=800, **QUICK),
-    "Elman": lambda: neural(kinds.ElmanRNN, width=12),
-    "LSTM": lambda: neural(kinds.LSTM, width=12),
-    "LSTM with cache": lambda: neural(kinds.LSTM, width=12).cached(0.2),
-    "feed-forward": lambda: neural(kinds.FeedForward, width=12),
-    "memory network": lambda: neural(kinds.MemoryNetwork, width=12),
-    "Sup-CBOW": lambda: neural(kinds.SupCBOW, dimensions=12, hidden=12, passages=100, tokens=None, epochs=1),
-    "lexical memory": lambda: reader(kinds.LexicalMemory, width=8, memory=20, hops=2),
-    "sentential memory": lambda: reader(kinds.SententialMemory, width=8),
-    "window memory": lambda: reader(kinds.WindowMemory, width=8, self_supervised=True),
-    "soft window memory": lambda: reader(kinds.WindowMemory, width=8, hops=2),
-    "embedding reader": lambda: reader(kinds.EmbeddingReader, width=12),
-    "attention-sum reader": lambda: reader(kinds.AttentionSum, 40, width=12, embedded=12),
-    "gated-attention reader": lambda: reader(kinds.GatedAttention, 40, width=12, embedded=12),
-    "attentive reader": lambda: reader(kinds.AttentiveReader, 40, width=12, embedded=12),
-    "query LSTM": lambda: neural(kinds.QueryLSTM, lower=True, reads="query", width=12),
-    "contextual LSTM": lambda: reader(kinds.ContextualLSTM, width=12),
-    "transformer": lambda: neural(kinds.PointerTransformer, width=16, layers=1, heads=2),
-    "ensemble": lambda: kinds.Ensemble([ngram(), neural(kinds.LSTM, width=12)]),
+    "lowest": lambda: Reversed(ngram()),
+    "positional": lambda: Positional(ngram()),
+    "next word": lambda: NextWord(ngram()),
+    "word two on": lambda: WordTwoOn(ngram()),
+    "simple 4-gram": lambda: Simple4Gram(corpus(), **QUICK),
+    "LSA": lambda: LSA.fit(corpus(), dimensions=20, **QUICK),
+    "CBOW": lambda: CBOW.fit(corpus(), dimensions=20, epochs=1, vocabulary=800, **QUICK),
+    "Elman": lambda: neural(ElmanRNN, width=12),
+    "LSTM": lambda: neural(LSTM, width=12),
+    "LSTM with cache": lambda: neural(LSTM, width=12).cached(0.2),
+    "feed-forward": lambda: neural(FeedForward, width=12),
+    "memory network": lambda: neural(MemoryNetwork, width=12),
+    "Sup-CBOW": lambda: neural(SupCBOW, dimensions=12, hidden=12, passages=100, tokens=None, epochs=1),
+    "lexical memory": lambda: reader(LexicalMemory, width=8, memory=20, hops=2),
+    "sentential memory": lambda: reader(SententialMemory, width=8),
+    "window memory": lambda: reader(WindowMemory, width=8, self_supervised=True),
+    "soft window memory": lambda: reader(WindowMemory, width=8, hops=2),
+    "embedding reader": lambda: reader(EmbeddingReader, width=12),
+    "attention-sum reader": lambda: reader(AttentionSum, 40, width=12, embedded=12),
+    "gated-attention reader": lambda: reader(GatedAttention, 40, width=12, embedded=12),
+    "attentive reader": lambda: reader(AttentiveReader, 40, width=12, embedded=12),
+    "query LSTM": lambda: neural(QueryLSTM, lower=True, reads="query", width=12),
+    "contextual LSTM": lambda: reader(ContextualLSTM, width=12),
+    "transformer": lambda: neural(PointerTransformer, width=16, layers=1, heads=2),
+    "ensemble": lambda: Ensemble([ngram(), neural(LSTM, width=12)]),
     "boosted": lambda: ngram().cached(0.2).boosted(k=4, alpha=0.5),
-    "words of the query excluded": lambda: kinds.ExcludeCooccurring(kinds.MaximumFrequency("context")),
+    "words of the query excluded": lambda: ExcludeCooccurring(MaximumFrequency("context")),
 }
 
 CHOOSING = ("lowest", "positional", "next word", "word two on", "simple 4-gram", "LSA", "ensemble")
@@ -154,10 +173,10 @@ def test_results_are_those_stored_with_the_version(name):
 
 
 def test_every_model_declares_its_version():
-    def with_subclasses(kind):
-        return {kind}.union(*map(with_subclasses, kind.__subclasses__()))
+    def kinds(kind):
+        return {kind}.union(*map(kinds, kind.__subclasses__()))
 
-    ours = [kind for kind in with_subclasses(Predictor) if kind.__module__.startswith("workbench.")]
+    ours = [kind for kind in kinds(Predictor) if kind.__module__.startswith("workbench.")]
     public = [kind for kind in ours if not inspect.isabstract(kind) and not kind.__name__.startswith("_")]
     assert {kind.__name__ for kind in public if "version" not in vars(kind)} <= {"Neural", "Reader"}
 

@@ -57,7 +57,13 @@ def test_the_info_of_the_same_step_is_written_again(tmp_path):
     assert (tmp_path / "step-00000003" / WEIGHTS).stat().st_ino == before
 
 
-DAMAGES = [Path.unlink, lambda path: path.write_bytes(b""), lambda path: os.truncate(path, 9)]
+def flip(path):
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+DAMAGES = [flip, Path.unlink, lambda path: path.write_bytes(b""), lambda path: os.truncate(path, 9)]
 
 
 @pytest.mark.parametrize("damage", DAMAGES)

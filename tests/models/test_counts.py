@@ -1,0 +1,137 @@
+import tracemalloc
+from collections import Counter
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from ngrams import Sentences, small_files
+from nltk.util import ngrams
+from refused import refused
+
+from workbench.models.ngram.backoff import SHIFT, WORD
+from workbench.models.ngram.good_turing import MOST, NGramCounts, count
+from workbench.storage.errors import DataError
+
+
+def expected(lines, order, words):
+    """Count with dictionaries; keys are tuples of words."""
+    padded = (["<s>", *(word if word in words else "<unk>" for word in line), "</s>"] for line in lines)
+    return Counter(gram for line in padded for gram in ngrams(line, order))
+
+
+def grams(counts, order):
+    """Return the words of the n-grams of an order, (n, order), by the keys of all shorter ones."""
+    key = counts.keys[order - 1]
+    columns = []
+    for shorter in reversed(counts.keys[: order - 1]):
+        columns.append(key & WORD)
+        key = shorter[key >> SHIFT]
+    return np.stack([key, *reversed(columns)], axis=1).astype(np.uint32)
+
+
+def listed(counts, order, words):
+    """Return what is listed of an order, with its counts, as tuples of words."""
+    names = np.array([*words, "</s>", "<unk>", "<s>"], object)
+    rows = map(tuple, names[grams(counts, order)].tolist())
+    return dict(zip(rows, counts.counts[order - 1].tolist(), strict=True))
+
+
+def counted(corpus, order, block=1000, **options):
+    """Count with blocks of a few tokens."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("workbench.models.ngram.good_turing._BLOCK", block)
+        return count(corpus, order, **{"vocabulary": corpus.words, "progress": False} | options)
+
+
+texts = st.lists(st.lists(st.sampled_from("abcdef"), min_size=1, max_size=9), min_size=1, max_size=12)
+
+
+@given(texts, st.integers(1, 5), st.sampled_from([1, 2, 7, 1000]), st.sampled_from(["all", "ab", "cxay"]))
+def test_counts_are_those_of_a_loop(lines, order, block, vocabulary):
+    corpus = Sentences(lines)
+    words = corpus.words if vocabulary == "all" else list(vocabulary)
+    counts = counted(corpus, order, block, vocabulary=words)
+    assert counts.order == order
+    for n in range(1, order + 1):
+        wanted, found = expected(lines, n, words), listed(counts, n, words)
+        assert {gram: number for gram, number in found.items() if number} == wanted
+        assert n > 1 or len(found) == len(words) + 3
+        assert len(found) == len(counts.keys[n - 1])  # none twice
+        assert (np.diff(counts.keys[n - 1].astype(object)) > 0).all()
+        assert counts.keys[n - 1].dtype == np.uint64
+        assert counts.counts[n - 1].dtype == np.uint32
+        of_counts = Counter(number for gram, number in wanted.items() if gram[-1] != "<s>")
+        assert counts.count_of_counts[n - 1].tolist() == [of_counts[r] for r in range(MOST + 1)]
+
+
+@settings(max_examples=20)
+@given(texts, st.lists(st.integers(1, 4), min_size=1, max_size=3).map(sorted), st.sampled_from([3, 1000]))
+def test_rare_n_grams_are_left_out(lines, higher, block):
+    corpus, cutoffs = Sentences(lines), (1, *higher)
+    counts = counted(corpus, len(cutoffs), block, cutoffs=cutoffs)
+    everything = counted(corpus, len(cutoffs), block)
+    assert counts.cutoffs == cutoffs
+    assert (counts.count_of_counts == everything.count_of_counts).all()
+    for n, least in enumerate(cutoffs[1:], 2):
+        wanted = {g: c for g, c in expected(lines, n, corpus.words).items() if c >= least}
+        assert listed(counts, n, corpus.words) == wanted
+
+
+@pytest.mark.parametrize(
+    ("lines", "options", "problem"),
+    [
+        ([], {}, "no words"),
+        ([[]], {}, "no words"),
+        ([["a"]], {"vocabulary": ["a", "a"]}, "twice"),
+        *(([["a"]], {"cutoffs": cutoffs}, "never fall") for cutoffs in [(1,), (2, 2), (1, 0), (1, 1, 1)]),
+    ],
+)
+def test_what_cannot_be_counted(lines, options, problem):
+    refused(problem, counted, Sentences(lines), 2, **options)
+
+
+def test_temporary_files_lie_where_they_should_and_go(tmp_path):
+    corpus = Sentences([list("abcab")] * 50)
+    made = []
+
+    class Watched:
+        words, starts = corpus.words, corpus.starts
+
+        @property
+        def ids(self):
+            return self
+
+        def __getitem__(self, span):
+            made.extend(path.name for path in tmp_path.rglob("*") if path.is_file())
+            return corpus.ids[span]
+
+    counts = counted(Watched(), 3, 60, folder=tmp_path)
+    assert any(name.startswith("2-") for name in made)
+    assert list(tmp_path.iterdir()) == []
+    assert listed(counts, 3, corpus.words) == expected(corpus.lines, 3, corpus.words)
+
+
+def test_memory_is_bounded_by_the_block_and_what_is_listed(tmp_path):
+    draw = np.random.default_rng(0)
+    random = SimpleNamespace(
+        words=[str(i) for i in range(3000)],
+        ids=np.minimum(draw.zipf(1.3, 300_000) - 1, 2999).astype(np.uint32),
+        starts=np.arange(0, 300_001, 10),
+    )
+    peaks = []
+    for block in (15_000, 1 << 23):
+        tracemalloc.start()
+        counts = counted(random, 3, block, cutoffs=(1, 2, 4), folder=tmp_path)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert isinstance(counts, NGramCounts)
+    assert peaks[0] < 0.6 * peaks[1]
+
+
+def test_a_full_disk_is_one_clear_error_and_leaves_nothing(tmp_path):
+    corpus = Sentences([list("abcab")] * 50)
+    with small_files(16), pytest.raises(DataError, match=r"cannot be written .* free some space"):
+        counted(corpus, 3, 60, folder=tmp_path)
+    assert list(tmp_path.iterdir()) == []
