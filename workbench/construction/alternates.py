@@ -106,19 +106,12 @@ def position(corpus: Corpus, sentence: int, token: int) -> Position:
     )
 
 
-class _Generator(NamedTuple):
-    """What a process needs to find alternates."""
-
-    novels: Corpus
-    model: NGram
-    rare: Ints  # ids in the model's vocabulary
-
-
 @lru_cache(maxsize=1)
-def _generator(settings: Settings) -> _Generator:
+def _generator(settings: Settings) -> tuple[Corpus, NGram, Ints]:
+    """Return the novels, the model, and the ids of the rare words in its vocabulary."""
     model = NGram(settings.model)
     rare = rare_words(model, Corpus(settings.texts), settings.frequency, settings.minimum)
-    return _Generator(Corpus(settings.novels), model, np.flatnonzero(rare))
+    return Corpus(settings.novels), model, np.flatnonzero(rare)
 
 
 class _Sentence(NamedTuple):
@@ -130,13 +123,10 @@ class _Sentence(NamedTuple):
 
 
 def find_alternates(chunk: SentenceChunk) -> pa.Table:
-    """Do steps 2 to 5 for some sentences.
+    """Do steps 2 to 5 for some sentences, and return one row each.
 
-    Returns
-    -------
-    Table
-        One row a sentence: ``sentence``, ``outcome`` (one of `OUTCOMES`), ``words`` (the best first),
-        ``scores`` (natural log-probabilities of the next word), ``answer_score``.
+    The columns are ``sentence``, ``outcome`` (one of `OUTCOMES`), ``words`` (the best first), ``scores``
+    (natural log-probabilities of the next word), ``answer_score``.
     """
     novels, model, rare = _generator(chunk.settings)
     backoff = model.model
@@ -192,19 +182,8 @@ def _outcome(backoff: BackOff, sentence: _Sentence, drawn: Ints, best: int) -> d
 def sentence_scores(backoff: BackOff, left: Sequence[int], options: Ints, right: Sequence[int]) -> Floats:
     """Return the part of a sentence's natural log-probability that depends on the word between two parts.
 
-    Parameters
-    ----------
-    backoff : BackOff
-    left : sequence of int
-        Ids of the words before, the first is that of ``<s>``.
-    options : array (n,)
-        Ids of the words.
-    right : sequence of int
-        Ids of the words after, the last is that of ``</s>``.
-
-    Returns
-    -------
-    array (n,)
+    The first id of those before is that of ``<s>``, the last of those after ``</s>``. The shape is that of
+    `options`, the ids of words (n,).
     """
     width = backoff.order - 1
     before = backoff.contexts([left])
