@@ -65,19 +65,6 @@ class SentenceChunk(NamedTuple):
     tokens: list[int]
 
 
-class Position(NamedTuple):
-    """A focus word: its novel, the number of its sentence there, and its index in the sentence."""
-
-    book_id: str
-    sentence: int
-    token: int
-
-    @property
-    def item_id(self) -> str:
-        """The id of the question."""
-        return f"msrcc/{SPLIT}/{self.book_id}/{self.sentence:06d}-{self.token:03d}"
-
-
 def rare_words(model: NGram, texts: Corpus, frequency: float, minimum: int) -> Bools:
     """Return which words of the vocabulary may be a focus word or an alternate, shape (vocabulary,).
 
@@ -95,15 +82,13 @@ def rare_words(model: NGram, texts: Corpus, frequency: float, minimum: int) -> B
     )
 
 
-def position(corpus: Corpus, sentence: int, token: int) -> Position:
-    """Return the novel and the numbers within it of a focus word, from those in the corpus."""
+def position(corpus: Corpus, sentence: int, token: int) -> tuple[str, str]:
+    """Return the novel of a focus word, and the id of its question, with its numbers in the novel."""
     firsts = corpus.books["first"].to_numpy()
     book = int(np.searchsorted(firsts, sentence, side="right")) - 1
-    return Position(
-        str(corpus.books["book_id"].iat[book]),
-        sentence - int(firsts[book]),
-        token - int(corpus.starts[sentence]),
-    )
+    book_id = str(corpus.books["book_id"].iat[book])
+    number, index = sentence - int(firsts[book]), token - int(corpus.starts[sentence])
+    return book_id, f"msrcc/{SPLIT}/{book_id}/{number:06d}-{index:03d}"
 
 
 @lru_cache(maxsize=1)
@@ -142,7 +127,7 @@ def find_alternates(chunk: SentenceChunk) -> pa.Table:
     results = []
     for number, row in enumerate(values):
         focus, sentence = sentences[number], chunk.sentences[number]
-        item_id = position(novels, sentence, chunk.tokens[number]).item_id
+        _, item_id = position(novels, sentence, chunk.tokens[number])
         rng = np.random.default_rng(seed_of(chunk.settings.seed, item_id, "alternates"))
         drawn = _sample(row, rare[rare != focus.answer], chunk.settings.alternates, rng)
         results.append({"sentence": sentence, **_outcome(backoff, focus, drawn, chunk.settings.best)})

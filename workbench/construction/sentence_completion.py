@@ -438,11 +438,11 @@ def _item(corpus: Corpus, token: int, row: Mapping[str, Any]) -> Item:
     sentence = row["sentence"]
     first, stop = corpus.starts[sentence], corpus.starts[sentence + 1]
     tokens = [corpus.words[id_] for id_ in corpus.ids[first:stop].tolist()]
-    focus = position(corpus, sentence, token)
-    start = sum(len(word) + 1 for word in tokens[: focus.token])
-    text, answer = " ".join(tokens), tokens[focus.token]
+    book_id, item_id = position(corpus, sentence, token)
+    start = sum(len(word) + 1 for word in tokens[: token - first])
+    text, answer = " ".join(tokens), tokens[token - first]
     return Item(
-        item_id=focus.item_id,
+        item_id=item_id,
         dataset="msrcc",
         split=SPLIT,
         variant=VARIANT,
@@ -450,7 +450,7 @@ def _item(corpus: Corpus, token: int, row: Mapping[str, Any]) -> Item:
         answer=answer,
         answer_span=(start, start + len(answer)),
         sentences=((0, len(text)),),
-        book_id=focus.book_id,
+        book_id=book_id,
         meta={"alternates": row["words"], "scores": row["scores"], "answer_score": row["answer_score"]},
     )
 
