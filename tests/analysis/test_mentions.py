@@ -23,7 +23,7 @@ MENTIONS = [
     ("the Wynns and Wynn 's and Wynns'", "Wynn", ["Wynns", "Wynn", "Wynns'"]),
     ("I saw Alex. he left", "Alex", ["Alex."]),
     ("a non-Tribe person and Tribe-like", "Tribe", ["non-Tribe", "Tribe-like"]),
-    ("Michael or Shaneand sat", "Shane", ["Shaneand"]),
+    ("Michael or Shaneand sat , SHANEAND", "Shane", ["Shaneand", "SHANEAND"]),
     ("not even in the evening", "even", ["even"]),
     ("he left and leaves and the leaf", "leave", ["left", "leaves"]),
     ("he left and leaves and the leaf", "leaf", ["leaves", "leaf"]),

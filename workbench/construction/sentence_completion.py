@@ -420,8 +420,8 @@ def _generated(
         identity = each.identity(corpus)
         for start in range(0, len(rows), _CHUNK):
             some_rows = rows[start : start + _CHUNK]
-            places = (column[some_rows].tolist() for column in (sentence, token))
-            chunks.append(SentenceChunk(each.settings, *places))
+            columns = (column[some_rows].tolist() for column in (sentence, token))
+            chunks.append(SentenceChunk(each.settings, *columns))
             digests.append(cache.digest(identity, repr(chunks[-1][1:])))
     progress = "making questions" if running.pop("progress") else None
     store = cache.Cache("sentence-completion", SCHEMA)
