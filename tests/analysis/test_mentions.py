@@ -1,5 +1,7 @@
 # ruff: noqa: RUF001 - typographic apostrophes are meant
 
+import dataclasses
+
 import pytest
 from clozes import cloze, passages
 from hypothesis import given
@@ -95,6 +97,15 @@ TEXTS = st.lists(WORDS, max_size=12)
 def test_the_same_as_a_slow_loop(left, answer, right):
     item = cloze(f"{' '.join(left)} {{{answer}}} {' '.join(right)}")
     assert mention_indices(tokens(item)) == slow(item)
+
+
+@given(TEXTS, WORDS, TEXTS)
+def test_lower_case_changes_no_mention(left, answer, right):
+    item = cloze(f"{' '.join(left)} {{{answer}}} {' '.join(right)}")
+    lowered = dataclasses.replace(item, text=item.text.lower(), answer=item.answer.lower())
+    assert mentions(lowered) == mentions(item)
+    same = [same_form(cut, mention_indices(cut)) for cut in (tokens(lowered), tokens(item))]
+    assert same[0] == same[1]
 
 
 @given(passages())
