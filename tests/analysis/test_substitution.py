@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from refused import refused
 
 import workbench as wb
-from workbench.analysis.names import FAMILIES, Name, families
+from workbench.analysis.names import FAMILIES, Name, families, name_spans, passage_names
 from workbench.analysis.proportions import wilson
 from workbench.analysis.substitution import NamePool, in_case_of
 from workbench.items.changes import with_replacements
@@ -284,6 +284,15 @@ def test_the_listed_forms_are_names_of_one_role_each():
         assert len(forms) == 3, family
         assert sum(map(bool, forms)) > 1
         assert all(form.isalpha() or not form for form in forms), family
+
+
+def test_an_occurrence_is_a_whole_word_of_the_passage(sample):
+    items, annotations = sample
+    for item, spans in zip(items, name_spans(items, annotations), strict=True):
+        for name, occurrences in passage_names(item, spans).items():
+            for occurrence in occurrences:
+                assert item.text[occurrence.start : occurrence.end].lower() == name
+                assert not item.text[occurrence.start - 1 : occurrence.start].isalpha()
 
 
 def tags_of(items, pos):

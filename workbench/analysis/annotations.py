@@ -283,9 +283,9 @@ def features_of(nlp: Language, chunk: Chunk) -> pa.Table:
         _named(item, target_features, item, *features)
         for item, *features in zip(records, cuts, tags, lemmas, strict=True)
     ]
-    for row in rows:
+    for cells in rows:
         for name in ("mentions", "speech", "names"):
-            row[name] = list(chain.from_iterable(row[name]))
+            cells[name] = list(chain.from_iterable(cells[name]))
     return pa.Table.from_pylist(rows, FEATURES)
 
 
