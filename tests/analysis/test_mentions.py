@@ -51,6 +51,7 @@ def test_mentions_stand_before_and_after_a_blank_in_the_middle():
     assert mention_indices(cut) == [1, 8, 10]
     assert same_form(cut, mention_indices(cut))
     assert not same_form(cut, [8, 10])
+    assert same_form(tokens(cloze("the DOG saw {dog}")), [1])
     assert [sentence_of(cut, index) for index in (0, 3, 4, 8)] == [1, 1, 0, 0]
 
 

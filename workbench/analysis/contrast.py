@@ -122,21 +122,13 @@ def contrast(
 
 
 def _layout(names: tuple[str, str], correction: str) -> TableLayout:
-    differences = {"share": "percentage points", "number": "signed"}
+    percent = ("kind", {"share": "percent"})
+    points = ("kind", {"share": "percentage points", "number": "signed"})
+    tooltips = {name: f"Share of items, or mean, in {name}." for name in names}
     columns = (
         TableColumn("feature", "column", detail="level"),
-        *(
-            TableColumn(
-                name,
-                ("kind", {"share": "percent"}),
-                heading=name,
-                tooltip=f"Share of items, or mean, in {name}.",
-            )
-            for name in names
-        ),
-        TableColumn(
-            "difference", ("kind", differences), ("low", "high"), tooltip=f"{names[0]} minus {names[1]}."
-        ),
+        *(TableColumn(name, percent, heading=name, tooltip=tooltips[name]) for name in names),
+        TableColumn("difference", points, ("low", "high"), tooltip=f"{names[0]} minus {names[1]}."),
         TableColumn("cliff_delta", "effect"),
         TableColumn(f"p_{correction}", "p"),
     )

@@ -106,11 +106,10 @@ def count_in_context(
     ----------
     sets : DataFrame, or mapping of str to DataFrame
         Annotations, or several by name.
-    by : {"lemma", "form"}
-        What counts as the target: the form or its lemma (as in the paper), or only the same form.
-    within : {"passage", "context"}
-        Where to look: in the passage, or only in the sentences before the target sentence
-        (by lemma only; the column is `n_context_mentions`, its value whether it is more than 0).
+    by, within : {"lemma", "form"}, {"passage", "context"}
+        What counts as the target (the form or its lemma, as in the paper, or only the same form), in the
+        passage or only in the sentences before the target sentence (by lemma only; the column is
+        `n_context_mentions`, its value whether it is more than 0).
     """
     columns = {
         ("lemma", "passage"): "lemma_in_context",

@@ -456,7 +456,7 @@ def _steps(frame: pd.DataFrame, splits: Sequence[str]) -> list[Step]:
         n, remaining = len(remaining), remaining[~is_out]
         counts = {"words": int(remaining["words"].sum())}
         steps.append(Step(name, n, len(remaining), dropped, "novels", counts))
-    sizes = {}
+    sizes: dict[str, int] = {}
     for name in splits:
         group = remaining[remaining["split"] == name]
         sizes |= {f"novels {name}": len(group), f"words {name}": int(group["words"].sum())}
