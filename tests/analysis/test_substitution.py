@@ -67,6 +67,10 @@ def test_possessives_plurals_and_joined_words_of_running_text_follow():
     [changed] = renamed(Items.from_records([item]), "smiths", "sheila", "smith")
     new, surname = changed.meta["renamed"]["Sheila"], changed.meta["renamed"]["Smith"]
     assert changed.text == f"The {surname}s met {new}'s dog, {new.lower()}and Mr. {surname}, near {new}."
+    [item] = clozes("Sheila's hat , {Sheila}")  # one token
+    spans = pd.DataFrame({"item_id": [item.item_id], "names": [[(0, 8), item.answer_span]]})
+    [changed] = wb.rename(Items.from_records([item]), POOL, spans)
+    assert changed.text == f"{changed.answer}'s hat , {changed.answer}" != item.text
 
 
 def test_nicknames_become_forms_of_one_name():
@@ -117,9 +121,10 @@ def test_frequency_gender_and_kind_of_names_follow_from_the_passages():
         "Zanthe sat in Quorra . she ran , {hat}",
         "he met Ulmo Smith in Quorra , {hat}",
         "Tom sat in London , {Tom}",
+        "Mr. Velm sat down , Velm said , {hat}",
     ]
     items = clozes(*texts)
-    table = wb.names(items, tagged(items, "smith", "zanthe", "quorra", "ulmo", "tom", "london"))
+    table = wb.names(items, tagged(items, "smith", "zanthe", "quorra", "ulmo", "tom", "london", "velm"))
     rows = {row.name: (row.category, row.gender, row.n_items) for row in table.itertuples(index=False)}
     assert all(pd.isna(rows[name][1]) for name in ("smith", "quorra", "london"))
     assert rows["zanthe"] == ("first name", "feminine", 2)
@@ -127,7 +132,7 @@ def test_frequency_gender_and_kind_of_names_follow_from_the_passages():
     assert rows["quorra"][::2] == ("place", 2)
     assert rows["london"][::2] == ("place", 1)
     assert rows["tom"] == ("first name", "masculine", 1)
-    assert rows["ulmo"][0] == "first name"
+    assert rows["ulmo"][0] == rows["velm"][0] == "first name"
     assert table["n_items"].is_monotonic_decreasing
 
 
