@@ -58,6 +58,8 @@ def marked(text):
         "[ `` the dogs ' tails are goin ' to be wet , '' ] he said .",
         "[ `` ' tis late , '' ] he said .",
         "he saw ‘ em and ` em and ' em run .",
+        # one token closes and opens
+        "[ ‘ yes . ’“ no . ” ] he said .",
         # terms and titles
         "they called him `` the boy '' and laughed .",
         "known to all as “ tuppence . ” he came .",
