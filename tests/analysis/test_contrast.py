@@ -63,12 +63,10 @@ def test_shares_are_those_of_the_libraries(level):
 @pytest.mark.parametrize("correction", ["holm", "bonferroni", "fdr_bh"])
 def test_part_of_speech_and_class_of_the_target_are_one_question(correction):
     tags = {"x": ("NOUN", "CN"), "y": ("PROPN", "PN"), "z": ("VERB", "V")}
+    pairs = [zip(*(tags[word] for word in side["word"]), strict=True) for side in (A, B)]
     sets = [
-        side.assign(
-            target_pos=[tags[word][0] for word in side["word"]],
-            target_class=[tags[word][1] for word in side["word"]],
-        )
-        for side in (A, B)
+        side.assign(target_pos=pos, target_class=classes)
+        for side, (pos, classes) in zip((A, B), pairs, strict=True)
     ]
     table = contrast(*sets, correction=correction)
     name = f"p_{correction}"
@@ -80,9 +78,7 @@ def test_part_of_speech_and_class_of_the_target_are_one_question(correction):
         assert table[name][part].tolist() == pytest.approx(wanted[part[part].index].tolist())
     others = ~table["feature"].isin(["target_pos", "target_class"])
     assert table[name][others].tolist() == pytest.approx(wanted[others[others].index].tolist())
-    alone = contrast(
-        sets[0].drop(columns="target_class"), sets[1].drop(columns="target_class"), correction=correction
-    )
+    alone = contrast(*(side.drop(columns="target_class") for side in sets), correction=correction)
     assert alone[name].tolist() == pytest.approx(multipletests(alone["p"], method=correction)[1].tolist())
 
 

@@ -1,4 +1,5 @@
 # ruff: noqa: RUF001 - typographic apostrophes are meant
+
 import dataclasses
 
 import pytest
@@ -24,7 +25,7 @@ MENTIONS = [
     ("the Wynns and Wynn 's and Wynns'", "Wynn", ["Wynns", "Wynn", "Wynns'"]),
     ("I saw Alex. he left", "Alex", ["Alex."]),
     ("a non-Tribe person and Tribe-like", "Tribe", ["non-Tribe", "Tribe-like"]),
-    ("Michael or Shaneand sat", "Shane", ["Shaneand"]),
+    ("Michael or Shaneand sat , SHANEAND", "Shane", ["Shaneand", "SHANEAND"]),
     ("not even in the evening", "even", ["even"]),
     ("he left and leaves and the leaf", "leave", ["left", "leaves"]),
     ("he left and leaves and the leaf", "leaf", ["leaves", "leaf"]),
@@ -50,6 +51,7 @@ def test_mentions_stand_before_and_after_a_blank_in_the_middle():
     assert mention_indices(cut) == [1, 8, 10]
     assert same_form(cut, mention_indices(cut))
     assert not same_form(cut, [8, 10])
+    assert same_form(tokens(cloze("the DOG saw {dog}")), [1])
     assert [sentence_of(cut, index) for index in (0, 3, 4, 8)] == [1, 1, 0, 0]
 
 

@@ -58,6 +58,8 @@ def marked(text):
         "[ `` the dogs ' tails are goin ' to be wet , '' ] he said .",
         "[ `` ' tis late , '' ] he said .",
         "he saw ‘ em and ` em and ' em run .",
+        # one token closes and opens
+        "[ ‘ yes . ’“ no . ” ] he said .",
         # terms and titles
         "they called him `` the boy '' and laughed .",
         "known to all as “ tuppence . ” he came .",
@@ -149,10 +151,8 @@ def test_known_speech_is_found(text):
 def readings(words):
     """Yield the cost and spans of every reading of a passage, one after another: slow and plain."""
     low = [word.lower() for word in words]
-    marks, plain = (
-        module._marks(words),
-        [place for place, word in enumerate(low) if word not in module._MARKS],
-    )
+    marks = module._marks(words)
+    plain = [place for place, word in enumerate(low) if word not in module._MARKS]
 
     def onward(number, place, spans, opened, cost):
         held = 1 <= place <= 8  # within speech
@@ -195,22 +195,21 @@ def test_characters_of_an_item(item):
     assert [item.text[start:end].split() for start, end in speech(item)] == wanted
 
 
-@pytest.mark.parametrize(
-    ("text", "tokenised", "spoken"),
-    [
-        (
-            'She came. "Is it late?" he said. "Yes, {John}." She left.',
-            False,
-            ['"Is it late?"', '"Yes, John."'],
-        ),
-        ("‘Well,’ said the dogs’ master, ‘give ’em the {bone}.’", False, ["‘Well,’", "‘give ’em the bone.’"]),
-        ("he turned and said , `` come here , {john}", True, ["`` come here , john"]),
-        ("he said , `` come here , {} ! '' and left", True, ["`` come here ,  ! ''"]),
-    ],
-)
-def test_speech_around_the_target_and_in_running_text(text, tokenised, spoken):
-    item = cloze(text, tokenised=tokenised)
-    assert [item.text[start:end] for start, end in speech(item)] == spoken
+RUNNING = [
+    ('She came. "Is it late?" he said. "Yes, {John}." She left.', ['"Is it late?"', '"Yes, John."']),
+    ("‘Well,’ said the dogs’ master, ‘give ’em the {bone}.’", ["‘Well,’", "‘give ’em the bone.’"]),
+]
+TOKENISED = [
+    ("he turned and said , `` come here , {john}", ["`` come here , john"]),
+    ("he said , `` come here , {} ! '' and left", ["`` come here ,  ! ''"]),
+]
+
+
+@pytest.mark.parametrize(("texts", "tokenised"), [(RUNNING, False), (TOKENISED, True)])
+def test_speech_around_the_target_and_in_running_text(texts, tokenised):
+    for text, spoken in texts:
+        item = cloze(text, tokenised=tokenised)
+        assert [item.text[start:end] for start, end in speech(item)] == spoken
 
 
 DEFINITIONS = {

@@ -67,6 +67,10 @@ def test_possessives_plurals_and_joined_words_of_running_text_follow():
     [changed] = renamed(Items.from_records([item]), "smiths", "sheila", "smith")
     new, surname = changed.meta["renamed"]["Sheila"], changed.meta["renamed"]["Smith"]
     assert changed.text == f"The {surname}s met {new}'s dog, {new.lower()}and Mr. {surname}, near {new}."
+    [item] = clozes("Sheila's hat , {Sheila}")  # one token
+    spans = pd.DataFrame({"item_id": [item.item_id], "names": [[(0, 8), item.answer_span]]})
+    [changed] = wb.rename(Items.from_records([item]), POOL, spans)
+    assert changed.text == f"{changed.answer}'s hat , {changed.answer}" != item.text
 
 
 def test_nicknames_become_forms_of_one_name():
@@ -117,9 +121,10 @@ def test_frequency_gender_and_kind_of_names_follow_from_the_passages():
         "Zanthe sat in Quorra . she ran , {hat}",
         "he met Ulmo Smith in Quorra , {hat}",
         "Tom sat in London , {Tom}",
+        "Mr. Velm sat down , Velm said , {hat}",
     ]
     items = clozes(*texts)
-    table = wb.names(items, tagged(items, "smith", "zanthe", "quorra", "ulmo", "tom", "london"))
+    table = wb.names(items, tagged(items, "smith", "zanthe", "quorra", "ulmo", "tom", "london", "velm"))
     rows = {row.name: (row.category, row.gender, row.n_items) for row in table.itertuples(index=False)}
     assert all(pd.isna(rows[name][1]) for name in ("smith", "quorra", "london"))
     assert rows["zanthe"] == ("first name", "feminine", 2)
@@ -127,7 +132,7 @@ def test_frequency_gender_and_kind_of_names_follow_from_the_passages():
     assert rows["quorra"][::2] == ("place", 2)
     assert rows["london"][::2] == ("place", 1)
     assert rows["tom"] == ("first name", "masculine", 1)
-    assert rows["ulmo"][0] == "first name"
+    assert rows["ulmo"][0] == rows["velm"][0] == "first name"
     assert table["n_items"].is_monotonic_decreasing
 
 
@@ -153,16 +158,10 @@ def passages_with_names(draw):
     item = draw(passages(known=True))
     words = item.text.split(" ")
     for occurrence in draw(st.lists(st.integers(0, len(words) - 1), max_size=8)):
-        if (
-            item.text.startswith(words[occurrence])
-            or words[occurrence] not in item.text[slice(*item.answer_span)]
-        ):
-            words[occurrence] = draw(st.sampled_from(NAMES))
-    text = " ".join(word for word in words if word)
-    answer = draw(st.sampled_from([*NAMES, "hat"]))
-    return cloze(
-        f"{text} {{{answer}}}", candidates=draw(st.sampled_from([None, (answer, "Olga", "hat", "Tom")]))
-    )
+        words[occurrence] = draw(st.sampled_from(NAMES))
+    text, answer = " ".join(filter(None, words)), draw(st.sampled_from([*NAMES, "hat"]))
+    candidates = draw(st.sampled_from([None, (answer, "Olga", "hat", "Tom")]))
+    return cloze(f"{text} {{{answer}}}", candidates=candidates)
 
 
 @given(passages_with_names(), st.integers(0, 3))
@@ -189,19 +188,14 @@ def check_inverse(item, changed, field="renamed"):
     words = re.compile("|".join(sorted(map(re.escape, back), key=len, reverse=True)) or r"(?!)")
     while occurrence <= len(changed.text):
         edges.setdefault(len(text), occurrence)
-        match = (
-            words.match(changed.text, occurrence)
-            if not changed.text[occurrence - 1 : occurrence].isalpha()
-            else None
-        )
-        if match:
+        inside = changed.text[occurrence - 1 : occurrence].isalpha()
+        if match := None if inside else words.match(changed.text, occurrence):
             text, occurrence = text + back[match[0]], match.end()
         else:
             text, occurrence = text + changed.text[occurrence : occurrence + 1], occurrence + 1
     assert text == item.text
-    for old, new in zip(
-        [*item.sentences, item.answer_span], [*changed.sentences, changed.answer_span], strict=True
-    ):
+    spans = ([*each.sentences, each.answer_span] for each in (item, changed))
+    for old, new in zip(*spans, strict=True):
         assert new == (edges[old[0]], edges[old[1]])
     for name in ("item_id", "dataset", "split", "word_class", "tokenised", "book_id"):
         assert getattr(changed, name) == getattr(item, name)
@@ -376,9 +370,6 @@ def test_predictions_follow_stay_or_are_others():
     assert row["n"] == 0
     assert np.isnan([row["substitute"], row["memorization_ratio"], row["other_low"]]).all()
     assert "Predictions where the answer was replaced" in wb.memorization(run, changed).to_html()
-    for runs, others, said in (
-        (run, items, "no item has an answer"),
-        (run.assign(item_id=list("abcd")), changed, "no prediction"),
-    ):
-        refused(said, wb.memorization, runs, others)
+    refused("no item has an answer", wb.memorization, run, items)
+    refused("no prediction", wb.memorization, run.assign(item_id=list("abcd")), changed)
     refused("1 runs and 2", wb.memorization, run, changed, originals=[before, before.assign(model="b")])

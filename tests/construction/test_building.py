@@ -7,6 +7,7 @@ from pathlib import Path
 import builders as b
 import pytest
 from dask_cluster import cluster, kill_workers
+from refused import refused
 
 import workbench as wb
 from workbench import construction
@@ -111,8 +112,7 @@ def test_a_call_that_was_interrupted_leaves_nothing_half_made(build, tmp_path, m
 def test_what_is_not_ours_stays(build, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("years of work", encoding="utf-8")
-    with pytest.raises(DataError, match="mine"):
-        build("mine", sets=["childrens_book"])
+    refused("mine", build, "mine", sets=["childrens_book"])
     assert (tmp_path / "mine" / "thesis.txt").read_text(encoding="utf-8") == "years of work"
 
 
@@ -137,10 +137,19 @@ def test_a_damaged_file_is_an_error(build):
     ],
 )
 def test_what_makes_no_sense_is_an_error(build, options, problem):
-    with pytest.raises(DataError, match=problem):
-        build("wrong", **options)
+    refused(problem, build, "wrong", **options)
 
 
+HEAD = (
+    "The Project Gutenberg EBook of {}, by Ann\n\n*** START OF THIS PROJECT GUTENBERG EBOOK ***\n\n"
+    "Produced by Ann Onym and the Online\nDistributed Proofreading Team\n\n"
+)
+FOOT = (
+    "\n*** END OF THIS PROJECT GUTENBERG EBOOK ***\n\nThis file should be named goat10.txt or goat10.zip\n\n"
+    "***START**THE SMALL PRINT!**START***\nYou know: lawyers.\n\n"
+    "*END THE SMALL PRINT! FOR PUBLIC DOMAIN EBOOKS*Ver.02/11/02*END*\n"
+)
+LICENCE = ("gutenberg", "proofreading", "lawyers", "small print", "should be named", "produced by ann")
 BAD = {
     "bad.epub": b"PK\x03\x04 cut short",
     "bad.txt": b"It rained.\0\0",
@@ -151,13 +160,13 @@ BAD = {
 
 @pytest.fixture(scope="module")
 def damaged(tmp_path_factory):
-    """Give a folder of good novels in four forms and some that cannot be read."""
+    """Give a folder of good novels in four forms, some with a licence, and some that cannot be read."""
     folder = tmp_path_factory.mktemp("damaged")
     for number, book in enumerate(wb.books("sample")):
         name, text = Path(book.book_id).name, book.text
         paragraphs = "".join(f"<p>{html.escape(part)}</p>" for part in text.split("\n\n"))
         forms = {
-            f"{name}.txt": text.encode("utf-16"),
+            f"{name}.txt": (HEAD.format(book.title) + text + FOOT).encode("utf-16"),
             f"{name}.epub": b.zipped(b.epub_files({"1.xhtml": paragraphs})),
             f"{name}.html": f"<html><body>{paragraphs}</body></html>".encode(),
             f"{name}.zip": b.zipped({f"{name}.md": text}),
@@ -170,16 +179,18 @@ def damaged(tmp_path_factory):
 
 @pytest.mark.parametrize("name", pipeline.SETS)
 def test_each_set_is_built_beside_damaged_files(damaged, build, tmp_path, name):
-    with pytest.raises(DataError, match="bad"):
-        build("sets", novels=damaged, sets=[name])
+    refused("bad", build, "sets", novels=damaged, sets=[name])
     assert not (tmp_path / "sets").exists()
     made = build("sets", novels=damaged, sets=[name], on_error="skip")
     assert all(len(made[each]) for each in made)
+    texts = [text for each in made for text in made[each].frame["text"]]
     assert not set(BAD) & {book_id for each in made for book_id in made[each].frame["book_id"]}
     text = made.manifest.to_frame().set_index("step").loc["text"]
     assert (text["n_in"], text["n_out"], text["reasons"]) == (24, 20, "cannot be read: 4")
     assert construction.DataSets(tmp_path / "sets").manifest == made.manifest
-    shelf = construction.read_shelf(damaged, on_error="skip", progress=False)
+    shelf = construction.read_shelf(wb.books(damaged, on_error="skip"), progress=False)
+    for text in (*texts, *(book.text for book in shelf)):
+        assert not [phrase for phrase in LICENCE if phrase in text.lower()]
     reasons = shelf.frame.set_index("book_id")["reason"].dropna()
     assert reasons.index.tolist() == sorted(BAD)
     assert [reason.removeprefix("cannot be read: ").split(" (")[0] for reason in reasons] == [
@@ -188,51 +199,6 @@ def test_each_set_is_built_beside_damaged_files(damaged, build, tmp_path, name):
         "there is no text in it",
         "this text in UTF-16 cannot be read",
     ]
-
-
-def test_sets_are_made_of_the_novels_that_can_be_read(damaged, build):
-    build("sets", novels=damaged, sets=["lambada"], on_error="skip")  # sets the home
-    options = {"number": 5, "workers": 1, "progress": False}
-    assert len(construction.lambada.passages(wb.books(damaged, on_error="skip"), **options)) == 5
-    assert (
-        len(construction.cnn_qa.questions(wb.books(damaged, on_error="skip"), **options, n_tokens=200)) == 5
-    )
-    options |= {"classes": ["CN"], "per_class": options.pop("number")}
-    assert len(construction.childrens_book.questions(wb.books(damaged, on_error="skip"), **options)) == 5
-
-
-def test_the_licence_is_in_no_item_and_a_damaged_novel_is_a_row(tmp_path, monkeypatch):
-    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "home"))
-    folder = tmp_path / "novels"
-    folder.mkdir()
-    licence = (
-        "This file should be named goat10.txt or goat10.zip\n\n***START**THE SMALL PRINT!**START***\n"
-        "You know: lawyers.\n\n*END THE SMALL PRINT! FOR PUBLIC DOMAIN EBOOKS*Ver.02/11/02*END*\n"
-    )
-    for book in wb.books("sample"):
-        head = (
-            f"The Project Gutenberg EBook of {book.title}, by Ann\n\n"
-            "*** START OF THIS PROJECT GUTENBERG EBOOK ***\n\n"
-            "Produced by Ann Onym and the Online\nDistributed Proofreading Team\n\n"
-        )
-        foot = "\n*** END OF THIS PROJECT GUTENBERG EBOOK ***\n\n"
-        (folder / f"{Path(book.book_id).name}.txt").write_text(
-            head + book.text + foot + licence, encoding="utf-8"
-        )
-    (folder / "bad.epub").write_bytes(b"PK")
-    with pytest.raises(DataError, match=r"bad\.epub"):
-        construction.build(folder, tmp_path / "sets", **OPTIONS)
-    made = construction.build(folder, tmp_path / "sets", on_error="skip", **OPTIONS)
-    phrases = ("gutenberg", "proofreading", "lawyers", "small print", "should be named", "produced by ann")
-    for name in made:
-        assert len(made[name])
-        texts = " ".join(made[name].frame["text"]).lower()
-        assert not [phrase for phrase in phrases if phrase in texts]
-    shelf = construction.read_shelf(folder, on_error="skip", progress=False)
-    reasons = shelf.frame.set_index("book_id")["reason"].dropna()
-    assert reasons.index.tolist() == ["bad.epub"]
-    assert reasons["bad.epub"].startswith("cannot be read: this EPUB is damaged")
-    assert not [book for book in shelf if any(phrase in book.text.lower() for phrase in phrases)]
 
 
 def test_sentence_numbers_are_those_of_the_training_text(alone):

@@ -9,12 +9,12 @@ from book_chapters import chapters_of
 from dask_cluster import cluster, kill_workers
 from hypothesis import given
 from hypothesis import strategies as st
+from refused import refused
 
 import workbench as wb
 from workbench.construction import candidates as module
 from workbench.construction.candidates import REASONS, CandidatePassages
 from workbench.datasets.books import Book
-from workbench.storage.errors import DataError
 from workbench.texts.corpus import Corpus
 
 BOOKS = list(wb.books("sample"))[:4]
@@ -272,28 +272,30 @@ def test_a_damaged_or_foreign_folder_is_an_error_and_in_the_cache_made_again(tmp
     made, kept = CandidatePassages.of(BOOKS, progress=False), tmp_path / "kept"
     path, before = made.folder / "000000.txt", content(made.folder)
     path.write_bytes(before[path.name][:-9])
-    with pytest.raises(DataError, match="make it again"):
-        CandidatePassages(made.folder)
+    refused("make it again", CandidatePassages, made.folder)
     assert content(CandidatePassages.of(BOOKS, progress=False).folder) == before
     assert CandidatePassages.of(BOOKS, folder=kept, progress=False).sha256 == made.sha256
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "file").touch()
     for name, options in (("kept", {"minimum": 40}), ("other", {})):
-        with pytest.raises(DataError, match="holds something else"):
-            CandidatePassages.of(BOOKS, folder=tmp_path / name, **options, progress=False)
+        options |= {"folder": tmp_path / name, "progress": False}
+        refused("holds something else", CandidatePassages.of, BOOKS, **options)
     (kept / "000000.npy").unlink()
-    with pytest.raises(DataError, match="make it again"):
-        CandidatePassages.of(BOOKS, folder=kept, progress=False)
+    refused("make it again", CandidatePassages.of, BOOKS, folder=kept, progress=False)
 
 
-def test_input_that_makes_no_sense_is_one_error():
-    for options in ({"minimum": -1}, {"shortest": 0}, {"longest": 50}, {"longest": 1 << 16}):
-        with pytest.raises(DataError, match="expected minimum >= 0"):
-            CandidatePassages.of(BOOKS, **options, progress=False)
-    with pytest.raises(DataError, match="occurs twice"):
-        CandidatePassages.of([BOOKS[0], BOOKS[0]], progress=False)
-    with pytest.raises(DataError, match="there is no novel"):
-        CandidatePassages.of([], progress=False)
-    with pytest.raises(DataError, match="expected a novel or a line of text, got int"):
-        CandidatePassages.of([5], progress=False)
+@pytest.mark.parametrize(
+    ("novels", "options", "problem"),
+    [
+        *((BOOKS, {name: value}, "expected minimum >= 0") for name, value in (
+            ("minimum", -1), ("shortest", 0), ("longest", 50), ("longest", 1 << 16))),
+        ([BOOKS[0], BOOKS[0]], {}, "occurs twice"), ([], {}, "there is no novel"),
+        ([5], {}, "expected a novel or a line of text, got int"),
+    ],
+)  # fmt: skip
+def test_input_that_makes_no_sense_is_one_error(novels, options, problem):
+    refused(problem, CandidatePassages.of, novels, **options, progress=False)
+
+
+def test_a_novel_of_nothing_has_no_candidate():
     assert not len(CandidatePassages.of([book("  \n")], progress=False))

@@ -8,13 +8,13 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from refused import refused
 
 import workbench as wb
 from workbench.construction import lambada
 from workbench.construction.candidates import CandidatePassages
 from workbench.construction.manifest import Manifest
 from workbench.models.base import Predictor, pad
-from workbench.storage.errors import DataError
 
 BOOKS = list(wb.books("sample"))[:4]
 QUIET = {"progress": False}
@@ -91,10 +91,9 @@ def test_passages_that_end_in_a_frequent_word_are_left_out(candidates):
 
 
 def test_novels_without_passages_raise_an_error():
-    with pytest.raises(DataError, match="none of the 0 candidate passages"):
-        lambada.passages(["one line . "], **QUIET)
-    with pytest.raises(DataError, match="none of the 6 candidate passages"):
-        lambada.passages([*["a b ."] * 20, *["c d e f g h i j k l ."] * 6], skip_frequent=99, **QUIET)
+    lines = [*["a b ."] * 20, *["c d e f g h i j k l ."] * 6]
+    refused("none of the 0 candidate passages", lambada.passages, ["one line . "], **QUIET)
+    refused("none of the 6 candidate passages", lambada.passages, lines, skip_frequent=99, **QUIET)
 
 
 @given(st.lists(st.frozensets(st.integers(1, 12), max_size=4), min_size=1, max_size=4))
@@ -102,19 +101,14 @@ def test_a_passage_is_dropped_by_the_first_filter_that_finds_its_target_likely(s
     items = lambada.passages(BOOKS, number=80, **QUIET)
     filters = [Lengths(*sorted(letters), name=f"filter {n}") for n, letters in enumerate(sets)]
     result = lambada.filtered(items, filters, block=32, **QUIET)
-    expected = [
-        next((model.name for model in filters if len(item.answer) in model.letters), None) for item in items
-    ]
+    expected = [next((m.name for m in filters if len(item.answer) in m.letters), None) for item in items]
+    dropped_by = result.frame["dropped_by"]
     assert result.frame["item_id"].tolist() == items.frame["item_id"].tolist()
-    assert (
-        result.frame["dropped_by"].astype(object).where(result.frame["dropped_by"].notna(), None).tolist()
-        == expected
-    )
+    assert dropped_by.astype(object).where(dropped_by.notna(), None).tolist() == expected
     likely = [math.log(0.5) if name else math.log(lambada.THRESHOLD / 2) for name in expected]
     assert result.frame["log_prob"].tolist() == pytest.approx(likely)
-    assert [item.item_id for item in result.survivors] == [
-        item.item_id for item, name in zip(items, expected, strict=True) if name is None
-    ]
+    survivors = [item for item, name in zip(items, expected, strict=True) if name is None]
+    assert list(result.survivors) == survivors
     assert result.step.dropped == {model.name: expected.count(model.name) for model in filters}
     assert (result.step.n_in, result.step.n_out) == (80, expected.count(None))
 
@@ -202,18 +196,14 @@ def test_filters_that_make_no_sense_are_one_error(candidates):
     class Scores(Lengths):
         score_type = "score"
 
-    for arguments in (
-        {"filters": []}, {"threshold": 0.0}, {"threshold": 1.1}, {"block": 0}, {"number": 0},
-        {"source": items[:0]},
-    ):  # fmt: skip
-        with pytest.raises(DataError, match="expected passages, a filter, a threshold"):
-            lambada.filtered(**({"source": items, "filters": [model], "progress": False} | arguments))
-    with pytest.raises(DataError, match="two filters are called 'lengths'"):
-        lambada.filtered(items, [model, model], **QUIET)
-    with pytest.raises(DataError, match="gives no probability to the target of lambada/built/"):
-        lambada.filtered(items, [Scores(4)], **QUIET)
-    with pytest.raises(DataError, match=r"the texts hold .* of the books"):
-        lambada.filtered(candidates, [model], trained_on=BOOKS[:1], **QUIET)
+    senseless = [{"filters": []}, {"threshold": 0.0}, {"threshold": 1.1}, {"block": 0}, {"number": 0}]
+    for arguments, problem in (
+        *((each, "expected passages, a filter, a threshold") for each in (*senseless, {"source": items[:0]})),
+        ({"filters": [model, model]}, "two filters are called 'lengths'"),
+        ({"filters": [Scores(4)]}, "gives no probability to the target of lambada/built/"),
+        ({"source": candidates, "trained_on": BOOKS[:1]}, r"the texts hold .* of the books"),
+    ):
+        refused(problem, lambada.filtered, **{"source": items, "filters": [model], **QUIET} | arguments)
     others = list(wb.books("sample"))[4:6]
     assert lambada.filtered(items, [model], trained_on=others, **QUIET).frame["dropped_by"].notna().any()
 
@@ -227,8 +217,7 @@ def test_the_control_set_is_a_draw_of_its_own(candidates):
     assert len(drawn & set(items.frame["text"])) < 60
     assert len(lambada.control(candidates, len(candidates))) == len(candidates)
     for number in (0, len(candidates) + 1):
-        with pytest.raises(DataError, match="expected a number of passages from 1 to"):
-            lambada.control(candidates, number)
+        refused("expected a number of passages from 1 to", lambada.control, candidates, number)
 
 
 def test_the_manifest_has_every_step(candidates, tmp_path):
@@ -265,5 +254,4 @@ def test_the_filters_of_the_paper():
         again = model.log_prob(held.items(part["number"]))
         assert part["log_prob"].to_numpy() == pytest.approx(again, rel=1e-4)
         assert (again >= math.log(lambada.THRESHOLD)).all()
-    with pytest.raises(DataError, match="the texts hold"):
-        lambada.paper_filters(novels, held_out=items, **options)
+    refused("the texts hold", lambada.paper_filters, novels, held_out=items, **options)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from refused import refused
 
 from workbench.construction.manifest import MANIFEST_FILE, FileDigest, Manifest, Step
 from workbench.storage.errors import DataError
@@ -107,8 +108,7 @@ def test_a_further_stage_adds_to_what_is_there():
 
 
 def test_a_changed_or_foreign_file_is_one_error(tmp_path):
-    with pytest.raises(DataError, match="manifest"):
-        Manifest.load(tmp_path)
+    refused("manifest", Manifest.load, tmp_path)
     manifest_of_two().save(tmp_path)
     path = tmp_path / MANIFEST_FILE
     content = json.loads(path.read_text())
@@ -123,8 +123,7 @@ def test_a_changed_or_foreign_file_is_one_error(tmp_path):
     ]
     for change in changes:
         path.write_text(json.dumps(content | change))
-        with pytest.raises(DataError, match=r"manifest.*-- make it again"):
-            Manifest.load(tmp_path)
+        refused(r"manifest.*-- make it again", Manifest.load, tmp_path)
     path.write_text(json.dumps(content))
     assert Manifest.load(tmp_path) == manifest_of_two()
 

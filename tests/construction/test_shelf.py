@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from itertools import product
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -12,12 +12,12 @@ from book_chapters import chapters_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from novel_shelf import altered, book, novel
+from refused import refused
 from test_duplicates import plain_n_grams
 
 import workbench as wb
 from workbench import construction
 from workbench.construction import novel_checks, shelf
-from workbench.storage.errors import DataError
 from workbench.texts.tokenise import n_chapters
 
 FRENCH = """Il pleuvait depuis trois jours sur la petite ville, et personne ne sortait plus de chez soi. La
@@ -85,17 +85,11 @@ def test_an_omnibus_and_its_novels_are_in_one_part(made):
 def test_pairs_are_those_of_plain_sets(made):
     texts = {book.book_id: plain_n_grams(book.text) for book in plants()}
     left = [name for name in texts if name not in {"rude", "french", "empty"}]
-    shared = {}
-    for one, other in product(left, left):
-        if one < other and (n := len(texts[one] & texts[other])) > 0.05 * min(
-            len(texts[one]), len(texts[other])
-        ):
-            shared[one, other] = (
-                n / len(texts[one] | texts[other]),
-                n / len(texts[one]),
-                n / len(texts[other]),
-            )
-    expected = [(*names, *values) for names, values in sorted(shared.items())]
+    expected = []
+    for names in combinations(sorted(left), 2):
+        one, other = (texts[name] for name in names)
+        if (n := len(one & other)) > 0.05 * min(len(one), len(other)):
+            expected.append((*names, *(n / len(grams) for grams in (one | other, one, other))))
     assert [tuple(row) for row in made.pairs.to_numpy().tolist()] == expected
 
 
@@ -120,15 +114,10 @@ def test_the_books_are_the_texts(made):
     for split in shelf.SHARES:
         for one in made.books(split):
             assert one.text == originals[one.book_id].text
-            assert (one.title, one.author, one.year, one.tokenised) == (
-                one.book_id.title(),
-                None,
-                None,
-                False,
-            )
+            about = (one.title, one.author, one.year, one.tokenised)
+            assert about == (one.book_id.title(), None, None, False)
     assert [one.book_id for one in made] == ["collected", "five", "four", "one", "three", "two"]
-    with pytest.raises(DataError, match=r"no part 'dve'.*did you mean 'dev'"):
-        made.books("dve")
+    refused(r"no part 'dve'.*did you mean 'dev'", made.books, "dve")
 
 
 @pytest.mark.usefixtures("made")
@@ -206,12 +195,10 @@ def test_a_copy_is_the_shelf_and_a_change_is_seen(made, tmp_path):
     assert [one.text for one in copy] == [one.text for one in made]
     text = next((tmp_path / "copy/texts").iterdir())
     text.write_bytes(text.read_bytes() + b"x")
-    with pytest.raises(DataError, match=r"changed -- make the shelf again"):
-        list(copy)
+    refused(r"changed -- make the shelf again", list, copy)
     frame = copy.frame.assign(split="train")
     frame.to_parquet(tmp_path / "copy/novels.parquet", index=False)
-    with pytest.raises(DataError, match=r"changed -- make the shelf again"):
-        construction.Shelf(tmp_path / "copy")
+    refused(r"changed -- make the shelf again", construction.Shelf, tmp_path / "copy")
 
 
 def test_files_of_all_forms_are_inputs(home):
@@ -287,5 +274,4 @@ def test_bad_input_is_one_error(home):
         ([one], {"offensive": home / "none.txt"}, "expected a word a line, got none"),
         ([one], {"offensive": home / "marks.txt"}, r"marks.txt, line 2: expected a word, got '--'"),
     ):
-        with pytest.raises(DataError, match=problem):
-            construction.read_shelf(arguments, progress=False, **options)
+        refused(problem, construction.read_shelf, arguments, progress=False, **options)

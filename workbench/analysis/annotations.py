@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from importlib import metadata
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -84,11 +84,9 @@ def annotate(
     vocabulary : mapping, path or str, optional
         Counts of lower-cased words, or a file of them (``word TAB count``). Without it LAMBADA's
         is used where ``lambada-vocab-2.txt`` is found; else `target_count` is null.
-    workers : int, optional
-        Number of processes, all cores by default. Up to 400 items are annotated in this process.
-    client : distributed.Client, optional
-        A Dask client: its workers do the work. The project and the pipeline must be installed
-        there in the same version.
+    workers, client : int or distributed.Client, optional
+        Number of processes, all cores by default (up to 400 items are annotated in this process); or a Dask
+        client, where the project and the pipeline must be installed in the same version.
     cache : bool, default True
         Store results on disk, in ``cache/annotations`` (at most 2 GiB; the least recently used are
         removed first), and use those that are there. A killed run resumes where it stopped.
@@ -268,10 +266,7 @@ def _load(pipeline: str, identity: str) -> Language:
 
 
 def features_of(nlp: Language, chunk: Chunk) -> pa.Table:
-    """Tag the items of a chunk and return their rows, the columns of `FEATURES`.
-
-    ``target_count`` is null: the vocabulary is not sent to workers.
-    """
+    """Tag the items of a chunk and return their rows; ``target_count`` is null in workers."""
     records = list(chunk.items)
     cuts = [_named(item, tokens, item) for item in records]
     words = [readable_tokens(item_tokens.words) for item_tokens in cuts]
@@ -288,9 +283,10 @@ def features_of(nlp: Language, chunk: Chunk) -> pa.Table:
         _named(item, target_features, item, *features)
         for item, *features in zip(records, cuts, tags, lemmas, strict=True)
     ]
-    return pa.table(
-        [_array([row.get(field.name) for row in rows], field.type) for field in FEATURES], FEATURES
-    )
+    for cells in rows:
+        for name in ("mentions", "speech", "names"):
+            cells[name] = list(chain.from_iterable(cells[name]))
+    return pa.Table.from_pylist(rows, FEATURES)
 
 
 def _named(item: Item, function: Callable[..., R], *arguments: Any) -> R:
@@ -317,12 +313,6 @@ def _counts(items: Items, vocabulary: Mapping[str, int] | Path | str | None) -> 
     if counts is None:
         return [None] * len(items)
     return [None if answer is None else int(counts.get(answer.lower(), 0)) for answer in _answers(items)]
-
-
-def _array(values: Sequence[Any], arrow_type: pa.DataType) -> pa.Array:
-    if arrow_type == _SPANS:
-        values = [[edge for span in spans for edge in span] for spans in values]
-    return pa.array(values, arrow_type)
 
 
 def _frame(table: pa.Table, items: Items, counts: Sequence[int | None], pipeline: str) -> pd.DataFrame:
@@ -360,22 +350,10 @@ _LEADING = (TITLES | _BEFORE) - {"the"}
 def target_features(item: Item, tokens: Tokens, tags: Sequence[str], lemma: str | None) -> dict[str, Any]:
     """Compute one row of the annotations, the columns of `FEATURES` but ``target_count``.
 
-    Parameters
-    ----------
-    item : Item
-    tokens : Tokens
-        The item's tokens.
-    tags : sequence of str (n,)
-        UPOS tag of each token.
-    lemma : str or None
-        The lemma of the target's head (see `Tokens.head`), by the pipeline.
-
-    Returns
-    -------
-    dict
-        ``mention_distance`` in tokens, ``mention_sentence`` in sentences; ``mentions``, ``speech`` and
-        ``names`` (all proper nouns) as character spans in ``item.text``. Features of the target are absent
-        without one. Neither mentions nor speech depend on the tags, nor on the case of the text.
+    It depends on the UPOS tags of the item's tokens (n,) and the lemma of the target's head by the pipeline.
+    ``mention_distance`` is in tokens, ``mention_sentence`` in sentences; ``mentions``, ``speech`` and
+    ``names`` (all proper nouns) are character spans in ``item.text``. Features of the target are absent
+    without one. Neither mentions nor speech depend on the tags, nor on the case of the text.
     """
     spoken = speech.speech_spans(tokens.words)
     within = _in_speech(tokens, spoken)

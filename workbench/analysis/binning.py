@@ -40,18 +40,10 @@ NULL = "null"
 
 @dataclass(frozen=True)
 class Bins:
-    """Adjoining bins, each with its lower edge and without its upper one; the last has both.
+    """Adjoining bins, each with its lower edge and without its upper one; the last has both."""
 
-    Attributes
-    ----------
-    edges : array of float (n + 1,)
-        Edges in ascending order; the outer ones may be infinite.
-    width : float
-        Width of each bin (of an open last bin: where it would end); NaN where widths differ.
-    """
-
-    edges: NDArray[np.float64]
-    width: float
+    edges: NDArray[np.float64]  # (n + 1,), in ascending order; the outer ones may be infinite
+    width: float  # of each bin (of an open last bin: where it would end); NaN where widths differ
 
     @property
     def starts(self) -> NDArray[np.float64]:
@@ -82,11 +74,9 @@ def whole_bins(values: ArrayLike, *, first: int | None = None, width: int | None
     Parameters
     ----------
     values : array of int (n,)
-    first : int, optional
-        Least value of the first bin; by default that of the bin, of those that would begin at 1,
-        with the smallest value.
-    width : int, optional
-        Values a bin; by default round, so that the middle 98 % of the values lie in about 16 bins.
+    first, width : int, optional
+        Least value of the first bin (by default that of the bin, of those that would begin at 1, with the
+        smallest value); values a bin, by default round, so that the middle 98 % lie in about 16 bins.
     """
     values = np.asarray(values, dtype=float)
     if width is None:
@@ -169,28 +159,14 @@ BinRule = Callable[[NDArray[np.float64]], Bins | None]
 
 @dataclass(frozen=True, eq=False)
 class Bin:
-    """A bin: rows of a column with one value or range.
+    """A bin: rows of a column with one value or range."""
 
-    Attributes
-    ----------
-    key : str
-        Name in a message or a saved state, such as ``is:NE``, ``from:5:to:9``, ``other`` or ``null``.
-    label : str
-        Name that a reader sees.
-    query : Query
-        The filter that lists these rows.
-    rows : array of int (k,)
-        Their places in the column of `size` rows.
-    low, high : float
-        Least and greatest number of a range; NaN for other bins.
-    """
-
-    key: str
-    label: str
-    query: Query
-    rows: NDArray[np.intp]
+    key: str  # in a message or a saved state, such as is:NE, from:5:to:9, other or null
+    label: str  # that a reader sees
+    query: Query  # the filter that lists these rows
+    rows: NDArray[np.intp]  # (k,), their places in the column of `size` rows
     size: int
-    low: float = np.nan
+    low: float = np.nan  # least and greatest number of a range
     high: float = np.nan
 
     @property
@@ -210,24 +186,14 @@ class Bin:
 class Binning:
     """The bins of a column (n rows), of which facets, slices and the bars of charts are made.
 
-    A row is in one bin, but for `kind` ``"labels"``, where it may be in any number. Rows without a value are
-    the last bin; infinite numbers beyond all ranges are in none.
-
-    Attributes
-    ----------
-    name : str
-        The column.
-    value_type : str
-        What it holds: ``numbers``, ``text``, ``labels``, ``yes or no`` or ``nothing``.
-    bins : list of Bin
-    integers : bool
-        Whether all its numbers are whole.
+    A row is in one bin, but for labels, where it may be in any number. Rows without a value are the last bin;
+    infinite numbers beyond all ranges are in none.
     """
 
     name: str
-    value_type: str
+    value_type: str  # numbers, text, labels, yes or no, or nothing
     bins: list[Bin]
-    integers: bool = False
+    integers: bool = False  # whether all its numbers are whole
 
     @property
     def ranges(self) -> list[Bin]:
@@ -239,13 +205,7 @@ class Binning:
         return [len(b.rows) if mask is None else int(np.count_nonzero(mask[b.rows])) for b in self.bins]
 
     def query(self, keys: Collection[Any]) -> Query | None:
-        """Return the filter for the rows of bins, adjoining ranges merged; None without any bin.
-
-        Raises
-        ------
-        DataError
-            If there is no such bin.
-        """
+        """Return the filter for the rows of bins, adjoining ranges merged; None without any bin."""
         by_key = {b.key: b for b in self.bins}
         if unknown := [key for key in keys if key not in by_key]:
             names = ", ".join([*by_key][:20])
@@ -284,9 +244,7 @@ def binning(
 
     Parameters
     ----------
-    name : str
-        The column's name.
-    column : Series (n,)
+    name, column : str, Series (n,)
         Numbers, text, truth values, or a list of labels a row.
     rule : callable
         Chooses the ranges of a column of numbers (its finite ones); None makes one bin of each number.

@@ -36,8 +36,9 @@ def contrast(
 ) -> Table:
     """Compare every feature of two sets of annotations.
 
-    The sets are taken as independent samples of items; where items of one set come from few
-    novels, the intervals are too narrow.
+    The sets are taken as independent samples of items; where items of one set come from few novels, the
+    intervals are too narrow. DataError if something is not a frame, the names are equal, or level or
+    correction are unknown.
 
     Parameters
     ----------
@@ -80,11 +81,6 @@ def contrast(
 
         ``.attrs["left_out"]`` names the columns that are no features, with the reason.
 
-    Raises
-    ------
-    DataError
-        If something is not a frame, the names are equal, or level or correction are unknown.
-
     Examples
     --------
     >>> control = wb.annotate(wb.load("sample", "control"), progress=False)
@@ -126,21 +122,13 @@ def contrast(
 
 
 def _layout(names: tuple[str, str], correction: str) -> TableLayout:
-    differences = {"share": "percentage points", "number": "signed"}
+    percent = ("kind", {"share": "percent"})
+    points = ("kind", {"share": "percentage points", "number": "signed"})
+    tooltips = {name: f"Share of items, or mean, in {name}." for name in names}
     columns = (
         TableColumn("feature", "column", detail="level"),
-        *(
-            TableColumn(
-                name,
-                ("kind", {"share": "percent"}),
-                heading=name,
-                tooltip=f"Share of items, or mean, in {name}.",
-            )
-            for name in names
-        ),
-        TableColumn(
-            "difference", ("kind", differences), ("low", "high"), tooltip=f"{names[0]} minus {names[1]}."
-        ),
+        *(TableColumn(name, percent, heading=name, tooltip=tooltips[name]) for name in names),
+        TableColumn("difference", points, ("low", "high"), tooltip=f"{names[0]} minus {names[1]}."),
         TableColumn("cliff_delta", "effect"),
         TableColumn(f"p_{correction}", "p"),
     )

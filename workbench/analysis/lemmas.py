@@ -52,19 +52,11 @@ class Reading(NamedTuple):
 class Lemmas:
     """A lemmatiser, made of the parts of a table file.
 
-    Parameters
-    ----------
-    exceptions, cased : mapping of str to mapping of str to str
-        Lemma by UPOS tag of a lower-cased form where the rules would fail, and of a form with
-        capitals whose lemma has capitals (``New``, ADJ).
-    irregular : mapping of str to mapping of str to list of str
-        For VERB, NOUN, ADJ and ADV all lemmas of irregular forms.
-    strong : collection of str
-        Verbs without a regular past form, so that ``seed`` is not a form of ``see``.
-    classes : mapping of str to str
-        Letters of the parts of speech of frequent forms, see `KINDS`.
-    attested : mapping of str to sequence of str
-        Words that are their own lemma: ``verbs``, and ``others``.
+    These are the lemma by UPOS tag of a lower-cased form where the rules would fail (`exceptions`), and of a
+    form with capitals whose lemma has capitals (`cased`: ``New``, ADJ); all lemmas of `irregular` forms by
+    tag; verbs without a regular past form (`strong`: ``seed`` is not a form of ``see``); letters of the parts
+    of speech of frequent forms (`classes`, see `KINDS`); and words that are their own lemma (`attested`:
+    ``verbs``, and ``others``).
     """
 
     def __init__(
@@ -89,13 +81,7 @@ class Lemmas:
 
     @classmethod
     def read(cls, path: Path | str) -> Lemmas:
-        """Read a table file, as ``tools/tagger/lemma_tables.py`` writes it.
-
-        Raises
-        ------
-        DataError
-            If it is not there, damaged, or of another format.
-        """
+        """Read a table file, as ``tools/tagger/lemma_tables.py`` writes it."""
         description = "this table of lemmas"
         with reading(path, description, remedy="take the file of this version, which `make tagger` makes"):
             table = read_json(path, description)
@@ -115,20 +101,10 @@ class Lemmas:
             )
 
     def lemma(self, form: str, pos: str) -> str:
-        """Return the lemma of a form by the conventions of Universal Dependencies.
+        """Return the lemma of a token with a UPOS tag by the conventions of Universal Dependencies.
 
-        Parameters
-        ----------
-        form : str
-            One token, in any case.
-        pos : str
-            Its UPOS tag.
-
-        Returns
-        -------
-        str
-            In lower case, but for names, the pronoun I, and words that the treebanks write with
-            capitals; what is known only in lower case stays in it.
+        It is in lower case, but for names, the pronoun I, and words that the treebanks write with capitals;
+        what is known only in lower case stays in it.
         """
         low = fold_case(form)
         lemma = self._cased.get(pos, {}).get(form) or self._exceptions.get(pos, {}).get(low)

@@ -75,33 +75,32 @@ class Name(NamedTuple):
     n_items: int
 
 
-class Evidence:
-    """Counts as evidence of the category and the gender of a name."""
+Evidence = Counter[str]
+"""Counts about a name: ``n_items``; ``n``, its tokens, of which ``surname`` follow what surnames do and
+``locative`` a preposition; ``title:`` and ``pronoun:`` with each gender."""
 
-    def __init__(self) -> None:
-        self.n_items = self.n = self.surname = self.locative = 0
-        self.titles: Counter[str] = Counter()
-        self.pronouns: Counter[str] = Counter()
 
-    def category(self, name: str) -> str:
-        """Return the category: as listed, or by the words before the name; else a first name."""
-        if name in _PLACES:
-            return "place"
-        if is_listed(name):
-            return "first name"
-        if 2 * self.locative > self.n > 1:
-            return "place"
-        return "surname" if 2 * self.surname > self.n else "first name"
+def _category(name: str, evidence: Evidence) -> str:
+    """Return the category: as listed, or by the words before the name; else a first name."""
+    if name in _PLACES:
+        return "place"
+    if is_listed(name):
+        return "first name"
+    if 2 * evidence["locative"] > evidence["n"] > 1:
+        return "place"
+    return "surname" if 2 * evidence["surname"] > evidence["n"] else "first name"
 
-    def gender(self, name: str) -> str | None:
-        """Return the gender: listed, by title, or by the pronouns of the sentences; None where not known."""
-        if len(genders := _listed().get(name, frozenset())) == 1:
-            return next(iter(genders))
-        for counts, least in ((self.titles, 1), (self.pronouns, _CERTAIN)):
-            first, second = sorted(GENDERS, key=lambda gender: -counts[gender])
-            if counts[first] >= least and counts[first] >= _CERTAIN * counts[second]:
-                return first
-        return None
+
+def _gender(name: str, evidence: Evidence) -> str | None:
+    """Return the gender: listed, by title, or by the pronouns of the sentences; None where not known."""
+    if len(genders := _listed().get(name, frozenset())) == 1:
+        return next(iter(genders))
+    for sign, least in (("title", 1), ("pronoun", _CERTAIN)):
+        counts = {gender: evidence[f"{sign}:{gender}"] for gender in GENDERS}
+        first, second = sorted(GENDERS, key=lambda gender: -counts[gender])
+        if counts[first] >= least and counts[first] >= _CERTAIN * counts[second]:
+            return first
+    return None
 
 
 def names(items: Items, annotations: pd.DataFrame | None = None) -> pd.DataFrame:
@@ -109,7 +108,8 @@ def names(items: Items, annotations: pd.DataFrame | None = None) -> pd.DataFrame
 
     A name is a proper noun by the annotations wherever it stands in a passage. Left out are names with an
     article, words that join names of several (``New York``), titles, days, peoples and the like, and words
-    that are ordinary ones elsewhere in the same passage.
+    that are ordinary ones elsewhere in the same passage. DataError if items are in another language than
+    English, or the annotations have no names.
 
     Parameters
     ----------
@@ -127,11 +127,6 @@ def names(items: Items, annotations: pd.DataFrame | None = None) -> pd.DataFrame
         :mod:`workbench.analysis.names` have those listed; the others', by titles, prepositions and
         pronouns in all passages together.
 
-    Raises
-    ------
-    DataError
-        If items are in another language than English, or the annotations have no names.
-
     Examples
     --------
     >>> table = wb.names(items, annotations)
@@ -139,16 +134,10 @@ def names(items: Items, annotations: pd.DataFrame | None = None) -> pd.DataFrame
     (True, True)
     """
     check_items(items, "names")
-    counts: dict[str, Evidence] = defaultdict(Evidence)
+    counts: dict[str, Evidence] = defaultdict(Counter)
     for item, spans in zip(items, name_spans(items, annotations), strict=True):
         for name, evidence in evidence_of(item, spans).items():
-            total = counts[name]
-            total.n_items += 1
-            total.n, total.surname, total.locative = (
-                total.n + evidence.n, total.surname + evidence.surname, total.locative + evidence.locative
-            )  # fmt: skip
-            total.titles += evidence.titles
-            total.pronouns += evidence.pronouns
+            counts[name].update(evidence)
     rows = [described(name, evidence) for name, evidence in counts.items()]
     rows.sort(key=lambda row: (-row.n_items, row.name))
     frame = pd.DataFrame(rows, columns=list(Name._fields))
@@ -157,8 +146,9 @@ def names(items: Items, annotations: pd.DataFrame | None = None) -> pd.DataFrame
 
 def described(name: str, evidence: Evidence) -> Name:
     """Return a name with its category and gender by the evidence."""
-    category = evidence.category(name)
-    return Name(name, category, evidence.gender(name) if category == "first name" else None, evidence.n_items)
+    category = _category(name, evidence)
+    gender = _gender(name, evidence) if category == "first name" else None
+    return Name(name, category, gender, evidence["n_items"])
 
 
 def name_spans(items: Items, annotations: pd.DataFrame | None) -> list[list[Span]]:
@@ -223,28 +213,24 @@ def evidence_of(item: Item, spans: Sequence[Span]) -> dict[str, Evidence]:
     is_name = [span in proper for span in passage.spans]
     result: dict[str, Evidence] = {}
     for name, group in passage_names(item, spans, passage).items():
-        evidence = result[name] = Evidence()
-        evidence.n_items, evidence.n = 1, len(group)
+        evidence = result[name] = Counter(n_items=1, n=len(group))
         for index in {word.token for word in group}:
             before = low[index - 1] if index else ""
             if before in _GENDER_OF_TITLE:
-                evidence.titles[_GENDER_OF_TITLE[before]] += 1
+                evidence[f"title:{_GENDER_OF_TITLE[before]}"] += 1
             follows_name = index > 0 and is_name[index - 1] and before not in TITLES
-            evidence.surname += before in _BEFORE_SURNAMES | {"the"} or follows_name
-            evidence.locative += before in _BEFORE_PLACES
+            evidence["surname"] += before in _BEFORE_SURNAMES | {"the"} or follows_name
+            evidence["locative"] += before in _BEFORE_PLACES
             sentence = bisect_right(passage.sentences, index)
             first = passage.sentences[sentence - 1] if sentence else 0
             last = passage.sentences[sentence] if sentence < len(passage.sentences) else len(low)
-            evidence.pronouns.update(_PRONOUNS[word] for word in low[first:last] if word in _PRONOUNS)
+            evidence.update(f"pronoun:{_PRONOUNS[word]}" for word in low[first:last] if word in _PRONOUNS)
     return result
 
 
 @cache
 def relatives() -> dict[str, list[tuple[str, int]]]:
-    """Return for each listed first name its families (formal name and gender as text) and its role in each.
-
-    The roles are 0 (formal), 1 (short) and 2 (diminutive).
-    """
+    """Return the families of each listed first name, and its role in each: formal, short, diminutive (2)."""
     roles: dict[str, list[tuple[str, int]]] = defaultdict(list)
     for family, forms in families().items():
         for role, form in enumerate(forms):

@@ -11,19 +11,10 @@ Floats = npt.NDArray[np.float64]
 
 
 def wilson(count: npt.ArrayLike, n: npt.ArrayLike, *, level: float = 0.95) -> tuple[Floats, Floats]:
-    """Return the bounds of Wilson's score interval of shares (Wilson 1927).
+    """Return the bounds of Wilson's score interval of shares (Wilson 1927) at a confidence level.
 
-    Parameters
-    ----------
-    count, n : int or array of int
-        Cases, out of how many; their shapes are broadcast.
-    level : float, default 0.95
-        Confidence level.
-
-    Returns
-    -------
-    low, high : array of float, one or more dimensions
-        Between 0 and 1; NaN where `n` is 0.
+    `count` cases out of `n` (int or array of int, broadcast) give two arrays of float, of one or more
+    dimensions, between 0 and 1; NaN where `n` is 0.
     """
     # statsmodels' proportion_confint is the same, but 0.9 s of imports delay the first view of a comparison
     count, n = np.broadcast_arrays(np.atleast_1d(np.asarray(count, float)), np.asarray(n, float))

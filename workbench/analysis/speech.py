@@ -252,13 +252,9 @@ def _single(near: _Near, side: str, costs: tuple[float, float, float, float]) ->
 
 
 def speech(item: Item) -> list[Span]:
-    """Find the quoted direct speech of an item; see :func:`speech_spans`.
+    """Find the quoted direct speech of an item (see :func:`speech_spans`), as spans in ``item.text``.
 
-    Returns
-    -------
-    list of (int, int)
-        Character offsets in ``item.text``, the answer in place, end excluded, in order. Empty for an item in
-        another language than English, of which the rules are.
+    There is none for an item in another language than English, of which the rules are.
     """
     if language(item.variant) != ENGLISH:
         return []
@@ -272,20 +268,10 @@ def speech_by_definition(words: Sequence[str], target: int | None = None) -> dic
     The share of such passages depends on the definition, which the paper (Paperno et al. 2016: 71 %, and 61 %
     of the input) does not give.
 
-    Parameters
-    ----------
-    words : sequence of str (n,)
-        Tokens of the passage, the answer in place.
-    target : int, optional
-        Index of the answer; by default the last token, as in LAMBADA.
-
-    Returns
-    -------
-    dict of str to bool
-        "mark": a double quote mark; "speech": a span of :func:`speech_spans` (this is ``direct_speech``);
-        "closed": speech that is opened and closed in the passage; "words": speech of more than three words;
-        "sentence": speech with a whole sentence, or a comma before its closing mark; "target": the answer
-        lies in speech.
+    They are, of the tokens (n,) of a passage with the answer in place: "mark", a double quote mark; "speech",
+    a span of :func:`speech_spans` (this is ``direct_speech``); "closed", speech that is opened and closed in
+    the passage; "words", speech of more than three words; "sentence", speech with a whole sentence, or a
+    comma before its closing mark; "target", the answer (by default the last token) lies in speech.
     """
     spans = speech_spans(words)
     position = len(words) - 1 if target is None else target

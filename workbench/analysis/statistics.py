@@ -106,11 +106,10 @@ def count_in_context(
     ----------
     sets : DataFrame, or mapping of str to DataFrame
         Annotations, or several by name.
-    by : {"lemma", "form"}
-        What counts as the target: the form or its lemma (as in the paper), or only the same form.
-    within : {"passage", "context"}
-        Where to look: in the passage, or only in the sentences before the target sentence
-        (by lemma only; the column is `n_context_mentions`, its value whether it is more than 0).
+    by, within : {"lemma", "form"}, {"passage", "context"}
+        What counts as the target (the form or its lemma, as in the paper, or only the same form), in the
+        passage or only in the sentences before the target sentence (by lemma only; the column is
+        `n_context_mentions`, its value whether it is more than 0).
     """
     columns = {
         ("lemma", "passage"): "lemma_in_context",
@@ -183,12 +182,12 @@ def count_direct_speech(sets: Sets) -> pd.DataFrame:
 def histogram(sets: Sets, column: str, *, first: int | None = None, width: int | None = None) -> pd.DataFrame:
     """Count the whole numbers of a column in bins of equal width.
 
+    DataError if a value lies below `first`, or the width is below 1.
+
     Parameters
     ----------
-    sets : DataFrame, or mapping of str to DataFrame
-        Annotations, or several by name.
-    column : str
-        ``mention_distance``, ``n_tokens``, ``n_context_sentences`` ...
+    sets, column
+        Annotations, or several by name; ``mention_distance``, ``n_tokens``, ``n_context_sentences`` ...
     first, width : int, optional
         Least value of the first bin, and values a bin, at least 1; see
         :func:`workbench.analysis.binning.whole_bins`.
@@ -199,11 +198,6 @@ def histogram(sets: Sets, column: str, *, first: int | None = None, width: int |
         One row a set and bin up to the largest value of any set, empty ones included; instead of `value` and
         `label` with `first` and `last` (both within the bin), `x` and `x2` (its edges, half a unit
         outside), and with `mean` and `sd` of the set's values.
-
-    Raises
-    ------
-    DataError
-        If a value lies below `first`, or the width is below 1.
     """
     frames = named_sets(sets)
     numbers = {n: _column(frame, column, n).dropna().to_numpy(np.int64) for n, frame in frames.items()}
@@ -246,6 +240,8 @@ class _Row(NamedTuple):
 def statistics(items: Items, annotations: pd.DataFrame | None = None) -> Table:
     """Describe a set as the paper describes LAMBADA, beside the paper's values.
 
+    DataError if there are no items, or the annotations lack an item or hold one twice.
+
     Parameters
     ----------
     items : Items
@@ -263,11 +259,6 @@ def statistics(items: Items, annotations: pd.DataFrame | None = None) -> Table:
         95 % interval of percentages), the number `n` of cases, `unit` (``count``, ``mean``, ``percent``), the
         `paper`'s value as printed, its `paper_row` in the published tables, and a `note`. Null: unknown.
         Tokens include the answer and punctuation; context sentences are all but the target sentence.
-
-    Raises
-    ------
-    DataError
-        If there are no items, or the annotations lack an item or hold one twice.
 
     Examples
     --------

@@ -50,7 +50,8 @@ def rename(
 
     A model that reads the passage predicts the new name as well as the old one; one that remembers the text
     does not. The difference in accuracy on the same items is the paired drop: :func:`workbench.significance`
-    of the runs on both.
+    of the runs on both. DataError if items are ablated or renamed already, in another language than English,
+    or an argument is not valid.
 
     Parameters
     ----------
@@ -70,12 +71,6 @@ def rename(
         With the same ids; the variant ends in ``(renamed)``, and results add it to the names of models. In
         ``meta`` there are ``renamed`` (old and new form of each word), ``n_renamed`` (names),
         ``answer_renamed`` and ``original_answer``. An item without a name to replace keeps its text.
-
-    Raises
-    ------
-    DataError
-        If items are ablated or renamed already, in another language than English, or an argument is not
-        valid.
 
     Notes
     -----
@@ -103,7 +98,8 @@ def swap_mentions(
     """Return items with the answer and its mentions replaced by a word of the same class and frequency.
 
     A prediction that follows the mention is the new word; one that does not is the old word, or another one:
-    :func:`workbench.memorization` counts them. Nothing else in the passage changes.
+    :func:`workbench.memorization` counts them. Nothing else in the passage changes. DataError if items are
+    ablated or renamed already, in another language than English, or an argument is not valid.
 
     Parameters
     ----------
@@ -123,12 +119,6 @@ def swap_mentions(
         The items whose answer is one word that stands in the passage before the blank, in one form, and has a
         word to be replaced by. Ids stay; the variant ends in ``(mentions swapped)``; ``meta`` has
         ``mentions_swapped`` (old and new form of each word) and ``original_answer``. Candidates follow.
-
-    Raises
-    ------
-    DataError
-        If items are ablated or renamed already, in another language than English, or an argument is not
-        valid.
 
     Notes
     -----
@@ -169,13 +159,9 @@ def _replacement_names(
 
 
 class AnswerPool:
-    """Answers that are not names, by tag, ending and type of first letter, with their frequency.
+    """Answers of items (n,) that are not names by their UPOS tags (n,), with their frequency.
 
-    Parameters
-    ----------
-    items : Items (n,)
-    tags : Series (n,)
-        UPOS tag of each answer.
+    They are grouped by tag, ending and type of first letter.
     """
 
     def __init__(self, items: Items, tags: pd.Series[Any]) -> None:
@@ -210,14 +196,9 @@ def _nearest_first(counts: Sequence[int], count: int, rng: np.random.Generator) 
 
 
 class NamePool:
-    """Replacement names by category and gender, the nearest in frequency first.
+    """Replacement names of a table by category and gender, the nearest in frequency first.
 
     They are in three passages or listed, and not ordinary words.
-
-    Parameters
-    ----------
-    table : DataFrame
-        As :func:`workbench.names` returns it.
     """
 
     def __init__(self, table: pd.DataFrame) -> None:

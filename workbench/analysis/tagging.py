@@ -79,16 +79,13 @@ class PipelineFolder:
 def find_pipeline(name: str | Path = "en_narrative") -> PipelineFolder:
     """Find a pipeline, without loading it (nor spaCy).
 
+    DataError if it is not installed; the message says how to install it, and which pipelines are.
+
     Parameters
     ----------
     name : str or Path
         ``en_narrative``, which ships with the project; an installed package such as
         ``en_core_web_sm``; or the folder of a pipeline.
-
-    Raises
-    ------
-    DataError
-        If it is not installed; the message says how to install it, and which pipelines are.
     """
     shipped = files.resource("en_narrative")
     if name == "en_narrative" and (shipped / "meta.json").is_file():
@@ -136,23 +133,10 @@ def _missing(name: str | Path, folder: Path) -> DataError:
 
 
 def load(name: str | Path = "en_narrative") -> Language:
-    """Load a pipeline, once in a process.
+    """Load a pipeline (see `find_pipeline`), once in a process; DataError if spaCy cannot.
 
-    Parameters
-    ----------
-    name : str or Path
-        See :func:`find_pipeline`.
-
-    Returns
-    -------
-    spacy.Language
-        The pipeline. Where its networks would multiply matrices with BLIS, NumPy does: the same
-        numbers up to rounding, several times as fast on recent processors.
-
-    Raises
-    ------
-    DataError
-        If it is not installed, or spaCy cannot load it.
+    Where its networks would multiply matrices with BLIS, NumPy does: the same numbers up to rounding, several
+    times as fast on recent processors.
     """
     source = find_pipeline(name)
     return _loaded(source, (source.folder / "meta.json").stat().st_mtime_ns)  # trained anew: loaded anew
@@ -201,29 +185,13 @@ def tag(
 ) -> tuple[list[list[str]], list[str | None]]:
     """Return the parts of speech of all words, and the lemmas of the targets.
 
-    Only what this needs of the pipeline runs. Documents go through it sorted by length.
+    Only what this needs of the pipeline runs. Documents go through it sorted by length. DataError if the
+    pipeline sets no parts of speech.
 
-    Parameters
-    ----------
-    nlp : spacy.Language
-        The pipeline; it is not changed.
-    words : sequence of sequences of str
-        Words of each document, as :func:`workbench.items.tokens.readable_tokens` returns them.
-    targets : sequence of int or None
-        Index of the word of each document whose lemma to return.
-
-    Returns
-    -------
-    tags : list of list of str
-        UPOS of each word; converted from Penn Treebank tags where a pipeline sets nothing else,
-        ``X`` for a word without a tag.
-    lemmas : list of (str or None)
-        None without a target, and where the pipeline has no lemmatizer.
-
-    Raises
-    ------
-    DataError
-        If the pipeline sets no parts of speech.
+    `words` are those of each document, as :func:`workbench.items.tokens.readable_tokens` returns them, and
+    `targets` the index of the word whose lemma to return. Tags are UPOS, converted from Penn Treebank tags
+    where a pipeline sets nothing else, ``X`` for a word without a tag. A lemma is None without a target, and
+    where the pipeline has no lemmatizer.
     """
     from spacy.pipeline import Lemmatizer  # noqa: PLC0415 - slow to import
     from spacy.tokens import Doc  # noqa: PLC0415

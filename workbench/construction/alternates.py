@@ -65,19 +65,6 @@ class SentenceChunk(NamedTuple):
     tokens: list[int]
 
 
-class Position(NamedTuple):
-    """A focus word: its novel, the number of its sentence there, and its index in the sentence."""
-
-    book_id: str
-    sentence: int
-    token: int
-
-    @property
-    def item_id(self) -> str:
-        """The id of the question."""
-        return f"msrcc/{SPLIT}/{self.book_id}/{self.sentence:06d}-{self.token:03d}"
-
-
 def rare_words(model: NGram, texts: Corpus, frequency: float, minimum: int) -> Bools:
     """Return which words of the vocabulary may be a focus word or an alternate, shape (vocabulary,).
 
@@ -95,30 +82,21 @@ def rare_words(model: NGram, texts: Corpus, frequency: float, minimum: int) -> B
     )
 
 
-def position(corpus: Corpus, sentence: int, token: int) -> Position:
-    """Return the novel and the numbers within it of a focus word, from those in the corpus."""
+def position(corpus: Corpus, sentence: int, token: int) -> tuple[str, str]:
+    """Return the novel of a focus word, and the id of its question, with its numbers in the novel."""
     firsts = corpus.books["first"].to_numpy()
     book = int(np.searchsorted(firsts, sentence, side="right")) - 1
-    return Position(
-        str(corpus.books["book_id"].iat[book]),
-        sentence - int(firsts[book]),
-        token - int(corpus.starts[sentence]),
-    )
-
-
-class _Generator(NamedTuple):
-    """What a process needs to find alternates."""
-
-    novels: Corpus
-    model: NGram
-    rare: Ints  # ids in the model's vocabulary
+    book_id = str(corpus.books["book_id"].iat[book])
+    number, index = sentence - int(firsts[book]), token - int(corpus.starts[sentence])
+    return book_id, f"msrcc/{SPLIT}/{book_id}/{number:06d}-{index:03d}"
 
 
 @lru_cache(maxsize=1)
-def _generator(settings: Settings) -> _Generator:
+def _generator(settings: Settings) -> tuple[Corpus, NGram, Ints]:
+    """Return the novels, the model, and the ids of the rare words in its vocabulary."""
     model = NGram(settings.model)
     rare = rare_words(model, Corpus(settings.texts), settings.frequency, settings.minimum)
-    return _Generator(Corpus(settings.novels), model, np.flatnonzero(rare))
+    return Corpus(settings.novels), model, np.flatnonzero(rare)
 
 
 class _Sentence(NamedTuple):
@@ -130,13 +108,10 @@ class _Sentence(NamedTuple):
 
 
 def find_alternates(chunk: SentenceChunk) -> pa.Table:
-    """Do steps 2 to 5 for some sentences.
+    """Do steps 2 to 5 for some sentences, and return one row each.
 
-    Returns
-    -------
-    Table
-        One row a sentence: ``sentence``, ``outcome`` (one of `OUTCOMES`), ``words`` (the best first),
-        ``scores`` (natural log-probabilities of the next word), ``answer_score``.
+    The columns are ``sentence``, ``outcome`` (one of `OUTCOMES`), ``words`` (the best first), ``scores``
+    (natural log-probabilities of the next word), ``answer_score``.
     """
     novels, model, rare = _generator(chunk.settings)
     backoff = model.model
@@ -152,7 +127,7 @@ def find_alternates(chunk: SentenceChunk) -> pa.Table:
     results = []
     for number, row in enumerate(values):
         focus, sentence = sentences[number], chunk.sentences[number]
-        item_id = position(novels, sentence, chunk.tokens[number]).item_id
+        _, item_id = position(novels, sentence, chunk.tokens[number])
         rng = np.random.default_rng(seed_of(chunk.settings.seed, item_id, "alternates"))
         drawn = _sample(row, rare[rare != focus.answer], chunk.settings.alternates, rng)
         results.append({"sentence": sentence, **_outcome(backoff, focus, drawn, chunk.settings.best)})
@@ -192,19 +167,8 @@ def _outcome(backoff: BackOff, sentence: _Sentence, drawn: Ints, best: int) -> d
 def sentence_scores(backoff: BackOff, left: Sequence[int], options: Ints, right: Sequence[int]) -> Floats:
     """Return the part of a sentence's natural log-probability that depends on the word between two parts.
 
-    Parameters
-    ----------
-    backoff : BackOff
-    left : sequence of int
-        Ids of the words before, the first is that of ``<s>``.
-    options : array (n,)
-        Ids of the words.
-    right : sequence of int
-        Ids of the words after, the last is that of ``</s>``.
-
-    Returns
-    -------
-    array (n,)
+    The first id of those before is that of ``<s>``, the last of those after ``</s>``. The shape is that of
+    `options`, the ids of words (n,).
     """
     width = backoff.order - 1
     before = backoff.contexts([left])

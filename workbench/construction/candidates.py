@@ -90,7 +90,7 @@ class Source(NamedTuple):
     text: list[Piece] | tuple[Corpus, int]
 
     def parts(self) -> Iterable[Part]:
-        """Return the tokens of its sentences, in order."""
+        """Return the tokens of its sentences."""
         if isinstance(self.text, list):
             store = parts_cache()
             return (stored_part(piece, store) for piece in self.text)
@@ -105,12 +105,17 @@ class NovelChunk(NamedTuple):
     sources: list[Source]
     rule: Rule
 
+    @property
+    def size(self) -> int:
+        """Bytes of the novels."""
+        return sum(source.size for source in self.sources)
+
 
 class CandidatePassages:
     """All candidate passages of some novels, on disk, in the order of the novels.
 
     Make them by `of`. A candidate has a number from 0 on; `items` makes items of numbers, `sample` of some
-    that are drawn.
+    that are drawn. DataError if the folder holds no candidates, or a file is not the one that was written.
 
     Parameters
     ----------
@@ -129,11 +134,6 @@ class CandidatePassages:
         Whether there is a capital in the novels.
     sha256 : str
         Digest of the content: the same for the same novels and rule, wherever and by whomever it was made.
-
-    Raises
-    ------
-    DataError
-        If the folder holds no candidates, or a file is not the one that was written.
 
     Examples
     --------
@@ -186,7 +186,8 @@ class CandidatePassages:
         A passage is a target sentence, cut after its last word, the target, and the fewest whole sentences
         before it in its chapter that have more than `minimum` tokens together (Paperno et al. 2016, section
         3.1). The same novels and rule give the same files, byte for byte, whoever computes them. A call that
-        was killed resumes: finished chunks of novels are not computed again.
+        was killed resumes: finished chunks of novels are not computed again. DataError if there is no novel,
+        two have one id, a number makes no sense, `folder` holds something else, or the disk is full.
 
         Parameters
         ----------
@@ -197,25 +198,14 @@ class CandidatePassages:
         minimum : int, default 50
             The context has more tokens than this. The paper says "at least 50 tokens", and all passages of
             the release have more.
-        shortest : int, default 10
-            Tokens of the target sentence, at least, the marks after its last word included. No paper says
-            so: no passage of the release, nor of its control set, has fewer.
-        longest : int, default 256
-            Tokens of the passage, at most. The longest of the release has 198.
+        shortest, longest : int
+            Least tokens of the target sentence, the marks after its last word included, and most of the
+            passage. No paper says so: the release, its control set included, has from 10 to 198.
         folder : path, optional
             Where to write them. By default a folder of the cache, whose bound they count towards.
-        workers : int, optional
-            Number of processes; all cores by default.
-        client : distributed.Client, optional
-            A Dask cluster, in place of processes. Its workers must see the folder under the same path.
-        progress : bool, default True
-            Show bars.
-
-        Raises
-        ------
-        DataError
-            If there is no novel, two have one id, a number makes no sense, `folder` holds something else, or
-            the disk is full.
+        workers, client, progress
+            Processes (all cores by default), or a Dask cluster whose workers see the folder under the same
+            path; and whether to show bars.
 
         Notes
         -----
@@ -223,7 +213,13 @@ class CandidatePassages:
         alone: no target of the release or its control set has an apostrophe, hyphen or digit, though these
         occur at the end of sentences. So a sentence that ends in "wo n't ." has no candidate.
         """
-        rule = checked_rule(minimum, shortest, longest)
+        if minimum < 0 or shortest < 1 or not minimum < longest <= _LONGEST:
+            raise DataError(
+                f"expected minimum >= 0, shortest >= 1, minimum < longest <= {_LONGEST:,}, got {minimum=},"
+                f" {shortest=}, {longest=}",
+                remedy="pass other numbers of tokens; LAMBADA's are 50, 10 and 256",
+            )
+        rule = Rule(int(minimum), int(shortest), int(longest))
         home = files.cache_home() / "passages" if folder is None else Path(folder).absolute().parent
         with files.scratch_folder(home) as scratch:
             chunked = _chunked(_sources(novels, scratch / "texts", progress=progress))
@@ -256,7 +252,7 @@ class CandidatePassages:
         lowercased: bool = False,
         choices: bool = False,
     ) -> Items:
-        """Return passages as items, in the order of their numbers as they are passed.
+        """Return passages as items, in the order of their numbers as passed; IndexError if one is unknown.
 
         Parameters
         ----------
@@ -270,26 +266,33 @@ class CandidatePassages:
         choices : bool, default False
             Whether the candidates are the different words of the context and the target, as readers choose
             from (Chu et al. 2017). Otherwise there are none, as in the release.
-
-        Raises
-        ------
-        IndexError
-            If there is no candidate of a number.
         """
         wanted = np.arange(len(self)) if numbers is None else np.asarray(list(numbers), np.int64)
         if len(wanted) and not 0 <= wanted.min() <= wanted.max() < len(self):
             raise IndexError(f"expected numbers of candidates from 0 to {len(self) - 1:,}")
         variant = "capitalised" if self.cased and not lowercased else "plain"
         rows: dict[int, Item] = {}
-        book_ids = self.books["book_id"].tolist()
         order = np.unique(wanted)
-        owners = (np.searchsorted(self._books, order, side="right") - 1).tolist()
-        for (number, lines, sentence), owner in zip(self._passages(order), owners, strict=True):
-            rows[number] = _item(
-                f"lambada/{split}/{book_ids[owner]}/{sentence:06d}",
-                [line.lower() if lowercased else line for line in lines],
-                split, variant, book_ids[owner], choices=choices,
-            )  # fmt: skip
+        owners = np.searchsorted(self._books, order, side="right") - 1
+        book_ids = self.books["book_id"].to_numpy()[owners].tolist()
+        for (number, cased, sentence), book_id in zip(self._passages(order), book_ids, strict=True):
+            lines = [line.lower() for line in cased] if lowercased else cased
+            text = " ".join(lines)
+            answer = text.rpartition(" ")[2]
+            rows[number] = Item(
+                item_id=f"lambada/{split}/{book_id}/{sentence:06d}",
+                dataset="lambada",
+                split=split,
+                variant=variant,
+                text=text,
+                answer=answer,
+                answer_span=(len(text) - len(answer), len(text)),
+                sentences=tuple(wt.joined_spans(lines)),
+                candidates=tuple(dict.fromkeys([*" ".join(lines[:-1]).split(" "), answer]))
+                if choices
+                else None,
+                book_id=book_id,
+            )
         return Items.from_records(rows[number] for number in wanted.tolist())
 
     def sample(self, n: int, seed: int = 0, **options: Any) -> Items:
@@ -355,24 +358,6 @@ class CandidatePassages:
         with reading(self.folder, _WHAT, remedy=_AGAIN):
             records: npt.NDArray[Any] = files.map_array(self.folder, Path(_file(number, RECORDS)).stem)
             return records
-
-
-def _item(item_id: str, lines: list[str], split: str, variant: str, book_id: str, *, choices: bool) -> Item:
-    """Make an item of the sentences of a passage, the last of which ends in the target."""
-    text = " ".join(lines)
-    answer = text.rpartition(" ")[2]
-    return Item(
-        item_id=item_id,
-        dataset="lambada",
-        split=split,
-        variant=variant,
-        text=text,
-        answer=answer,
-        answer_span=(len(text) - len(answer), len(text)),
-        sentences=tuple(wt.joined_spans(lines)),
-        candidates=tuple(dict.fromkeys([*" ".join(lines[:-1]).split(" "), answer])) if choices else None,
-        book_id=book_id,
-    )
 
 
 def _file(number: int, name: str) -> str:
@@ -443,10 +428,10 @@ def _find_all(
     run_chunks(
         find,
         unfinished,
-        workers=1 if sum(_size(chunk.sources) for chunk in chunks) < _FEW else workers,
+        workers=1 if sum(chunk.size for chunk in chunks) < _FEW else workers,
         client=client,
         progress="finding passages" if progress else None,
-        size=lambda chunk: _size(chunk.sources),
+        size=lambda chunk: chunk.size,
         unit="B",
     )
 
@@ -476,21 +461,6 @@ def _join(chunks: Sequence[NovelChunk], target: Path, key: str) -> None:
         (new / MANIFEST).write_text(json.dumps(content, indent=1), encoding="utf-8")
 
 
-def _size(sources: Sequence[Source]) -> int:
-    return sum(source.size for source in sources)
-
-
-def checked_rule(minimum: int, shortest: int, longest: int) -> Rule:
-    """Return the rule; DataError if no passage can follow it."""
-    if minimum < 0 or shortest < 1 or not minimum < longest <= _LONGEST:
-        raise DataError(
-            f"expected minimum >= 0, shortest >= 1, minimum < longest <= {_LONGEST:,}, got minimum={minimum},"
-            f" shortest={shortest}, longest={longest}",
-            remedy="pass other numbers of tokens; LAMBADA's are 50, 10 and 256",
-        )
-    return Rule(int(minimum), int(shortest), int(longest))
-
-
 def find(chunk: NovelChunk) -> bool:
     """Find the candidates of some novels, and write the folder of the chunk, sealed; return True."""
     books, tables, is_cased = [], [np.zeros(0, RECORD)], False
@@ -509,8 +479,8 @@ def find(chunk: NovelChunk) -> bool:
                 records, reasons = _candidates(sizes, start, chunk.rule)
                 tables.append(records)
                 dropped += reasons
-                counts = (len(sizes), int(sizes["tokens"].sum()), len(records))
-                books.append(dict(zip(("sentences", "tokens", "candidates"), counts, strict=True)))
+                n_tokens = int(sizes["tokens"].sum())
+                books.append({"sentences": len(sizes), "tokens": n_tokens, "candidates": len(records)})
         with (new / RECORDS).open("wb") as file:
             np.save(file, np.concatenate(tables))
         by_reason = dict(zip(REASONS, dropped.tolist(), strict=True))

@@ -36,7 +36,6 @@ from workbench.items.items import Items
 from workbench.items.schema import WORD_CLASSES, Item
 from workbench.render.results import Table, TableColumn, TableLayout
 from workbench.storage.errors import DataError
-from workbench.storage.progress import progress_bar
 from workbench.texts.tokenise import Novels
 
 if TYPE_CHECKING:
@@ -44,6 +43,9 @@ if TYPE_CHECKING:
 
 SPLIT = "built"
 """The split of the questions, so that they are not taken for those of the release."""
+
+NOTE = "questions made from novels; no part of the release"
+"""What the attributes of all questions say."""
 
 PLACEHOLDER = "@entity{}"
 """What stands for a candidate in anonymised questions."""
@@ -112,18 +114,17 @@ def questions(
     is removed. The word and all candidates occur in the context, as in the release. The nine other candidates
     are drawn from the words of the answer's class in the context. Where there are fewer, those of a named
     entity are filled up from the common nouns, then those of any class from words of any class. Candidates
-    differ in more than case, and are in alphabetical order, as in the release.
+    differ in more than case, and are in alphabetical order, as in the release. DataError if no question can
+    be made, a class is unknown, a novel occurs twice or is held out.
 
     Parameters
     ----------
     novels : path, str, book, or iterable of books
         A file, folder or archive of books, the name of a data set, or what :func:`workbench.books` yields.
         The raw texts of the release (``cbt_train.txt``) are read, too. Names are found by their case.
-    classes : sequence of str
-        Of ``NE``, ``CN``, ``V`` and ``P``.
-    per_class : int, optional
-        Questions of each class at most, a random sample of all; all by default. 100,000 questions take
-        about 0.6 GB of memory.
+    classes, per_class : sequence of str, int
+        Of ``NE``, ``CN``, ``V`` and ``P``; and questions of each at most, a random sample of all (all by
+        default). 100,000 questions take about 0.6 GB of memory.
     seed : int, default 0
         Candidates, and which questions are drawn, depend on it and the novel's id, not on other novels.
     pipeline : str or Path
@@ -132,24 +133,15 @@ def questions(
         The items that models will be tested on. Novels that they come from are not used.
     on_overlap : {"raise", "drop"}
         Whether such a novel is an error, or is left out and named in ``attrs["dropped_books"]``.
-    workers : int, optional
-        Processes that tag; all cores by default, this one where there is little to tag. The questions do not
-        depend on it.
-    client : distributed.Client, optional
-        A Dask cluster that tags, with the same version of the project and the pipeline.
-    progress : bool
-        Show bars.
+    workers, client, progress
+        Processes that tag (all cores by default, this one where there is little to tag), or a Dask cluster
+        with the same version of the project and the pipeline; show bars. The questions do not depend on them.
 
     Returns
     -------
     Items
         As those of ``wb.load("cbt")``, by class, novel and place; the split is "built", ``book_id`` the
         novel's. ``attrs`` has the seed, the pipeline and the number of novels.
-
-    Raises
-    ------
-    DataError
-        If no question can be made, a class is unknown, a novel occurs twice or is held out.
 
     Examples
     --------
@@ -179,18 +171,11 @@ def questions(
                 limits[name] = threshold(every, per_class)
             n_places = sum(count[name] for count in counts.values() for name in classes)
         groups: dict[tuple[int, str], Items] = {}  # by class and novel, so that few items are Python objects
-        total = len(tagged.files)
-        with progress_bar(total, label="making questions", unit="novels", shown=progress) as bar:
-            for novel in tagged:
-                made = sorted(_questions(novel, limits, seed), key=lambda item: order[item.variant])
-                for name, records in groupby(made, key=lambda item: item.variant):
-                    groups[order[name], novel.book_id] = Items.from_records(records)
-                bar.update()
-        attrs = {
-            "seed": seed,
-            **tagged.attrs,
-            "note": "questions made from novels; no part of the release",
-        }
+        for novel in tagged.shown(progress=progress):
+            made = sorted(_questions(novel, limits, seed), key=lambda item: order[item.variant])
+            for name, records in groupby(made, key=lambda item: item.variant):
+                groups[order[name], novel.book_id] = Items.from_records(records)
+        attrs = {"seed": seed, **tagged.attrs}
     if not groups:
         raise DataError(
             "no question can be made: no chapter has 21 sentences with ten different words and a word of the "
@@ -198,7 +183,7 @@ def questions(
             remedy="pass more novels, or other classes",
         )
     items = Items.concat(groups[key] for key in sorted(groups))
-    items.attrs.update(attrs, places=len(items) if n_places is None else n_places)
+    items.attrs.update(attrs, note=NOTE, places=len(items) if n_places is None else n_places)
     return items
 
 
@@ -303,12 +288,13 @@ def _question(
 def question_statistics(items: Items, *, path: Path | str | None = None) -> Table:
     """Count in questions what the release's own statistics count, beside the release's numbers.
 
+    DataError if an item has no candidates, or the statistics cannot be read.
+
     Parameters
     ----------
-    items : Items
-        Questions of one class or several.
-    path : path, optional
-        Where the release's ``stats`` are; the usual places by default. Without them the columns are empty.
+    items, path : Items, path
+        Questions of one class or several; and where the release's ``stats`` are, the usual places by default.
+        Without them the columns are empty.
 
     Returns
     -------
@@ -317,11 +303,6 @@ def question_statistics(items: Items, *, path: Path | str | None = None) -> Tabl
         (`released_train`, `released_dev`, `released_test`). Questions are the same where query and answer
         are; vocabulary and candidates are counted in lower case. By these definitions the official validation
         questions give the release's numbers.
-
-    Raises
-    ------
-    DataError
-        If an item has no candidates, or the statistics cannot be read.
 
     Examples
     --------
@@ -334,20 +315,13 @@ def question_statistics(items: Items, *, path: Path | str | None = None) -> Tabl
     classes: dict[str, list[Item]] = {}
     for item in items:
         classes.setdefault(item.variant or "", []).append(item)
-    rows = [
-        {
-            "variant": variant,
-            "quantity": quantity,
-            "value": value,
-            "unit": "mean" if "mean" in quantity else "count",
-        }
-        | {f"released_{split}": released.get((rows[0].word_class or "", split, quantity)) for split in SPLITS}
-        for variant, rows in classes.items()
-        for quantity, value in zip(chain(*STATISTICS.values()), _counted(rows), strict=True)
-    ]
-    columns = ["variant", "quantity", "value", "unit", *(f"released_{split}" for split in SPLITS)]
-    table = pd.DataFrame(rows, columns=columns)
-    numbers = [name for name in columns if name not in ("variant", "quantity", "unit")]
+    numbers = ["value", *(f"released_{split}" for split in SPLITS)]
+    rows = []
+    for variant, group in classes.items():
+        for quantity, value in zip(chain(*STATISTICS.values()), _counted(group), strict=True):
+            beside = [released.get((group[0].word_class or "", split, quantity)) for split in SPLITS]
+            rows.append((variant, quantity, value, "mean" if "mean" in quantity else "count", *beside))
+    table = pd.DataFrame(rows, columns=["variant", "quantity", "value", "unit", *numbers[1:]])
     table = table.astype(dict.fromkeys(numbers, "Float64"))
     if not released:
         table.attrs["note"] = (
@@ -360,8 +334,7 @@ def question_statistics(items: Items, *, path: Path | str | None = None) -> Tabl
 
 def _counted(items: Sequence[Item]) -> list[float]:
     """Return the quantities of the release's statistics, in their order."""
-    contexts, queries, vocabulary, options = [], [], set(), set()
-    distinct = set()
+    contexts, queries, vocabulary, options, distinct = [], [], set(), set(), set()
     lacking = Counter[str]()
     for item in items:
         if not item.candidates or item.answer is None:
@@ -391,25 +364,19 @@ def anonymised(items: Items, *, seed: int = 0) -> Items:
 
     Hill et al. (2016), appendix D. Each word of an item that is a candidate, the answer included, becomes
     ``@entity0`` to ``@entity9``. Which candidate gets which number is a random permutation in each item.
+    DataError if an item is not tokenised, has no candidates, a candidate is not one word, or the text already
+    holds such a placeholder.
 
     Parameters
     ----------
-    items : Items
-        Tokenised, with candidates that are single words.
-    seed : int, default 0
-        The permutation of an item depends on it and the item's id.
+    items, seed : Items, int
+        Tokenised, with candidates that are single words. A permutation depends on the seed and the item's id.
 
     Returns
     -------
     Items
         With the same ids; the variant ends in "-anonymised". ``meta["entities"]`` has the word of each
         placeholder.
-
-    Raises
-    ------
-    DataError
-        If an item is not tokenised, has no candidates, a candidate is not one word, or the text already
-        holds such a placeholder.
 
     Examples
     --------

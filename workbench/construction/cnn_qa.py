@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from workbench.construction.childrens_book import SPLIT
+from workbench.construction.childrens_book import NOTE, SPLIT
 from workbench.construction.novels import Chapter, Novel, keys, seed_of, tagged_novels, threshold
 from workbench.datasets.cnn_qa import BLANK, made_item
 from workbench.items.items import Items
 from workbench.items.schema import Item
 from workbench.items.tokens import readable_tokens
 from workbench.storage.errors import DataError
-from workbench.storage.progress import progress_bar
 from workbench.texts.tokenise import Novels
 
 if TYPE_CHECKING:
@@ -71,8 +70,9 @@ def questions(
     The text is the fewest consecutive sentences of a chapter that have `n_tokens` tokens, with five entities
     or more. The question is the sentence after it, of 5 to 40 tokens, in which an entity of the text is
     missing. Entities are names; a part of just one longer name in the chapter (``Anne`` of ``Anne Shirley``)
-    is the same entity. They become ``@entity0``, ``@entity1`` and so on, numbered at random in each item;
-    all are candidates. All else is lower-cased.
+    is the same entity. They become ``@entity0``, ``@entity1`` and so on, numbered at random in each item; all
+    are candidates. All else is lower-cased. DataError if no question can be made, a novel occurs twice or is
+    held out.
 
     Parameters
     ----------
@@ -93,11 +93,6 @@ def questions(
     Items
         As those of ``wb.load("cnnqa")``, by novel and place; the split is "built", the variant "novels".
         ``meta["entities"]`` has the name of each entity.
-
-    Raises
-    ------
-    DataError
-        If no question can be made, a novel occurs twice or is held out.
 
     Examples
     --------
@@ -121,11 +116,8 @@ def questions(
             limit = threshold((keys(seed, book_id, "cnnqa", count) for book_id, count in counts), number)
             n_places = sum(count for _, count in counts)
         records: list[Item] = []
-        total = len(tagged.files)
-        with progress_bar(total, label="making questions", unit="novels", shown=progress) as bar:
-            for novel in tagged:
-                records += _questions(novel, n_tokens, limit, seed)
-                bar.update()
+        for novel in tagged.shown(progress=progress):
+            records += _questions(novel, n_tokens, limit, seed)
         attrs = {"seed": seed, **tagged.attrs}
     if not records:
         raise DataError(
@@ -135,7 +127,7 @@ def questions(
         )
     records.sort(key=lambda item: item.item_id)
     attrs["places"] = len(records) if n_places is None else n_places
-    attrs["note"] = "questions made from novels; no part of the release"
+    attrs["note"] = NOTE
     return Items.from_records(records, attrs=attrs)
 
 

@@ -32,10 +32,7 @@ _FUNNEL = TableLayout(
     (
         TableColumn("step"),
         TableColumn("unit"),
-        TableColumn("n_in", "count"),
-        TableColumn("n_out", "count"),
-        TableColumn("n_dropped", "count"),
-        TableColumn("n_not_drawn", "count"),
+        *(TableColumn(name, "count") for name in ("n_in", "n_out", "n_dropped", "n_not_drawn")),
         TableColumn("share_dropped", "share"),
         TableColumn("reasons"),
     ),
@@ -66,28 +63,8 @@ class FileDigest:
 class Step:
     """One step of a construction: how many went in, how many came out, and why others were dropped.
 
-    Attributes
-    ----------
-    name : str
-    n_in, n_out : int
-        Of `unit`. What went in is what came out and what was dropped.
-    dropped : mapping of str to int
-        How many were dropped for each reason.
-    unit : str
-        What is counted, such as "novels" or "passages"; a step of another unit begins a count anew.
-    counts : mapping of str to int
-        Further sizes of what came out, such as its words.
-
-    Raises
-    ------
-    ValueError
-        If the numbers do not add up.
-
-    Examples
-    --------
-    >>> from workbench.construction.manifest import Step
-    >>> Step("language", 10, 8, {"not English": 2}, unit="novels").n_out
-    8
+    What went in is what came out and what was dropped, by reason; else ValueError. A step of another unit
+    (such as "novels" or "passages") begins a count anew.
     """
 
     name: str
@@ -95,7 +72,7 @@ class Step:
     n_out: int
     dropped: Mapping[str, int] = field(default_factory=dict)
     unit: str = "items"
-    counts: Mapping[str, int] = field(default_factory=dict)
+    counts: Mapping[str, int] = field(default_factory=dict)  # further sizes of what came out: its words
 
     def __post_init__(self) -> None:
         for name in ("dropped", "counts"):  # integers of NumPy become Python's
@@ -180,21 +157,8 @@ class Manifest:
     ) -> Manifest:
         """Return the manifest of what a further stage made of this; the outputs are those of that stage.
 
-        Parameters
-        ----------
-        stage : str
-            Its name, under which its parameters are listed.
-        parameters : mapping
-        steps, inputs : iterable
-            Added to those that are there.
-        outputs : iterable of FileDigest
-        libraries : iterable of str
-            Names of distributions, as they are installed.
-
-        Raises
-        ------
-        ValueError
-            If the stage is there already.
+        Its steps, inputs, and the versions of `libraries` (distributions, as they are installed) come to
+        those that are there. ValueError if the stage is there already.
         """
         if stage in self.parameters:
             raise ValueError(f"the manifest has a stage {stage!r} already")
@@ -213,21 +177,13 @@ class Manifest:
 
         What was left out because only a sample was asked for is counted apart, as ``n_not_drawn``.
         """
-        rows = [
-            {
-                "step": step.name,
-                "unit": step.unit,
-                "n_in": step.n_in,
-                "n_out": step.n_out,
-                "n_dropped": step.n_in - step.n_out - step.dropped.get(NOT_DRAWN, 0),
-                "n_not_drawn": step.dropped.get(NOT_DRAWN, 0),
-                "share_dropped": (step.n_in - step.n_out - step.dropped.get(NOT_DRAWN, 0)) / step.n_in
-                if step.n_in
-                else float("nan"),
-                "reasons": "; ".join(f"{reason}: {n:,}" for reason, n in step.dropped.items()),
-            }
-            for step in self.steps
-        ]
+        rows = []
+        for step in self.steps:
+            n_not_drawn = step.dropped.get(NOT_DRAWN, 0)
+            n_dropped = step.n_in - step.n_out - n_not_drawn
+            share = n_dropped / step.n_in if step.n_in else float("nan")
+            reasons = "; ".join(f"{reason}: {n:,}" for reason, n in step.dropped.items())
+            rows.append((step.name, step.unit, step.n_in, step.n_out, n_dropped, n_not_drawn, share, reasons))
         return Table(pd.DataFrame(rows, columns=[column.name for column in _FUNNEL.columns]), _FUNNEL)
 
     def _repr_html_(self) -> str:
@@ -251,13 +207,7 @@ class Manifest:
 
     @classmethod
     def load(cls, folder: Path | str) -> Manifest:
-        """Read the manifest in a folder.
-
-        Raises
-        ------
-        DataError
-            If there is none, it is damaged, or was changed since it was written.
-        """
+        """Read the manifest in a folder; DataError if there is none, it is damaged, or was changed."""
         path = Path(folder) / MANIFEST_FILE
         description = "this manifest"
         content = read_json(path, description, limit=_LIMIT)

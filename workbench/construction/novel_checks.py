@@ -96,13 +96,6 @@ class _Novel(NamedTuple):
     offensive: dict[int, Hashes]
 
 
-class _Group(NamedTuple):
-    """Novels to be compared, in pairs; their texts on disk by id."""
-
-    texts: dict[str, Path]
-    pairs: list[tuple[str, str]]
-
-
 @cached
 def _detector() -> Any:
     from lingua import LanguageDetectorBuilder  # noqa: PLC0415 - its models take memory
@@ -136,13 +129,7 @@ def languages() -> list[str]:
 
 
 def offensive_words(path: Path | str) -> list[tuple[str, ...]]:
-    """Return the words and phrases of a list, one a line, as normalised words; blank lines do not count.
-
-    Raises
-    ------
-    DataError
-        If a line has no letter or digit, or there is no line.
-    """
+    """Return the words and phrases of a list, one a line, as normalised words; blank lines do not count."""
     content = decoded_text(files.read_bytes(path, "this list of words"), Path(path))
     phrases: dict[tuple[str, ...], None] = {}
     for number, line in enumerate(sources.lines(content), start=1):
@@ -172,22 +159,15 @@ def _check(novel: _Novel) -> pa.Table:
     return pa.table(columns, _RESULT)
 
 
-def _compare(group: _Group) -> list[Pair]:
-    """Return how much the novels of each pair share."""
-    return compare_pairs(lambda name: group.texts[name].read_bytes().decode(), group.pairs)
+def _compare(group: tuple[dict[str, Path], list[tuple[str, str]]]) -> list[Pair]:
+    """Return how much the novels of each pair share; their texts are on disk, by id."""
+    texts, pairs = group
+    return compare_pairs(lambda name: texts[name].read_bytes().decode(), pairs)
 
 
 @dataclass(frozen=True)
 class Checks:
-    """Checks of texts on disk, and where they are done.
-
-    Attributes
-    ----------
-    texts : mapping of str to Path
-        The file of each novel, by its id.
-    workers, client, progress
-        See :func:`workbench.storage.parallel.run_chunks`.
-    """
+    """Checks of texts on disk (by id), where `run_chunks` does them by workers, client and progress."""
 
     texts: Mapping[str, Path]
     workers: int | None
@@ -197,45 +177,25 @@ class Checks:
     def check(
         self, novels: pd.DataFrame, phrases: Sequence[tuple[str, ...]]
     ) -> tuple[pd.DataFrame, dict[str, Sketch]]:
-        """Check each novel by itself; results that are in the cache are used again.
+        """Check each novel (``book_id``, ``sha256`` of the text, ``tokenised``) by itself, unless cached.
 
-        Parameters
-        ----------
-        novels : DataFrame
-            ``book_id``, ``sha256`` of the text, ``tokenised``.
-        phrases : sequence of tuple of str
-            Offensive words and phrases.
-
-        Returns
-        -------
-        frame : DataFrame
-            ``words``, ``chapters``, ``language``, ``confidence``, ``offensive``, by the rows of `novels`.
-        sketches : dict
-            By id.
+        Returns ``words``, ``chapters``, ``language``, ``confidence``, ``offensive`` (occurrences of
+        `phrases`), by the rows of `novels`; and the sketches, by id.
         """
         offensive = {
             n: np.unique([n_gram_hashes(text_codes(" ".join(words)), n)[0] for words in group])
             for n, group in groupby(sorted(phrases, key=len), len)
         }
         identity = (str(VERSION), repr(PARAMETERS), repr(library_versions(*LIBRARIES)), repr(phrases))
-        names = novels["book_id"].tolist()
-        results = self._run(
-            _check,
-            [
-                _Novel(self.texts[name], bool(tokenised), offensive)
-                for name, tokenised in zip(names, novels["tokenised"], strict=True)
-            ],
-            "checking novels",
-            keys=[
-                cache.digest(*identity, sha256, str(tokenised))
-                for sha256, tokenised in zip(novels["sha256"], novels["tokenised"], strict=True)
-            ],
-            store=cache.Cache("checked-novels", _RESULT),
-            unit="novels",
-        )
+        chunks, keys = [], []
+        for name, sha256, tokenised in novels[["book_id", "sha256", "tokenised"]].itertuples(index=False):
+            chunks.append(_Novel(self.texts[name], bool(tokenised), offensive))
+            keys.append(cache.digest(*identity, sha256, str(tokenised)))
+        store = cache.Cache("checked-novels", _RESULT)
+        results = self._run(_check, chunks, "checking novels", keys=keys, store=store, unit="novels")
         frame = pd.concat([table.drop_columns("sketch").to_pandas() for table in results])
         values = (np.array(table["sketch"][0].as_py(), np.uint32) for table in results)
-        sketches = dict(zip(names, (v.reshape(-1, PERMUTATIONS) for v in values), strict=True))
+        sketches = dict(zip(novels["book_id"], (v.reshape(-1, PERMUTATIONS) for v in values), strict=True))
         return frame.set_index(novels.index).astype({"language": "str"}), sketches
 
     def compare(self, sketches: Mapping[str, Sketch]) -> list[Pair]:
@@ -246,7 +206,7 @@ class Checks:
         for pair in pairs:
             by_group.setdefault(group[pair[0]], []).append(pair)
         chunks = [
-            _Group({name: self.texts[name] for pair in group_pairs for name in pair}, group_pairs)
+            ({name: self.texts[name] for pair in group_pairs for name in pair}, group_pairs)
             for group_pairs in by_group.values()
         ]
         results = self._run(_compare, chunks, "comparing novels", unit="groups")
@@ -265,22 +225,14 @@ class Checks:
 
 
 class Pair(NamedTuple):
-    """How much two novels share.
-
-    Attributes
-    ----------
-    one, other : str
-        Their ids, in order.
-    jaccard : float
-        Shared n-grams as a share of all different n-grams of both.
-    one_in_other, other_in_one : float
-        Containment: shared n-grams as a share of those of one, and of the other.
-    """
+    """How much two novels share, by their ids in order."""
 
     one: str
     other: str
     jaccard: float
+    """Shared n-grams as a share of all different n-grams of both."""
     one_in_other: float
+    """Containment: shared n-grams as a share of those of one, or of the other."""
     other_in_one: float
 
     @property

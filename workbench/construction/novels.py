@@ -6,14 +6,13 @@ import shutil
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain, groupby, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -76,22 +75,22 @@ class Novel(NamedTuple):
 
 @dataclass
 class TaggedNovels:
-    """Tagged novels on disk: each iteration reads them again, one at a time.
+    """Tagged novels on disk: each iteration reads them again, one at a time."""
 
-    Attributes
-    ----------
-    files : dict
-        The Parquet file of each novel, by its id: that of the cache, by another link.
-    attrs : dict
-        What items made of them note: the pipeline, the number of novels and words, and the novels dropped.
-    """
-
-    files: dict[str, Path] = field(default_factory=dict)
-    attrs: dict[str, Any] = field(default_factory=dict)
+    files: dict[str, Path]  # Parquet files by id: those of the cache, linked
+    attrs: dict[str, Any]  # of items made of them: pipeline, counts, dropped
 
     def __iter__(self) -> Iterator[Novel]:
         for book_id, path in self.files.items():
             yield _novel(book_id, read_parquet(path))
+
+    def shown(self, *, progress: bool) -> Iterator[Novel]:
+        """Yield the novels that questions are made of, with a bar."""
+        total = len(self.files)
+        with progress_bar(total, label="making questions", unit="novels", shown=progress) as bar:
+            for novel in self:
+                yield novel
+                bar.update()
 
 
 @contextmanager
@@ -107,25 +106,10 @@ def tagged_novels(
 ) -> Iterator[TaggedNovels]:
     """Read novels, cut them into chapters and sentences, and tag every sentence once.
 
-    Parameters
-    ----------
-    novels : Novels
-    pipeline : str or Path
-        See :func:`workbench.analysis.tagging.find_pipeline`. Tags are stored in ``cache/tagged-novels``.
-    held_out : Items, optional
-        Items to be tested on. No novel that they come from may be used
-        (see :func:`workbench.texts.overlap.held_out_books`).
-    on_overlap : {"raise", "drop"}
-        What to do with such novels.
-    workers, client
-        Who tags them: so many processes (by default all cores, or this process where it is little work), or
-        a Dask cluster that has the same version of the project and of the pipeline.
-    progress : bool
+    DataError if there is no novel, an id occurs twice, or a novel is held out and `on_overlap` is "raise".
 
-    Raises
-    ------
-    DataError
-        If there is no novel, an id occurs twice, or a novel is held out and `on_overlap` is "raise".
+    Parameters are those of :func:`workbench.construction.childrens_book.questions`; tags are stored in
+    ``cache/tagged-novels``.
     """
     sources.check_choice("mode", on_overlap, ("raise", "drop"), "on_overlap")
     tagger = _Tagger(pipeline)
@@ -142,7 +126,14 @@ def tagged_novels(
             books, n, _ = held_out_books(held_out, words, progress=False)
             dropped = books["book_id"].tolist()
             if dropped and on_overlap == "raise":
-                raise _overlapping(books, n, len(held_out))
+                rows = books.head(_NAMED).itertuples(index=False)
+                names = "; ".join(f"{name}: {count:,}" for name, count in rows)
+                others = f" and {len(books) - _NAMED:,} more" if len(books) > _NAMED else ""
+                raise DataError(
+                    f"{len(books):,} of the novels hold books that the {len(held_out):,} items to be tested"
+                    f" on come from (by {n}-grams; novel and items): {names}{others}",
+                    remedy='leave them out, or pass on_overlap="drop"',
+                )
         remaining = {
             book_id: pieces
             for (book_id, _), pieces in zip(tokeniser.books, tokeniser.by_book(), strict=True)
@@ -150,14 +141,12 @@ def tagged_novels(
         }
         if not remaining:
             raise DataError("there is no novel to make questions from", remedy="pass a path or books")
-        result = TaggedNovels(
-            tagger.tag(remaining, sizes, scratch, workers=workers, client=client, progress=progress)
-        )
-        n_words = sum(sizes[book_id] for book_id in result.files)
-        result.attrs = {"pipeline": tagger.source.label, "books": len(result.files), "words": n_words}
+        tagged = tagger.tag(remaining, sizes, scratch, workers=workers, client=client, progress=progress)
+        n_words = sum(sizes[book_id] for book_id in tagged)
+        attrs = {"pipeline": tagger.source.label, "books": len(tagged), "words": n_words}
         if held_out is not None:
-            result.attrs |= {"held_out": len(held_out), "dropped_books": dropped}
-        yield result
+            attrs |= {"held_out": len(held_out), "dropped_books": dropped}
+        yield TaggedNovels(tagged, attrs)
 
 
 def _book_words(
@@ -188,10 +177,7 @@ class _Tagger:
         client: Client | None,
         progress: bool,
     ) -> dict[str, Path]:
-        """Tag the novels that are not in the cache; return the files of all, which are links in the folder.
-
-        `sizes` are the words of the novels.
-        """
+        """Tag novels of `sizes` words that are not in the cache; return links in the folder to all files."""
         keys = {
             book_id: cache.digest(self._identity, *(piece.key for piece in pieces))
             for book_id, pieces in novels.items()
@@ -280,16 +266,6 @@ def _novel(book_id: str, table: pa.Table) -> Novel:
     return Novel(book_id, chapters)
 
 
-def _overlapping(books: pd.DataFrame, n: int, n_items: int) -> DataError:
-    names = "; ".join(f"{name}: {count:,}" for name, count in books.head(_NAMED).itertuples(index=False))
-    others = f" and {len(books) - _NAMED:,} more" if len(books) > _NAMED else ""
-    return DataError(
-        f"{len(books):,} of the novels hold books that the {n_items:,} items to be tested on come from"
-        f" (by {n}-grams; novel and items): {names}{others}",
-        remedy='leave them out, or pass on_overlap="drop"',
-    )
-
-
 def keys(seed: int, book_id: str, purpose: str, n: int) -> Floats:
     """Return a random number below 1 for each of `n` places in a novel, which depends on no other novel."""
     return np.random.default_rng(seed_of(seed, book_id, purpose)).random(n)
@@ -300,42 +276,32 @@ def seed_of(*values: Any) -> int:
     return int(cache.digest(*map(str, values))[:16], 16)
 
 
-def threshold(groups: Iterable[Floats], n: int | None) -> float:
-    """Return the highest of the `n` lowest keys, 1 if there are no more than `n` or `n` is null.
-
-    At most `n` keys and those of one novel are in memory.
-    """
-    if n is None:
-        return 1.0
+def threshold(groups: Iterable[Floats], n: int) -> float:
+    """Return the highest of the `n` lowest keys, 1 if there are no more; `n` and a novel's are in memory."""
     lowest: Floats = np.zeros(0)
     for group in groups:
         lowest = np.concatenate([lowest, group])
         if len(lowest) > n:
             lowest = np.partition(lowest, n)[: n + 1]  # one more tells that there are more
-    return 1.0 if len(lowest) <= n else float(np.sort(lowest)[n - 1]) if n else -1.0
+    return 1.0 if len(lowest) <= n else float(np.sort(lowest)[n - 1])
 
 
 def split(novels: Novels, *, share: float = 0.1, seed: int = 0) -> tuple[list[Book], list[Book]]:
     """Split novels into those to train on and those to validate on, drawn at random.
 
-    Which part a novel is in depends on the seed and the ids of all novels, and not on their order.
+    Which part a novel is in depends on the seed and the ids of all novels, and not on their order. DataError
+    if there are fewer than two novels, or an id occurs twice.
 
     Parameters
     ----------
     novels : path, str, or iterable of books
         As for :func:`workbench.construction.childrens_book.questions`. All are held in memory.
-    share : float, default 0.1
-        Share of the novels to validate on: at least one, and not all.
-    seed : int, default 0
+    share, seed : float, int
+        Share of the novels to validate on: at least one, and not all; and the seed of the draw.
 
     Returns
     -------
     train, validation : list of Book
-
-    Raises
-    ------
-    DataError
-        If there are fewer than two novels, or an id occurs twice.
 
     Examples
     --------

@@ -32,7 +32,7 @@ Made = tuple[dict[str, Items], Manifest]
 
 
 class _Call(NamedTuple):
-    """Arguments of `build` for each set; `running` says how work is done."""
+    """Arguments of `build` for each set."""
 
     novels: Callable[[], Iterator[Book]]  # that items come from
     others: Callable[[], Iterator[Book]]  # that models are trained on
@@ -40,7 +40,7 @@ class _Call(NamedTuple):
     number: int | None
     seed: int
     filters: Sequence[Predictor] | None
-    running: dict[str, Any]
+    running: dict[str, Any]  # how work is done
 
 
 class DataSets:
@@ -111,7 +111,8 @@ def build(
     The novels are checked and split (:func:`workbench.construction.read_shelf`). Items come from one part of
     them, models that filter or generate are trained on another, so that none has seen what it judges. A call
     that was killed resumes: what was finished comes from the cache. The same novels, parameters and versions
-    give the same files, byte for byte, in one process, in several, and on a cluster.
+    give the same files, byte for byte, in one process, in several, and on a cluster. DataError if there is no
+    such set or part, no novel is left, or a set cannot be made of the novels.
 
     Parameters
     ----------
@@ -135,23 +136,8 @@ def build(
     seed : int, default 0
     options : mapping, optional
         Further options by stage: ``shelf`` (of `read_shelf`), or the name of a set.
-    on_error : {"raise", "skip"}
-        As for `read_shelf`: what to do with a file that cannot be read.
-    workers : int, optional
-        Number of processes; all cores by default.
-    client : distributed.Client, optional
-        A Dask cluster in place of processes, whose workers see the same disk.
-    progress : bool
-        Show bars.
-
-    Returns
-    -------
-    DataSets
-
-    Raises
-    ------
-    DataError
-        If there is no such set or part, no novel is left, or a set cannot be made of the novels.
+    on_error, workers, client, progress
+        As for `read_shelf`.
 
     Examples
     --------
@@ -215,25 +201,18 @@ def _lambada(call: _Call, manifest: Manifest, options: dict[str, Any]) -> Made:
     return sets, lambada.recorded(manifest, candidates, result, control)
 
 
-def _childrens_book(call: _Call, manifest: Manifest, options: dict[str, Any]) -> Made:
-    items = childrens_book.questions(
-        call.novels(), per_class=call.number, seed=call.seed, **call.running, **options
-    )
-    return {"childrens_book": items}, _drawn("childrens_book", items, manifest, options)
-
-
-def _cnn_qa(call: _Call, manifest: Manifest, options: dict[str, Any]) -> Made:
-    items = cnn_qa.questions(call.novels(), number=call.number, seed=call.seed, **call.running, **options)
-    return {"cnn_qa": items}, _drawn("cnn_qa", items, manifest, options)
-
-
-def _drawn(stage: str, items: Items, manifest: Manifest, options: Mapping[str, Any]) -> Manifest:
-    """Add what was drawn of all places for questions to a manifest."""
+def _drawn(stage: str, call: _Call, manifest: Manifest, options: dict[str, Any]) -> Made:
+    """Draw questions of all places in novels, of the Children's Book Test or CNN QA."""
+    if stage == "cnn_qa":
+        questions = partial(cnn_qa.questions, number=call.number)
+    else:
+        questions = partial(childrens_book.questions, per_class=call.number)
+    items = questions(call.novels(), seed=call.seed, **call.running, **options)
     n, n_places = len(items), int(items.attrs["places"])
     counts = {str(name): int(k) for name, k in items.frame["word_class"].value_counts().items()}
     step = Step(f"{stage} questions", n_places, n, {NOT_DRAWN: n_places - n}, unit="questions", counts=counts)
     parameters = {"pipeline": items.attrs["pipeline"], **options}
-    return manifest.extended(stage, parameters=parameters, steps=[step], libraries=["spacy"])
+    return {stage: items}, manifest.extended(stage, parameters=parameters, steps=[step], libraries=["spacy"])
 
 
 def _sentence_completion(call: _Call, manifest: Manifest, options: dict[str, Any]) -> Made:
@@ -255,7 +234,7 @@ def _sentence_completion(call: _Call, manifest: Manifest, options: dict[str, Any
 
 _MAKERS: dict[str, Callable[..., Made]] = {
     "lambada": _lambada,
-    "childrens_book": _childrens_book,
+    "childrens_book": partial(_drawn, "childrens_book"),
     "sentence_completion": _sentence_completion,
-    "cnn_qa": _cnn_qa,
+    "cnn_qa": partial(_drawn, "cnn_qa"),
 }

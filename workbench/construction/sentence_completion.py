@@ -32,7 +32,7 @@ from workbench.construction.alternates import (
     position,
     rare_words,
 )
-from workbench.construction.childrens_book import SPLIT
+from workbench.construction.childrens_book import NOTE, SPLIT
 from workbench.construction.novels import keys, seed_of
 from workbench.datasets import sources
 from workbench.items.items import Items
@@ -100,6 +100,8 @@ def questions(
 
     One focus word is drawn in each sentence. It is a word in lower case that the model knows, with two words
     before it and one after it. Of the 520 official questions at hand four ask for another kind of word.
+    DataError if no question can be made, a novel occurs twice, the texts hold one of the novels, or `model`
+    is no n-gram model of `texts`.
 
     Parameters
     ----------
@@ -130,12 +132,9 @@ def questions(
     on_overlap : {"raise", "drop"}
         What to do where the texts hold novels that questions are made from (by 13-grams): an error, or such
         books of `texts` are left out before a model is fitted.
-    workers : int, optional
-        Number of processes; all cores by default. The result does not depend on it.
-    client : distributed.Client, optional
-        A Dask client in place of processes. Its workers read the corpus and the model from the same disk.
-    progress : bool
-        Show bars.
+    workers, client, progress
+        Processes (all cores by default), or a Dask client whose workers read the corpus and the model from
+        the same disk; show bars. The result does not depend on them.
 
     Returns
     -------
@@ -144,12 +143,6 @@ def questions(
         the variant "novels". ``meta["alternates"]`` has the `best` words, the best first, and
         ``meta["scores"]`` their natural log-probabilities of step 4, ``meta["answer_score"]`` that of the
         answer. ``attrs["steps"]`` counts the sentences at each step.
-
-    Raises
-    ------
-    DataError
-        If no question can be made, a novel occurs twice, the texts hold one of the novels, or `model` is no
-        n-gram model of `texts`.
 
     Notes
     -----
@@ -167,7 +160,7 @@ def questions(
     """
     sources.check_choice("choice", choose, CHOICES, "choose")
     sources.check_choice("mode", on_overlap, ("raise", "drop"), "on_overlap")
-    _check_numbers(number, frequency, minimum, (best, alternates), lengths)
+    _check_numbers(number, (frequency, minimum), (best, alternates), lengths)
     if model is not None and (texts is None or not isinstance(model, NGram)):
         got = "no texts" if isinstance(model, NGram) else type(model).__name__
         problem = f"expected an n-gram model and the texts that it was fitted on, got {got}"
@@ -192,7 +185,7 @@ def questions(
             corpus.folder, background.folder, generator.folder, frequency, minimum, alternates, best, seed
         )
         rare = rare_words(generator, background, frequency, minimum)
-        foci = _foci(corpus, books, generator, rare, lengths=lengths, seed=seed)
+        foci = _foci(corpus, books, generator, rare, lengths, seed=seed)
         generators.append(_Part(settings, generator, background, foci))
     with_focus = sum(len(each.foci.sentence) for each in generators)
     if not with_focus:
@@ -210,7 +203,7 @@ def questions(
         "seed": seed, "choice": choose, "books": len(corpus.books), "words": corpus.n_tokens,
         "models": sorted({each.model.name for each in generators}),
         "steps": {"sentences": corpus.n_sentences, "with a focus word": with_focus, **steps},
-        "note": "questions made from novels; no part of the release",
+        "note": NOTE,
     }  # fmt: skip
     return Items.from_records(sorted(records, key=lambda item: item.item_id), attrs=attrs)
 
@@ -218,21 +211,16 @@ def questions(
 def choose_options(item: Item, words: Sequence[str], *, choice: str, seed: int = 0) -> Item:
     """Return a question with other options: the answer and some of its alternates, in random order.
 
+    DataError if the words are not four different alternates of this item.
+
     Parameters
     ----------
-    item : Item
-        Of `questions`.
-    words : sequence of str
-        Four different ones of ``item.meta["alternates"]``.
+    item, words : Item, sequence of str
+        Of `questions`; and four different ones of ``item.meta["alternates"]``.
     choice : str
         Who chose, for ``meta["choice"]``.
     seed : int, default 0
         The order depends on it and the item's id.
-
-    Raises
-    ------
-    DataError
-        If the words are not four different alternates of this item.
 
     Examples
     --------
@@ -277,24 +265,17 @@ class _Part(NamedTuple):
         del options["novels"], options["texts"], options["model"]
         model = {name: value for name, value in self.model.info.items() if name not in {"report", "training"}}
         books = corpus.books[["book_id", "first"]].to_numpy().tolist()
-        described = json.dumps(
-            [VERSION, options, model, self.texts.sha256, corpus.sha256, books], sort_keys=True
-        )
-        return cache.digest(described)
+        described = [VERSION, options, model, self.texts.sha256, corpus.sha256, books]
+        return cache.digest(json.dumps(described, sort_keys=True))
 
 
 def _check_numbers(
-    number: int | None,
-    frequency: float,
-    minimum: int,
-    sizes: tuple[int, int],
-    lengths: tuple[int, int],
+    number: int | None, rare: tuple[float, int], sizes: tuple[int, int], lengths: tuple[int, int]
 ) -> None:
     if number is not None and number < 1:
         raise DataError(f"expected one question or more, got number={number}")
-    if not 0 < frequency <= 1 or minimum < 1:
-        problem = f"expected 0 < frequency <= 1 and minimum >= 1, got {frequency!r} and {minimum!r}"
-        raise DataError(problem)
+    if not 0 < rare[0] <= 1 or rare[1] < 1:
+        raise DataError(f"expected 0 < frequency <= 1 and minimum >= 1, got {rare[0]!r} and {rare[1]!r}")
     if not N_OPTIONS <= sizes[0] <= sizes[1]:
         problem = f"expected {N_OPTIONS} <= best <= alternates, got best={sizes[0]} and alternates={sizes[1]}"
         raise DataError(problem)
@@ -343,11 +324,10 @@ def _without_overlap(
         return texts.without(shared["book_id"].tolist())
     names = "; ".join(shared["book_id"].head(_NAMED))
     others = f" and {len(shared) - _NAMED:,} more" if len(shared) > _NAMED else ""
-    remedy = "leave them out" if model is None else "fit a model without them"
     raise DataError(
         f"the texts hold {len(shared):,} of the novels that questions are made from (by {n}-grams): "
         f"{names}{others}",
-        remedy=remedy + (', or pass on_overlap="drop"' if model is None else ""),
+        remedy="fit a model without them" if model else 'leave them out, or pass on_overlap="drop"',
     )
 
 
@@ -372,13 +352,7 @@ def _books(corpus: Corpus, books: Collection[str]) -> Iterator[tuple[str, int, i
 
 
 def _foci(
-    corpus: Corpus,
-    books: Collection[str],
-    model: NGram,
-    rare: Bools,
-    *,
-    lengths: tuple[int, int],
-    seed: int,
+    corpus: Corpus, books: Collection[str], model: NGram, rare: Bools, lengths: tuple[int, int], *, seed: int
 ) -> _Foci:
     """Draw a focus word in each sentence that has one."""
     index, n_words = model.model.index, len(rare)
@@ -445,10 +419,9 @@ def _generated(
         rows = np.flatnonzero(side == number)
         identity = each.identity(corpus)
         for start in range(0, len(rows), _CHUNK):
-            part_rows = rows[start : start + _CHUNK]
-            chunks.append(
-                SentenceChunk(each.settings, sentence[part_rows].tolist(), token[part_rows].tolist())
-            )
+            some_rows = rows[start : start + _CHUNK]
+            columns = (column[some_rows].tolist() for column in (sentence, token))
+            chunks.append(SentenceChunk(each.settings, *columns))
             digests.append(cache.digest(identity, repr(chunks[-1][1:])))
     progress = "making questions" if running.pop("progress") else None
     store = cache.Cache("sentence-completion", SCHEMA)
@@ -465,11 +438,11 @@ def _item(corpus: Corpus, token: int, row: Mapping[str, Any]) -> Item:
     sentence = row["sentence"]
     first, stop = corpus.starts[sentence], corpus.starts[sentence + 1]
     tokens = [corpus.words[id_] for id_ in corpus.ids[first:stop].tolist()]
-    focus = position(corpus, sentence, token)
-    start = sum(len(word) + 1 for word in tokens[: focus.token])
-    text, answer = " ".join(tokens), tokens[focus.token]
+    book_id, item_id = position(corpus, sentence, token)
+    start = sum(len(word) + 1 for word in tokens[: token - first])
+    text, answer = " ".join(tokens), tokens[token - first]
     return Item(
-        item_id=focus.item_id,
+        item_id=item_id,
         dataset="msrcc",
         split=SPLIT,
         variant=VARIANT,
@@ -477,7 +450,7 @@ def _item(corpus: Corpus, token: int, row: Mapping[str, Any]) -> Item:
         answer=answer,
         answer_span=(start, start + len(answer)),
         sentences=((0, len(text)),),
-        book_id=focus.book_id,
+        book_id=book_id,
         meta={"alternates": row["words"], "scores": row["scores"], "answer_score": row["answer_score"]},
     )
 

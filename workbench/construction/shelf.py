@@ -50,13 +50,7 @@ _LISTED = 3  # reasons in a message
 _DUPLICATES = ("drop", "drop contained", "keep")
 _COMPARED = TableLayout(
     "Novels that were compared",
-    (
-        TableColumn("one"),
-        TableColumn("other"),
-        TableColumn("jaccard", "share"),
-        TableColumn("one_in_other", "share"),
-        TableColumn("other_in_one", "share"),
-    ),
+    (*map(TableColumn, Pair._fields[:2]), *(TableColumn(name, "share") for name in Pair._fields[2:])),
 )
 _LABELS = ("book_id", "title", "author", "year", "tokenised", "sha256")
 
@@ -123,17 +117,7 @@ class Shelf:
     def books(self, split: str | None = None) -> Iterator[Book]:
         """Return an iterator over the novels of a part, or all that were not dropped, by id.
 
-        Raises
-        ------
-        DataError
-            If there is no such part; while reading, if a text is missing or was changed.
-
-        Examples
-        --------
-        >>> from workbench import construction
-        >>> made = construction.read_shelf("sample", progress=False)
-        >>> [book.title for book in made.books("train")][:2]
-        ['Market Day at Quarrow', 'Night Shift at Corran']
+        DataError if there is no such part; while reading, if a text is missing or was changed.
         """
         frame = self.frame[self.frame["reason"].isna()]
         if split is not None:
@@ -183,7 +167,8 @@ def read_shelf(
     Each novel is checked by itself in processes or on a cluster; what was checked before comes from the
     cache, so a run that was interrupted goes on where it stopped. The outcome depends on the novels, the
     parameters and the versions of the libraries alone: not on the order of the novels, nor on where the work
-    is done.
+    is done. DataError if there is no novel, a file cannot be read and `on_error` is "raise", an id occurs
+    twice, no novel is left, or a parameter is not valid.
 
     Parameters
     ----------
@@ -216,23 +201,13 @@ def read_shelf(
     on_error : {"raise", "skip"}
         Raise the error of a file that cannot be read, or go on: the file is a row whose ``reason`` begins
         with "cannot be read".
-    workers : int, optional
-        Number of processes; all cores by default.
-    client : distributed.Client, optional
-        A Dask cluster in place of processes, whose workers see the same disk.
-    progress : bool
-        Show bars.
+    workers, client, progress
+        Processes (all cores by default), or a Dask cluster whose workers see the same disk; show bars.
 
     Returns
     -------
     Shelf
         Stored in ``cache/shelf``; ``save`` copies it.
-
-    Raises
-    ------
-    DataError
-        If there is no novel, a file cannot be read and `on_error` is "raise", an id occurs twice, no novel is
-        left, or a parameter is not valid.
 
     Notes
     -----
@@ -339,10 +314,7 @@ def _opened(folder: Path) -> Shelf | None:
 def _copied(
     novels: Novels, folder: Path, on_error: str, *, progress: bool
 ) -> tuple[pd.DataFrame, list[FileDigest], dict[str, str]]:
-    """Write each text to a folder, named by its SHA-256.
-
-    Returns the novels by id, the files, and why others could not be read, by their ids.
-    """
+    """Write texts to files by SHA-256; return novels by id, input files, and why others could not be read."""
     rows: dict[str, tuple[Any, ...]] = {}
     inputs: list[FileDigest] = []
     unreadable: dict[str, str] = {}
@@ -350,8 +322,7 @@ def _copied(
         for book in checked_texts(_books(novels, inputs, unreadable, on_error), lines=False):
             content = book.text.encode("utf-8", "replace")
             sha256 = hashlib.sha256(content).hexdigest()
-            with (folder / f"{sha256}.txt").open("wb") as file:
-                file.write(content)
+            (folder / f"{sha256}.txt").write_bytes(content)
             rows[book.book_id] = (book.book_id, book.title, book.author, book.year, book.tokenised, sha256)
             bar.update(len(content))
     if not rows:
@@ -404,19 +375,14 @@ def _reasons(
     frame: pd.DataFrame, language: str | None, confidence: float, offensive_rate: float
 ) -> pd.Series[str]:
     """Return why each novel by itself is dropped; missing where it is not."""
-    reasons = []
-    for words, name, certainty, n in _columns(frame, "words", "language", "confidence", "offensive"):
-        reason = None
-        if not words:
-            reason = "no word"
-        elif language is not None and name != language:
-            reason = f"language: {name or 'unknown'}"
-        elif language is not None and certainty < confidence:
-            reason = f"language: {language}, confidence below {confidence:g}"
-        elif n > offensive_rate * words:
-            reason = "offensive words"
-        reasons.append(reason)
-    return pd.Series(reasons, frame.index, dtype="str")
+    reasons = pd.Series(None, frame.index, dtype="str")
+    reasons[frame["offensive"] > offensive_rate * frame["words"]] = "offensive words"
+    if language is not None:
+        reasons[frame["confidence"] < confidence] = f"language: {language}, confidence below {confidence:g}"
+        others = frame["language"] != language
+        reasons[others] = "language: " + frame.loc[others, "language"].replace("", "unknown")
+    reasons[frame["words"] == 0] = "no word"
+    return reasons
 
 
 def _grouped(
@@ -442,13 +408,15 @@ def _grouped(
     dropped = {"drop": ("near-duplicate",), "keep": ()}.get(
         mode, ("near-duplicate", "contained in a longer novel")
     )
-    for name in sorted(linked, key=lambda name: (-words[name], name)):  # the longest first
+
+    def length(name: str) -> tuple[int, str]:
+        return -words[name], name
+
+    for name in sorted(linked, key=length):  # the longest first
         longer = [
-            (reason, -words[other], other)
+            (reason, *length(other))
             for other, reason in linked[name]
-            if reason in dropped
-            and other not in duplicate_of
-            and (-words[other], other) < (-words[name], name)
+            if reason in dropped and other not in duplicate_of and length(other) < length(name)
         ]
         if longer:
             reason, _, other = max(longer, key=lambda entry: (entry[0] == "near-duplicate", entry[1:]))
@@ -469,12 +437,9 @@ def _grouped(
 def _split(frame: pd.DataFrame, shares: Mapping[str, float], seed: int) -> pd.Series[str]:
     """Return the part of each novel, drawn by the seed and its group; missing where it was dropped."""
     names, bounds = list(shares), np.cumsum(list(shares.values()))
-    splits = []
-    for group, reason in _columns(frame, "group", "reason"):
-        draw = seed_of(STAGE, seed, group) / 2**64
-        number = min(int(np.searchsorted(bounds, draw, "right")), len(names) - 1)
-        splits.append(names[number] if pd.isna(reason) else None)
-    return pd.Series(splits, frame.index, dtype="str")
+    draws = [seed_of(STAGE, seed, group) / 2**64 for group in frame["group"]]
+    numbers = np.searchsorted(bounds[:-1], draws, "right")
+    return pd.Series(np.array(names)[numbers], frame.index, dtype="str").where(frame["reason"].isna())
 
 
 def _steps(frame: pd.DataFrame, splits: Sequence[str]) -> list[Step]:
@@ -491,10 +456,8 @@ def _steps(frame: pd.DataFrame, splits: Sequence[str]) -> list[Step]:
         n, remaining = len(remaining), remaining[~is_out]
         counts = {"words": int(remaining["words"].sum())}
         steps.append(Step(name, n, len(remaining), dropped, "novels", counts))
-    sizes = {f"{unit} {name}": size for name in splits for unit, size in _part_sizes(remaining, name)}
+    sizes: dict[str, int] = {}
+    for name in splits:
+        group = remaining[remaining["split"] == name]
+        sizes |= {f"novels {name}": len(group), f"words {name}": int(group["words"].sum())}
     return [*steps, Step("split", len(remaining), len(remaining), {}, "novels", sizes)]
-
-
-def _part_sizes(frame: pd.DataFrame, name: str) -> list[tuple[str, int]]:
-    group = frame[frame["split"] == name]
-    return [("novels", len(group)), ("words", int(group["words"].sum()))]

@@ -276,16 +276,10 @@ def narrative_network(
     written. Whether the case of a text tells anything is an input too. Hashed embeddings, a convolution
     over windows of three words and a softmax are spaCy's (Honnibal et al. 2020); `pooled` joins them.
 
-    Parameters
-    ----------
-    width, depth, pieces : int
-        Sizes of the convolutional encoder.
-    embedding, vectors : int
-        Width of each embedding of a form's features, and of the lexicon's vectors.
-    rows : sequence of int
-        Rows of the hashed embeddings of: form, suffixes of four and two letters, prefix of three, shape, use.
-    unknown : float
-        Share of the rarer words that training hides as unknown forms.
+    `width`, `depth` and `pieces` are sizes of the convolutional encoder; `embedding` and `vectors` widths of
+    each embedding of a form's features, and of the lexicon's vectors; `rows` those of the hashed embeddings
+    of form, suffixes of four and two letters, prefix of three, shape and use; `unknown` the share of the
+    rarer words that training hides as unknown forms.
     """
     columns = (FORM, SUFFIX, ENDING, PREFIX, SHAPE, USE)
     reader = _reader(Lexicon.empty(vectors), unknown)
