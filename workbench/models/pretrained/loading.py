@@ -209,7 +209,7 @@ class PretrainedModel(Predictor):
         """Fill the shared parameters into the docstring."""
         super().__init_subclass__()
         for name, text in _PARAMETERS.items():
-            cls.__doc__ = (cls.__doc__ or "").replace(f"{{{name}}}", text)
+            cls.__doc__ = cls.__doc__ and cls.__doc__.replace(f"{{{name}}}", text)
 
     def __init__(
         self,
