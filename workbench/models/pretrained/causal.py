@@ -404,11 +404,11 @@ class CausalLM(PromptedModel, PretrainedModel):
         with progress_bar(len(items), label=self.name, unit="items", shown=self.progress) as bar:
             for key, members in self._by_lead(items).items():
                 forms, trie = self._trie(*key)
-                found, scores[members] = search.rank_words(
+                batch_results, scores[members] = search.rank_words(
                     self._scorer, trie, [queries[index] for index in members],
                     top_k=top_k, budget=self.budget, step=update_with_estimate(bar),
                 )  # fmt: skip
-                for index, result in zip(members, found, strict=True):
+                for index, result in zip(members, batch_results, strict=True):
                     results[index], top_words[index] = result, [forms[form] for form in result.forms]
         ordered = [results[index] for index in range(len(items))]
         ranked = Ranked(

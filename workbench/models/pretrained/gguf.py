@@ -193,8 +193,8 @@ def _tokenizer(file: Path, metadata: Mapping[str, Any]) -> Any:
     from transformers.integrations.gguf import gguf_tokenizer_mapping  # noqa: PLC0415 - heavy
 
     tokenizer: Any = transformers.AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
-    way, known = metadata.get("tokenizer.ggml.pre"), gguf_tokenizer_mapping.GGUF_PRE_TOKENIZER_SPLITS
-    if metadata.get("tokenizer.ggml.model") == "gpt2" and way not in known:
+    way, splits = metadata.get("tokenizer.ggml.pre"), gguf_tokenizer_mapping.GGUF_PRE_TOKENIZER_SPLITS
+    if metadata.get("tokenizer.ggml.model") == "gpt2" and way not in splits:
         if way not in _DIGITS | _AS_GPT2:
             raise ValueError(f"how its tokenizer cuts text ({way!r:.40}) is not known to transformers")
         if way in _DIGITS:

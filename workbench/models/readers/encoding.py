@@ -151,16 +151,16 @@ class Questions:
         arrays: dict[str, npt.NDArray[Any]] = {name: np.array(values) for name, values in columns.items()}
         arrays |= {f"{name}_starts": np.array(values) for name, values in starts.items()}
         if isinstance(vocabulary, int):
-            known = _most_frequent(arrays, list(index), vocabulary)
+            types = _most_frequent(arrays, list(index), vocabulary)
         else:
-            known = list(vocabulary)
+            types = list(vocabulary)
         table = np.full(RESERVED + len(index), UNKNOWN, np.int32)
         table[:RESERVED] = np.arange(RESERVED)
-        for id_, word in enumerate(known, RESERVED):
+        for id_, word in enumerate(types, RESERVED):
             if word in index:
                 table[index[word]] = id_
         arrays |= {name: table[arrays[name]] for name in ("context", "query", "candidates")}
-        return cls(known, arrays, "")
+        return cls(types, arrays, "")
 
     def batch(self, rows: Sequence[int] | Ints) -> Batch:
         """Return a subset of the questions, padded with `PAD`, int64.
