@@ -649,7 +649,7 @@ def test_a_model_of_the_hub_is_read_from_the_links_of_its_cache(folders, on_the_
         again = model(source, text="detokenised", vocabulary=WORDS)
         assert again.config["digest"] == digest
         np.testing.assert_array_equal(again.log_prob(ITEMS), expected.log_prob(ITEMS))
-    assert again.name == "someone/tiny"
+    assert again.name == "someone/tiny (detokenised)"
 
 
 def linked(folder):
