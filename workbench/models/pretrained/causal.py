@@ -382,8 +382,8 @@ class CausalLM(PromptedModel, PretrainedModel):
             columns |= {"unit": "last-token", "log_prob_uncorrected": np.nan}
             pairs = zip(written, queries, strict=True)
             correct = np.array([path == query.path for path, query in pairs], dtype=bool) & has
-        subwords, pairs = self._scorer.subwords, zip(queries, written, strict=True)
-        words = [subwords.text(path, query.context).strip() for query, path in pairs]
+        text = self._scorer.subwords.text
+        words = [text(path, query.context).strip() for query, path in zip(queries, written, strict=True)]
         log_prob = scores["last"] if is_last else word_log_probs(scores)
         return self._written_rows(items, words, correct, log_prob, columns)
 
