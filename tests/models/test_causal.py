@@ -3,7 +3,7 @@
 
 import json
 import shutil
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pandas as pd
@@ -98,34 +98,12 @@ def test_the_last_sub_token_alone(folders, plains, kind, batch_tokens):
             assert pd.isna(row.prediction) or row.prediction == written[start:].strip()
 
 
-@pytest.mark.parametrize("kind", ["gpt2", "llama"])
-@pytest.mark.parametrize("together", [True, False])
-def test_contexts_of_several_batches_go_on_together(folders, plains, monkeypatch, kind, together):
-    if not together:
-        monkeypatch.setattr("workbench.models.pretrained.scoring._STATE_BYTES", 0)
-    scorer, plain = model(folders(kind), batch_tokens=12)._scorer, plains(kind)
-    ids = [
-        plain.tokenizer(text)["input_ids"] for text in ("He", TOKENS[0], "She said that he", TOKENS[1][:40])
-    ]
-    assert len(set(map(len, ids))) == len(ids)
-    seen, batches = 0, list(scorer.contexts(ids))
-    assert (len(batches) == 1) == together
-    for batch, contexts in batches:
-        assert contexts.ids == [ids[row] for row in batch]
-        paths = [[5], [7, 5, 6], [8, 9], [5, 5]][: len(contexts.ids)]
-        for rows, logits in scorer.next_logits(contexts, range(len(paths)), paths):
-            for row, values in zip(rows, logits.log_softmax(-1), strict=True):
-                with torch.inference_mode():
-                    expected = plain.logits(contexts.ids[row] + paths[row], 1)[0]
-                np.testing.assert_allclose(values.double(), expected, atol=1e-4)
-                seen += 1
-    assert seen == len(ids)
-
-
-@pytest.mark.parametrize("kind", [*sorted(KINDS), "bloom", "a window"])
-def test_paths_that_share_a_row_see_what_each_alone_would(folders, kind):
+@pytest.mark.parametrize("kind", [*sorted(KINDS), "bloom", "a window", "apart"])
+def test_paths_that_share_a_row_see_what_each_alone_would(folders, monkeypatch, kind):
     tokenizer = transformers.AutoTokenizer.from_pretrained(folders("bytes"))
-    name = "mistral" if kind == "a window" else kind
+    name = {"a window": "mistral", "apart": "gpt2"}.get(kind, kind)
+    if kind == "apart":
+        monkeypatch.setattr("workbench.models.pretrained.scoring._STATE_BYTES", 0)
     config = transformers.AutoConfig.for_model(
         name, vocab_size=len(tokenizer), hidden_size=32, num_hidden_layers=2, num_attention_heads=4,
         num_key_value_heads=4 if name in {"opt", "gpt2"} else 2, intermediate_size=64, ffn_dim=64, head_dim=8,
@@ -138,13 +116,15 @@ def test_paths_that_share_a_row_see_what_each_alone_would(folders, kind):
         torch.nn.init.normal_(weight, std=0.3)
     network.tie_weights()
     compute_asked_alone(network)
-    scorer = CausalScorer(Checkpoint(network, tokenizer, "cpu", "tiny", ""), 300)
-    assert scorer._packs == (kind in KINDS)
+    scorer = CausalScorer(Checkpoint(network, tokenizer, "cpu", "tiny", ""), 48)
+    assert scorer._packs == (name in KINDS and kind != "a window")
     rng = np.random.default_rng(0)
     ids = [rng.integers(3, 300, size).tolist() for size in (4, 30, 9)]
     paths = [[5], [5, 7], [5, 7, 8], [6], [7, 5], [5, 7, 9], *([n] for n in range(10, 60))]
     owners, seen = [0, 1, 1, 1, 1, 1, *(n % 3 for n in range(50))], []
-    for batch, contexts in scorer.contexts(ids):
+    batches = list(scorer.contexts(ids))  # of several batches of the model, put together where they can be
+    assert (len(batches) == 1) == (kind not in {"a window", "apart"})
+    for batch, contexts in batches:
         those = [index for index, owner in enumerate(owners) if owner in batch]
         asked = [batch.index(owners[index]) for index in those]
         for every in (False, True):
@@ -157,50 +137,32 @@ def test_paths_that_share_a_row_see_what_each_alone_would(folders, kind):
                     context, path = ids[owners[index]], paths[index]
                     with torch.inference_mode():
                         plain = network(torch.tensor([context + path])).logits[0].log_softmax(-1)
-                    for place in range(
-                        len(context) if every else len(context + path) - 1, len(context + path)
-                    ):
+                    end = len(context + path)
+                    for place in range(len(context) if every else end - 1, end):
                         np.testing.assert_allclose(next(values), plain[place], atol=1e-4)
                     seen.append(index)
     assert sorted(set(seen)) == list(range(len(paths)))
     long = rng.integers(3, 300, 60).tolist()
-    texts = [
-        ids[1],
-        long,
-        *(long[:n] + long[n + 7 :] for n in (50, 30, 9, 2)),
-        long[:40],
-        long * 5,
-        ids[2],
-        ids[2],
-    ]
+    shorter = [long[:n] + long[n + 7 :] for n in (50, 30, 9, 2)]
+    texts = [ids[1], long, *shorter, long[:40], long * 5, ids[2], ids[2]]
     pairs = [(text, word) for text in texts for word in ([5, 7], [6])]
     for name, values in (("log_prob", 1e-3), ("end", 1e-3), ("greedy", 0)):
         alone = [scorer.score_pairs([pair])[name][0] for pair in pairs]
         np.testing.assert_allclose(scorer.score_variants(pairs)[name], alone, atol=values)
 
 
-CASED = [
-    "He saw that Anna met O'Brien",
-    "He said that McDonald ran to Anna",
-    "the tea was for anna",
-    "I said No",
-]
+CASED = "He saw that Anna met O'Brien\nHe said that McDonald ran to Anna\nthe tea was for anna\nI said No"
 
 
 @pytest.mark.parametrize("kind", ["bytes", "llama"])
 def test_a_lower_cased_word_has_the_probabilities_of_its_forms(folders, plains, kind):
-    forms = {
-        "anna": ["anna", "Anna", "ANNA"],
-        "o'brien": ["o'brien", "O'brien", "O'Brien", "O'BRIEN"],
-        "jean-luc": ["jean-luc", "Jean-luc", "Jean-Luc", "JEAN-LUC"],
-        "mcdonald": ["mcdonald", "Mcdonald", "McDonald", "MCDONALD"],
-        "don't": ["don't", "Don't", "DON'T"],
-        "i": ["i", "I"],
-        "7": ["7"],
-        "the": ["the", "The", "THE"],
-    }
+    rows = (
+        "anna Anna ANNA", "o'brien O'brien O'Brien O'BRIEN", "jean-luc Jean-luc Jean-Luc JEAN-LUC",
+        "mcdonald Mcdonald McDonald MCDONALD", "don't Don't DON'T", "i I", "7", "the The THE",
+    )  # fmt: skip
+    forms = {row[0]: row for row in map(str.split, rows)}
     assert {word: cased_forms(word) for word in forms} == forms
-    plain, items, words = plains(kind), items_from_text(CASED), list(forms)
+    plain, items, words = plains(kind), items_from_text(CASED.split("\n")), list(forms)
     mine = model(folders(kind), vocabulary=words, case="sum", budget=None)
     frame = mine.predict(items, top_k=4)
     assert frame["known"].tolist() == [True, True, True, False]
@@ -344,48 +306,29 @@ def test_stop_words_are_neither_predicted_nor_counted(folders):
     assert frame["rank"].tolist() in ([1, 3, 2], [2, 3, 1])
 
 
-def test_candidates_can_be_scored_by_the_rest_of_the_sentence_alone(folders, plains):
-    plain = plains("bytes")
-    words = ["tea", "soldier"]
-    items = questions(
-        ("She poured the ___ into a blue cup .", words), ("At last the captain drank his ___", words)
-    )
-    asked = model(folders("bytes"), candidates="rest")
-    frame = asked.predict(items)
-    for item, scores in zip(items, frame["candidate_scores"], strict=True):
-        rest = item.text[item.answer_span[1] :]
-        context = before(item)
-        expected = plain.words(context, item.candidates)
-        if rest:
-            expected = [plain.says(context + word, rest)[0] for word in item.candidates]
-        np.testing.assert_allclose(scores, expected, atol=1e-4)
-    assert asked.name == "tiny (words after the blank)"
-    assert asked.config["candidates"] == "rest"
-    both = model(folders("bytes")).predict(items)
-    alone = [plain.says(before(items[0]), word)[0] for word in items[0].candidates]
-    np.testing.assert_allclose(
-        both["candidate_scores"][0], np.add(alone, frame["candidate_scores"][0]), atol=1e-4
-    )
-
-
+@pytest.mark.parametrize("scored", ["sentence", "rest"])
 @pytest.mark.parametrize("kind", ["bytes", "llama"])
-def test_candidates_are_scored_with_the_rest_of_the_sentence(folders, plains, kind):
+def test_candidates_are_scored_with_the_rest_of_the_sentence(folders, plains, kind, scored):
     items = questions(
         ("The dog ran . The cat saw a ___ and fled .", ["dog", "garden gate", "o'clock"]),
         ("It is ___ !", ["late", "early"]),
         ("___ came home .", ["Anna", "Bruno"]),
         ("It is ___", ["late", "early"]),  # nothing after the blank: the word ends there
     )
-    plain, mine = plains(kind), model(folders(kind), vocabulary=WORDS)
+    plain, mine = plains(kind), model(folders(kind), vocabulary=WORDS, candidates=scored)
     frame = mine.predict(items)
     answers = check_log_probs(frame, plain, items)
     assert frame["greedy_correct"].tolist() == [greedy for *_, greedy in answers]
     for row, item in zip(frame.itertuples(), items, strict=True):
-        rest = item.text[item.answer_span[1] :]
-        expected = [plain.says(before(item), word + rest)[0] for word in item.candidates]
-        expected = expected if rest else plain.words(before(item), item.candidates)
+        context, rest = before(item), item.text[item.answer_span[1] :]
+        parts = [(context, word + rest) for word in item.candidates]
+        if scored == "rest":
+            parts = [(context + word, rest) for word in item.candidates]
+        expected = [plain.says(*part)[0] for part in parts] if rest else plain.words(context, item.candidates)
         np.testing.assert_allclose(row.candidate_scores, expected, atol=1e-4)
         assert row.prediction == item.candidates[int(np.argmax(expected))]
+    assert mine.name == "tiny (words after the blank)" if scored == "rest" else "tiny"
+    assert mine.config["candidates"] == scored
 
 
 def test_long_contexts_lose_their_beginning_as_in_the_harness(folders, plains):
@@ -540,29 +483,17 @@ def test_a_file_is_no_model(folders):
         refused(r"this is a file, .* pass its folder, '.*tiny'", model, path)
 
 
-@pytest.mark.parametrize(
-    ("name", "shown"),
-    [
-        ("openai-community/gpt2", "openai-community/gpt2"),
-        ("GPT-2 of ours", "GPT-2 of ours"),
-        *(
-            (path, "mine")
-            for path in ("/data/gpt2", "./gpt2", "C:\\gpt2", "a/b/c", "tmpx1y2z3_4", "", 3, None)
-        ),
-        *((path, "mine") for path in ("checkpoint-500", "models/gpt2", "output", "~/gpt2", "x/../y")),
-    ],
-)
+PATHS = ["/data/gpt2", "./gpt2", "C:\\gpt2", "a/b/c", "tmpx1y2z3_4", "checkpoint-500", "models/gpt2"]
+NAMED = [(name, "mine") for name in (*PATHS, "output", "~/gpt2", "x/../y", "", 3, None)]
+NAMED += [(name, name) for name in ("openai-community/gpt2", "GPT-2 of ours")]
+
+
+@pytest.mark.parametrize(("name", "shown"), NAMED)
 def test_a_model_has_the_name_of_its_configuration(folders, tmp_path, name, shown):
     renamed = model(changed(folders("bytes"), tmp_path / "mine", _name_or_path=name))
     assert renamed.name == renamed.config["model"] == shown
     assert renamed.config["digest"] != model(folders("bytes")).config["digest"]
     assert model(tmp_path / "mine", name="other").name == "other"
-
-
-def test_a_folder_of_the_cache_of_the_hub_has_the_name_of_its_repository(folders, tmp_path):
-    folder = tmp_path / "models--org--tiny-gpt2" / "snapshots" / ("0" * 40)
-    shutil.copytree(folders("bytes"), folder)
-    assert model(folder).name == "org/tiny-gpt2"
 
 
 @pytest.mark.parametrize("kind", ["bytes", "llama"])
@@ -611,37 +542,74 @@ def test_weights_that_are_not_numbers_give_an_error_and_no_score(folders, tmp_pa
     assert wb.runs().empty
 
 
+def edit(folder, file="config.json", **values):
+    """Change a JSON file of the folder of a model."""
+    (folder / file).write_text(json.dumps(json.loads((folder / file).read_text()) | values))
+
+
 def changed(folder, target, **config):
     """Copy the folder of a model, and change its configuration."""
     shutil.copytree(folder, target)
-    file = target / "config.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | config))
+    edit(target, **config)
     return target
 
 
-@pytest.mark.parametrize(("layers", "told"), [(1, r"no place for .*h\.1\."), (3, r"lack .*h\.2\.")])
-def test_weights_and_configuration_belong_together(folders, tmp_path, layers, told):
-    with pytest.raises(DataError, match=f"{told}.* in all.*config.json.*download"):
-        model(changed(folders("bytes"), tmp_path / "tiny", n_layer=layers))
+def index(folder, name):
+    """Move the weights of a folder beside it, and write an index that has all of them in one file."""
+    names = transformers.AutoModelForCausalLM.from_pretrained(folder).state_dict()
+    moved = (folder / "model.safetensors").rename(folder.parent / "x.safetensors")
+    content = {"weight_map": dict.fromkeys(names, str(moved) if name == "absolute" else name)}
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}} | content))
 
 
-@pytest.mark.parametrize("place", ["../x.safetensors", "absolute", "sub/x.safetensors"])
-def test_an_index_names_no_weights_outside_its_folder(folders, tmp_path, place):
-    folder = changed(folders("bytes"), tmp_path / "tiny")
-    name = str(tmp_path / "x.safetensors") if place == "absolute" else place
-    (folder / "sub").mkdir()
-    (folder / "model.safetensors").rename(folder / name)
-    with_index(folder, name, folders("bytes"))
-    refused(r"index\.json: weight_map names .*expected a file of this folder", model, folder)
-    with_index(folder, "missing.safetensors", folders("bytes"))
-    refused(r"cannot be read .*missing\.safetensors", model, folder)
+def weights(folder, name):
+    """Write the weights in two other forms, and name one of them."""
+    state = transformers.AutoModelForCausalLM.from_pretrained(folder).state_dict()
+    torch.save(state, folder / "adapter_model.bin")
+    shutil.copytree(folder, folder / "sub")
+    edit(folder, transformers_weights=name)
 
 
-def with_index(folder, name, other):
-    """Write an index that has all weights of another folder's model in one file."""
-    names = transformers.AutoModelForCausalLM.from_pretrained(other).state_dict()
-    index = {"metadata": {}, "weight_map": dict.fromkeys(names, name)}
-    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+def tokenizer(folder, **names):
+    shutil.move(folder / "tokenizer.json", folder.parent / "tokenizer.1.0.json")
+    edit(folder, "tokenizer_config.json", **names)
+
+
+def distributed(folder):
+    edit(folder, n_layer=1)
+    (folder / "model.safetensors").rename(folder / "shard-00001-model-00001-of-00001.safetensors")
+
+
+def adapter(folder):
+    (folder / "adapter_config.json").write_text('{"base_model_name_or_path": "someone/else"}')
+
+
+QUANTIZED = [{"quant_method": "fp8"}, {"quant_method": "mxfp4"}, {"quant_method": "unheard-of"}, {}]
+REFUSED = [
+    (partial(edit, n_layer=1), r"no place for .*h\.1\..* in all.*config.json.*download"),
+    (partial(edit, n_layer=3), r"lack .*h\.2\..* in all.*config.json.*download"),
+    *((partial(index, name=name), r"index\.json: weight_map names .*expected a file of this folder")
+      for name in ("../x.safetensors", "absolute", "sub/x.safetensors")),
+    (partial(index, name="missing.safetensors"), r"cannot be read .*missing\.safetensors"),
+    *((partial(edit, **config), r"are quantized .*not quantized, or .*trust_remote_code=True")
+      for inner in ({"quantization_config": quantized} for quantized in QUANTIZED)
+      for config in (inner, {"model_type": "llava", "text_config": {"model_type": "gpt2", **inner}})),
+    *((partial(weights, name=name), r"transformers_weights names .*expected a file of this folder")
+      for name in ("adapter_model.bin", "sub/model.safetensors")),
+    (partial(tokenizer, fast_tokenizer_files=["../tokenizer.1.0.json"]),
+     r"tokenizer_config.json: fast_tokenizer_files names .*expected a file of this folder"),
+    (partial(tokenizer, gguf_file="../tokenizer.gguf"),
+     r"tokenizer_config.json: gguf_file names .*expected a file of this folder"),
+    (adapter, r"adapter_config.json: this is an adapter.*merge"),
+    (distributed, r"shard-00001.*distributed checkpoint.*consolidated"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("spoil", "message"), REFUSED)
+def test_files_that_do_not_make_one_model_are_refused(folders, tmp_path, spoil, message):
+    folder = shutil.copytree(folders("bytes"), tmp_path / "tiny")
+    spoil(folder)
+    refused(message, model, folder)
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "config.json", "tokenizer.json", "vocab.json"])
@@ -681,107 +649,57 @@ def test_a_model_of_the_hub_is_read_from_the_links_of_its_cache(folders, on_the_
         again = model(source, text="detokenised", vocabulary=WORDS)
         assert again.config["digest"] == digest
         np.testing.assert_array_equal(again.log_prob(ITEMS), expected.log_prob(ITEMS))
+    assert again.name == "someone/tiny (detokenised)"
+
+
+def linked(folder):
+    """Put a link that leads out in the place of the weights."""
+    weights = folder / "model.safetensors"
+    shutil.copyfile(weights, outside(folder))
+    weights.unlink()
+    weights.symlink_to(outside(folder))
+
+
+def linked_twice(folder):
+    """Put a link that leads out in the place of what the link of the weights leads to."""
+    blob = (folder / "model.safetensors").resolve()
+    blob.symlink_to(blob.rename(outside(folder)))
+
+
+def outside(folder):
+    return folder.parents[2] / "x.safetensors"
+
+
+OUT = partial(index, name="../x.safetensors")
 
 
 @pytest.mark.parametrize("by", ["name", "folder"])
-@pytest.mark.parametrize(
-    "what", ["a link", "a link of a link", "an index", "an absolute index", "an adapter"]
-)
-def test_a_model_of_the_hub_is_checked_too(folders, on_the_hub, tmp_path, what, by):
-    weights = on_the_hub / "model.safetensors"
-    outside = tmp_path / "x.safetensors"
-    shutil.copyfile(weights, outside)
-    if what == "an adapter":
-        (on_the_hub / "adapter_config.json").write_text('{"base_model_name_or_path": "someone/else"}')
-    elif what == "a link of a link":
-        weights.resolve().unlink()
-        (on_the_hub / weights.readlink()).symlink_to(outside)
-    else:
-        weights.unlink()
-        if what == "a link":
-            weights.symlink_to(outside)
-        else:
-            names = {"an index": "../../../x.safetensors", "an absolute index": str(outside)}
-            with_index(on_the_hub, names[what], folders("bytes"))
-    with pytest.raises(DataError, match=r"leads out of|weight_map names|this is an adapter"):
-        model("someone/tiny" if by == "name" else on_the_hub)
+@pytest.mark.parametrize("spoil", [linked, linked_twice, OUT, partial(index, name="absolute"), adapter])
+def test_a_model_of_the_hub_is_checked_too(on_the_hub, spoil, by):
+    spoil(on_the_hub)
+    message = r"leads out of|weight_map names|this is an adapter"
+    refused(message, model, "someone/tiny" if by == "name" else on_the_hub)
 
 
-@pytest.mark.parametrize("name", ["attn_implementation", "_attn_implementation"])
-def test_no_configuration_chooses_the_code_of_attention(folders, tmp_path, name):
-    folder = changed(folders("bytes"), tmp_path / "tiny", **{name: "kernels-community/flash-attn"})
-    assert model(folder)._checkpoint.model.config._attn_implementation == "sdpa"
-
-
-def test_no_configuration_fuses_layers(folders, tmp_path):
-    folder = changed(folders("bytes"), tmp_path / "tiny", fusion_config={"patch_embeddings": True})
-    assert model(folder)._checkpoint.model.config.fusion_config is None
-
-
-QUANTIZED = [{"quant_method": "fp8"}, {"quant_method": "mxfp4"}, {"quant_method": "unheard-of"}, {}]
-
-
-@pytest.mark.parametrize("quantized", QUANTIZED)
-@pytest.mark.parametrize("inner", [False, True])
-def test_no_configuration_chooses_the_code_of_quantized_weights(folders, tmp_path, quantized, inner):
-    config = {"quantization_config": quantized}
-    if inner:
-        config = {"model_type": "llava", "text_config": {"model_type": "gpt2", **config}}
-    with pytest.raises(DataError, match=r"are quantized .*not quantized, or .*trust_remote_code=True"):
-        model(changed(folders("bytes"), tmp_path / "tiny", **config))
+@pytest.mark.parametrize("name", ["attn_implementation", "_attn_implementation", "fusion_config"])
+def test_no_configuration_chooses_the_code_of_layers(folders, tmp_path, name):
+    value = {"patch_embeddings": True} if name == "fusion_config" else "kernels-community/flash-attn"
+    config = model(changed(folders("bytes"), tmp_path / "tiny", **{name: value}))._checkpoint.model.config
+    assert (config._attn_implementation, getattr(config, "fusion_config", None)) == ("sdpa", None)
 
 
 def test_quantized_weights_are_read_where_the_caller_allows_it(folders, tmp_path):
-    folder = changed(
-        folders("bytes"), tmp_path / "tiny", quantization_config={"quant_method": "gptq", "bits": 4}
-    )
+    quantized = {"quant_method": "gptq", "bits": 4}
+    folder = changed(folders("bytes"), tmp_path / "tiny", quantization_config=quantized)
     refused(r"ImportError: .*optimum", model, folder, trust_remote_code=True)
-
-
-@pytest.mark.parametrize("name", ["adapter_model.bin", "sub/model.safetensors"])
-def test_weights_that_a_configuration_names_are_among_those_that_the_digest_covers(folders, tmp_path, name):
-    folder = changed(folders("bytes"), tmp_path / "tiny", transformers_weights=name)
-    weights = transformers.AutoModelForCausalLM.from_pretrained(folders("bytes")).state_dict()
-    torch.save(weights, folder / "adapter_model.bin")
-    shutil.copytree(folders("bytes"), folder / "sub")
-    refused(r"transformers_weights names .*expected a file of this folder", model, folder)
-
-
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [("fast_tokenizer_files", ["../tokenizer.1.0.json"]), ("gguf_file", "../tokenizer.gguf")],
-)
-def test_a_tokenizer_is_read_from_the_folder_of_its_model(folders, tmp_path, key, value):
-    folder = changed(folders("bytes"), tmp_path / "tiny")
-    shutil.move(folder / "tokenizer.json", tmp_path / "tokenizer.1.0.json")
-    file = folder / "tokenizer_config.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | {key: value}))
-    refused(f"tokenizer_config.json: {key} names .*expected a file of this folder", model, folder)
-
-
-def test_an_adapter_is_not_left_out_in_silence(folders, tmp_path):
-    folder = changed(folders("bytes"), tmp_path / "tiny")
-    (folder / "adapter_config.json").write_text('{"base_model_name_or_path": "someone/else"}')
-    refused(r"adapter_config.json: this is an adapter.*merge", model, folder)
-
-
-def test_weights_of_a_distributed_checkpoint_are_not_left_out_in_silence(folders, tmp_path):
-    folder = changed(folders("bytes"), tmp_path / "tiny", n_layer=1)
-    (folder / "model.safetensors").rename(folder / "shard-00001-model-00001-of-00001.safetensors")
-    refused(r"shard-00001.*distributed checkpoint.*consolidated", model, folder)
 
 
 def test_code_beside_a_known_model_does_not_run(folders, tmp_path):
     code = f"from pathlib import Path\nPath({str(tmp_path / 'ran')!r}).touch()\n"
-    classes = {
-        "AutoConfig": "evil.C",
-        "AutoModelForCausalLM": "evil.M",
-        "AutoTokenizer": ["evil.T", "evil.T"],
-    }
-    folder = changed(folders("bytes"), tmp_path / "tiny", auto_map=classes, trust_remote_code=True)
-    for file in ("tokenizer_config.json", "generation_config.json"):
-        content = json.loads((folder / file).read_text())
-        (folder / file).write_text(json.dumps(content | {"auto_map": classes, "trust_remote_code": True}))
+    classes = {"AutoConfig": "evil.C", "AutoModelForCausalLM": "evil.M", "AutoTokenizer": ["evil.T"] * 2}
+    folder = shutil.copytree(folders("bytes"), tmp_path / "tiny")
+    for file in ("config.json", "tokenizer_config.json", "generation_config.json"):
+        edit(folder, file, auto_map=classes, trust_remote_code=True)
     (folder / "custom_generate").mkdir()
     for file in ("evil.py", "custom_generate/generate.py"):
         (folder / file).write_text(code)

@@ -89,14 +89,11 @@ def test_a_saved_model_finds_its_file_again(tiny, tmp_path, items):
     assert again.predict(items[:2]).equals(model.predict(items[:2]))
 
 
-@pytest.mark.parametrize(
-    ("name", "label"),
-    [
-        ("Model-7B.Q4_1.gguf", "Model-7B, Q4_1"),
-        ("model-7b-q4_1.gguf", "model-7b, Q4_1"),
-        ("sha256-" + 64 * "a", "Tiny Llama, Q4_1"),
-    ],
-)
+@pytest.mark.parametrize(("name", "label"), [
+    ("Model-7B.Q4_1.gguf", "Model-7B, Q4_1"),
+    ("model-7b-q4_1.gguf", "model-7b, Q4_1"),
+    ("sha256-" + 64 * "a", "Tiny Llama, Q4_1"),
+])  # fmt: skip
 def test_tables_name_the_model_and_its_quantisation(tmp_path, name, label):
     tiny_gguf.write_gguf(tmp_path / name, "Q4_1")
     assert CausalLM(tmp_path / name, progress=False).name == label
@@ -125,18 +122,15 @@ def test_damage_is_one_error(tiny, tmp_path):
         refused(r"damaged\.gguf: this GGUF file cannot be read", CausalLM, path)
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"block_count": 4_000_000_000}, "says 4,000,000,000 layers"),
-        ({"embedding_length": 2**31, "feed_forward_length": 2**31}, "too small for the|cannot be read"),
-        ({"vocab_size": 2**31}, "too small for the 137"),
-        ({"block_count": 1}, "it holds .* weights, but describes a model of"),
-        ({"architecture": "unheard-of"}, "unheard-of"),
-        ({"way": "unheard-of"}, "how its tokenizer cuts text .'unheard-of'. is not known"),
-        ({"leave_out": ["blk.1.ffn_up"]}, r"it lacks 'model\.layers\.1\.mlp\.up_proj\.weight' .1 in all"),
-    ],
-)
+@pytest.mark.parametrize(("changes", "message"), [
+    ({"block_count": 4_000_000_000}, "says 4,000,000,000 layers"),
+    ({"embedding_length": 2**31, "feed_forward_length": 2**31}, "too small for the|cannot be read"),
+    ({"vocab_size": 2**31}, "too small for the 137"),
+    ({"block_count": 1}, "it holds .* weights, but describes a model of"),
+    ({"architecture": "unheard-of"}, "unheard-of"),
+    ({"way": "unheard-of"}, "how its tokenizer cuts text .'unheard-of'. is not known"),
+    ({"leave_out": ["blk.1.ffn_up"]}, r"it lacks 'model\.layers\.1\.mlp\.up_proj\.weight' .1 in all"),
+])  # fmt: skip
 def test_what_cannot_be_converted_exactly_is_refused(tmp_path, changes, message):
     path = tmp_path / "tiny.gguf"
     tiny_gguf.write_gguf(path, **changes)

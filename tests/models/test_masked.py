@@ -209,15 +209,12 @@ def test_errors_say_what_to_do(folder, tmp_path, monkeypatch):
     refused(r'pip install "lambada-workbench\[pretrained\]"', MaskedLM, folder)
 
 
-@pytest.mark.parametrize(
-    ("file", "name", "value"),
-    [
-        ("tokenizer_config.json", "sep_token", 3),
-        ("tokenizer_config.json", "model_max_length", "long"),
-        ("config.json", "type_vocab_size", "two"),
-        ("config.json", "model_type", []),
-    ],
-)
+@pytest.mark.parametrize(("file", "name", "value"), [
+    ("tokenizer_config.json", "sep_token", 3),
+    ("tokenizer_config.json", "model_max_length", "long"),
+    ("config.json", "type_vocab_size", "two"),
+    ("config.json", "model_type", []),
+])  # fmt: skip
 def test_settings_of_other_types_are_one_error(folder, tmp_path, file, name, value):
     shutil.copytree(folder, tmp_path / "model")
     path = tmp_path / "model" / file

@@ -113,27 +113,24 @@ def test_braces_in_a_passage_are_characters(text, answer, other, per_item):
     assert Prompt(f"{escaped}{{text}}").split(asked).before == f"{text}other {other}"
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"template": "Complete:"}, r"template has no field, expected \{text\}"),
-        ({"template": "{text.split}"}, r"template has \{text.split\}"),
-        ({"template": "{text!r}"}, r"template has \{text!r\}"),
-        ({"template": "{text} {text}"}, r"template has \{text\}, \{text\}, expected \{text\}"),
-        ({"template": "{text"}, "template '{text' is not a valid template"),
-        ({"template": 3}, "template is 3"),
-        ({"answer_template": "{text}"}, r"answer_template has \{text\}, expected \{answer\}"),
-        ({"answer_template": "A: {answer}"}, "answer_template has 'A: ' before"),
-        ({"separator": None}, "separator is None"),
-        ({"shots": -1}, "shots is -1"),
-        ({"shots": True}, "shots is True"),
-        ({"seed": "x"}, "seed is 'x'"),
-        ({"shots": 1}, "examples are missing"),
-        ({"shots": 13, "examples": POOL}, "shots is 13, but there are 12"),
-        ({"shots": 2, "examples": items("one two", "One  two")}, "shots is 2, but there are 1 different"),
-        ({"shots": 1, "examples": items("one two", split="test")}, "examples are of the split 'test'"),
-    ],
-)
+@pytest.mark.parametrize(("options", "message"), [
+    ({"template": "Complete:"}, r"template has no field, expected \{text\}"),
+    ({"template": "{text.split}"}, r"template has \{text.split\}"),
+    ({"template": "{text!r}"}, r"template has \{text!r\}"),
+    ({"template": "{text} {text}"}, r"template has \{text\}, \{text\}, expected \{text\}"),
+    ({"template": "{text"}, "template '{text' is not a valid template"),
+    ({"template": 3}, "template is 3"),
+    ({"answer_template": "{text}"}, r"answer_template has \{text\}, expected \{answer\}"),
+    ({"answer_template": "A: {answer}"}, "answer_template has 'A: ' before"),
+    ({"separator": None}, "separator is None"),
+    ({"shots": -1}, "shots is -1"),
+    ({"shots": True}, "shots is True"),
+    ({"seed": "x"}, "seed is 'x'"),
+    ({"shots": 1}, "examples are missing"),
+    ({"shots": 13, "examples": POOL}, "shots is 13, but there are 12"),
+    ({"shots": 2, "examples": items("one two", "One  two")}, "shots is 2, but there are 1 different"),
+    ({"shots": 1, "examples": items("one two", split="test")}, "examples are of the split 'test'"),
+])  # fmt: skip
 def test_errors_name_the_field(options, message):
     refused(f"^the prompt's {message}", Prompt, **options)
 

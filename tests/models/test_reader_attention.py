@@ -10,13 +10,8 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from workbench.items.items import items_from_text
 from workbench.models import AttentionSum, AttentiveReader, GatedAttention
-from workbench.models.readers.attention_sum import (
-    AttentionSumModule,
-    BiGRU,
-    attention_weights,
-    is_mentioned,
-    summed,
-)
+from workbench.models.readers import attention_sum
+from workbench.models.readers.attention_sum import AttentionSumModule, BiGRU, attention_weights
 from workbench.models.readers.attentive import AttentiveModule
 from workbench.models.readers.encoding import PAD, RESERVED, UNKNOWN, Questions
 from workbench.models.readers.gated_attention import GatedAttentionModule, gated, shared
@@ -123,7 +118,7 @@ def test_mentions_are_summed_as_in_a_loop():
     candidates = torch.tensor([[5, 6, 7]] * 4 + [[5, 6, PAD]])
     slots[4][slots[4] == 3] = 0
     weights = torch.from_numpy(rng.dirichlet(np.ones(9), 5))
-    scores = summed(weights, {"slots": slots, "candidates": candidates})
+    scores = attention_sum.summed(weights, {"slots": slots, "candidates": candidates})
     for row in range(5):
         for slot in range(1, 4):
             total = sum(weights[row, at].item() for at in range(9) if slots[row, at] == slot)
@@ -186,7 +181,7 @@ def test_padding_changes_no_score(name):
 @pytest.mark.parametrize("module", [AttentionSumModule, GatedAttentionModule])
 def test_a_question_without_a_mention_of_the_answer_teaches_nothing(module):
     network, batch = made(module), tensors(questions().batch(range(7)))
-    mentioned = is_mentioned(batch).bool()
+    mentioned = attention_sum.is_mentioned(batch).bool()
     assert mentioned.tolist() == [row["answer"].item() + 1 in row["slots"] for row in one_by_one(questions())]
     assert 0 < mentioned.sum() < 7
     loss = network.loss(batch)

@@ -26,6 +26,7 @@ from workbench.models.readers.reader import any_blank
 WORDS = [*(f"n{number}" for number in range(10)), *FILLERS, "."]
 N_IDS = len(WORDS) + 3
 QUIET = {"progress": False, "device": "cpu"}
+ALL = {"self_supervised": True, "windows": "all"}
 
 
 def drawn(rng, choices):
@@ -98,15 +99,12 @@ def loop_hops(query, memories, times, turn, *, hops):
     return query, shares
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"window": 3},
-        {"window": 5, "hops": 2, "time": 1.7},
-        {"window": 1, "tied": True},
-        {"window": 5, "positions": False, "tied": True, "time": 0.4},
-    ],
-)
+@pytest.mark.parametrize("options", [
+    {"window": 3},
+    {"window": 5, "hops": 2, "time": 1.7},
+    {"window": 1, "tied": True},
+    {"window": 5, "positions": False, "tied": True, "time": 0.4},
+])  # fmt: skip
 def test_window_memory_is_what_a_loop_computes(options):
     module = network(WindowMemoryModule, width=7, **options)
     size, positions = options["window"], options.get("positions", True)
@@ -138,12 +136,10 @@ def matches(module, question, *, every=False):
     size, table = module.window, array(module.keys.weight)
     query = window_vector(table, around(question["query"], question["blank"], size), positions=True)
     places = windows(question, every=every)
-    scores = [
-        window_vector(table, around(question["context"], place, size), positions=True) @ query
-        + module.time * (number + 1) / len(places)
-        for number, (place, _) in enumerate(places)
-    ]
-    return np.array(scores), [slot for _, slot in places]
+    ids = [around(question["context"], place, size) for place, _ in places]
+    products = np.array([window_vector(table, part, positions=True) @ query for part in ids])
+    times = module.time * np.arange(1, len(places) + 1) / len(places)
+    return products + times, [slot for _, slot in places]
 
 
 @pytest.mark.parametrize("soft", [True, False])
@@ -330,14 +326,9 @@ def test_questions_without_a_context_have_scores():
 
 
 def test_options_are_checked():
-    wrong = {
-        "window": (4, "odd"),
-        "hops": (0, "hops"),
-        "update": ("x", "update"),
-        "windows": ("x", "windows"),
-    }
-    for name, (value, problem) in wrong.items():
-        refused(problem, WindowMemoryModule, N_IDS, **{name: value})
+    for name, value in (("window", 4), ("hops", 0), ("update", "x"), ("windows", "x")):
+        refused(f"{name} is", WindowMemoryModule, N_IDS, **{name: value})
+    refused("odd", WindowMemoryModule, N_IDS, window=4)
     refused("text has no candidates", WindowMemoryModule, N_IDS, targets="text", self_supervised=True)
 
 
@@ -361,27 +352,18 @@ def test_as_a_language_model_it_is_asked_for_any_word_of_the_query():
     for row, words in enumerate(seen):
         known = sum(word > UNKNOWN for word in one(row)["query"])
         assert len(words) == known + 1  # and the answer
-    unknown = {
-        **BATCH,
-        "query": BATCH["query"].clamp_max(UNKNOWN),
-        "candidates": BATCH["candidates"] * 0 + UNKNOWN,
-    }
+    query, candidates = BATCH["query"].clamp_max(UNKNOWN), BATCH["candidates"] * 0 + UNKNOWN
+    unknown = BATCH | {"query": query, "candidates": candidates}
     assert any_blank(unknown)["blank"].tolist() == BATCH["blank"].tolist()
 
 
-@pytest.mark.parametrize(
-    ("options", "row"),
-    [
-        ({}, "MEMNNS (WINDOW MEMORY)"),
-        ({"self_supervised": True}, "MEMNNS (WINDOW MEMORY + SELF-SUP.)"),
-        ({"self_supervised": True, "windows": "all"}, "MEMNNS (ALL WINDOWS + SELF-SUP.)"),
-        (
-            {"self_supervised": True, "windows": "all", "targets": "all"},
-            "MEMNNS (ALL WINDOWS + ALL TARGETS + SELF-SUP.)",
-        ),
-        ({"self_supervised": True, "windows": "all", "targets": "text"}, "MEMNNS (LM + SELF-SUP.)"),
-    ],
-)
+@pytest.mark.parametrize(("options", "row"), [
+    ({}, "MEMNNS (WINDOW MEMORY)"),
+    ({"self_supervised": True}, "MEMNNS (WINDOW MEMORY + SELF-SUP.)"),
+    (ALL, "MEMNNS (ALL WINDOWS + SELF-SUP.)"),
+    ({**ALL, "targets": "all"}, "MEMNNS (ALL WINDOWS + ALL TARGETS + SELF-SUP.)"),
+    ({**ALL, "targets": "text"}, "MEMNNS (LM + SELF-SUP.)"),
+])  # fmt: skip
 def test_the_rows_of_the_papers_tables(options, row):
     assert row in set(wb.table("cbt-variants", []).frame["system"])
     assert WindowMemory._systems({**WindowMemory.sizes, **options})["cbt"] == row
@@ -419,33 +401,23 @@ def accuracy(kind, rule, **options):
     return model.accuracy(Questions.of(made(rule, 200, seed=2), model.words))
 
 
-@pytest.mark.parametrize(
-    ("kind", "rule", "options"),
-    [
-        (WindowMemory, partner, {"self_supervised": True, "window": 3}),
-        (WindowMemory, partner, {"self_supervised": True, "window": 3, "update": "cross-entropy"}),
-        (WindowMemory, partner, {"window": 3, "epochs": 20}),
-        (
-            WindowMemory,
-            partner,
-            {"self_supervised": True, "window": 3, "windows": "all", "targets": "text", "epochs": 16},
-        ),
-        (SententialMemory, marked, {"epochs": 20}),
-        (LexicalMemory, second, {"memory": 5, "hops": 2, "epochs": 20}),
-    ],
-)
+@pytest.mark.parametrize(("kind", "rule", "options"), [
+    (WindowMemory, partner, {"self_supervised": True, "window": 3}),
+    (WindowMemory, partner, {"self_supervised": True, "window": 3, "update": "cross-entropy"}),
+    (WindowMemory, partner, {"window": 3, "epochs": 20}),
+    (WindowMemory, partner, {**ALL, "window": 3, "targets": "text", "epochs": 16}),
+    (SententialMemory, marked, {"epochs": 20}),
+    (LexicalMemory, second, {"memory": 5, "hops": 2, "epochs": 20}),
+])  # fmt: skip
 def test_a_planted_rule_is_learnt(kind, rule, options, tmp_path, monkeypatch):
     monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path))
     assert accuracy(kind, rule, **options) > 0.95
 
 
-@pytest.mark.parametrize(
-    ("kind", "rule", "options"),
-    [
-        (EmbeddingReader, partner, {"reads": "query"}),
-        (WindowMemory, second, {"self_supervised": True, "window": 1, "time": 0.0}),
-    ],
-)
+@pytest.mark.parametrize(("kind", "rule", "options"), [
+    (EmbeddingReader, partner, {"reads": "query"}),
+    (WindowMemory, second, {"self_supervised": True, "window": 1, "time": 0.0}),
+])  # fmt: skip
 def test_a_rule_that_it_cannot_see_is_not(kind, rule, options, tmp_path, monkeypatch):
     """Four candidates: chance is 0.25, and 200 questions give it a standard deviation of 0.03."""
     monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path))

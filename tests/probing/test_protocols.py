@@ -214,13 +214,8 @@ def test_runs_are_found_again_as_those_of_the_model_itself(folders, no_data):
 def test_combinations_without_a_meaning_are_left_out_or_an_error(folders):
     items, model = wb.load("sample")[:3], causal(folders("bytes"))
     words = ["the", "door", "cat", *items.frame["answer"]]
-    result = wb.protocols(
-        model,
-        items,
-        filter=["none", "vocabulary", "stop-words"],
-        unit=["whole-word", "word"],
-        vocabulary=words,
-    )
+    filters, units = ["none", "vocabulary", "stop-words"], ["whole-word", "word"]
+    result = wb.protocols(model, items, filter=filters, unit=units, vocabulary=words)
     assert [protocol.filter for protocol in result.path] == ["none", "vocabulary", "stop-words"]
     assert {(protocol.unit, protocol.filter) for protocol in result.skipped} == {
         ("word", "vocabulary"), ("word", "stop-words"),

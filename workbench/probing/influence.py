@@ -122,9 +122,8 @@ def influence(
         raise DataError(f"mask is {mask!r:.60}, expected one word")
     check_probable(model, items, "whose changes are the influence")
     if (bare := items.frame["answer"].isna()).any():
-        raise DataError(
-            f"{items.frame['item_id'][bare].iloc[0]} has no answer", remedy="pass items with answers"
-        )
+        which = items.frame["item_id"][bare].iloc[0]
+        raise DataError(f"{which} has no answer", remedy="pass items with answers")
     others = _others(model, items, against)
     word = None if how == "omitted" else mask or model.mask
     rows: list[tuple[Any, ...]] = []
@@ -246,11 +245,6 @@ def influence_by_distance(
         ``high``, NaN for a single item; ``n_parts``; ``n``, the items that have any. Parts whose value is
         missing or infinite are not counted; their number is in ``.attrs["n_missing"]``.
 
-    Raises
-    ------
-    DataError
-        If a frame has no such column, or nothing can be averaged.
-
     Examples
     --------
     >>> from workbench.probing.influence import influence_by_distance
@@ -364,11 +358,6 @@ def attention_correlation(
     DataFrame
         Two rows, ``variable`` "attention" and "nearness": ``correlation``, ``low`` and ``high``; ``n``, the
         items counted; ``n_missing``, those without a tau, as they have one part, or equal values for all.
-
-    Raises
-    ------
-    DataError
-        If an item of the attention has no parts, or no item has a tau.
 
     References
     ----------

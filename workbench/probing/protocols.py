@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import pairwise, permutations, product
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import pandas as pd
@@ -117,9 +117,6 @@ class ProtocolRuns:
         Protocols of the waterfall, from the first to the last.
     skipped : dict of ScoringProtocol to str
         Combinations that were left out, and why.
-    notes : tuple of str
-    drawing : dict
-        Level, resamples and seed of the intervals.
     """
 
     items: Items = field(repr=False)
@@ -127,7 +124,7 @@ class ProtocolRuns:
     path: tuple[ScoringProtocol, ...]
     skipped: dict[ScoringProtocol, str] = field(default_factory=dict, repr=False)
     notes: tuple[str, ...] = field(default=(), repr=False)
-    drawing: dict[str, Any] = field(default_factory=dict, repr=False)
+    drawing: dict[str, Any] = field(default_factory=dict, repr=False)  # level, resamples and seed
 
     @property
     def table(self) -> Table:
@@ -184,18 +181,14 @@ class ProtocolRuns:
             tests = made.tests(pairs)
             mean, *bounds = made.log_prob_intervals(pairs)
             for number, (before, after) in enumerate(ends):
-                row: dict[str, Any] = {**_changed_factors(self.path[before], self.path[after])}
-                if number == last:
-                    row = {"factor": "total", "before": _describe(self.path[0])}
-                    row |= {"after": _describe(self.path[-1])}
-                row |= {"step": number + 1 if number < last else None, "accuracy": accuracy[after]}
-                row |= {"difference": tests.difference[number], "difference_low": tests.low[number]}
-                row |= {"difference_high": tests.high[number], "n_gained": tests.only_a[number]}
-                row |= {"n_lost": tests.only_b[number]}
-                if self.path[before].unit == self.path[after].unit:
-                    values = np.exp(-np.array([mean[number], bounds[1][number], bounds[0][number]]))
-                    row |= dict(zip(WATERFALL[-3:], values, strict=True))
-                rows.append(row)
+                sides = self.path[before], self.path[after]
+                changed = _changed_factors(*sides) if number < last else ("total", *map(_describe, sides))
+                each = (tests.difference, tests.low, tests.high, tests.only_a, tests.only_b)
+                values = [accuracy[after], *(column[number] for column in each)]
+                if sides[0].unit == sides[1].unit:
+                    values += list(np.exp(-np.array([mean, *bounds[::-1]])[:, number]))
+                step = number + 1 if number < last else None
+                rows.append(dict(zip(WATERFALL, (step, *changed, *values), strict=False)))
         frame = pd.DataFrame(rows, columns=list(WATERFALL))
         texts, numbers = dict.fromkeys(WATERFALL[1:4], "str"), dict.fromkeys(WATERFALL[4:], "Float64")
         frame = frame.astype(texts | numbers | dict.fromkeys(("step", "n_gained", "n_lost"), "Int64"))
@@ -215,16 +208,8 @@ class ProtocolRuns:
     def flips(self, step: int) -> pd.DataFrame:
         """Return the items whose outcome changed in a step of the waterfall, one row an item.
 
-        Parameters
-        ----------
-        step : int
-            Number of the step, from 1; 0 compares the first protocol with the last.
-
-        Returns
-        -------
-        DataFrame
-            ``item_id``, ``answer``, the predictions ``before`` and ``after``, and ``change``: "gained" or
-            "lost".
+        Steps count from 1; 0 compares the first protocol with the last. Columns: ``item_id``, ``answer``, the
+        predictions ``before`` and ``after``, and ``change``: "gained" or "lost".
         """
         before, after = self._ends(step)
         made = self.comparison
@@ -241,13 +226,8 @@ class ProtocolRuns:
     def compare(self, step: int | None = None, **options: Any) -> Any:
         """Open `wb.compare` on the protocols of the waterfall; a click on two lists the changed items.
 
-        Parameters
-        ----------
-        step : int, optional
-            As for `flips`: the two protocols of this step, and the items of which one of them has the right
-            answer.
-        **options
-            As of :func:`workbench.compare`.
+        With a `step`, as for `flips`: on its two protocols, and the items of which one of them has the right
+        answer. Options are those of :func:`workbench.compare`.
         """
         if not OPEN_COMPARISON:
             raise DataError("there is nothing to open a comparison with", remedy="use wb.protocols")
@@ -329,11 +309,6 @@ def protocols(
         ``runs``, ``table``, ``waterfall``, ``flips(step)`` and ``compare(step)``; see also
         :func:`workbench.charts.waterfall`.
 
-    Raises
-    ------
-    DataError
-        If a protocol cannot be followed, there is none, or variants are of different items.
-
     Notes
     -----
     What protocols share is computed once: the three units of a text are counted from one pass, and runs that
@@ -378,8 +353,7 @@ def protocols(
     return ProtocolRuns(variants[path[0].variant], ordered, tuple(path), skipped, notes, drawing)
 
 
-@dataclass(frozen=True)
-class _Check:
+class _Check(NamedTuple):
     """Raises DataError where a model cannot be evaluated by a protocol."""
 
     model: Predictor
@@ -516,8 +490,8 @@ def _describe(protocol: ScoringProtocol) -> str:
     return ", ".join([protocol.text, protocol.unit, *others])
 
 
-def _changed_factors(before: ScoringProtocol, after: ScoringProtocol) -> dict[str, str]:
-    """Return the factors that differ, with their values on both sides."""
-    names, sides = before.changes(after), {"before": before, "after": after}
-    values = {side: ", ".join(str(getattr(each, name)) for name in names) for side, each in sides.items()}
-    return {"factor": ", ".join(names), **values}
+def _changed_factors(*sides: ScoringProtocol) -> list[str]:
+    """Return the factors that differ, and their values on both sides."""
+    names = sides[0].changes(sides[1])
+    values = [", ".join(str(getattr(each, name)) for name in names) for each in sides]
+    return [", ".join(names), *values]

@@ -18,32 +18,21 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from workbench.items import text as wt
 from workbench.items.changes import word_spans
 from workbench.items.items import Items
-from workbench.items.schema import Item, objects
+from workbench.items.schema import Item
 from workbench.items.tokens import tokens
 from workbench.models.base import PassageLogProbs, pad
 from workbench.models.item_words import Attention, check_option
 from workbench.models.prediction_rows import Ranked, check_answers, from_ranking, from_scores
-from workbench.models.pretrained.loading import PretrainedModel, Text, describe_parameters
+from workbench.models.pretrained import search
+from workbench.models.pretrained.loading import PretrainedModel, Text
 from workbench.models.pretrained.passages import passage_log_probs
-from workbench.models.pretrained.prompts import Prompt, SplitText, split_text
+from workbench.models.pretrained.prompts import Prompt, PromptedModel
 from workbench.models.pretrained.scoring import CausalScorer, Scores, no_scores, word_log_probs
-from workbench.models.pretrained.search import (
-    BROKEN,
-    SearchResult,
-    Trie,
-    WordQuery,
-    cover,
-    next_log_probs,
-    rank_words,
-    shares_words,
-    write_words,
-)
 from workbench.models.pretrained.subwords import (
     Continuation,
     anchor_of,
@@ -51,7 +40,7 @@ from workbench.models.pretrained.subwords import (
     is_lowered,
     read_vocabulary,
 )
-from workbench.runs.predictions import Floats, frame_of, not_a_number, nullable
+from workbench.runs.predictions import Floats, not_a_number, nullable
 from workbench.storage import cache
 from workbench.storage.errors import DataError
 from workbench.storage.progress import progress_bar, update_with_estimate
@@ -60,11 +49,9 @@ Case = Literal["auto", "as-is", "sum"]
 Scored = Literal["sentence", "rest"]
 Correct = Literal["words", "greedy", "whole-word", "last-token"]
 Filter = Literal["none", "stop-words"]
-Has = npt.NDArray[np.bool_]
 
 
-@describe_parameters
-class CausalLM(PretrainedModel):
+class CausalLM(PromptedModel, PretrainedModel):
     """Predict a word by a causal language model (GPT-2, Pythia, Llama, ...).
 
     Parameters
@@ -115,12 +102,6 @@ class CausalLM(PretrainedModel):
         Whether rows hold how the last layer's attention, at the position before the answer, is spread over
         the tokens of the item: the mean over the heads, summed over the sub-tokens of each token.
     progress : bool, default True
-
-    Raises
-    ------
-    DataError
-        If ``transformers`` is not installed, there is no causal model with a fast tokenizer, or arguments
-        do not go together.
 
     Notes
     -----
@@ -179,13 +160,11 @@ class CausalLM(PretrainedModel):
         self.correct: str = correct or ("greedy" if words is None else "words")
         check_option("correct", self.correct, get_args(Correct))
         if self.correct == "words" and words is None:
-            raise DataError(
-                "correct='words' needs words to choose from", remedy="pass vocabulary=, or correct='greedy'"
-            )
+            problem = "correct='words' needs words to choose from"
+            raise DataError(problem, remedy="pass vocabulary=, or correct='greedy'")
         if self.correct != "words" and filter != "none":
-            raise DataError(
-                "what a model writes cannot be filtered", remedy="pass vocabulary= and correct='words'"
-            )
+            problem = "what a model writes cannot be filtered"
+            raise DataError(problem, remedy="pass vocabulary= and correct='words'")
         if prompt is not None and prompt.space == "context" and words is not None:
             problem = "words of a vocabulary are encoded with the space before them"
             raise DataError(problem, remedy='leave out vocabulary=, or use Prompt(space="word")')
@@ -211,7 +190,6 @@ class CausalLM(PretrainedModel):
         )
         remark = ", ".join(text for text in remarks if text)
         self.name = name or self._checkpoint.label + (f" ({remark})" if remark else "")
-        self._detokenise = text == "detokenised"
         encoding = {} if prompt is None else {"beginning": prompt.beginning, "space": prompt.space}
         self._scorer = CausalScorer(self._checkpoint, batch_tokens, **encoding)
         self._index_words()
@@ -253,7 +231,7 @@ class CausalLM(PretrainedModel):
 
         Items in a row whose texts begin alike share what the model computes of the beginning.
         """
-        scores, has = no_scores(len(items)), _has_answer(items)
+        scores, has = no_scores(len(items)), items.frame["answer"].notna().to_numpy()
         pairs = self._scorer.subwords.pairs([pair for row in self._answers(items) for pair in row])
         with progress_bar(len(pairs), label=self.name, unit="texts", shown=self.progress) as bar:
             scores[has] = self._scorer.score_variants(pairs, step=update_with_estimate(bar))
@@ -267,8 +245,9 @@ class CausalLM(PretrainedModel):
         if self.prompt is not None:
             problem = f"{self.name} has a prompt, and the words of the passage alone are asked about"
             raise DataError(problem, remedy="load the model without prompt=")
+        detokenise = self.text == "detokenised"
         pairs = [
-            wt.readable_spans(item.text, spans) if self._detokenise and item.tokenised else (item.text, spans)
+            wt.readable_spans(item.text, spans) if detokenise and item.tokenised else (item.text, spans)
             for item, spans in ((item, word_spans(item)) for item in items)
         ]
         ids, number = items.frame["item_id"].tolist(), "log-probability of a word"
@@ -291,17 +270,11 @@ class CausalLM(PretrainedModel):
             values = np.zeros((len(batch), len(model.vocabulary)))
             for key, rows in self._by_lead(batch).items():
                 _, trie = model._trie(*key)  # noqa: SLF001 - a copy of this class
-                values[rows] = next_log_probs(self._scorer, trie, [contexts[row] for row in rows])
+                values[rows] = search.next_log_probs(self._scorer, trie, [contexts[row] for row in rows])
             yield values
 
     def ranking(self, items: Items, *, top_k: int = 10) -> Ranked:
-        """Rank the answers among the words of the vocabulary; `predict` says which ranks are bounds.
-
-        Raises
-        ------
-        DataError
-            If there is no vocabulary.
-        """
+        """Rank the answers among the words of the vocabulary; `predict` says which ranks are bounds."""
         if self.vocabulary is None:
             self.distribution(items)
         return self._rank(items, top_k)[0]
@@ -318,10 +291,6 @@ class CausalLM(PretrainedModel):
             One row an item: ``item_id``, ``covered`` and ``covered_at_most``. They differ by the beginnings
             of words that `budget` left out, or by 0.0001 where it sufficed.
 
-        Raises
-        ------
-        DataError
-            If there is no vocabulary.
         """
         if self.vocabulary is None:
             self.distribution(items)
@@ -329,7 +298,7 @@ class CausalLM(PretrainedModel):
         contexts = self._scorer.subwords.contexts([self._split(item).before for item in items])
         with progress_bar(len(items), label=self.name, unit="items", shown=self.progress) as bar:
             for key, members in self._by_lead(items).items():
-                shares[members] = cover(
+                shares[members] = search.cover(
                     self._scorer, self._trie(*key)[1], [contexts[index] for index in members],
                     budget=self.budget, step=update_with_estimate(bar),
                 )  # fmt: skip
@@ -352,7 +321,7 @@ class CausalLM(PretrainedModel):
         if self.vocabulary is None:
             return self._write(items, columns)
         ranked, scores, bounds = self._rank(items, max(top_k, 2))
-        has = _has_answer(items)
+        has = items.frame["answer"].notna().to_numpy()
         columns |= self._answer_columns(items, scores)
         columns["rank_is_bound"] = nullable(np.array(bounds, dtype=bool), has & ranked.known)
         return from_ranking(
@@ -364,10 +333,6 @@ class CausalLM(PretrainedModel):
         if self.case == "sum":
             columns["case"] = ["sum" if _is_cased(item) else None for item in items]
         columns["bos"] = self._scorer.subwords.beginnings([self._split(item).context for item in items])
-        if self.prompt is not None:
-            columns["prompt"] = self.prompt.to_json()
-            if self.prompt.per_item:
-                columns["prompt"] = [self.prompt.to_json(item) for item in items]
         return columns
 
     def _choose(
@@ -375,14 +340,13 @@ class CausalLM(PretrainedModel):
     ) -> pd.DataFrame:
         """Return the rows of items with candidates; the answer alone is scored with them."""
         pairs = zip(self._continuations(items, words), self._answers(items), strict=True)
-        rows, has = [row + answer for row, answer in pairs], _has_answer(items)
+        rows, has = [row + answer for row, answer in pairs], items.frame["answer"].notna().to_numpy()
         scores, answer_scores = self._score(rows), no_scores(len(items))
         answers = np.cumsum([len(row) for row in rows])[has] - 1  # the last of their rows
         answer_scores[has] = scores[answers]
         values = self._word_scores(items, np.delete(scores, answers), [len(row) for row in words])
-        columns |= {"filter": "none", "case": None, "vocabulary_size": pd.NA} | self._answer_columns(
-            items, answer_scores
-        )
+        columns |= {"filter": "none", "case": None, "vocabulary_size": pd.NA}
+        columns |= self._answer_columns(items, answer_scores)
         return from_scores(
             items, values, words, model=self.name, score_type=self.score_type,
             log_prob=word_log_probs(answer_scores), dtype=self.dtype, **options, **columns,
@@ -391,18 +355,16 @@ class CausalLM(PretrainedModel):
     def _write(self, items: Items, columns: dict[str, Any]) -> pd.DataFrame:
         """Return the rows of generated predictions: a word, or the last sub-token of the answer.
 
-        An answer is correct where each of its sub-tokens, or the last one, is the most probable one. The
-        prediction is the answer then, though the model might go on with the word. Where the model writes the
-        answer by other sub-tokens, which is not correct, there is no prediction.
+        An answer is correct where each of its sub-tokens, or the last one, is the most probable one.
         """
-        queries, has = self._queries(items), _has_answer(items)
+        queries, has = self._queries(items), items.frame["answer"].notna().to_numpy()
         is_last = self.correct == "last-token"
-        if is_last and not shares_words():
+        if is_last and not search.shares_words():
             scores = no_scores(len(items))
             scores[has] = self._score(self._answers(items))
         else:
             with progress_bar(len(items), label=self.name, unit="items", shown=self.progress) as bar:
-                written, scores = write_words(self._scorer, queries, step=update_with_estimate(bar))
+                written, scores = search.write_words(self._scorer, queries, step=update_with_estimate(bar))
         if is_last:
             written = [
                 [*query.path[:-1], best][: len(query.path)]
@@ -410,7 +372,7 @@ class CausalLM(PretrainedModel):
             ]
         columns |= self._answer_columns(items, scores)
         for item_id, path in zip(items.frame["item_id"], written, strict=True):
-            if path[-1:] == [BROKEN]:
+            if path[-1:] == [search.BROKEN]:
                 quantity = "log-probability of a sub-token"
                 raise not_a_number(np.nan, item_id, model=self.name, dtype=self.dtype, quantity=quantity)
         correct = scores["greedy"] & has
@@ -420,27 +382,14 @@ class CausalLM(PretrainedModel):
             columns |= {"unit": "last-token", "log_prob_uncorrected": np.nan}
             pairs = zip(written, queries, strict=True)
             correct = np.array([path == query.path for path, query in pairs], dtype=bool) & has
-        predictions = []
-        for query, path, answer, right in zip(queries, written, items.frame["answer"], correct, strict=True):
-            word = self._scorer.subwords.text(path, query.context).strip()
-            predictions.append(answer if right else None if word in {answer, ""} else word)
-        nothing = objects([None] * len(items))
-        required = {
-            "model": self.name,
-            "score_type": self.score_type,
-            "prediction": predictions,
-            "correct": nullable(correct, has),
-            "p_correct": np.where(has, correct.astype(float), np.nan),
-            "log_prob": scores["last"] if is_last else word_log_probs(scores),
-            "known": nullable(has, has),
-            **dict.fromkeys(("rank", "n_tied", "n_choices"), pd.NA),
-            **dict.fromkeys(("top_words", "top_log_probs", "candidate_scores"), nothing),
-        }
-        return frame_of(items.frame, required, columns)
+        text = self._scorer.subwords.text
+        words = [text(path, query.context).strip() for query, path in zip(queries, written, strict=True)]
+        log_prob = scores["last"] if is_last else word_log_probs(scores)
+        return self._written_rows(items, words, correct, log_prob, columns)
 
     def _answer_columns(self, items: Items, scores: Scores) -> dict[str, Any]:
         """Return the columns about the answers' sub-tokens; null without an answer."""
-        has = _has_answer(items)
+        has = items.frame["answer"].notna().to_numpy()
         check_answers(items, word_log_probs(scores), has, model=self.name, dtype=self.dtype)
         return {
             "log_prob_uncorrected": np.where(has, scores["log_prob"], np.nan),
@@ -449,65 +398,45 @@ class CausalLM(PretrainedModel):
 
     def _rank(self, items: Items, top_k: int) -> tuple[Ranked, Scores, list[bool]]:
         """Rank the answers; those after the same white space are searched together."""
-        queries = self._queries(items)
+        queries, scores = self._queries(items), no_scores(len(items))
+        results: dict[int, search.SearchResult] = {}
         top_words: dict[int, list[str]] = {}
-        by_item: dict[int, SearchResult] = {}
-        scores = no_scores(len(items))
         with progress_bar(len(items), label=self.name, unit="items", shown=self.progress) as bar:
             for key, members in self._by_lead(items).items():
                 forms, trie = self._trie(*key)
-                results, scores[members] = rank_words(
+                batch_results, scores[members] = search.rank_words(
                     self._scorer, trie, [queries[index] for index in members],
                     top_k=top_k, budget=self.budget, step=update_with_estimate(bar),
                 )  # fmt: skip
-                by_item |= dict(zip(members, results, strict=True))
-                for index, result in zip(members, results, strict=True):
-                    top_words[index] = [forms[form] for form in result.forms]
-        results = [by_item[index] for index in range(len(items))]
+                for index, result in zip(members, batch_results, strict=True):
+                    results[index], top_words[index] = result, [forms[form] for form in result.forms]
+        ordered = [results[index] for index in range(len(items))]
         ranked = Ranked(
             word_log_probs(scores),
-            np.array([result.rank for result in results], dtype=np.int64),
-            np.array([result.n_tied for result in results], dtype=np.int64),
+            np.array([result.rank for result in ordered], dtype=np.int64),
+            np.array([result.n_tied for result in ordered], dtype=np.int64),
             np.array([query.word is not None for query in queries], dtype=bool),
             [top_words[index] for index in range(len(items))],
-            [result.log_probs for result in results],
+            [result.log_probs for result in ordered],
         )
-        return ranked, scores, [result.is_bound for result in results]
+        return ranked, scores, [result.is_bound for result in ordered]
 
-    def _queries(self, items: Items) -> list[WordQuery]:
+    def _queries(self, items: Items) -> list[search.WordQuery]:
         """Return the sub-tokens of the contexts and the answers."""
         texts, subwords = [self._split(item) for item in items], self._scorer.subwords
         pairs = iter(subwords.pairs([(text.before, text.word) for text in texts if text.word]))
         contexts = iter(subwords.contexts([text.before for text in texts if not text.word]))
         return [
-            WordQuery(*next(pairs), self._index.get(answer.lower() if self.case == "sum" else answer))
+            search.WordQuery(*next(pairs), self._index.get(answer.lower() if self.case == "sum" else answer))
             if text.word
-            else WordQuery(next(contexts), [], None)
+            else search.WordQuery(next(contexts), [], None)
             for text, answer in zip(texts, items.frame["answer"], strict=True)
         ]
-
-    def _split(self, item: Item, word: str | None = None) -> SplitText:
-        """Return the text of an item around a word, as the model is given it."""
-        split = split_text if self.prompt is None else self.prompt.split
-        return split(item, word, detokenise=self._detokenise)
 
     def _answers(self, items: Items) -> list[list[Continuation]]:
         """Return the answer of each item without the text after it; empty without an answer."""
         texts = [self._split(item) for item in items]
         return [[(text.before, text.word)] if text.word else [] for text in texts]
-
-    def _continuations(self, items: Items, words: Sequence[Sequence[str]]) -> list[list[Continuation]]:
-        """Return the words of each item with the rest of its sentence, which goes with them or after them."""
-        texts = [[self._split(item, word) for word in row] for item, row in zip(items, words, strict=True)]
-        if self.candidates == "rest":
-            return [
-                [
-                    (text.before + text.word, text.after) if text.after else (text.before, text.word)
-                    for text in row
-                ]
-                for row in texts
-            ]
-        return [[(text.before, text.word + text.after) for text in row] for row in texts]
 
     def _score(self, rows: Sequence[Sequence[Continuation]]) -> Scores:
         n = sum(map(len, rows))
@@ -520,15 +449,15 @@ class CausalLM(PretrainedModel):
         values = np.where(is_last, word_log_probs(scores), scores["log_prob"])
         return pad(np.split(values, np.cumsum(sizes)[:-1]))
 
-    def _build_trie(self, lead: str, anchor: str, by_form: bool) -> tuple[Sequence[str], Trie]:  # noqa: FBT001
+    def _build_trie(self, lead: str, anchor: str, by_form: bool) -> tuple[Sequence[str], search.Trie]:  # noqa: FBT001
         """Return the words, or their forms, and their sub-tokens after white space and a text."""
         forms, words = self.vocabulary or (), None
         if by_form:
             forms_of = list(map(cased_forms, forms))
             forms = tuple(chain.from_iterable(forms_of))
             words = np.repeat(np.arange(len(forms_of)), [len(row) for row in forms_of])
-        written = [wt.readable(form) for form in forms] if self._detokenise else forms
-        return forms, Trie(self._scorer.subwords.words(written, lead, anchor), words)
+        written = [wt.readable(form) for form in forms] if self.text == "detokenised" else forms
+        return forms, search.Trie(self._scorer.subwords.words(written, lead, anchor), words)
 
     def attend(self, items: Items) -> list[Attention]:
         """Return the attention of each layer and head at the last position before each blank.
@@ -561,9 +490,10 @@ class CausalLM(PretrainedModel):
         The answer and what follows it have 0.
         """
         split = tokens(item)
-        offset = 0 if self.prompt is None else len(self.prompt.prefix(item, detokenise=self._detokenise))
+        detokenise = self.text == "detokenised"
+        offset = 0 if self.prompt is None else len(self.prompt.prefix(item, detokenise=detokenise))
         spans = list(split.spans[: split.target])
-        if self._detokenise and item.tokenised:
+        if detokenise and item.tokenised:
             _, spans = wt.readable_spans(item.text, [*spans, item.answer_span])
             spans.pop()
         spans = [(start + offset, end + offset) for start, end in spans]
@@ -574,10 +504,6 @@ class CausalLM(PretrainedModel):
         if self.prompt is not None:
             raise DataError("a model with a prompt is not saved", remedy="save it without, and pass prompt=")
         super()._save(folder)
-
-
-def _has_answer(items: Items) -> Has:
-    return items.frame["answer"].notna().to_numpy()
 
 
 def _is_cased(item: Item) -> bool:

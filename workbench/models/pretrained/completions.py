@@ -69,25 +69,9 @@ class _Attempt(NamedTuple):
 class CompletionClient:
     """Send requests to a completion server, within bounds of time, size and place.
 
-    Redirects are not followed. The key is read from the environment for each request, and never stored.
-
-    Parameters
-    ----------
-    url : str
-        Address of the server, with or without ``/v1`` at its end.
-    key_variable : str, optional
-        Environment variable that holds the key of the server.
-    remote : bool, default False
-        Whether texts may be sent to an address that is neither this machine nor in a private network.
-    timeout : float
-        Seconds for one response.
-    retries : int
-        Number of further tries after a refused connection, no response, or a temporary error of the server.
-
-    Raises
-    ------
-    DataError
-        If the address is none of http(s), holds a name or key, or is not local without `remote`.
+    Redirects are not followed. The key is read from the environment (`key_variable`) for each request, and
+    never stored. Without `remote` texts are sent to this machine or a private network alone. `timeout` is the
+    seconds for one response, `retries` how often it is tried again after a temporary failure.
     """
 
     def __init__(
@@ -235,12 +219,8 @@ def read_echo(body: bytes, text: str, address: str, hidden: int | None = None) -
     """Return the sub-tokens of a text from a server's response to ``echo`` and ``logprobs``.
 
     A sub-token that the server wrote after the text is left out, as is a mark of the beginning. Where the
-    text ends with a part of a character, `hidden` of an earlier response tells them apart.
-
-    Raises
-    ------
-    DataError
-        If the response has another form, another text, or a number that is not a log-probability.
+    text ends with a part of a character, `hidden` of an earlier response tells them apart. DataError for
+    another form, another text, or a number that is not a log-probability.
     """
     remedy = "take a server that returns the log-probabilities of the prompt: vLLM, or llama-cpp-python's"
     with reading(address, "this response", remedy=remedy):

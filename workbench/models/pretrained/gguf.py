@@ -59,11 +59,7 @@ def convert(file: Path) -> Converted:
     """Return the folder of a GGUF file in the cache, made where it is missing: weights as single precision.
 
     The key is the digest of the whole file. Conversion needs memory for four bytes a weight.
-
-    Raises
-    ------
-    DataError
-        If it is not a valid GGUF file, or ``transformers`` cannot convert its model or tokenizer exactly.
+    DataError if it is not a valid GGUF file, or its model or tokenizer cannot be converted exactly.
     """
     try:
         import gguf  # noqa: F401, PLC0415 - an extra
@@ -197,20 +193,14 @@ def _tokenizer(file: Path, metadata: Mapping[str, Any]) -> Any:
     from transformers.integrations.gguf import gguf_tokenizer_mapping  # noqa: PLC0415 - heavy
 
     tokenizer: Any = transformers.AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
-    way = metadata.get("tokenizer.ggml.pre")
-    if (
-        metadata.get("tokenizer.ggml.model") == "gpt2"
-        and way not in gguf_tokenizer_mapping.GGUF_PRE_TOKENIZER_SPLITS
-    ):
+    way, splits = metadata.get("tokenizer.ggml.pre"), gguf_tokenizer_mapping.GGUF_PRE_TOKENIZER_SPLITS
+    if metadata.get("tokenizer.ggml.model") == "gpt2" and way not in splits:
         if way not in _DIGITS | _AS_GPT2:
             raise ValueError(f"how its tokenizer cuts text ({way!r:.40}) is not known to transformers")
         if way in _DIGITS:
-            tokenizer.backend_tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-                [
-                    pre_tokenizers.Split(Regex(r"\p{N}"), behavior="isolated"),
-                    pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True),
-                ]
-            )
+            digits = pre_tokenizers.Split(Regex(r"\p{N}"), behavior="isolated")
+            words = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
+            tokenizer.backend_tokenizer.pre_tokenizer = pre_tokenizers.Sequence([digits, words])
     ids = tokenizer(_TRIAL, add_special_tokens=False)["input_ids"]
     text = tokenizer.decode(ids, clean_up_tokenization_spaces=False)
     if text.strip() != _TRIAL:

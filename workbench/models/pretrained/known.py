@@ -14,41 +14,22 @@ from workbench.render.results import Table, TableColumn, TableLayout
 from workbench.storage.errors import DataError
 
 _SHOWN = (
-    TableColumn("name"),
-    TableColumn("parameters", "count"),
-    TableColumn("bytes", "size"),
-    TableColumn("licence"),
-    TableColumn("here"),
-    TableColumn("how_to_get"),
-    TableColumn("training_text"),
-)
+    TableColumn("name"), TableColumn("parameters", "count"), TableColumn("bytes", "size"),
+    *map(TableColumn, ("licence", "here", "how_to_get", "training_text")),
+)  # fmt: skip
 
 
 class KnownModel(NamedTuple):
-    """A pretrained model that has a short name.
-
-    Attributes
-    ----------
-    name : str
-        The short name.
-    hub : str
-        Its name on the hub.
-    package, file : str
-        A package of the package index, with its version, that holds it as one GGUF file; "" if there is none.
-    parameters, size : int
-        Number of weights, and bytes of what is downloaded (rounded, but of a package's file).
-    licence, training_text : str
-        Under what terms it may be used, and what it was trained on as far as that is known.
-    """
+    """A pretrained model that has a short name."""
 
     name: str
-    hub: str
-    package: str
-    file: str
+    hub: str  # its name on the hub
+    package: str  # of the package index, with its version, that holds it as one GGUF file; "" for none
+    file: str  # in that package
     parameters: int
-    size: int
+    size: int  # bytes of what is downloaded (rounded, but of a package's file)
     licence: str
-    training_text: str
+    training_text: str  # as far as that is known
 
     @property
     def command(self) -> str:
@@ -76,10 +57,7 @@ def known_models() -> dict[str, KnownModel]:
 def find_model(name: str) -> Path | str:
     """Return the file of a model by its short name, else its name on the hub; other names as they are.
 
-    Raises
-    ------
-    DataError
-        If it comes with a package that is not installed.
+    DataError if it comes with a package that is not installed.
     """
     model = known_models().get(name)
     if model is None:

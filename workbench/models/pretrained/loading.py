@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -53,7 +53,7 @@ _PROBE = "One two three four"
 _CODE = ("_attn_implementation", "_experts_implementation", "fusion_config")
 """Attributes of a configuration that choose code; transformers has a default for each."""
 
-_PARAMETERS = {
+_PARAMETERS = {  # that causal and masked models share
     "model": """path_or_name : path or str
         A folder with a model and its tokenizer in the form of ``transformers``, whose weights are read as
         safetensors only; a GGUF file, which is converted once (causal models); a short name that
@@ -74,16 +74,6 @@ _PARAMETERS = {
 KINDS = {"gpt2", "gpt_neox", "llama", "mistral", "opt", "qwen2", "qwen3"}
 """Kinds of causal models whose layers see what a mask of four dimensions says, and end with a block for each
 position by itself. Of others less is taken for granted."""
-Class = TypeVar("Class", bound=type)
-
-
-def describe_parameters(model_class: Class) -> Class:
-    """Fill the parameters that causal and masked models share into a class's docstring."""
-    for name, text in _PARAMETERS.items():
-        model_class.__doc__ = (model_class.__doc__ or "").replace(f"{{{name}}}", text)
-    return model_class
-
-
 _ASKED: ContextVar[tuple[tuple[int, ...], torch.Tensor, torch.Tensor] | None]
 _ASKED = ContextVar("_ASKED", default=None)
 """The shape of a batch, the rows and the positions asked: each thread has its own."""
@@ -126,9 +116,6 @@ class Checkpoint(NamedTuple):
     def eager(self) -> Iterator[None]:
         """Make the model return its attention weights, which faster implementations do not."""
         before = self.model.config._attn_implementation  # noqa: SLF001 - it has no public name
-        if before == "eager":
-            yield
-            return
         self.model.set_attn_implementation("eager")
         try:
             yield
@@ -140,13 +127,8 @@ class Checkpoint(NamedTuple):
     ) -> tuple[torch.Tensor, Any]:
         """Run the model, its head on the asked positions of each row only.
 
-        Returns
-        -------
-        Tensor (positions, vocabulary)
-            Logits in single precision, those of the first row first.
-        Any
-            The keys and values, None where the model returns none.
-
+        Return logits in single precision, (positions, vocabulary), those of the first row first, and the keys
+        and values; None where the model returns none.
         """
         import torch  # noqa: PLC0415 - heavy
 
@@ -222,6 +204,12 @@ class PretrainedModel(Predictor):
 
     fitted_on = "a folder or name of pretrained weights"
     mask = "_"
+
+    def __init_subclass__(cls) -> None:
+        """Fill the shared parameters into the docstring."""
+        super().__init_subclass__()
+        for name, text in _PARAMETERS.items():
+            cls.__doc__ = cls.__doc__ and cls.__doc__.replace(f"{{{name}}}", text)
 
     def __init__(
         self,
@@ -488,17 +476,13 @@ def _check_files(folder: Path) -> None:
             for name in sorted(set(names)):
                 _check_name(name, key, file)
     if (adapter := folder / "adapter_config.json").exists():
-        raise DataError(
-            "this is an adapter, which changes the weights of another model",
-            file=adapter,
-            remedy="merge the two (`merge_and_unload` of peft), and save the model that this gives",
-        )
+        problem = "this is an adapter, which changes the weights of another model"
+        remedy = "merge the two (`merge_and_unload` of peft), and save the model that this gives"
+        raise DataError(problem, file=adapter, remedy=remedy)
     if shard := next(folder.glob("shard-*-model-*-of-*.safetensors"), None):
-        raise DataError(
-            "these are weights of a distributed checkpoint, of which some may be left out in silence",
-            file=shard,
-            remedy="save the model without distributed_checkpoint=True, or pass its folder 'consolidated'",
-        )
+        problem = "these are weights of a distributed checkpoint, of which some may be left out in silence"
+        remedy = "save the model without distributed_checkpoint=True, or pass its folder 'consolidated'"
+        raise DataError(problem, file=shard, remedy=remedy)
 
 
 def _check_name(name: str, key: str, file: Path | str) -> None:

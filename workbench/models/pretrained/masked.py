@@ -19,14 +19,7 @@ from workbench.items.schema import Item
 from workbench.models.base import pad
 from workbench.models.device_memory import Batcher
 from workbench.models.item_words import check_option
-from workbench.models.pretrained.loading import (
-    Checkpoint,
-    PretrainedModel,
-    Text,
-    describe_parameters,
-    log_norm,
-    padded,
-)
+from workbench.models.pretrained.loading import Checkpoint, PretrainedModel, Text, log_norm, padded
 from workbench.runs.predictions import Floats
 from workbench.storage.errors import DataError
 from workbench.storage.progress import progress_bar
@@ -44,7 +37,6 @@ class _Sequence(NamedTuple):
     masked_spans: tuple[tuple[int, int], ...]  # of each scored sub-token
 
 
-@describe_parameters
 class MaskedLM(PretrainedModel):
     """Choose the candidate with which the target sentence has the highest pseudo-log-likelihood (PLL).
 
@@ -68,11 +60,6 @@ class MaskedLM(PretrainedModel):
         Sub-tokens in a batch: 1,024 on a CPU, 65,536 on a GPU.
     {loading}
     progress : bool, default False
-
-    Raises
-    ------
-    DataError
-        If ``transformers`` is not installed, or there is no masked model with a fast tokenizer.
 
     Notes
     -----

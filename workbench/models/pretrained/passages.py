@@ -44,24 +44,13 @@ def passage_log_probs(
     of the sub-token, given that the word before is over, without the end of the word, which would take a
     pass for each. So a word that is one sub-token is no more probable than it would be among the best.
 
-    Parameters
-    ----------
-    scorer : CausalScorer
-    passages : sequence of (str, sequence of (int, int)) (n,)
-        Texts, and where the words of each stand, in order: all of the text but white space.
-    top_k : int, default 0
-        Number of best words in the place of each.
-    fail : callable
-        Returns the error of a passage of which a log-probability is not a number.
-    step : callable, optional
-        Progress callback: called with the number of texts done; the first words are texts, too.
+    A passage is a text, and where its words stand, in order: all of the text but white space. `fail` gives
+    the error of a passage of which a log-probability is not a number. `step` is called with the number of
+    texts done; the first words are texts, too.
 
-    Returns
-    -------
-    list of PassageLogProbs (n,)
-        The end is 0 where a word is joined to the next. NaN for a word without a sub-token of its own, and
-        for the first one if the tokenizer has no mark. The first word, and one that is joined to the word
-        before it, have no best words.
+    The end is 0 where a word is joined to the next. Log-probabilities are NaN for a word without a sub-token
+    of its own, and for the first one if the tokenizer has no mark. The first word, and one that is joined to
+    the word before it, have no best words.
     """
     results = [PassageLogProbs(np.zeros((0, 2)), [], [])] * len(passages)
     numbers = [number for number, (_, spans) in enumerate(passages) if spans]

@@ -1,19 +1,28 @@
-"""The text that a causal model is given: the passage of an item, a template around it, solved examples."""
+"""The text that a causal model is given: the passage of an item, a template around it, solved examples.
+
+`PromptedModel` is the base class of the models that are given it, here or on a server.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from itertools import islice
 from string import Formatter
 from typing import Any, Literal, NamedTuple, NoReturn, get_args
 
 import numpy as np
+import pandas as pd
 
 from workbench.items import text as wt
 from workbench.items.items import Items
 from workbench.items.schema import Item
+from workbench.models.base import Predictor
 from workbench.models.item_words import check_option
+from workbench.models.pretrained.loading import Text
+from workbench.models.pretrained.subwords import Continuation
+from workbench.runs.predictions import Floats, frame_of_answers, nullable
 from workbench.storage.cache import digest
 from workbench.storage.errors import DataError
 
@@ -140,10 +149,7 @@ class Prompt:
     def examples_for(self, item: Item | None = None) -> list[Item]:
         """Return the examples before an item, in order.
 
-        Parameters
-        ----------
-        item : Item, optional
-            Without it, those of all items that are not examples themselves; none with ``per_item``.
+        Without an item, they are those of all that are not examples themselves; none with ``per_item``.
         """
         if item is None:
             return [] if self.per_item else [self._pool[key] for key in self._fixed[: self.shots]]
@@ -152,13 +158,7 @@ class Prompt:
         return list(islice((example for example in examples if example.item_id != item.item_id), self.shots))
 
     def prefix(self, item: Item, *, detokenise: bool = False) -> str:
-        """Return the prompt before an item's own text: the examples, and the template up to ``{text}``.
-
-        Raises
-        ------
-        DataError
-            If the template has words between passage and answer, and an example has text after its answer.
-        """
+        """Return the prompt before an item's own text: the examples, and the template up to ``{text}``."""
         texts = [self._example_text(example, detokenise=detokenise) for example in self.examples_for(item)]
         first = "\n" if self.beginning == "newline" else ""
         return first + "".join(f"{text}{self.separator}" for text in texts) + self._head
@@ -175,10 +175,7 @@ class Prompt:
     def to_json(self, item: Item | None = None) -> str:
         """Return the prompt's column of a predictions table: its configuration and its examples' ids.
 
-        Parameters
-        ----------
-        item : Item, optional
-            Gives the ids of its own examples instead of those that all items share.
+        They are those before an item, or those that all items share.
         """
         ids = [example.item_id for example in self.examples_for(item)]
         return json.dumps({**self.config, "examples": ids}, ensure_ascii=False)
@@ -208,13 +205,56 @@ class Prompt:
     def _example_text(self, example: Item, *, detokenise: bool) -> str:
         before, answer, after = split_text(example, detokenise=detokenise)
         if self.between and any(map(str.isalnum, after)):
-            _wrong(
-                "template",
-                f"has {self.between!r} between passage and answer, but the example {example.item_id} goes "
-                "on after its answer",
-                "end the template with {text}, or take examples whose last word is the answer",
-            )
+            problem = f"has {self.between!r} between passage and answer, but the example {example.item_id}"
+            remedy = "end the template with {text}, or take examples whose last word is the answer"
+            _wrong("template", f"{problem} goes on after its answer", remedy)
         return f"{self._head}{self._joined(before)}{answer}{'' if self.between else after}{self._tail}"
+
+
+class PromptedModel(Predictor):
+    """A model that is given the text before the blank, perhaps with a prompt, and writes the answer."""
+
+    text: Text
+    candidates: str
+    prompt: Prompt | None
+
+    def _columns(self, items: Items) -> dict[str, Any]:
+        columns, prompt = super()._columns(items), self.prompt
+        if prompt is not None:
+            columns["prompt"] = [prompt.to_json(item if prompt.per_item else None) for item in items]
+        return columns
+
+    def _split(self, item: Item, word: str | None = None) -> SplitText:
+        """Return the text of an item around a word, as the model is given it."""
+        split = split_text if self.prompt is None else self.prompt.split
+        return split(item, word, detokenise=self.text == "detokenised")
+
+    def _continuations(self, items: Items, words: Sequence[Sequence[str]]) -> list[list[Continuation]]:
+        """Return the words of each item with the rest of its sentence, which goes with them or after them."""
+        texts = [[self._split(item, word) for word in row] for item, row in zip(items, words, strict=True)]
+        if self.candidates == "rest":
+            texts = [
+                [SplitText(t.before + t.word, "", t.after) if t.after else t for t in row] for row in texts
+            ]
+        return [[(text.before, text.word + text.after) for text in row] for row in texts]
+
+    def _written_rows(
+        self, items: Items, words: Sequence[str], correct: Any, log_prob: Floats | float, columns: Any
+    ) -> pd.DataFrame:
+        """Return predictions of the words that were written, and of the answers where these are correct.
+
+        An answer that is written by other sub-tokens is not correct, and there is no prediction then.
+        """
+        answers, has = items.frame["answer"], items.frame["answer"].notna().to_numpy()
+        predictions = [
+            answer if right else None if word in {answer, ""} else word
+            for word, answer, right in zip(words, answers, correct, strict=True)
+        ]
+        required = {
+            "model": self.name, "score_type": self.score_type, "log_prob": log_prob,
+            "correct": nullable(correct, has), "p_correct": np.where(has, correct.astype(float), np.nan),
+        }  # fmt: skip
+        return frame_of_answers(items.frame, predictions, required, columns)
 
 
 def _wrong(field: str, problem: str, remedy: str) -> NoReturn:
@@ -247,11 +287,9 @@ def _pool(examples: Items | None, shots: int) -> dict[str, Item]:
         return {}
     if examples is None:
         _wrong("examples", f"are missing, but shots is {shots}", "pass items of a development set")
-    measured = sorted(set(examples.frame["split"]) & set(MEASURED))
-    if measured:
-        _wrong(
-            "examples", f"are of the split {measured[0]!r}, which is measured", "take them from development"
-        )
+    if measured := sorted(set(examples.frame["split"]) & set(MEASURED)):
+        problem = f"are of the split {measured[0]!r}, which is measured"
+        _wrong("examples", problem, "take them from development")
     bare = examples.frame["answer"].isna()
     if bare.any():
         which = examples.frame["item_id"][bare].iloc[0]
@@ -260,9 +298,8 @@ def _pool(examples: Items | None, shots: int) -> dict[str, Item]:
     for item in sorted(examples, key=lambda example: example.item_id):
         pool.setdefault(_letters(item.text), item)
     if len(pool) < shots:
-        _wrong(
-            "shots", f"is {shots}, but there are {len(pool)} different examples", "pass more, or fewer shots"
-        )
+        problem = f"is {shots}, but there are {len(pool)} different examples"
+        _wrong("shots", problem, "pass more, or fewer shots")
     return pool
 
 

@@ -48,8 +48,6 @@ _STATE_BYTES = 1 << 28  # of keys and values of contexts of several batches that
 _PACKED = 32  # sub-tokens of paths after which a row is full
 _RARE = -50.0  # ends of words of a lower log-probability are summed by themselves
 _END = -1  # asks for the end of the word in place of a sub-token
-
-
 _ALIKE = 8  # sub-tokens that contexts begin with for their states to be shared
 
 
@@ -75,16 +73,7 @@ class EncodedContexts(NamedTuple):
 
 
 class CausalScorer:
-    """Compute log-probabilities of continuations by a causal model.
-
-    Parameters
-    ----------
-    checkpoint : Checkpoint
-    batch_tokens : int, optional
-        Sub-tokens in a batch: 512 on a CPU, 32,768 on a GPU.
-    **encoding
-        Beginning and space, as for `Subwords`.
-    """
+    """Compute log-probabilities of continuations by a causal model; `encoding` is as for `Subwords`."""
 
     def __init__(self, checkpoint: Checkpoint, batch_tokens: int | None = None, **encoding: str) -> None:
         self.checkpoint, self.tensor = checkpoint, checkpoint.tensor
@@ -104,19 +93,18 @@ class CausalScorer:
     def score(
         self, rows: Sequence[Sequence[Continuation]], *, step: Callable[[int], object] = lambda _n: None
     ) -> Scores:
-        """Return the scores of all continuations in turn.
+        """Return the scores of the continuations of each item (`rows`), all in turn.
 
-        Parameters
-        ----------
-        rows : sequence of sequence of (str, str) (n,)
-            The continuations of each item. A context that they share is seen once, unless it is too long for
-            the model or has other sub-tokens before one of them.
-        step : callable, optional
-            Progress callback: called with the number of continuations done.
+        A context that those of an item share is seen once, unless it is too long for the model or has other
+        sub-tokens before one of them. `step` is called with the number of continuations done.
         """
         pairs = self.subwords.pairs([continuation for row in rows for continuation in row])
         groups = [range(*ends) for ends in pairwise(np.cumsum([0, *map(len, rows)]).tolist())]
-        shared = [group for group in groups if self._share_context([pairs[number] for number in group])]
+        fits = [len(before) + len(after) <= self.length for before, after in pairs]
+        shared = [
+            group for group in groups if len(group) > 1
+            and all(fits[number] and pairs[number][0] == pairs[group[0]][0] for number in group)
+        ]  # fmt: skip
         single = sorted(set(range(len(pairs))).difference(*shared))
         scores = no_scores(len(pairs))
         scores[single] = self.score_pairs([pairs[number] for number in single], step=step)
@@ -130,16 +118,11 @@ class CausalScorer:
     def score_pairs(
         self, pairs: Sequence[tuple[Ids, Ids]], *, step: Callable[[int], object] = lambda _n: None
     ) -> Scores:
-        """Return the scores of sub-tokens after contexts, each pair computed in one go.
+        """Return the scores of sub-tokens after contexts of one sub-token at least, each pair in one go.
 
-        Parameters
-        ----------
-        pairs : sequence of (ids, ids) (n,)
-            The context, at least one sub-token, and what follows. What is longer than the model sees loses
-            its beginning, as in lm-evaluation-harness: all but the last of the sub-tokens are seen, and
-            the end of the word is asked with one sub-token less on the left.
-        step : callable, optional
-            Progress callback: called with the number of pairs done.
+        What is longer than the model sees loses its beginning, as in lm-evaluation-harness: all but the last
+        of the sub-tokens are seen, and the end of the word is asked with one sub-token less on the left.
+        `step` is called with the number of pairs done.
         """
         scores = _started(len(pairs))
         rows: list[Ids] = []
@@ -222,25 +205,12 @@ class CausalScorer:
         asked: Sequence[int] | None = None,
         seen: Sequence[int] | None = None,
     ) -> Iterator[tuple[list[int], torch.Tensor]]:
-        """Yield the logits after sub-tokens that follow contexts, in batches.
+        """Yield the logits after sub-tokens (`paths`) that follow contexts (`owners`), in batches.
 
-        Parameters
-        ----------
-        contexts : EncodedContexts
-        owners : sequence of int (n,)
-            The context of each path.
-        paths : sequence of list of int (n,)
-            One sub-token at least.
-        asked : sequence of int (n,), optional
-            After how many sub-tokens at the end of each path; after the last alone by default.
-        seen : sequence of int (n,), optional
-            How many sub-tokens of its context each path sees; all by default. Those of a context that see as
-            many share one row, however long.
-
-        Yields
-        ------
-        list of int, Tensor (sub-tokens asked, of all paths in turn; logits)
-            Which of the paths, and their logits in single precision.
+        They are asked after so many sub-tokens at the end of each path (`asked`); by default after the last
+        alone. Each path sees so many sub-tokens of its context (`seen`), by default all; those of a context
+        that see as many share one row, however long. A batch is which of the paths, and their logits in
+        single precision, (sub-tokens asked, logits), of all paths in turn.
         """
         width = max((len(contexts.ids[owner]) for owner in set(owners)), default=0)
         shares = self._packs and contexts.cache is not None
@@ -302,12 +272,6 @@ class CausalScorer:
             if start < end and token >= 0 and end - 1 < spans[token][1]:
                 sums[:, :, token] += weights[:, :, column]
         return sums
-
-    def _share_context(self, pairs: Sequence[tuple[Ids, Ids]]) -> bool:
-        """Return whether several continuations have the same context, and none is too long."""
-        return len(pairs) > 1 and all(
-            before == pairs[0][0] and len(before) + len(after) <= self.length for before, after in pairs
-        )
 
     def _token_scores(self, logits: torch.Tensor, targets: Sequence[int]) -> Scores:
         """Return the scores of single sub-tokens, or of the end of a word."""

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from heapq import heappop, heappush
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -56,13 +56,8 @@ _SHARED = ContextVar("_SHARED", default=None)
 class Trie:
     """Forms of words as paths of sub-tokens, in the order of the paths: those below a node are a slice.
 
-    Parameters
-    ----------
-    paths : sequence of sequence of int
-        The sub-tokens of each form. A form with an empty path is never found; several words may have the
-        same, and forms of one word that have the same are one form.
-    words : sequence of int, optional
-        The word of each form, in ascending order; by default each form is a word of its own.
+    A form with an empty path is never found; several words may have the same path, and forms of one word that
+    have the same are one form. The `words` of the forms ascend; by default each form is a word of its own.
 
     Attributes
     ----------
@@ -76,8 +71,6 @@ class Trie:
         Sub-tokens of the longest form.
     n_words, size : int
         Words with a path, and all words.
-    paths : sequence of sequence of int
-        Forms as sub-tokens, unchanged.
     """
 
     def __init__(self, paths: Sequence[Sequence[int]], words: Sequence[int] | Integers | None = None) -> None:
@@ -161,22 +154,10 @@ class Search:
     `take` returns the nodes after which the model is to be asked, `give` takes its answers, until `take`
     returns none. Only nodes are taken that decide whether a word is above the answer, or among the best.
 
-    Parameters
-    ----------
-    trie : Trie
-    first : array (children of the root,)
-        Log-probability of each child of the root, in the order of ``trie.children``, as for all nodes.
-    answer : int, optional
-        The word that is to be ranked.
-    value : float, optional
-        Its log-probability, that of its end included.
-    form : int, optional
-        Its most probable form.
-    top_k : int, default 10
-        Number of best words that are wanted.
-    budget : int, optional
-        Number of nodes after which the search for the rank ends. The best words are searched to the end
-        whatever the budget.
+    `first` are the log-probabilities of the children of the root, in the order of ``trie.children``, as for
+    all nodes. `answer` is the word that is to be ranked, `value` its log-probability, that of its end
+    included, and `form` its most probable form. The search for the rank ends after `budget` nodes; that for
+    the `top_k` best words goes on to the end.
     """
 
     def __init__(
@@ -305,29 +286,12 @@ def _open_words(lower: Floats, upper: Floats, share: float) -> Mask:
     return np.asarray(upper - lower > share * lower)
 
 
-class AsksModel(Protocol):
-    """A search that the model's answers come to from outside, in any batches."""
-
-    def take(self, limit: int) -> list[int]:
-        """Return the nodes to ask the model about next."""
-
-    def give(self, node: int, end: float, children: Floats) -> None:
-        """Set the log-probabilities of the word's end after a node's path, and of its children."""
-
-
 class WordQuery(NamedTuple):
     """The context of an item, and the sub-tokens of its answer."""
 
     context: Ids  # before the word; where it leaves no room for a word, the first sub-tokens are not seen
     path: Ids  # sub-tokens of the answer; empty where there is none
     word: int | None  # index of the answer in the vocabulary
-
-
-class AnswerForms(NamedTuple):
-    """The forms of an answer's word: their log-probability together, and which is the most probable one."""
-
-    value: float
-    form: int | None
 
 
 def rank_words(
@@ -350,9 +314,9 @@ def rank_words(
         first = contexts.first.index_select(1, top).double().cpu().numpy()
         answers = _answer_forms(scorer, trie, contexts, [queries[owner] for owner in batch], scores[batch])
         searches = [
-            Search(trie, values, answer=queries[owner].word, value=answer.value, form=answer.form,
+            Search(trie, values, answer=queries[owner].word, value=value, form=form,
                    top_k=top_k, budget=budget)
-            for owner, values, answer in zip(batch, first, answers, strict=True)
+            for owner, values, (value, form) in zip(batch, first, answers, strict=True)
         ]  # fmt: skip
         _run(scorer, trie, contexts, searches, step=step)
         results |= {owner: search.result for owner, search in zip(batch, searches, strict=True)}
@@ -361,8 +325,11 @@ def rank_words(
 
 def _answer_forms(
     scorer: CausalScorer, trie: Trie, contexts: EncodedContexts, queries: Sequence[WordQuery], scores: Scores
-) -> list[AnswerForms]:
-    """Score the forms of the answers; a single form is the answer as it is written."""
+) -> list[tuple[float, int | None]]:
+    """Return the log-probability of each answer's forms together, and the most probable of them.
+
+    A single form is the answer as it is written.
+    """
     forms = [[] if query.word is None else trie.forms(query.word) for query in queries]
     values = [dict.fromkeys(few, value) for few, value in zip(forms, word_log_probs(scores), strict=True)]
     others = [
@@ -376,8 +343,8 @@ def _answer_forms(
         values[index][form] = value
     with np.errstate(invalid="ignore"):  # what is not a number is found where rows are made
         return [
-            AnswerForms(float(np.logaddexp.reduce(list(each.values()))), max(each, key=each.__getitem__))
-            if each else AnswerForms(float(value), None)
+            (float(np.logaddexp.reduce(list(each.values()))), max(each, key=each.__getitem__))
+            if each else (float(value), None)
             for each, value in zip(values, word_log_probs(scores), strict=True)
         ]  # fmt: skip
 
@@ -386,7 +353,7 @@ def _run(
     scorer: CausalScorer,
     trie: Trie,
     contexts: EncodedContexts,
-    searches: Sequence[AsksModel],
+    searches: Sequence[Search] | Sequence[CoverageSearch],
     *,
     step: Callable[[int], object],
 ) -> None:
@@ -524,12 +491,8 @@ class CoverageSearch:
     """Sum the probabilities of the words of a trie after one context, the most probable beginnings first.
 
     A word that another one goes on to after its end, as "1,000" does after "1", is part of that one and
-    counts once. For `take` and `give` see `Search`.
-
-    Attributes
-    ----------
-    covered : float
-        Probability that the text goes on with one of the words that were reached.
+    counts once. For `take` and `give` see `Search`. `covered` is the probability that the text goes on with
+    one of the words that were reached.
     """
 
     def __init__(self, trie: Trie, first: Floats, ends: npt.NDArray[np.bool_], *, budget: float) -> None:

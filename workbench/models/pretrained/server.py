@@ -19,14 +19,14 @@ import pyarrow as pa
 
 from workbench.items.items import Items
 from workbench.items.schema import Item
-from workbench.models.base import Predictor, pad
+from workbench.models.base import pad
 from workbench.models.item_words import ReadContext, check_option
 from workbench.models.prediction_rows import from_scores
 from workbench.models.pretrained.completions import CompletionClient, Echo, read_echo, read_written
 from workbench.models.pretrained.loading import Text
-from workbench.models.pretrained.prompts import Prompt, SplitText, split_text
+from workbench.models.pretrained.prompts import Prompt, PromptedModel, SplitText
 from workbench.models.pretrained.subwords import Continuation, ends_word
-from workbench.runs.predictions import Floats, frame_of_answers, nullable
+from workbench.runs.predictions import Floats, nullable
 from workbench.storage import cache
 from workbench.storage.errors import DataError
 from workbench.storage.progress import progress_bar, update_with_estimate
@@ -63,7 +63,7 @@ class _Answer(NamedTuple):
 _NONE = _Answer(math.nan, greedy=False, tokens=[])
 
 
-class ServerModel(Predictor):
+class ServerModel(PromptedModel):
     """Predict a word by a causal language model on a server with OpenAI's completions API.
 
     Such servers are vLLM and that of llama-cpp-python; see docs/models.md. A server is refused, with the
@@ -106,12 +106,6 @@ class ServerModel(Predictor):
     ----------
     model : str
         Name of the model on the server.
-
-    Raises
-    ------
-    DataError
-        If the address is not local, there is no such server or model, or it fails the test; the message says
-        what was expected and what the server returned.
 
     Notes
     -----
@@ -163,12 +157,8 @@ class ServerModel(Predictor):
         self._client = CompletionClient(
             url, key_variable=key_variable, remote=remote, timeout=timeout, retries=int(retries)
         )
-        self.text, self.candidates, self.prompt, self.greedy_only = (
-            text,
-            candidates,
-            prompt,
-            bool(greedy_only),
-        )
+        self.text, self.candidates, self.prompt = text, candidates, prompt
+        self.greedy_only = bool(greedy_only)
         self.concurrency, self.tolerance, self.progress = int(concurrency), float(tolerance), progress
         self.model = self._choose_model() if model is None else model
         self.name = name or Path(self.model).name
@@ -201,8 +191,7 @@ class ServerModel(Predictor):
 
         Where nothing follows the blank, it is that of the sub-tokens of the word.
         """
-        texts = [[self._split(item, word) for word in row] for item, row in zip(items, words, strict=True)]
-        pairs = [[self._continuation(text) for text in row] for row in texts]
+        pairs = self._continuations(items, words)
         answers = self._ask([pair for row in pairs for pair in row])
         return pad([[answers[pair].log_prob for pair in row] for row in pairs])
 
@@ -211,12 +200,8 @@ class ServerModel(Predictor):
         return np.array([answer.log_prob for answer in self._score_answers(items)], dtype=float)
 
     def _predict(self, items: Items, top_k: int, seed: int) -> pd.DataFrame:
-        columns, words, has = (
-            self._columns(items),
-            self._offered(items),
-            items.frame["answer"].notna().to_numpy(),
-        )
-        greedy = None
+        columns, words = self._columns(items), self._offered(items)
+        greedy, has = None, items.frame["answer"].notna().to_numpy()
         if not self.greedy_only:
             answers = self._score_answers(items)
             greedy = np.array([answer.greedy for answer in answers], dtype=bool)
@@ -243,40 +228,19 @@ class ServerModel(Predictor):
         if greedy is None:
             greedy = np.array([_begins_with(tokens[row], texts[row].word) for row in asked], dtype=bool)
             columns["greedy_correct"] = nullable(greedy, has)
-        predictions = []
-        for row, (answer, right) in enumerate(zip(items.frame["answer"], greedy, strict=True)):
-            word = "" if right else _first_word(tokens[row])
-            predictions.append(answer if right else None if word in {answer, ""} else word)
-        required = {
-            "model": self.name, "score_type": self.score_type, "log_prob": np.nan,
-            "correct": nullable(greedy, has), "p_correct": np.where(has, greedy.astype(float), np.nan),
-        }  # fmt: skip
-        return frame_of_answers(items.frame, predictions, required, columns)
+        words = ["" if right else _first_word(tokens[row]) for row, right in enumerate(greedy)]
+        return self._written_rows(items, words, greedy, np.nan, columns)
 
     def _columns(self, items: Items) -> dict[str, Any]:
-        columns = {**super()._columns(items), "bos": self._bos}
-        if self.prompt is not None:
-            columns["prompt"] = [
-                self.prompt.to_json(item if self.prompt.per_item else None) for item in items
-            ]
-        return columns
+        return {**super()._columns(items), "bos": self._bos}
 
     def _split(self, item: Item, word: str | None = None) -> SplitText:
-        """Return the text of an item around a word, as it is sent."""
-        split = split_text if self.prompt is None else self.prompt.split
-        text = split(item, word, detokenise=self.text == "detokenised")
+        text = super()._split(item, word)
         if not text.context:
             problem = f"expected text before the blank of {item.item_id}, got none"
-            raise DataError(
-                problem, remedy="servers give the first sub-token no probability: leave the item out"
-            )
+            remedy = "servers give the first sub-token no probability: leave the item out"
+            raise DataError(problem, remedy=remedy)
         return text
-
-    def _continuation(self, text: SplitText) -> Continuation:
-        """Return the context and the scored continuation of a text with a candidate."""
-        if self.candidates == "rest" and text.after:
-            return text.before + text.word, text.after
-        return text.before, text.word + text.after
 
     def _score_answers(self, items: Items) -> list[_Answer]:
         """Return the server's scores of each answer; NaN and not greedy without an answer."""
@@ -290,9 +254,8 @@ class ServerModel(Predictor):
         They are stored in slices, and those that are stored already are not sent again.
         """
         if self.greedy_only and any(after for _, after in pairs):
-            problem = (
-                f"expected a server that returns log-probabilities, got {self.name} with greedy_only=True"
-            )
+            problem = f"expected a server that returns log-probabilities, got {self.name}"
+            problem += " with greedy_only=True"
             raise DataError(problem, remedy="use it on items without candidates, or another server")
         requests, identity = list(dict.fromkeys(pairs)), json.dumps(self.config, sort_keys=True)
         store, answers = cache.Cache(_CACHE, _ANSWERS), dict[Continuation, _Answer]()
@@ -350,9 +313,8 @@ class ServerModel(Predictor):
         if self.greedy_only:
             first, second = self._written(HEAD), self._written(HEAD)
             if not first or first != second:
-                self._refuse(
-                    "the same words twice for the same text", f"{''.join(first)!r}, then {''.join(second)!r}"
-                )
+                got = f"{''.join(first)!r}, then {''.join(second)!r}"
+                self._refuse("the same words twice for the same text", got)
             return "unknown", cache.digest("written", self.model, *first)
         echo = self._echo(LIKELY)
         self._hidden = echo.hidden
@@ -364,9 +326,8 @@ class ServerModel(Predictor):
                 f"it to be more probable than its words in another order, by {MARGIN:g} nats a word",
                 f"{likely:.2f} nats against {shuffled:.2f}, as at chance or one sub-token out of place",
             )
-        written = self._written(HEAD)
-        if written:
-            self._check_written(HEAD, written[0])
+        for token in self._written(HEAD)[:1]:
+            self._check_written(HEAD, token)
         return echo.bos, self._known_digest(echo)
 
     def _check_written(self, text: str, token: str) -> None:
@@ -414,9 +375,8 @@ class ServerModel(Predictor):
 
     def _save(self, folder: Path) -> None:
         del folder
-        raise DataError(
-            "a model on a server has no files to save", remedy="name the address of the server again"
-        )
+        problem = "a model on a server has no files to save"
+        raise DataError(problem, remedy="name the address of the server again")
 
 
 def _begins_with(tokens: Sequence[str], word: str) -> bool:

@@ -24,7 +24,6 @@ WORD_CHARACTERS = frozenset("'’ʼ-‐‑_\u00ad\u200c\u200d")  # noqa: RUF001 
 """Characters that continue a word beside letters, digits and combining marks: apostrophes, hyphens, the
 underscore, and invisible characters."""
 
-
 MARKS = frozenset({"<s>", "</s>", "<unk>", "<pad>", "<eos>", "<bos>"})
 """Marks of a corpus, which no model is asked to rank."""
 
@@ -50,7 +49,6 @@ class Subwords:
 
     Parameters
     ----------
-    tokenizer : PreTrainedTokenizerFast
     size : int
         Number of logits of the model, which may be more than the tokenizer has sub-tokens.
     beginning : {"tokenizer", "nothing", "newline", "mark"}

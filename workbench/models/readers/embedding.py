@@ -23,18 +23,9 @@ PARTS = ("context+query", "query", "window", "window+position")
 
 
 def window_ids(ids: Ids, centres: Ids, size: int) -> Tensor:
-    """Return the words around positions, `PAD` beyond the ends of a text.
+    """Return the words around positions (rows, places, size), `PAD` beyond the ends of a text.
 
-    Parameters
-    ----------
-    ids : Tensor (rows, time)
-    centres : Tensor (rows, places)
-    size : int
-        Words of a window: odd.
-
-    Returns
-    -------
-    Tensor (rows, places, size)
+    `ids` are (rows, time), `centres` (rows, places); the `size` of a window is odd.
     """
     half = size // 2
     padded = functional.pad(ids, (half, half), value=PAD)

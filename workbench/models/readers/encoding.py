@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
@@ -132,21 +132,16 @@ class Questions:
             What is chosen from; the candidates of the items by default.
         lower : bool, default True
             Whether words are lower-cased.
-        progress : bool, default False
-            Show how it goes.
-
-        Raises
-        ------
-        DataError
-            If an item has no candidates, and no words are passed.
         """
-        grows = isinstance(vocabulary, int)
-        index = {} if isinstance(vocabulary, int) else {w: i for i, w in enumerate(vocabulary, RESERVED)}
-        encoder = _Encoder(index, lower=lower, grows=grows)
+        index: dict[str, int] = {}
         columns = {name: array("i") for name in _Question._fields}  # no Python object a question
         starts = {name: array("q", [0]) for name in _RAGGED}
         with progress_bar(len(items), label="encode questions", unit="questions", shown=progress) as bar:
-            for question in encoder.questions(items, words):
+            for number, item in enumerate(items):
+                row = item.candidates if words is None else words[number]
+                if row is None:
+                    raise DataError(f"the item {item.item_id} has no candidates to choose from")
+                question = _encode(item, row, index, lower=lower)
                 for name in _RAGGED:
                     columns[name].extend(getattr(question, name))
                     starts[name].append(len(columns[name]))
@@ -156,9 +151,15 @@ class Questions:
         arrays: dict[str, npt.NDArray[Any]] = {name: np.array(values) for name, values in columns.items()}
         arrays |= {f"{name}_starts": np.array(values) for name, values in starts.items()}
         if isinstance(vocabulary, int):
-            types = _most_frequent(arrays, encoder.index, encoder.answers, vocabulary)
+            types = _most_frequent(arrays, list(index), vocabulary)
         else:
             types = list(vocabulary)
+        table = np.full(RESERVED + len(index), UNKNOWN, np.int32)
+        table[:RESERVED] = np.arange(RESERVED)
+        for id_, word in enumerate(types, RESERVED):
+            if word in index:
+                table[index[word]] = id_
+        arrays |= {name: table[arrays[name]] for name in ("context", "query", "candidates")}
         return cls(types, arrays, "")
 
     def batch(self, rows: Sequence[int] | Ints) -> Batch:
@@ -181,77 +182,39 @@ class Questions:
         return batch
 
 
-class _Encoder:
-    """Turns items into ids; words that are not in the index get the next ones where it grows."""
+def _encode(item: Item, words: Sequence[str], index: dict[str, int], *, lower: bool) -> _Question:
+    """Encode one item; words that are not in the index get the next ids."""
 
-    def __init__(self, index: dict[str, int], *, lower: bool, grows: bool) -> None:
-        self.index, self.lower, self.grows = index, lower, grows
-        self.answers: dict[int, int] = {}  # how often each id is the answer, where the index grows
-
-    def questions(self, items: Items, words: Sequence[Sequence[str]] | None) -> Iterator[_Question]:
-        """Yield the questions of items, with the words to choose from."""
-        for number, item in enumerate(items):
-            row = item.candidates if words is None else words[number]
-            if row is None:
-                raise DataError(f"the item {item.item_id} has no candidates to choose from")
-            yield self.question(item, row)
-
-    def question(self, item: Item, words: Sequence[str]) -> _Question:
-        """Encode one item."""
-        item_tokens = tokens(item)
-        text = tuple([word.lower() for word in item_tokens.words]) if self.lower else item_tokens.words
-        first = item_tokens.sentences[-1]
-        context = text[:first]
-        forms = different(word_tokens(item, word, lower=self.lower) for word in words)
-        slots, positions = [0] * first, positions_of(context)
-        for slot, form in reversed(list(enumerate(forms, 1))):
-            for position in occurrences(context, form, positions.get(form[0], ())):
-                slots[position] = slot
-        starts = [*item_tokens.sentences[:-1], first] if first else [0]
-        sentences = [n for n, (start, end) in enumerate(pairwise(starts)) for _ in range(start, end)]
-        answer = -1
-        if item.answer is not None:
-            form = word_tokens(item, item.answer, lower=self.lower)
-            answer = forms.index(form) if form in forms else -1
-        question = _Question(
-            self.ids(context), slots, sentences,
-            [*self.ids(text[first : item_tokens.target]), BLANK, *self.ids(text[item_tokens.end :])],
-            self.ids([form[-1] for form in forms]), item_tokens.target - first, answer,
-        )  # fmt: skip
-        if self.grows and answer >= 0:
-            id_ = question.candidates[answer]
-            self.answers[id_] = self.answers.get(id_, 0) + 1
-        return question
-
-    def ids(self, words: Sequence[str]) -> list[int]:
-        """Return the ids of words."""
-        index = self.index
-        if not self.grows:
-            return [index.get(word, UNKNOWN) for word in words]
+    def ids(words: Sequence[str]) -> list[int]:
         return [index.setdefault(word, len(index) + RESERVED) for word in words]
 
+    item_tokens = tokens(item)
+    text = tuple([word.lower() for word in item_tokens.words]) if lower else item_tokens.words
+    first = item_tokens.sentences[-1]
+    context = text[:first]
+    forms = list(dict.fromkeys(word_tokens(item, word, lower=lower) for word in words))
+    slots, positions = [0] * first, positions_of(context)
+    for slot, form in reversed(list(enumerate(forms, 1))):
+        for position in occurrences(context, form, positions.get(form[0], ())):
+            slots[position] = slot
+    starts = [*item_tokens.sentences[:-1], first] if first else [0]
+    sentences = [n for n, (start, end) in enumerate(pairwise(starts)) for _ in range(start, end)]
+    right = None if item.answer is None else word_tokens(item, item.answer, lower=lower)
+    return _Question(
+        ids(context), slots, sentences,
+        [*ids(text[first : item_tokens.target]), BLANK, *ids(text[item_tokens.end :])],
+        ids([form[-1] for form in forms]), item_tokens.target - first,
+        forms.index(right) if right in forms else -1,
+    )  # fmt: skip
 
-def different(forms: Iterator[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """Return the different forms of candidates, in the order of their first occurrence."""
-    return list(dict.fromkeys(forms))
 
-
-def _most_frequent(
-    arrays: dict[str, npt.NDArray[Any]], index: dict[str, int], answers: dict[int, int], size: int
-) -> list[str]:
-    """Return the most frequent words of contexts, queries and answers, and renumber the arrays by them."""
-    words = [""] * RESERVED + list(index)
-    counts = np.bincount(np.concatenate([arrays["context"], arrays["query"]]), minlength=len(words))
-    for id_, count in answers.items():
-        counts[id_] += count
-    counts[:RESERVED] = 0
-    order = sorted(np.flatnonzero(counts).tolist(), key=lambda id_: (-counts[id_], words[id_]))[:size]
-    table = np.full(len(words), UNKNOWN, np.int32)
-    table[:RESERVED] = np.arange(RESERVED)
-    table[order] = np.arange(RESERVED, RESERVED + len(order))
-    for name in ("context", "query", "candidates"):
-        arrays[name] = table[arrays[name]]
-    return [words[id_] for id_ in order]
+def _most_frequent(arrays: Mapping[str, npt.NDArray[Any]], words: Sequence[str], size: int) -> list[str]:
+    """Return the most frequent words of contexts, queries and answers."""
+    answers = (arrays["candidates_starts"][:-1] + arrays["answer"])[arrays["answer"] >= 0]
+    counted = [arrays["context"], arrays["query"], arrays["candidates"][answers]]
+    counts = np.bincount(np.concatenate(counted), minlength=RESERVED + len(words))[RESERVED:]
+    order = sorted(np.flatnonzero(counts).tolist(), key=lambda row: (-counts[row], words[row]))
+    return [words[row] for row in order[:size]]
 
 
 class QuestionBatches:

@@ -177,10 +177,7 @@ class ContextualModule(ReaderModule):
     ) -> tuple[Vectors, Vectors, tuple[Tensor, Tensor], Float[Tensor, "rows context"]]:
         """Read each query up to its blank.
 
-        Returns
-        -------
-        tuple
-            Output and what is read (rows, 1, width), the state, and the weights of the words of the context.
+        Return output and what is read (rows, 1, width), the state, and the context's words' weights.
         """
         blank = batch["blank"]
         ids = functional.pad(batch["query"][:, : int(blank.max())], (self.window, 0), value=PAD)

@@ -30,20 +30,12 @@ Vectors = Float[Tensor, "memories width"]
 
 
 class Memories(NamedTuple):
-    """Memories of a batch of questions, concatenated.
+    """Memories of a batch of questions, concatenated."""
 
-    Attributes
-    ----------
-    row, slot : Tensor (M,)
-        The question of each memory, and which one of that question it is.
-    begin, end : Tensor (M,)
-        Its first token, and the one after its last.
-    """
-
-    row: Int[Tensor, " memories"]
-    slot: Int[Tensor, " memories"]
-    begin: Int[Tensor, " memories"]
-    end: Int[Tensor, " memories"]
+    row: Int[Tensor, " memories"]  # the question of each
+    slot: Int[Tensor, " memories"]  # which one of that question it is
+    begin: Int[Tensor, " memories"]  # its first token
+    end: Int[Tensor, " memories"]  # the token after its last
 
     def padded(self, values: Tensor, rows: int, empty: float) -> Tensor:
         """Return values of the memories as (rows, most of a row), `empty` where a row has no more."""

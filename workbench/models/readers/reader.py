@@ -25,15 +25,7 @@ from workbench.models.neural.fitting import STOPPED, TrainedNetwork
 from workbench.models.neural.network import AttentionWeights
 from workbench.models.neural.scoring import evaluating
 from workbench.models.prediction_rows import check_scores
-from workbench.models.readers.encoding import (
-    BLANK,
-    PAD,
-    RESERVED,
-    UNKNOWN,
-    QuestionBatches,
-    Questions,
-    different,
-)
+from workbench.models.readers.encoding import BLANK, PAD, RESERVED, UNKNOWN, QuestionBatches, Questions
 from workbench.runs.predictions import Floats
 from workbench.storage import cache
 from workbench.storage.errors import DataError
@@ -206,12 +198,6 @@ class Reader(TrainedNetwork, Predictor):
             As for the class.
         **options
             Those of the network, and all of :class:`workbench.training.settings.TrainingSettings`.
-
-        Raises
-        ------
-        DataError
-            If an option is not known, no question can be learnt from, a loss is not a number, or the disk is
-            full.
         """
         check_items(questions, f"{cls.__name__}.fit")
         options |= {"epochs": epochs, "minutes": minutes, "seed": seed, "device": device}
@@ -269,7 +255,7 @@ class Reader(TrainedNetwork, Predictor):
         rows = []
         for item, row, values in zip(items, words, self._scores(questions), strict=True):
             forms = [word_tokens(item, word, lower=self.lower) for word in row]
-            index = {form: number for number, form in enumerate(different(iter(forms)))}
+            index = {form: number for number, form in enumerate(dict.fromkeys(forms))}
             rows.append([values[index[form]] for form in forms])
         scores = pad(rows)
         check_scores(items, scores, words, model=self.name, dtype=self.dtype)
@@ -298,7 +284,7 @@ class Reader(TrainedNetwork, Predictor):
             for index, row in enumerate(rows):
                 item = items[row]
                 forms = [word_tokens(item, word, lower=self.lower) for word in offered[row]]
-                choices = different(iter(forms))
+                choices = list(dict.fromkeys(forms))
                 values = scores[index, : len(choices)].double().cpu().numpy()
                 check_scores(
                     items[row : row + 1], values[None], [[" ".join(choice) for choice in choices]],
@@ -313,9 +299,8 @@ class Reader(TrainedNetwork, Predictor):
     def _token_attention(self, items: Items) -> list[list[float]]:
         """Return where the network looked: one weight a token, that of a window on the word in its centre."""
         window = getattr(self.network, "window", 0)
-        return [
-            look.by_token(item, window=window) for item, look in zip(items, self.attend(items), strict=True)
-        ]
+        looks = zip(items, self.attend(items), strict=True)
+        return [look.by_token(item, window=window) for item, look in looks]
 
     def _attention(
         self,
@@ -345,10 +330,8 @@ class Reader(TrainedNetwork, Predictor):
         total = 0.0
         for values, answer in zip(self._scores(questions), questions.arrays["answer"], strict=True):
             if np.isnan(values).any():
-                raise DataError(
-                    f"{self.name} gives scores that are NaN",
-                    remedy="train it again, with a lower learning rate",
-                )
+                remedy = "train it again, with a lower learning rate"
+                raise DataError(f"{self.name} gives scores that are NaN", remedy=remedy)
             if answer >= 0 and values[answer] == values.max():
                 total += 1 / float((values == values.max()).sum())
         return total / max(1, len(questions))
