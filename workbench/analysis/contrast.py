@@ -36,9 +36,8 @@ def contrast(
 ) -> Table:
     """Compare every feature of two sets of annotations.
 
-    The sets are taken as independent samples of items; where items of one set come from few novels, the
-    intervals are too narrow. DataError if something is not a frame, the names are equal, or level or
-    correction are unknown.
+    The sets are taken as independent samples of items; where items of one set come from few
+    novels, the intervals are too narrow.
 
     Parameters
     ----------
@@ -80,6 +79,11 @@ def contrast(
             all others but those of `target_class`, and all others without those of `target_pos`.
 
         ``.attrs["left_out"]`` names the columns that are no features, with the reason.
+
+    Raises
+    ------
+    DataError
+        If something is not a frame, the names are equal, or level or correction are unknown.
 
     Examples
     --------

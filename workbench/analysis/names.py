@@ -108,8 +108,7 @@ def names(items: Items, annotations: pd.DataFrame | None = None) -> pd.DataFrame
 
     A name is a proper noun by the annotations wherever it stands in a passage. Left out are names with an
     article, words that join names of several (``New York``), titles, days, peoples and the like, and words
-    that are ordinary ones elsewhere in the same passage. DataError if items are in another language than
-    English, or the annotations have no names.
+    that are ordinary ones elsewhere in the same passage.
 
     Parameters
     ----------
@@ -126,6 +125,11 @@ def names(items: Items, annotations: pd.DataFrame | None = None) -> pd.DataFrame
         ``n_items``, the number of passages with the name. First names and places that are listed in
         :mod:`workbench.analysis.names` have those listed; the others', by titles, prepositions and
         pronouns in all passages together.
+
+    Raises
+    ------
+    DataError
+        If items are in another language than English, or the annotations have no names.
 
     Examples
     --------

@@ -240,8 +240,6 @@ class _Row(NamedTuple):
 def statistics(items: Items, annotations: pd.DataFrame | None = None) -> Table:
     """Describe a set as the paper describes LAMBADA, beside the paper's values.
 
-    DataError if there are no items, or the annotations lack an item or hold one twice.
-
     Parameters
     ----------
     items : Items
@@ -259,6 +257,11 @@ def statistics(items: Items, annotations: pd.DataFrame | None = None) -> Table:
         95 % interval of percentages), the number `n` of cases, `unit` (``count``, ``mean``, ``percent``), the
         `paper`'s value as printed, its `paper_row` in the published tables, and a `note`. Null: unknown.
         Tokens include the answer and punctuation; context sentences are all but the target sentence.
+
+    Raises
+    ------
+    DataError
+        If there are no items, or the annotations lack an item or hold one twice.
 
     Examples
     --------

@@ -50,8 +50,7 @@ def rename(
 
     A model that reads the passage predicts the new name as well as the old one; one that remembers the text
     does not. The difference in accuracy on the same items is the paired drop: :func:`workbench.significance`
-    of the runs on both. DataError if items are ablated or renamed already, in another language than English,
-    or an argument is not valid.
+    of the runs on both.
 
     Parameters
     ----------
@@ -71,6 +70,12 @@ def rename(
         With the same ids; the variant ends in ``(renamed)``, and results add it to the names of models. In
         ``meta`` there are ``renamed`` (old and new form of each word), ``n_renamed`` (names),
         ``answer_renamed`` and ``original_answer``. An item without a name to replace keeps its text.
+
+    Raises
+    ------
+    DataError
+        If items are ablated or renamed already, in another language than English, or an argument is not
+        valid.
 
     Notes
     -----
@@ -98,8 +103,7 @@ def swap_mentions(
     """Return items with the answer and its mentions replaced by a word of the same class and frequency.
 
     A prediction that follows the mention is the new word; one that does not is the old word, or another one:
-    :func:`workbench.memorization` counts them. Nothing else in the passage changes. DataError if items are
-    ablated or renamed already, in another language than English, or an argument is not valid.
+    :func:`workbench.memorization` counts them. Nothing else in the passage changes.
 
     Parameters
     ----------
@@ -119,6 +123,12 @@ def swap_mentions(
         The items whose answer is one word that stands in the passage before the blank, in one form, and has a
         word to be replaced by. Ids stay; the variant ends in ``(mentions swapped)``; ``meta`` has
         ``mentions_swapped`` (old and new form of each word) and ``original_answer``. Candidates follow.
+
+    Raises
+    ------
+    DataError
+        If items are ablated or renamed already, in another language than English, or an argument is not
+        valid.
 
     Notes
     -----

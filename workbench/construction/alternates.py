@@ -108,10 +108,13 @@ class _Sentence(NamedTuple):
 
 
 def find_alternates(chunk: SentenceChunk) -> pa.Table:
-    """Do steps 2 to 5 for some sentences, and return one row each.
+    """Do steps 2 to 5 for some sentences.
 
-    The columns are ``sentence``, ``outcome`` (one of `OUTCOMES`), ``words`` (the best first), ``scores``
-    (natural log-probabilities of the next word), ``answer_score``.
+    Returns
+    -------
+    Table
+        One row a sentence: ``sentence``, ``outcome`` (one of `OUTCOMES`), ``words`` (the best first),
+        ``scores`` (natural log-probabilities of the next word), ``answer_score``.
     """
     novels, model, rare = _generator(chunk.settings)
     backoff = model.model

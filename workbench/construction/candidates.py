@@ -115,7 +115,7 @@ class CandidatePassages:
     """All candidate passages of some novels, on disk, in the order of the novels.
 
     Make them by `of`. A candidate has a number from 0 on; `items` makes items of numbers, `sample` of some
-    that are drawn. DataError if the folder holds no candidates, or a file is not the one that was written.
+    that are drawn.
 
     Parameters
     ----------
@@ -134,6 +134,11 @@ class CandidatePassages:
         Whether there is a capital in the novels.
     sha256 : str
         Digest of the content: the same for the same novels and rule, wherever and by whomever it was made.
+
+    Raises
+    ------
+    DataError
+        If the folder holds no candidates, or a file is not the one that was written.
 
     Examples
     --------
@@ -186,8 +191,7 @@ class CandidatePassages:
         A passage is a target sentence, cut after its last word, the target, and the fewest whole sentences
         before it in its chapter that have more than `minimum` tokens together (Paperno et al. 2016, section
         3.1). The same novels and rule give the same files, byte for byte, whoever computes them. A call that
-        was killed resumes: finished chunks of novels are not computed again. DataError if there is no novel,
-        two have one id, a number makes no sense, `folder` holds something else, or the disk is full.
+        was killed resumes: finished chunks of novels are not computed again.
 
         Parameters
         ----------
@@ -198,14 +202,25 @@ class CandidatePassages:
         minimum : int, default 50
             The context has more tokens than this. The paper says "at least 50 tokens", and all passages of
             the release have more.
-        shortest, longest : int
-            Least tokens of the target sentence, the marks after its last word included, and most of the
-            passage. No paper says so: the release, its control set included, has from 10 to 198.
+        shortest : int, default 10
+            Tokens of the target sentence, at least, the marks after its last word included. No paper says
+            so: no passage of the release, nor of its control set, has fewer.
+        longest : int, default 256
+            Tokens of the passage, at most. The longest of the release has 198.
         folder : path, optional
             Where to write them. By default a folder of the cache, whose bound they count towards.
-        workers, client, progress
-            Processes (all cores by default), or a Dask cluster whose workers see the folder under the same
-            path; and whether to show bars.
+        workers : int, optional
+            Number of processes; all cores by default.
+        client : distributed.Client, optional
+            A Dask cluster, in place of processes. Its workers must see the folder under the same path.
+        progress : bool, default True
+            Show bars.
+
+        Raises
+        ------
+        DataError
+            If there is no novel, two have one id, a number makes no sense, `folder` holds something else, or
+            the disk is full.
 
         Notes
         -----
@@ -252,7 +267,7 @@ class CandidatePassages:
         lowercased: bool = False,
         choices: bool = False,
     ) -> Items:
-        """Return passages as items, in the order of their numbers as passed; IndexError if one is unknown.
+        """Return passages as items, in the order of their numbers as they are passed.
 
         Parameters
         ----------
@@ -266,6 +281,11 @@ class CandidatePassages:
         choices : bool, default False
             Whether the candidates are the different words of the context and the target, as readers choose
             from (Chu et al. 2017). Otherwise there are none, as in the release.
+
+        Raises
+        ------
+        IndexError
+            If there is no candidate of a number.
         """
         wanted = np.arange(len(self)) if numbers is None else np.asarray(list(numbers), np.int64)
         if len(wanted) and not 0 <= wanted.min() <= wanted.max() < len(self):

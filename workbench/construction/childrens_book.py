@@ -114,17 +114,18 @@ def questions(
     is removed. The word and all candidates occur in the context, as in the release. The nine other candidates
     are drawn from the words of the answer's class in the context. Where there are fewer, those of a named
     entity are filled up from the common nouns, then those of any class from words of any class. Candidates
-    differ in more than case, and are in alphabetical order, as in the release. DataError if no question can
-    be made, a class is unknown, a novel occurs twice or is held out.
+    differ in more than case, and are in alphabetical order, as in the release.
 
     Parameters
     ----------
     novels : path, str, book, or iterable of books
         A file, folder or archive of books, the name of a data set, or what :func:`workbench.books` yields.
         The raw texts of the release (``cbt_train.txt``) are read, too. Names are found by their case.
-    classes, per_class : sequence of str, int
-        Of ``NE``, ``CN``, ``V`` and ``P``; and questions of each at most, a random sample of all (all by
-        default). 100,000 questions take about 0.6 GB of memory.
+    classes : sequence of str
+        Of ``NE``, ``CN``, ``V`` and ``P``.
+    per_class : int, optional
+        Questions of each class at most, a random sample of all; all by default. 100,000 questions take
+        about 0.6 GB of memory.
     seed : int, default 0
         Candidates, and which questions are drawn, depend on it and the novel's id, not on other novels.
     pipeline : str or Path
@@ -133,15 +134,24 @@ def questions(
         The items that models will be tested on. Novels that they come from are not used.
     on_overlap : {"raise", "drop"}
         Whether such a novel is an error, or is left out and named in ``attrs["dropped_books"]``.
-    workers, client, progress
-        Processes that tag (all cores by default, this one where there is little to tag), or a Dask cluster
-        with the same version of the project and the pipeline; show bars. The questions do not depend on them.
+    workers : int, optional
+        Processes that tag; all cores by default, this one where there is little to tag. The questions do not
+        depend on it.
+    client : distributed.Client, optional
+        A Dask cluster that tags, with the same version of the project and the pipeline.
+    progress : bool
+        Show bars.
 
     Returns
     -------
     Items
         As those of ``wb.load("cbt")``, by class, novel and place; the split is "built", ``book_id`` the
         novel's. ``attrs`` has the seed, the pipeline and the number of novels.
+
+    Raises
+    ------
+    DataError
+        If no question can be made, a class is unknown, a novel occurs twice or is held out.
 
     Examples
     --------
@@ -288,13 +298,12 @@ def _question(
 def question_statistics(items: Items, *, path: Path | str | None = None) -> Table:
     """Count in questions what the release's own statistics count, beside the release's numbers.
 
-    DataError if an item has no candidates, or the statistics cannot be read.
-
     Parameters
     ----------
-    items, path : Items, path
-        Questions of one class or several; and where the release's ``stats`` are, the usual places by default.
-        Without them the columns are empty.
+    items : Items
+        Questions of one class or several.
+    path : path, optional
+        Where the release's ``stats`` are; the usual places by default. Without them the columns are empty.
 
     Returns
     -------
@@ -303,6 +312,11 @@ def question_statistics(items: Items, *, path: Path | str | None = None) -> Tabl
         (`released_train`, `released_dev`, `released_test`). Questions are the same where query and answer
         are; vocabulary and candidates are counted in lower case. By these definitions the official validation
         questions give the release's numbers.
+
+    Raises
+    ------
+    DataError
+        If an item has no candidates, or the statistics cannot be read.
 
     Examples
     --------
@@ -364,19 +378,25 @@ def anonymised(items: Items, *, seed: int = 0) -> Items:
 
     Hill et al. (2016), appendix D. Each word of an item that is a candidate, the answer included, becomes
     ``@entity0`` to ``@entity9``. Which candidate gets which number is a random permutation in each item.
-    DataError if an item is not tokenised, has no candidates, a candidate is not one word, or the text already
-    holds such a placeholder.
 
     Parameters
     ----------
-    items, seed : Items, int
-        Tokenised, with candidates that are single words. A permutation depends on the seed and the item's id.
+    items : Items
+        Tokenised, with candidates that are single words.
+    seed : int, default 0
+        The permutation of an item depends on it and the item's id.
 
     Returns
     -------
     Items
         With the same ids; the variant ends in "-anonymised". ``meta["entities"]`` has the word of each
         placeholder.
+
+    Raises
+    ------
+    DataError
+        If an item is not tokenised, has no candidates, a candidate is not one word, or the text already
+        holds such a placeholder.
 
     Examples
     --------

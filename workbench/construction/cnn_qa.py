@@ -70,9 +70,8 @@ def questions(
     The text is the fewest consecutive sentences of a chapter that have `n_tokens` tokens, with five entities
     or more. The question is the sentence after it, of 5 to 40 tokens, in which an entity of the text is
     missing. Entities are names; a part of just one longer name in the chapter (``Anne`` of ``Anne Shirley``)
-    is the same entity. They become ``@entity0``, ``@entity1`` and so on, numbered at random in each item; all
-    are candidates. All else is lower-cased. DataError if no question can be made, a novel occurs twice or is
-    held out.
+    is the same entity. They become ``@entity0``, ``@entity1`` and so on, numbered at random in each item;
+    all are candidates. All else is lower-cased.
 
     Parameters
     ----------
@@ -93,6 +92,11 @@ def questions(
     Items
         As those of ``wb.load("cnnqa")``, by novel and place; the split is "built", the variant "novels".
         ``meta["entities"]`` has the name of each entity.
+
+    Raises
+    ------
+    DataError
+        If no question can be made, a novel occurs twice or is held out.
 
     Examples
     --------

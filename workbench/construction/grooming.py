@@ -77,8 +77,7 @@ class Grooming:
     """The choices of one person among the alternates of questions, in a file that every change goes to.
 
     A choice belongs to a question by its id, sentence, answer and alternates: it is there again with any set
-    that holds the question, and with no other one. Several processes may use the file at a time. DataError if
-    there is no question, one has no alternates, or the file cannot be read or written.
+    that holds the question, and with no other one. Several processes may use the file at a time.
 
     Parameters
     ----------
@@ -88,6 +87,22 @@ class Grooming:
         Who chooses; each person has choices of their own.
     folder : path, optional
         Folder of the file; ``data/grooming`` by default.
+
+    Raises
+    ------
+    DataError
+        If there is no question, one has no alternates, or the file cannot be read or written.
+
+    Examples
+    --------
+    >>> from workbench import construction
+    >>> from workbench.construction.grooming import Grooming
+    >>> made = construction.sentence_completion.questions("sample", frequency=1e-3, minimum=2, progress=False)
+    >>> grooming = Grooming(made, "an example")
+    >>> for word in made[0].meta["alternates"][:4]:
+    ...     grooming.pick(made[0].item_id, word)
+    >>> [len(item.candidates) for item in grooming.items()], grooming.undo() == made[0].item_id
+    ([5], True)
     """
 
     def __init__(self, questions: Items, subject: str = "", *, folder: Path | str | None = None) -> None:

@@ -57,9 +57,8 @@ def passages(
 ) -> Items:
     """Return passages in the shape of LAMBADA's: a target sentence up to its last word, after its context.
 
-    The passages are those of :meth:`workbench.construction.candidates.CandidatePassages.of`, in random order:
-    all of them, or the first `number` (Paperno et al. 2016, section 3.1, before the filters). DataError if
-    there is no such passage.
+    The passages are those of :meth:`workbench.construction.candidates.CandidatePassages.of`, in random
+    order: all of them, or the first `number` (Paperno et al. 2016, section 3.1, before the filters).
 
     Parameters
     ----------
@@ -74,15 +73,28 @@ def passages(
     skip_frequent : int, default 0
         Leave out passages whose last word is one of so many most frequent words of the novels, in any case.
         With 200, as in LAMBADA, hardly any is a pronoun.
-    number, seed : int, optional
-        So many passages, if there are as many (all by default); the order is random by the seed.
-    split, lowercased, workers, client, progress
-        As for `CandidatePassages.items` and `CandidatePassages.of`.
+    number : int, optional
+        So many passages, if there are as many; all by default.
+    seed : int, default 0
+        Of the order.
+    split : str, default "built"
+        Split of the items: another name than those of the release, so that they are not mixed up.
+    lowercased : bool, default False
+        Lower-case the tokens (variant ``plain``); else they are as in the novels (``capitalised``).
+    workers, client
+        Where candidates are found: see `CandidatePassages.of`.
+    progress : bool, default True
+        Show bars.
 
     Returns
     -------
     Items
         Treebank tokens, each passage with the novel it is from.
+
+    Raises
+    ------
+    DataError
+        If there is no such passage.
 
     Examples
     --------
@@ -174,8 +186,7 @@ def filtered(
 
     A passage is dropped by the first filter that gives its target a probability of `threshold` or more; later
     filters do not see it. Log-probabilities are stored in the cache, a block of passages and a filter at a
-    time, so a call that was killed resumes. DataError if a filter gives no probability, two have one name, or
-    a number makes no sense.
+    time, so a call that was killed resumes.
 
     Parameters
     ----------
@@ -193,8 +204,15 @@ def filtered(
     trained_on : Corpus, path, or iterable of books, optional
         The texts that the filters were trained on. DataError if a novel that passages come from is among
         them, by the 13-grams of the first block.
-    block, progress
-        Passages that are looked at together (1024 by default), and whether to show a bar.
+    block : int, default 1024
+        Passages that are looked at together.
+    progress : bool, default True
+        Show a bar.
+
+    Raises
+    ------
+    DataError
+        If a filter gives no probability, two have one name, or a number makes no sense.
 
     Examples
     --------
@@ -307,8 +325,7 @@ def paper_filters(
 
     They are a 4-gram model, a feed-forward network and a simple recurrent one, trained on novels, and a
     recurrent network that was trained before on other text (Paperno et al. 2016, section 3.1). Their sizes
-    and settings are not published: those of the networks here are the defaults of their classes. DataError if
-    the novels are empty or hold a book that the passages come from.
+    and settings are not published: those of the networks here are the defaults of their classes.
 
     Parameters
     ----------
@@ -320,13 +337,19 @@ def paper_filters(
         Passages that must not come from these novels (:func:`workbench.texts.overlap.check_held_out`).
     vocabulary : int, default 60,000
         Words that the models know.
-    progress, **options
-        Of the training, such as ``minutes``, ``width`` or ``seed`` of both networks.
+    progress : bool, default True
+    **options
+        Of the training of both networks, such as ``minutes``, ``width`` or ``seed``.
 
     Returns
     -------
     list of Predictor
         The quickest first.
+
+    Raises
+    ------
+    DataError
+        If the novels are empty or hold a book that the passages come from.
 
     Examples
     --------
@@ -352,15 +375,24 @@ def control(candidates: CandidatePassages, number: int = 5000, *, seed: int = 0)
 
     Paperno et al. (2016, section 4) draw 5,000 passages at random from the novels of the test set "without
     filtering them in any way". Nothing excludes passages that are in the test set, so nothing does here.
-    DataError if there are fewer candidates.
 
     Parameters
     ----------
     candidates : CandidatePassages
         Of the novels that the filtered passages come from.
-    number, seed : int
-        Passages, in the order of a draw that is another one than that of `filtered` with the same seed.
-        ``attrs["parameters"]`` has both.
+    number : int, default 5000
+    seed : int, default 0
+        Of the draw, which is another one than that of `filtered` with the same seed.
+
+    Returns
+    -------
+    Items
+        In the order of the draw. ``attrs["parameters"]`` says how they were drawn.
+
+    Raises
+    ------
+    DataError
+        If there are fewer candidates.
 
     Examples
     --------

@@ -157,8 +157,21 @@ class Manifest:
     ) -> Manifest:
         """Return the manifest of what a further stage made of this; the outputs are those of that stage.
 
-        Its steps, inputs, and the versions of `libraries` (distributions, as they are installed) come to
-        those that are there. ValueError if the stage is there already.
+        Parameters
+        ----------
+        stage : str
+            Its name, under which its parameters are listed.
+        parameters : mapping
+        steps, inputs : iterable
+            Added to those that are there.
+        outputs : iterable of FileDigest
+        libraries : iterable of str
+            Names of distributions, as they are installed.
+
+        Raises
+        ------
+        ValueError
+            If the stage is there already.
         """
         if stage in self.parameters:
             raise ValueError(f"the manifest has a stage {stage!r} already")
@@ -207,7 +220,13 @@ class Manifest:
 
     @classmethod
     def load(cls, folder: Path | str) -> Manifest:
-        """Read the manifest in a folder; DataError if there is none, it is damaged, or was changed."""
+        """Read the manifest in a folder.
+
+        Raises
+        ------
+        DataError
+            If there is none, it is damaged, or was changed since it was written.
+        """
         path = Path(folder) / MANIFEST_FILE
         description = "this manifest"
         content = read_json(path, description, limit=_LIMIT)

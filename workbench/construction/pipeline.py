@@ -111,8 +111,7 @@ def build(
     The novels are checked and split (:func:`workbench.construction.read_shelf`). Items come from one part of
     them, models that filter or generate are trained on another, so that none has seen what it judges. A call
     that was killed resumes: what was finished comes from the cache. The same novels, parameters and versions
-    give the same files, byte for byte, in one process, in several, and on a cluster. DataError if there is no
-    such set or part, no novel is left, or a set cannot be made of the novels.
+    give the same files, byte for byte, in one process, in several, and on a cluster.
 
     Parameters
     ----------
@@ -136,8 +135,23 @@ def build(
     seed : int, default 0
     options : mapping, optional
         Further options by stage: ``shelf`` (of `read_shelf`), or the name of a set.
-    on_error, workers, client, progress
-        As for `read_shelf`.
+    on_error : {"raise", "skip"}
+        As for `read_shelf`: what to do with a file that cannot be read.
+    workers : int, optional
+        Number of processes; all cores by default.
+    client : distributed.Client, optional
+        A Dask cluster in place of processes, whose workers see the same disk.
+    progress : bool
+        Show bars.
+
+    Returns
+    -------
+    DataSets
+
+    Raises
+    ------
+    DataError
+        If there is no such set or part, no novel is left, or a set cannot be made of the novels.
 
     Examples
     --------

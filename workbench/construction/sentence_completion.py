@@ -100,8 +100,6 @@ def questions(
 
     One focus word is drawn in each sentence. It is a word in lower case that the model knows, with two words
     before it and one after it. Of the 520 official questions at hand four ask for another kind of word.
-    DataError if no question can be made, a novel occurs twice, the texts hold one of the novels, or `model`
-    is no n-gram model of `texts`.
 
     Parameters
     ----------
@@ -132,9 +130,12 @@ def questions(
     on_overlap : {"raise", "drop"}
         What to do where the texts hold novels that questions are made from (by 13-grams): an error, or such
         books of `texts` are left out before a model is fitted.
-    workers, client, progress
-        Processes (all cores by default), or a Dask client whose workers read the corpus and the model from
-        the same disk; show bars. The result does not depend on them.
+    workers : int, optional
+        Number of processes; all cores by default. The result does not depend on it.
+    client : distributed.Client, optional
+        A Dask client in place of processes. Its workers read the corpus and the model from the same disk.
+    progress : bool
+        Show bars.
 
     Returns
     -------
@@ -143,6 +144,12 @@ def questions(
         the variant "novels". ``meta["alternates"]`` has the `best` words, the best first, and
         ``meta["scores"]`` their natural log-probabilities of step 4, ``meta["answer_score"]`` that of the
         answer. ``attrs["steps"]`` counts the sentences at each step.
+
+    Raises
+    ------
+    DataError
+        If no question can be made, a novel occurs twice, the texts hold one of the novels, or `model` is no
+        n-gram model of `texts`.
 
     Notes
     -----
@@ -211,16 +218,21 @@ def questions(
 def choose_options(item: Item, words: Sequence[str], *, choice: str, seed: int = 0) -> Item:
     """Return a question with other options: the answer and some of its alternates, in random order.
 
-    DataError if the words are not four different alternates of this item.
-
     Parameters
     ----------
-    item, words : Item, sequence of str
-        Of `questions`; and four different ones of ``item.meta["alternates"]``.
+    item : Item
+        Of `questions`.
+    words : sequence of str
+        Four different ones of ``item.meta["alternates"]``.
     choice : str
         Who chose, for ``meta["choice"]``.
     seed : int, default 0
         The order depends on it and the item's id.
+
+    Raises
+    ------
+    DataError
+        If the words are not four different alternates of this item.
 
     Examples
     --------

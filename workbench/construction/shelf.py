@@ -117,7 +117,17 @@ class Shelf:
     def books(self, split: str | None = None) -> Iterator[Book]:
         """Return an iterator over the novels of a part, or all that were not dropped, by id.
 
-        DataError if there is no such part; while reading, if a text is missing or was changed.
+        Raises
+        ------
+        DataError
+            If there is no such part; while reading, if a text is missing or was changed.
+
+        Examples
+        --------
+        >>> from workbench import construction
+        >>> made = construction.read_shelf("sample", progress=False)
+        >>> [book.title for book in made.books("train")][:2]
+        ['Market Day at Quarrow', 'Night Shift at Corran']
         """
         frame = self.frame[self.frame["reason"].isna()]
         if split is not None:
@@ -167,8 +177,7 @@ def read_shelf(
     Each novel is checked by itself in processes or on a cluster; what was checked before comes from the
     cache, so a run that was interrupted goes on where it stopped. The outcome depends on the novels, the
     parameters and the versions of the libraries alone: not on the order of the novels, nor on where the work
-    is done. DataError if there is no novel, a file cannot be read and `on_error` is "raise", an id occurs
-    twice, no novel is left, or a parameter is not valid.
+    is done.
 
     Parameters
     ----------
@@ -201,13 +210,23 @@ def read_shelf(
     on_error : {"raise", "skip"}
         Raise the error of a file that cannot be read, or go on: the file is a row whose ``reason`` begins
         with "cannot be read".
-    workers, client, progress
-        Processes (all cores by default), or a Dask cluster whose workers see the same disk; show bars.
+    workers : int, optional
+        Number of processes; all cores by default.
+    client : distributed.Client, optional
+        A Dask cluster in place of processes, whose workers see the same disk.
+    progress : bool
+        Show bars.
 
     Returns
     -------
     Shelf
         Stored in ``cache/shelf``; ``save`` copies it.
+
+    Raises
+    ------
+    DataError
+        If there is no novel, a file cannot be read and `on_error` is "raise", an id occurs twice, no novel is
+        left, or a parameter is not valid.
 
     Notes
     -----

@@ -55,8 +55,16 @@ STATISTICS = {
 def released_statistics(path: Path | str | None = None) -> dict[tuple[str, str, str], float]:
     """Read the release's statistics of its questions (``stats/stats_NE.txt`` ...).
 
-    They are by word class, split and quantity (the values of `STATISTICS`). Empty, where no such file is on
-    this machine and no `path` is given; DataError if `path` holds no such file, or a number cannot be read.
+    Returns
+    -------
+    dict
+        From word class, split and quantity (the values of `STATISTICS`) to the number. Empty, where no such
+        file is on this machine and no `path` is given.
+
+    Raises
+    ------
+    DataError
+        If `path` holds no such file, or a number cannot be read.
     """
     wanted = {name: (f"stats_{name}.txt",) for name in WORD_CLASSES}
     if path is None and not sources.find_first(sources.search_roots("cbt"), [*chain(*wanted.values())]):

@@ -78,9 +78,21 @@ _VOCABULARY = ("lambada-vocab-2.txt", "lambada-vocab*.txt")
 def vocabulary(path: Path | str | None = None) -> Mapping[str, int]:
     """Read the vocabulary of the release: how often each word occurs in the training novels.
 
-    It has 112,746 lower-cased words, ``<s>`` and ``</s>`` among them. `path` is the file (a word, a tab and
-    its count on each line), or a folder or an archive that holds ``lambada-vocab-2.txt``, in place of
-    ``$WORKBENCH_DATA`` and ``data/raw``. DataError if there is no such file, or a line is not of that form.
+    Parameters
+    ----------
+    path : path, optional
+        The file (a word, a tab and its count on each line), or a folder or an archive that
+        holds ``lambada-vocab-2.txt``, in place of ``$WORKBENCH_DATA`` and ``data/raw``.
+
+    Returns
+    -------
+    mapping of str to int
+        112,746 lower-cased words in the release, ``<s>`` and ``</s>`` among them.
+
+    Raises
+    ------
+    DataError
+        If there is no such file, or a line is not of that form.
     """
     file = sources.find_file("lambada", _VOCABULARY, _ARCHIVES, path)
     stat = file.path.stat()

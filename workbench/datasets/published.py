@@ -105,10 +105,21 @@ def find_value(figure: str, subset: str, quantity: str) -> Value | None:
 
 
 def value(figure: str, subset: str, quantity: str) -> Value:
-    """Return one number of the table `ANALYSIS`; DataError with the nearest rows if it has no such row.
+    """Return one number of the table `ANALYSIS`.
 
-    `figure` is where it stands: a figure (``2b``), a section (``3.1``) or ``text``; `subset` the set it is
-    about (``lambada``, ``input``, ``dev``, ``all`` ...); `quantity` what it says, in the words of the table.
+    Parameters
+    ----------
+    figure : str
+        Where it stands: a figure (``2b``), a section (``3.1``) or ``text``.
+    subset : str
+        The set it is about: ``lambada``, ``input``, ``dev``, ``test``, ``all`` ...
+    quantity : str
+        What it says, in the words of the table: ``proper nouns``.
+
+    Raises
+    ------
+    DataError
+        If the table has no such row, with the rows that come nearest.
 
     Examples
     --------

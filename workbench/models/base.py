@@ -151,9 +151,19 @@ class Predictor(ABC):
 
     @abstractmethod
     def score(self, items: Items, words: Sequence[Sequence[str]]) -> Floats:
-        """Return how well words fit the blank of each item, shape (n, most words); higher is better.
+        """Return how well words fit the blank of each item.
 
-        They are natural log-probabilities where `score_type` says so, and NaN beyond the words of an item.
+        Parameters
+        ----------
+        items : Items (n,)
+        words : sequence of sequence of str
+            The words of each item.
+
+        Returns
+        -------
+        array (n, most words)
+            Higher is better; natural log-probabilities where `score_type` says so. NaN beyond
+            the words of an item.
         """
 
     def log_prob(self, items: Items) -> Floats:
@@ -185,7 +195,13 @@ class Predictor(ABC):
         ]
 
     def distribution(self, items: Items, *, chunk: int = 256) -> Iterator[Floats]:
-        """Yield natural log-probabilities of the whole vocabulary, (up to `chunk`, vocabulary) at a time."""
+        """Yield natural log-probabilities of the whole vocabulary, (up to `chunk`, vocabulary) at a time.
+
+        Raises
+        ------
+        DataError
+            If the model has no vocabulary.
+        """
         del items, chunk
         raise DataError(
             f"{self.name} ranks no vocabulary", remedy="use it on items with candidates, or another model"
@@ -234,7 +250,10 @@ class Predictor(ABC):
     def expected(self, items: Items, *, top_k: int = 10) -> pd.DataFrame:
         """Return the most probable words of the vocabulary for each blank, whether it has candidates or not.
 
-        The columns are item_id, place (1 is the most probable), word and log_prob (natural).
+        Returns
+        -------
+        DataFrame (n * top_k,)
+            Columns item_id, place (1 is the most probable), word, log_prob (natural).
         """
         ranked = self.ranking(items, top_k=top_k)
         check_ranked(items, ranked, model=self.name, dtype=self.dtype)
@@ -281,10 +300,21 @@ class Predictor(ABC):
         return model
 
     def predict(self, items: Items, top_k: int = 10, *, seed: int = 0) -> pd.DataFrame:
-        """Return predictions of all items (:mod:`workbench.runs.predictions`), in their order.
+        """Predict the answer of every item.
 
-        Items with candidates are chosen from these, the others from the vocabulary. `top_k` is the number of
-        best words kept in each row; the seed decides among equal scores.
+        Parameters
+        ----------
+        items : Items
+            Those with candidates are chosen from these, the others from the vocabulary.
+        top_k : int, default 10
+            Number of best words kept in each row.
+        seed : int, default 0
+            Decides among equal scores.
+
+        Returns
+        -------
+        DataFrame
+            Predictions (see :mod:`workbench.runs.predictions`), in the order of the items.
         """
         if not len(items):
             raise DataError("there are no items to predict", remedy="pass at least one")
@@ -369,9 +399,19 @@ class Predictor(ABC):
 
         The file names the model as it is registered (:mod:`workbench.models.registry`). A class that is not
         registered, such as one of a notebook, must have been defined or imported before. All files are
-        compared with the checksums that `save` wrote, once a process (about a second a gigabyte and core);
-        there is a warning where an earlier version wrote none. Only `trust_remote_code`, and no file, lets
-        code run that comes with a pretrained model.
+        compared with the checksums that `save` wrote, once a process (about a second a gigabyte and core).
+
+        Parameters
+        ----------
+        folder : path
+        trust_remote_code : bool, default False
+            Whether code that comes with a pretrained model may run. No file can allow it.
+
+        Raises
+        ------
+        DataError
+            If the folder holds no model, one of another class, or one that is damaged. There is a warning if
+            it was saved by an earlier version, without checksums.
         """
         folder = Path(folder)
         is_here = (folder / FILE).exists() or (folder / SUMS).exists()

@@ -86,11 +86,29 @@ class Boosted(Wrapper):
         alphas: Sequence[float] = ALPHAS,
         by: str = "accuracy",
     ) -> Boosted:
-        """Return the model with the `k` of `windows` and the `alpha` of `alphas` that are best on some items.
+        """Return the model with the `k` and `alpha` that are best on one half of development data.
 
-        Take one half of development data, and report the other half. The base model reads each passage whole
-        once, and its last words once for each `k`, whatever the number of alphas. All else is as for
-        :meth:`workbench.models.CachedNGram.tuned`.
+        The base model reads each passage whole once, and its last words once for each `k`, whatever the
+        number of alphas. Report the chosen model on the other half.
+
+        Parameters
+        ----------
+        *sets : Items
+            One set or several, never those that are reported on; the mean over the sets decides.
+        windows : sequence of int
+            Values of `k` to compare.
+        alphas : sequence of float
+            Values of `alpha` to compare; of equally good ones the smallest is taken. A warning says where the
+            best is at an edge of what was tried.
+        by : {"accuracy", "perplexity"}
+            Highest expected accuracy, or lowest perplexity of the answers (geometric mean of the sets').
+
+        Returns
+        -------
+        Boosted
+            Its ``.trials`` is a DataFrame, one row a setting and set: k, alpha, set (data set and split), n,
+            accuracy (expected, a fraction), perplexity, median_rank, chosen. :func:`workbench.charts.tuning`
+            draws it.
 
         Examples
         --------

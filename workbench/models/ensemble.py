@@ -40,6 +40,21 @@ class Ensemble(Predictor):
     models : Predictor, Run, DataFrame or str, or several of these
         A run, its name, or a frame of predictions of one model gives the candidate scores that it holds: it
         scores the items that were predicted, and cannot be saved.
+
+    Raises
+    ------
+    DataError
+        If there are no models, or a run has several models or no scores of candidates.
+
+    Examples
+    --------
+    >>> from workbench.models import SlidingWindow
+    >>> questions = wb.load("sample", variant="cbt")
+    >>> both = wb.ensemble([ngram, SlidingWindow()])
+    >>> both.name
+    'ensemble of 3-gram, Kneser-Ney; Sliding window'
+    >>> bool((abs(both.score(questions, questions.frame["candidates"]).sum(axis=1) - 1) < 1e-9).all())
+    True
     """
 
     version = 1

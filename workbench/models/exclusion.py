@@ -32,6 +32,13 @@ class ExcludeCooccurring(Wrapper):
     Parameters
     ----------
     base : Predictor
+
+    Examples
+    --------
+    >>> questions = wb.load("sample", variant="cbt")
+    >>> model = wb.exclude_cooccurring(ngram)
+    >>> model.name
+    '3-gram, Kneser-Ney, words of the query excluded'
     """
 
     version = 1

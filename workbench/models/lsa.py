@@ -117,7 +117,7 @@ class LSA(VectorModel):
 
         Parameters
         ----------
-        texts
+        texts : Corpus, path, book, or iterable of (str, path or book)
             As :meth:`workbench.texts.corpus.Corpus.of` takes them.
         dimensions : int, default 300
             Number of singular vectors.
@@ -132,6 +132,11 @@ class LSA(VectorModel):
         progress : bool, default True
         **options
             `scaled`, `scope`, `skip` and `punctuation` of the class.
+
+        Raises
+        ------
+        DataError
+            If an argument is unknown, or the corpus has no more words or sentences than dimensions.
         """
         check_option("weighting", weighting, get_args(Weighting))
         settings = {

@@ -169,6 +169,13 @@ class CBOW(VectorModel):
     cosines over the vocabulary, which lie between 1 / (1 + (n - 1) e^2) and 1 / (1 + (n - 1) / e^2).
     Words without a vector are not added; a candidate without one has the cosine 0, and an answer
     outside the vocabulary has no probability.
+
+    Examples
+    --------
+    >>> from workbench.models import CBOW
+    >>> cbow = CBOW.fit(wb.books("sample", "train"), dimensions=20, epochs=1, progress=False)
+    >>> len(cbow.predict(items))
+    30
     """
 
     version = 1
@@ -226,6 +233,11 @@ class CBOW(VectorModel):
             write into one matrix without waiting for each other.
         **options
             `scope` of the class.
+
+        Raises
+        ------
+        DataError
+            If the corpus is empty.
         """
         settings = {
             "dimensions": dimensions, "window": window, "epochs": epochs, "vocabulary": vocabulary,

@@ -61,6 +61,11 @@ def context_accuracy(
         ``accuracy``, expected, a fraction; ``low`` and ``high``, Wilson's interval (95 %); and ``n``, the
         number of items or of judgments. :func:`workbench.charts.context_curve` draws it.
 
+    Raises
+    ------
+    DataError
+        If there are no items with answers, a length is not valid, or judgments are of words.
+
     Examples
     --------
     >>> curve = wb.context_accuracy([ngram, ngram.cached(0.2)], items, reads=(0, 2, None))

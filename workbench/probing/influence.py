@@ -359,6 +359,11 @@ def attention_correlation(
         Two rows, ``variable`` "attention" and "nearness": ``correlation``, ``low`` and ``high``; ``n``, the
         items counted; ``n_missing``, those without a tau, as they have one part, or equal values for all.
 
+    Raises
+    ------
+    DataError
+        If an item of the attention has no parts, or no item has a tau.
+
     References
     ----------
     Jain and Wallace 2019, "Attention is not Explanation".

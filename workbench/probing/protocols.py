@@ -309,6 +309,11 @@ def protocols(
         ``runs``, ``table``, ``waterfall``, ``flips(step)`` and ``compare(step)``; see also
         :func:`workbench.charts.waterfall`.
 
+    Raises
+    ------
+    DataError
+        If a protocol cannot be followed, there is none, or variants are of different items.
+
     Notes
     -----
     What protocols share is computed once: the three units of a text are counted from one pass, and runs that

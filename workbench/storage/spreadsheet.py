@@ -162,8 +162,17 @@ def read_rows(data: bytes, path: Path, *, words: Collection[str] = ()) -> TableR
 def read_frame(data: bytes, path: Path, *, words: Collection[str] = (), limit: int) -> TableFrame:
     """Return a table in a file: JSON (a list, an object a line, a frame), Parquet, or a form of `read_rows`.
 
-    Of a file with more than `limit` columns, the frame has their names and no row, which takes less time.
-    DataError if the file as a whole cannot be read.
+    Parameters
+    ----------
+    data, path, words
+        Options of `read_rows`.
+    limit : int
+        Most columns; of a file with more, the frame has their names and no row, which takes less time.
+
+    Raises
+    ------
+    DataError
+        If the file as a whole cannot be read.
     """
     with reading(path, "this table"):
         if data.startswith(b"PAR1"):

@@ -79,6 +79,11 @@ def overlap(items: Items, texts: TokenisedTexts, *, n: int = 8, progress: bool =
         Words in an n-gram, 1 or more.
     progress : bool
         Show a bar.
+
+    Raises
+    ------
+    DataError
+        If there is no item, or no word in the texts.
     """
     if n < 1:
         raise DataError(f"expected n-grams of a word or more, got n={n}", remedy="pass n=1 or more")
@@ -127,7 +132,10 @@ _CLEAN: set[tuple[object, ...]] = set()
 def check_held_out(corpus: Corpus, held_out: Items | None, *, progress: bool = True) -> dict[str, Any] | None:
     """Return the number and a digest of the items that a corpus was checked for, None without items.
 
-    DataError if the corpus holds a book that items come from (see `held_out_books`).
+    Raises
+    ------
+    DataError
+        If the corpus holds a book that items come from (see `held_out_books`).
 
     Notes
     -----

@@ -79,6 +79,11 @@ class TrainingSettings:
         Whether to use ``torch.compile``; by default on a GPU.
     micro_rows : int, optional
         Rows of a batch that are computed at a time. By default as many as the memory holds.
+
+    Raises
+    ------
+    DataError
+        If a value is out of range, or not exactly one length is given.
     """
 
     steps: int | None = None

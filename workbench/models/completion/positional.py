@@ -45,6 +45,13 @@ class Reversed(Wrapper):
     Parameters
     ----------
     model : Predictor
+
+    Examples
+    --------
+    >>> from workbench.models import Reversed
+    >>> questions = wb.load("sample", "test", variant="msrcc")
+    >>> round(float(Reversed(ngram).predict(questions)["p_correct"].mean()), 2)
+    0.16
     """
 
     version = 1
@@ -75,6 +82,12 @@ class Generating(Wrapper):
         Whether the lowest score wins.
     datasets : sequence of str, default ("msrcc/built",)
         The data sets, or ``data set/split``, whose decoys the model made.
+
+    Examples
+    --------
+    >>> from workbench.models import Generating
+    >>> Generating(ngram).name
+    'Generating model (3-gram, Kneser-Ney)'
     """
 
     version = 1
@@ -165,10 +178,17 @@ class Positional(Wrapper):
         positions: Sequence[int] = (_NEXT, _TWO_ON),
         ridge: float = 1.0,
     ) -> Self:
-        """Fit the weights of some positions by a conditional logit model: see `conditional_logit`.
+        """Fit the weights by a conditional logit model: see `conditional_logit`.
 
-        The items are questions with answers, never those to be reported on. The decoys of
-        :func:`workbench.construction.sentence_completion.questions` prefer likely next words.
+        Parameters
+        ----------
+        ngram : NGram
+        items : Items
+            Questions with answers, and never those to be reported on. The decoys of
+            :func:`workbench.construction.sentence_completion.questions` prefer likely next words.
+        positions : sequence of int, default (1, 2)
+        ridge : float, default 1
+            Ridge penalty, see `conditional_logit`.
         """
         frame = items.frame
         asked = items.where((frame["answer"].notna() & frame["candidates"].notna()).to_numpy())
@@ -203,7 +223,13 @@ class _OnePosition(Positional):
 
 
 class NextWord(_OnePosition):
-    """Choose the word after which the next word is least probable (section 2.2: 38 %)."""
+    """Choose the word after which the next word is least probable (section 2.2: 38 %).
+
+    Parameters
+    ----------
+    ngram : NGram
+        See `Positional`: the paper's score is that of a model of order 3.
+    """
 
     version = 1
     system = title = "Next word, lowest"
@@ -211,7 +237,13 @@ class NextWord(_OnePosition):
 
 
 class WordTwoOn(_OnePosition):
-    """Choose the word after which the word two on is most probable (section 2.2: 38 %)."""
+    """Choose the word after which the word two on is most probable (section 2.2: 38 %).
+
+    Parameters
+    ----------
+    ngram : NGram
+        See `Positional`.
+    """
 
     version = 1
     system = title = "Word two on"

@@ -120,10 +120,25 @@ class CachedNeural(NetworkPredictor, Wrapper):
         flatnesses: Sequence[float] = FLATNESSES,
         by: str = "accuracy",
     ) -> CachedNeural:
-        """Return the same with the weight and the flatness that are best on some items.
+        """Return the same with the options that do best on items: development or validation data.
 
         The network reads each passage once; items with candidates or answers of several tokens once a trial.
-        All else is as for :meth:`workbench.models.CachedNGram.tuned`.
+
+        Parameters
+        ----------
+        *sets : Items
+            One set or several, never those that are reported on; the mean over the sets decides.
+        weights, flatnesses : sequence of float
+            What is tried; of equally good ones the smallest are taken. A warning says where the best is at
+            an edge.
+        by : {"accuracy", "perplexity"}
+            Highest expected accuracy, or lowest perplexity of the answers (geometric mean of the sets').
+
+        Returns
+        -------
+        CachedNeural
+            Its ``.trials`` is a DataFrame, one row a setting and set: weight, flatness, set (data set and
+            split), n, accuracy (expected, a fraction), perplexity, median_rank, chosen.
         """
         return self._tuned(sets, by, weight=weights, flatness=flatnesses)
 

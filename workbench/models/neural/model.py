@@ -186,6 +186,12 @@ class Neural(TrainedNetwork, NetworkPredictor):
             - ``rows``: parts of the corpus that are read side by side (on a GPU 256 is faster), and
               ``length``: words of each that are predicted at once.
 
+        Raises
+        ------
+        DataError
+            If the texts are empty or hold the items held out, an option is not known, a loss is not a
+            number, or the disk is full.
+
         Notes
         -----
         Of an interrupted training the model is returned as far as it came; its name and ``info["stopped"]``

@@ -182,6 +182,11 @@ class SupCBOW(Neural):
             (1), ``dropout`` (0.2), ``tuned`` (False: the vectors stay as they are). All others as for
             :meth:`Neural.fit`.
 
+        Raises
+        ------
+        DataError
+            As for :meth:`Neural.fit`; if no passage has that shape, or only the vectors or the texts are
+            lower-cased.
         """
         if not isinstance(texts, EncodedText):
             texts = Corpus.of(texts, lower=lower is not False, tokenised=tokenised, progress=progress)

@@ -167,6 +167,12 @@ class NGram(PositionScorer):
         progress : bool, default True
         **options
             `after`, `unknown` and `name` of the class.
+
+        Raises
+        ------
+        DataError
+            If the texts are empty or hold the items held out, a program is missing or fails, or the
+            disk is full. No partial model is left.
         """
         if smoothing not in _KINDS:
             raise DataError(f"smoothing is {smoothing!r}, expected one of {', '.join(_KINDS)}")
@@ -246,10 +252,19 @@ class NGram(PositionScorer):
         return np.where(ids < n_words, ids, -1)
 
     def position_scores(self, items: Items, words: Sequence[Sequence[str]]) -> Floats:
-        """Return natural log-probabilities (n, words, order) of words in the blank and of those after it.
+        """Return log-probabilities of words in the blank, and of each word after it.
 
-        At 0 is that of the word in the blank, at 1 that of the next word given it, and so on as far as it is
-        in the context; the last may be the end of the sentence. NaN where there is none.
+        Parameters
+        ----------
+        items : Items (n,)
+        words : sequence of sequence of str
+            The words of each item, of one or more tokens.
+
+        Returns
+        -------
+        array (n, most words, order)
+            Natural logarithms: at 0 of the word in the blank, at 1 of the next word given it, and so on as
+            far as it is in the context; the last may be the end of the sentence. NaN where there is none.
         """
         width = max((len(row) for row in words), default=0)
         scores = np.full((len(items), width, self.order), np.nan)

@@ -103,6 +103,12 @@ class CausalLM(PromptedModel, PretrainedModel):
         the tokens of the item: the mean over the heads, summed over the sub-tokens of each token.
     progress : bool, default True
 
+    Raises
+    ------
+    DataError
+        If ``transformers`` is not installed, there is no causal model with a fast tokenizer, or arguments
+        do not go together.
+
     Notes
     -----
     ``log_prob`` is ln p(sub-tokens | context) + ln p(the word is over | context, sub-tokens), where the word
@@ -274,7 +280,13 @@ class CausalLM(PromptedModel, PretrainedModel):
             yield values
 
     def ranking(self, items: Items, *, top_k: int = 10) -> Ranked:
-        """Rank the answers among the words of the vocabulary; `predict` says which ranks are bounds."""
+        """Rank the answers among the words of the vocabulary; `predict` says which ranks are bounds.
+
+        Raises
+        ------
+        DataError
+            If there is no vocabulary.
+        """
         if self.vocabulary is None:
             self.distribution(items)
         return self._rank(items, top_k)[0]
@@ -291,6 +303,10 @@ class CausalLM(PromptedModel, PretrainedModel):
             One row an item: ``item_id``, ``covered`` and ``covered_at_most``. They differ by the beginnings
             of words that `budget` left out, or by 0.0001 where it sufficed.
 
+        Raises
+        ------
+        DataError
+            If there is no vocabulary.
         """
         if self.vocabulary is None:
             self.distribution(items)

@@ -61,6 +61,11 @@ class MaskedLM(PretrainedModel):
     {loading}
     progress : bool, default False
 
+    Raises
+    ------
+    DataError
+        If ``transformers`` is not installed, or there is no masked model with a fast tokenizer.
+
     Notes
     -----
     A PLL is not a log-probability: those of different sentences do not sum to one. So `score_type` is

@@ -107,6 +107,12 @@ class ServerModel(PromptedModel):
     model : str
         Name of the model on the server.
 
+    Raises
+    ------
+    DataError
+        If the address is not local, there is no such server or model, or it fails the test; the message says
+        what was expected and what the server returned.
+
     Notes
     -----
     The answer follows its context in one text, which the server echoes; white space before the word belongs
