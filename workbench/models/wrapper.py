@@ -119,7 +119,7 @@ class Wrapper(Predictor):
         models[best].trials = trials.assign(chosen=np.arange(len(trials)) % len(models) == best)
         return models[best]
 
-    def _measures(self, items: Items, models: Sequence[Self]) -> list[tuple[int, float, float, float]]:
+    def _measures(self, items: Items, models: Sequence[Any]) -> list[tuple[int, float, float, float]]:
         """Return :data:`MEASURES` of each model on a set; what they share is computed once."""
         frames: list[list[pd.DataFrame]] = [[] for _ in models]
         for start in range(0, len(items), _CHUNK):

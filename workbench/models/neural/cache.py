@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Self
+from typing import Any
 
 import numpy as np
 import torch
@@ -142,7 +142,7 @@ class CachedNeural(NetworkPredictor, Wrapper):
         """
         return self._tuned(sets, by, weight=weights, flatness=flatnesses)
 
-    def _measures(self, items: Items, models: Sequence[Self]) -> list[tuple[int, float, float, float]]:
+    def _measures(self, items: Items, models: Sequence[Any]) -> list[tuple[int, float, float, float]]:
         blanks, answers = self.encode(items)
         if items.frame["candidates"].notna().any() or any(len(ids) != 1 for ids in answers):
             return super()._measures(items, models)
