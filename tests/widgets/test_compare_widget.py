@@ -28,6 +28,8 @@ from workbench.widgets.compare.compare import compare
 from workbench.widgets.compare.selection import SORTS, ComparedItems
 from workbench.widgets.shared.passages import score_bars
 
+pytestmark = pytest.mark.usefixtures("home")  # no annotations are at hand
+
 ITEMS = wb.load("sample", variant="capitalised")
 FRAMES = predicted(ITEMS, 4)
 TABLE = annotated(ITEMS)
@@ -37,11 +39,6 @@ LOG_PROB = pd.DataFrame({label: f["log_prob"] for label, f in zip(LABELS, FRAMES
 LISTING = ComparedItems(Comparison.of(ITEMS, FRAMES, annotations=TABLE, resamples=50))
 BINS = {b.key: b for b in LISTING.comparison.bins("target_class")}
 IDS = ITEMS.frame["item_id"]
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path, monkeypatch):
-    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path))  # no annotations are at hand
 
 
 @pytest.fixture
