@@ -1,7 +1,5 @@
 """The linked view, driven as a reader drives it: charts above, passages below."""
 
-from pathlib import Path
-
 import pandas as pd
 import pytest
 from looks import CLIPPED, CONTRAST
@@ -9,7 +7,6 @@ from side_by_side import annotated
 
 import workbench as wb
 
-ARTEFACTS = Path(__file__).parents[1] / "artefacts"
 pytestmark = pytest.mark.browser
 
 READ = (
@@ -25,14 +22,12 @@ def table():
 
 
 @pytest.fixture
-def explored(lab, show, table):
+def explored(lab, opened, table):
     """Open a notebook with the linked view over the sample."""
 
     def run(name, annotations=table, cell=SHOW):
         annotations.to_parquet(lab.folder / "annotations.parquet")
-        page = show(f"explore-{name}", READ, cell)
-        page.wait_for_selector(".we-charts .we-bin")
-        return page
+        return opened(f"explore-{name}", READ, cell, shows=".we-charts .we-bin")
 
     return run
 
@@ -69,13 +64,26 @@ def drag(page, chart, start, end):
 
 
 def where(notebook):
-    return notebook.evaluate("print(explorer.state['where'])")
+    return notebook.value("explorer.state['where']")
 
 
-def test_a_click_on_a_bar_shows_its_passages(explored, notebook, table):
-    page = explored("click")
-    total = len(table)
-    counted = table["target_class"].value_counts()
+def test_choices_by_mouse_and_key_are_told_combined_and_cleared(explored, notebook, table):
+    page = explored("story")
+    total, counted = len(table), table["target_class"].value_counts()
+    look(page, notebook)
+    bars(page, notebook, total, counted)
+    ranges(page, notebook, table)
+    combined(page, notebook, table)
+    keys(page, total, counted)
+    chips(page, notebook)
+
+
+def clear(page, total):
+    page.locator(".we-head > .wb-button", has_text="Clear").click()
+    wait_count(page, f"{total} of {total}")
+
+
+def bars(page, notebook, total, counted):
     bar(page, "target_class", "V").click()
     wait_count(page, f"{counted['V']} of {total}")
     assert page.locator(".we-charts .wb-said").inner_text().startswith(f"{counted['V']} of {total}")
@@ -94,8 +102,7 @@ def test_a_click_on_a_bar_shows_its_passages(explored, notebook, table):
     assert where(notebook) == ""
 
 
-def test_a_drag_over_a_range_shows_its_passages(explored, notebook, table):
-    page = explored("brush")
+def ranges(page, notebook, table):
     _, _, first, width = bins(page, "mention_distance")
     low, high = int(first + 4 * width), int(first + 9 * width - 1)
     inside = table["mention_distance"].between(low, high).fillna(value=False)
@@ -125,8 +132,7 @@ def test_a_drag_over_a_range_shows_its_passages(explored, notebook, table):
     wait_count(page, f"{len(table)} of {len(table)}")
 
 
-def test_choices_combine_are_told_and_cleared(explored, notebook, table):
-    page = explored("combine")
+def combined(page, notebook, table):
     total = len(table)
     bar(page, "target_class", "PN").click()
     bar(page, "direct_speech", "no").click()
@@ -137,10 +143,8 @@ def test_choices_combine_are_told_and_cleared(explored, notebook, table):
     assert shown == [str(known.sum()), str((~known).sum()), "0"]
     pale = page.locator("[data-chart=lemma_in_context] .we-row").first.get_attribute("title")
     assert f"{known.sum()} of {table['lemma_in_context'].sum()}" in pale
-    assert page.locator(".wb-choice").all_inner_texts() == [
-        "Target class: proper noun\n✕",
-        "Direct speech: no\n✕",
-    ]
+    told = ["Target class: proper noun\n✕", "Direct speech: no\n✕"]
+    assert page.locator(".wb-choice").all_inner_texts() == told
     page.locator(".wb-choice", has_text="proper noun").click()
     wait_count(page, f"{(~table['direct_speech']).sum()} of {total}")
     page.locator(".wb-search").fill("zzzz")
@@ -148,33 +152,41 @@ def test_choices_combine_are_told_and_cleared(explored, notebook, table):
     assert "No items match" in page.locator(".we-charts .wb-said").inner_text()
     assert "passage contains “zzzz”" in page.locator(".we-charts .wb-said").inner_text()
     notebook.screenshot("explore-empty", ".we-explore")
-    page.locator(".we-head > .wb-button", has_text="Clear").click()
-    wait_count(page, f"{total} of {total}")
+    clear(page, total)
     assert page.locator(".wb-search").input_value() == ""
     assert page.locator(".we-head > .wb-button", has_text="Clear").is_disabled()
 
 
-def test_by_keyboard_alone(explored, table):
-    page = explored("keys")
+def keys(page, total, counted):
     cells = page.locator(".jp-Cell").count()
     bar(page, "target_class", "PN").focus()
     page.keyboard.press("Enter")
-    counted = table["target_class"].value_counts()
-    wait_count(page, f"{counted['PN']} of {len(table)}")
+    wait_count(page, f"{counted['PN']} of {total}")
     page.keyboard.press("Tab")
     page.keyboard.press("Control+Space")
-    wait_count(page, f"{counted['PN'] + counted['CN']} of {len(table)}")
+    wait_count(page, f"{counted['PN'] + counted['CN']} of {total}")
     for key in ["d", "d", "a", "x", "m"]:
         page.keyboard.press(key)
     assert page.locator(".jp-Cell").count() == cells
-    outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
-    assert outline == "solid"
+    assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
     page.keyboard.press("Escape")
-    wait_count(page, f"{len(table)} of {len(table)}")
-    tree = page.locator(".we-charts").aria_snapshot()
-    slider = 'slider "Passage length (tokens), least"'
-    for role in ['group "Target class"', 'button "proper noun:', slider, "status"]:
-        assert role in tree
+    wait_count(page, f"{total} of {total}")
+
+
+def chips(page, notebook):
+    bar(page, "direct_speech", "no").click()
+    bar(page, "target_class", "CN").click()
+    bar(page, "target_class", "PN").click(modifiers=["Control"])
+    drag(page, "n_tokens", 2, 30)
+    page.wait_for_selector(".wb-choice >> nth=2")
+    notebook.narrow(".we-charts")
+    assert page.evaluate(WRAPPED) == []
+    assert page.locator(".wb-choice").count() == 3
+    notebook.screenshot("explore-chips-700", ".we-explore")
+    for root in (".wb-browser", ".we-charts"):
+        assert page.evaluate(CLIPPED.replace(".wb-browser", root)) == []
+    assert page.locator(".wb-row").count() > 4
+    readable(page, notebook, "-700")
 
 
 OWN = """annotations["my_score"] = [place * 0.01 if place % 7 else None for place in range(len(annotations))]
@@ -217,19 +229,6 @@ def test_columns_of_ones_own_missing_values_and_what_lies_beyond(explored, noteb
     notebook.screenshot("explore-own-700", ".we-explore")
 
 
-def test_chips_can_be_read_at_700_pixels(explored, notebook):
-    page = explored("chips")
-    bar(page, "direct_speech", "no").click()
-    bar(page, "target_class", "CN").click()
-    bar(page, "target_class", "PN").click(modifiers=["Control"])
-    drag(page, "n_tokens", 2, 30)
-    page.wait_for_selector(".wb-choice >> nth=2")
-    notebook.narrow(".we-charts")
-    assert page.evaluate(WRAPPED) == []
-    assert page.locator(".wb-choice").count() == 3
-    notebook.screenshot("explore-chips-700", ".we-explore")
-
-
 FAINT = """() => {
     const paint = document.createElement('canvas').getContext('2d', { willReadFrequently: true });
     const light = (n, name) => {
@@ -253,15 +252,14 @@ SCROLLS = """[...document.querySelectorAll('.we-body, .we-explore')]
     .filter((n) => n.scrollHeight > n.clientHeight + 1).map((n) => n.className)"""
 
 
-def test_readable_in_both_themes_and_at_700_pixels(explored, notebook):
-    page = explored("look")
+def readable(page, notebook, name):
     contrast = CONTRAST.replace(".wb-browser *", ".we-charts *, .wb-browser *")
+    for theme in notebook.themes():
+        assert [page.evaluate(code) for code in (contrast, FAINT, CUT, SCROLLS)] == [[]] * 4
+        notebook.screenshot(f"explore-{theme.split()[-1].lower()}{name}", ".we-explore")
 
-    def look(name):
-        for theme in notebook.themes():
-            assert [page.evaluate(code) for code in (contrast, FAINT, CUT, SCROLLS)] == [[]] * 4
-            notebook.screenshot(f"explore-{theme.split()[-1].lower()}{name}", ".we-explore")
 
+def look(page, notebook):
     page.set_viewport_size({"width": 1400, "height": 1120})
     before = page.evaluate(INNER)
     bar(page, "target_class", "CN").click()
@@ -272,10 +270,7 @@ def test_readable_in_both_themes_and_at_700_pixels(explored, notebook):
     page.locator(".wb-list").focus()
     page.keyboard.press(" ")
     page.wait_for_selector(".wb-passage .wb-m")
-    look("")
+    readable(page, notebook, "")
     assert page.evaluate(INNER) == before, "the layout jumps"
-    notebook.narrow(".we-charts")
-    for root in (".wb-browser", ".we-charts"):
-        assert page.evaluate(CLIPPED.replace(".wb-browser", root)) == []
-    assert page.locator(".wb-row").count() > 4
-    look("-700")
+    page.locator(".we-head > .wb-button", has_text="Clear").click()
+    page.wait_for_selector(".we-head > .wb-button:disabled")

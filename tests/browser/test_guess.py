@@ -1,6 +1,5 @@
 """The guessing game, played as a person plays it: by keyboard, across kills, in two browsers at once."""
 
-import json
 import os
 import signal
 
@@ -28,20 +27,12 @@ TOP = """() => ['.wg-view', '.wg-bottom'].map((at) => {
 
 
 @pytest.fixture
-def play(lab, notebook):
+def play(opened):
     """Open a notebook with the game; every one has a database of its own."""
-
-    def run(name, game, *cells):
-        notebook.open(lab.write(f"guess-{name}.ipynb", IMPORT, f"game = {game}\ngame", *cells))
-        notebook.run_all()
-        notebook.page.wait_for_selector(".wg-guess[data-stage][data-waits='']")
-        return notebook.page
-
-    return run
-
-
-def python(notebook, what):
-    return json.loads(notebook.evaluate(f"import json; print(json.dumps({what}))"))
+    shows = ".wg-guess[data-stage][data-waits='']"
+    return lambda name, game, *cells: opened(
+        f"guess-{name}", IMPORT, f"game = {game}\ngame", *cells, shows=shows
+    )
 
 
 def settled(page, left, stage="page"):
@@ -61,7 +52,7 @@ def words(page, *guesses):
 
 
 def saved(notebook):
-    return python(notebook, "game.judgments()[['item_id', 'guesses']].values.tolist()")
+    return notebook.value("game.judgments()[['item_id', 'guesses']].values.tolist()")
 
 
 def test_a_page_is_answered_by_keyboard_alone(play, notebook):
@@ -71,8 +62,8 @@ def test_a_page_is_answered_by_keyboard_alone(play, notebook):
         "runs=[wb.predict(items, NGram.fit(wb.books('sample'), order=3, progress=False))])",
     )
     cells = page.locator(".jp-Cell").count()
-    tasks = python(notebook, "[task.item_id for task in game.page.tasks]")
-    answers = python(notebook, "dict(zip(items.frame['item_id'], items.frame['answer']))")
+    tasks = notebook.value("[task.item_id for task in game.page.tasks]")
+    answers = notebook.value("dict(zip(items.frame['item_id'], items.frame['answer']))")
     assert len(tasks) == 10
     assert page.locator(".wg-progress").inner_text() == "0 of 10 on this page · 0 of 40 answered · Ada"
     focus(page)
@@ -119,13 +110,13 @@ def test_a_page_is_answered_by_keyboard_alone(play, notebook):
 
 def test_a_killed_kernel_and_a_reload_lose_nothing(play, notebook):
     page = play("killed", "wb.guess(items, path='killed.db')")
-    tasks = python(notebook, "[task.item_id for task in game.page.tasks]")
+    tasks = notebook.value("[task.item_id for task in game.page.tasks]")
     focus(page)
     words(page, "one", "two", "three", "four")
     settled(page, 6)
     page.keyboard.type("unfinish")
     expected = saved(notebook)
-    os.kill(python(notebook, "__import__('os').getpid()"), signal.SIGKILL)
+    os.kill(notebook.value("__import__('os').getpid()"), signal.SIGKILL)
     page.locator(".jp-Dialog button", has_text="Ok").click()
     page.locator(".jp-Dialog").wait_for(state="detached")
     notebook.ready()
@@ -154,7 +145,7 @@ def test_two_views_and_another_browser_lose_and_double_nothing(play, notebook, l
     page = play("two", "wb.guess(items, path='two.db')", "game")
     page.wait_for_selector(".wg-guess[data-stage='page'] >> nth=1")
     first, second = (page.locator(".wg-guess").nth(n) for n in range(2))
-    tasks = python(notebook, "[task.item_id for task in game.page.tasks]")
+    tasks = notebook.value("[task.item_id for task in game.page.tasks]")
     first.locator(".wg-word").focus()
     words(page, "one")
     page.wait_for_selector(".wg-guess[data-left='9'] >> nth=1")
@@ -187,8 +178,8 @@ def test_two_views_and_another_browser_lose_and_double_nothing(play, notebook, l
 
 def test_a_passage_unfolds_until_the_word_is_guessed(play, notebook):
     page = play("unfolding", "wb.guess(items[:6], 'unfolding', path='unfolding.db')")
-    tasks = python(notebook, "[task.item_id for task in game.page.tasks]")
-    item = python(notebook, f"[items['{tasks[0]}'].answer, len(items['{tasks[0]}'].context)]")
+    tasks = notebook.value("[task.item_id for task in game.page.tasks]")
+    item = notebook.value(f"[items['{tasks[0]}'].answer, len(items['{tasks[0]}'].context)]")
     focus(page)
     before = page.evaluate(TOP)
     assert page.locator(".wg-context").count() == 0
@@ -198,7 +189,7 @@ def test_a_passage_unfolds_until_the_word_is_guessed(play, notebook):
             f"() => document.querySelector('.wg-wrongs').textContent.includes('wrong{shown}')"
         )
         page.locator(".wg-fresh").wait_for()
-        task = python(notebook, "game.page.tasks[0].sentences")
+        task = notebook.value("game.page.tasks[0].sentences")
         assert len(task) == shown
         assert page.locator(".wg-context").inner_text() == " ".join(task)
     assert page.evaluate(TOP) == before
@@ -208,7 +199,7 @@ def test_a_passage_unfolds_until_the_word_is_guessed(play, notebook):
     assert "Guessed with 2 sentences of context" in page.locator(".wg-wrongs").inner_text()
     page.keyboard.press("Enter")
     page.wait_for_selector(".wg-guess[data-task='1'][data-waits='']")
-    length = python(notebook, f"len(items['{tasks[1]}'].context)")
+    length = notebook.value(f"len(items['{tasks[1]}'].context)")
     for _ in range(length + 1):
         state = page.locator(".wg-guess").get_attribute("data-shown")
         words(page, "wrong")
@@ -219,24 +210,23 @@ def test_a_passage_unfolds_until_the_word_is_guessed(play, notebook):
         )
     assert "Not guessed" in page.locator(".wg-wrongs").inner_text()
     notebook.screenshot("guess-unfolding-ended", ".wg-guess")
-    shares = python(notebook, "game.context_shares()['person: me'][['n', 'n_guessed']].values.tolist()")
+    shares = notebook.value("game.context_shares()['person: me'][['n', 'n_guessed']].values.tolist()")
     assert shares[0] == [2, 0]
     assert shares[2] == [2, 1]
 
 
-@pytest.mark.parametrize(("kind", "variant"), [("cbt", "cbt"), ("completion", "msrcc")])
-def test_candidates_are_keys(play, notebook, kind, variant):
-    n, key = {"cbt": (10, "0"), "completion": (5, "e")}[kind]
+def test_candidates_are_keys(play, notebook):
     page = play(
-        kind, f"wb.guess(wb.load('sample', variant='{variant}')[:14], '{kind}', path='{kind}.db', per_page=4)"
+        "completion",
+        "wb.guess(wb.load('sample', variant='msrcc')[:14], 'completion', path='completion.db', per_page=4)",
     )
-    tasks = python(notebook, "[[task.item_id, task.candidates] for task in game.page.tasks]")
-    assert page.locator(".wg-choice").count() == n
+    tasks = notebook.value("[[task.item_id, task.candidates] for task in game.page.tasks]")
+    assert page.locator(".wg-choice").count() == 5
     focus(page)
     page.keyboard.press("2")
     assert page.locator(".wg-choice[aria-selected=true] bdi").inner_text() == tasks[0][1][1]
-    page.keyboard.press(key)
-    notebook.screenshot(f"guess-{kind}", ".wg-guess")
+    page.keyboard.press("e")
+    notebook.screenshot("guess-completion", ".wg-guess")
     page.keyboard.press("Enter")
     settled(page, 3)
     page.keyboard.press("ArrowLeft")
@@ -249,7 +239,7 @@ def test_candidates_are_keys(play, notebook, kind, variant):
     page.locator(".wg-choice").nth(2).click()
     page.keyboard.press("Enter")
     settled(page, 0)
-    chosen = [tasks[0][1][n - 1], tasks[1][1][n - 1], "", tasks[3][1][2]]
+    chosen = [tasks[0][1][4], tasks[1][1][4], "", tasks[3][1][2]]
     assert saved(notebook) == [[item, [word]] for (item, _), word in zip(tasks, chosen, strict=True)]
 
 
@@ -297,11 +287,14 @@ def test_readable_in_both_themes_and_at_430_pixels(play, notebook):
     page.set_viewport_size({"width": 540, "height": 900})
     page.wait_for_function("() => document.querySelector('.wg-guess').getBoundingClientRect().width <= 430")
     notebook.look("guess-430-", ".wg-guess")
+    tasks = notebook.value("[task.candidates for task in game.page.tasks]")
     focus(page)
-    for left in (2, 1, 0):
-        page.keyboard.press("1")
+    for left, key in ((2, "1"), (1, "0"), (0, "9")):
+        page.keyboard.press(key)
         page.keyboard.press("Enter")
         settled(page, left)
+    chosen = [[words[int(key) - 1]] for words, key in zip(tasks, "109", strict=True)]  # 0 is the tenth
+    assert [guesses for _, guesses in saved(notebook)] == chosen
     page.keyboard.press("Enter")
     settled(page, 0, "review")
     notebook.look("guess-430-review-", ".wg-guess")

@@ -132,11 +132,9 @@ def test_the_views_are_there_again(kept, lab, notebook):
     file, state = kept
     page = notebook.page
     cases = {
-        "signed": (True, None),
-        "unsigned": (False, None),
-        "state": (True, state),
+        "signed": (True, None), "unsigned": (False, None), "state": (True, state),
         "unsigned-state": (False, state),
-    }
+    }  # fmt: skip
     for case, (trusted, widgets) in cases.items():
         name = write(lab, file, f"{case}.ipynb", trusted=trusted, state=widgets)
         notebook.open(name)

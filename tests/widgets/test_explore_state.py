@@ -15,6 +15,8 @@ from workbench.analysis import annotations
 from workbench.storage.errors import DataError
 from workbench.widgets.explore.explore import explore
 
+pytestmark = pytest.mark.usefixtures("home")
+
 TEXTS = [
     "a dog . the {dog}",
     "a cat . the {dog}",
@@ -33,12 +35,6 @@ TABLE = pd.DataFrame(
         "n_tokens": pd.Series([60, 61, 61, 70, 90], dtype="Int64"),
     }
 )
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path, monkeypatch):
-    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path))
-    return tmp_path
 
 
 @pytest.fixture

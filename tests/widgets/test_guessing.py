@@ -10,6 +10,7 @@ from html_page import Page as HtmlPage
 from refused import refused
 
 import workbench as wb
+from workbench.analysis.proportions import wilson
 from workbench.items.items import Items
 from workbench.models import NGram, RandomWord
 from workbench.people import Campaign, Protocol, RefusalError, protocol
@@ -49,6 +50,12 @@ def hear(game, kind, **message):
     return game.sent[-1]
 
 
+def answer(game, task, *guesses, page=None, **more):
+    """Let the page answer a task, which stands at its place; return the last message that came back."""
+    more = {"page": page or game.page.id, "task": place_of(game, task), "guesses": list(guesses)} | more
+    return hear(game, "answer", **more)
+
+
 def place_of(game, task):
     """Return the place on the open page of a task, which may have gone on meanwhile."""
     return [each.item_id for each in game.page.tasks].index(task.item_id)
@@ -63,10 +70,7 @@ def play(game, word, pages=99):
         for task in page.tasks:
             shown = task.shown
             while True:
-                guesses = word(task.item_id, page.condition, shown)
-                view = hear(
-                    game, "answer", page=page.id, task=place_of(game, task), guesses=guesses, shown=shown
-                )
+                view = answer(game, task, *word(task.item_id, page.condition, shown), shown=shown)
                 state = view["page"]["tasks"][place_of(game, task)]
                 judged.setdefault(page.condition, []).append(task.item_id)
                 if state["finished"]:
@@ -121,10 +125,10 @@ def test_nothing_is_told_before_the_page_is_submitted(make, items):
     game = make(hidden, runs=[said], condition="passage")
     hear(game, "open")
     for task in game.page.tasks[:-1]:
-        hear(game, "answer", page=game.page.id, task=place_of(game, task), guesses=["x"])
+        answer(game, task, "x")
     assert hear(game, "submit", page=game.page.id)["type"] == "view"
     assert "tasks of page" in game.sent[-2]["message"]
-    hear(game, "answer", page=game.page.id, task=len(game.page.tasks) - 1, guesses=["x"])
+    answer(game, game.page.tasks[-1], "x")
     assert "secret" not in json.dumps(game.sent) + game.to_html()
     tasks = game.page.tasks
     view = hear(game, "submit", page=game.page.id)
@@ -140,19 +144,19 @@ def test_every_answer_is_on_the_disk_and_the_same_call_goes_on(make):
     game = make()
     page = game.page
     for task in page.tasks[:4]:
-        hear(game, "answer", page=page.id, task=place_of(game, task), guesses=["  a   b "], seconds=1.5)
+        answer(game, task, "  a   b ", seconds=1.5)
     again = make()  # as another kernel does
     assert again.page == game.page
     assert [task.finished for task in again.page.tasks] == [True] * 4 + [False] * 6
     assert again.judgments()["guesses"].tolist() == [["a b"]] * 4
     assert again.subject == game.subject
-    hear(again, "answer", page=page.id, task=4, guesses=["first"])
-    view = hear(game, "answer", page=page.id, task=4, guesses=["second"])
+    answer(again, page.tasks[4], "first")
+    view = answer(game, page.tasks[4], "second")
     assert game.sent[-2]["reason"] == "answered before"
     assert "answered before" in game.sent[-2]["message"]
     assert (game.sent[-2]["lane"], game.sent[-2]["from"]) == ("answer", "page")
     assert view["page"]["tasks"][4]["guesses"] == ["first"]  # and the page is up to date
-    hear(game, "answer", page=page.id, task=4, guesses=["first"])  # sent again
+    answer(game, page.tasks[4], "first")  # sent again
     assert game.sent[-1]["type"] == "view"
     assert len(game.judgments()) == 5
 
@@ -164,11 +168,10 @@ def test_a_page_knows_places_and_no_ids(make, items, kind):
     ids = {task.item_id for task in game.page.tasks}
     for task in game.page.tasks:
         for shown in range(task.shown, 99):
-            place = place_of(game, task)
-            if game.page.tasks[place].finished:
+            if game.page.tasks[place_of(game, task)].finished:
                 break
-            hear(game, "answer", page=game.page.id, task=place, guesses=["x"], shown=shown)
-    hear(game, "answer", page=game.page.id, task=0, guesses=["y"], shown=0)
+            answer(game, task, "x", shown=shown)
+    answer(game, game.page.tasks[0], "y", shown=0)
     assert "answered before" in game.sent[-2]["message"]
     sent = json.dumps(game.sent) + game.to_html() + repr(game.get_state())
     hear(game, "submit", page=game.page.id)
@@ -176,13 +179,6 @@ def test_a_page_knows_places_and_no_ids(make, items, kind):
     assert '"place": 0' in sent
     assert "Task 1<" in sent
     assert not [name for name in ids if name in sent]
-
-
-STRANGE = (
-    {}, {"page": "x"}, {"page": 1, "task": "no", "guesses": ["a"]}, {"page": 9, "task": 0, "guesses": ["a"]},
-    {"page": 1, "task": 10, "guesses": ["a"]}, {"page": 1, "task": -1, "guesses": ["a"]},
-    {"page": 1, "task": None, "guesses": None}, {"page": 1, "task": 0, "guesses": ["\ud800"]},
-)  # fmt: skip
 
 
 class Noticed:
@@ -204,11 +200,10 @@ def test_an_older_view_never_comes_after_a_newer_one(make):
     game = make()
     page, came = game.page, threading.Event()
     game._lock = Noticed(game._lock, came)
-    state, later = game._state, threading.Thread(target=lambda: (answer(1), came.set()))
+    state, later = game._state, threading.Thread(target=lambda: (typed(1), came.set()))
 
-    def answer(n):
-        task = page.tasks[n]
-        hear(game, "answer", page=page.id, task=place_of(game, task), guesses=["word"], shown=task.shown)
+    def typed(n):
+        answer(game, page.tasks[n], "word", shown=page.tasks[n].shown)
 
     def slow():
         made = state()
@@ -218,7 +213,7 @@ def test_an_older_view_never_comes_after_a_newer_one(make):
         return made
 
     game._state = slow
-    answer(0)
+    typed(0)
     later.join()
     finished = [sum(task["finished"] for task in view["page"]["tasks"]) for view in game.sent]
     assert finished == [1, 2]
@@ -226,12 +221,10 @@ def test_an_older_view_never_comes_after_a_newer_one(make):
 
 def test_bounds_of_guesses(make):
     game = make()
-    task = game.page.tasks[0]
-    hear(game, "answer", page=game.page.id, task=place_of(game, task), guesses=["w" * 201])
-    assert game.sent[-2]["reason"] == "invalid guess"
-    hear(game, "answer", page=game.page.id, task=place_of(game, task), guesses=["a", "b"])
-    assert game.sent[-2]["reason"] == "invalid guess"
-    hear(game, "answer", page=game.page.id, task=place_of(game, task), guesses=["w" * 200])
+    for guesses in (["w" * 201], ["a", "b"]):
+        answer(game, game.page.tasks[0], *guesses)
+        assert game.sent[-2]["reason"] == "invalid guess"
+    answer(game, game.page.tasks[0], "w" * 200)
     assert len(game.judgments()) == 1
 
 
@@ -255,11 +248,8 @@ def test_the_score_is_that_of_the_judgments_and_a_row_beside_the_models(make, it
         assert row["n"] == len(seen)
         assert row["accuracy_any"] == pytest.approx(right / len(seen))
         assert row["accuracy"] == pytest.approx(right / len(seen) if condition == "passage" else 0)
-        n, p, z = len(seen), row["accuracy"], 1.959963984540054
-        centre = (p + z * z / (2 * n)) / (1 + z * z / n)
-        half = z / (1 + z * z / n) * np.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
-        assert row["accuracy_low"] == pytest.approx(max(0, centre - half), abs=1e-9)
-        assert row["accuracy_high"] == pytest.approx(min(1, centre + half), abs=1e-9)
+        ends = wilson(np.array([row["accuracy"] * len(seen)]), np.array([len(seen)]))
+        assert [row["accuracy_low"], row["accuracy_high"]] == pytest.approx([end.item() for end in ends])
     whole = runs[0].predictions.set_index("item_id")
     expected = whole.loc[judged["passage"], "correct"].mean()
     assert table.loc[(ngram.name, "passage"), "accuracy"] == pytest.approx(expected)
@@ -274,9 +264,8 @@ def test_the_score_is_that_of_the_judgments_and_a_row_beside_the_models(make, it
     assert set(mine["variant"]) == {"capitalised"}
     rows = wb.evaluate([mine, *runs]).set_index("model")
     assert rows.loc["person: me", "n"] == 18
-    assert rows.loc["person: me", "accuracy"] == pytest.approx(
-        table.loc[("person: me", "passage"), "accuracy"]
-    )
+    mean = table.loc[("person: me", "passage"), "accuracy"]
+    assert rows.loc["person: me", "accuracy"] == pytest.approx(mean)
     assert "person: me (query only)" in wb.evaluate([game.predictions("sentence")])["model"].tolist()
     compared = wb.compare(items, [runs[0], mine], resamples=50)
     assert len(compared.to_frame()) == 18
@@ -298,9 +287,8 @@ def test_a_page_that_is_not_submitted_has_no_score(make, items, kind):
             assert sum(len(view.predictions(name)) for name in {game.score().frame["condition"][0]}) == 3
             assert "2 of" not in str(view._score_rows())
     assert len(game.judgments()) == 5
-    game.answer(
-        game.page.tasks[2].item_id, ["wrong"] if kind == "lambada" else [answers[game.page.tasks[2].item_id]]
-    )
+    last = game.page.tasks[2].item_id
+    game.answer(last, ["wrong" if kind == "lambada" else answers[last]])
     assert game.score().frame["n"].tolist() == first
     game.submit()
     assert game.score().frame["n"].sum() == 6
@@ -343,7 +331,7 @@ def test_unfolding_shows_one_sentence_more_until_the_word_is_right(make, items):
     lengths = {item.item_id: len(item.context) for item in items}
     needed = {item.item_id: place for place, item in enumerate(items[:6])}
     first = game.page.tasks[0]
-    view = hear(game, "answer", page=game.page.id, task=place_of(game, first), guesses=["none"], shown=0)
+    view = answer(game, first, "none", shown=0)
     task = view["page"]["tasks"][0]
     assert (task["shown"], task["wrong"], task["ended"]) == (1, ["none"], None)
     assert task["sentences"] == [game.page.tasks[0].sentences[0]]
@@ -353,9 +341,7 @@ def test_unfolding_shows_one_sentence_more_until_the_word_is_right(make, items):
         shown = task.shown
         while True:
             word = answers[task.item_id] if shown == needed[task.item_id] and shown else "none"
-            view = hear(
-                game, "answer", page=game.page.id, task=place_of(game, task), guesses=[word], shown=shown
-            )
+            view = answer(game, task, word, shown=shown)
             row = view["page"]["tasks"][place_of(game, task)]
             if row["finished"]:
                 break
@@ -385,7 +371,7 @@ def test_candidates_are_chosen(make, variant, kind, conditions):
     assert game._state()["page"]["candidates"]
     task = game.page.tasks[0]
     assert task.candidates == questions[task.item_id].candidates
-    hear(game, "answer", page=game.page.id, task=place_of(game, task), guesses=["strange"])
+    answer(game, task, "strange")
     assert game.sent[-2]["reason"] == "invalid guess"
     judged = play(game, lambda item, *_: [questions[item].candidates[0]])
     assert sorted(judged) == conditions

@@ -39,13 +39,18 @@ def folder(tmp_path):
     return tmp_path / "site"
 
 
-def data_of(path):
+@pytest.fixture
+def read(folder):
+    """Read a page of the site."""
+    return lambda name: (folder / f"{name}.html").read_text("utf-8")
+
+
+def data_of(page):
     """Return the data of a page, as its script reads it."""
-    text = re.search(r'id="wp-data">(.*?)</script>', path.read_text("utf-8"), re.DOTALL)[1]
-    return json.loads(text)
+    return json.loads(re.search(r'id="wp-data">(.*?)</script>', page, re.DOTALL)[1])
 
 
-def test_each_view_is_a_page_of_its_own_that_holds_its_data(folder):
+def test_each_view_is_a_page_of_its_own_that_holds_its_data(folder, read):
     views = {
         "Passages": wb.browse(ITEMS, TABLE, FRAMES, where="n_tokens > 60"),
         "Charts": wb.explore(ITEMS, TABLE),
@@ -54,39 +59,37 @@ def test_each_view_is_a_page_of_its_own_that_holds_its_data(folder):
         "Table": TABLE.drop(columns=["mentions", "speech"]), "Measures": wb.evaluate(FRAMES, resamples=20),
     }  # fmt: skip
     assert wb.publish(folder, views, title="Ours") == folder / "index.html"
-    names = [f"{name.lower()}.html" for name in views]
-    assert sorted(path.name for path in folder.iterdir()) == sorted(
-        [*names, "about.html", "index.html", MANIFEST]
-    )
-    index = (folder / "index.html").read_text("utf-8")
+    names = [name.lower() for name in views]
+    files = [*(f"{name}.html" for name in names), "about.html", "index.html", MANIFEST]
+    assert sorted(path.name for path in folder.iterdir()) == sorted(files)
     for name in names:
-        page = (folder / name).read_text("utf-8")
-        assert f'href="{name}"' in index
+        page = read(name)
+        assert f'href="{name}.html"' in read("index")
         assert "//" not in "".join(re.findall(r'(?:src|href)="([^"]*)"', page))  # nothing of another host
         (script,) = re.findall(r'<script type="module">(.*?)</script>', page, re.DOTALL)
         digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
         assert f"default-src 'none'; script-src 'sha256-{digest}'" in page
         assert "unsafe-eval" not in page
-    data = data_of(folder / "passages.html")
+    data = data_of(read("passages"))
     assert [item["id"] for item in data["items"]] == ITEMS.frame["item_id"].tolist()
     assert data["state"]["where"] == "n_tokens > 60"
-    assert len(data_of(folder / "weights.html")["items"]) == 3
-    assert len(data_of(folder / "table.html")["texts"]) == 30
+    assert len(data_of(read("weights"))["items"]) == 3
+    assert len(data_of(read("table"))["texts"]) == 30
 
 
-def test_a_chart_is_drawn_by_vega_and_stands_there_as_a_table(folder):
+def test_a_chart_is_drawn_by_vega_and_stands_there_as_a_table(folder, read):
     chart = alt.Chart(pd.DataFrame({"a": ["<x>", "y"], "b": [1, 2.5]})).mark_bar().encode(x="a", y="b")
     wb.publish(folder, {"Bars": chart})
-    page = (folder / "bars.html").read_text("utf-8")
+    page = read("bars")
     spec = json.loads(re.search(r'application/json">(.*?)</script>', page, re.DOTALL)[1])
     assert spec["encoding"]["x"]["field"] == "a"
     assert re.search(r"<summary>Table.*<td[^>]*>&lt;x&gt;</td><td[^>]*>1</td>.*<td[^>]*>2\.5</td>", page)
     assert "vegaEmbed" in page or "vega-lite" in page
 
 
-def test_a_widget_that_needs_python_is_published_as_its_static_page(folder):
+def test_a_widget_that_needs_python_is_published_as_its_static_page(folder, read):
     wb.publish(folder, {"Guess": PAGES["Guess"]("a")})
-    page = (folder / "guess.html").read_text("utf-8")
+    page = read("guess")
     assert "This view needs Python" in page
     assert "<script" not in page
 
@@ -106,32 +109,28 @@ def test_what_is_no_view_is_refused_and_nothing_is_written(folder):
 # -- bounds
 
 
-def test_listed_items_come_first_and_the_page_says_how_many_were_left_out(folder):
+def test_listed_items_come_first_and_the_page_says_how_many_were_left_out(folder, read):
     browser = wb.browse(ITEMS, TABLE, where="n_tokens > 60", sort="-n_tokens")
     wb.publish(folder, {"Passages": browser, "Table": TABLE[["item_id"]]}, max_items=5)
-    data, page = data_of(folder / "passages.html"), (folder / "passages.html").read_text("utf-8")
+    data, page = data_of(read("passages")), read("passages")
     assert {item["id"] for item in data["items"]} == set(browser.selection.frame["item_id"][:5])
     assert f"5 of {len(ITEMS)} items; the others were left out." in page
-    assert "5 of 30 rows; the others were left out." in (folder / "table.html").read_text("utf-8")
-    assert "5 of 30 items" in (folder / "index.html").read_text("utf-8")
+    assert "5 of 30 rows; the others were left out." in read("table")
+    assert "5 of 30 items" in read("index")
     assert all(len(column["data"]) == 5 for column in data["columns"])
 
 
 @pytest.mark.parametrize("kilobytes", [30, 40, 60])
-def test_a_site_keeps_within_its_size(folder, kilobytes):
-    views = {
-        "Passages": wb.browse(ITEMS),
-        "Table": TABLE,
-        "More": wb.browse(ITEMS, current=ITEMS.frame["item_id"][20]),
-    }
-    wb.publish(folder, views, max_megabytes=kilobytes / 1000)
-    pages = [folder / f"{name}.html" for name in ("passages", "table", "more")]
-    sizes = [
-        len(json.dumps(data_of(path), ensure_ascii=False, separators=(",", ":")).encode()) for path in pages
-    ]
-    assert sum(sizes) <= 1000 * kilobytes
-    assert 0 < len(data_of(pages[0])["items"]) < 30
-    more = data_of(pages[2])
+def test_a_site_keeps_within_its_size(folder, kilobytes, read):
+    more = wb.browse(ITEMS, current=ITEMS.frame["item_id"][20])
+    wb.publish(
+        folder, {"Passages": wb.browse(ITEMS), "Table": TABLE, "More": more}, max_megabytes=kilobytes / 1000
+    )
+    data = [data_of(read(name)) for name in ("passages", "table", "more")]
+    texts = [json.dumps(each, ensure_ascii=False, separators=(",", ":")) for each in data]
+    assert sum(len(text.encode()) for text in texts) <= 1000 * kilobytes
+    assert 0 < len(data[0]["items"]) < 30
+    more = data[2]
     assert more["state"]["current"] in {"", *(item["id"] for item in more["items"])}
 
 
@@ -140,35 +139,30 @@ def test_a_view_that_does_not_fit_is_an_error(folder):
         wb.publish(folder, {"Passages": wb.browse(ITEMS, TABLE)}, max_megabytes=0.001)
 
 
-def test_a_comparison_of_which_items_were_left_out_says_what_its_numbers_are_of(folder):
+def test_a_comparison_of_which_items_were_left_out_says_what_its_numbers_are_of(folder, read):
     wb.publish(folder, {"Models": wb.compare(ITEMS, FRAMES, TABLE, resamples=20)}, max_items=7)
-    data = data_of(folder / "models.html")
+    data = data_of(read("models"))
     assert data["n_compared"] == 30
     assert len(data["items"]) == 7
-    assert "The table of the models and the matrix are of all items" in (folder / "models.html").read_text(
-        "utf-8"
-    )
+    assert "The table of the models and the matrix are of all items" in read("models")
 
 
 # -- what is not passed on
 
 
 def marked():
-    texts = {item.item_id: item.text for item in ITEMS}
-    first = str(ITEMS.frame["item_id"][0])
-    write_notes(
-        "sample", {first: {"tags": ["my-secret-tag"], "note": "my private note", "text": texts[first]}}
-    )
+    note = {"tags": ["my-secret-tag"], "note": "my private note", "text": ITEMS[0].text}
+    write_notes("sample", {ITEMS[0].item_id: note})
 
 
-def test_tags_and_notes_are_published_only_where_that_is_asked(folder):
+def test_tags_and_notes_are_published_only_where_that_is_asked(folder, read):
     marked()
     wb.publish(folder, {"Passages": wb.browse(ITEMS, TABLE)})
-    page = (folder / "passages.html").read_text("utf-8")
+    page = read("passages")
     assert "my-secret-tag" not in page
     assert "my private note" not in page
     wb.publish(folder, {"Passages": wb.browse(ITEMS, TABLE)}, notes=True)
-    data = data_of(folder / "passages.html")
+    data = data_of(read("passages"))
     assert data["items"][0]["tags"] == ["my-secret-tag"]
     assert data["items"][0]["note"] == "my private note"
     assert "tags" in [facet["name"] for facet in data["facets"]]
@@ -186,20 +180,17 @@ def test_a_view_that_uses_tags_needs_them(folder, state):
     wb.publish(folder, {"Passages": browser}, notes=True)
 
 
-def test_a_page_has_the_terms_of_its_data(folder, tmp_path):
+def test_a_page_has_the_terms_of_its_data(folder, tmp_path, read):
     lines = [f"it rained . the heron number {k} saw the eel" for k in range(8)]
     raw = b.write(tmp_path / "raw", {"lambada_development_plain_text.txt": b.text(lines)})
-    views = {
-        "Passages": wb.browse(wb.load("lambada", "dev", path=raw)),
-        "Others": wb.browse(wb.items_from_text(["A ___ b ."])),
-    }
-    wb.publish(folder, views)
+    others = wb.browse(wb.items_from_text(["A ___ b ."]))
+    wb.publish(folder, {"Passages": wb.browse(wb.load("lambada", "dev", path=raw)), "Others": others})
     notice = entries()["lambada"].notice.strip()
     assert "may not be passed on" in notice
-    page, about = ((folder / name).read_text("utf-8") for name in ("passages.html", "about.html"))
-    for text in (page, about, (folder / "index.html").read_text("utf-8")):
+    about = read("about")
+    for text in (read("passages"), about, read("index")):
         assert notice in text
-    assert notice not in (folder / "others.html").read_text("utf-8")
+    assert notice not in read("others")
     assert "CC BY 4.0" in about
     assert "paperno-etal-2016-lambada" in about
     assert "8 of the split dev, variant plain (digest " in about
@@ -211,21 +202,16 @@ def test_data_that_must_not_be_passed_on_in_bulk_have_a_notice():
     assert {name for name in entries() if terms(name)["notice"]} == {"lambada", "cnnqa"}
 
 
-def test_the_runs_of_the_views_stand_there_with_signature_and_code(folder):
+def test_the_runs_of_the_views_stand_there_with_signature_and_code(folder, read):
     run = wb.keep(ITEMS, FRAMES[0])
-    wb.publish(
-        folder,
-        {
-            "Models": wb.compare(ITEMS, [run, FRAMES[1]], TABLE, resamples=20),
-            "Passages": wb.browse(ITEMS, None, run),
-        },
-    )
-    about = (folder / "about.html").read_text("utf-8")
+    models = wb.compare(ITEMS, [run, FRAMES[1]], TABLE, resamples=20)
+    wb.publish(folder, {"Models": models, "Passages": wb.browse(ITEMS, None, run)})
+    about = read("about")
     assert about.count(f"<h3>{run.run}</h3>") == 1
     assert wb.signature(run).signature in about
     assert f"wb.evaluate(&#39;{run.run}&#39;" in about
     wb.publish(folder, {"Table": TABLE}, runs=["no such run"])
-    assert "It has no signature: there is no run" in (folder / "about.html").read_text("utf-8")
+    assert "It has no signature: there is no run" in read("about")
 
 
 # -- folders
@@ -301,15 +287,8 @@ def test_columns_are_what_filters_see():
         "text": ["B", None, "a"], "labels": [["a"], [], None], "none": [None] * 3, "mixed": ["a", 1, None],
     })  # fmt: skip
     columns = {name: column_data(table, name, ranked=True) for name in table}
-    assert [each["kind"] for each in columns.values()] == [
-        "numbers",
-        "numbers",
-        "yes or no",
-        "text",
-        "labels",
-        "nothing",
-        "text",
-    ]
+    kinds = ["numbers", "numbers", "yes or no", "text", "labels", "nothing", "text"]
+    assert [each["kind"] for each in columns.values()] == kinds
     assert [each["data"] for each in columns.values()] == [
         [1.5, "inf", None], [1.0, None, 3.0], [True, False, None], ["B", None, "a"],
         [["a"], None, None], [None] * 3,
@@ -338,9 +317,8 @@ def test_a_filter_for_known_numbers_is_said_in_words_where_none_is_missing():
 
 
 def test_a_page_keeps_html_of_others_as_it_is():
-    page = make_page(
-        types.SimpleNamespace(_repr_html_=lambda: "<b>bold</b>"), "a", max_items=1, max_bytes=1, notes=False
-    )
+    view = types.SimpleNamespace(_repr_html_=lambda: "<b>bold</b>")
+    page = make_page(view, "a", max_items=1, max_bytes=1, notes=False)
     assert page.content == "<b>bold</b>"
     assert not page.script
 
@@ -348,20 +326,15 @@ def test_a_page_keeps_html_of_others_as_it_is():
 # -- the command
 
 
-def test_the_command_publishes_runs_and_items(folder, capsys):
+def test_the_command_publishes_runs_and_items(folder, capsys, read):
     items = wb.load("sample", "dev", variant="plain")
     run = wb.predict(items, wb.models.RandomWord("passage"))
     assert cli.main(["publish", str(folder), "--run", run.run, "--title", "Ours", "--max-items", "9"]) == 0
     assert "index.html" in capsys.readouterr().out
-    assert {path.stem for path in folder.glob("*.html")} == {
-        "index",
-        "about",
-        "passages",
-        "models",
-        "measures",
-    }
-    assert run.run in (folder / "about.html").read_text("utf-8")
-    assert len(data_of(folder / "models.html")["items"]) == 9
+    pages = {"index", "about", "passages", "models", "measures"}
+    assert {path.stem for path in folder.glob("*.html")} == pages
+    assert run.run in read("about")
+    assert len(data_of(read("models"))["items"]) == 9
     assert cli.main(["publish", str(folder), "--dataset", "sample", "--max-megabytes", "0.1"]) == 0
     assert {path.stem for path in folder.glob("*.html")} == {"index", "about", "passages"}
     assert cli.main(["publish", str(folder)]) == 1

@@ -19,6 +19,8 @@ from workbench.evaluation.model_predictions import predictions_of
 from workbench.storage.errors import DataError
 from workbench.widgets.shared.widget import RefusedValueError
 
+pytestmark = pytest.mark.usefixtures("home")
+
 TEXTS = [
     "It rained . The dog said `` go '' . I fed the {dog}",
     "She did n't {run}",
@@ -75,12 +77,6 @@ WIDGETS = {name: case.make for name, case in CASES.items() if name != "guess"} |
 """The widgets, some with more columns, models and rows than their small ones; answers of a game are final."""
 
 TRAITS = {name: case.traits for name, case in CASES.items() if case.traits}
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path, monkeypatch):
-    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path))
-    return tmp_path
 
 
 def commands(widget):

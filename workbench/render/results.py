@@ -58,13 +58,11 @@ WRITERS: Mapping[str, Callable[[Any], str]] = {
     "p, bound": partial(p_value, is_bound=True),  # < 0.0005
     "size": size,  # bytes as 1.2 GB
 }
-_BOUNDS: Mapping[
-    str, Callable[[Any], str]
-] = {  # how bounds are written where the value beside them has the unit
-    "percent": WRITERS["share"],
-    "percentage": partial(fixed, digits=1),
-    "percentage points": points,
-}
+_BOUNDS: Mapping[str, Callable[[Any], str]] = {
+    "percent": WRITERS["share"], "percentage": partial(fixed, digits=1), "percentage points": points,
+}  # fmt: skip
+"""How bounds are written where the value beside them has the unit."""
+
 _TEXT = ("text", "column")
 _SETS = {"dataset", "split", "variant"}
 _UNITS = {"share": "%", "points": "points", "unsigned points": "points"}
@@ -208,17 +206,13 @@ def _cell(column: TableColumn, row: dict[Any, Any]) -> Cell:
     if not isinstance(style, str):
         style_column, styles = style
         style = styles.get(row[style_column], "quantity")
-    if style in _TEXT or _text(value) == MISSING:
-        text, detail = (
-            WRITERS[style](value_label(column.name, _text(value))) if style in _TEXT else MISSING,
-            "",
-        )
-    else:
-        write = WRITERS[style]
+    text, detail = MISSING, ""
+    if style in _TEXT:
+        text = WRITERS[style](value_label(column.name, _text(value)))
+    elif _text(value) != MISSING:
+        write, ends = WRITERS[style], column.interval
         text = write(value)
-        write = _BOUNDS.get(style, write)
-        ends = column.interval
-        detail = span(row[ends[0]], row[ends[1]], write) if ends else ""
+        detail = span(row[ends[0]], row[ends[1]], _BOUNDS.get(style, write)) if ends else ""
     if column.detail and (remark := _text(row[column.detail])) != MISSING:
         remark = value_label(value if style == "column" else column.detail, remark)
         detail = f"{detail} ({remark})".lstrip()
@@ -233,12 +227,6 @@ def split_signatures(signatures: Iterable[Any], *, sets: bool = True) -> tuple[s
     split_rows = [[] if pd.isna(text) else str(text).split("|") for text in signatures]
     filled = [row for row in split_rows if row]
     shared = [field for field in filled[0] if all(field in row for row in filled)] if filled else []
-    rest = [
-        [
-            field
-            for k, field in enumerate(row)
-            if field not in shared and (k or sets) and not field.startswith("n:")
-        ]
-        for row in split_rows
-    ]
-    return "|".join(shared), list(map("|".join, rest))
+    rest = [[field for field in (row if sets else row[1:]) if field not in shared] for row in split_rows]
+    texts = ["|".join(field for field in row if not field.startswith("n:")) for row in rest]
+    return "|".join(shared), texts

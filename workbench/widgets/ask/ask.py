@@ -139,22 +139,11 @@ class Ask(Widget):
 
         It has the questions as they were typed, when they were asked, and what each model said. An item that
         was put in is written as its text, word and candidates.
-
-        Raises
-        ------
-        DataError
-            If the file cannot be written.
         """
         self._asking.save(path)
 
     def load_history(self, path: Path | str) -> Self:
-        """Add the questions of a file that `save_history` wrote, without answers.
-
-        Raises
-        ------
-        DataError
-            If the file is not such a history; nothing is added then.
-        """
+        """Add the questions of a file that `save_history` wrote, without answers; all of them, or none."""
         self._asking.load(path)
         return self
 
@@ -166,14 +155,7 @@ class Ask(Widget):
         number : int, optional
             The question's number in `history`, from 1; all by default.
         timeout : float, optional
-            Seconds for one question.
-
-        Raises
-        ------
-        DataError
-            If the history has no such question.
-        TimeoutError
-            If a model still computes after `timeout` seconds.
+            Seconds for one question, as of :meth:`wait`.
         """
         for each in range(1, len(self._asking.history) + 1) if number is None else [number]:
             self._again(each)
@@ -192,11 +174,6 @@ class Ask(Widget):
             Such as ``items["lambada/dev/000017"]`` or ``browser.current``.
         **changes
             Attributes to set otherwise: ``widget.put(item, word="boat")``.
-
-        Raises
-        ------
-        DataError
-            If this is not an Item.
         """
         state = typed_question(_checked_item(item))
         self._asking.sources[state.text] = item
@@ -204,14 +181,9 @@ class Ask(Widget):
         return self
 
     def wait(self, timeout: float | None = None) -> Self:
-        """Wait until all models have answered, and store the question.
+        """Wait until all models have answered, and store the question; TimeoutError after `timeout` seconds.
 
-        Raises
-        ------
-        DataError
-            If there is no passage, or it cannot be read.
-        TimeoutError
-            If a model still computes after `timeout` seconds.
+        A passage that is missing or cannot be read is a DataError.
         """
         self._asking.wait(timeout)
         self.saved.update()

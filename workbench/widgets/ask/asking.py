@@ -255,14 +255,9 @@ class Asking:
     and it goes on with the newest one. A model may answer in two steps (see `answers`); the second one is not
     begun where a newer question has come. The threads end when this is closed or no longer used.
 
-    Parameters
-    ----------
-    models : mapping of label to Predictor
-    settle : float or None
-        Seconds without a new question after which one is kept, once all have answered; None: never.
-    listener : callable(event, record, index), optional
-        Called with ``"asked"``, ``"answer"`` (of the model at `index`) and ``"kept"``, in this order for each
-        question, one call at a time: after a newer question was asked, no answer to an older one.
+    A question is kept once all have answered and `settle` seconds have passed without a new one; None: never.
+    The `listener` is called with ``"asked"``, ``"answer"`` (of the model at the index) and ``"kept"``, in
+    this order for each question, one call at a time: after a newer question, no answer to an older one.
     """
 
     def __init__(

@@ -67,27 +67,15 @@ def boosting_problem(alpha: Any, k: Any) -> str:
 
 @dataclass(frozen=True)
 class Question:
-    """A parsed question.
+    """A parsed question."""
 
-    Attributes
-    ----------
-    number : int
-        Of two questions, the one with the higher number is newer.
-    passages, problems : mapping of side to Item, to str
-        The passages that could be read, and why the others could not.
-    versions : mapping of Key to Item
-        Versions of the passages to predict.
-    items : Items
-        The different ones of these; a passage of one sentence is asked once.
-    """
-
-    number: int
+    number: int  # the newer of two has the higher one
     state: TypedQuestion
     asked: datetime
-    passages: Mapping[str, Item]
-    problems: Mapping[str, str]
-    versions: Mapping[Key, Item]
-    items: Items
+    passages: Mapping[str, Item]  # by side, those that could be read
+    problems: Mapping[str, str]  # by side, why the others could not
+    versions: Mapping[Key, Item]  # of the passages, to predict
+    items: Items  # the different ones of these: a passage of one sentence is asked once
 
     @cached_property
     def differences(self) -> dict[str, list[Span]]:
@@ -136,12 +124,6 @@ def item_of(text: str, *, word: str = "", candidates: str = "", source: Item | N
 
     The target is added to the candidates if it is missing. With a `source`, the item that has
     this text, only word and candidates are read.
-
-    Raises
-    ------
-    DataError
-        As :func:`workbench.items.items.items_from_text`; or if the passage is longer than `LONGEST`
-        characters.
     """
     if len(text) > LONGEST:
         raise DataError(
@@ -222,13 +204,7 @@ def _with_content_id(item: Item) -> Item:
 
 
 def read_history(path: Path | str) -> list[Question]:
-    """Return the questions of a file that `Asking.save` wrote; its other content is ignored.
-
-    Raises
-    ------
-    DataError
-        If the file cannot be read or is not such a history, or one of its questions cannot be asked.
-    """
+    """Return the questions of a file that `Asking.save` wrote; its other content is ignored."""
     name, remedy = "this history of questions", "save it again with save_history"
     data = read_json(path, name)
     with reading(path, name, remedy=remedy):

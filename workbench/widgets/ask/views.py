@@ -145,16 +145,11 @@ def _cell(reply: Mapping[str, Any], item: Item, inside: set[str], top_k: int) ->
     words = (reply["top_words"] or [])[:top_k]
     target = (item.answer or "").casefold()
     lengths = values if scale == "p" else [length for length, _ in score_bars(values)]
-    bars = [
-        [
-            _readable(w),
-            length,
-            _label(scale, v),
-            w.casefold() in inside,
-            bool(target) and w.casefold() == target,
-        ]
-        for w, length, v in zip(words, lengths, values, strict=False)
-    ]
+    bars = []
+    for word, length, value in zip(words, lengths, values, strict=False):
+        folded = word.casefold()
+        is_target = bool(target) and folded == target
+        bars.append([_readable(word), length, _label(scale, value), folded in inside, is_target])
     return {"bars": bars, "kind": scale} | _headline(reply, item, scale, answer_value)
 
 

@@ -24,7 +24,7 @@ from workbench.render.numbers import fixed
 from workbench.runs.predictions import not_a_number
 from workbench.storage.errors import DataError
 from workbench.widgets.shared.list_widget import state_part
-from workbench.widgets.shared.passages import BLANK_MARK
+from workbench.widgets.shared.passages import BLANK_MARK, item_kind
 from workbench.widgets.shared.published import PublishedView, Rows
 from workbench.widgets.shared.shading import LEVELS, shaded_passage, shadings, static_shades
 from workbench.widgets.shared.widget import (
@@ -217,16 +217,8 @@ class AttentionView(Widget):
             }  # fmt: skip
 
         code = f"wb.attention(models, items, model={self.model!r}, row={self.row!r})"
-        return PublishedView(
-            "PublishedAttention",
-            "attention",
-            self._items,
-            first,
-            head,
-            self._published_item,
-            self._runs,
-            code,
-        )
+        item, runs = self._published_item, self._runs
+        return PublishedView("PublishedAttention", "attention", self._items, first, head, item, runs, code)
 
     def _published_item(self, row: int) -> dict[str, Any]:
         """Return an item with its passage and, for each model, the weights of each row."""
@@ -350,12 +342,11 @@ def attention_view(item: Item, attention: Attention, row: str) -> dict[str, Any]
         if name != ALL:
             group, comma, _ = name.partition(", ")
             groups.setdefault(group, []).extend([name] * bool(comma))
-    labels = [item.variant, item.word_class if item.word_class != item.variant else None, item.book_id]
     answer = item.answer
     is_judged = bool(answer) and bool(attention.prediction)
     correct = str(answer).casefold() == attention.prediction.casefold() if is_judged else None
     return {
-        "id": item.item_id, "kind": [each for each in labels if each], "context": context, "query": query,
+        "id": item.item_id, "kind": item_kind(item, item.book_id), "context": context, "query": query,
         "answer": answer, "prediction": attention.prediction, "correct": correct,
         "candidates": item.candidates, "groups": [[name, members] for name, members in groups.items()],
         "most": largest, "sum": float(weights.sum()), "n": len(attention.spans),
@@ -481,11 +472,6 @@ def attention(
     AttentionView
         ``view.save("figure.svg")`` writes the passage as a figure; ``wb.attention(models, items,
         **view.state)`` is the same view again.
-
-    Raises
-    ------
-    DataError
-        If a model has no attention, or there is no such item, model or row.
 
     Examples
     --------

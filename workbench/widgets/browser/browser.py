@@ -34,6 +34,7 @@ from workbench.widgets.shared.listing import STATE, TAGS, Listing, clauses, face
 from workbench.widgets.shared.passages import (
     align_to_items,
     cell_text,
+    item_kind,
     marks,
     outcomes,
     prediction_cells,
@@ -49,7 +50,6 @@ from workbench.widgets.shared.shading import (
     attention_shading,
     checked_shade,
     shaded_passage,
-    shadings,
     static_shades,
 )
 from workbench.widgets.shared.widget import closed_on_error, read_assets, render, whole_page
@@ -80,14 +80,8 @@ class Browser(ListWidget):
         whether targets are shown from the start; ``attention`` the model whose attention is shown; ``shade``
         the influence or surprisal that the passage is shaded by, by its name.
         What is set may also have ``facets``, choices by column.
-    selection : Items
-        The items that pass the filters, as they are listed.
-    current : Item or None
-        The one that is shown; an id or an Item can be assigned.
-    reveal : bool
-        Whether targets are shown from the start.
-    attention : str
-        The model whose attention is shown in the passage, where predictions have it; none by default.
+    reveal, attention
+        Entries of the state, which can be set alone.
     """
 
     _verb, _host, _shows = "browse", "publishedLists.BrowserHost", "passages"
@@ -109,7 +103,6 @@ class Browser(ListWidget):
         **options: Any,
     ) -> None:
         super().__init__(**options)
-        self._shadings = shadings(items, influence=influence, surprisal=surprisal)
         self._items, self._frame, self._asked = items, items.frame, ask
         table_of_models = predictions_table(predictions, items)
         self._predictions = prediction_cells(table_of_models)
@@ -125,11 +118,7 @@ class Browser(ListWidget):
             self._arguments.append(_AUTOMATIC if isinstance(annotations, str) else "annotations")
         if predictions is not None:
             self._arguments.append("predictions=predictions")
-        self._arguments += [
-            f"{name}={name}"
-            for name, value in (("influence", influence), ("surprisal", surprisal))
-            if value is not None
-        ]
+        self._shade(items, influence=influence, surprisal=surprisal)
         self._annotating = Annotating(items, arrived=self._on_annotations, changed=self._send_progress)
         automatic = isinstance(annotations, str)
         if automatic and annotations != AUTO:
@@ -344,9 +333,8 @@ class Browser(ListWidget):
         }
         weights = self._weights.get(item.item_id, {})
         note = self._note(item.item_id)
-        labels = [item.variant, item.word_class if item.word_class != item.variant else None]
         return {
-            "id": item.item_id, "source": item.book_id, "kind": [k for k in labels if k],
+            "id": item.item_id, "source": item.book_id, "kind": item_kind(item),
             "answer": item.answer, "candidates": item.candidates,
             "tags": list(note.tags), "note": note.note,
             "columns": [[str(name), cell_text(value)] for name, value in self._columns.iloc[row].items()],
@@ -517,11 +505,6 @@ def browse(
     Browser
         With ``state``, ``selection`` (Items), ``current``, ``to_frame()``, ``export()`` and ``to_html()``:
         ``wb.browse(items, **browser.state)`` is the same view again.
-
-    Raises
-    ------
-    DataError
-        If the filters name what is not there, or a table has no ``item_id``.
 
     Examples
     --------

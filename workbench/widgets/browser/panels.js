@@ -1,20 +1,11 @@
 /* What opens over the browser: a filter, tags, a note, files, help. Each stands beside what it belongs to. */
 
 const KEYS = [
-  ["j, ↓ / k, ↑", "next / previous item"],
-  ["Page Down / Page Up", "ten items on / back"],
-  ["Home / End", "first / last item"],
-  ["space", "show or hide the target"],
-  ["/", "search"],
-  ["f", "filter by a typed condition"],
-  ["x, Ctrl-click", "select or deselect the item"],
-  ["Shift-click", "select all items up to this one"],
-  ["1 to 9", "add or remove a tag, of the item or of all that are selected"],
-  ["c", "choose the columns of the table"],
-  ["t", "edit tags"],
-  ["n", "edit the note"],
-  ["Esc", "close what is open, drop the selection, back to the list"],
-  ["?", "this help"],
+  ["j, ↓ / k, ↑", "next / previous item"], ["Page Down / Page Up", "ten items on / back"], ["Home / End", "first / last item"],
+  ["space", "show or hide the target"], ["/", "search"], ["f", "filter by a typed condition"],
+  ["x, Ctrl-click", "select or deselect the item"], ["Shift-click", "select all items up to this one"],
+  ["1 to 9", "add or remove a tag, of the item or of all that are selected"], ["c", "choose the columns of the table"],
+  ["t", "edit tags"], ["n", "edit the note"], ["Esc", "close what is open, drop the selection, back to the list"], ["?", "this help"],
 ];
 const FORMATS = { csv: "CSV", jsonl: "JSON Lines", parquet: "Parquet" };
 

@@ -15,7 +15,7 @@ import traitlets
 from workbench.analysis.mentions import mentions
 from workbench.evaluation.comparison import Comparison
 from workbench.evaluation.interchange.sample_logs import import_logs
-from workbench.items.items import Item, Items, check_items
+from workbench.items.items import Items, check_items
 from workbench.items.query import parse
 from workbench.items.tokens import tokens
 from workbench.render.labels import label
@@ -25,10 +25,10 @@ from workbench.widgets.compare.page import comparison_page, models_table
 from workbench.widgets.compare.selection import STATE_OF_COMPARE, ComparedItems
 from workbench.widgets.shared.annotating import AUTO, Annotating, annotations_at_hand
 from workbench.widgets.shared.list_widget import ListWidget, state_part
-from workbench.widgets.shared.passages import align_to_items, cell_text, stored_runs
+from workbench.widgets.shared.passages import align_to_items, cell_text, item_kind, stored_runs
 from workbench.widgets.shared.published import Rows, passage_variants
 from workbench.widgets.shared.search import item_hits
-from workbench.widgets.shared.shading import attention_shading, checked_shade, shaded_passage, shadings
+from workbench.widgets.shared.shading import attention_shading, checked_shade, shaded_passage
 from workbench.widgets.shared.widget import closed_on_error, read_assets
 
 if TYPE_CHECKING:
@@ -41,12 +41,6 @@ _SCRIPTS = (
 _WORDS = 10  # of a model, as bars
 _IN_BACKGROUND = 1_000_000  # predictions from which models are resampled while the page is answered
 _FROM_TOP = {"where", "query", "sort"}  # what brings the list back to its first item
-
-
-def item_kind(item: Item) -> list[str]:
-    """Return the known ones of variant, word class and novel of an item."""
-    names = [item.variant, item.word_class if item.word_class != item.variant else None, item.book_id]
-    return [name for name in names if name]
 
 
 class Compare(ListWidget):
@@ -66,8 +60,6 @@ class Compare(ListWidget):
         out below the table; ``attention``: the model whose attention is shown; ``shade``: the influence or
         surprisal that the passage is shaded by, by its name. ``baseline``: a model; the others are shown as
         differences from it, with their improvements and regressions.
-    selection : Items
-        The items that are listed, in their order.
     """
 
     _esm = read_assets(*_SCRIPTS)
@@ -92,18 +84,13 @@ class Compare(ListWidget):
         **options: Any,
     ) -> None:
         super().__init__(**options)
-        self._shadings = shadings(comparison.items, influence=influence, surprisal=surprisal)
         self._remake, self._asked = remake, ask
         self._measuring: Thread | None = None
         self._resampling = False
         self._closed = False
         self._runs = runs
         self._arguments = ["items", "runs", *["annotations"] * by_name]
-        self._arguments += [
-            f"{name}={name}"
-            for name, value in (("influence", influence), ("surprisal", surprisal))
-            if value is not None
-        ]
+        self._shade(comparison.items, influence=influence, surprisal=surprisal)
         self._annotating = Annotating(
             comparison.items, arrived=self._on_annotations, changed=self._on_progress
         )
@@ -168,11 +155,9 @@ class Compare(ListWidget):
             words = "; ".join(text for text, _ in listing.words())
             counts = f"{len(listing.rows):,} of {self.comparison.n:,} items"
             differences = self._baseline()
+        warnings = [*self.comparison.plans, *overview["warnings"]]
         return models_table(
-            overview["models"],
-            ": ".join(filter(None, [counts, words])),
-            [*self.comparison.plans, *overview["warnings"]],
-            differences,
+            overview["models"], ": ".join(filter(None, [counts, words])), warnings, differences
         )
 
     def _published_head(self, rows: Rows, *, notes: bool) -> dict[str, Any]:
@@ -197,7 +182,8 @@ class Compare(ListWidget):
         weights = {made.labels[k]: top[k]["attention"] for k in models if top[k]["attention"] is not None}
         weights = {name: each for name, each in weights.items() if len(each) == n}
         return {
-            "id": item.item_id, "kind": item_kind(item), "answer": item.answer, "candidates": item.candidates,
+            "id": item.item_id, "kind": item_kind(item, item.book_id), "answer": item.answer,
+            "candidates": item.candidates,
             "facts": self._facts(row), "attention": [*weights],
             "marks": [mark[1:] for mark in view.item_row(made, row, models, item, STATE_OF_COMPARE)["marks"]],
             "variants": passage_variants(item, {"m": mentions(item)}, self._shadings, weights),
@@ -342,7 +328,7 @@ class Compare(ListWidget):
         looks = attention_shading(item, weights.get(self.state["attention"]))
         marks = {"m": mentions(item), "h": item_hits(item, self.state)}
         return {
-            "id": item.item_id, "kind": item_kind(item), "answer": item.answer,
+            "id": item.item_id, "kind": item_kind(item, item.book_id), "answer": item.answer,
             "candidates": item.candidates, "facts": self._facts(row), "attention": [*weights],
             "shadings": list(self._shadings),
             **shaded_passage(item, marks, self._shadings.get(self.state["shade"]) or looks),
@@ -417,11 +403,6 @@ def compare_logs(
     -------
     Compare
 
-    Raises
-    ------
-    DataError
-        If a file is not such a log, or the models have no item in common.
-
     Examples
     --------
     >>> from tempfile import mkdtemp
@@ -494,12 +475,6 @@ def compare(
     -------
     Compare
         With ``state``, ``selection`` (Items), ``current``, ``to_frame()`` and ``to_html()``.
-
-    Raises
-    ------
-    DataError
-        If there are no predictions, the models have no item in common, or the state names what is not
-        there.
 
     Examples
     --------

@@ -61,24 +61,17 @@ def comparison_page(
     baseline: int | None = None,
     facts: Callable[[int], Sequence[tuple[str, str]]] | None = None,
 ) -> str:
-    """Return a comparison as a self-contained page.
+    """Return a comparison as a self-contained page: escaped HTML, light or dark as the reader's system is.
 
     Parameters
     ----------
-    comparison : Comparison
     rows : array of int (k,), optional
-        Places of the items to list, in the order wanted; all by default.
-    limit : int, default 200
-        Items that are shown in full, at most.
-    filters : sequence of str
-        How `rows` were chosen, in words: the heading of the list.
-    sort : str
-        Their order, one of `workbench.widgets.compare.selection.SORTS`.
-    pair : (int, int), optional
-        Two models whose difference on `rows` is stated.
-    outcome : str
-        The cell of the two models that `rows` were chosen by, one of
-        `workbench.evaluation.comparison.OUTCOMES`; there is nothing to test then.
+        Places of the items to list, in the order wanted; all by default. In full are shown `limit` of them.
+    filters, sort : sequence of str, str
+        How `rows` were chosen, in words, and their order, one of ``selection.SORTS``.
+    pair, outcome : (int, int), str
+        Two models whose difference on `rows` is stated, and the cell of the two (one of
+        ``comparison.OUTCOMES``) that `rows` were chosen by; there is nothing to test then.
     column : str
         The column whose slices come first.
     models : sequence of int, optional
@@ -87,11 +80,6 @@ def comparison_page(
         A model of which the others are shown as differences, instead of all pairs.
     facts : callable, optional
         Returns what an item is annotated with, by its place: names and values.
-
-    Returns
-    -------
-    str
-        HTML, everything from data escaped; light and dark as the reader's system is.
     """
     rows = np.arange(comparison.n) if rows is None else rows
     models = list(range(comparison.m)) if models is None else models
@@ -111,7 +99,7 @@ def comparison_page(
         heads=[(name, str(k + 1) if comparison.m > _WIDE else _cut(name, *names[k]))
                for k, name in enumerate(comparison.labels)],
         matrix=_matrix(comparison, pairs, cell) if pairs and baseline is None else [],
-        differences=_differences(comparison, baseline),
+        differences=_named_rows(baseline_rows(comparison, baseline), comparison.labels),
         tests=" or ".join(dict.fromkeys(row["test"] for row in pairs)),
         level=_LEVEL,
         slices=[_slices(comparison, name) for name in columns[:_MOST_SLICES]],
@@ -136,10 +124,6 @@ def models_table(
         "compare/static.html", summary=summary, heads=heads, models=models, warnings=warnings,
         differences=_named_rows(baseline, labels),
     )  # fmt: skip
-
-
-def _differences(comparison: Comparison, baseline: int | None) -> dict[str, Any] | None:
-    return _named_rows(baseline_rows(comparison, baseline), comparison.labels)
 
 
 def _named_rows(baseline: Mapping[str, Any] | None, labels: Sequence[str]) -> dict[str, Any] | None:

@@ -211,16 +211,10 @@ def selected_numbers(
     in_cell: bool,
     cells: Sequence[Sequence[Mapping[str, Any] | None]] | None,
 ) -> dict[str, Any]:
-    """Return the numbers of two models on all items and on those of `mask` (n,), and all accuracies.
+    """Return the numbers of two models (or the first) on all items and those of `mask` (n,), and accuracies.
 
-    Parameters
-    ----------
-    two : (int, int), optional
-        Places of the models; the first one alone without them.
-    in_cell : bool
-        Whether the items were chosen by the outcome of these two: then there is nothing to test.
-    cells : lists of dict (m, m), optional
-        `pair_cells`, where the differences on all items are known already.
+    Items that were chosen by the outcome of these two (`in_cell`) leave nothing to test. `cells` are
+    `pair_cells`, where the differences on all items are known already.
     """
     n, level, listed = int(mask.sum()), comparison.sampling.level, list(two or (0,))
     shares, all_shares = comparison.shares[:, mask], comparison.shares

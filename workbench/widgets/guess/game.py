@@ -39,11 +39,6 @@ def solitary(protocol: str | Protocol = "lambada", **settings: Any) -> Protocol:
         ``condition``, of ``lambada`` and ``cbt``: ``"passage"``, ``"sentence"``, or ``"both"``, the default.
         Other settings as of :func:`workbench.people.protocol`.
 
-    Raises
-    ------
-    DataError
-        If there is no such protocol, condition or setting.
-
     Examples
     --------
     >>> from workbench.widgets.guess.game import solitary
@@ -62,9 +57,8 @@ def solitary(protocol: str | Protocol = "lambada", **settings: Any) -> Protocol:
             raise DataError(f"the condition is {condition!r:.60}, expected {expected} for {protocol}")
         steps = {condition: steps[condition]}
     alone = tuple(_for_everybody(step) for step in steps.values())
-    chosen = replace(
-        base, steps=alone, accept=("exact", "case"), lease=_TEN_YEARS, drawn=len(alone) > 1
-    )  # fmt: skip
+    accept = ("exact", "case")
+    chosen = replace(base, steps=alone, accept=accept, lease=_TEN_YEARS, drawn=len(alone) > 1)
     return named_protocol(chosen, **settings)
 
 

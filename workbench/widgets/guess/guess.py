@@ -102,11 +102,6 @@ class Guess(Widget):
         DataFrame
             See :meth:`workbench.people.Campaign.predictions`; the model is ``person: `` and the name. Of a
             sentence alone the variant ends in ``(query only)``.
-
-        Raises
-        ------
-        DataError
-            If nothing was judged in this condition, on a page that is submitted.
         """
         conditions = [step.condition for step in self.campaign.protocol.steps]
         chosen = condition or ("passage" if "passage" in conditions else conditions[0])
@@ -183,23 +178,10 @@ class Guess(Widget):
         return curves
 
     def unfolding(self, models: Predictor | Iterable[Predictor] = ()) -> Any:
-        """Draw the context sentences needed by this person and by models.
+        """Draw the context sentences needed by this person and by models (:func:`wb.charts.context_needed`).
 
-        Parameters
-        ----------
-        models : Predictor, or several
-            Asked about the items that the person has finished, with as many sentences; the guess is always
-            their best word, even where that was wrong before.
-
-        Returns
-        -------
-        alt.LayerChart
-            See :func:`workbench.charts.context_needed`.
-
-        Raises
-        ------
-        DataError
-            If no item was finished under the protocol ``unfolding``.
+        Models are asked about the items that the person has finished, with as many sentences; their guess is
+        always their best word, even where that was wrong before.
         """
         from workbench.charts.models import context_needed  # noqa: PLC0415 - Altair is slow to import
 
@@ -236,22 +218,9 @@ class Guess(Widget):
         return following
 
     def answer(self, item_id: str, guesses: Sequence[str]) -> Task | None:
-        """Answer a task of the open page from Python, as simulated players do.
+        """Answer a task of the open page from Python, as simulated players do; errors as `Campaign.answer`.
 
-        Parameters
-        ----------
-        item_id : str
-        guesses : sequence of str
-
-        Returns
-        -------
-        Task or None
-            In unfolding after a wrong guess: the same item with one more sentence. Else None.
-
-        Raises
-        ------
-        RefusalError
-            Errors of `Campaign.answer`.
+        In unfolding, after a wrong guess, the same item with one more sentence is returned; else None.
         """
         with self._lock:
             following = self._answer_task(self._open_page(), item_id, guesses)

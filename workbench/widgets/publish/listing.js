@@ -57,15 +57,7 @@ const publishedLists = (() => {
   }
 
   // ---- data as the page holds it
-  const INFINITE = { inf: Infinity, "-inf": -Infinity };
-  const number_ = (value) => INFINITE[value] ?? value;
-  function columnsFrom(columns) {
-    return Object.fromEntries(columns.map(({ name, kind: type, data, whole: isWhole, rank }) => {
-      const values = type === "numbers" ? data.map(number_) : data;
-      return [name, { kind: type, data: values, whole: isWhole, rank, missing: data.map((value) => value === null) }];
-    }));
-  }
-
+  const number_ = language.number;
   /** A filter of a bin; infinite numbers are text in it. */
   const queryFrom = (query, type) => ({ ...query, operands: type === "numbers" ? query.operands.map(number_) : query.operands, parts: query.parts.map((clause) => queryFrom(clause, type)) });
 
@@ -127,7 +119,7 @@ const publishedLists = (() => {
     constructor(data) {
       this.data = data;
       this.n = data.items.length;
-      this.table = columnsFrom(data.columns);
+      this.table = language.columnsFrom(data.columns);
       this.facets = new Map(data.facets.map((facet) => [facet.name, { ...facet, bins: facet.bins.map((bin) => ({ ...bin, low: number_(bin.low), high: number_(bin.high), query: queryFrom(bin.query, facet.kind) })) }]));
       this.masks = new Map();
       this.texts = new Map();
@@ -229,15 +221,7 @@ const publishedLists = (() => {
       const offset = state.field === "sentence" ? start : 0;
       return [...text.slice(offset).matchAll(expression)].filter(([hit]) => hit).map((match) => [match.index + offset, match.index + offset + match[0].length]);
     }
-    order({ sort }) {
-      const rows = Array.from({ length: this.n }, (_, row) => row);
-      if (!sort) return rows;
-      const cells = this.table[sort.replace(/^-/, "")];
-      const keys = cells.rank ?? cells.data;
-      const way = sort.startsWith("-") ? -1 : 1;
-      const compared = (a, b) => (keys[a] < keys[b] ? -way : keys[a] > keys[b] ? way : 0);
-      return rows.sort((a, b) => cells.missing[a] - cells.missing[b] || (cells.missing[a] ? 0 : compared(a, b)));
-    }
+    order({ sort }) { return language.sortRows([...Array(this.n).keys()], this.table, sort); }
 
     // -- the choices of columns
     replaced(where, columns, query) {

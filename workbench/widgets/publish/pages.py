@@ -29,37 +29,17 @@ _STATIC = 10  # passages, or words of a list, of a view that is published as a s
 
 @dataclass(frozen=True)
 class PublishedPage:
-    """A page of a view.
+    """A page of a view."""
 
-    Attributes
-    ----------
-    view_type : str
-        Type of the view, for the list of pages.
-    content : str
-        HTML of the view that stands there without a script.
-    script : str
-        The script that draws the view from `data`, JSON.
-    style : str
-        The style sheet of the view.
-    notes : list of str
-        Sentences above the view.
-    about : str
-        Number of items or rows, for the list of pages.
-    has_state : bool
-        Whether the address's fragment is the state of the view.
-    items : Items or None
-        The items that the page holds, of `n_items`.
-    """
-
-    view_type: str
-    content: str = ""
-    script: str = ""
+    view_type: str  # for the list of pages
+    content: str = ""  # HTML that stands there without a script
+    script: str = ""  # draws the view from `data`
     style: str = ""
-    data: str = ""
-    notes: Sequence[str] = ()
-    about: str = ""
-    has_state: bool = False
-    items: Items | None = None
+    data: str = ""  # JSON
+    notes: Sequence[str] = ()  # sentences above the view
+    about: str = ""  # number of items or rows, for the list of pages
+    has_state: bool = False  # whether the address's fragment is the state of the view
+    items: Items | None = None  # that the page holds, of `n_items`
     n_items: int = 0
     runs: Sequence[Any] = field(default=())
     code: str = ""
@@ -99,13 +79,7 @@ def _plain(value: Any) -> Any:
 
 
 def make_page(view: Any, name: str, *, max_items: int, max_bytes: int, notes: bool) -> PublishedPage:
-    """Return the page of a view.
-
-    Raises
-    ------
-    DataError
-        If the view is none that can be published, or takes more than `max_bytes` without a single item.
-    """
+    """Return the page of a view, with as many items as fit."""
     published = getattr(view, "published", None)
     if isinstance(view, Widget) and callable(published):
         return _widget_page(view, published(notes=notes), max_items=max_items, max_bytes=max_bytes)

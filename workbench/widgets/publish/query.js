@@ -125,6 +125,10 @@ const filterLanguage = (() => {
   }
 
   // ---- reading
+  function unexpected(types, before, found) {
+    const words = Object.keys(EXPECTED).filter((type) => types.includes(type)).map((type) => EXPECTED[type]);
+    return new FilterError(`the filter, character ${[...before].length + 1}: expected ${words.join(" or ")}, there is ${found ?? "the end"} -- a filter is, for example: target_class = CN and not (n_tokens > 80 or answer = "New York")`);
+  }
   function reader(source) {
     let position = 0;
     const last = { column: null };
@@ -148,8 +152,7 @@ const filterLanguage = (() => {
     function refuse(types) {
       PIECE.lastIndex = position;
       const piece = PIECE.exec(source);
-      const words = Object.keys(EXPECTED).filter((type) => types.includes(type)).map((type) => EXPECTED[type]);
-      throw new FilterError(`the filter, character ${[...source.slice(0, position)].length + 1}: expected ${words.join(" or ")}, there is ${piece ? `'${piece[0]}'` : "the end"} -- a filter is, for example: target_class = CN and not (n_tokens > 80 or answer = "New York")`);
+      throw unexpected(types, source.slice(0, position), piece && `'${piece[0]}'`);
     }
     return { next, last, skip };
   }
@@ -234,9 +237,7 @@ const filterLanguage = (() => {
     try {
       return read(reader(source));
     } catch (error) {
-      if (!(error instanceof Ended)) throw error;
-      const words = Object.keys(EXPECTED).filter((type) => error.accepted.includes(type)).map((type) => EXPECTED[type]);
-      throw new FilterError(`the filter, character ${[...source].length + 1}: expected ${words.join(" or ")}, there is the end -- a filter is, for example: target_class = CN and not (n_tokens > 80 or answer = "New York")`);
+      throw error instanceof Ended ? unexpected(error.accepted, source) : error;
     }
   }
 
@@ -304,6 +305,24 @@ const filterLanguage = (() => {
   /** Regular expression of a literal text, ignoring case. */
   const literal = (source, flags = "iu") => new RegExp(source.replace(/[\\^$.*+?()[\]{}|/]/g, (sign) => `\\${sign}`), flags);
 
+  // ---- the columns of a page
+  const INFINITE = { inf: Infinity, "-inf": -Infinity };
+  const number_ = (value) => INFINITE[value] ?? value;
+  function columnsFrom(columns) {
+    return Object.fromEntries(columns.map(({ name, kind: type, data, whole, rank }) => [name, {
+      kind: type, data: type === "numbers" ? data.map(number_) : data, whole, rank, missing: data.map((value) => value === null),
+    }]));
+  }
+  /** Sort rows by a column, in descending order with "-" before its name; missing values come last. */
+  function sortRows(rows, table, sort) {
+    if (!sort) return rows;
+    const { data, rank, missing } = table[sort.replace(/^-/, "")];
+    const keys = rank ?? data;
+    const way = sort.startsWith("-") ? -1 : 1;
+    const compared = (a, b) => (keys[a] < keys[b] ? -way : keys[a] > keys[b] ? way : 0);
+    return rows.sort((a, b) => missing[a] - missing[b] || (missing[a] ? 0 : compared(a, b)));
+  }
+
   // ---- completions
   function wordStart(source, cursor) {
     const before = source.slice(0, cursor);
@@ -350,5 +369,5 @@ const filterLanguage = (() => {
     }
     return false;
   }
-  return { FilterError, parse, text, mask, suggest, wordStart, literal, query, allOf, anyOf, invert, oneOf, between, columnsOf, clausesOf, alternativesOf, intervalOf, nextAfter };
+  return { FilterError, parse, text, mask, suggest, wordStart, literal, number: number_, columnsFrom, sortRows, query, allOf, anyOf, invert, oneOf, between, columnsOf, clausesOf, alternativesOf, intervalOf, nextAfter };
 })();

@@ -74,11 +74,6 @@ def publish(
     Path
         The page to open, ``index.html``.
 
-    Raises
-    ------
-    DataError
-        If the folder has other content, a view is not valid, or one needs data that are not published.
-
     Examples
     --------
     >>> from tempfile import mkdtemp
@@ -99,14 +94,10 @@ def publish(
         room -= len(pages[name].data.encode())
     links = [(files[name], name) for name in views]
     listed = [
-        {
-            "file": files[name],
-            "title": name,
-            "about": ", ".join(filter(None, (page.view_type, page.about))),
-            "code": _code(page),
-        }
+        {"file": files[name], "title": name, "code": _code(page),
+         "about": ", ".join(filter(None, (page.view_type, page.about)))}
         for name, page in pages.items()
-    ]
+    ]  # fmt: skip
     sets = data_sets(list(pages.values()))
     licences = [f"{each['title']}: {each['notice']}" for each in sets if each["notice"]]
     signed = _signatures(list(pages.values()), runs)
@@ -204,12 +195,8 @@ def terms(dataset: str) -> dict[str, str]:
     try:
         entry = entry_of(dataset)
     except DataError:
-        return {
-            "title": dataset,
-            "licence": "not known: the data are not of the registry",
-            "citation": "",
-            "notice": "",
-        }
+        unknown = "not known: the data are not of the registry"
+        return {"title": dataset, "licence": unknown, "citation": "", "notice": ""}
     names = ("title", "licence", "citation", "notice")
     return {name: getattr(entry, name).strip() for name in names}
 

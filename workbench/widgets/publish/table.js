@@ -6,10 +6,7 @@ const publishedTable = (() => {
   class TableHost {
     constructor(data, draw) {
       this.data = data;
-      const infinite = { inf: Infinity, "-inf": -Infinity };
-      this.table = Object.fromEntries(data.columns.map(({ name, kind: type, data: cells, rank }) => [name, {
-        kind: type, rank, data: type === "numbers" ? cells.map((value) => infinite[value] ?? value) : cells, missing: cells.map((value) => value === null),
-      }]));
+      this.table = language.columnsFrom(data.columns);
       this.state = { where: "", sort: "" };
       this.draw = draw;
       this.rows = data.texts.map((_, row) => row);
@@ -24,14 +21,8 @@ const publishedTable = (() => {
         const mask = language.mask(language.parse(where), this.table, rows.length);
         rows = rows.filter((row) => mask[row]);
       }
-      if (name) {
-        const { data, rank, missing } = this.table[name];
-        const keys = rank ?? data;
-        const way = sort.startsWith("-") ? -1 : 1;
-        rows.sort((a, b) => missing[a] - missing[b] || (keys[a] < keys[b] ? -way : keys[a] > keys[b] ? way : 0));
-      }
       this.state = { where: where.trim(), sort };
-      this.rows = rows;
+      this.rows = language.sortRows(rows, this.table, sort);
       this.draw();
     }
   }

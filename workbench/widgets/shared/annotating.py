@@ -22,27 +22,10 @@ class _ClosedError(Exception):
 class Annotating:
     """Annotate items in a background thread for a widget that is already shown.
 
-    A widget makes one with its items; ``start()`` begins (again, after an error). Both callables run in the
-    background thread, so a widget guards its state by a lock: `changed` after each change, when the widget
-    sends ``describe()`` to its page, and `arrived` once, when the annotations are there. What goes wrong
-    is an error of the widget. Where :func:`annotations_at_hand` returns a frame, no thread is needed.
-
-    Parameters
-    ----------
-    items : Items
-    arrived : callable
-        Called with the annotations, as of ``wb.annotate``.
-    changed : callable
-        Called without arguments after each change of `state`, `done` or `problem`.
-
-    Attributes
-    ----------
-    state : str
-        ``idle``, ``running``, ``done`` or ``failed``.
-    done : int
-        Items annotated so far.
-    problem : str
-        The message of the error; empty where there was none.
+    ``start()`` begins (again, after an error). Both callables run in the background thread, so a widget
+    guards its state by a lock: `changed` after each change of `state`, `done` (items so far) or `problem`
+    (the message of the error), when the widget sends ``describe()`` to its page, and `arrived` once, with the
+    annotations. Where :func:`annotations_at_hand` returns a frame, no thread is needed.
     """
 
     def __init__(

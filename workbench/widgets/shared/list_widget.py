@@ -14,6 +14,7 @@ from workbench.items.query import suggest, word_start
 from workbench.storage.errors import DataError
 from workbench.widgets.shared.listing import TAGS, Listing, clauses
 from workbench.widgets.shared.published import PublishedView, Rows, column_data, facet_data
+from workbench.widgets.shared.shading import Shading, shadings
 from workbench.widgets.shared.widget import Widget
 
 _FIRST_ROWS = 28
@@ -42,10 +43,6 @@ class ListWidget(Widget):
     ----------
     state : dict
         The view as plain values; setting it changes the view.
-    selection : Items
-        The items that are listed, in their order.
-    current : Item or None
-        The one that is shown; an id or an Item can be assigned.
     """
 
     state = traitlets.Dict()
@@ -57,9 +54,14 @@ class ListWidget(Widget):
     _host: ClassVar[str]  # of a published page
     _shows: ClassVar[str]  # in the list of published pages
     _runs: Sequence[Any] = ()  # that are stored
-    _shadings: Mapping[str, Any]
+    _shadings: Mapping[str, Shading]
     height: Any
     _lane: str | None = None  # of the request that is being answered
+
+    def _shade(self, items: Items, **frames: Any) -> None:
+        """Set what passages can be shaded by, which is named in the line of Python."""
+        self._shadings = shadings(items, **frames)
+        self._arguments += [f"{name}={name}" for name, frame in frames.items() if frame is not None]
 
     @traitlets.validate("state")
     def _valid_state(self, proposal: Mapping[str, Any]) -> dict[str, Any]:
@@ -81,12 +83,12 @@ class ListWidget(Widget):
 
     @property
     def selection(self) -> Items:
-        """The listed items: those that pass the filters."""
+        """The listed items, those that pass the filters, in their order."""
         return self._listing.selection
 
     @property
     def current(self) -> Item | None:
-        """The shown item, or None."""
+        """The shown item, or None; an Item or its id can be assigned."""
         return self._listing.items[self.current_id] if self.current_id else None
 
     @current.setter

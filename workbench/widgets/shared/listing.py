@@ -69,7 +69,6 @@ class Listing:
 
     Attributes
     ----------
-    state : dict
     rows : array of int
         Places of the listed items, in their order.
     version : int

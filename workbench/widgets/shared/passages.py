@@ -46,6 +46,11 @@ def snippet(item: Item, hit: Span | None) -> tuple[str, str, str]:
     return _one_line(before), _one_line(text[start:end]), _one_line(text[end : end + _SNIPPET])
 
 
+def item_kind(item: Item, *further: str | None) -> list[str]:
+    """Return the known ones of variant, word class and further names of an item, each once."""
+    return [name for name in dict.fromkeys((item.variant, item.word_class, *further)) if name]
+
+
 def words_around(item: Item) -> set[str]:
     """Return the case-folded words of an item without its target."""
     split = tokens(item)
@@ -102,18 +107,8 @@ def align_to_items(table: Items | pd.DataFrame | None, ids: pd.Series[Any], name
 def marks(columns: pd.DataFrame, frame: pd.DataFrame) -> dict[str, list[list[Span] | None]]:
     """Return the annotations that are spans to mark in the passages: a list or None an item, by column.
 
-    Parameters
-    ----------
-    columns : DataFrame, n rows
-        Annotations in the order of the items; ``mentions``, ``speech`` and ``names`` are looked at. A
-        column of these names that holds anything but lists (a number of mentions) is left alone.
-    frame : DataFrame, n rows
-        The items' frame.
-
-    Raises
-    ------
-    DataError
-        If a span does not lie within its text.
+    The annotations (n rows) are in the order of the items' frame; of their columns `SPANS` are looked at. One
+    that holds anything but lists (a number of mentions) is left alone; a span must lie within its text.
     """
     spans_by_name: dict[str, list[list[Span] | None]] = {}
     for name in SPANS:

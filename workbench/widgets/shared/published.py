@@ -23,36 +23,16 @@ _TEXTS = ("text", "labels")  # columns whose order is not that of their values i
 
 @dataclass(frozen=True)
 class PublishedView:
-    """The content of a static page of a widget.
+    """The content of a static page of a widget."""
 
-    Attributes
-    ----------
-    host : str
-        The script's class that answers the widget's messages.
-    shows : str
-        Type of the view, for the list of pages.
-    items : Items
-        All items of the view.
-    first : array of int (k,)
-        The items that the view lists, in their order: they come first where not all fit.
-    head : callable
-        Returns what does not belong to single items, for the rows that the page holds (in ascending order).
-    item : callable
-        Returns the item in a row.
-    runs : list of Run or str
-        The stored runs that the view shows, or their names.
-    code : str
-        Python that makes the view.
-    """
-
-    host: str
-    shows: str
+    host: str  # the script's class that answers the widget's messages
+    shows: str  # type of the view, for the list of pages
     items: Items
-    first: Rows
-    head: Callable[[Rows], dict[str, Any]]
-    item: Callable[[int], dict[str, Any]]
-    runs: Sequence[Any]
-    code: str
+    first: Rows  # the items that the view lists, in their order: they come first where not all fit
+    head: Callable[[Rows], dict[str, Any]]  # what is not of single items, for the rows that the page holds
+    item: Callable[[int], dict[str, Any]]  # of a row
+    runs: Sequence[Any]  # stored ones that the view shows, or their names
+    code: str  # Python that makes the view
 
 
 def column_data(table: pd.DataFrame, name: str, *, ranked: bool = False) -> dict[str, Any]:

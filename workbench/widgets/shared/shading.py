@@ -117,18 +117,8 @@ def attention_shading(item: Item, weights: Sequence[float] | None) -> Shading | 
 def shadings(items: Items, *, influence: Any = None, surprisal: Any = None) -> dict[str, Shading]:
     """Return the available shadings of passages, by name.
 
-    Parameters
-    ----------
-    items : Items
-    influence : DataFrame or mapping of str to DataFrame, optional
-        What `wb.influence` returned, for one or several models by name.
-    surprisal : DataFrame or mapping of str to DataFrame, optional
-        What `wb.surprisal` returned; the difference where a frame has one.
-
-    Raises
-    ------
-    DataError
-        If a frame lacks a column, is of other texts, or its spans overlap.
+    `influence` and `surprisal` are what `wb.influence` and `wb.surprisal` returned, for one model or several
+    by name; of a surprisal with a difference that is shown. Frames of other texts are refused.
     """
     if influence is None and surprisal is None:
         return {}
