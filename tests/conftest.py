@@ -10,13 +10,15 @@ from multiprocessing import util
 from pathlib import Path
 
 import pytest
-from hypothesis import core, settings
+from hypothesis import HealthCheck, core, settings
 
 import workbench.storage.iri_syntax  # noqa: F401 - before a test imports nbformat
 
 # a machine under load must not fail a property; a failure says how to repeat it, and its seed;
 # loaded here as tests/fuzz imports modules with property tests
-settings.register_profile("patient", deadline=None, max_examples=30, print_blob=True)
+settings.register_profile(
+    "patient", deadline=None, max_examples=30, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("patient")
 
 _PLACES = ("WORKBENCH_DATA", "WORKBENCH_HOME")

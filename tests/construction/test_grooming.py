@@ -99,7 +99,7 @@ ACTIONS = st.lists(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(actions=ACTIONS, same=st.booleans())
 def test_any_order_of_actions_does_what_a_plain_list_does(actions, same, tmp_path_factory):
     text = "the old cat sat down ."

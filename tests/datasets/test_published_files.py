@@ -13,7 +13,11 @@ from workbench.storage.errors import DataError
 
 DEV = "lambada_development_plain_text.txt"
 CONTENT = b.text(b.PLAIN).encode()
-fuzz = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+fuzz = settings(
+    deadline=None,
+    max_examples=60,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
 
 
 @pytest.fixture

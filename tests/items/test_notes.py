@@ -23,7 +23,7 @@ def write_note(dataset, item_id, *, folder=None, **change):
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.lists(ANY, max_size=3), ANY), min_size=1, max_size=5))
 @example([("a", ['"quoted"', "\u2028", "x\ny"], "line\r\nline\x85line\u2029line\x0c")])
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 def test_what_is_written_is_read_again(tmp_path_factory, drawn):
     folder = tmp_path_factory.mktemp("notes")
     expected = {}
