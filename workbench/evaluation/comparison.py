@@ -98,12 +98,6 @@ class Comparison(AlignedPredictions):
         level, resamples, seed : float, int, int
             Confidence level of the intervals, and number and seed of the bootstrap replicates and of the
             random choices of signs.
-
-        Raises
-        ------
-        DataError
-            If there are no predictions, the models have no item in common, or two have different
-            answers to one item.
         """
         sampling = BootstrapSettings(level, int(resamples), int(seed)).checked()
         models = predictions_of(runs, items, pool=True)
@@ -190,13 +184,9 @@ class Comparison(AlignedPredictions):
     def table(self) -> pd.DataFrame:
         """Measure the models; definitions and columns as :func:`workbench.evaluation.metrics.evaluate`.
 
-        Returns
-        -------
-        DataFrame
-            One row a model: `label`, `n`, `accuracy`, `accuracy_low`, `accuracy_high`, `interval`,
-            `n_perplexity`, the other measures that tables show with their intervals, `resampled_by`,
-            `n_novels`, `model`, `run`, and those of seeds, as `points` has them.
-            NaN: not known.
+        One row a model: `label`, `n`, `accuracy`, `accuracy_low`, `accuracy_high`, `interval`,
+        `n_perplexity`, the other measures that tables show with their intervals, `resampled_by`, `n_novels`,
+        `model`, `run`, and those of seeds, as `points` has them. NaN: not known.
         """
         table, units = self.points(), self.units
         columns = measured_columns(
@@ -271,13 +261,9 @@ class Comparison(AlignedPredictions):
     def differences(self, baseline: int) -> pd.DataFrame:
         """Compare every other model with one, `baseline` (its index).
 
-        Returns
-        -------
-        DataFrame
-            The rows of `pairs` that the baseline is in, in the order of the other models and turned so that
-            these are `a` and the baseline is `b`: `difference` is the model's accuracy minus the baseline's,
-            `n_only_a` counts improvements, `n_only_b` regressions. `p_holm` and `p_fdr_bh` are corrected for
-            the number of these rows.
+        The rows of `pairs` that the baseline is in, in the order of the other models and turned so that these
+        are `a` and the baseline is `b`: `difference` is the model's accuracy minus the baseline's, `n_only_a`
+        counts improvements, `n_only_b` regressions. `p_holm` and `p_fdr_bh` are corrected for these rows.
         """
         pairs = self._pair_tests
         names = ("difference", "log_prob_difference")
@@ -375,11 +361,8 @@ class Comparison(AlignedPredictions):
     def slices(self, column: str, mask: Mask | None = None) -> pd.DataFrame:
         """Return the models' accuracies in each bin of a column, on the items of `mask` (n,).
 
-        Returns
-        -------
-        DataFrame
-            One row a bin and model: `key`, `bin` (its label), `label` (of the model), `n`,
-            `accuracy`, `low`, `high` (Wilson; of a mean over replicates it is wider than need be).
+        One row a bin and model: `key`, `bin` (its label), `label` (of the model), `n`, `accuracy`, `low`,
+        `high` (Wilson; of a mean over replicates it is wider than need be).
         """
         bins = self.bins(column)
         dtype = np.float64 if self._several.any() else np.float32  # counts are exact in both
@@ -405,10 +388,9 @@ class Comparison(AlignedPredictions):
     def top(self, index: int) -> list[dict[str, Any]]:
         """Return the predictions of each model (m) for an item.
 
-        Keys are `label`, `words` and `log_probs` (of the best words, or their scores), `score_type`,
-        `answer` (of the items that the model read), `answer_log_prob`, `rank`, `rank_label` (its text),
-        `correct`, `prediction`, and `attention` (one
-        weight a token of the item, or None).
+        Keys are `label`, `words` and `log_probs` (of the best words, or their scores), `score_type`, `answer`
+        (of the items that the model read), `answer_log_prob`, `rank`, `rank_label` (its text), `correct`,
+        `prediction`, and `attention` (one weight a token of the item, or None).
         """
         return [self._answer_of(k, index) for k in range(self.m)]
 

@@ -69,15 +69,7 @@ def _constants(table: pa.Table) -> dict[str, Any]:
 
 
 class RunTable:
-    """The predictions of a stored run, read as they are asked for.
-
-    Parameters
-    ----------
-    folder : path
-        Folder of the run.
-    info : mapping
-        Its description, with the checksums.
-    """
+    """The predictions of a stored run, read as they are asked for, by its folder and its description."""
 
     def __init__(self, folder: Path, info: Mapping[str, Any]) -> None:
         self.folder, self.info = folder, info
@@ -97,12 +89,9 @@ class RunTable:
         with reading(file, _WHAT, remedy=AGAIN):
             digest = sha256(file)
             expected = self.info.get("file_sha256")
-            # runs of earlier versions have a checksum of the content alone
-            if expected is not None:
-                as_written = digest == expected
-            else:
-                as_written = _content(file, digest) == self.info.get("sha256")
-        if not as_written:
+            if expected is None:  # runs of earlier versions have a checksum of the content alone
+                digest, expected = _content(file, digest), self.info.get("sha256")
+        if digest != expected:
             raise DataError(f"{_WHAT} are not those that were written", file=file, remedy=AGAIN)
         return MappedParquet(file, what=_WHAT, remedy=AGAIN)
 
@@ -113,10 +102,7 @@ class RunTable:
         return constants
 
     def columns(self, names: Sequence[str] | None = None, *, encoded: bool = False) -> pa.Table:
-        """Return columns of `SCHEMA` (all by default), in its order; null where an old run has none.
-
-        The columns `ENCODED` are dictionaries where that is asked for.
-        """
+        """Return columns of `SCHEMA` (all by default), in its order; null where an old run has none."""
         with reading(self.folder / TABLE, _WHAT, remedy=AGAIN):
             return self._typed(names, ENCODED if encoded else ())
 
@@ -153,7 +139,7 @@ class RunTable:
         if "detokenised" in wanted and isinstance(config, dict) and config.get("text") == "detokenised":
             index = table.column_names.index("detokenised")  # an earlier version had no column
             column = table["detokenised"].fill_null(True)  # noqa: FBT003 - the value
-            table = table.set_column(index, "detokenised", column)
+            return table.set_column(index, "detokenised", column)
         return table
 
 
