@@ -209,20 +209,18 @@ class Comparison(AlignedPredictions):
         DataFrame
             One row a pair, ``a < b``:
 
-            `a`, `b`, `label_a`, `label_b`
-                Places and labels of the models.
-            `n_only_a`, `n_only_b`, `difference`, `difference_low`, `difference_high`
-                Items that only one got right; accuracy of `a` minus that of `b`, and the percentile
-                interval of the paired bootstrap, of whole novels where every item names its novel.
+            `a`, `b`, `label_a`, `label_b`, `n_only_a`, `n_only_b`
+                Places and labels of the models; items that only one got right.
+            `difference`, `difference_low`, `difference_high`
+                Accuracy of `a` minus that of `b`, and the percentile interval of the paired bootstrap, of
+                whole novels where every item names its novel.
             `mde`
                 Minimum detectable effect: the least true difference that this one test, not corrected, finds
                 with a power of 80 %; NaN where none of its outcomes could be significant.
             `p`, `p_holm`, `p_fdr_bh`, `test`
-                Of the test that :func:`workbench.evaluation.significance.significance` makes, which is exact:
-                McNemar's, or a sign-flip test by novel where every item names its novel, or by item where a
-                side is the mean of replicates; corrected for the number of pairs (Holm 1979; false discovery
-                rate, Benjamini and Hochberg 1995). NaN where the models read different variants of the text
-                or predict different units: not the same task.
+                Of the exact test that :func:`workbench.evaluation.paired.accuracy_tests` makes; corrected for
+                the number of pairs (Holm 1979; false discovery rate, Benjamini and Hochberg 1995). NaN where
+                the models read different variants of the text or predict different units.
             `log_prob_difference`, `log_prob_difference_low`, `log_prob_difference_high`
                 Mean ln p of `a` minus that of `b` on the items where both are known; NaN where there is
                 none, the interval also where an answer has probability 0.
@@ -285,21 +283,11 @@ class Comparison(AlignedPredictions):
         return np.asarray(cells[outcome] if outcome in cells else np.ones(self.n, dtype=bool))
 
     def pair(self, a: int, b: int, mask: Mask | None = None) -> dict[str, Any]:
-        """Compare two models on a part of the items.
+        """Compare two models on all items, or on the items of `mask` (n,).
 
-        Parameters
-        ----------
-        a, b : int
-            Places of the models.
-        mask : array of bool (n,), optional
-            All items by default. Chosen after a look at the results, a part makes the test exploratory.
-
-        Returns
-        -------
-        dict
-            ``n``; ``difference`` of the accuracies, with ``difference_low`` and ``difference_high``, and
-            ``p`` of the ``test``, not corrected, and ``mde``, as `pairs` has them. NaN where there are no
-            items.
+        ``n``, ``difference``, ``difference_low``, ``difference_high``, ``p`` (not corrected), ``test`` and
+        ``mde`` are as `pairs` has them; NaN where there are no items. Chosen after a look at the results, a
+        part makes the test exploratory.
         """
         n = self.n if mask is None else int(mask.sum())
         test = self.tests(np.array([[a], [b]]), mask if n else None)

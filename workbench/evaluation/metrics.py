@@ -97,8 +97,8 @@ def evaluate(
 
         `model`, `run`, and the columns of `by`
             What the row is about.
-        `n`, `n_known`
-            Items with an answer; those whose answer is in the model's vocabulary.
+        `n`, `n_known`, `n_tied_items`
+            Items with an answer; those whose answer is in the model's vocabulary, or shares its rank.
         `accuracy`, `accuracy_low`, `accuracy_high`
             Fraction of right answers, from 0 to 1; ties were broken by the seed of the predictions.
         `interval`
@@ -119,8 +119,6 @@ def evaluate(
             Median over items of the mid-rank of the answer: its rank + (number tied with it - 1) / 2.
         other measures
             Those of :data:`workbench.runs.measures.MEASURES`, with the bounds of their intervals.
-        `n_tied_items`
-            Items whose answer shares its rank with another word.
         `share_in_training`
             Fraction of these items whose whole passages stand in the texts that the model was fitted on;
             a warning under the table says where it is above 0.

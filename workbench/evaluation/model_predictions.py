@@ -20,7 +20,6 @@ import pyarrow.compute as pc
 
 from workbench.items.ablation import split_variant
 from workbench.items.items import COLUMNS, Items, in_item_order
-from workbench.runs.item_columns import item_columns
 from workbench.runs.predictions import (
     CHECKED,
     OPTIONAL,
@@ -31,7 +30,7 @@ from workbench.runs.predictions import (
     typed_predictions,
 )
 from workbench.runs.predictions import COLUMNS as COLUMNS_OF_RUNS
-from workbench.runs.run_table import LONG, RunTable
+from workbench.runs.run_table import LONG, RunTable, item_columns
 from workbench.storage.errors import DataError
 from workbench.storage.files import data_home
 from workbench.storage.parquet import text_array

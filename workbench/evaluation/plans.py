@@ -250,9 +250,7 @@ def plan(
 
 
 def plans() -> Table:
-    """List the plans, newest first, one row a plan.
-
-    Columns are those of :class:`Plan` but the long ones, and ``looks``, the number of looks at its items.
+    """List the plans, newest first: the columns of :class:`Plan` but the long ones; ``looks`` is a number.
 
     Examples
     --------

@@ -34,9 +34,8 @@ from workbench.evaluation.paired import accuracy_tests
 from workbench.evaluation.significance import compare_pair
 from workbench.items.language import language
 from workbench.runs import store
-from workbench.runs.item_columns import COLUMNS, item_columns
 from workbench.runs.measures import MEASURES
-from workbench.runs.run_table import TABLE
+from workbench.runs.run_table import ITEM_COLUMNS, TABLE, item_columns
 from workbench.storage.cache import Cache, digest, make_room
 from workbench.storage.errors import DataError, reading
 from workbench.storage.files import data_home
@@ -121,8 +120,8 @@ class RunMeasures:
         """Measure a stored run, without its long columns; if it is known, no predictions are read."""
         folder = data_home() / "runs" / name
         files = [store.INFO, TABLE]
-        if not set(NEEDED).issuperset(self.names) and (folder / COLUMNS).exists():
-            files.append(COLUMNS)
+        if not set(NEEDED).issuperset(self.names) and (folder / ITEM_COLUMNS).exists():
+            files.append(ITEM_COLUMNS)
             self.columns.update(map(str, item_columns(folder)))
         digests = []
         for file in files:

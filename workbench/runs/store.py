@@ -30,9 +30,8 @@ from workbench.items.items import Items, check_items
 from workbench.render.results import Table, TableColumn, TableLayout
 from workbench.runs import predictions
 from workbench.runs.clustered import ClusterPredictions, predict_on_cluster
-from workbench.runs.item_columns import item_columns, write_item_columns
 from workbench.runs.model_versions import is_outdated, outdated_warning
-from workbench.runs.run_table import AGAIN, TABLE, RunTable, write_table
+from workbench.runs.run_table import AGAIN, TABLE, RunTable, item_columns, write_item_columns, write_table
 from workbench.storage import cache
 from workbench.storage.cache import folder_size, remove
 from workbench.storage.errors import DataError, reading
