@@ -88,8 +88,8 @@ def funnel(steps: pd.DataFrame) -> alt.VConcatChart:
         )
         totals = unit_counts.groupby("step", sort=False)["n"].sum()
         out = unit_counts[unit_counts["outcome"] == "kept"].set_index("step")
-        kept = [f"{out.loc[name, 'n']:,} ({out.loc[name, 'share']:.1%})" for name in names]
-        text = pd.DataFrame({"step": names, "n": [int(totals[name]) for name in names], "label": kept})
+        captions = [f"{out.loc[name, 'n']:,} ({out.loc[name, 'share']:.1%})" for name in names]
+        text = pd.DataFrame({"step": names, "n": [int(totals[name]) for name in names], "label": captions})
         labels = alt.Chart(text).mark_text(align="left", dx=5, color=theme.INK)
         labels = labels.encode(x="n:Q", y=y, text="label:N")
         panels.append(alt.layer(bars, labels, width=_WIDTH, height=_STEP * len(names)))

@@ -475,7 +475,7 @@ def _check_single(model: str, item_ids: pd.Series[Any]) -> None:
 def _sorted(frame: pd.DataFrame) -> pd.DataFrame:
     """Sort by item, so that draws by a seed are independent of the order of the rows."""
     ids = pa.array(frame["item_id"], pa.large_string(), from_pandas=True)
-    ascends = pc.all(pc.less_equal(ids[:-1], ids[1:]), min_count=0).as_py()  # null where an id is
+    ascends = pc.all(pc.less_equal(ids[:-1], ids[1:]), min_count=0).as_py()
     if ascends and not ids.null_count and frame.index.equals(pd.RangeIndex(len(frame))):
         return frame
     return frame.sort_values("item_id", kind="stable", ignore_index=True)

@@ -301,8 +301,8 @@ def _of_ours(cells: Sequence[dict[Any, Any]]) -> Iterator[list[Cell]]:
 def _n_text(cell: Mapping[Any, Any]) -> str:
     """Return the number of items of a cell, and of how many where they are a part of a released set."""
     n, n_released = cell["n"], cell["n_released"]
-    whole = pd.isna(n_released) or n >= n_released
-    return MISSING if not n else f"{n:,}" if whole else f"{n:,} of {n_released:,}"
+    is_complete = pd.isna(n_released) or n >= n_released
+    return MISSING if not n else f"{n:,}" if is_complete else f"{n:,} of {n_released:,}"
 
 
 def _name(cell: Mapping[Any, Any]) -> str:
