@@ -172,8 +172,9 @@ def leaderboard(
         "leaderboard", lambda planned: (run.predictions() for run in ranked_runs if planned & {*run.datasets})
     )
     table.attrs["note"] = " ".join([table.attrs["note"], *looks])
-    apart = table["distinction"].mask(table["distinction"] == "").fillna(table["source"])
-    table["distinction"] = apart.astype("str")
+    pairs = zip(table["distinction"], table["source"], strict=True)
+    apart = [text if isinstance(text, str) and text else source for text, source in pairs]
+    table["distinction"] = pd.Series(apart, index=table.index, dtype="str")
     first = (TableColumn("place", "count"), TableColumn("model", detail="distinction"))
     n, accuracy, *others = shown_measures(table)
     columns = (*first, n, accuracy, *(column._replace(interval=None) for column in others), *_SHOWN)

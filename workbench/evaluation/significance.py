@@ -253,7 +253,7 @@ def compare_pair(a: ModelPredictions, b: ModelPredictions, sampling: BootstrapSe
         p_log_prob, is_bound = None, False
     accuracies = paired.shares.mean(axis=1)
     return Significance(
-        *paired.labels, paired.n,
+        a=paired.labels[0], b=paired.labels[1], n=paired.n,
         accuracy_a=float(accuracies[0]), accuracy_b=float(accuracies[1]),
         difference=float(test.difference[0]), interval=(float(test.low[0]), float(test.high[0])),
         p_value=float(test.p[0]), test=test.test[0], mde=float(test.mde[0]),
