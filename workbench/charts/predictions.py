@@ -208,7 +208,7 @@ def waterfall(result: ProtocolRuns) -> alt.LayerChart:
     >>> variants = [wb.load("sample", "test", variant=name) for name in ("plain", "capitalised")]
     >>> chart = wb.charts.waterfall(wb.protocols(ngram, variants, text=["plain", "capitalised"]))
     """
-    table = getattr(result, "waterfall", None)
+    table: Any = getattr(result, "waterfall", None)
     theme.check_table(table, ("factor", "after"), "the effect of protocols", "pass what wb.protocols returns")
     frame = table[table["factor"] != "total"].drop(columns=["perplexity_ratio"])
     frame = frame.astype({f"difference_{end}": "float64" for end in ("low", "high")})  # NaN where not known
