@@ -248,8 +248,8 @@ def interval_curves(
         ],
     )
     layers = theme.curve_layers(base, share, theme.share_axis(data, axis))
-    shown = alt.Undefined if head is None else head
-    return alt.LayerChart(layer=layers, width=size[0], height=size[1], title=shown)
+    heading_above = alt.Undefined if head is None else head
+    return alt.LayerChart(layer=layers, width=size[0], height=size[1], title=heading_above)
 
 
 def accuracy_by_window(runs: Mapping[int | str, Any]) -> pd.DataFrame:
