@@ -42,6 +42,12 @@ def test_colours_of_sets_and_models_are_told_apart(deficiency, model):
         assert distance(one, other, deficiency, model) >= LEAST, (one, other)
 
 
+@pytest.mark.parametrize("paper", ["#ffffff", "#111111"])
+def test_the_first_colours_stand_out_from_light_and_dark(paper):
+    """WCAG 2.2, criterion 1.4.11: 3 to 1 for graphics."""
+    assert min(Color(colour).contrast(paper) for colour in theme.PALETTE[:3]) >= 3
+
+
 def test_models_have_the_colours_of_charts():
     assert view.PALETTE == theme.PALETTE
 

@@ -1,20 +1,37 @@
-"""Charts of models: their numbers against slow counts."""
+"""Charts of models, trainings and constructions: their numbers against slow counts."""
+
+import math
 
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from made_predictions import made, scores
 from refused import refused
 from statsmodels.stats.proportion import proportion_confint
 
 from workbench import charts
-from workbench.charts.models import accuracy_by_context, accuracy_by_window, answers_among
+from workbench.charts.construction import funnel_counts
+from workbench.charts.models import (
+    accuracy_by_context,
+    accuracy_by_window,
+    answers_among,
+    training_curves,
+    training_html,
+)
 from workbench.charts.predictions import accuracy_by_column
+from workbench.construction.manifest import Manifest, Step
+from workbench.training.history import Training
 
 FRAMES = [
     made(120, seed=1).assign(model="one"),
     made(90, seed=2, start="lambada/control").assign(model="two"),
 ]
+
+
+def rows_of(spec):
+    return [row for rows in spec["datasets"].values() for row in rows]
 
 
 def test_shares_are_those_of_a_slow_count():
@@ -42,8 +59,7 @@ def test_the_chart_shows_them_and_stays_small():
     spec = chart.to_dict()
     assert [panel["title"]["text"] for panel in spec["hconcat"]] == ["LAMBADA development", "Control"]
     assert len(str(spec)) < 60_000
-    drawn = [row for rows in spec["datasets"].values() for row in rows]
-    assert {(row["k"], row["share"]) for row in drawn} == set(
+    assert {(row["k"], row["share"]) for row in rows_of(spec)} == set(
         answers_among(FRAMES)[["k", "share"]].itertuples(index=False, name=None)
     )
 
@@ -78,9 +94,7 @@ def test_the_numbers_are_those_of_a_plain_count():
 def test_the_chart_shows_them():
     spec = charts.context_curve(frames()).to_dict()
     assert [panel["title"]["text"] for panel in spec["hconcat"]] == ["LAMBADA development", "Control"]
-    drawn = {
-        (row["model"], row["reads"], row["accuracy"]) for rows in spec["datasets"].values() for row in rows
-    }
+    drawn = {(row["model"], row["reads"], row["accuracy"]) for row in rows_of(spec)}
     wanted = accuracy_by_context(frames())[["model", "reads", "accuracy"]]
     assert drawn == set(wanted.itertuples(index=False, name=None))
     x = spec["hconcat"][0]["layer"][0]["encoding"]["x"]
@@ -128,7 +142,7 @@ def test_a_scatter_shows_items_or_counts_of_them():
     assert [row["a"] for row in points] == both["log_prob_x"].tolist()
     many = [made(2100, seed=seed) for seed in (1, 2)]
     spec = charts.scatter(*many).to_dict()
-    counted = [row["items"] for rows in spec["datasets"].values() for row in rows if "items" in row]
+    counted = [row["items"] for row in rows_of(spec) if "items" in row]
     finite = np.isfinite([frame["log_prob"].astype(float) for frame in many]).all(axis=0)
     assert sum(counted) == finite.sum()
     assert len(counted) <= 36 * 36
@@ -138,7 +152,7 @@ def test_a_scatter_shows_items_or_counts_of_them():
 def test_models_whose_lines_coincide_have_marks_of_their_own():
     same = [FRAMES[0].assign(model=f"model {k}") for k in range(5)]
     spec = charts.ranks(same).to_dict()
-    drawn = [row for rows in spec["datasets"].values() for row in rows if row["marked"]]
+    drawn = [row for row in rows_of(spec) if row["marked"]]
     assert {row["model"] for row in drawn} == {f"model {k}" for k in range(5)}
     assert len({row["k"] for row in drawn}) == len(drawn), "no mark lies on another"
 
@@ -163,9 +177,8 @@ def test_accuracy_by_window_is_the_mean_over_seeds_of_each_class():
     for row, (frames_, name) in zip(
         table.itertuples(), [(several, "NE"), (several, "V"), ([one], "NE"), ([one], "V")], strict=True
     ):
-        right = sum(sum(frame.loc[frame["word_class"] == name, "p_correct"]) for frame in frames_) / len(
-            frames_
-        )
+        sums = [sum(frame.loc[frame["word_class"] == name, "p_correct"]) for frame in frames_]
+        right = sum(sums) / len(frames_)
         assert (row.n, row.accuracy) == (30, pytest.approx(right / 30))
         assert (row.low, row.high) == pytest.approx(proportion_confint(right, 30, method="wilson"))
     refused("class of the missing word", charts.windows, {1: made(5)})
@@ -173,8 +186,7 @@ def test_accuracy_by_window_is_the_mean_over_seeds_of_each_class():
 
 def test_the_goldilocks_curve_shows_each_class():
     spec = charts.windows({1: of_classes(1), 5: of_classes(2), "sentence": of_classes(3)}).to_dict()
-    drawn = [row for rows in spec["datasets"].values() for row in rows]
-    assert {(row["window"], row["word_class"]) for row in drawn} == {
+    assert {(row["window"], row["word_class"]) for row in rows_of(spec)} == {
         (window, name)
         for window in ("1", "5", "sentence")
         for name in ("named entity (n = 30)", "verb (n = 30)")
@@ -196,8 +208,7 @@ def test_each_group_of_a_column_has_its_number_of_items():
     first = FRAMES[0].assign(model="a", word_class=["NE"] * 70 + ["V"] * 50)
     second = first.iloc[:100].assign(model="b")
     spec = charts.accuracy([first, second], by="word_class").to_dict()
-    drawn = {row["label"] for rows in spec["datasets"].values() for row in rows}
-    assert drawn == {"named entity\nn = 70", "verb\nn = 30 or 50"}
+    assert {row["label"] for row in rows_of(spec)} == {"named entity\nn = 70", "verb\nn = 30 or 50"}
     (panel,) = spec["hconcat"]
     axis = panel["layer"][0]["encoding"]["x"]
     assert axis["sort"] == ["named entity\nn = 70", "verb\nn = 30 or 50"]
@@ -213,3 +224,126 @@ def test_variants_of_one_model_are_apart_and_sets_are_panels():
     control = made(120, seed=3, start="lambada/control")
     assert set(accuracy_by_column([plain, control], by="known")["model"]) == {"made"}
     assert set(answers_among([plain, other])["model"]) == {"made, plain", "made, capitalised"}
+
+
+# -- trainings
+
+EVIL = "<img src=x onerror=alert(1)> & 'quoted'"
+
+
+def trained(losses, scores=(), **options):
+    history = [
+        {"step": k, "tokens": 1000 * k, "seconds": float(k), "loss": loss, "tokens_per_second": 5.0}
+        for k, loss in enumerate(losses, start=1)
+    ]
+    rows = [{"step": k, "tokens": 10 * k, "seconds": 1.0, **row} for k, row in enumerate(scores, start=1)]
+    return Training("x", steps=len(losses), history=history, scores=rows, **options)
+
+
+def panels_of(training):
+    spec = training_curves(training.to_frame(), training.scores_frame()).to_dict()
+    scored = training.scores_frame().columns.drop(["step", "tokens", "seconds"])
+    names = ["loss", "tokens_per_second", *scored]
+    rows = [spec["datasets"][panel["data"]["name"]] for panel in spec["concat"]]
+    points = [[(row["tokens"], row["value"]) for row in table] for table in rows]
+    return dict(zip(names, zip(spec["concat"], points, strict=True), strict=True))
+
+
+def test_the_curve_is_the_data_with_labelled_axes():
+    panel, points = panels_of(trained([5.0, math.nan, math.inf, None, 3.5]))["loss"]
+    assert points == [(1000, 5.0), (5000, 3.5)]  # what is not finite is left out
+    assert panel["title"]["text"] == "training loss"
+    assert panel["encoding"]["y"]["title"] == "nats per word"
+    assert panel["encoding"]["x"]["title"] == "words trained on"
+
+
+def test_a_single_point_is_drawn():
+    (one, _), (two, _) = (panels_of(trained(losses))["loss"] for losses in ([5.0], [5.0, 4.0]))
+    assert one["mark"]["point"]
+    assert not two["mark"]["point"]
+
+
+def test_each_score_has_the_axis_of_its_kind():
+    result = panels_of(
+        trained([5.0], [{"accuracy": 0.25, "perplexity": 90.0}, {"accuracy": 0.5, "perplexity": 0.0}])
+    )
+    panel, points = result["accuracy"]
+    assert points == [(10, 25.0), (20, 50.0)]
+    assert panel["encoding"]["y"]["title"] == "%"
+    assert panel["encoding"]["y"]["scale"]["domain"] == [0, 52.5]  # never below 0
+    panel, points = result["perplexity"]
+    assert points == [(10, 90.0)]  # no logarithm of 0
+    assert panel["encoding"]["y"]["scale"]["type"] == "log"
+
+
+def test_a_long_history_is_averaged():
+    losses = np.random.default_rng(0).random(6000)
+    _, points = panels_of(trained(losses.tolist()))["loss"]
+    assert len(points) == 150
+    assert [loss for _, loss in points] == pytest.approx(losses.reshape(150, 40).mean(axis=1))
+
+
+def test_html_has_numbers_curves_and_notes_escaped():
+    training = trained([5.0, 4.0], notes=[EVIL])
+    training.name = EVIL
+    html = training_html(training)
+    assert html.count("<svg") == 1
+    assert "currentColor" in html  # light or dark as the page
+    assert "loss 4.000" in html
+    assert "<img" not in html
+    assert html.count("onerror=alert(1)&gt;") == 2
+    assert "<svg" not in training_html(Training("x", steps=9))
+
+
+# -- constructions
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 50), st.integers(0, 50), st.sampled_from(("novels", "passages"))), min_size=1
+    )
+)
+def test_every_item_is_counted_once(steps):
+    manifest = Manifest(
+        steps=[
+            Step(f"step {place}", kept + dropped, kept, {"reason": dropped}, unit=unit)
+            for place, (kept, dropped, unit) in enumerate(steps)
+        ],
+        versions={},
+    )
+    counts = funnel_counts(manifest.to_frame())
+    by_place = counts.groupby("place")["n"].sum()
+    assert by_place.tolist() == [kept + dropped for kept, dropped, _ in steps]
+    assert counts[counts["outcome"] == "kept"]["n"].tolist() == [kept for kept, *_ in steps]
+    assert counts["share"].between(0, 1).all()
+
+
+def test_what_is_still_open_is_neither_kept_nor_dropped():
+    steps = pd.DataFrame(
+        {"step": [1], "condition": ["passage"], "n_in": [10], "n_open": [4], "n_dropped": [5], "n_out": [1]}
+    )
+    counts = funnel_counts(steps)
+    assert dict(zip(counts["outcome"], counts["n"], strict=True)) == {"kept": 1, "dropped": 5, "open": 4}
+    assert set(counts["step"]) == {"1. passage"}
+
+
+def test_a_panel_for_each_unit_and_a_colour_for_each_outcome():
+    steps = pd.DataFrame(
+        {"step": ["a", "b"], "n_in": [10, 70], "n_out": [8, 70], "unit": ["novels", "items"]}
+    )
+    spec = charts.funnel(steps).to_dict()
+    assert [panel["layer"][0]["encoding"]["x"]["title"] for panel in spec["vconcat"]] == ["novels", "items"]
+    assert [row["label"] for row in rows_of(spec) if "label" in row] == ["8 (80.0%)", "70 (100.0%)"]
+    assert spec["vconcat"][0]["layer"][0]["encoding"]["color"]["scale"]["domain"] == ["kept", "dropped"]
+
+
+@pytest.mark.parametrize(
+    ("frame", "problem"),
+    [
+        (pd.DataFrame({"step": ["a"]}), "the funnel has no column 'n_in', 'n_out'"),
+        ("steps", "the funnel is not a DataFrame, but str"),
+        (pd.DataFrame({"step": [], "n_in": [], "n_out": []}), "has no step"),
+    ],
+)
+def test_a_frame_that_is_no_funnel_is_an_error(frame, problem):
+    refused(problem, charts.funnel, frame)

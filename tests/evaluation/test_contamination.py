@@ -119,11 +119,6 @@ def test_the_childrens_questions_stand_in_their_books(real_data):
 QUICK = {"progress": False}
 
 
-@pytest.fixture
-def home(no_data):
-    return no_data
-
-
 def train():
     return wb.books("sample", "train")
 
@@ -145,7 +140,7 @@ def substrings(items):
 
 
 @pytest.mark.parametrize("variant", ["capitalised", "openai", "cbt", "msrcc"])
-@pytest.mark.usefixtures("home")
+@pytest.mark.usefixtures("no_data")
 def test_a_run_says_which_passages_its_model_was_fitted_on(variant):
     items = wb.load("sample", variant=variant)
     expected = substrings(items)
@@ -166,7 +161,7 @@ def corpus_models():
     yield NGram.fit(corpus, order=2, **QUICK)
 
 
-@pytest.mark.usefixtures("home")
+@pytest.mark.usefixtures("no_data")
 def test_models_that_are_loaded_say_the_same_as_long_as_the_corpus_is_there(tmp_path):
     items = wb.load("sample", variant="cbt").sample(30)
     expected = substrings(items)
@@ -195,7 +190,7 @@ class Plain:
         return RandomWord("passage").predict(items, top_k, seed=seed).assign(model=self.name)
 
 
-@pytest.mark.usefixtures("home")
+@pytest.mark.usefixtures("no_data")
 def test_nothing_is_claimed_of_texts_that_are_not_known():
     items = wb.load("sample", variant="cbt").sample(10)
     for model in (
@@ -222,7 +217,7 @@ class NamesNothing(RandomWord):
         return self._training
 
 
-@pytest.mark.usefixtures("home")
+@pytest.mark.usefixtures("no_data")
 def test_an_ensemble_has_read_what_one_of_its_models_has():
     items = wb.load("sample", variant="cbt").sample(30)
     expected = substrings(items)
@@ -233,7 +228,7 @@ def test_an_ensemble_has_read_what_one_of_its_models_has():
     assert frame["share_in_training"].tolist() == [sum(expected) / 30]
 
 
-@pytest.mark.usefixtures("home")
+@pytest.mark.usefixtures("no_data")
 def test_the_key_of_a_run_does_not_depend_on_it(monkeypatch):
     items, ngram = wb.load("sample")[:5], NGram.fit(train(), order=2, **QUICK)
     with monkeypatch.context() as patch:
@@ -250,7 +245,7 @@ SENTENCE_OF_ALL = (
 OF_ONE = SENTENCE_OF_ALL.replace(" and “2-gram, Kneser-Ney, cache 0.1” were", " was")
 
 
-@pytest.mark.usefixtures("home")
+@pytest.mark.usefixtures("no_data")
 def test_tables_and_comparisons_say_what_was_read_before():
     items = wb.load("sample")
     ngram = NGram.fit(train(), order=2, **QUICK)

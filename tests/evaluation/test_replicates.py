@@ -53,8 +53,7 @@ def test_the_mean_and_the_spread_are_those_worked_by_hand():
     table = wb.replicates(runs_of(RIGHT, word_class=CLASSES, variant=CLASSES))
     assert table["word_class"].tolist() == ["all", "NE", "CN"]
     row = table.iloc[0]
-    assert row["n"] == 6
-    assert row["n_seeds"] == 3
+    assert (row["n"], row["n_seeds"]) == (6, 3)
     assert row["accuracy"] == pytest.approx((3 + 3 + 4) / 18)  # 3, 3 and 4 of 6
     assert (row["seed_min"], row["seed_max"]) == (0.5, pytest.approx(4 / 6))
     # about the mean 10/18 of 1/2, 1/2, 2/3: deviations -1/18, -1/18, 2/18

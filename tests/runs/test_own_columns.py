@@ -11,7 +11,7 @@ from workbench.charts.predictions import accuracy_by_column
 from workbench.evaluation.comparison import Comparison
 from workbench.models import RandomWord
 from workbench.runs import store
-from workbench.runs.item_columns import COLUMNS
+from workbench.runs.run_table import ITEM_COLUMNS as COLUMNS
 
 WORDS = ["dog", "cat", "cow", "hen", "fox", "owl"]
 GENRES = ["novel", "play", "novel", "play", "play", None]

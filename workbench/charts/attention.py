@@ -37,7 +37,6 @@ _WIDTHS = dict(zip(map(chr, range(32, 127)), map(int, _ASCII), strict=True))
 _WIDTHS |= dict.fromkeys("‘’", 222) | dict.fromkeys("“”", 333) | {"—": 1000, "…": 1000}  # noqa: RUF001
 _FIRST_WIDE = 0x1100  # from here on, most characters are as wide as high
 
-
 _SCALES: dict[str, Any] = {"linear": "linear", "square root": "sqrt"}
 
 
@@ -80,29 +79,22 @@ def attention_map(
     width : int, default 600
         Width of the text, in px.
 
-    Returns
-    -------
-    alt.LayerChart
-
-    Raises
-    ------
-    DataError
-        If the attention is of another item, or has no such row.
-
     Examples
     --------
     >>> from workbench.models import MemoryNetwork
     >>> model = MemoryNetwork.fit(wb.books("sample", "train"), width=16, tokens=2000, progress=False)
     >>> chart = wb.charts.attention_map(items[0], model.attend(items[:1])[0])
     """
-    check_option("scale", scale, ("linear", "square root"))
+    check_option("scale", scale, tuple(_SCALES))
+    remedy = "pass items[0], model.attend(items)[0]"
+    theme.check_type(item, Item, "an item", remedy)
+    theme.check_type(attention, Attention, "the attention to an item", remedy)
     if attention.item_id != item.item_id:
         raise DataError(f"this is the attention of {attention.item_id!r:.80}, expected {item.item_id!r:.80}")
     marks = {"w": [attention.query] if attention.query else []}
     if reveal:
         marks |= {"m": mentions(item), "p": attention.predicted(item)}
-    weights = attention.row_weights(row).tolist()
-    context, query = weighted_pieces(item, marks, attention.spans, weights)
+    context, query = weighted_pieces(item, marks, attention.spans, attention.row_weights(row).tolist())
     answer = (item.answer or "?") if reveal else _BLANK
     query = [(answer if "b" in letters else text, letters, weight) for text, letters, weight in query]
     runs = list(_layout(context, width, 0.0))
@@ -129,7 +121,12 @@ def attention_map(
             orient="bottom", format=".2g", symbolType="square", symbolSize=160, symbolStrokeWidth=0,
         )),
     )  # fmt: skip
-    outline = alt.Chart(_outlines(table)).mark_rect(
+    inside = table[table["marks"].str.contains("w")]  # one rectangle per line around the query span
+    boxes = inside.groupby("line", as_index=False).agg(
+        {"x": "min", "x2": "max", "top": "min", "bottom": "max"}
+    )
+    boxes = boxes.assign(x=boxes["x"] - 2, x2=boxes["x2"] + 2)
+    outline = alt.Chart(boxes).mark_rect(
         filled=False, stroke=theme.INK, strokeWidth=1.2, cornerRadius=2, aria=False
     ).encode(x=x, x2=x2, y=y, y2=y2)  # fmt: skip
     lines = [
@@ -140,7 +137,11 @@ def attention_map(
     words = alt.Chart(table).mark_text(
         align="left", baseline="middle", fontSize=_SIZE, dy=_LINE * 0.44, color=theme.INK
     ).encode(x=x, y=y, text="text:N")  # fmt: skip
-    head = theme.chart_title(item.item_id, _facts(item, attention, row, reveal=reveal), width=width // 7)
+    facts = [f"{attention.model}{', ' if row else ''}{row}"]
+    if reveal:
+        word = attention.prediction or "none"
+        facts.append(f"answer (underlined): {answer}; prediction (dashed): {word}")
+    head = theme.chart_title(item.item_id, facts, width=width // 7)
     layers = alt.LayerChart(layer=[shades, outline, *lines, words])
     return theme.themed(layers.properties(title=head, width=width, height=height))
 
@@ -176,24 +177,5 @@ def _layout(pieces: Sequence[WeightedPiece], width: float, begin: float) -> Iter
 
 
 def _width(text: str) -> float:
-    """Return the approximate width of a text in px."""
     wide = (_WIDTHS.get(c, 1000 if ord(c) >= _FIRST_WIDE else 556) for c in text)
     return sum(wide) * _SIZE / 1000
-
-
-def _outlines(table: pd.DataFrame) -> pd.DataFrame:
-    """Return one rectangle per line around the query span."""
-    inside = table[table["marks"].str.contains("w")]
-    boxes = inside.groupby("line", as_index=False).agg(
-        {"x": "min", "x2": "max", "top": "min", "bottom": "max"}
-    )
-    return boxes.assign(x=boxes["x"] - 2, x2=boxes["x2"] + 2)
-
-
-def _facts(item: Item, attention: Attention, row: str, *, reveal: bool) -> list[str]:
-    """Return the lines below the title."""
-    lines = [f"{attention.model}{', ' if row else ''}{row}"]
-    if reveal:
-        answer, word = item.answer or "?", attention.prediction or "none"
-        lines.append(f"answer (underlined): {answer}; prediction (dashed): {word}")
-    return lines

@@ -50,17 +50,9 @@ class ChartTable(NamedTuple):
 
 
 def chart_tables(spec: Mapping[str, Any]) -> list[ChartTable]:
-    """Return the numbers of a chart.
+    """Return the numbers of a chart, of a Vega-Lite specification with named data sets, as Altair writes it.
 
-    Parameters
-    ----------
-    spec : dict
-        Vega-Lite specification with named data sets, as Altair writes it.
-
-    Returns
-    -------
-    list of ChartTable
-        One for each data set that marks with tooltips show, or that axes show where none has tooltips.
+    There is a table for each data set that marks with tooltips show, or axes where none has tooltips.
     """
     datasets: Mapping[str, list[dict[str, Any]]] = spec.get("datasets", {})
     hinted: dict[str, dict[str, _Column]] = {}
@@ -151,19 +143,11 @@ def tables_html(spec: Mapping[str, Any]) -> str:
     """Return the tables of a chart as collapsed, escaped HTML; "" without tables."""
     tables = chart_tables(spec)
     name = first_title(spec)
-    written = [
-        html_table(
-            table.headings,
-            table.rows,
-            notes=[f"The first {len(table.rows):,} of {table.n_rows:,} rows."]
-            if table.n_rows > len(table.rows)
-            else (),
-        )
-        for table in tables
-    ]
-    titles = [Markup("<p>{}</p>").format(table.title) if len(tables) > 1 else "" for table in tables]
-    pairs = zip(titles, map(Markup, written), strict=True)  # escaped by the template
-    content = Markup("").join(each for pair in pairs for each in pair)
+    content = Markup("")
+    for title, headings, rows, n_rows in tables:
+        notes = [f"The first {len(rows):,} of {n_rows:,} rows."] if n_rows > len(rows) else ()
+        content += Markup("<p>{}</p>").format(title) if len(tables) > 1 else ""
+        content += Markup(html_table(headings, rows, notes=notes))  # noqa: S704 - escaped by the template
     return str(_DETAILS.format(name=f": {name}", tables=content)) if tables else ""
 
 

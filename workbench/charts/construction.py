@@ -17,18 +17,10 @@ _WIDTH, _STEP = 380, 30  # pixels: of a panel, of a bar
 
 
 def funnel_counts(steps: pd.DataFrame) -> pd.DataFrame:
-    """Return how many items each step kept and dropped, one row a step and outcome.
+    """Return how many items each of the `steps` of :func:`funnel` kept and dropped.
 
-    Parameters
-    ----------
-    steps : DataFrame
-        As for :func:`funnel`, which raises the same errors.
-
-    Returns
-    -------
-    DataFrame
-        Columns unit, place (of the step), step, outcome (kept, dropped, open, not drawn), n, share (of what
-        went in), reasons.
+    Columns are unit, place (of the step), step, outcome (kept, dropped, open, not drawn), n, share (of what
+    went in), reasons.
     """
     theme.check_table(steps, _COLUMNS, "the funnel", "pass manifest.to_frame() or campaign.funnel()")
     if not len(steps):
@@ -38,13 +30,11 @@ def funnel_counts(steps: pd.DataFrame) -> pd.DataFrame:
         n_in, n_out = int(row["n_in"]), int(row["n_out"])
         n_open, not_drawn = (int(row.get(column, 0) or 0) for column in ("n_open", "n_not_drawn"))
         name = f"{row['step']}" if isinstance(row["step"], str) else f"{row['step']}. {row['condition']}"
-        for outcome, n in zip(
-            _KINDS, (n_out, n_in - n_out - n_open - not_drawn, n_open, not_drawn), strict=True
-        ):
-            rows.append(
-                (row.get("unit", "items"), step_number, name, outcome, n, n / n_in if n_in else 0.0,
-                 str(row.get("reasons") or ""))
-            )  # fmt: skip
+        about = (row.get("unit", "items"), step_number, name)
+        reasons = str(row.get("reasons") or "")
+        numbers = (n_out, n_in - n_out - n_open - not_drawn, n_open, not_drawn)
+        for outcome, n in zip(_KINDS, numbers, strict=True):
+            rows.append((*about, outcome, n, n / n_in if n_in else 0.0, reasons))
     names = ["unit", "place", "step", "outcome", "n", "share", "reasons"]
     table = pd.DataFrame(rows, columns=names)
     return table[(table["n"] > 0) | (table["outcome"] == "kept")].reset_index(drop=True)
@@ -64,11 +54,6 @@ def funnel(steps: pd.DataFrame) -> alt.VConcatChart:
     -------
     alt.VConcatChart
         The numbers at the bars are what the step kept, and its share of what went in.
-
-    Raises
-    ------
-    DataError
-        If a column is missing, or there is no step.
 
     Examples
     --------
@@ -103,17 +88,9 @@ def funnel(steps: pd.DataFrame) -> alt.VConcatChart:
         )
         totals = unit_counts.groupby("step", sort=False)["n"].sum()
         out = unit_counts[unit_counts["outcome"] == "kept"].set_index("step")
-        text = pd.DataFrame(
-            {
-                "step": names,
-                "n": [int(totals[name]) for name in names],
-                "label": [f"{out.loc[name, 'n']:,} ({out.loc[name, 'share']:.1%})" for name in names],
-            }
-        )
-        labels = (
-            alt.Chart(text)
-            .mark_text(align="left", dx=5, color=theme.INK)
-            .encode(x="n:Q", y=y, text="label:N")
-        )
+        captions = [f"{out.loc[name, 'n']:,} ({out.loc[name, 'share']:.1%})" for name in names]
+        text = pd.DataFrame({"step": names, "n": [int(totals[name]) for name in names], "label": captions})
+        labels = alt.Chart(text).mark_text(align="left", dx=5, color=theme.INK)
+        labels = labels.encode(x="n:Q", y=y, text="label:N")
         panels.append(alt.layer(bars, labels, width=_WIDTH, height=_STEP * len(names)))
     return theme.themed(alt.vconcat(*panels, spacing=18))

@@ -83,12 +83,6 @@ def expected(
         The answer's bar has a colour and a sign of its own; where the answer is none of the words, a line
         below the bars says its rank and probability as far as they are known.
 
-    Raises
-    ------
-    DataError
-        If a column is missing, there is nothing to show, there are more than 24 panels, or the predictions
-        hold scores that are not probabilities, or a word's place is taken twice.
-
     Examples
     --------
     >>> chart = wb.charts.expected(runs[1], items=items[:2], top_k=5)
@@ -98,10 +92,8 @@ def expected(
     models, ids = list(dict.fromkeys(data["model"])), list(dict.fromkeys(data["item_id"]))
     panels = data[["item_id", "model"]].drop_duplicates()
     if len(panels) > _LIMIT:
-        raise DataError(
-            f"{len(panels)} panels are more than one can read, expected {_LIMIT} at most",
-            remedy=f"choose items: items=items[:{_LIMIT // len(models)}]",
-        )
+        problem = f"{len(panels)} panels are more than one can read, expected {_LIMIT} at most"
+        raise DataError(problem, remedy=f"choose items: items=items[:{_LIMIT // len(models)}]")
     answer_of = _answers(frames, answers, items, alone=len(models) == 1)
     drawn_items = items.where(items.frame["item_id"].isin(ids).to_numpy()) if items else ()
     texts = {item.item_id: item for item in drawn_items}
@@ -115,18 +107,15 @@ def expected(
         fill = colours[models.index(model) % len(colours)]
         answer = answer_of.get((item_id, model)) or answer_of.get((item_id, None)) or {}
         panel = _panel(panel_words, answer, fill=fill, top=top, extent=extent)
-        heading = headings[item_id] if len(models) == 1 else [model]
-        panel.title = _title(heading)
+        panel.title = _title(headings[item_id] if len(models) == 1 else [model])
         drawn[item_id].append(panel)
     if len(models) == 1:
         flat = [panel for row in drawn.values() for panel in row]
         rows = [alt.hconcat(*flat[i : i + columns], spacing=24) for i in range(0, len(flat), columns)]
         title_text = f"What {models[0]} expects" if models[0] else "What the model expects"
     else:
-        rows = [
-            alt.HConcatChart(hconcat=row, spacing=24, title=_title(headings[item_id]))
-            for item_id, row in drawn.items()
-        ]
+        headed = ((row, _title(headings[item_id])) for item_id, row in drawn.items())
+        rows = [alt.HConcatChart(hconcat=row, spacing=24, title=title) for row, title in headed]
         title_text = "What the models expect"
     note = _SHARES if data["among"].all() else _SOME if data["among"].any() else _ALL
     title = theme.chart_title(title_text, [note])
@@ -154,8 +143,8 @@ def _table(frames: _Frames, top_k: int) -> pd.DataFrame:
         raise DataError("a log-probability is above 0", remedy="pass natural logarithms of probabilities")
     twice = data.duplicated(["item_id", "model", "place"])
     if twice.any():
-        raise DataError(f"{data['item_id'][twice].iloc[0]} has two words at one place",
-                        remedy="give each model a name of its own: {'name': expected, ...}")  # fmt: skip
+        remedy = "give each model a name of its own: {'name': expected, ...}"
+        raise DataError(f"{data['item_id'][twice].iloc[0]} has two words at one place", remedy=remedy)
     data = data.assign(order=pd.factorize(data["item_id"])[0], shown=data["word"].map(_word_text))
     data = data[data["place"] <= top_k].sort_values(["order", "place"], kind="stable")
     return data[["item_id", "model", "place", "word", "shown", "p", "among"]]
@@ -179,14 +168,11 @@ def _word_rows(frame: pd.DataFrame, top_k: int) -> pd.DataFrame:
     for row in frame.to_dict("records"):
         words, values = _as_list(row["top_words"]), _as_list(row["top_log_probs"])
         if row.get("score_type", "log_prob") != "log_prob":
-            raise DataError(
-                f"the model {row.get('model')!r} gives scores, which are not probabilities",
-                remedy="choose a model whose score_type is log_prob",
-            )
+            problem = f"the model {row.get('model')!r} gives scores, which are not probabilities"
+            raise DataError(problem, remedy="choose a model whose score_type is log_prob")
         if not words:
-            raise DataError(
-                f"the prediction for {row['item_id']} names no best words", remedy="predict with top_k=10"
-            )
+            problem = f"the prediction for {row['item_id']} names no best words"
+            raise DataError(problem, remedy="predict with top_k=10")
         choices = _as_list(row.get("candidate_scores"))
         total = np.logaddexp.reduce(choices) if choices else 0.0
         rows += [
@@ -235,7 +221,6 @@ def _answer_rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
 def _panel(
     words: pd.DataFrame, answer: Mapping[str, Any], *, fill: str, top: float, extent: float
 ) -> alt.LayerChart:
-    """Draw the bars of one item and model."""
     word = str(answer.get("answer", "")).casefold()
     is_answer = (words["word"].str.casefold() == word) & bool(word)
     ends = words["p"].map(_percent) + is_answer.map({True: f" {_SIGN}", False: ""})

@@ -36,10 +36,10 @@ _DISTANCES = tuple(2**power for power in range(11))  # in words, on an axis
 
 
 def answers_among(runs: Any) -> pd.DataFrame:
-    """Return the share of items whose answer is among the k best words of a model.
+    """Return the share of items whose answer is among the k best words of a model, as `ranks` draws it.
 
-    Parameters and errors are as for :func:`ranks`. Columns are model, set (data set and split), k, share
-    (fraction), n (items with a rank); ``.attrs["unranked"]`` lists model and set where no row has a rank.
+    Columns are model, set (data set and split), k, share (fraction), n (items with a rank);
+    ``.attrs["unranked"]`` lists model and set where no row has a rank.
     """
     rows = []
     unranked: list[tuple[str, str]] = []
@@ -97,11 +97,6 @@ def ranks(runs: Any) -> alt.HConcatChart:
         mean rank. At k = 1 a line shows the accuracy, ties counted as wrong; where it crosses a half, the
         median rank.
 
-    Raises
-    ------
-    DataError
-        If no row has a rank.
-
     Examples
     --------
     >>> chart = wb.charts.ranks(runs)
@@ -152,16 +147,17 @@ def _unranked_notes(data: pd.DataFrame) -> dict[str, str]:
 def accuracy_by_context(runs: Mapping[str, Mapping[Reads, Any]]) -> pd.DataFrame:
     """Return the accuracy of models by how much they read, as :func:`context_curve` draws it.
 
-    Columns and errors as of :func:`workbench.context_accuracy`, and ``set`` (data set and split).
+    Columns are those of :func:`workbench.context_accuracy`, and ``set`` (data set and split).
     """
-    rows: list[tuple[Any, ...]] = []
-    for model, by_reads in runs.items():
-        for reads, several in by_reads.items():
-            for source in predictions_of(several):
-                answered = source.frame[source.frame["p_correct"].notna()]
-                for (dataset, split), data in answered.groupby(["dataset", "split"], sort=False):
-                    row = (model, f"{dataset}/{split}", _label(reads), data["p_correct"].mean(), len(data))
-                    rows.append(row)
+    rows = [
+        (model, f"{dataset}/{split}", _label(reads), data["p_correct"].mean(), len(data))
+        for model, by_reads in runs.items()
+        for reads, several in by_reads.items()
+        for source in predictions_of(several)
+        for (dataset, split), data in source.frame.dropna(subset=["p_correct"]).groupby(
+            ["dataset", "split"], sort=False
+        )
+    ]
     if not rows:
         raise DataError("there are no predictions", remedy="pass for each model {how much it read: its runs}")
     return with_intervals(rows, ["model", "set", "reads", "accuracy", "n"]).assign(unit="words")
@@ -185,11 +181,6 @@ def context_curve(
     -------
     alt.LayerChart or alt.HConcatChart
         Bars are Wilson's intervals (95 %). Runs have a panel for each set of items.
-
-    Raises
-    ------
-    DataError
-        If a column is missing, there is no row, or units differ.
 
     Examples
     --------
@@ -257,18 +248,18 @@ def interval_curves(
         ],
     )
     layers = theme.curve_layers(base, share, theme.share_axis(data, axis))
-    chart = alt.LayerChart(layer=layers, width=size[0], height=size[1])
-    if head is not None:
-        chart.title = head
-    return chart
+    heading_above = alt.Undefined if head is None else head
+    return alt.LayerChart(layer=layers, width=size[0], height=size[1], title=heading_above)
 
 
 def accuracy_by_window(runs: Mapping[int | str, Any]) -> pd.DataFrame:
     """Return the accuracy of memory networks by the size of their memories and the class of the missing word.
 
-    Parameters and errors are as for :func:`windows`. Columns are window (text), word_class (its name),
-    accuracy (expected, a fraction), n (items), low, high (Wilson's interval over items, 95 %).
+    Columns are window (text), word_class (its name), accuracy (expected, a fraction), n (items), low, high
+    (Wilson's interval over items, 95 %).
     """
+    remedy = 'pass {window: runs}, as {5: run, "sentence": run}'
+    theme.check_type(runs, Mapping, "runs by the words of a window", remedy)
     rows: list[tuple[Any, ...]] = []
     for window, several in runs.items():
         frames = [source.frame for source in predictions_of(several)]
@@ -300,11 +291,6 @@ def windows(runs: Mapping[int | str, Any]) -> alt.LayerChart:
     alt.LayerChart
         Bars are Wilson's intervals (95 %); the legend has the number of questions of each class.
 
-    Raises
-    ------
-    DataError
-        If there are no predictions of items with a class of the missing word.
-
     Examples
     --------
     >>> from workbench.models import MaximumFrequency
@@ -335,18 +321,14 @@ def context_needed(curves: Mapping[str, pd.DataFrame]) -> alt.LayerChart:
     Returns
     -------
     alt.LayerChart
-        One line each; bars are Wilson's intervals (95 %).
-
-    Raises
-    ------
-    DataError
-        If there is no curve with judgments, or a frame lacks a column.
+        Bars are Wilson's intervals (95 %).
 
     Examples
     --------
     >>> chart = wb.charts.context_needed({"3-gram": wb.people.unfold(items, ngram)})
     """
     frames = []
+    theme.check_type(curves, Mapping, "curves by name", 'pass {"people": campaign.unfolding()}')
     for name, frame in curves.items():
         remedy = "pass what Campaign.unfolding() returns"
         theme.check_table(frame, _UNFOLDING, f"the curve of {name!r:.60}", remedy)
@@ -385,7 +367,7 @@ def influence_curve(
         What :func:`wb.influence` returned, for one or several models by name.
     value, edges, level, resamples, seed
         Options of :func:`workbench.probing.influence.influence_by_distance`, which computes the means and
-        their bootstrap intervals, and raises the same errors.
+        their bootstrap intervals.
 
     Returns
     -------
@@ -416,9 +398,8 @@ def influence_curve(
     axis = {"title": f"{label(value).lower()}, {unit}"}
     zero = alt.Chart().mark_rule(color=theme.INK, opacity=0.4, aria=False).encode(y=alt.datum(0))
     n_missing = data.attrs["n_missing"]
-    facts = [
-        f"{counts(data.groupby('model')['n'].max())} items; bars: {level:.0%} bootstrap intervals over items"
-    ]
+    n = counts(data.groupby("model")["n"].max())
+    facts = [f"{n} items; bars: {level:.0%} bootstrap intervals over items"]
     if n_missing:
         facts.append(f"{n_missing:,} parts without a finite value are not counted")
     layers = [zero, *theme.curve_layers(base, value, axis)]
@@ -480,7 +461,6 @@ def training_html(training: Training) -> str:
 def _curve(
     frame: pd.DataFrame, column: str, titles: tuple[str, str], scale: alt.Scale, *, marked: bool = False
 ) -> Any:
-    """Return one curve over the words trained on, with the titles of the panel and its axis."""
     values = pd.DataFrame({"tokens": frame["tokens"], "value": frame[column]})  # a score has any name
     unit = frame.attrs.get("unit", "words")
     finite = values.replace([np.inf, -np.inf], np.nan).dropna()
@@ -529,11 +509,6 @@ def tuning(trials: pd.DataFrame) -> alt.HConcatChart:
         One line a set; a vertical line marks the chosen weight. Perplexity is on a logarithmic axis, and left
         out without one.
 
-    Raises
-    ------
-    DataError
-        If a column is missing.
-
     Examples
     --------
     >>> from workbench.models import NGram
@@ -556,24 +531,20 @@ def tuning(trials: pd.DataFrame) -> alt.HConcatChart:
 
 
 def _trial_panel(data: pd.DataFrame, measure: str, parameter: str, value: float) -> alt.LayerChart:
-    """Return the lines of a measure, one a set, with the chosen parameter marked."""
     names, share = data["set"].unique().tolist(), measure == "accuracy"
     top = max(1.08 * float(data[measure].max()), 0.01)
     scale = alt.Scale(domain=[0, min(1.0, top)], nice=False) if share else alt.Scale(type="log", nice=False)
     unit = "~s" if not share else ".1%" if data[measure].max() < _SMALL else "%"
-    y = alt.Y(f"{measure}:Q", title="accuracy" if share else "perplexity (log scale)", scale=scale)
-    y = y.axis(format=unit)
+    title = "accuracy" if share else "perplexity (log scale)"
+    y = alt.Y(f"{measure}:Q", title=title, scale=scale).axis(format=unit)
     colour = alt.Color("set:N", title=None).scale(theme.colours(names))
     colour = colour.legend(orient="bottom", symbolType="stroke")
     is_weight = parameter == "weight"
-    title, top_value = (
-        "weight of the cache" if is_weight else "alpha",
-        1.0 if is_weight else data[parameter].max(),
-    )
-    tooltip: list[Any] = ["set:N", alt.Tooltip(f"{parameter}:Q", title=title)]
-    tooltip.append(alt.Tooltip(f"{measure}:Q", format=".1%" if share else ",.0f"))
+    title, last = ("weight of the cache", 1.0) if is_weight else ("alpha", float(data[parameter].max()))
+    values = alt.Tooltip(f"{measure}:Q", format=".1%" if share else ",.0f")
+    tooltip: list[Any] = ["set:N", alt.Tooltip(f"{parameter}:Q", title=title), values]
     x = alt.X(f"{parameter}:Q", title=title).axis(format="~g")
-    x = x.scale(domain=[min(0.0, float(data[parameter].min())), float(top_value)])
+    x = x.scale(domain=[min(0.0, float(data[parameter].min())), last])
     lines = (
         alt.Chart(data[np.isfinite(data[measure])])
         .mark_line(strokeWidth=2, point={"size": 45, "filled": True})
@@ -581,7 +552,7 @@ def _trial_panel(data: pd.DataFrame, measure: str, parameter: str, value: float)
     )
     mark = pd.DataFrame({parameter: [value], "label": [f"chosen: {value:g}"]})
     rule = alt.Chart(mark).mark_rule(color=theme.INK, strokeDash=[4, 3]).encode(x=x)
-    flip = value > _RIGHT * top_value
+    flip = value > _RIGHT * last
     text = rule.mark_text(color=theme.INK, align="right" if flip else "left", dx=-5 if flip else 5, dy=-6)
     text = text.encode(text="label:N", y=alt.value(0))
     return alt.LayerChart(layer=[lines, rule, text], width=300, height=240)

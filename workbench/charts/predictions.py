@@ -39,11 +39,10 @@ def accuracy_by_column(
     bins: int | Sequence[float] | None = None,
     items: Items | None = None,
 ) -> pd.DataFrame:
-    """Return the accuracy of models by a column of the predictions, items or annotations.
+    """Return the accuracy of models by a column, as :func:`accuracy` draws it.
 
-    Parameters and errors are as for :func:`accuracy`. Columns are model, set (data set and split), group,
-    accuracy (a fraction), n (items), low, high (Wilson's interval, 95 %); groups are in the order of the
-    column's values, without empty ones.
+    Columns are model, set (data set and split), group, accuracy (a fraction), n (items), low, high (Wilson's
+    interval, 95 %); groups are in the order of the column's values, without empty ones.
     """
     sources = predictions_of(runs, items)
     frames = [
@@ -61,15 +60,14 @@ def accuracy_by_column(
         )
     groups = bins_of(by, table[by], bins)
     if not groups:
-        raise DataError(
-            f"the column {by!r} holds lists", remedy="choose a column of numbers, words or truths"
-        )
-    rows = []
-    for group in groups:
-        for (model, dataset, split), set_rows in table[group.mask].groupby(
-            ["model", "dataset", "split"], sort=False
-        ):
-            rows.append((model, f"{dataset}/{split}", group.label, set_rows["correct"].mean(), len(set_rows)))
+        remedy = "choose a column of numbers, words or truths"
+        raise DataError(f"the column {by!r} holds lists", remedy=remedy)
+    keys = ["model", "dataset", "split"]
+    rows = [
+        (model, f"{dataset}/{split}", group.label, set_rows["correct"].mean(), len(set_rows))
+        for group in groups
+        for (model, dataset, split), set_rows in table[group.mask].groupby(keys, sort=False)
+    ]
     return with_intervals(rows, ["model", "set", "group", "accuracy", "n"])
 
 
@@ -102,11 +100,6 @@ def accuracy(
     -------
     alt.HConcatChart
         Below each group is the number of its items.
-
-    Raises
-    ------
-    DataError
-        If there are no predictions, no such column, or it holds lists.
 
     Examples
     --------
@@ -150,15 +143,6 @@ def scatter(run_a: Any, run_b: Any) -> alt.LayerChart:
     run_a, run_b : Run, DataFrame or str
         Predictions of one model each, with log-probabilities; the items of both are drawn.
 
-    Returns
-    -------
-    alt.LayerChart
-
-    Raises
-    ------
-    DataError
-        If there is not one model on each side, or no item has a finite log-probability of both.
-
     Examples
     --------
     >>> chart = wb.charts.scatter(runs[1], runs[1])
@@ -167,8 +151,7 @@ def scatter(run_a: Any, run_b: Any) -> alt.LayerChart:
     columns = ["item_id", "answer", "log_prob", "correct"]
     pair = model_a.frame[columns].merge(model_b.frame[["item_id", "log_prob", "correct"]], on="item_id")
     finite = np.isfinite(pair[["log_prob_x", "log_prob_y"]].to_numpy(dtype=float)).all(axis=1)
-    pairs = pair.loc[finite]
-    data = pairs.rename(columns={"log_prob_x": "a", "log_prob_y": "b"})
+    data = pair.loc[finite].rename(columns={"log_prob_x": "a", "log_prob_y": "b"})
     if not len(data):
         raise DataError(
             "no item has a finite log-probability of both models",
@@ -199,9 +182,8 @@ def scatter(run_a: Any, run_b: Any) -> alt.LayerChart:
     ends = pd.DataFrame({"a": scale.domain, "b": scale.domain})
     line = alt.Chart(ends).mark_line(color=theme.INK, strokeDash=[4, 3], strokeWidth=1, opacity=0.6)
     left_out = len(pair) - len(data)
-    note = f"{len(data):,} items" + (
-        f" ({left_out:,} without a finite log-probability left out)" if left_out else ""
-    )
+    rest = f" ({left_out:,} without a finite log-probability left out)" if left_out else ""
+    note = f"{len(data):,} items{rest}"
     head = theme.chart_title(f"{label('log_prob', unit=True)} of the answer", [note])
     layers = alt.LayerChart(layer=[line.encode(x=x, y=y), marks])
     return theme.themed(layers.properties(width=_SIDE, height=_SIDE, title=head))
@@ -226,14 +208,13 @@ def waterfall(result: ProtocolRuns) -> alt.LayerChart:
     >>> variants = [wb.load("sample", "test", variant=name) for name in ("plain", "capitalised")]
     >>> chart = wb.charts.waterfall(wb.protocols(ngram, variants, text=["plain", "capitalised"]))
     """
-    table = result.waterfall
+    table: Any = getattr(result, "waterfall", None)
+    theme.check_table(table, ("factor", "after"), "the effect of protocols", "pass what wb.protocols returns")
     frame = table[table["factor"] != "total"].drop(columns=["perplexity_ratio"])
     frame = frame.astype({f"difference_{end}": "float64" for end in ("low", "high")})  # NaN where not known
     accuracy = frame["accuracy"].to_numpy(dtype=float)
-    rows = [
-        {"label": f"first\n{frame['after'].iloc[0]}", "start": 0.0, "end": accuracy[0], "kind": _KINDS[0]}
-    ]
-    rows[0]["text"] = percent(accuracy[0])
+    first = {"label": f"first\n{frame['after'].iloc[0]}", "start": 0.0, "end": accuracy[0]}
+    rows = [first | {"kind": _KINDS[0], "text": percent(accuracy[0])}]
     for before, row in zip(accuracy, frame.to_dict("records")[1:], strict=False):
         low, high = (float(row[f"difference_{end}"]) for end in ("low", "high"))
         change = float(row["difference"])
@@ -257,11 +238,8 @@ def waterfall(result: ProtocolRuns) -> alt.LayerChart:
     longest = max(len(line) for text in data["label"] for line in text.split("\n"))
     axis = alt.Axis(labelExpr="split(datum.label, '\\n')", labelLimit=0, minExtent=7 * longest)
     base = alt.Chart(data).encode(y=alt.Y("label:N", title=None, sort=data["label"].tolist(), axis=axis))
-    x: dict[str, Any] = {
-        "title": label("accuracy"),
-        "scale": alt.Scale(domain=[0, top]),
-        "axis": alt.Axis(format="%"),
-    }
+    x: dict[str, Any] = {"title": label("accuracy"), "scale": alt.Scale(domain=[0, top])}
+    x["axis"] = alt.Axis(format="%")
     bars = base.mark_bar(size=16).encode(
         x=alt.X("start:Q", **x), x2="end:Q",
         color=alt.Color("kind:N", title=None, scale=scale, legend=alt.Legend(orient="bottom")),
@@ -276,15 +254,14 @@ def waterfall(result: ProtocolRuns) -> alt.LayerChart:
     texts = base.mark_text(align="left", dx=6, color=theme.INK).encode(
         x=alt.X("edge:Q", **x), text=alt.Text("text:N")
     )
-    sampling = result.comparison.sampling
-    note = f"{result.comparison.n:,} items; in brackets: {100 * sampling.level:g} % paired intervals (points)"
+    level = 100 * result.comparison.sampling.level
+    note = f"{result.comparison.n:,} items; in brackets: {level:g} % paired intervals (points)"
     head = theme.chart_title(f"{result.model}: accuracy by protocol", [note])
     layers = alt.LayerChart(layer=[bars, ticks, rules, texts])
     return theme.themed(layers.properties(width=_SIDE + 80, height=46 * len(data), title=head))
 
 
 def _density_squares(data: pd.DataFrame, scale: alt.Scale) -> alt.Chart:
-    """Draw items as squares shaded by their number."""
     low, high = map(float, scale.domain)
     edges = np.linspace(low, high, _CELLS + 1)
     counts, _, _ = np.histogram2d(data["a"], data["b"], bins=[edges, edges])

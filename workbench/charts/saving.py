@@ -102,11 +102,6 @@ def save(
     Path
         The file.
 
-    Raises
-    ------
-    DataError
-        If the suffix is unknown, or the width has no known unit.
-
     Examples
     --------
     >>> from tempfile import mkdtemp
@@ -114,14 +109,12 @@ def save(
     >>> wb.save(chart, f"{mkdtemp()}/figure.png", width="8.5cm", dpi=300, font_size=8).suffix
     '.png'
     """
+    theme.check_type(chart, alt.TopLevelMixin, "a chart", "pass the chart first, then the path")
     target = Path(path)
     ending = target.suffix.lower()
     if ending not in _ENDINGS:
-        raise DataError(
-            f"a chart cannot be written with the ending {ending or 'of no kind'!r}",
-            file=target,
-            remedy=f"use one of {' '.join(_ENDINGS)}",
-        )
+        problem = f"a chart cannot be written with the ending {ending or 'of no kind'!r}"
+        raise DataError(problem, file=target, remedy=f"use one of {' '.join(_ENDINGS)}")
     inches = None if width is None else _inches(width)
     if ending == ".json" and inches is not None:
         raise DataError("a specification has no width on paper", file=target, remedy="leave width out")
@@ -152,15 +145,13 @@ def _rendered(
     version = theme.VERSION
     if ending == ".json":
         return json.dumps(spec, indent=1, ensure_ascii=False).encode()
-    natural = None if inches is None else _size(spec)[0] / 96
-    ratio = 1.0 if inches is None or natural is None else inches / natural
+    ratio = 1.0 if inches is None else inches * 96 / _size(spec)[0]
     if ending == ".png":
         if inches is None and dpi is None:
             return bytes(vl_convert.vegalite_to_png(spec, vl_version=version, scale=scale))
         # a unit of the chart is 1/96 in, and the library counts 1/72
-        return bytes(
-            vl_convert.vegalite_to_png(spec, vl_version=version, scale=ratio * 72 / 96, ppi=dpi or 300)
-        )
+        scale = ratio * 72 / 96
+        return bytes(vl_convert.vegalite_to_png(spec, vl_version=version, scale=scale, ppi=dpi or 300))
     svg = str(vl_convert.vegalite_to_svg(spec, vl_version=version))
     if inches is not None:
         wide, high = _size(spec)
@@ -171,10 +162,7 @@ def _rendered(
 
 
 def _page(spec: dict[str, Any], inches: float | None, *, dark: bool) -> bytes:
-    """Return a chart as a page whose policy allows one script, by its hash, and no network.
-
-    Its tables open on a key or a click below it.
-    """
+    """Return a chart, with its tables below, as a page whose policy allows one script and no network."""
     script = chart_script()
     digest = b64encode(sha256(script.encode()).digest()).decode()
     size = "" if inches is None else f"width: {inches:.4g}in !important; height: auto !important"
@@ -218,7 +206,6 @@ def _size(spec: dict[str, Any]) -> tuple[float, float]:
 
 
 def _with_text_of(spec: dict[str, Any], points: float, inches: float | None) -> dict[str, Any]:
-    """Return a specification scaled to a label size in points."""
     start = dict(alt.utils.update_nested({"config": _SIZED}, spec, copy=True))
     sized = start
     for _ in range(1 if inches is None else _ROUNDS):

@@ -16,17 +16,19 @@ import pandas as pd
 from workbench.analysis import statistics
 from workbench.analysis.statistics import Sets
 from workbench.charts import theme
-from workbench.charts.published_values import (
-    STAND_IN,
-    Beside,
-    PublishedBars,
-    is_stand_in,
-    matched,
-    published_marks,
-    published_means,
-)
+from workbench.datasets import published
 from workbench.render.labels import label
 from workbench.storage.errors import DataError
+
+Beside = bool | Mapping[str, str]
+"""True: by the sets' items and names; False: none; or set name -> set of the paper."""
+
+PublishedBars = Mapping[str, tuple[str, str]]
+"""Label of a bar -> figure and quantity in the published table."""
+
+STAND_IN = "the paper's input sample was not released: its values stand beside the unfiltered control set"
+_SOURCES = {"lambada/dev": "lambada", "lambada/test": "lambada", "lambada/control": "input"}
+_MARKS = ["set", "label", "share", "kind", "shape", "source"]
 
 _HEIGHT = 260  # of a plot, in pixels
 _STEPS = (0.01, 0.02, 0.05, 0.1, 0.2)
@@ -84,11 +86,6 @@ def in_context(
     alt.LayerChart
         Bars with Wilson's 95 % intervals; its data hold the aggregates only.
 
-    Raises
-    ------
-    DataError
-        If a column of the annotations is missing (it is named).
-
     Examples
     --------
     >>> chart = wb.charts.in_context({"LAMBADA": annotations}, by="form")
@@ -98,7 +95,7 @@ def in_context(
     where = "in the passage" if within == "passage" else "in the context sentences"
     return _chart(
         statistics.count_in_context(frames, by=by, within=within),
-        published_marks(frames, paper, _IN_CONTEXT if (by, within) == ("lemma", "passage") else {}),
+        _published_marks(frames, paper, _IN_CONTEXT if (by, within) == ("lemma", "passage") else {}),
         frames,
         title or f"{subject} elsewhere {where}",
         top=1,
@@ -109,11 +106,9 @@ def in_context(
 def target_classes(sets: Sets, *, paper: Beside = True, title: str | None = None) -> alt.LayerChart:
     """Draw the classes of the targets, any number of sets side by side: Figure 2b.
 
-    Result and errors are as for :func:`in_context`.
-
     Parameters
     ----------
-    sets, paper, title : see :func:`in_context`
+    sets, paper, title : see :func:`in_context`, as for the result
 
     Examples
     --------
@@ -122,7 +117,7 @@ def target_classes(sets: Sets, *, paper: Beside = True, title: str | None = None
     frames = statistics.named_sets(sets)
     return _chart(
         statistics.count_classes(frames),
-        published_marks(frames, paper, _CLASSES),
+        _published_marks(frames, paper, _CLASSES),
         frames,
         title or label("target_class"),
         axis=_AXIS,
@@ -134,11 +129,9 @@ def target_classes_out_of_context(
 ) -> alt.LayerChart:
     """Draw the classes of the targets that do not occur elsewhere in the passage: Figure 2c.
 
-    Result and errors are as for :func:`in_context`.
-
     Parameters
     ----------
-    sets, by, paper, title : see :func:`in_context`
+    sets, by, paper, title : see :func:`in_context`, as for the result
 
     Examples
     --------
@@ -148,7 +141,7 @@ def target_classes_out_of_context(
     criterion = "no lemma" if by == "lemma" else "no such form"
     return _chart(
         statistics.count_classes_out_of_context(frames, by=by),
-        published_marks(frames, paper, _OUT if by == "lemma" else {}),
+        _published_marks(frames, paper, _OUT if by == "lemma" else {}),
         frames,
         title or f"{label('target_class')} where {criterion} is in context",
         axis=_AXIS,
@@ -159,11 +152,9 @@ def target_classes_out_of_context(
 def direct_speech(sets: Sets, *, paper: Beside = True, title: str | None = None) -> alt.LayerChart:
     """Draw the shares of passages with quoted speech and of targets within it (section 3.3).
 
-    Result and errors are as for :func:`in_context`.
-
     Parameters
     ----------
-    sets, paper, title : see :func:`in_context`
+    sets, paper, title : see :func:`in_context`, as for the result
 
     Examples
     --------
@@ -172,7 +163,7 @@ def direct_speech(sets: Sets, *, paper: Beside = True, title: str | None = None)
     frames = statistics.named_sets(sets)
     return _chart(
         statistics.count_direct_speech(frames),
-        published_marks(frames, paper, _SPEECH),
+        _published_marks(frames, paper, _SPEECH),
         frames,
         title or label("direct_speech"),
         top=1,
@@ -192,7 +183,7 @@ def _chart(
     **options: Any,
 ) -> alt.LayerChart:
     marked_sets = set(marks["set"])
-    notes = [f"{name}: {STAND_IN}" for name in frames if name in marked_sets and is_stand_in(frames[name])]
+    notes = [f"{name}: {STAND_IN}" for name in frames if name in marked_sets and _is_stand_in(frames[name])]
     heading = _heading(title, data, notes, without=without)
     return theme.themed(_bars(data, marks, heading=heading, **options))
 
@@ -200,7 +191,6 @@ def _chart(
 def _heading(
     head: str, data: pd.DataFrame, notes: Sequence[str] = (), *, without: str, width: int = 56
 ) -> alt.TitleParams:
-    """Return a title with the number of rows and of excluded rows of each set."""
     lines = []
     for name, set_data in data.groupby("set", sort=False):
         n, missing = int(set_data["n"].iloc[0]), int(set_data["missing"].iloc[0])
@@ -240,16 +230,11 @@ def figure_2(
         tell of other ones, data set and split. Sets that are not given are left out; (c) is about the first
         set alone, as in the paper. All panels have one scale.
 
-    Raises
-    ------
-    DataError
-        If no set is given, or a column is missing.
-
     Examples
     --------
     >>> chart = wb.figure_2(lambada=annotations)
     """
-    stands_in = input is not None and is_stand_in(input)
+    stands_in = input is not None and _is_stand_in(input)
     lambada_name = _set_name(lambada, "LAMBADA")
     input_name = _set_name(input, "input", taken=lambada_name if lambada is not None else "")
     sets = ((lambada_name, lambada), (input_name, input), ("sentence only", sentence))
@@ -257,16 +242,15 @@ def figure_2(
     if not frames:
         raise DataError("no set is given", remedy="pass lambada=wb.annotate(wb.load('lambada', 'dev'))")
     main = [name for name in frames if name in {lambada_name, input_name}]
-    beside = matched({name: frames[name] for name in main}, paper)
+    beside = _matched({name: frames[name] for name in main}, paper)
     stands_in = stands_in and input_name in beside
 
     def panel(head: str, count: Any, judged: Sequence[str], rows: PublishedBars) -> list[alt.LayerChart]:
-        """Draw one panel; the line below its title gives n in the order of the bars."""
         subset = {name: frame for name, frame in frames.items() if name in judged}
         if not subset:
             return []
         data = count(subset)
-        marks = published_marks(subset, {name: key for name, key in beside.items() if name in subset}, rows)
+        marks = _published_marks(subset, {name: key for name, key in beside.items() if name in subset}, rows)
         numbers = " / ".join(f"{n:,}" for n in data.drop_duplicates("set")["n"])
         heading = theme.chart_title(head, [f"n = {numbers}"])
         return [_bars(data, marks, heading=heading, top=1, colours=list(frames), bar=15, gap=13, height=220)]
@@ -292,6 +276,66 @@ def _set_name(frame: pd.DataFrame | None, role: str, *, taken: str = "") -> str:
         return role
     name = "control" if sources == {"lambada/control"} else " + ".join(sorted(sources))
     return role if name == taken else name
+
+
+# -- the paper's values
+
+
+def _matched(frames: Mapping[str, pd.DataFrame], beside: Beside) -> dict[str, str]:
+    """Return the set of the paper for each set of annotations, by the ids of its items or as `beside` says.
+
+    The control set stands in for the paper's input; all other sets are shown without it.
+    """
+    papers = ("lambada", "input")
+    if isinstance(beside, Mapping):
+        if wrong := sorted((set(beside) - set(frames)) | (set(beside.values()) - set(papers))):
+            remedy = f"map one of {', '.join(frames)} to one of {', '.join(papers)}"
+            raise DataError(f"paper= names {wrong[0]!r}", remedy=remedy)
+        return dict(beside)
+    sets = {}
+    for name, frame in frames.items() if beside else ():
+        paper_sets = {_SOURCES.get(source) for source in statistics.sources(frame)}
+        if len(paper_sets) == 1 and (paper_set := paper_sets.pop()):
+            sets[name] = paper_set
+    return sets
+
+
+def _is_stand_in(frame: pd.DataFrame) -> bool:
+    return statistics.sources(frame) == {"lambada/control"}
+
+
+def _published_marks(frames: Mapping[str, pd.DataFrame], beside: Beside, rows: PublishedBars) -> pd.DataFrame:
+    """Return the paper's values as marks: a share and an entry in the legend; triangles mark bounds."""
+    marks: list[dict[str, Any]] = []
+    for name, paper_set in _matched(frames, beside).items():
+        for bar, (figure, quantity) in rows.items():
+            value = published.find_value(figure, paper_set, quantity)
+            above = value is not None and value.high is None
+            bound = None if value is None else value.low if above else value.high
+            if value is None or bound is None:
+                continue
+            exact = value.low == value.high
+            location = "text" if figure == "text" else f"Figure {figure}"
+            marks.append({
+                "set": name, "label": bar, "share": bound / 100,
+                "kind": "paper" if exact else f"paper: {'>' if above else '<'}{bound:g} %",
+                "shape": "diamond" if exact else "triangle-up" if above else "triangle-down",
+                "source": f"{value.text} % ({location}, {paper_set})",
+            })  # fmt: skip
+    return pd.DataFrame(marks, columns=_MARKS)
+
+
+def _published_means(frames: Mapping[str, pd.DataFrame], paper: Beside, quantity: str) -> dict[str, float]:
+    """Return the paper's mean for each set of LAMBADA, by name."""
+    means = {}
+    for name, paper_set in _matched(frames, paper).items():
+        splits = {source.rpartition("/")[2] for source in statistics.sources(frames[name])}
+        rows = [*sorted(splits), "all"] if len(splits) == 1 else ["all"]
+        values = [published.find_value("text", row, quantity) for row in rows]
+        numbers = [value.about for value in values if value is not None and value.about is not None]
+        if paper_set == "lambada" and numbers:
+            means[name] = numbers[0]
+    return means
 
 
 # -- bars
@@ -333,13 +377,11 @@ def _bars(
 
 
 def _colour(names: Sequence[str]) -> alt.Color:
-    """Return the colours of the sets; a single set is named by the title and has no legend."""
-    legend = alt.Legend(title=None, orient="bottom") if len(names) > 1 else None
+    legend = alt.Legend(title=None, orient="bottom") if len(names) > 1 else None  # one is in the title
     return alt.Color("set:N", scale=theme.colours(names), legend=legend)
 
 
 def _tooltip(value_tooltip: alt.Tooltip) -> list[alt.Tooltip]:
-    """Return the tooltip of a bar: set, value, share, interval and counts."""
     return [
         alt.Tooltip("set:N", title="set"),
         value_tooltip,
@@ -391,11 +433,11 @@ def _paper(marks: pd.DataFrame, names: Sequence[str], x: alt.X, y: alt.Y) -> alt
 def mention_distance(sets: Sets, *, width: int | None = None, title: str | None = None) -> alt.LayerChart:
     """Draw the distribution of the distance in tokens from the target to its last earlier mention.
 
-    Result and errors are as for :func:`in_context`; shares are of the targets with an earlier mention.
+    Shares are of the targets with an earlier mention.
 
     Parameters
     ----------
-    sets, title : see :func:`in_context`
+    sets, title : see :func:`in_context`, as for the result
     width : int, optional
         Tokens a bin; a round number by the data by default.
 
@@ -420,11 +462,9 @@ def lengths(
 ) -> alt.LayerChart:
     """Draw the lengths of the passages, with the mean of each set (triangle) and the paper's (diamond).
 
-    Result and errors are as for :func:`in_context`.
-
     Parameters
     ----------
-    sets, title : see :func:`in_context`
+    sets, title : see :func:`in_context`, as for the result
     column : {"n_tokens", "n_context_sentences"}
         Tokens of the whole passage, or sentences before the target sentence.
     width
@@ -441,17 +481,13 @@ def lengths(
     frames = statistics.named_sets(sets)
     unit, quantity = _LENGTHS[column]
     data = statistics.histogram(frames, column, width=width)
-    means = _means(data, published_means(frames, paper, quantity))
+    measured = data.groupby("set", sort=False)["mean"].first().dropna().to_dict()
+    rows = [(name, mean, _MEAN, f"{mean:.1f}") for name, mean in measured.items()]
+    printed = _published_means(frames, paper, quantity)
+    rows += [(name, mean, _PAPER, f"{mean:g}") for name, mean in printed.items()]
+    means = pd.DataFrame(rows, columns=["set", "mean", "kind", "text"])
     heading = _heading(title or label(column, unit=True), data, without="without a value", width=_LINE)
     return _histogram(data, head=heading, axis=unit, share_title="share of the passages", means=means)
-
-
-def _means(data: pd.DataFrame, paper: dict[str, float]) -> pd.DataFrame:
-    rows = []
-    for name, mean in data.groupby("set", sort=False)["mean"].first().dropna().items():
-        rows.append((str(name), float(mean), _MEAN, f"{mean:.1f}"))
-    rows += [(name, value, _PAPER, f"{value:g}") for name, value in paper.items()]
-    return pd.DataFrame(rows, columns=["set", "mean", "kind", "text"])
 
 
 def _dodge_bins(data: pd.DataFrame) -> pd.DataFrame:
@@ -477,16 +513,22 @@ def _histogram(
     names = list(dict.fromkeys(data["set"]))
     domain = [float(data["x"].min()), float(data["x2"].max())]
     x = alt.X("x:Q", title=axis, scale=alt.Scale(domain=domain, nice=False), axis=alt.Axis(grid=False))
-    base = alt.Chart(_dodge_bins(data))
-    bars = base.mark_rect().encode(
-        x=x,
-        x2="x2:Q",
-        y=_vertical(data["high"].where(data["count"] > 0), share_title, spare=0 if means is None else _ROOM),
-        y2=alt.datum(0),
-        color=_colour(names),
-        tooltip=_tooltip(alt.Tooltip("values:N", title=axis.split(" ", maxsplit=1)[0])),
+    bins = _dodge_bins(data)
+    bars = (
+        alt.Chart(bins)
+        .mark_rect()
+        .encode(
+            x=x,
+            x2="x2:Q",
+            y=_vertical(
+                data["high"].where(data["count"] > 0), share_title, spare=0 if means is None else _ROOM
+            ),
+            y2=alt.datum(0),
+            color=_colour(names),
+            tooltip=_tooltip(alt.Tooltip("values:N", title=axis.split(" ", maxsplit=1)[0])),
+        )
     )
-    filled = alt.Chart(_dodge_bins(data).query("count > 0"))  # an interval at each empty bin is noise
+    filled = alt.Chart(bins.query("count > 0"))  # an interval at each empty bin is noise
     error = filled.mark_rule(color=theme.INK, strokeWidth=1).encode(x="middle:Q", y="low:Q", y2="high:Q")
     layers: list[Any] = [bars, error]
     if means is not None and len(means):
@@ -504,11 +546,8 @@ def _mean_marks(means: pd.DataFrame, names: Sequence[str]) -> list[alt.Chart]:
     tips = [alt.Tooltip("set:N"), alt.Tooltip("kind:N"), alt.Tooltip("text:N", title="value")]
     measured, paper = means[means["kind"] == _MEAN], means[means["kind"] == _PAPER]
     looks: dict[str, Any] = {"filled": True, "size": 80, "opacity": 1}
-    marks = [
-        alt.Chart(measured)
-        .mark_point(**looks)
-        .encode(x="mean:Q", y=alt.value(22), shape=shape, color=_colour(names), tooltip=tips)
-    ]
+    points = alt.Chart(measured).mark_point(**looks)
+    marks = [points.encode(x="mean:Q", y=alt.value(22), shape=shape, color=_colour(names), tooltip=tips)]
     if len(paper):  # screen readers name a layer without marks, too
         points = alt.Chart(paper).mark_point(**looks, color=theme.INK, stroke="white", strokeWidth=0.8)
         marks.append(points.encode(x="mean:Q", y=alt.value(8), shape=shape, tooltip=tips))

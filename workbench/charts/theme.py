@@ -49,9 +49,6 @@ _VEGA_LITE = "application/vnd.vegalite.v5+json"
 VERSION = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
 """Of Vega-Lite, as what draws files calls it."""
 
-_LIGHT = ("#222222", "#ffffff")  # text and background
-_DARK = ("#dddddd", "#111111")
-
 # Without a link to an editor on another host, and as SVG, whose colours change with the page's.
 EMBED = {"renderer": "svg", "actions": {"export": True, "source": False, "compiled": False, "editor": False}}
 
@@ -91,7 +88,7 @@ def themed(chart: Chart) -> Chart:
 
 
 def panel_row(panels: Sequence[alt.LayerChart]) -> alt.HConcatChart:
-    """Return panels side by side with one legend and the look of this package."""
+    """Return panels side by side with one legend, as a chart of this package."""
     return themed(joined_panels(panels))
 
 
@@ -154,6 +151,8 @@ def side_by_side(*charts: alt.LayerChart) -> alt.HConcatChart:
     >>> bars = wb.charts.in_context(annotations), wb.charts.target_classes(annotations)
     >>> chart = wb.charts.side_by_side(*bars)
     """
+    for chart in charts or [None]:
+        check_type(chart, alt.TopLevelMixin, "charts", "pass what functions of wb.charts return")
     bare = [chart.copy(deep=False) for chart in charts]
     for chart in bare:
         chart.config, chart.usermeta = alt.Undefined, alt.Undefined
@@ -174,6 +173,12 @@ def check_table(table: Any, columns: Sequence[str], description: str, remedy: st
         raise DataError(f"{description} is not a DataFrame, but {type(table).__name__}", remedy=remedy)
     if missing := [name for name in columns if name not in table.columns]:
         raise DataError(f"{description} has no column {', '.join(map(repr, missing))}", remedy=remedy)
+
+
+def check_type(value: Any, expected: type, description: str, remedy: str) -> None:
+    """Raise DataError unless a value is of a type, which the description has in words."""
+    if not isinstance(value, expected):
+        raise DataError(f"expected {description}, got {type(value).__name__}", remedy=remedy)
 
 
 def share_axis(data: pd.DataFrame, title: str) -> dict[str, Any]:
@@ -267,7 +272,7 @@ def has_look(spec: dict[str, Any]) -> bool:
 
 def page_colours(*, dark: bool) -> tuple[str, str]:
     """Return the colours of text and background of a light or dark page."""
-    return _DARK if dark else _LIGHT
+    return ("#dddddd", "#111111") if dark else ("#222222", "#ffffff")
 
 
 def coloured(spec: dict[str, Any], *, dark: bool) -> dict[str, Any]:

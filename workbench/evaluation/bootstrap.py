@@ -102,11 +102,7 @@ def resample(
     Parameters
     ----------
     means, medians : array (k, n), array (m, n)
-        Rows whose means and medians are wanted. NaN: no value; minus infinity makes each mean that holds it
-        minus infinity.
-    units : Units
-        Units of the n items.
-    resamples, seed : int
+        Rows of the n items. NaN: no value; minus infinity makes each mean that holds it minus infinity.
 
     Returns
     -------
@@ -166,10 +162,7 @@ class _Statistics:
 
 
 def _weights(number: int, resamples: int, seed: int) -> Iterable[Singles]:
-    """Return how often each unit is drawn, (a block of resamples, units) at a time, not to be changed.
-
-    Of the draws that were used last, as many are kept as `_KEPT` weights hold: models have as many items.
-    """
+    """Return how often each unit is drawn, (a block of resamples, units) at a time; the last are kept."""
     key = (number, resamples, seed)
     if number * resamples > _KEPT:
         return _draw_weights(*key)
@@ -185,7 +178,6 @@ def _weights(number: int, resamples: int, seed: int) -> Iterable[Singles]:
 
 
 def _draw_weights(number: int, resamples: int, seed: int) -> Iterator[Singles]:
-    """Draw the weights of `_weights`."""
     rng = np.random.default_rng(seed)
     block = max(1, _BLOCK // max(number, 1))
     for start in range(0, resamples, block):
@@ -197,10 +189,7 @@ def _draw_weights(number: int, resamples: int, seed: int) -> Iterator[Singles]:
 
 
 class _Median:
-    """Weighted medians of one row: only items near its middle are looked at.
-
-    A cumulative sum over all of 5,153 items takes 60 times as long.
-    """
+    """Weighted medians of one row: looking only at items near its middle takes a 60th of the time."""
 
     def __init__(self, values: Floats, units: Units) -> None:
         present = np.flatnonzero(~np.isnan(values))
@@ -210,10 +199,7 @@ class _Median:
         self.lower = np.bincount(self.codes[: self.half], minlength=units.number)
 
     def resample(self, drawn: Singles, below: Ints, n: Ints) -> Floats:
-        """Return the medians (r,) of the resamples `drawn` (units, r).
-
-        `below` and `n` (r,) count the drawn items that are in the lower half of all, and that have a value.
-        """
+        """Return the medians (r,) of `drawn` (units, r): of `n` values each, `below` in the lower half."""
         medians = np.full(drawn.shape[1], np.nan)
         remaining = np.flatnonzero(n > 0)
         reach = _SPARE + int(1.25 * np.abs(below - n // 2).max(initial=0))
@@ -231,17 +217,9 @@ class _Median:
 
 
 def intervals(columns: Floats, level: float, number: int) -> tuple[Floats, Floats]:
-    """Return the percentile intervals (Efron 1979) of bootstrap replicates of `number` units.
+    """Return the percentile intervals, (k,) each (Efron 1979), of bootstrap replicates of `number` units.
 
-    Parameters
-    ----------
-    columns : array (resamples, k)
-        NaN: that replicate holds no value, and does not count.
-
-    Returns
-    -------
-    low, high : array (k,)
-        NaN for a single unit, and where no replicate holds a value.
+    Of the replicates (resamples, k), NaN does not count. NaN for a single unit, and where none counts.
     """
     if number < _SPREAD:
         low, high = np.full((2, columns.shape[1]), np.nan)
@@ -259,11 +237,7 @@ def sign_flip(
 ) -> tuple[float, bool, bool]:
     """Test whether paired differences of items (n,) are symmetric about 0, as `sign_flips` does.
 
-    Returns
-    -------
-    p : float
-    exact, is_bound : bool
-        Whether every choice of signs counts; whether p is only an upper bound.
+    Return p, whether it is exact (every choice of signs counts), and whether it is only an upper bound.
     """
     sums = units.sums(differences)
     if exact := np.issubdtype(differences.dtype, np.integer):
@@ -319,8 +293,7 @@ def sign_flips(sums: Floats | Ints, resamples: int, seed: int) -> tuple[Floats, 
 def _exact_sign_flip(sums: Ints) -> float:
     """Return the share of sign assignments with a sum at least as far from 0; `sums` (units,) has no 0.
 
-    The distribution of the sum is made one size of unit at a time, as k units of one size that are positive
-    follow a binomial distribution (Pagano and Tritchler 1983).
+    The k units of one size that are positive follow a binomial distribution (Pagano and Tritchler 1983).
     """
     sizes, counts = np.unique(np.abs(sums), return_counts=True)
     sizes //= np.gcd.reduce(sizes)

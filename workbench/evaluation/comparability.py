@@ -27,6 +27,7 @@ _NAMED = 4  # models that a sentence names
 _TENTH = 0.1
 
 T = TypeVar("T", bound=Hashable)
+Each = Sequence[tuple[str, ModelPredictions, Ints]]
 
 
 def list_warnings(
@@ -38,26 +39,17 @@ def list_warnings(
 ) -> list[str]:
     """Describe the differences between the predictions of models (m), and the items left out.
 
-    Parameters
-    ----------
-    labels : sequence of str (m,)
-    models : sequence of ModelPredictions (m,)
-    rows : array of int (m, all items)
-        The row of each model for each item, -1 without a known answer; n items are common to all models.
-    log_prob : array of float (m, n)
-        Log-probabilities of the answers.
-    variants : set of str, optional
-        Those of the items that were given.
+    `rows` (m, all items) has the row of each model for each item, -1 without a known answer; `log_prob`
+    (m, n) is of the n items that are common to all models; `variants` are those of the items that were given.
     """
     common: Mask = np.asarray((rows >= 0).all(axis=0))
-    shared = rows[:, common]
-    counts = zip(labels, models, shared, strict=True)
+    each = list(zip(labels, models, rows[:, common], strict=True))
     return [
         *list_training(
-            (label, int(model.truths("in_training")[r].sum()), len(r)) for label, model, r in counts
+            (label, int(model.truths("in_training")[r].sum()), len(r)) for label, model, r in each
         ),
         *_excluded(labels, models, rows, int(common.sum())),
-        *_value_warnings(labels, models, shared, log_prob, variants),
+        *_value_warnings(each, log_prob, variants),
     ]
 
 
@@ -106,24 +98,16 @@ def list_training(counts: Iterable[tuple[str, int, int]]) -> list[str]:
     ]
 
 
-def _value_warnings(
-    labels: Sequence[str],
-    models: Sequence[ModelPredictions],
-    rows: Ints,
-    log_prob: Floats,
-    variants: set[str] | None,
-) -> list[str]:
-    """Warn of differences between the predictions; `rows` and `log_prob` (m, n) are of the items."""
-    each = list(zip(labels, models, rows, strict=True))
+def _value_warnings(each: Each, log_prob: Floats, variants: set[str] | None) -> list[str]:
+    """Warn of differences between the predictions of each model on the items."""
     warnings = list(_variants(each, variants))
-    proper = {label: bool((~np.isnan(row)).any()) for label, row in zip(labels, log_prob, strict=True)}
     lost = {
         label: int((~model.truths("known")[indices]).sum()) if model.values("known", indices) else 0
         for label, model, indices in each
     }
     sets = {label: model.value_sets(indices) for label, model, indices in each}
-    log_probs = [label for label in labels if proper[label]]
-    warnings += _differences(sets, log_probs, lost, rows.shape[1])
+    log_probs = [label for (label, *_), row in zip(each, log_prob, strict=True) if not np.isnan(row).all()]
+    warnings += _differences(sets, log_probs, lost, log_prob.shape[1])
     warnings += _beginnings({label: values["bos"] for label, values in sets.items()})
     warnings += _log_probs(each, log_prob)
     bounds = {label: int(model.truths("rank_is_bound")[indices].sum()) for label, model, indices in each}
@@ -136,10 +120,9 @@ def _value_warnings(
 def _differences(
     sets: Mapping[str, Mapping[str, set[Any]]], log_probs: Sequence[str], lost: Mapping[str, int], n: int
 ) -> list[str]:
-    """Describe the columns of `VARIANT` in which models differ.
+    """Describe the columns of `VARIANT` in which models differ, from the different values by label.
 
-    `sets` has the different values of each column by label; `log_probs` are the models that give some, and
-    `lost` says how many of `n` answers are not among a model's words.
+    `log_probs` are the models that give some; `lost` of `n` answers are not among a model's words.
     """
     sentences = []
     for name, difference in _DIFFERENCES.items():
@@ -150,9 +133,10 @@ def _differences(
         }
         if len(set(values.values())) > 1:
             listed = _listed({label: words_of(name, value) for label, value in values.items()})
-            meaning = _unpredictable(lost, n) if name == "vocabulary_size" else ()
-            sentences.append(" ".join([f"{difference}: {listed}.", *meaning]))
-            lost = {} if name == "vocabulary_size" else lost  # said already
+            sentences.append(f"{difference}: {listed}.")
+            if name == "vocabulary_size":
+                sentences[-1] = " ".join([sentences[-1], *_unpredictable(lost, n)])
+                lost = {}  # said already
     return [*sentences, *filter(None, [unpredictable({who: count / n for who, count in lost.items()})])]
 
 
@@ -208,9 +192,6 @@ def _beginnings(bos: Mapping[str, set[Any]]) -> Iterator[str]:
             " the beginning (BOS), results with and without it are not comparable; lm-evaluation-harness"
             " leaves it out before version 0.4.9.2, unless add_bos_token is set."
         )
-
-
-Each = Sequence[tuple[str, ModelPredictions, Ints]]
 
 
 def _variants(each: Each, variants: set[str] | None) -> Iterator[str]:
@@ -273,13 +254,8 @@ def _log_probs(each: Each, log_prob: Floats) -> Iterator[str]:
 def of_one_event(corrected: Floats, uncorrected: Floats) -> Floats:
     """Return log-probabilities of answers (m, n) that are of the same event for all models.
 
-    Where some models have those of the sub-tokens alone, whatever follows them, that is those of all models
-    if all have them; else it is NaN for these models.
-
-    Parameters
-    ----------
-    corrected, uncorrected : array (m, n)
-        The columns ``log_prob`` and ``log_prob_uncorrected``.
+    Where some models have those of the sub-tokens alone, whatever follows them (``log_prob_uncorrected``),
+    that is those of all models if all have them; else it is NaN for these models.
     """
     events = [_event(*pair) for pair in zip(corrected, uncorrected, strict=True)]
     if len(set(events) - {None}) < 2:  # noqa: PLR2004 - they differ

@@ -98,12 +98,6 @@ class Comparison(AlignedPredictions):
         level, resamples, seed : float, int, int
             Confidence level of the intervals, and number and seed of the bootstrap replicates and of the
             random choices of signs.
-
-        Raises
-        ------
-        DataError
-            If there are no predictions, the models have no item in common, or two have different
-            answers to one item.
         """
         sampling = BootstrapSettings(level, int(resamples), int(seed)).checked()
         models = predictions_of(runs, items, pool=True)
@@ -190,13 +184,9 @@ class Comparison(AlignedPredictions):
     def table(self) -> pd.DataFrame:
         """Measure the models; definitions and columns as :func:`workbench.evaluation.metrics.evaluate`.
 
-        Returns
-        -------
-        DataFrame
-            One row a model: `label`, `n`, `accuracy`, `accuracy_low`, `accuracy_high`, `interval`,
-            `n_perplexity`, the other measures that tables show with their intervals, `resampled_by`,
-            `n_novels`, `model`, `run`, and those of seeds, as `points` has them.
-            NaN: not known.
+        One row a model: `label`, `n`, `accuracy`, `accuracy_low`, `accuracy_high`, `interval`,
+        `n_perplexity`, the other measures that tables show with their intervals, `resampled_by`, `n_novels`,
+        `model`, `run`, and those of seeds, as `points` has them. NaN: not known.
         """
         table, units = self.points(), self.units
         columns = measured_columns(
@@ -219,20 +209,18 @@ class Comparison(AlignedPredictions):
         DataFrame
             One row a pair, ``a < b``:
 
-            `a`, `b`, `label_a`, `label_b`
-                Places and labels of the models.
-            `n_only_a`, `n_only_b`, `difference`, `difference_low`, `difference_high`
-                Items that only one got right; accuracy of `a` minus that of `b`, and the percentile
-                interval of the paired bootstrap, of whole novels where every item names its novel.
+            `a`, `b`, `label_a`, `label_b`, `n_only_a`, `n_only_b`
+                Places and labels of the models; items that only one got right.
+            `difference`, `difference_low`, `difference_high`
+                Accuracy of `a` minus that of `b`, and the percentile interval of the paired bootstrap, of
+                whole novels where every item names its novel.
             `mde`
                 Minimum detectable effect: the least true difference that this one test, not corrected, finds
                 with a power of 80 %; NaN where none of its outcomes could be significant.
             `p`, `p_holm`, `p_fdr_bh`, `test`
-                Of the test that :func:`workbench.evaluation.significance.significance` makes, which is exact:
-                McNemar's, or a sign-flip test by novel where every item names its novel, or by item where a
-                side is the mean of replicates; corrected for the number of pairs (Holm 1979; false discovery
-                rate, Benjamini and Hochberg 1995). NaN where the models read different variants of the text
-                or predict different units: not the same task.
+                Of the exact test that :func:`workbench.evaluation.paired.accuracy_tests` makes; corrected for
+                the number of pairs (Holm 1979; false discovery rate, Benjamini and Hochberg 1995). NaN where
+                the models read different variants of the text or predict different units.
             `log_prob_difference`, `log_prob_difference_low`, `log_prob_difference_high`
                 Mean ln p of `a` minus that of `b` on the items where both are known; NaN where there is
                 none, the interval also where an answer has probability 0.
@@ -271,13 +259,9 @@ class Comparison(AlignedPredictions):
     def differences(self, baseline: int) -> pd.DataFrame:
         """Compare every other model with one, `baseline` (its index).
 
-        Returns
-        -------
-        DataFrame
-            The rows of `pairs` that the baseline is in, in the order of the other models and turned so that
-            these are `a` and the baseline is `b`: `difference` is the model's accuracy minus the baseline's,
-            `n_only_a` counts improvements, `n_only_b` regressions. `p_holm` and `p_fdr_bh` are corrected for
-            the number of these rows.
+        The rows of `pairs` that the baseline is in, in the order of the other models and turned so that these
+        are `a` and the baseline is `b`: `difference` is the model's accuracy minus the baseline's, `n_only_a`
+        counts improvements, `n_only_b` regressions. `p_holm` and `p_fdr_bh` are corrected for these rows.
         """
         pairs = self._pair_tests
         names = ("difference", "log_prob_difference")
@@ -299,21 +283,11 @@ class Comparison(AlignedPredictions):
         return np.asarray(cells[outcome] if outcome in cells else np.ones(self.n, dtype=bool))
 
     def pair(self, a: int, b: int, mask: Mask | None = None) -> dict[str, Any]:
-        """Compare two models on a part of the items.
+        """Compare two models on all items, or on the items of `mask` (n,).
 
-        Parameters
-        ----------
-        a, b : int
-            Places of the models.
-        mask : array of bool (n,), optional
-            All items by default. Chosen after a look at the results, a part makes the test exploratory.
-
-        Returns
-        -------
-        dict
-            ``n``; ``difference`` of the accuracies, with ``difference_low`` and ``difference_high``, and
-            ``p`` of the ``test``, not corrected, and ``mde``, as `pairs` has them. NaN where there are no
-            items.
+        ``n``, ``difference``, ``difference_low``, ``difference_high``, ``p`` (not corrected), ``test`` and
+        ``mde`` are as `pairs` has them; NaN where there are no items. Chosen after a look at the results, a
+        part makes the test exploratory.
         """
         n = self.n if mask is None else int(mask.sum())
         test = self.tests(np.array([[a], [b]]), mask if n else None)
@@ -375,11 +349,8 @@ class Comparison(AlignedPredictions):
     def slices(self, column: str, mask: Mask | None = None) -> pd.DataFrame:
         """Return the models' accuracies in each bin of a column, on the items of `mask` (n,).
 
-        Returns
-        -------
-        DataFrame
-            One row a bin and model: `key`, `bin` (its label), `label` (of the model), `n`,
-            `accuracy`, `low`, `high` (Wilson; of a mean over replicates it is wider than need be).
+        One row a bin and model: `key`, `bin` (its label), `label` (of the model), `n`, `accuracy`, `low`,
+        `high` (Wilson; of a mean over replicates it is wider than need be).
         """
         bins = self.bins(column)
         dtype = np.float64 if self._several.any() else np.float32  # counts are exact in both
@@ -405,10 +376,9 @@ class Comparison(AlignedPredictions):
     def top(self, index: int) -> list[dict[str, Any]]:
         """Return the predictions of each model (m) for an item.
 
-        Keys are `label`, `words` and `log_probs` (of the best words, or their scores), `score_type`,
-        `answer` (of the items that the model read), `answer_log_prob`, `rank`, `rank_label` (its text),
-        `correct`, `prediction`, and `attention` (one
-        weight a token of the item, or None).
+        Keys are `label`, `words` and `log_probs` (of the best words, or their scores), `score_type`, `answer`
+        (of the items that the model read), `answer_log_prob`, `rank`, `rank_label` (its text), `correct`,
+        `prediction`, and `attention` (one weight a token of the item, or None).
         """
         return [self._answer_of(k, index) for k in range(self.m)]
 

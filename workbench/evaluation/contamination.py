@@ -87,10 +87,8 @@ class Contamination(Overlap):
         return "".join(tables)
 
     def _title(self) -> str:
-        words = int(self.texts["words"].sum())
-        return (
-            f"{len(self.frame):,} items against {words:,} words of {len(self.texts):,} books, {self.n}-grams"
-        )
+        texts = f"{int(self.texts['words'].sum()):,} words of {len(self.texts):,} books"
+        return f"{len(self.frame):,} items against {texts}, {self.n}-grams"
 
 
 def contamination(items: Items, texts: Any, *, n: int = 8, progress: bool = True) -> Contamination:
@@ -113,11 +111,6 @@ def contamination(items: Items, texts: Any, *, n: int = 8, progress: bool = True
     Contamination
         Its ``.frame`` has one row an item: item_id, passage and query (whether all of it occurs), found and
         n_grams (how many), share, and more; ``.summary`` the counts; ``.by_book()`` one row a book.
-
-    Raises
-    ------
-    DataError
-        If the texts hold no word or cannot be read, or there is no item.
 
     Examples
     --------

@@ -66,9 +66,8 @@ class Hardest:
             values = [item.item_id, query, row["answer"], right, row["alone"], *numbers]
             rows.append(["" if pd.isna(value) else value for value in values])
         note = f"; the first {_SHOWN} are shown" if len(self) > _SHOWN else ""
-        return html_table(
-            columns, rows, caption=f"{len(self):,} items by {self.by}{note}.", notes=self.warnings
-        )
+        caption = f"{len(self):,} items by {self.by}{note}."
+        return html_table(columns, rows, caption=caption, notes=self.warnings)
 
 
 def hardest(runs: Any, items: Items | None = None, *, by: By = "difficulty", n: int | None = None) -> Hardest:
@@ -97,23 +96,13 @@ def hardest(runs: Any, items: Items | None = None, *, by: By = "difficulty", n: 
     n : int, optional
         Number of items; all by default.
 
-    Returns
-    -------
-    Hardest
-
-    Raises
-    ------
-    DataError
-        If the models have no item in common, the items are not found, or an option is invalid.
-
     Examples
     --------
     >>> hard = wb.hardest(runs, items, by="all wrong", n=5)
     >>> len(hard.items)
     5
     """
-    if items is not None:
-        check_items(items, "hardest")
+    check_items(items, "hardest", optional=True)
     if by not in get_args(By):
         raise DataError(f"by={by!r} is unknown", remedy=f"use one of {', '.join(get_args(By))}")
     if n is not None and n < 1:
@@ -126,9 +115,8 @@ def hardest(runs: Any, items: Items | None = None, *, by: By = "difficulty", n: 
     order = _order(comparison, frame, by)[:n]
     # by position, as `where` keeps the order of the items
     ordered = Items(comparison.items.frame.iloc[order], attrs=comparison.items.attrs)
-    return Hardest(
-        ordered, frame.iloc[order].reset_index(drop=True), by, (*comparison.plans, *comparison.warnings)
-    )
+    warnings = (*comparison.plans, *comparison.warnings)
+    return Hardest(ordered, frame.iloc[order].reset_index(drop=True), by, warnings)
 
 
 def _frame(comparison: Comparison) -> pd.DataFrame:

@@ -167,11 +167,9 @@ def leaderboard(
         table.attrs["note"] += f" Below the minimum detectable effect (80 % power): {'; '.join(below)}."
     if len(table) > len(measured):
         table.attrs["note"] += f" {_REPORTED}"
+    ranked_runs = [run for group in groups.values() for run in group]
     looks = count_looks(
-        "leaderboard",
-        lambda planned: (
-            run.predictions() for group in groups.values() for run in group if planned & {*run.datasets}
-        ),
+        "leaderboard", lambda planned: (run.predictions() for run in ranked_runs if planned & {*run.datasets})
     )
     table.attrs["note"] = " ".join([table.attrs["note"], *looks])
     pairs = zip(table["distinction"], table["source"], strict=True)
@@ -189,12 +187,11 @@ def _name(row: dict[str, Any]) -> str:
 
 def _ranked(group: list[MeasuredRun], measures: RunMeasures) -> list[dict[str, Any]]:
     """Sort the measures of one group, and compare each run with the best run on the most items."""
-    group = sorted(
-        group,
-        key=lambda run: (
-            -run.row["accuracy"], run.row.get("perplexity", np.inf), run.row["model"], run.row["run"]
-        ),
-    )  # fmt: skip
+
+    def order(run: MeasuredRun) -> tuple[Any, ...]:
+        return -run.row["accuracy"], run.row.get("perplexity", np.inf), run.row["model"], run.row["run"]
+
+    group = sorted(group, key=order)
     n_max = max((run.row["n"] for run in group), default=0)
     best = next((run for run in group if run.row["n"] == n_max), None)
     others = [run for run in group if run is not best]

@@ -35,14 +35,11 @@ from workbench.items.language import language, languages_of
 from workbench.render.numbers import percent
 from workbench.render.results import Table, TableColumn, TableLayout, with_interval
 from workbench.runs import measures
-from workbench.runs.measures import Measure
 from workbench.runs.predictions import mid_ranks
 from workbench.storage.cache import digest
 from workbench.storage.errors import DataError
 
-_WHOLE = frozenset(
-    ("dataset", "split", "variant", "word_class", "language")
-)  # columns whose groups are sets of their own
+_WHOLE = {"dataset", "split", "variant", "word_class", "language"}  # their groups are sets of their own
 _INTS = ("n", "n_known", "n_perplexity", "n_tied_items", "n_novels", "n_seeds")
 _FLOATS = tuple(name for measure in measures.MEASURES for name in measure.columns)
 _SPREADS = ("seed_sd", "seed_min", "seed_max")
@@ -100,8 +97,8 @@ def evaluate(
 
         `model`, `run`, and the columns of `by`
             What the row is about.
-        `n`, `n_known`
-            Items with an answer; those whose answer is in the model's vocabulary.
+        `n`, `n_known`, `n_tied_items`
+            Items with an answer; those whose answer is in the model's vocabulary, or shares its rank.
         `accuracy`, `accuracy_low`, `accuracy_high`
             Fraction of right answers, from 0 to 1; ties were broken by the seed of the predictions.
         `interval`
@@ -122,8 +119,6 @@ def evaluate(
             Median over items of the mid-rank of the answer: its rank + (number tied with it - 1) / 2.
         other measures
             Those of :data:`workbench.runs.measures.MEASURES`, with the bounds of their intervals.
-        `n_tied_items`
-            Items whose answer shares its rank with another word.
         `share_in_training`
             Fraction of these items whose whole passages stand in the texts that the model was fitted on;
             a warning under the table says where it is above 0.
@@ -146,8 +141,7 @@ def evaluate(
     >>> table[["model", "n"]].values.tolist()
     [['Random word from passage', 30], ['3-gram, Kneser-Ney', 30]]
     """
-    if items is not None:
-        check_items(items, "evaluate")
+    check_items(items, "evaluate", optional=True)
     sampling = BootstrapSettings(level, resamples, seed).checked()
     names = list(dict.fromkeys([by] if isinstance(by, str) else by or ()))
     rows: list[dict[str, Any]] = []
@@ -172,7 +166,8 @@ def evaluate(
             random = is_random(frame)
             for group, members in _groups(frame, names):
                 subset = subset_of(members) if _WHOLE.issuperset(names) else ""
-                rows.append(head | group | {"chance": chance_of(members) if random else "", "subset": subset})
+                chance = chance_text(members["p_correct"].mean()) if random else ""
+                rows.append(head | group | {"chance": chance, "subset": subset})
                 yield members
 
     measured_rows = measure_all(frames(), sampling)
@@ -192,21 +187,12 @@ def evaluate(
 
 
 def _has_several_languages(model: ModelPredictions) -> bool:
-    """Return whether a model's predictions are of items in several languages."""
     return len(languages_of(pc.unique(model.table["variant"]).to_pylist())) > 1
 
 
 def spread_columns(rows: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
     """Return the columns `SPREAD` if a row of measures is of replicates."""
     return SPREAD if any("n_seeds" in row for row in rows) else ()
-
-
-def _beside(measure: Measure, table: pd.DataFrame) -> str:
-    if measure.name != "accuracy":
-        return ""
-    if "spread" in table:
-        return "spread"
-    return "chance" if _has_text(table, "chance") else ""
 
 
 def _has_text(table: pd.DataFrame, name: str) -> bool:
@@ -216,10 +202,11 @@ def _has_text(table: pd.DataFrame, name: str) -> bool:
 def shown_measures(table: pd.DataFrame) -> tuple[TableColumn, ...]:
     """Return the measures as tables show them; the items of the perplexity where they are not all."""
     fewer = "n_perplexity" in table and (table["n_perplexity"].fillna(0) % table["n"] > 0).any()
+    beside = "spread" if "spread" in table else "chance" if _has_text(table, "chance") else ""
     return (
         TableColumn("n", "count", detail="subset" if _has_text(table, "subset") else ""),
         *(
-            with_interval(each.name, each.format, detail=_beside(each, table))
+            with_interval(each.name, each.format, detail=beside if each.name == "accuracy" else "")
             for each in measures.MEASURES
             if each.in_tables or (each.name == "perplexity_uncorrected" and _only_uncorrected(table))
         ),
@@ -264,16 +251,9 @@ def measured_columns(
 ) -> dict[str, Any]:
     """Return the measures of m models with the bounds of their intervals, (m,) each.
 
-    Parameters
-    ----------
-    values : mapping of str to array (m, n)
-        Quantities of the measures; those of missing ones are left out.
-    replicates : mapping of str to array (resamples, m), optional
-        As :func:`resampled` gives them; None: without bounds.
-    units : Units
-        Units of the n items.
-    several : array of bool (m,)
-        Whether the accuracy of a model is the mean over replicates.
+    `values` (m, n) are the quantities of the measures; those of missing ones are left out. `replicates`
+    (resamples, m) are as :func:`resampled` gives them, without them there are no bounds. `several` (m,) tells
+    whether the accuracy of a model is the mean over replicates.
     """
     columns: dict[str, Any] = {}
     for each in measures.MEASURES:
@@ -289,9 +269,8 @@ def measured_columns(
             low, high = bootstrap.intervals(replicates[each.quantity], sampling.level, units.number)
         if each.interval == "share":
             drawn = is_resampled(quantity, units, several)
-            exact = wilson(
-                np.nansum(quantity, axis=1), (~np.isnan(quantity)).sum(axis=1), level=sampling.level
-            )
+            n = (~np.isnan(quantity)).sum(axis=1)
+            exact = wilson(np.nansum(quantity, axis=1), n, level=sampling.level)
             low, high = (np.where(drawn, *both) for both in zip((low, high), exact, strict=True))
         columns |= dict(zip(each.columns[1:], each.bounds(low, high), strict=True))
         if each.name == "accuracy":
@@ -362,23 +341,11 @@ def measure(frame: pd.DataFrame, sampling: BootstrapSettings) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class _Quantities:
-    """Quantities of one model's items, from which measures are computed.
-
-    Attributes
-    ----------
-    quantities : dict of str to array (n,)
-        Those that have a value for some item.
-    units : Units
-        Units of the n items.
-    several : bool
-        Whether what is right is the mean over replicates.
-    row : dict
-        The columns that need no resampling.
-    """
+    """Quantities (n,) of one model's items that have some values, and the columns that draw nothing."""
 
     quantities: dict[str, Floats]
     units: Units
-    several: bool
+    several: bool  # whether what is right is the mean over replicates
     row: dict[str, Any]
 
     @classmethod
@@ -400,6 +367,8 @@ class _Quantities:
             del sources["log_prob"]
         quantities = measures.item_quantities(sources)
         values = {name: column for name, column in quantities.items() if not np.isnan(column).all()}
+        read = frame["in_training"]
+        is_known = read.any() or (len(read) and read.notna().all())
         row: dict[str, Any] = {
             "n": len(frame),
             "n_known": int(in_vocabulary.sum()),
@@ -407,7 +376,7 @@ class _Quantities:
             "n_novels": units.number if units.by == "novel" else None,
             "n_perplexity": int((~np.isnan(log_prob)).sum()),
             "n_tied_items": int((frame["n_tied"].fillna(1) > 1).sum()) if "mid_rank" in values else 0,
-            "share_in_training": _share_in_training(frame["in_training"]),
+            "share_in_training": float(read.sum()) / len(read) if is_known else None,
             "signature": signature_text(frame, units, sampling),
         }
         return cls(values, units, several, row | (spread(seeds) if several else {}))
@@ -424,8 +393,7 @@ class _Quantities:
 def measure_all(frames: Iterable[pd.DataFrame], sampling: BootstrapSettings) -> list[dict[str, Any]]:
     """Return the measures of the predictions of several models, one after the other; see `measure`.
 
-    Models with the same units are resampled at once, as the draws take most of the time; so many that
-    `_AT_ONCE` items are in memory.
+    Models with the same units are resampled at once, as the draws take most of the time.
     """
     rows: list[dict[str, Any]] = []
     held: list[_Quantities] = []
@@ -456,12 +424,6 @@ def _measured(models: Sequence[_Quantities], sampling: BootstrapSettings) -> lis
     return rows
 
 
-def _share_in_training(column: pd.Series[Any]) -> float | None:
-    """Return the share of items (n,) that the model was fitted on; None where that is not known."""
-    is_known = column.any() or (len(column) and column.notna().all())
-    return float(column.sum()) / len(column) if is_known else None
-
-
 def is_random(frame: pd.DataFrame) -> bool:
     """Return whether predictions of one run (n,) are from a random baseline.
 
@@ -475,11 +437,6 @@ def is_random(frame: pd.DataFrame) -> bool:
 def are_draws(p: Floats) -> bool:
     """Return whether probabilities of being right (n,), of predictable answers, are of a draw."""
     return len(p) > 0 and bool((p > 0).all() and (p < 1).any())
-
-
-def chance_of(frame: pd.DataFrame) -> str:
-    """Return the expected accuracy of a random baseline on all items (n,) in words."""
-    return chance_text(float(frame["p_correct"].mean()))
 
 
 def chance_text(p: float) -> str:
@@ -505,10 +462,8 @@ def signature_text(frame: pd.DataFrame, units: Units, sampling: BootstrapSetting
     version:0.1.0``: data set, split and variant (several with +), items, those of the columns `VARIANT` that
     have a value (of a prompt a digest), intervals, and this package.
     """
-    data = (
-        "+".join(sorted(set(map(str, frame[name].dropna().unique()))))
-        for name in ("dataset", "split", "variant")
-    )
+    sets = (frame[name].dropna().unique() for name in ("dataset", "split", "variant"))
+    data = ("+".join(sorted(set(map(str, names)))) for names in sets)
     values = [one_value(frame[name]) for name in VARIANT]
     fields = {"n": len(frame)} | dict(zip(_PARTS, values, strict=True))
     if fields["prompt"] is not None:
@@ -535,9 +490,8 @@ def spread(seeds: npt.NDArray[np.bool_]) -> dict[str, Any]:
 
 def typed(table: pd.DataFrame) -> pd.DataFrame:
     """Convert the columns of `measure` to nullable types."""
-    dtypes = dict.fromkeys(_INTS, "Int64") | dict.fromkeys(
-        (*_FLOATS, *_SPREADS, "share_in_training"), "Float64"
-    )
+    numbers = (*_FLOATS, *_SPREADS, "share_in_training")
+    dtypes = dict.fromkeys(_INTS, "Int64") | dict.fromkeys(numbers, "Float64")
     dtypes |= dict.fromkeys(("interval", "resampled_by", "spread"), "str")
     return table.astype({name: dtype for name, dtype in dtypes.items() if name in table.columns})
 

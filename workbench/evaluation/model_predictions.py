@@ -20,7 +20,6 @@ import pyarrow.compute as pc
 
 from workbench.items.ablation import split_variant
 from workbench.items.items import COLUMNS, Items, in_item_order
-from workbench.runs.item_columns import item_columns
 from workbench.runs.predictions import (
     CHECKED,
     OPTIONAL,
@@ -31,7 +30,7 @@ from workbench.runs.predictions import (
     typed_predictions,
 )
 from workbench.runs.predictions import COLUMNS as COLUMNS_OF_RUNS
-from workbench.runs.run_table import LONG, RunTable
+from workbench.runs.run_table import LONG, RunTable, item_columns
 from workbench.storage.errors import DataError
 from workbench.storage.files import data_home
 from workbench.storage.parquet import text_array
@@ -235,18 +234,15 @@ def _read(
         return list(_split_run(source, info, item_ids))
     frame = source if isinstance(source, pd.DataFrame) else getattr(source, "predictions", None)
     if not isinstance(frame, pd.DataFrame):
-        raise DataError(
-            f"there are no predictions in a {type(source).__name__}",
-            remedy="pass a run, a frame of predictions, the name of a run, or a list of these",
-        )
+        remedy = "pass a run, a frame of predictions, the name of a run, or a list of these"
+        raise DataError(f"there are no predictions in a {type(source).__name__}", remedy=remedy)
     lacking = {name: None for name in OPTIONAL if name in NEEDED and name not in frame.columns}
     frame = typed_predictions(frame.assign(**lacking))
     if any(name not in frame.columns for name in NEEDED if name not in OPTIONAL):
         frame = _completed(frame, items)
     check_log_probs(frame)
-    return list(
-        _split_frame(frame, None if isinstance(source, pd.DataFrame) else getattr(source, "run", None), info)
-    )
+    run = None if isinstance(source, pd.DataFrame) else getattr(source, "run", None)
+    return list(_split_frame(frame, run, info))
 
 
 def _completed(frame: pd.DataFrame, items: Items | None) -> pd.DataFrame:
@@ -260,14 +256,12 @@ def _completed(frame: pd.DataFrame, items: Items | None) -> pd.DataFrame:
         )
     asked = frame[frame["item_id"].isin(items.frame["item_id"])]
     if asked.empty:
-        raise DataError(
-            f"the predictions have none of the items, {items.frame['item_id'].iloc[:1].tolist()} the first",
-            remedy="pass the items that were predicted; their ids are in items.frame['item_id']",
-        )
+        first = items.frame["item_id"].iloc[:1].tolist()
+        remedy = "pass the items that were predicted; their ids are in items.frame['item_id']"
+        raise DataError(f"the predictions have none of the items, {first} the first", remedy=remedy)
     groups = asked.groupby("model", sort=False)
-    return pd.concat(
-        [from_answers(items, group, model=str(model)) for model, group in groups], ignore_index=True
-    )
+    frames = [from_answers(items, group, model=str(model)) for model, group in groups]
+    return pd.concat(frames, ignore_index=True)
 
 
 def _split_run(source: Any, info: Mapping[str, Any], item_ids: pa.Array | None) -> Iterator[ModelPredictions]:
@@ -331,16 +325,17 @@ def labels(models: Sequence[ModelPredictions], *, by_set: bool = False) -> list[
     ``LSTM, capitalised``; then the name of the run; then a number. With `by_set`, models on different data
     sets or splits may share a name, as where each set has a panel.
     """
-    names = [model.model for model in models]
-    apart = distinctions(models, by_set=by_set)
-    return [", ".join(filter(None, pair)) for pair in zip(names, apart, strict=True)]
+    apart = zip(models, distinctions(models, by_set=by_set), strict=True)
+    return [", ".join(filter(None, [model.model, distinction])) for model, distinction in apart]
 
 
 def distinctions(models: Sequence[ModelPredictions], *, by_set: bool = False) -> list[str]:
     """Return each model's distinction from others of its name, see `labels`; empty without any."""
     traits = [traits_of(model) for model in models]
-    sets = [f"{each['dataset']}\n{each['split']}" if by_set else "" for each in traits]
-    names = [f"{model.model}\n{name}" for model, name in zip(models, sets, strict=True)]
+    names = [
+        f"{model.model}\n{each['dataset']}\n{each['split']}" if by_set else model.model
+        for model, each in zip(models, traits, strict=True)
+    ]
     return tell_apart(names, traits)
 
 
@@ -390,22 +385,17 @@ def tell_apart(names: Sequence[str], traits: Sequence[Mapping[str, str]]) -> lis
 
 _SPELT: dict[str, dict[Any, str]] = {
     "unit": {
-        "word": "whole words",
-        "whole-word": "whole words and their ends",
+        "word": "whole words", "whole-word": "whole words and their ends",
         "last-token": "the last token only",
     },
     "filter": {"none": "no words excluded", "stop-words": "stop words excluded"},
     "case": {"sum": "cased forms added"},
     "bos": {
-        "added": "with BOS",
-        "none": "without BOS",
-        "text": "BOS in the text",
-        "omitted": "BOS left out",
-        "tokenizer": "BOS if the tokenizer adds it",
-        "unknown": "BOS not known",
+        "added": "with BOS", "none": "without BOS", "text": "BOS in the text", "omitted": "BOS left out",
+        "tokenizer": "BOS if the tokenizer adds it", "unknown": "BOS not known",
     },
     "detokenised": {True: "detokenised", False: "text as released"},
-}
+}  # fmt: skip
 _NO_PROMPT = (ValueError, TypeError, KeyError, OverflowError, RecursionError)
 _UNUSUAL = ("text", "omitted", "unknown")  # beginnings of texts that are no habit of a tokenizer
 
@@ -477,24 +467,18 @@ def _short(text: str, limit: int) -> str:
 
 
 def _check_single(model: str, item_ids: pd.Series[Any]) -> None:
-    """Raise DataError if a model has two predictions for one item."""
     if (twice := item_ids.duplicated()).any():
-        raise DataError(
-            f"the model {model!r} has two predictions for the item {item_ids[twice].iloc[0]!r}",
-            remedy="give each set of predictions a run or model name of its own",
-        )
+        problem = f"the model {model!r} has two predictions for the item {item_ids[twice].iloc[0]!r}"
+        raise DataError(problem, remedy="give each set of predictions a run or model name of its own")
 
 
 def _sorted(frame: pd.DataFrame) -> pd.DataFrame:
     """Sort by item, so that draws by a seed are independent of the order of the rows."""
     ids = pa.array(frame["item_id"], pa.large_string(), from_pandas=True)
-    if frame.index.equals(pd.RangeIndex(len(frame))) and not ids.null_count and _ascends(ids):
+    ascends = pc.all(pc.less_equal(ids[:-1], ids[1:]), min_count=0).as_py()
+    if ascends and not ids.null_count and frame.index.equals(pd.RangeIndex(len(frame))):
         return frame
     return frame.sort_values("item_id", kind="stable", ignore_index=True)
-
-
-def _ascends(ids: pa.Array) -> bool:
-    return len(ids) < 2 or bool(pc.all(pc.less_equal(ids[:-1], ids[1:])).as_py())  # noqa: PLR2004 - a pair
 
 
 def joined(

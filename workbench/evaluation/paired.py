@@ -136,9 +136,6 @@ def accuracy_tests(
     ----------
     steps : array of int (k, n)
         What the first model of a pair gets right of an item minus what the second does, times `scale`.
-    units : Units
-        Items or novels, which are resampled.
-    sampling : BootstrapSettings
     scale : sequence of int (k,)
         Least common multiple of the pair's numbers of replicates; 1 for single runs.
 
@@ -177,19 +174,6 @@ def accuracy_tests(
     return AccuracyTests(only_a, only_b, differences, low, high, p, tests.tolist(), mde)
 
 
-def _joined(blocks: Sequence[AccuracyTests]) -> AccuracyTests:
-    """Return the tests of all pairs."""
-
-    def column(name: str) -> Any:
-        return np.concatenate([getattr(block, name) for block in blocks])
-
-    names = [test for block in blocks for test in block.test]
-    return AccuracyTests(
-        only_a=column("only_a"), only_b=column("only_b"), difference=column("difference"),
-        low=column("low"), high=column("high"), p=column("p"), test=names, mde=column("mde"),
-    )  # fmt: skip
-
-
 class AlignedPredictions:
     """The predictions of several models (m) on items (n) that all of them predicted.
 
@@ -198,8 +182,6 @@ class AlignedPredictions:
     labels : list of str (m,)
         Names of the models, unique, in the order given.
     item_ids : list of str (n,)
-    models, rows : sequence of ModelPredictions (m,), array of int (m, n)
-        The arguments, unchanged.
     answers : list of str (n,)
         Those given; where there are none, of the first model that knows it.
     by_seed : list of array of bool (n, replicates)
@@ -213,7 +195,6 @@ class AlignedPredictions:
 
     Parameters
     ----------
-    item_ids : array of str (n,)
     models : sequence of ModelPredictions (m,)
     rows : array of int (m, n)
         The row of each model for each item.
@@ -305,7 +286,9 @@ class AlignedPredictions:
             (a, b), scales = pairs[:, start : start + size], scale[start : start + size]
             steps = np.rint((shares[a] - shares[b]) * scales[:, None]).astype(np.int32)
             blocks.append(accuracy_tests(steps, units, self.sampling, scales))
-        tests = _joined(blocks)
+        names = AccuracyTests._fields
+        joined: Any = {name: np.concatenate([getattr(block, name) for block in blocks]) for name in names}
+        tests = AccuracyTests(**joined | {"test": joined["test"].tolist()})
         sets = {k: self.value_sets(k) for k in np.unique(pairs).tolist()}
         other_task = [comparability.other_task(sets[a], sets[b]) for a, b in pairs.T.tolist()]
         p, mde = (np.where(other_task, np.nan, values) for values in (tests.p, tests.mde))

@@ -161,7 +161,6 @@ def _with_people(layout: Layout) -> Layout:
 
 
 def _of_people(system: Any) -> bool:
-    """Return whether a row of a paper has the answers of people."""
     return normalised(system).startswith("human")
 
 
@@ -270,11 +269,8 @@ class ResultsTable:
 
 def _of_paper(cells: Sequence[dict[Any, Any]]) -> list[Cell]:
     """Return the row of a system with the paper's values."""
-    missing = [pd.isna(cell["printed"]) for cell in cells]
-    texts = [
-        MISSING if lacks else as_printed(cell["printed"], cell["measured_in"])
-        for cell, lacks in zip(cells, missing, strict=True)
-    ]
+    printed = [(cell["printed"], cell["measured_in"]) for cell in cells]
+    texts = [MISSING if pd.isna(text) else as_printed(text, unit) for text, unit in printed]
     return [Cell(str(cells[0]["system"])), Cell("paper"), *map(Cell, texts)]
 
 
@@ -305,13 +301,11 @@ def _of_ours(cells: Sequence[dict[Any, Any]]) -> Iterator[list[Cell]]:
 def _n_text(cell: Mapping[Any, Any]) -> str:
     """Return the number of items of a cell, and of how many where they are a part of a released set."""
     n, n_released = cell["n"], cell["n_released"]
-    if not n:
-        return MISSING
-    return f"{n:,}" if pd.isna(n_released) or n >= n_released else f"{n:,} of {n_released:,}"
+    is_complete = pd.isna(n_released) or n >= n_released
+    return MISSING if not n else f"{n:,}" if is_complete else f"{n:,} of {n_released:,}"
 
 
 def _name(cell: Mapping[Any, Any]) -> str:
-    """Return the name of a row of ours, with the distinction from other rows of its model."""
     return ", ".join(str(cell[name]) for name in ("model", "distinction") if cell[name])
 
 
@@ -407,14 +401,15 @@ def _rows(
     for model in models:
         for key, frame in _variants_of(model.frame, task):
             measures: dict[str, dict[str, Any]] = {}
-            for (split, word_class), labels in _column_labels(columns).items():
+            for split, word_class in dict.fromkeys((each.split, each.word_class) for each in columns):
                 mask = (frame["split"] == split) & (word_class is None or frame["word_class"] == word_class)
                 measured = measure(frame[mask], sampling) | {"is_random": is_random(model.frame)}
-                measures |= dict.fromkeys(labels if measured["n"] else (), measured)
+                alike = [each for each in columns if (each.split, each.word_class) == (split, word_class)]
+                measures |= {each.label: measured for each in alike if measured["n"]}
             if not measures:
                 continue
-            alike = (row for row in rows if (row.key, row.model) == (key, model.model))
-            row = next((row for row in alike if not row.measures.keys() & measures.keys()), None)
+            same = (row for row in rows if (row.key, row.model) == (key, model.model))
+            row = next((row for row in same if not row.measures.keys() & measures.keys()), None)
             if row is None:
                 rows.append(row := _Row(key, model.model))
             row.measures.update(measures)
@@ -423,16 +418,15 @@ def _rows(
 
 
 def _distinguish(rows: Sequence[_Row]) -> None:
-    """Return the distinction of each row from the other rows of its model."""
+    """Set the distinction of each row from the other rows of its model."""
     traits: list[dict[str, str]] = []
     for row in rows:
         values = zip(_KEYS[1:], row.key[1:], strict=True)
-        words = {name: words_of(name, frozenset({value} - {None})) for name, value in values}
+        traits.append({name: words_of(name, frozenset({value} - {None})) for name, value in values})
         settings = [settings_of(model) for model in row.models]
-        traits.append(words | {
-            name: ", ".join(dict.fromkeys(filter(None, (each.get(name) for each in settings))))
-            for name in dict.fromkeys(name for each in settings for name in each)
-        })  # fmt: skip
+        for name in dict.fromkeys(name for each in settings for name in each):
+            words = (each.get(name) for each in settings)
+            traits[-1][name] = ", ".join(dict.fromkeys(filter(None, words)))
     for row, distinction in zip(rows, tell_apart([row.model for row in rows], traits), strict=True):
         row.distinction = distinction
 
@@ -447,14 +441,6 @@ def _variants_of(frame: pd.DataFrame, task: str) -> Iterator[tuple[tuple[Any, ..
     groups: Any = frame.groupby(keys, dropna=False, observed=True, sort=False)
     for values, group in groups:
         yield tuple(None if pd.isna(value) else value for value in values), group.reset_index(drop=True)
-
-
-def _column_labels(columns: Sequence[Column]) -> dict[tuple[str, str | None], list[str]]:
-    """Return the labels of the columns by split and word class."""
-    labels: dict[tuple[str, str | None], list[str]] = {}
-    for column in columns:
-        labels.setdefault((column.split, column.word_class), []).append(column.label)
-    return labels
 
 
 def _ordered(rows: Sequence[_Row], columns: Sequence[Column]) -> Iterator[tuple[str | None, _Row | None]]:
@@ -483,12 +469,9 @@ def _cell(
     printed = column.printed.get(system or "", "")
     cell: dict[str, Any] = {
         **{name: getattr(column, name) for name in ("section", "split", "word_class", "measure")},
-        "system": system,
-        "column": column.label,
-        "measured_in": column.unit,
-        "printed": printed or None,
-        "published": float(printed) if printed else None,
-    }
+        "system": system, "column": column.label, "measured_in": column.unit,
+        "printed": printed or None, "published": float(printed) if printed else None,
+    }  # fmt: skip
     if row is not None:
         cell |= dict(zip(_KEYS[1:], row.key[1:], strict=True))
         cell |= {"model": row.model, "distinction": row.distinction}
@@ -507,7 +490,7 @@ def _cell(
         cell["expected"] = scale * measures["expected_accuracy"]
         cell["is_drawn"] = measures["is_random"]
         if "n_seeds" in measures:
-            cell |= {name: scale * measures[name] for name in ("seed_sd", "seed_min", "seed_max")}
+            cell |= {name: scale * measures[name] for name in _SPREAD}
             cell["n_seeds"] = measures["n_seeds"]
     cell["n"] = measures["n_perplexity" if column.measure == "perplexity" else "n"]
     return cell | {name: measures[name] for name in ("n_known", "resampled_by")}
@@ -520,7 +503,6 @@ def _notes(
     dataset: str | None,
     sampling: BootstrapSettings,
 ) -> Iterator[str]:
-    """Return the notes below the table."""
     ours = frame[frame["ours"].notna()]
     if not len(ours):
         yield "There are no results of ours yet."

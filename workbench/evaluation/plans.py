@@ -186,11 +186,6 @@ def plan(
     Plan
         With `mde`, `power` and `looks`; the same plan of the same items is found again, with its first date.
 
-    Raises
-    ------
-    DataError
-        If there are no items, an option is invalid, or the plan cannot be written.
-
     Notes
     -----
     Minimum detectable effect and power are those of McNemar's exact test by item (see
@@ -225,21 +220,21 @@ def plan(
         problem = f"a difference of {effect:g} needs that share of discordant items, got {discordant:g}"
         raise DataError(problem, remedy="expect more discordant items, or a smaller difference")
     digest_of_items, n = store.items_digest(items), len(items)
-    named = [
-        {"model": each} if isinstance(each, str) else store.model_identity(each) for each in as_list(models)
-    ]
     content: dict[str, Any] = {
-        "hypothesis": hypothesis.strip(), "measure": measure, "models": named,
+        "hypothesis": hypothesis.strip(), "measure": measure,
+        "models": [{"model": each} if isinstance(each, str) else store.model_identity(each)
+                   for each in as_list(models)],
         **{name: "+".join(map(str, items.frame[name].unique())) for name in ("dataset", "split", "variant")},
         "n": n, "items_digest": digest_of_items, "item_ids": items.frame["item_id"].tolist(),
         "effect": effect, "discordant": discordant, "level": level,
     }  # fmt: skip
     words = re.sub(r"[^a-z0-9]+", "-", f"{content['dataset']} {content['split']}".lower()).strip("-")[:80]
     name = f"{words or 'items'}-{digest(json.dumps(content, sort_keys=True))[:10]}"
-    file = _home() / f"{name}.json"
+    file = data_home() / "plans" / f"{name}.json"
     power = mde = None
     if discordant is not None:
-        mde = _number(minimum_detectable_effect(discordant * n, n, level=level)[0])
+        effects = minimum_detectable_effect(discordant * n, n, level=level)
+        mde = None if np.isnan(effects[0]) else float(effects[0])
         power = None if effect is None else mcnemar_power(effect, discordant * n, n, level=level)
     with _locked(file):
         if file.exists():
@@ -255,14 +250,7 @@ def plan(
 
 
 def plans() -> Table:
-    """List the plans, newest first, one row a plan.
-
-    Columns are those of :class:`Plan` but the long ones, and ``looks``, the number of looks at its items.
-
-    Raises
-    ------
-    DataError
-        If a plan's file is damaged, or was changed by hand.
+    """List the plans, newest first: the columns of :class:`Plan` but the long ones; ``looks`` is a number.
 
     Examples
     --------
@@ -279,20 +267,11 @@ def plans() -> Table:
 
 
 def count_looks(function: str, models: Callable[[set[str]], Iterable[ModelPredictions]]) -> tuple[str, ...]:
-    """Count a look at each plan whose items have new results; return the lines to print.
+    """Count a look at each plan whose items have new results; return a line to print for each.
 
-    Parameters
-    ----------
-    function : str
-        What shows them, such as ``evaluate``.
-    models : callable
-        Returns the predictions that are shown, at least those of the data sets that it is passed. It is
-        called only where there are plans.
-
-    Returns
-    -------
-    tuple of str
-        A line a plan. A damaged plan, or one that cannot be written, is left out with a warning.
+    `function` is what shows them, such as ``evaluate``. `models`, called only where there are plans, returns
+    the predictions that are shown, at least those of the data sets that it is passed. A damaged plan, or one
+    that cannot be written, is left out with a warning.
     """
     valid: list[tuple[Path, Plan]] = []
     for file in _files():
@@ -352,20 +331,12 @@ def _check_share(value: float | None, name: str, example: float) -> None:
         raise DataError(f"expected {name} between 0 and 1, got {value!r:.40}", remedy=f"use {example}")
 
 
-def _number(value: float) -> float | None:
-    return None if np.isnan(value) else float(value)
-
-
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def _home() -> Path:
-    return data_home() / "plans"
-
-
 def _files() -> Sequence[Path]:
-    return [file for file in list_folder(_home()) if file.suffix == ".json"]
+    return [file for file in list_folder(data_home() / "plans") if file.suffix == ".json"]
 
 
 def _locked(file: Path) -> FileLock:
@@ -375,18 +346,14 @@ def _locked(file: Path) -> FileLock:
 
 
 def _write(file: Path, content: Mapping[str, Any]) -> None:
-    written = {**content, "sha256": _checksum(content)}
+    written = {**content, "sha256": digest(json.dumps(content, sort_keys=True))}
     write_atomic(file, json.dumps(written, ensure_ascii=False, indent=1) + "\n")
-
-
-def _checksum(content: Mapping[str, Any]) -> str:
-    return digest(json.dumps(content, sort_keys=True))
 
 
 def _read(file: Path) -> Plan:
     content: dict[str, Any] = read_json(file, "this plan")
     with reading(file, "this plan", remedy=_REMEDY):
-        if content.pop("sha256") != _checksum(content):
+        if content.pop("sha256") != digest(json.dumps(content, sort_keys=True)):
             raise ValueError("it is not as it was written")
         looks = [
             Look(**look | {name: tuple(look[name]) for name in ("models", "results")})

@@ -35,8 +35,6 @@ _RANKS = ("rank", "n_tied", "rank_is_bound")
 class Replicates(Table):
     """Runs that differ in the seed alone; made by :func:`replicates`.
 
-    It stands for one model where runs are compared: ``wb.compare(items, [wb.replicates(runs), other])``.
-
     Attributes
     ----------
     pooled : ModelPredictions
@@ -70,7 +68,8 @@ def replicates(runs: Any, *, level: float = 0.95, resamples: int = 2000, seed: i
     Parameters
     ----------
     runs : sequence of Run, DataFrame or str
-        Two or more, for the same items, as ``wb.predict`` gives them.
+        Two or more, for the same items, as ``wb.predict`` gives them; DataError if they differ in more than
+        the seed. Frames without a record of their run are compared by model, items and variant.
     level, resamples, seed : float, int, int
         Confidence level of the intervals, number of bootstrap replicates, and the bootstrap's seed.
 
@@ -90,12 +89,6 @@ def replicates(runs: Any, *, level: float = 0.95, resamples: int = 2000, seed: i
 
         It can be passed as one run to ``wb.compare``, ``wb.evaluate``, ``wb.leaderboard``,
         ``wb.significance`` and ``wb.table``; everything else takes it as its runs.
-
-    Raises
-    ------
-    DataError
-        If there is one run only, or the runs differ in more than the seed: the message says in what. Frames
-        without a record of their run are compared by model, items and the columns that name the variant.
 
     Examples
     --------
@@ -125,28 +118,26 @@ def replicates(runs: Any, *, level: float = 0.95, resamples: int = 2000, seed: i
     table.attrs["warnings"] = list_unpredictable(table, ["word_class"])
     table.attrs["note"] = (f"{mean}; ± is the standard deviation between them.", how)
     heading = TableColumn("word_class", tooltip="All items, or those of a word class.")
-    columns = (heading, *shown_measures(table)[:2], TableColumn("seed_min", "share"))
-    columns = (*columns, TableColumn("seed_max", "share"))
-    title = f"{pooled.model}: {len(models)} seeds"
-    return Replicates(table, TableLayout(title, columns), pooled=pooled, replicated=models)
+    bounds = (TableColumn(name, "share") for name in ("seed_min", "seed_max"))
+    layout = TableLayout(
+        f"{pooled.model}: {len(models)} seeds", (heading, *shown_measures(table)[:2], *bounds)
+    )
+    return Replicates(table, layout, pooled=pooled, replicated=models)
 
 
 def _check_alike(models: Sequence[ModelPredictions]) -> None:
     """Raise DataError if there are less than two runs, or they differ in more than the seed."""
     if len(models) < 2:  # noqa: PLR2004 - a spread needs two
-        raise DataError(
-            f"replicates need two runs or more, got {len(models)}", remedy="pass runs of several seeds"
-        )
+        problem = f"replicates need two runs or more, got {len(models)}"
+        raise DataError(problem, remedy="pass runs of several seeds")
     names = [model.run for model in models if model.run]
     if twice := {name for name in names if names.count(name) > 1}:
         raise DataError(f"the run {min(twice)!r} is passed twice", remedy="pass each run once")
     first, *others = models
     for other in others:
         for difference, a, b in _differences(first, other):
-            raise DataError(
-                f"these runs differ in more than the seed: {difference} is {a!r:.80} and {b!r:.80}",
-                remedy="pass runs of one model and one setting, for the same items",
-            )
+            problem = f"these runs differ in more than the seed: {difference} is {a!r:.80} and {b!r:.80}"
+            raise DataError(problem, remedy="pass runs of one model and one setting, for the same items")
 
 
 def _differences(a: ModelPredictions, b: ModelPredictions) -> Iterator[tuple[str, Any, Any]]:
@@ -195,9 +186,7 @@ def _pooled(models: Sequence[ModelPredictions], seeds: str) -> ModelPredictions:
     """Return replicates as one model; see :class:`Replicates`."""
     frames = [model.frame for model in models]
     n, every = len(frames[0]), pd.concat(frames, ignore_index=True)
-    words = np.array(
-        [frame["prediction"].fillna("").str.casefold().tolist() for frame in frames], dtype=object
-    )
+    words = every["prediction"].fillna("").str.casefold().to_numpy(dtype=object).reshape(len(frames), n)
     votes = (words[:, None, :] == words[None, :, :]).sum(axis=1)  # (runs, n): that predict the same
     frame = every.iloc[votes.argmax(axis=0) * n + np.arange(n)].reset_index(drop=True)
     ranks = np.nan_to_num(mid_ranks(every["rank"], every["n_tied"]), nan=np.inf).reshape(len(frames), n)

@@ -7,7 +7,7 @@ import json
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, partial
+from functools import cache, partial
 from importlib import metadata
 from typing import Any
 
@@ -19,7 +19,7 @@ import pyarrow as pa
 from workbench.evaluation import bootstrap
 from workbench.evaluation.bootstrap import BootstrapSettings
 from workbench.evaluation.comparability import other_task
-from workbench.evaluation.metrics import chance_of, is_random, measure_all, subset_of
+from workbench.evaluation.metrics import chance_text, is_random, measure_all, subset_of
 from workbench.evaluation.model_predictions import (
     BY_SEED,
     NEEDED,
@@ -34,9 +34,8 @@ from workbench.evaluation.paired import accuracy_tests
 from workbench.evaluation.significance import compare_pair
 from workbench.items.language import language
 from workbench.runs import store
-from workbench.runs.item_columns import COLUMNS, item_columns
 from workbench.runs.measures import MEASURES
-from workbench.runs.run_table import TABLE
+from workbench.runs.run_table import ITEM_COLUMNS, TABLE, item_columns
 from workbench.storage.cache import Cache, digest, make_room
 from workbench.storage.errors import DataError, reading
 from workbench.storage.files import data_home
@@ -75,19 +74,6 @@ class MeasuredRun:
     predictions: Callable[[], ModelPredictions]
 
 
-@dataclass(frozen=True)
-class _Source:
-    """Predictions, read once they are needed; `key` digests the files of a stored run."""
-
-    read: Callable[[], list[ModelPredictions]]
-    key: str | None = None
-
-    @cached_property
-    def models(self) -> list[ModelPredictions]:
-        """The predictions of each model and run."""
-        return self.read()
-
-
 class RunMeasures:
     """Measures and tests of runs, by the columns `names`, of the items that are `chosen`.
 
@@ -114,10 +100,10 @@ class RunMeasures:
 
     def of_runs(self, runs: Any) -> list[MeasuredRun]:
         """Measure runs, or frames of predictions."""
-        source = _Source(lambda: predictions_of(runs, pool=True))
-        if source.models:
-            self._check_names({str(name) for model in source.models for name in joined(model, self.names)})
-        return list(self._measured(source))
+        models = predictions_of(runs, pool=True)
+        if models:
+            self._check_names({str(name) for model in models for name in joined(model, self.names)})
+        return list(self._measured(lambda: models, None))
 
     def of_stored(self) -> list[MeasuredRun]:
         """Measure all stored runs; a damaged one is left out, with a warning that names it."""
@@ -134,14 +120,15 @@ class RunMeasures:
         """Measure a stored run, without its long columns; if it is known, no predictions are read."""
         folder = data_home() / "runs" / name
         files = [store.INFO, TABLE]
-        if not set(NEEDED).issuperset(self.names) and (folder / COLUMNS).exists():
-            files.append(COLUMNS)
+        if not set(NEEDED).issuperset(self.names) and (folder / ITEM_COLUMNS).exists():
+            files.append(ITEM_COLUMNS)
             self.columns.update(map(str, item_columns(folder)))
         digests = []
         for file in files:
             with reading(folder / file, "this run"):
                 digests.append(sha256(folder / file))
-        return list(self._measured(_Source(partial(_read_run, name), digest(name, *digests))))
+        read = cache(lambda: predictions_of(store.find_run(name), pool=True))  # once it is needed
+        return list(self._measured(read, digest(name, *digests)))
 
     def against(self, runs: Sequence[MeasuredRun], best: MeasuredRun) -> list[dict[str, Any]]:
         """Test runs against the best: a difference, its interval and p; nothing where no item is common."""
@@ -179,31 +166,36 @@ class RunMeasures:
             table = Cache(_CACHE, _KNOWN).get(self._key)
         return {} if table is None else dict(zip(*(column.to_pylist() for column in table), strict=True))
 
-    def _measured(self, source: _Source) -> Iterator[MeasuredRun]:
-        """Measure the predictions of a source by group; each model also has a row without any."""
+    def _measured(
+        self, models: Callable[[], list[ModelPredictions]], source_key: str | None
+    ) -> Iterator[MeasuredRun]:
+        """Measure predictions by group; each model also has a row without any.
+
+        `source_key` digests the files of a stored run.
+        """
 
         @cache
         def groups() -> dict[Group, list[ModelPredictions]]:
-            return _groups(source.models, self.names, self.chosen)
+            return _groups(models(), self.names, self.chosen)
 
         def predictions(group: Group, number: int) -> ModelPredictions:
             return groups()[group][number]
 
         def measured() -> list[Any]:
-            rows: list[Any] = [[[], 0, _datasets(model), {}] for model in source.models]
-            of_groups = [(group, *pair) for group, models in groups().items() for pair in enumerate(models)]
+            rows: list[Any] = [[[], 0, _datasets(model), {}] for model in models()]
+            of_groups = [(group, *pair) for group, held in groups().items() for pair in enumerate(held)]
             values = measure_all((model.evaluated for *_, model in of_groups), self.sampling)
             for (group, number, model), measured_values in zip(of_groups, values, strict=True):
                 rows.append([group, number, _datasets(model), _row(model, measured_values)])
             return rows
 
-        [rows] = self._cached([source.key], lambda _: [measured()])
+        [rows] = self._cached([source_key], lambda _: [measured()])
         for values, number, datasets, row in rows:
             group = tuple(values)
             wanted = dict(zip(self.names, group, strict=True)) if row else {}
             if row and any(wanted[name] != value for name, value in self.groups.items()):
                 continue
-            key = source.key and digest(source.key, json.dumps([values, number], default=_plain))
+            key = source_key and digest(source_key, json.dumps([values, number], default=_plain))
             yield MeasuredRun(group, datasets, row, key, partial(predictions, group, number))
 
     def _check_names(self, columns: Iterable[str]) -> None:
@@ -218,10 +210,6 @@ def _plain(value: Any) -> Any:
     return value.item()  # a number of numpy
 
 
-def _read_run(name: str) -> list[ModelPredictions]:
-    return predictions_of(store.find_run(name), pool=True)
-
-
 def _datasets(model: ModelPredictions) -> list[str]:
     return sorted(map(str, model.evaluated["dataset"].dropna().unique()))
 
@@ -231,8 +219,9 @@ def _row(model: ModelPredictions, measured: Mapping[str, Any]) -> dict[str, Any]
     row = {"model": model.model, "system": one_value(frame["system"]), "run": model.run}
     variant = {name: one_value(frame[name]) for name in VARIANT}
     return row | variant | dict(measured) | {
-        "chance": chance_of(frame) if is_random(frame) else "", "subset": subset_of(frame),
-        "traits": traits_of(model), "sets": _sets(frame), "outcomes": _outcomes(frame),
+        "chance": chance_text(frame["p_correct"].mean()) if is_random(frame) else "",
+        "subset": subset_of(frame), "traits": traits_of(model), "sets": _sets(frame),
+        "outcomes": _outcomes(frame),
     }  # fmt: skip
 
 
@@ -243,10 +232,9 @@ def _sets(frame: pd.DataFrame) -> list[tuple[str, str, str]]:
 
 
 def _outcomes(frame: pd.DataFrame) -> dict[str, Any] | None:
-    """Return the outcomes (n,) of a run for tests against another on the same items; None of several seeds.
+    """Return a digest of the items, which of them are right (bits, in hexadecimal), and the protocol.
 
-    That is a digest of the items with their answers and novels, which of them are right (as bits, in
-    hexadecimal), and what the accuracy depends on.
+    They serve tests of a run against another on the same items; None for several seeds.
     """
     if BY_SEED in frame:
         return None

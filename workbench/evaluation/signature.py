@@ -16,6 +16,7 @@ from workbench.storage.errors import DataError
 
 _CAUSAL = "workbench.models.pretrained.causal:CausalLM"
 _USUAL = {"text": "as-is", "correct": "greedy", "candidates": "sentence", "budget": 100}
+_PROMPT = ("template", "answer_template", "separator", "beginning", "space")
 
 
 @dataclass(frozen=True)
@@ -60,16 +61,6 @@ def signature(run: Run | str, *, level: float = 0.95, resamples: int = 2000, see
         A stored run, or its name.
     level, resamples, seed : float, int, int
         Confidence level of the intervals, and number and seed of the bootstrap replicates.
-
-    Returns
-    -------
-    RunSignature
-        Printed, it is the signature and the code.
-
-    Raises
-    ------
-    DataError
-        If there is no such run.
 
     Examples
     --------
@@ -126,6 +117,3 @@ def _prediction(run: Run) -> tuple[str, list[str]]:
         f"predictions = model.predict(items, {info['top_k']}, seed={info['seed']})",
     ]
     return "", lines
-
-
-_PROMPT = ("template", "answer_template", "separator", "beginning", "space")

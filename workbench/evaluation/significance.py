@@ -23,8 +23,6 @@ from workbench.storage.spreadsheet import Formulas, write_csv
 
 Interval = tuple[float, float]
 
-_P_KINDS = {"p": "p", "p, bound": "p, bound"}
-
 
 @dataclass(frozen=True, slots=True)
 class Significance:
@@ -129,18 +127,16 @@ class Significance:
             p_kind = "p, bound" if self.log_prob_p_is_bound else "p"
             rows.append((*log_probs, *bounds, self.log_prob_p_value, p_kind, None))
         units = {"share": "percentage points", "count": "whole difference", "nats": "signed"}
+        of_model = ("kind", {"share": "percent", "count": "count"})
         columns = (
             TableColumn("quantity"),
-            *(
-                TableColumn(
-                    side, ("kind", {"share": "percent", "count": "count"}), heading=name, tooltip="Model."
-                )
-                for side, name in (("a", self.a), ("b", self.b))
-            ),
+            TableColumn("a", of_model, heading=self.a, tooltip="Model."),
+            TableColumn("b", of_model, heading=self.b, tooltip="Model."),
             TableColumn("difference", ("kind", units), ("low", "high"), tooltip="First minus second model."),
-            TableColumn("p", ("p_kind", _P_KINDS), tooltip=f"Of the difference in accuracy: {self.test}."),
+            TableColumn("p", ("p_kind", {name: name for name in ("p", "p, bound")}),
+                        tooltip=f"Of the difference in accuracy: {self.test}."),
             TableColumn("mde", "unsigned points"),
-        )
+        )  # fmt: skip
         frame = pd.DataFrame(rows, columns=list(names))
         frame.attrs["note"] = (
             f"{self.n:,} items; {self.test}.",
@@ -187,15 +183,6 @@ def significance(
     level : float, default 0.95
         Confidence level of the intervals.
 
-    Returns
-    -------
-    Significance
-
-    Raises
-    ------
-    DataError
-        If one side holds several models, no item is in both, or the same item has another answer.
-
     References
     ----------
     McNemar 1947; Efron and Tibshirani 1993 (percentile interval); Fisher 1935, section 21 (sign flips);
@@ -223,7 +210,10 @@ def single_model(runs: Any, name: str, *, pool: bool = False) -> ModelPrediction
 
 def compare_pair(a: ModelPredictions, b: ModelPredictions, sampling: BootstrapSettings) -> Significance:
     """Compare the predictions of two models; see :func:`significance`."""
-    ids = pc.unique(pa.chunked_array([_answered(a), _answered(b)])).sort()
+    answered = (side.table["item_id"].filter(pc.is_valid(side.table["correct"])) for side in (a, b))
+    ids = pc.unique(
+        pa.chunked_array([chunk for side in answered for chunk in side.chunks], pa.string())
+    ).sort()
     rows = align(ids, [a, b])
     common = (rows >= 0).all(axis=0)
     if not common.any():
@@ -263,31 +253,14 @@ def compare_pair(a: ModelPredictions, b: ModelPredictions, sampling: BootstrapSe
         p_log_prob, is_bound = None, False
     accuracies = paired.shares.mean(axis=1)
     return Significance(
-        a=paired.labels[0],
-        b=paired.labels[1],
-        n=paired.n,
-        accuracy_a=float(accuracies[0]),
-        accuracy_b=float(accuracies[1]),
-        difference=float(test.difference[0]),
-        interval=(float(test.low[0]), float(test.high[0])),
-        p_value=float(test.p[0]),
-        test=test.test[0],
-        mde=float(test.mde[0]),
-        n_only_a=int(test.only_a[0]),
-        n_only_b=int(test.only_b[0]),
-        resampled_by=units.by,
-        n_units=units.number,
+        a=paired.labels[0], b=paired.labels[1], n=paired.n,
+        accuracy_a=float(accuracies[0]), accuracy_b=float(accuracies[1]),
+        difference=float(test.difference[0]), interval=(float(test.low[0]), float(test.high[0])),
+        p_value=float(test.p[0]), test=test.test[0], mde=float(test.mde[0]),
+        n_only_a=int(test.only_a[0]), n_only_b=int(test.only_b[0]),
+        resampled_by=units.by, n_units=units.number,
         log_prob_difference=float(mean) if present.any() else None,
         log_prob_interval=None if p_log_prob is None else (float(bounds[0][0]), float(bounds[1][0])),
-        log_prob_p_value=p_log_prob,
-        log_prob_p_is_bound=is_bound,
-        level=sampling.level,
-        resamples=sampling.resamples,
-        seed=sampling.seed,
-        notes=tuple(notes),
-    )
-
-
-def _answered(model: ModelPredictions) -> pa.Array:
-    """Return the ids of the items whose answers are known."""
-    return model.table["item_id"].filter(pc.is_valid(model.table["correct"])).combine_chunks()
+        log_prob_p_value=p_log_prob, log_prob_p_is_bound=is_bound,
+        **sampling._asdict(), notes=tuple(notes),
+    )  # fmt: skip

@@ -87,9 +87,8 @@ class Slices:
     def binning(self, name: str) -> Binning:
         """Return a column cut into bins; every item is in just one."""
         if name not in self._makers:
-            raise DataError(
-                f"there is no column {name!r} to slice by", remedy=f"there are {', '.join(self.names)}"
-            )
+            remedy = f"there are {', '.join(self.names)}"
+            raise DataError(f"there is no column {name!r} to slice by", remedy=remedy)
         return self._binning_of(name)
 
     def _binning_of(self, name: str) -> Binning:

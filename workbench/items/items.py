@@ -328,9 +328,9 @@ def in_item_order(
     return table.reindex(item_ids).set_axis(item_ids.index)
 
 
-def check_items(items: Any, caller: str) -> None:
-    """Raise DataError unless these are Items; `caller` is the function that takes them."""
-    if not isinstance(items, Items):
+def check_items(items: Any, caller: str, *, optional: bool = False) -> None:
+    """Raise DataError unless these are Items, or None if `optional`; `caller` takes them."""
+    if not isinstance(items, Items) and not (optional and items is None):
         raise DataError(
             f"{caller} takes Items, not {type(items).__name__}",
             remedy="load them with wb.load, or make them with wb.items_from_frame or wb.items_from_text",

@@ -51,15 +51,7 @@ class CacheTable(Table):
 
         It is made again when it is needed. What a model or corpus of any process uses stays, with a warning.
 
-        Parameters
-        ----------
-        *names : str
-            Kinds such as ``"annotations"``, or entries.
-
-        Raises
-        ------
-        DataError
-            If nothing is named, or nothing has that name.
+        `names` are kinds such as ``"annotations"``, or entries.
         """
         valid = {*self["kind"], *self["entry"]} - {""}
         if not names or set(names) - valid:
@@ -76,11 +68,8 @@ class CacheTable(Table):
 def cache() -> CacheTable:
     """List the content of ``data/cache``, the largest first; ``wb.cache().free("annotations")`` deletes some.
 
-    Returns
-    -------
-    CacheTable
-        Columns: kind, entry (name of a model or corpus, empty for tables), content, bytes, used (time of the
-        last use). The bound is 10 GB, or what ``WORKBENCH_CACHE_GB`` says.
+    Columns are kind, entry (name of a model or corpus, empty for tables), content, bytes, and used (time of
+    the last use). The bound is 10 GB, or what ``WORKBENCH_CACHE_GB`` says.
 
     Examples
     --------

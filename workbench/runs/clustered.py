@@ -66,7 +66,7 @@ class PredictionChunk(NamedTuple):
 
 
 class ClusterPredictions(NamedTuple):
-    """Predictions of workers: the tables, their devices, and the stored chunks, in files."""
+    """Predictions of workers, their devices, and the files of the stored chunks."""
 
     frame: pd.DataFrame
     device: str
@@ -82,30 +82,11 @@ class ClusterPredictions(NamedTuple):
 def predict_on_cluster(
     items: Items, model: Any, *, top_k: int, seed: int, client: Client, chunk_size: int, key: str, home: Path
 ) -> ClusterPredictions:
-    """Predict items by the workers of a cluster.
+    """Predict items by the workers of a cluster, which read the model from the same disk.
 
-    Parameters
-    ----------
-    items : Items
-    model : Predictor
-        Or an object with the same attributes that can be pickled.
-    top_k, seed : int
-        Arguments of ``model.predict``.
-    client : distributed.Client
-        Its workers read the model from the same disk.
-    chunk_size : int
-        Items of a chunk.
-    key : str
-        Digest of what the predictions of an item depend on beside the items.
-    home : path
-        Folder in which the model is saved meanwhile.
-
-    Raises
-    ------
-    DataError
-        If `chunk_size` is below 1.
-    WorkerError
-        If the workers die repeatedly; see :func:`workbench.storage.parallel.run_chunks`.
+    `model` is a Predictor or an object with the same attributes that can be pickled, `key` the digest of what
+    the predictions of an item depend on beside the items, `home` the folder in which the model is saved
+    meanwhile. Raise WorkerError if the workers die repeatedly; see `run_chunks`.
     """
     if chunk_size < 1:
         raise DataError(f"expected at least one item a chunk, got {chunk_size}", remedy="use 250")

@@ -21,22 +21,8 @@ _LONGEST = 5  # names in a warning
 def is_outdated(info: Mapping[str, Any]) -> bool:
     """Return whether a run was made by a lower version of its model than this workbench has.
 
-    Parameters
-    ----------
-    info : mapping
-        The description of a run, with ``class`` and ``version``.
-
-    Returns
-    -------
-    bool
-        False as well where that cannot be told: for a class that is not the workbench's, and for predictions
-        that were made elsewhere.
-
-    Examples
-    --------
-    >>> from workbench.runs.model_versions import is_outdated
-    >>> is_outdated({"class": "workbench.models.lsa:LSA", "version": 1})
-    True
+    `info` is its description. False as well where that cannot be told: for a class that is not the
+    workbench's, and for predictions that were made elsewhere.
     """
     name, version = info.get("class"), info.get("version")
     if not isinstance(name, str) or not name.startswith("workbench.") or not isinstance(version, int):

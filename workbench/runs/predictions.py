@@ -105,7 +105,7 @@ def check_model(model: Any, caller: str) -> None:
 def from_answers(
     items: Items, answers: Mapping[str, str] | pd.DataFrame, *, model: str, **variant: Any
 ) -> pd.DataFrame:
-    """Return the predictions table of answers by people or other programs.
+    """Return the predictions table of answers by people or other programs, in the order of the items.
 
     Parameters
     ----------
@@ -114,16 +114,6 @@ def from_answers(
         A frame has the columns ``item_id`` and ``prediction``, and may have ``log_prob`` and ``rank``.
     model : str
         Name of the person or program.
-
-    Returns
-    -------
-    DataFrame
-        The items that were answered, in their order.
-
-    Raises
-    ------
-    DataError
-        If an id is not among the items, or occurs twice.
     """
     if isinstance(answers, Mapping):
         answers = pd.DataFrame({"item_id": list(answers), "prediction": list(answers.values())})
@@ -240,11 +230,8 @@ def typed_predictions(frame: pd.DataFrame) -> pd.DataFrame:
         except Exception as error:  # noqa: BLE001 - a value may be anything
             raise DataError(f"the column {name!r} is not of type {arrow_type} ({reason(error)})") from None
         if nulls:
-            lacking = "word" if arrow_type.value_type == _TEXT else "number"
-            raise DataError(
-                f"the column {name!r} has a list that lacks a {lacking}"
-                f"{'' if lacking == 'word' else ', or holds NaN'}"
-            )
+            lacking = "word" if arrow_type.value_type == _TEXT else "number, or holds NaN"
+            raise DataError(f"the column {name!r} has a list that lacks a {lacking}")
     return frame.assign(**arrays)
 
 
@@ -321,10 +308,8 @@ def frame_of_answers(
     """Return unchecked predictions: one word (null: none) an item, right if it is the answer but for case."""
     has = asked["answer"].notna().to_numpy()
     pairs = zip(words, asked["answer"].tolist(), has, strict=True)
-    correct = np.array(
-        [bool(ok and pd.notna(p) and str(p).casefold() == str(a).casefold()) for p, a, ok in pairs],
-        dtype=bool,
-    )
+    same = [bool(ok and pd.notna(p) and str(p).casefold() == str(a).casefold()) for p, a, ok in pairs]
+    correct = np.array(same, dtype=bool)
     choices = [None if candidates is None else len(candidates) for candidates in asked["candidates"]]
     answered = {
         "prediction": list(words),

@@ -1,12 +1,14 @@
-"""The table of a stored run on disk: written in row groups, read by columns and by single rows.
+"""The tables of a stored run: predictions, read by columns and single rows, and the items' own columns.
 
-The file is compared with its checksum once a process. What evaluation needs is a small part of it: the best
-words of all items take more room than all other columns together.
+Predictions are compared with their checksum once a process. What evaluation needs is a small part of them:
+the best words of all items take more room than all other columns together.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -14,17 +16,20 @@ from threading import Lock
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from workbench.items.items import Items
 from workbench.runs import predictions
 from workbench.storage import cache
 from workbench.storage.errors import DataError, reading
-from workbench.storage.parquet import MappedParquet
+from workbench.storage.files import atomic_path
+from workbench.storage.parquet import MappedParquet, read_parquet
 from workbench.storage.sealed import sha256
 
-TABLE = "predictions.parquet"
+TABLE, ITEM_COLUMNS = "predictions.parquet", "columns.parquet"
 LONG = ("top_words", "top_log_probs", "candidate_scores", "attention")
 """Columns of lists, which are read row by row."""
 
@@ -39,6 +44,7 @@ _GROUP = 8_192  # rows of a row group: a single row of the long columns is read 
 _WHAT = "the predictions"
 _CONSTANTS = "constants"  # metadata of the file: columns of a single value, as JSON
 _LONGEST = 1000  # letters of such a value
+_LONG_TEXT, _MOST_TEXTS, _MOST_COLUMNS = 100, 200, 100  # letters, different texts, and columns of one's own
 
 
 def write_table(table: pa.Table, folder: Path) -> dict[str, str]:
@@ -69,15 +75,7 @@ def _constants(table: pa.Table) -> dict[str, Any]:
 
 
 class RunTable:
-    """The predictions of a stored run, read as they are asked for.
-
-    Parameters
-    ----------
-    folder : path
-        Folder of the run.
-    info : mapping
-        Its description, with the checksums.
-    """
+    """The predictions of a stored run, read as they are asked for, by its folder and its description."""
 
     def __init__(self, folder: Path, info: Mapping[str, Any]) -> None:
         self.folder, self.info = folder, info
@@ -97,12 +95,9 @@ class RunTable:
         with reading(file, _WHAT, remedy=AGAIN):
             digest = sha256(file)
             expected = self.info.get("file_sha256")
-            # runs of earlier versions have a checksum of the content alone
-            if expected is not None:
-                as_written = digest == expected
-            else:
-                as_written = _content(file, digest) == self.info.get("sha256")
-        if not as_written:
+            if expected is None:  # runs of earlier versions have a checksum of the content alone
+                digest, expected = _content(file, digest), self.info.get("sha256")
+        if digest != expected:
             raise DataError(f"{_WHAT} are not those that were written", file=file, remedy=AGAIN)
         return MappedParquet(file, what=_WHAT, remedy=AGAIN)
 
@@ -113,10 +108,7 @@ class RunTable:
         return constants
 
     def columns(self, names: Sequence[str] | None = None, *, encoded: bool = False) -> pa.Table:
-        """Return columns of `SCHEMA` (all by default), in its order; null where an old run has none.
-
-        The columns `ENCODED` are dictionaries where that is asked for.
-        """
+        """Return columns of `SCHEMA` (all by default), in its order; null where an old run has none."""
         with reading(self.folder / TABLE, _WHAT, remedy=AGAIN):
             return self._typed(names, ENCODED if encoded else ())
 
@@ -153,7 +145,7 @@ class RunTable:
         if "detokenised" in wanted and isinstance(config, dict) and config.get("text") == "detokenised":
             index = table.column_names.index("detokenised")  # an earlier version had no column
             column = table["detokenised"].fill_null(True)  # noqa: FBT003 - the value
-            table = table.set_column(index, "detokenised", column)
+            return table.set_column(index, "detokenised", column)
         return table
 
 
@@ -171,3 +163,62 @@ def _content(file: Path, _digest: str) -> str:
     """Return the checksum of the content of a file, computed once for each content."""
     table = MappedParquet(file, what=_WHAT, remedy=AGAIN).table()
     return cache.content(predictions.cast(table, predictions.COLUMNS))
+
+
+# -- the items' own columns, by which results can be grouped
+
+
+def item_columns(folder: Path) -> pd.DataFrame:
+    """Return the items' own columns that are stored in the folder of a run, indexed by ``item_id``."""
+    frame: pd.DataFrame = _columns(folder).to_pandas()
+    return frame.astype({"item_id": "str"}).set_index("item_id")
+
+
+def _columns(folder: Path) -> pa.Table:
+    file, content = folder / ITEM_COLUMNS, "the items' own columns"
+    remedy = "remove this file and predict again"
+    if not os.path.isfile(file):  # noqa: PTH113 - of a long name
+        return pa.table({"item_id": pa.array([], pa.string())})
+    table = read_parquet(file, what=content, remedy=remedy)
+    with reading(file, content, remedy=remedy):
+        written = table.schema.metadata[b"sha256"].decode()
+        table = table.replace_schema_metadata(None)
+        if cache.content(table) != written:
+            raise DataError(f"{content} are not those that were written", file=file, remedy=remedy)
+        return table
+
+
+def write_item_columns(folder: Path, items: Items) -> None:
+    """Store the items' own columns in the folder of a run, beside others that it has; see `predict`."""
+    extra = items.extra.set_axis(pd.Index(items.frame["item_id"], name="item_id"))
+    columns = extra[[name for name in extra if _is_condition(extra[name])][:_MOST_COLUMNS]]
+    if columns.empty:
+        return
+    stored = None
+    with contextlib.suppress(DataError):  # a damaged file is replaced
+        stored = _columns(folder)
+        others = item_columns(folder).drop(columns=columns.columns, errors="ignore")
+        columns = columns.join(others.iloc[:, : _MOST_COLUMNS - len(columns.columns)])
+    table = pa.table({str(name): _array(values) for name, values in columns.reset_index().items()})
+    if stored is not None and table.select(sorted(table.column_names)).equals(
+        stored.select(sorted(stored.column_names))
+    ):
+        return
+    with atomic_path(folder / ITEM_COLUMNS) as temporary:
+        written = table.replace_schema_metadata({"sha256": cache.content(table)})
+        pq.write_table(written, temporary, compression="zstd")
+
+
+def _is_condition(column: pd.Series[Any]) -> bool:
+    """Return whether a column holds numbers, truth values or a few short texts: no passages."""
+    values = column.dropna()
+    value_type = pd.api.types.infer_dtype(values)
+    if value_type == "string":
+        return values.nunique() <= _MOST_TEXTS and bool((values.str.len() <= _LONG_TEXT).all())
+    return value_type == "boolean" or pd.api.types.is_numeric_dtype(column)
+
+
+def _array(column: pd.Series[Any]) -> pa.Array:
+    """Return a column as an Arrow array; text is plain text."""
+    array = pa.array(column, from_pandas=True)
+    return array.cast(pa.string()) if pa.types.is_large_string(array.type) else array

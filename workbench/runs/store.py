@@ -30,9 +30,8 @@ from workbench.items.items import Items, check_items
 from workbench.render.results import Table, TableColumn, TableLayout
 from workbench.runs import predictions
 from workbench.runs.clustered import ClusterPredictions, predict_on_cluster
-from workbench.runs.item_columns import item_columns, write_item_columns
 from workbench.runs.model_versions import is_outdated, outdated_warning
-from workbench.runs.run_table import AGAIN, TABLE, RunTable, write_table
+from workbench.runs.run_table import AGAIN, TABLE, RunTable, item_columns, write_item_columns, write_table
 from workbench.storage import cache
 from workbench.storage.cache import folder_size, remove
 from workbench.storage.errors import DataError, reading
@@ -146,10 +145,9 @@ def predict(
         Fill the column ``attention``: where the model looked, one weight a token, as :func:`wb.browse` and
         :func:`wb.compare` show it. DataError if it cannot say.
     client : distributed.Client, optional
-        A Dask client: its workers predict the items, in chunks. They read a model of the workbench, which is
-        saved for them, from the same disk; any other model is pickled.
+        A Dask client: its workers predict the items, `chunk_size` at a time. They read a model of the
+        workbench, which is saved for them, from the same disk; any other model is pickled.
     chunk_size : int, default 250
-        Number of items of a chunk, with a client.
 
     Returns
     -------
@@ -257,8 +255,7 @@ def _adopt(name: str, identity: Mapping[str, Any]) -> None:
 def ship(run: Run, folder: Path) -> Path:
     """Copy a run into a folder of runs that come with the workbench, and return its place.
 
-    It holds ids, words and numbers, and no text of a data set: columns of one's own are left out. Raise
-    DataError if it is larger than 500 kB, or cannot be written.
+    It holds ids, words and numbers, and no text of a data set: columns of one's own are left out.
     """
     with atomic_folder(folder / run.run, replace=True) as target:
         shutil.copyfile(run.folder / TABLE, target / TABLE)
@@ -277,24 +274,13 @@ def keep(items: Items, frame: pd.DataFrame, *, name: str | None = None, **info: 
 
     Parameters
     ----------
-    items : Items
-        The items that they are about.
-    frame : DataFrame
-        Predictions of one model.
+    items, frame : Items, DataFrame
+        Predictions of one model, and the items that they are about.
     name : str, optional
         Name of the run; made from the data set, the model and the content by default. A run of the same
-        content and information is found again.
+        content and information is found again, and none is overwritten.
     **info
         Further information for ``run.json``.
-
-    Returns
-    -------
-    Run
-
-    Raises
-    ------
-    DataError
-        If they are invalid, or another run has that name already.
 
     Examples
     --------
@@ -463,12 +449,6 @@ def _info(folder: Path) -> dict[str, Any]:
         return info | {"run": folder.name}
 
 
-def _store(name: str, frame: pd.DataFrame, items: Items, info: dict[str, Any]) -> Run:
-    """Write checked predictions as a run: complete or not at all; another process may have been first."""
-    _write(data_home() / "runs" / name, frame, items, info)
-    return _follow(find_run(name))
-
-
 def _follow(run: Run) -> Run:
     """Complete the storing of a run, also after a killed process; return the run."""
     for follow in WHEN_STORED:
@@ -477,23 +457,22 @@ def _follow(run: Run) -> Run:
     return run
 
 
-def _write(target: Path, frame: pd.DataFrame, items: Items, info: dict[str, Any]) -> None:
-    """Write the folder of a run."""
-    name = target.name
+def _store(name: str, frame: pd.DataFrame, items: Items, info: dict[str, Any]) -> Run:
+    """Write checked predictions as a run: complete or not at all; another process may have been first."""
     table = predictions.to_table(frame.assign(run=name))
-    sets = items.frame[["dataset", "split", "variant"]].drop_duplicates()
     about = {
         "run": name,
-        **{column: "+".join(sets[column].unique().tolist()) for column in ("dataset", "split", "variant")},
+        **{column: "+".join(items.frame[column].unique().tolist()) for column in _SET},
         "n": len(frame),
         "accuracy": float(frame["correct"].mean()) if frame["correct"].notna().any() else None,
         **info,
         "finished": datetime.now(UTC).isoformat(timespec="milliseconds"),
     }
-    with atomic_folder(target) as folder:
+    with atomic_folder(data_home() / "runs" / name) as folder:
         about |= write_table(table, folder) | _made_with()
         (folder / INFO).write_text(json.dumps(about, indent=1, ensure_ascii=False), encoding="utf-8")
         write_item_columns(folder, items)
+    return _follow(find_run(name))
 
 
 def _name(items: Items, model: str, key: str) -> str:

@@ -120,9 +120,8 @@ def accuracy_by_person(answers: pd.DataFrame) -> pd.DataFrame:
 
     Of `answers`, ``person`` and ``correct`` are read; rows with a null in ``correct`` do not count.
     """
-    return _shares(answers, "person").sort_values(
-        ["accuracy", "person"], ascending=[False, True], ignore_index=True
-    )
+    by = ["accuracy", "person"]
+    return _shares(answers, "person").sort_values(by, ascending=[False, True], ignore_index=True)
 
 
 def accuracy_by_item(answers: pd.DataFrame) -> pd.DataFrame:
@@ -153,13 +152,9 @@ def _shares(answers: pd.DataFrame, column: str) -> pd.DataFrame:
 def majority(answers: pd.DataFrame, seed: int = 0) -> pd.DataFrame:
     """Return the commonest answer to each item; among equals the seed draws one.
 
-    Of `answers`, the columns ``item_id`` and ``prediction`` (null: no answer) are read.
-
-    Returns
-    -------
-    DataFrame
-        item_id, prediction (null where nobody gave a word; in its commonest spelling), and ``tied``, the
-        words (lower case) that were given as often.
+    Of `answers`, the columns ``item_id`` and ``prediction`` (null: no answer) are read. Columns are item_id,
+    prediction (null where nobody gave a word; in its commonest spelling), and ``tied``, the words (in lower
+    case) that were given as often.
     """
     rng = np.random.default_rng(seed)
     rows: list[dict[str, Any]] = []

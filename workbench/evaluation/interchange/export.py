@@ -43,15 +43,6 @@ def export_results(runs: Any, path: Path | str, *, items: Items | None = None) -
     items : Items, optional
         Adds a column ``text`` with the whole passages.
 
-    Returns
-    -------
-    Path
-
-    Raises
-    ------
-    DataError
-        If the ending is another, there are no predictions, or they are not about `items`.
-
     Notes
     -----
     Columns and types are those of :data:`workbench.runs.predictions.SCHEMA`. Numbers are written in full.
@@ -66,8 +57,7 @@ def export_results(runs: Any, path: Path | str, *, items: Items | None = None) -
     >>> len(wb.import_results(path, items).predictions) == 2 * len(items)
     True
     """
-    if items is not None:
-        check_items(items, "export_results")
+    check_items(items, "export_results", optional=True)
     path = Path(path)
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
@@ -136,28 +126,21 @@ def frame_of_records(records: Sequence[FileRecord], notes: Notes) -> tuple[pd.Da
             notes.bad(str(error), record.line, str(record.fields.get("item_id")))
         else:
             lines.append(record.line)
-    columns: dict[str, Any] = {}
-    for field in SCHEMA:
-        values = [row[field.name] for row in rows]
-        columns[field.name] = pd.Series(values, dtype="object" if field.name in _LISTS else None)
+    values = {name: [row[name] for row in rows] for name in SCHEMA.names}
+    columns = {name: pd.Series(v, dtype="object" if name in _LISTS else None) for name, v in values.items()}
     return pd.DataFrame(columns), lines
-
-
-_READ: dict[pa.DataType, Callable[[Any], Any]] = {pa.float64(): number_of, pa.bool_(): truth_of}
 
 
 def _value(field: pa.Field, value: Any) -> Any:
     try:
-        if field.name in _LISTS:
-            return _list(field.type.value_type, value)
-        return _scalar(field, value)
+        return _list(field.type.value_type, value) if field.name in _LISTS else _scalar(field, value)
     except ValueError as error:
         raise ValueError(f"the column {field.name!r} holds {error}") from None
 
 
 def _scalar(field: pa.Field, value: Any) -> Any:
-    if field.type in _READ:
-        return _READ[field.type](value)
+    if field.type in {pa.float64(), pa.bool_()}:
+        return number_of(value) if field.type == pa.float64() else truth_of(value)
     if field.type == pa.int64():
         number = number_of(value)
         if not math.isnan(number) and not (abs(number) < _WHOLE and number.is_integer()):

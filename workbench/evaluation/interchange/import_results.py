@@ -180,15 +180,6 @@ def import_results(
     seed : int, default 0
         Draws the majority's answer among words that are equally common.
 
-    Returns
-    -------
-    Imported
-
-    Raises
-    ------
-    DataError
-        If the file is none of these, a record is bad, nothing matches, or model or variant are not known.
-
     Notes
     -----
     A text is matched exactly, else by its letters and digits. Rows without an item, or with several, are left
@@ -216,8 +207,7 @@ def import_results(
     """
     path = Path(path)
     notes = Notes(path, on_error)
-    if items is not None:
-        check_items(items, "import_results")
+    check_items(items, "import_results", optional=True)
     remarks: list[str] = []
     texts = {name for column, usual in _USUAL.items() if column != "log_prob" for name in usual}
     texts |= {"answer", *(name.lower() for name in (item, prediction, person) if name)}
@@ -303,18 +293,11 @@ def _sample_log(file: _File, program: lm_eval.Program, text: str | None, chosen:
     greedy = [None if s.answer is not None or np.isnan(s.log_prob) else s.greedy for s in logged]
     scores = list(map(_candidate_scores, logged, asked["candidates"]))
     frame = _frame(
-        matched,
-        items,
-        variants,
-        words,
-        score_type="score" if np.isnan(log_probs).all() else "log_prob",
-        log_prob=log_probs,
-        log_prob_uncorrected=log_probs,
-        greedy_correct=pd.array(greedy, dtype="boolean"),
-        candidate_scores=objects(scores),
-        prompt=log.prompt(templates),
-        bos=log.bos,
-    )
+        matched, items, variants, words, score_type="score" if np.isnan(log_probs).all() else "log_prob",
+        log_prob=log_probs, log_prob_uncorrected=log_probs,
+        greedy_correct=pd.array(greedy, dtype="boolean"), candidate_scores=objects(scores),
+        prompt=log.prompt(templates), bos=log.bos,
+    )  # fmt: skip
     info = {"task": log.task, **log.info} | ({} if name in {None, "none"} else {"filter": name})
     return Imported(program.name, frame, _matched_items(items, matched), _matched(matched), info)
 
@@ -353,15 +336,12 @@ def _filtered(
         problem = f"{name!r}, the first of several filters, is read; filter= chooses {others}"
         file.notes.note(problem, used=True)
     rows = [r for r, each in zip(file.records, of_records, strict=True) if name in each or not each]
-    if epochs := sum(_epoch(record) > 1 for record in rows):
-        problem = f"the first epoch is read; {epochs:,} samples of later ones are left out"
+    epochs = (record.fields.get("epoch") for record in rows)
+    later = [isinstance(epoch, int) and epoch > 1 for epoch in epochs]
+    if any(later):
+        problem = f"the first epoch is read; {sum(later):,} samples of later ones are left out"
         file.notes.note(problem, used=True)
-    return name, [record for record in rows if _epoch(record) <= 1]
-
-
-def _epoch(record: FileRecord) -> int:
-    epoch = record.fields.get("epoch")
-    return epoch if isinstance(epoch, int) else 1
+    return name, [record for record, is_later in zip(rows, later, strict=True) if not is_later]
 
 
 def _predicted_word(sample: lm_eval.Sample, word: Any, notes: Notes) -> str | None:
@@ -404,7 +384,8 @@ def _columns(file: _File, named: Mapping[str, str | None]) -> dict[str, str]:
             raise file.error(f"there is no column {name!r}", f"there are {', '.join(present)}")
         keys = map(_column_key, usual)
         name = name or next((lower[key] for key in keys if key in lower), None)
-        if name is None and role == "prediction" and len(forms := _answers_of_form(present)) == 1:
+        forms = [name for name in present if name.casefold().startswith("answer.")]
+        if name is None and role == "prediction" and len(forms) == 1:
             name = forms[0]
         if name is not None:
             chosen[role] = name
@@ -421,10 +402,6 @@ def _columns(file: _File, named: Mapping[str, str | None]) -> dict[str, str]:
 def _column_key(name: str) -> str:
     """Return the letters and digits of a column's name, without MTurk's prefix."""
     return re.sub(r"[\W_]+", "", _OF_FORM.sub("", name.strip().casefold(), count=1))
-
-
-def _answers_of_form(columns: Sequence[str]) -> list[str]:
-    return [name for name in columns if name.casefold().startswith("answer.")]
 
 
 def _answers(file: _File, columns: Mapping[str, str], seed: int) -> Imported:
@@ -450,14 +427,9 @@ def _answers(file: _File, columns: Mapping[str, str], seed: int) -> Imported:
     matched, variants = records.resolve_variants(answers, items, notes, file.variant, None)
     log_probs = np.array([match.row.fields["log_prob"] for match in matched], dtype=float)
     scored = {match.row.who for match, value in zip(matched, log_probs, strict=True) if not math.isnan(value)}
-    frame = _frame(
-        matched,
-        items,
-        variants,
-        [match.row.fields["prediction"] for match in matched],
-        score_type=["log_prob" if match.row.who in scored else "score" for match in matched],
-        log_prob=log_probs,
-    )
+    words = [match.row.fields["prediction"] for match in matched]
+    score_types = ["log_prob" if match.row.who in scored else "score" for match in matched]
+    frame = _frame(matched, items, variants, words, score_type=score_types, log_prob=log_probs)
     imported = Imported("answers", frame, _matched_items(items, matched), _matched(matched))
     if not by_people:
         return imported

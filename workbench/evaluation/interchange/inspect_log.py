@@ -10,15 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from workbench.evaluation.interchange.lm_eval import (
-    PASSAGE,
-    Log,
-    Program,
-    Sample,
-    mapping,
-    same_word,
-    variant_of,
-)
+from workbench.evaluation.interchange import lm_eval
+from workbench.evaluation.interchange.lm_eval import Log, Program, Sample, mapping, same_word
 from workbench.storage.errors import DataError
 
 _RIGHT = {"C": True, "I": False, "P": False, "N": False}
@@ -29,11 +22,6 @@ _LETTERS = 26
 def _is_sample(fields: Mapping[str, Any]) -> bool:
     """Return whether a record is a sample of an Inspect log, as read by `records`."""
     return isinstance(fields.get("eval"), Mapping) and "input" in fields and "target" in fields
-
-
-def _filters(fields: Mapping[str, Any]) -> list[str]:
-    """Return the names of the scorers of a sample."""
-    return list(_scores(fields))
 
 
 def _scores(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -80,7 +68,7 @@ def _sample(
         raise ValueError("its input has no text")
     first = question if text is None and question else texts[0]
     return Sample(
-        line, first, target, math.nan, right, f"chat: {PASSAGE}", answer, choices, texts=tuple(texts)
+        line, first, target, math.nan, right, f"chat: {lm_eval.PASSAGE}", answer, choices, texts=tuple(texts)
     )
 
 
@@ -148,8 +136,8 @@ def _log_of(path: Path, fields: Mapping[str, Any]) -> Log:
     model = evaluation.get("model")
     if model is not None and not isinstance(model, str):
         raise DataError("the model in this Inspect log is not text", file=path, remedy='pass model="..."')
-    return Log(task, variant_of(task), model or None, None, info, None, "unknown")
+    return Log(task, lm_eval.variant_of(task), model or None, None, info, None, "unknown")
 
 
-INSPECT = Program("Inspect", _is_sample, _filters, _sample, _log_of)
+INSPECT = Program("Inspect", _is_sample, lambda fields: list(_scores(fields)), _sample, _log_of)
 """How logs of Inspect are read."""

@@ -10,6 +10,7 @@ import ast
 import math
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -152,18 +153,15 @@ def _log_of(path: Path, fields: Mapping[str, Any]) -> Log:
         model = "/".join(folders[len(folders) - folders[::-1].index("details") : -1]) or None
     results = sorted(path.parent.glob(f"results_{match['time']}.json")) if match else []
     if model is None and results:
-        try:
-            general = read_json(results[0])["config_general"]
-            model = general.get("model_name") if isinstance(general.get("model_name"), str) else None
-        except (DataError, AttributeError, KeyError, TypeError):
-            model = None
+        with suppress(DataError, AttributeError, KeyError, TypeError):
+            name = read_json(results[0])["config_general"].get("model_name")
+            model = name if isinstance(name, str) else None
     name = task if isinstance(task, str) else None
     _, _, shots = (name or "").rpartition("|")
     plain = re.sub(r"[^a-z]+", "_", (name or "").rpartition("lambada")[2].lower()).strip("_")
     variant = variant_of(f"lambada_{plain}") if "lambada" in (name or "") else None
-    return Log(
-        name, variant, model, int(shots) if shots.isascii() and shots.isdigit() else None, {}, None, "unknown"
-    )
+    n_shots = int(shots) if shots.isascii() and shots.isdigit() else None
+    return Log(name, variant, model, n_shots, {}, None, "unknown")
 
 
 LIGHTEVAL = Program("lighteval", _is_sample, _filters, _sample, _log_of)

@@ -42,69 +42,30 @@ _SLACK = 1e-3  # above 0 by the rounding of half precision
 
 
 class Sample(NamedTuple):
-    """One record of a program's log.
-
-    Attributes
-    ----------
-    line : int
-    text : str
-        The passage: whole, or with a blank or nothing for the answer.
-    target : str
-        The harness's answer: all behind the last space; empty where the record has none.
-    log_prob : float
-        Natural logarithm of the probability of the target's sub-tokens, whatever comes after; NaN where text
-        was generated.
-    greedy : bool
-        Whether each of these was the most probable one; of choices and generated text, whether the program
-        counts them as right.
-    template : str or None
-        Form of the prompt, such as ``{shots}{passage} ____. ->``; None where the record has no prompt.
-    answer : str or None
-        The text that was generated, or the choice that was taken; None where neither is logged.
-    choices : tuple of str
-        What could be chosen.
-    scores : tuple of float
-        One a choice, of those of `choices` that were scored.
-    texts : tuple of str
-        Other forms of the text, by which the item may be found.
-    """
+    """One record of a program's log."""
 
     line: int
-    text: str
-    target: str
-    log_prob: float
-    greedy: bool
-    template: str | None
-    answer: str | None = None
+    text: str  # the passage: whole, or with a blank or nothing for the answer
+    target: str  # the harness's answer: all behind the last space; empty where the record has none
+    log_prob: float  # ln p of the target's sub-tokens, whatever comes after; NaN where text was generated
+    greedy: bool  # whether each of these was the most probable one; else, whether the program counts it right
+    template: str | None  # form of the prompt, such as "{shots}{passage} ____. ->"
+    answer: str | None = None  # the text that was generated, or the choice that was taken
     choices: tuple[str, ...] = ()
-    scores: tuple[float, ...] = ()
-    texts: tuple[str, ...] = ()
+    scores: tuple[float, ...] = ()  # one a choice, of those of `choices` that were scored
+    texts: tuple[str, ...] = ()  # other forms of the text, by which the item may be found
 
 
 class Log(NamedTuple):
-    """The run of a whole file.
-
-    Attributes
-    ----------
-    task, variant : str or None
-        Task and variant in the name of the file.
-    model : str or None
-        Name in the ``results_*.json`` beside the file, as are the following.
-    shots : int or None
-    info : dict
-    n : int or None
-        Number of passages.
-    bos : str
-        What texts begin with, one of :data:`workbench.runs.predictions.BOS`.
-    """
+    """The run of a whole file, by the name of the file and the ``results_*.json`` beside it."""
 
     task: str | None
     variant: str | None
     model: str | None
     shots: int | None
     info: dict[str, Any]
-    n: int | None
-    bos: str
+    n: int | None  # passages
+    bos: str  # what texts begin with, one of `workbench.runs.predictions.BOS`
 
     def prompt(self, templates: set[str | None]) -> str | None:
         """Return the value of the column ``prompt``: null where every passage was shown alone."""
@@ -267,13 +228,10 @@ def _chosen(fields: Mapping[str, Any], choices: Sequence[str]) -> dict[str, Any]
     target = choices[number] if 0 <= number < len(choices) else target
     right = verdict(fields, _VERDICTS)
     return {
-        "target": target,
-        "log_prob": scores[choices.index(target)] if target in choices else math.nan,
+        "target": target, "log_prob": scores[choices.index(target)] if target in choices else math.nan,
         "greedy": same_word(answer, target) if right is None else right,
-        "answer": answer,
-        "choices": tuple(choices),
-        "scores": tuple(scores),
-    }
+        "answer": answer, "choices": tuple(choices), "scores": tuple(scores),
+    }  # fmt: skip
 
 
 def choice_scores(values: Iterable[Any]) -> list[float]:
@@ -340,18 +298,12 @@ def log_of(path: Path, _fields: Mapping[str, Any] | None = None) -> Log:
         "lm_eval": results.get("lm_eval_version"),
         "transformers": results.get("transformers_version"),
         "system_instruction": results.get("system_instruction"),
-        **{name: config.get(name) for name in _CONFIG},
-    }
-    samples = mapping(mapping(results.get("n-samples")).get(task))
-    return Log(
-        task,
-        variant_of(task),
-        _model(results, config),
-        _natural(mapping(results.get("n-shot")).get(task)),
-        {name: value for name, value in info.items() if value is not None},
-        _natural(samples.get("effective")),
-        _bos(results, config),
-    )
+    } | {name: config.get(name) for name in _CONFIG}
+    info = {name: value for name, value in info.items() if value is not None}
+    shots, n = mapping(results.get("n-shot")).get(task), mapping(results.get("n-samples")).get(task)
+    numbers = (shots, mapping(n).get("effective"))
+    shots, n = (each if type(each) is int and each >= 0 else None for each in numbers)
+    return Log(task, variant_of(task), _model(results, config), shots, info, n, _bos(results, config))
 
 
 def _bos(results: Mapping[str, Any], config: Mapping[str, Any]) -> str:
@@ -369,10 +321,6 @@ def _bos(results: Mapping[str, Any], config: Mapping[str, Any]) -> str:
     if delegates and str(config.get("model")) in _DELEGATING:
         return "tokenizer"
     return "added" if "gemma" in str(arguments.get("pretrained")).casefold() else "omitted"
-
-
-def _natural(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
 def variant_of(task: str | None) -> str | None:

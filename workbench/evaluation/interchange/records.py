@@ -7,6 +7,7 @@ a key made of the text.
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import math
 import re
@@ -119,9 +120,8 @@ def read_records(
     if start == "[":
         values = parsed_json(text)
         if isinstance(values, Exception):
-            raise DataError(
-                f"this is not a JSON list ({values})", file=path, remedy="write or download it again"
-            )
+            remedy = "write or download it again"
+            raise DataError(f"this is not a JSON list ({values})", file=path, remedy=remedy)
         return (_record(value, path, number) for number, value in enumerate(values, 1))
     return _lines(text, path) if start == "{" else _table(data, path, words, notes)
 
@@ -166,9 +166,7 @@ def _object(value: dict[str, Any], path: Path) -> Iterator[FileRecord | DataErro
         )
     records = list(value.values())
     by_number = records and all(isinstance(record, dict) for record in records)  # as {"0": {...}}
-    yield from (
-        FileRecord(number, record) for number, record in enumerate(records if by_number else [value], 1)
-    )
+    yield from itertools.starmap(FileRecord, enumerate(records if by_number else [value], 1))
 
 
 def check_known(fields: Mapping[str, Any], path: Path) -> None:
@@ -219,19 +217,14 @@ def _inspect_archive(path: Path) -> Iterator[FileRecord | DataError]:
             else:
                 log = value
     if log is None:
-        raise DataError(
-            "this is a zip archive, and no log of Inspect",
-            file=path,
-            remedy="unpack it, and pass a file of it",
-        )
-    samples.sort(key=_order)
-    return _inspect_records(log, samples, path)
+        remedy = "unpack it, and pass a file of it"
+        raise DataError("this is a zip archive, and no log of Inspect", file=path, remedy=remedy)
 
+    def order(sample: Mapping[str, Any]) -> tuple[float, str, str]:  # numeric ids by value, then other ids
+        number = sample.get("id")
+        return number if isinstance(number, int) else math.inf, str(number), str(sample.get("epoch"))
 
-def _order(sample: Mapping[str, Any]) -> tuple[float, str, str]:
-    """Return the sort key of samples: numeric ids by value, then other ids; then epochs."""
-    number = sample.get("id")
-    return number if isinstance(number, int) else math.inf, str(number), str(sample.get("epoch"))
+    return _inspect_records(log, sorted(samples, key=order), path)
 
 
 def _table(
@@ -245,9 +238,8 @@ def _table(
         if isinstance(row, DataError):
             yield DataError(row.problem, file=path, line=row.line, remedy=_LEAVE)
         else:
-            yield FileRecord(
-                row[0], {name: cell or None for name, cell in zip(table.header, row[1], strict=True)}
-            )
+            cells = zip(table.header, row[1], strict=True)
+            yield FileRecord(row[0], {name: cell or None for name, cell in cells})
 
 
 def _parquet(data: bytes, path: Path) -> Iterator[FileRecord]:
@@ -288,12 +280,12 @@ def truth_of(value: Any) -> bool | None:
     """Return a cell as true or false, None where it is empty; raise ValueError if it is neither."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return None
-    truth_values = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0": False, "": None,
-             "nan": None}  # fmt: skip
     word = str(value).strip().lower()
-    if word not in truth_values:
+    if word in {"", "nan"}:
+        return None
+    if word not in {"true", "1", "1.0", "false", "0", "0.0"}:
         raise ValueError(f"neither true nor false: {str(value)[:40]!r}")
-    return truth_values[word]
+    return word in {"true", "1", "1.0"}
 
 
 def text_key(text: str) -> str:
@@ -489,11 +481,9 @@ def load_by_id(ids: Sequence[str | None], variant: str | None, notes: Notes) -> 
     paths = [item_id.strip().split("/") for item_id in ids if item_id]
     sets = {(path[0], path[1]) for path in paths if len(path) > 2 and path[0] in datasets.dataset_names()}  # noqa: PLR2004
     if not sets:
-        raise DataError(
-            "the file does not tell which items it is about",
-            file=notes.path,
-            remedy='pass them: items=wb.load("lambada", "dev")',
-        )
+        remedy = 'pass them: items=wb.load("lambada", "dev")'
+        problem = "the file does not tell which items it is about"
+        raise DataError(problem, file=notes.path, remedy=remedy)
     return load_items([(*names, variant) for names in sorted(sets)], notes)
 
 

@@ -27,24 +27,11 @@ def import_logs(
 ) -> tuple[Items, list[Imported]]:
     """Import several logs about the same items; return the items and the imports. Nothing is stored.
 
-    Parameters
-    ----------
-    paths : sequence of path
-        What :func:`import_results` reads. A model that no file names is called as its file.
-    items : Items, optional
-        What the logs are about; by default those that the first log names, else those of its texts.
-    variant : str, optional
-        Variant of all logs, see :func:`import_results`; by default inferred from each task's name.
-    filter : str, optional
-        Filter of the logs that have it, see :func:`import_results`.
-
-    Raises
-    ------
-    DataError
-        As of :func:`import_results`, and if there is no log.
+    The arguments are those of :func:`import_results`. A model that no file names is called as its file; by
+    default items are those that the first log names, else those of its texts, and the variant is inferred
+    from each task's name. `filter` is that of the logs that have it.
     """
-    if items is not None:
-        check_items(items, "compare_logs")
+    check_items(items, "compare_logs", optional=True)
     if not paths:
         raise DataError("expected logs to compare, got none", remedy='pass their files: "a.jsonl", "b.jsonl"')
     logs = [_Source.read(Path(path), filter) for path in paths]
