@@ -79,6 +79,15 @@ def attention_map(
     width : int, default 600
         Width of the text, in px.
 
+    Returns
+    -------
+    alt.LayerChart
+
+    Raises
+    ------
+    DataError
+        If the attention is of another item, or has no such row.
+
     Examples
     --------
     >>> from workbench.models import MemoryNetwork

@@ -17,10 +17,18 @@ _WIDTH, _STEP = 380, 30  # pixels: of a panel, of a bar
 
 
 def funnel_counts(steps: pd.DataFrame) -> pd.DataFrame:
-    """Return how many items each of the `steps` of :func:`funnel` kept and dropped.
+    """Return how many items each step kept and dropped, one row a step and outcome.
 
-    Columns are unit, place (of the step), step, outcome (kept, dropped, open, not drawn), n, share (of what
-    went in), reasons.
+    Parameters
+    ----------
+    steps : DataFrame
+        As for :func:`funnel`, which raises the same errors.
+
+    Returns
+    -------
+    DataFrame
+        Columns unit, place (of the step), step, outcome (kept, dropped, open, not drawn), n, share (of what
+        went in), reasons.
     """
     theme.check_table(steps, _COLUMNS, "the funnel", "pass manifest.to_frame() or campaign.funnel()")
     if not len(steps):
@@ -54,6 +62,11 @@ def funnel(steps: pd.DataFrame) -> alt.VConcatChart:
     -------
     alt.VConcatChart
         The numbers at the bars are what the step kept, and its share of what went in.
+
+    Raises
+    ------
+    DataError
+        If a column is missing, or there is no step.
 
     Examples
     --------

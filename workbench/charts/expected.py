@@ -83,6 +83,12 @@ def expected(
         The answer's bar has a colour and a sign of its own; where the answer is none of the words, a line
         below the bars says its rank and probability as far as they are known.
 
+    Raises
+    ------
+    DataError
+        If a column is missing, there is nothing to show, there are more than 24 panels, or the predictions
+        hold scores that are not probabilities, or a word's place is taken twice.
+
     Examples
     --------
     >>> chart = wb.charts.expected(runs[1], items=items[:2], top_k=5)

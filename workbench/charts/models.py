@@ -97,6 +97,11 @@ def ranks(runs: Any) -> alt.HConcatChart:
         mean rank. At k = 1 a line shows the accuracy, ties counted as wrong; where it crosses a half, the
         median rank.
 
+    Raises
+    ------
+    DataError
+        If no row has a rank.
+
     Examples
     --------
     >>> chart = wb.charts.ranks(runs)
@@ -181,6 +186,11 @@ def context_curve(
     -------
     alt.LayerChart or alt.HConcatChart
         Bars are Wilson's intervals (95 %). Runs have a panel for each set of items.
+
+    Raises
+    ------
+    DataError
+        If a column is missing, there is no row, or units differ.
 
     Examples
     --------
@@ -291,6 +301,11 @@ def windows(runs: Mapping[int | str, Any]) -> alt.LayerChart:
     alt.LayerChart
         Bars are Wilson's intervals (95 %); the legend has the number of questions of each class.
 
+    Raises
+    ------
+    DataError
+        If there are no predictions of items with a class of the missing word.
+
     Examples
     --------
     >>> from workbench.models import MaximumFrequency
@@ -321,7 +336,12 @@ def context_needed(curves: Mapping[str, pd.DataFrame]) -> alt.LayerChart:
     Returns
     -------
     alt.LayerChart
-        Bars are Wilson's intervals (95 %).
+        One line each; bars are Wilson's intervals (95 %).
+
+    Raises
+    ------
+    DataError
+        If there is no curve with judgments, or a frame lacks a column.
 
     Examples
     --------
@@ -508,6 +528,11 @@ def tuning(trials: pd.DataFrame) -> alt.HConcatChart:
     alt.HConcatChart
         One line a set; a vertical line marks the chosen weight. Perplexity is on a logarithmic axis, and left
         out without one.
+
+    Raises
+    ------
+    DataError
+        If a column is missing.
 
     Examples
     --------

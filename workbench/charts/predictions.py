@@ -101,6 +101,11 @@ def accuracy(
     alt.HConcatChart
         Below each group is the number of its items.
 
+    Raises
+    ------
+    DataError
+        If there are no predictions, no such column, or it holds lists.
+
     Examples
     --------
     >>> chart = wb.charts.accuracy(runs, annotations, by="target_class")
@@ -142,6 +147,15 @@ def scatter(run_a: Any, run_b: Any) -> alt.LayerChart:
     ----------
     run_a, run_b : Run, DataFrame or str
         Predictions of one model each, with log-probabilities; the items of both are drawn.
+
+    Returns
+    -------
+    alt.LayerChart
+
+    Raises
+    ------
+    DataError
+        If there is not one model on each side, or no item has a finite log-probability of both.
 
     Examples
     --------

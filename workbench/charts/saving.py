@@ -102,6 +102,11 @@ def save(
     Path
         The file.
 
+    Raises
+    ------
+    DataError
+        If the suffix is unknown, or the width has no known unit.
+
     Examples
     --------
     >>> from tempfile import mkdtemp

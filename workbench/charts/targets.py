@@ -86,6 +86,11 @@ def in_context(
     alt.LayerChart
         Bars with Wilson's 95 % intervals; its data hold the aggregates only.
 
+    Raises
+    ------
+    DataError
+        If a column of the annotations is missing (it is named).
+
     Examples
     --------
     >>> chart = wb.charts.in_context({"LAMBADA": annotations}, by="form")
@@ -229,6 +234,11 @@ def figure_2(
         Sets have the names ``LAMBADA``, ``control`` and ``sentence only``, or, where the ids of the items
         tell of other ones, data set and split. Sets that are not given are left out; (c) is about the first
         set alone, as in the paper. All panels have one scale.
+
+    Raises
+    ------
+    DataError
+        If no set is given, or a column is missing.
 
     Examples
     --------

@@ -98,6 +98,12 @@ class Comparison(AlignedPredictions):
         level, resamples, seed : float, int, int
             Confidence level of the intervals, and number and seed of the bootstrap replicates and of the
             random choices of signs.
+
+        Raises
+        ------
+        DataError
+            If there are no predictions, the models have no item in common, or two have different
+            answers to one item.
         """
         sampling = BootstrapSettings(level, int(resamples), int(seed)).checked()
         models = predictions_of(runs, items, pool=True)
@@ -283,11 +289,21 @@ class Comparison(AlignedPredictions):
         return np.asarray(cells[outcome] if outcome in cells else np.ones(self.n, dtype=bool))
 
     def pair(self, a: int, b: int, mask: Mask | None = None) -> dict[str, Any]:
-        """Compare two models on all items, or on the items of `mask` (n,).
+        """Compare two models on a part of the items.
 
-        ``n``, ``difference``, ``difference_low``, ``difference_high``, ``p`` (not corrected), ``test`` and
-        ``mde`` are as `pairs` has them; NaN where there are no items. Chosen after a look at the results, a
-        part makes the test exploratory.
+        Parameters
+        ----------
+        a, b : int
+            Places of the models.
+        mask : array of bool (n,), optional
+            All items by default. Chosen after a look at the results, a part makes the test exploratory.
+
+        Returns
+        -------
+        dict
+            ``n``; ``difference`` of the accuracies, with ``difference_low`` and ``difference_high``, and
+            ``p`` of the ``test``, not corrected, and ``mde``, as `pairs` has them. NaN where there are no
+            items.
         """
         n = self.n if mask is None else int(mask.sum())
         test = self.tests(np.array([[a], [b]]), mask if n else None)

@@ -112,6 +112,11 @@ def contamination(items: Items, texts: Any, *, n: int = 8, progress: bool = True
         Its ``.frame`` has one row an item: item_id, passage and query (whether all of it occurs), found and
         n_grams (how many), share, and more; ``.summary`` the counts; ``.by_book()`` one row a book.
 
+    Raises
+    ------
+    DataError
+        If the texts hold no word or cannot be read, or there is no item.
+
     Examples
     --------
     >>> report = wb.contamination(items, list(wb.books("sample"))[:10], progress=False)

@@ -96,6 +96,15 @@ def hardest(runs: Any, items: Items | None = None, *, by: By = "difficulty", n: 
     n : int, optional
         Number of items; all by default.
 
+    Returns
+    -------
+    Hardest
+
+    Raises
+    ------
+    DataError
+        If the models have no item in common, the items are not found, or an option is invalid.
+
     Examples
     --------
     >>> hard = wb.hardest(runs, items, by="all wrong", n=5)

@@ -46,6 +46,12 @@ def memorization(runs: Any, items: Items, *, originals: Any = None, level: float
         shares of the items for which that is predicted, case apart; and ``memorization_ratio``, original /
         (original + substitute). NaN: there are no such items. Each has an interval (``_low``, ``_high``).
 
+    Raises
+    ------
+    DataError
+        If no item has an answer that was replaced, predictions are of none of them, or the numbers of runs
+        differ.
+
     References
     ----------
     Longpre et al. 2021, "Entity-Based Knowledge Conflicts in Question Answering", section 4.

@@ -186,6 +186,11 @@ def plan(
     Plan
         With `mde`, `power` and `looks`; the same plan of the same items is found again, with its first date.
 
+    Raises
+    ------
+    DataError
+        If there are no items, an option is invalid, or the plan cannot be written.
+
     Notes
     -----
     Minimum detectable effect and power are those of McNemar's exact test by item (see
@@ -250,7 +255,14 @@ def plan(
 
 
 def plans() -> Table:
-    """List the plans, newest first: the columns of :class:`Plan` but the long ones; ``looks`` is a number.
+    """List the plans, newest first, one row a plan.
+
+    Columns are those of :class:`Plan` but the long ones, and ``looks``, the number of looks at its items.
+
+    Raises
+    ------
+    DataError
+        If a plan's file is damaged, or was changed by hand.
 
     Examples
     --------

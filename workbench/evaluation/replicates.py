@@ -68,8 +68,7 @@ def replicates(runs: Any, *, level: float = 0.95, resamples: int = 2000, seed: i
     Parameters
     ----------
     runs : sequence of Run, DataFrame or str
-        Two or more, for the same items, as ``wb.predict`` gives them; DataError if they differ in more than
-        the seed. Frames without a record of their run are compared by model, items and variant.
+        Two or more, for the same items, as ``wb.predict`` gives them.
     level, resamples, seed : float, int, int
         Confidence level of the intervals, number of bootstrap replicates, and the bootstrap's seed.
 
@@ -89,6 +88,12 @@ def replicates(runs: Any, *, level: float = 0.95, resamples: int = 2000, seed: i
 
         It can be passed as one run to ``wb.compare``, ``wb.evaluate``, ``wb.leaderboard``,
         ``wb.significance`` and ``wb.table``; everything else takes it as its runs.
+
+    Raises
+    ------
+    DataError
+        If there is one run only, or the runs differ in more than the seed: the message says in what. Frames
+        without a record of their run are compared by model, items and the columns that name the variant.
 
     Examples
     --------

@@ -62,6 +62,16 @@ def signature(run: Run | str, *, level: float = 0.95, resamples: int = 2000, see
     level, resamples, seed : float, int, int
         Confidence level of the intervals, and number and seed of the bootstrap replicates.
 
+    Returns
+    -------
+    RunSignature
+        Printed, it is the signature and the code.
+
+    Raises
+    ------
+    DataError
+        If there is no such run.
+
     Examples
     --------
     >>> print(wb.signature(runs[1]).signature.partition("|")[0])

@@ -183,6 +183,15 @@ def significance(
     level : float, default 0.95
         Confidence level of the intervals.
 
+    Returns
+    -------
+    Significance
+
+    Raises
+    ------
+    DataError
+        If one side holds several models, no item is in both, or the same item has another answer.
+
     References
     ----------
     McNemar 1947; Efron and Tibshirani 1993 (percentile interval); Fisher 1935, section 21 (sign flips);

@@ -68,8 +68,11 @@ class CacheTable(Table):
 def cache() -> CacheTable:
     """List the content of ``data/cache``, the largest first; ``wb.cache().free("annotations")`` deletes some.
 
-    Columns are kind, entry (name of a model or corpus, empty for tables), content, bytes, and used (time of
-    the last use). The bound is 10 GB, or what ``WORKBENCH_CACHE_GB`` says.
+    Returns
+    -------
+    CacheTable
+        Columns: kind, entry (name of a model or corpus, empty for tables), content, bytes, used (time of the
+        last use). The bound is 10 GB, or what ``WORKBENCH_CACHE_GB`` says.
 
     Examples
     --------

@@ -274,13 +274,24 @@ def keep(items: Items, frame: pd.DataFrame, *, name: str | None = None, **info: 
 
     Parameters
     ----------
-    items, frame : Items, DataFrame
-        Predictions of one model, and the items that they are about.
+    items : Items
+        The items that they are about.
+    frame : DataFrame
+        Predictions of one model.
     name : str, optional
         Name of the run; made from the data set, the model and the content by default. A run of the same
-        content and information is found again, and none is overwritten.
+        content and information is found again.
     **info
         Further information for ``run.json``.
+
+    Returns
+    -------
+    Run
+
+    Raises
+    ------
+    DataError
+        If they are invalid, or another run has that name already.
 
     Examples
     --------

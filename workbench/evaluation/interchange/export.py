@@ -43,6 +43,15 @@ def export_results(runs: Any, path: Path | str, *, items: Items | None = None) -
     items : Items, optional
         Adds a column ``text`` with the whole passages.
 
+    Returns
+    -------
+    Path
+
+    Raises
+    ------
+    DataError
+        If the ending is another, there are no predictions, or they are not about `items`.
+
     Notes
     -----
     Columns and types are those of :data:`workbench.runs.predictions.SCHEMA`. Numbers are written in full.

@@ -180,6 +180,15 @@ def import_results(
     seed : int, default 0
         Draws the majority's answer among words that are equally common.
 
+    Returns
+    -------
+    Imported
+
+    Raises
+    ------
+    DataError
+        If the file is none of these, a record is bad, nothing matches, or model or variant are not known.
+
     Notes
     -----
     A text is matched exactly, else by its letters and digits. Rows without an item, or with several, are left

@@ -473,6 +473,11 @@ def attention(
         ``view.save("figure.svg")`` writes the passage as a figure; ``wb.attention(models, items,
         **view.state)`` is the same view again.
 
+    Raises
+    ------
+    DataError
+        If a model has no attention, or there is no such item, model or row.
+
     Examples
     --------
     >>> from workbench.models import MemoryNetwork

@@ -506,6 +506,11 @@ def browse(
         With ``state``, ``selection`` (Items), ``current``, ``to_frame()``, ``export()`` and ``to_html()``:
         ``wb.browse(items, **browser.state)`` is the same view again.
 
+    Raises
+    ------
+    DataError
+        If the filters name what is not there, or a table has no ``item_id``.
+
     Examples
     --------
     >>> browser = wb.browse(items, annotations, facets={"in_context": [True]})

@@ -403,6 +403,11 @@ def compare_logs(
     -------
     Compare
 
+    Raises
+    ------
+    DataError
+        If a file is not such a log, or the models have no item in common.
+
     Examples
     --------
     >>> from tempfile import mkdtemp
@@ -475,6 +480,12 @@ def compare(
     -------
     Compare
         With ``state``, ``selection`` (Items), ``current``, ``to_frame()`` and ``to_html()``.
+
+    Raises
+    ------
+    DataError
+        If there are no predictions, the models have no item in common, or the state names what is not
+        there.
 
     Examples
     --------

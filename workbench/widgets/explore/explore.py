@@ -198,6 +198,11 @@ def explore(
     Explorer
         With ``state``, ``selection`` (Items), ``to_frame()`` and ``to_html()``.
 
+    Raises
+    ------
+    DataError
+        As ``wb.browse``, or if there is no such column.
+
     Examples
     --------
     >>> explorer = wb.explore(items, annotations)

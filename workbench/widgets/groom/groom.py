@@ -194,6 +194,11 @@ def groom(
     Groom
         ``view.items()`` are the questions that are done, ``view.to_frame()`` lists all.
 
+    Raises
+    ------
+    DataError
+        If a question has no answer or fewer than four alternates, or the choices cannot be read or written.
+
     Examples
     --------
     >>> from workbench import construction

@@ -74,6 +74,11 @@ def publish(
     Path
         The page to open, ``index.html``.
 
+    Raises
+    ------
+    DataError
+        If the folder has other content, a view is not valid, or one needs data that are not published.
+
     Examples
     --------
     >>> from tempfile import mkdtemp
