@@ -536,3 +536,13 @@ def test_a_changed_response_is_log_probabilities_or_one_error(changes):
         assert echo.spans[-1][1] == len(text)
     with contextlib.suppress(DataError):
         assert all(isinstance(token, str) for token in read_written(body, "here"))
+
+
+def test_influence_and_surprisal_ask_the_server():
+    with week() as (url, _):
+        asked = model(url)
+        items = WEEK[:1]
+        parts = wb.influence(asked, items, by="word")
+        whole = asked.log_prob(items)[0]
+        without = asked.log_prob(items_from_text(["Friday Saturday Sunday ___"], answers=["Tuesday"]))[0]
+        assert parts["influence"].iloc[-1] == pytest.approx(whole - without)

@@ -632,3 +632,11 @@ def test_a_wrong_state_is_told_and_changes_nothing(widget, state, problem):
     assert (widget.state, len(widget.selection)) == (before, n)
     (answer,) = ask(widget, type="query", lane="query", state=state)
     assert (answer["type"], answer["lane"], widget.state) == ("error", "query", before)
+
+
+def test_setting_a_state_tells_the_page(widget):
+    widget.state = {"where": cell(*LABELS[:2])}
+    widget.current = widget.selection[1]
+    assert [m["type"] for m in widget.sent] == ["view", "passage"]
+    assert widget.sent[-1]["index"] == 1
+    assert widget.sent[-1]["passage"]["id"] == widget.current.item_id == widget.selection[1].item_id
