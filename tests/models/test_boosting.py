@@ -11,7 +11,7 @@ from refused import refused
 import workbench as wb
 from workbench.items.changes import shortened
 from workbench.items.items import Items, items_from_text
-from workbench.models import MaximumFrequency, NGram, boosting
+from workbench.models import MaximumFrequency, NGram
 from workbench.models.base import Predictor
 from workbench.models.wrapper import MEASURES, measured
 
@@ -98,7 +98,7 @@ class Counted(Predictor):
 @pytest.mark.filterwarnings("ignore:the best (k|alpha)")
 @pytest.mark.parametrize("by", ["accuracy", "perplexity"])
 def test_tuning_tries_all_settings_on_few_passes(items, sample_ngram, by, monkeypatch):
-    monkeypatch.setattr(boosting, "_CHUNK", 5)
+    monkeypatch.setattr("workbench.models.wrapper._CHUNK", 5)
     base, items = Counted(sample_ngram.cached(0.2)), items[:12]
     windows, alphas = (5, 2), (0.0, 0.4, 0.8, 50.0)
     model = base.boosted().tuned(items, windows=windows, alphas=alphas, by=by)

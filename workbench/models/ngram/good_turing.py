@@ -61,22 +61,22 @@ class NGramCounts:
     ----------
     n_words : int
         V, words in the vocabulary.
-    keys : list of uint64 (n-grams,)
+    keys : tuple of uint64 (n-grams,)
         Keys of each order, ascending. Order 1 has all V + 3 words, also those never seen.
-    counts : list of uint32 (n-grams,)
+    counts : tuple of uint32 (n-grams,)
         Counts of each order.
     count_of_counts : int64 (order, MOST + 1)
         ``[n - 1, r]``: n-grams of order n that were seen r times, before any cutoff, without those that
         end in ``<s>``, as it is never predicted. Column 0 is 0.
-    cutoffs : sequence of int (order,)
+    cutoffs : tuple of int (order,)
         Least count of the n-grams that are listed.
     """
 
     n_words: int
-    keys: list[NDArray[np.uint64]]
-    counts: list[NDArray[np.uint32]]
+    keys: tuple[NDArray[np.uint64], ...]
+    counts: tuple[NDArray[np.uint32], ...]
     count_of_counts: NDArray[np.int64]
-    cutoffs: Sequence[int]
+    cutoffs: tuple[int, ...]
 
     @property
     def order(self) -> int:
@@ -84,12 +84,23 @@ class NGramCounts:
         return len(self.keys)
 
 
+def check_cutoffs(cutoffs: Sequence[int] | None, order: int) -> tuple[int, ...]:
+    """Return cutoffs as a tuple, ones for None; `DataError` if they cannot be applied."""
+    least_counts = (1,) * order if cutoffs is None else tuple(int(least) for least in cutoffs)
+    if len(least_counts) != order or least_counts[0] != 1 or any(b < a for a, b in pairwise(least_counts)):
+        raise DataError(
+            f"the cutoffs {least_counts} are not {order} numbers that begin with 1 and never fall",
+            remedy=f"give one least count an order, such as {(1,) * (order - 1) + (2,)}",
+        )
+    return least_counts
+
+
 def count(
     corpus: Corpus,
     order: int,
     *,
     vocabulary: Sequence[str],
-    cutoffs: Sequence[int],
+    cutoffs: Sequence[int] | None = None,
     folder: Path | str | None = None,
     progress: bool = True,
 ) -> NGramCounts:
@@ -99,12 +110,31 @@ def count(
     n-gram reaches from one sentence into the next. Memory holds 4 bytes a token and 12 a listed n-gram,
     besides the block that is sorted.
 
-    Words of the vocabulary, none twice, count as themselves, and others as ``<unk>``; one that the corpus
-    does not have is seen 0 times. `cutoffs` are for each order the least count of the n-grams that are
-    listed: 1 for the words, and never falling, as the parts of an n-gram are seen as often at least. Where
-    there is more than one block, temporary files of up to 12 bytes a token lie in `folder` (by default the
-    system's).
+    Parameters
+    ----------
+    corpus : Corpus
+        Its `words`, `ids` and `starts` are used.
+    order : int
+        Length of the longest n-grams, 1 or more.
+    vocabulary : sequence of str
+        Words that count as themselves; the others count as ``<unk>``. A word that the corpus does not
+        have is seen 0 times.
+    cutoffs : sequence of int, optional
+        For each order the least count of the n-grams that are listed. The first is 1, as the vocabulary
+        says which words there are; none is less than the one before. What an n-gram begins or ends
+        with is seen as often at least, so it is listed too.
+    folder : path, optional
+        Where temporary files lie, of up to 12 bytes a token, if there is more than one block. By
+        default the system's temporary folder.
+    progress : bool, default True
+
+    Raises
+    ------
+    DataError
+        If the corpus is empty or too large for 32-bit counts, the vocabulary has a word twice,
+        the cutoffs are not usable, or the folder has no room.
     """
+    least = check_cutoffs(cutoffs, order)
     stream = _Stream(corpus, vocabulary)
     seen = np.zeros(stream.n_words + 3, np.int64)
     for number in range(len(stream.blocks)):
@@ -116,7 +146,7 @@ def count(
         for length in range(2, order + 1):
             last = length == order
             runs = _runs(stream, ids, temporary, length=length, store=not last, progress=progress)
-            rows.append(_merged(runs, cutoffs[-1] if last else 1))
+            rows.append(_merged(runs, least[-1] if last else 1))
             if not last:
                 for (span, *_), (keys, _) in zip(stream.blocks, runs, strict=True):
                     here = ids[span]
@@ -130,11 +160,11 @@ def count(
     for n in range(1, order):  # the lower orders are cut now that nothing builds on them
         if moved is not None:
             listed[n] = (moved[listed[n] >> SHIFT] << SHIFT) | (listed[n] & WORD)
-        stays = counts[n] >= cutoffs[n]
+        stays = counts[n] >= least[n]
         moved = None if stays.all() else np.cumsum(stays, dtype=np.uint64) - np.uint64(1)
         if moved is not None:
             listed[n], counts[n] = listed[n][stays], counts[n][stays]
-    return NGramCounts(stream.n_words, listed, counts, np.stack(count_of_counts), cutoffs)
+    return NGramCounts(stream.n_words, tuple(listed), tuple(counts), np.stack(count_of_counts), least)
 
 
 _Run = tuple[NDArray[np.uint64], NDArray[np.uint32]]  # keys, strictly ascending, and their counts
@@ -145,9 +175,13 @@ class _Stream:
 
     def __init__(self, corpus: Corpus, vocabulary: Sequence[str]) -> None:
         self.ids, starts = corpus.ids, np.asarray(corpus.starts, np.int64)
+        if len(starts) < 2 or starts[-1] == 0:  # noqa: PLR2004 - a start and an end
+            raise DataError("the corpus has no words", remedy="give texts with at least one sentence")
         self.starts = starts
         index = {word: number for number, word in enumerate(vocabulary)}
         self.n_words = len(index)
+        if len(index) < len(vocabulary):
+            raise DataError("the vocabulary has a word twice", remedy="name each word once")
         self.number = np.array([index.get(word, self.n_words + 1) for word in corpus.words], np.uint32)
         begins = starts + 2 * np.arange(len(starts))
         self.size = int(begins[-1])
@@ -273,9 +307,17 @@ def discounts(count_of_counts: Sequence[int], gtmax: int) -> tuple[Floats, list[
     Katz (1987), equation 12. As in SRILM, `k` is lowered while n_{k+1} is 0, and a count whose
     discount is out of range, or has no n_r, is not discounted.
 
-    `count_of_counts` has n_r at index r, to r = `gtmax` + 1 at least; `gtmax` is k, the highest count that is
-    discounted. Returned are d_r at index r (k + 1,), of which d_0 is not used, and notes on discounts that
-    could not be computed.
+    Parameters
+    ----------
+    count_of_counts : sequence of int
+        n_r at index r, to r = `gtmax` + 1 at least.
+    gtmax : int
+        k, the highest count that is discounted; 0 for none.
+
+    Returns
+    -------
+    float64 (k + 1,), list of str
+        d_r at index r (d_0 is 1 and is not used); notes on discounts that could not be computed.
     """
     n, k, notes = np.asarray(count_of_counts, np.float64), gtmax, []
     while k > 0 and n[k + 1] == 0:
@@ -314,9 +356,28 @@ def compile_counts(
       Doug Paul's); where all are listed and something is left, they are scaled to sum to 1;
     - words of the vocabulary, and ``<unk>``, that were never seen share what is left of order 1.
 
-    The arrays go into the folder, the manifest last. The report has ``discounts``, for each order the share
-    of a count of 1, 2, ... that is kept (1 for higher counts, 0 below the cutoff), and ``notes``: where the
-    rule could not be applied as it stands, and what was done instead.
+    Parameters
+    ----------
+    counts : NGramCounts
+        Order 2 or more.
+    folder : Path
+        Where the arrays go; the manifest is written last.
+    words : sequence of str (V,)
+        The vocabulary, in the order of the numbers in `counts`.
+    progress : bool, default True
+
+    Returns
+    -------
+    BackOff
+    dict
+        ``discounts``: for each order the share of a count of 1, 2, ... that is kept; 1 for higher counts, 0
+        for counts below the cutoff. ``notes``: where the rule could not be applied as it stands, and what
+        was done instead.
+
+    Raises
+    ------
+    DataError
+        If the arrays cannot be written.
     """
     factors: list[Floats] = []
     notes: list[str] = []

@@ -48,17 +48,21 @@ def estimate(
 ) -> dict[str, Any]:
     """Estimate a model with interpolated modified Kneser-Ney smoothing (Heafield et al. 2013).
 
+    The text goes through a pipe, so no copy of it is made.
+
     Parameters
     ----------
     text : iterable of bytes
         Blocks of whole lines; a line is a sentence, words separated by spaces, none of them one that
-        ``lmplz`` reserves. It goes through a pipe, so no copy of it is made.
+        ``lmplz`` reserves.
     prefix : Path
         Beginning of the names of the files to write (:mod:`workbench.models.ngram.kenlm_records`). Their
         folder also has the temporary files, some 20 bytes a token and order; what a failure leaves there is
         for the caller to remove.
-    order, pruning : int, sequence of int
-        Length of the longest n-grams, and thresholds (`check_pruning`).
+    order : int
+        Length of the longest n-grams.
+    pruning : sequence of int, optional
+        Thresholds, see `check_pruning`.
     memory : str
         Memory for sorting, as in ``2G`` or ``50%``; lmplz needs some more for the words.
     blocks : int, optional
@@ -71,7 +75,16 @@ def estimate(
         ``fallback_discounts``: whether some order has the fixed discounts 0.5, 1 and 1.5, as its own could
         not be computed. ``discounts``: for each order those of adjusted counts 1, 2, and 3 or more
         (Chen and Goodman 1998, equation 26).
+
+    Raises
+    ------
+    DataError
+        If the text is empty, thresholds are wrong, memory or disk do not suffice, or the program is killed or
+        missing.
     """
+    if order < 1:
+        raise DataError(f"an n-gram model has order 1 or more, not {order}")
+    pruning = check_pruning(pruning, order)
     label, folder = "lmplz" if progress else None, prefix.parent
     program, options = find_program("lmplz"), ("-o", str(order), "-S", memory, "-T", f"{folder}/")
     command: list[str | Path] = [program, *options, "--intermediate", prefix.absolute()]
@@ -127,7 +140,20 @@ def _whole_number(value: object) -> int:
 
 
 def build_binary(arpa: Path, binary: Path) -> None:
-    """Turn a model of order 2 or more into KenLM's own form, which is mapped into memory."""
+    """Turn a model into KenLM's own form, which is mapped into memory.
+
+    Parameters
+    ----------
+    arpa : Path
+        A model of order 2 or more.
+    binary : Path
+        The file to write, atomically.
+
+    Raises
+    ------
+    DataError
+        If the model is incomplete, memory or disk do not suffice, or the program is killed or missing.
+    """
     if not arpa.is_file():
         raise DataError("there is no model", file=arpa, remedy="estimate it first")
     with scratch_folder(binary.parent) as folder, atomic_path(binary) as target:
@@ -170,7 +196,13 @@ def _message(log: str) -> str:
 
 
 def find_program(name: str) -> Path:
-    """Return the absolute path of a program: as built here, else beside Python, else on the ``PATH``."""
+    """Return the absolute path of a program: as built here, else beside Python, else on the ``PATH``.
+
+    Raises
+    ------
+    DataError
+        If there is none; it says where it was looked for, and how to get it.
+    """
     beside = Path(sys.executable).absolute().parent  # not resolved: of a virtual environment, not its base
     built = programs_home() / "kenlm" / "bin"
     folders = [built, beside, *map(Path, filter(None, os.environ.get("PATH", "").split(os.pathsep)))]
@@ -188,8 +220,12 @@ def build_programs() -> list[Path]:
     """Build KenLM's programs from its pinned sources, unless they are there; return their paths.
 
     The sources come from the package index that pip is set up for; their digest is that of
-    ``requirements.lock``. A C++ compiler and Boost's headers are needed. DataError if they cannot be built;
-    the lines that were printed before say why.
+    ``requirements.lock``. A C++ compiler and Boost's headers are needed.
+
+    Raises
+    ------
+    DataError
+        If they cannot be built; the lines that were printed before say why.
     """
     script = resource("tools", "setup.py")
     environment = os.environ | {"WORKBENCH_TOOLS": str(programs_home())}
