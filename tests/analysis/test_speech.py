@@ -1,6 +1,6 @@
 # ruff: noqa: RUF001 - typographic quotes are meant
 import pytest
-from clozes import cloze, passages
+from braced_items import cloze, passages
 from hypothesis import assume, given
 from hypothesis import strategies as st
 

@@ -2,7 +2,7 @@ import math
 
 import pandas as pd
 import pytest
-from clozes import cloze, clozes
+from braced_items import cloze, clozes
 from hand_annotated import ROWS, frame, frames
 from hypothesis import given
 from hypothesis import strategies as st

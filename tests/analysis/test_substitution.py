@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from clozes import LETTERS, cloze, clozes, passages
+from braced_items import LETTERS, cloze, clozes, passages
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from refused import refused

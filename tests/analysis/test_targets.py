@@ -1,7 +1,7 @@
 import dataclasses
 
 import pytest
-from clozes import cloze, passages
+from braced_items import cloze, passages
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 from accessible import THEMES, violations
+from adversarial_text import CHARTS
 from axe_playwright_python.base import AXE_SCRIPT
-from hostile import CHARTS
 from static_pages import ITEMS, PAGES, RUNS, annotated
 from test_served_campaign import served  # noqa: F401 - a fixture
 

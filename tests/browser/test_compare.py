@@ -6,7 +6,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from looks import CLIPPED, CONTRAST
-from side_by_side import annotated, predicted
+from random_predictions import annotated, predicted
 
 import workbench as wb
 from workbench.runs import predictions

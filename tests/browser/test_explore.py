@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 from looks import CLIPPED, CONTRAST
-from side_by_side import annotated
+from random_predictions import annotated
 
 import workbench as wb
 

@@ -3,7 +3,7 @@
 import _lab
 import pytest
 from accessible import THEMES, violations
-from side_by_side import annotated
+from random_predictions import annotated
 
 import workbench as wb
 

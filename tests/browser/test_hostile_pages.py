@@ -1,7 +1,7 @@
 """Saved charts and pages with hostile text in a real Chromium: they are drawn, nothing runs or is loaded."""
 
 import pytest
-from hostile import CHARTS, PAGES, RUN, STRINGS
+from adversarial_text import CHARTS, PAGES, RUN, STRINGS
 
 from workbench import charts
 

@@ -12,12 +12,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from accessible import THEMES, unseen_focus, violations
+from adversarial_text import PAGES, RUN, STRINGS
 from attentive import Windows
-from hostile import PAGES, RUN, STRINGS
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from looks import CONTRAST
-from side_by_side import annotated, predicted
+from random_predictions import annotated, predicted
 
 import workbench as wb
 from workbench.items.query import of_facets, parse, suggest

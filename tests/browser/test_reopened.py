@@ -10,7 +10,7 @@ from accessible import THEMES, violations
 from conftest import FORGET
 from nbconvert import HTMLExporter
 from nbformat.sign import NotebookNotary
-from side_by_side import annotated, predicted
+from random_predictions import annotated, predicted
 from test_ask import MODELS, TEXT
 from widget_cases import CASES
 

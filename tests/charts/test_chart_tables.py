@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import altair as alt
 import pandas as pd
 import pytest
-from hostile import CHARTS, STRINGS
+from adversarial_text import CHARTS, STRINGS
 from html_page import Page
 
 from workbench import charts

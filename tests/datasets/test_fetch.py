@@ -13,9 +13,9 @@ from itertools import repeat
 import builders as b
 import pytest
 from hostile_server import HostileServer
+from limited_disk import small_disk
 from patience import PATIENCE
 from refused import refused
-from small_disks import small_disk
 
 from workbench.datasets import fetch as fetching
 from workbench.datasets import sources

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from clozes import cloze
+from braced_items import cloze
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from made_predictions import items_of, made, run, scores, unknown_answers

@@ -2,7 +2,7 @@ import builders as b
 import numpy as np
 import pandas as pd
 import pytest
-from clozes import cloze
+from braced_items import cloze
 from made_predictions import items_of, made, scores
 from refused import refused
 

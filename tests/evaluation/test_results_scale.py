@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from made_predictions import items_of, made
 from pandas.testing import assert_frame_equal
+from random_predictions import ask, listening, predicted
 from refused import refused
-from side_by_side import ask, listening, predicted
 
 import workbench as wb
 from workbench.evaluation import bootstrap, paired

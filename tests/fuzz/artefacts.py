@@ -29,10 +29,10 @@ from damage import damage
 from evaluation_logs import NAME, RECORDED, RESULTS, SAMPLE, START, archive, log, results
 from grooming_questions import questions
 from made_predictions import items_of, made
-from pumped import ENDS, PIECES, Pumped
 from refused import refused
 from releases import PLAIN, RELEASES
 from small_lstm import fit as fit_lstm
+from superlinear_time import ENDS, PIECES, Pumped
 
 import workbench as wb
 from workbench import construction

@@ -1,10 +1,10 @@
 """What is particular to networks on a GPU; the unit tests run there, too."""
 
+import known_networks
 import numpy as np
-import planted
 import pytest
 import torch
-from planted import ITEMS
+from known_networks import ITEMS
 from small_lstm import DEV, Small, fit
 
 from workbench.models.neural.scoring import Scorer
@@ -13,9 +13,9 @@ from workbench.training import loop
 pytestmark = pytest.mark.usefixtures("no_data")
 
 
-@pytest.mark.parametrize("kind", planted.networks())
+@pytest.mark.parametrize("kind", known_networks.networks())
 def test_reduced_precision_outside_changes_nothing(kind):
-    ours = planted.model(planted.networks()[kind], device="cuda")
+    ours = known_networks.model(known_networks.networks()[kind], device="cuda")
     before = ours.predict(ITEMS)
     was = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("high")
@@ -28,7 +28,7 @@ def test_reduced_precision_outside_changes_nothing(kind):
 
 
 def test_memory_that_does_not_suffice_halves_the_batch():
-    network = planted.networks()["lstm"].cuda()
+    network = known_networks.networks()["lstm"].cuda()
     contexts = [(1, 2, 3, 4)] * 64
     asked, plain = [], network.last
 

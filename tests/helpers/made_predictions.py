@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
-from clozes import cloze
+from braced_items import cloze
 
 from workbench.items.items import Items
 from workbench.runs import predictions

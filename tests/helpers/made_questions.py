@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import replace
 
 import numpy as np
-from clozes import of_sentences
+from braced_items import of_sentences
 
 from workbench.items.items import Items
 from workbench.models.readers.encoding import RESERVED, UNKNOWN

@@ -1,7 +1,7 @@
 """Every table and static page of the workbench, on a home of its own."""
 
 from patience import PATIENCE
-from side_by_side import annotated, predicted
+from random_predictions import annotated, predicted
 
 import workbench as wb
 from workbench.items import notes as remarks

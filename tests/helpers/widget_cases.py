@@ -10,11 +10,11 @@ from tempfile import mkdtemp
 from typing import Any, NamedTuple
 
 import pandas as pd
+from adversarial_items import items_of as hostile_items
+from adversarial_items import predictions_of
 from ask_models import Counting
 from attentive import Windows
 from grooming_questions import questions
-from hostile_items import items_of as hostile_items
-from hostile_items import predictions_of
 from made_predictions import items_of, made
 from patience import PATIENCE
 

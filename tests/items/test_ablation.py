@@ -5,7 +5,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from clozes import cloze
+from braced_items import cloze
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from refused import refused

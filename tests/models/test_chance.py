@@ -4,7 +4,7 @@ from collections import Counter
 import numpy as np
 import pandas as pd
 import pytest
-from clozes import cloze, clozes, passages
+from braced_items import cloze, clozes, passages
 from hypothesis import given, settings
 from refused import refused
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from clozes import clozes
+from braced_items import clozes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from refused import refused

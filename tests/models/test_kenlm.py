@@ -7,8 +7,8 @@ import subprocess
 import sys
 from collections import Counter, defaultdict
 
+import limited_disk
 import pytest
-import small_disks
 from ngrams import arpa, random_grams, small_files
 from refused import refused
 
@@ -197,7 +197,7 @@ def test_files_that_may_not_grow(tmp_path, model):
 @pytest.fixture
 def small_disk(tmp_path):
     """Give a file system of 64 kB."""
-    with small_disks.small_disk(tmp_path / "small", size="64k") as folder:
+    with limited_disk.small_disk(tmp_path / "small", size="64k") as folder:
         yield folder
 
 

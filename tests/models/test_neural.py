@@ -6,12 +6,12 @@ import subprocess
 import sys
 from types import SimpleNamespace
 
+import known_networks
 import pandas as pd
-import planted
 import pytest
 import small_lstm
 import torch
-from planted import INFO, Planted
+from known_networks import INFO, Planted
 from refused import refused
 from safetensors.torch import save_file
 from small_lstm import DEV, LINES, Small, fit
@@ -194,8 +194,10 @@ def test_what_does_not_fit_is_refused():
     }.items():
         refused(message, fit, **options)
     refused("rows of 64 words, and a window of 32", PointerTransformer.fit, LINES, window=32, length=64)
-    refused("has 13 classes, expected 4", planted.Ours, Planted(), vocabulary=["a", "b", "c"], info=INFO)
-    refused("unknown is", planted.model, Planted(), unknown="none")
+    refused(
+        "has 13 classes, expected 4", known_networks.Ours, Planted(), vocabulary=["a", "b", "c"], info=INFO
+    )
+    refused("unknown is", known_networks.model, Planted(), unknown="none")
 
 
 def test_items_held_out_are_refused():
@@ -212,7 +214,7 @@ def test_the_record_of_the_training_is_saved_and_options_are_checked(tmp_path):
     made.save(tmp_path / "saved")
     loaded = Neural.load(tmp_path / "saved", device="cpu")
     assert loaded.training_record.to_json() == made.training_record.to_json()
-    refused("expected a saved Ours", planted.Ours.load, tmp_path / "saved")
+    refused("expected a saved Ours", known_networks.Ours.load, tmp_path / "saved")
     refused("the option is 'colour'", Small.load, tmp_path / "saved", colour="red")
 
 
@@ -261,13 +263,13 @@ def test_a_torn_model_in_the_cache_is_made_again(no_data):
 
 def test_predictions_depend_on_the_weights():
     network = Planted()
-    model = planted.model(network)
+    model = known_networks.model(network)
     first = model.config
     with torch.no_grad():
         network.rows[0, 0] += 1
     assert model.config["weights"] != first["weights"]
     assert {**model.config, "weights": ""} == {**first, "weights": ""}
-    assert planted.model(network, after=False).config != model.config
+    assert known_networks.model(network, after=False).config != model.config
     json.dumps(model.config)
 
 

@@ -2,12 +2,12 @@
 
 import math
 
+import known_networks
 import numpy as np
 import pandas as pd
-import planted
 import pytest
 import torch
-from planted import CHOICES, CHOSEN, CLOSE, ITEMS, N_WORDS, TYPES, Planted, networks
+from known_networks import CHOICES, CHOSEN, CLOSE, ITEMS, N_WORDS, TYPES, Planted, networks
 from refused import refused
 
 from workbench.models.neural.cache import CacheModule
@@ -21,7 +21,7 @@ NETWORKS = {name: network for name, network in networks().items() if name in {"l
 
 @pytest.fixture(params=NETWORKS)
 def base(request):
-    return planted.model(NETWORKS[request.param])
+    return known_networks.model(NETWORKS[request.param])
 
 
 @pytest.fixture(params=[(0.3, 0.7), (0.6, 0.0), (0.1, 3.0)], ids=str)
@@ -145,16 +145,16 @@ def test_trials_are_what_the_models_say(base):
 
 def test_the_network_reads_each_passage_once_for_all_trials():
     network = Planted()
-    planted.model(network).cached().tuned(ITEMS[:7])
+    known_networks.model(network).cached().tuned(ITEMS[:7])
     read = sum(rows * time for rows, time in network.asked if time > 1)
-    assert read <= 7 * max(len(text.split()) for text in planted.TEXTS)
+    assert read <= 7 * max(len(text.split()) for text in known_networks.TEXTS)
 
 
 @pytest.mark.parametrize(
     "options", [{"weight": 1.0}, {"weight": -0.1}, {"flatness": -1.0}, {"flatness": math.inf}]
 )
 def test_what_cannot_be_is_refused(options):
-    refused(r"weight of the cache|flatness", planted.model(Planted()).cached, **options)
-    info = {**planted.INFO, "sizes": {"pointer_heads": 4}}
+    refused(r"weight of the cache|flatness", known_networks.model(Planted()).cached, **options)
+    info = {**known_networks.INFO, "sizes": {"pointer_heads": 4}}
     with pytest.raises(DataError, match="copies from the passage by itself"):
-        planted.Ours(Planted(), vocabulary=planted.WORDS, info=info).cached()
+        known_networks.Ours(Planted(), vocabulary=known_networks.WORDS, info=info).cached()

@@ -2,11 +2,23 @@
 
 import math
 
+import known_networks
 import numpy as np
-import planted
 import pytest
 import torch
-from planted import CHOICES, CHOSEN, CLOSE, COPY, ITEMS, TABLE, TYPES, WORDS, Copying, Planted, networks
+from known_networks import (
+    CHOICES,
+    CHOSEN,
+    CLOSE,
+    COPY,
+    ITEMS,
+    TABLE,
+    TYPES,
+    WORDS,
+    Copying,
+    Planted,
+    networks,
+)
 
 from workbench.items.items import items_from_text
 from workbench.models.base import Predictor
@@ -24,11 +36,11 @@ def kind(request):
 
 @pytest.fixture
 def ours(kind):
-    return planted.model(NETWORKS[kind])
+    return known_networks.model(NETWORKS[kind])
 
 
 def test_planted_weights_give_known_numbers():
-    frame = planted.model(Planted()).predict(ITEMS, 3)
+    frame = known_networks.model(Planted()).predict(ITEMS, 3)
     row = frame.iloc[0]  # after w3: w5 is one of five equal words
     assert row["log_prob"] == pytest.approx(math.log(TABLE[3, 5]), abs=1e-6)
     above = int((TABLE[3, 1:] > TABLE[3, 5]).sum())
@@ -43,14 +55,14 @@ def test_planted_weights_give_known_numbers():
     row = frame.iloc[6]  # an answer that nobody knows
     assert row["log_prob"] == pytest.approx(math.log(TABLE[1, 0] / TYPES), abs=1e-6)
     assert (row["rank"], row["known"]) == (len(WORDS) + 1, False)
-    whole = planted.model(Planted(), unknown="unk").predict(ITEMS, 3)
+    whole = known_networks.model(Planted(), unknown="unk").predict(ITEMS, 3)
     assert whole["log_prob"].iloc[6] == pytest.approx(math.log(TABLE[1, 0]), abs=1e-6)
     row = frame.iloc[7]  # of two tokens: never, seen
     assert row["log_prob"] == pytest.approx(math.log(TABLE[10, 0] / TYPES * TABLE[0, 0] / TYPES), abs=1e-6)
 
 
 def test_unknown_words_that_are_copied_are_ranked():
-    frame = planted.model(Copying()).predict(ITEMS, 20)
+    frame = known_networks.model(Copying()).predict(ITEMS, 20)
     row = frame.iloc[3]  # "never w1 w2 . w2 seen never w2": never stands at 1 and 7 of 8 places
     p = 0.6 * TABLE[2, 0] / TYPES + 0.4 * 8 / 36
     assert row["known"]
@@ -61,10 +73,10 @@ def test_unknown_words_that_are_copied_are_ranked():
 
 
 def test_everything_is_as_a_slow_loop_says(kind, device):
-    ours = planted.model(NETWORKS[kind], device=device)
+    ours = known_networks.model(NETWORKS[kind], device=device)
     frame = predictions.check_predictions(ours.predict(ITEMS, 5), ITEMS)
     ranked = False
-    for row, (log_prob, words) in zip(frame.itertuples(), planted.slow(ours, ITEMS), strict=True):
+    for row, (log_prob, words) in zip(frame.itertuples(), known_networks.slow(ours, ITEMS), strict=True):
         assert row.log_prob == pytest.approx(log_prob, abs=CLOSE)
         np.testing.assert_allclose(row.top_log_probs, [value for value, _ in words[:5]], atol=CLOSE)
         values = {word: value for value, word in words}
@@ -87,7 +99,7 @@ def test_distributions_are_those_that_are_ranked(kind, ours):
     assert [len(part) for part in parts] == [3, 3, 2]
     values = np.concatenate(parts)
     assert values.shape == (len(ITEMS), len(WORDS))
-    for row, (_, words) in zip(values, planted.slow(ours, ITEMS), strict=True):
+    for row, (_, words) in zip(values, known_networks.slow(ours, ITEMS), strict=True):
         known_words = {word: value for value, word in words}
         np.testing.assert_allclose(row, [known_words[word] for word in WORDS], atol=CLOSE)
     if kind not in COPY:
@@ -103,9 +115,9 @@ for other in "lstm", "copying", "short-sighted":
 
 @pytest.mark.parametrize(("kind", "after", "unknown"), WAYS)
 def test_candidates_are_scored_with_the_words_after_them(kind, after, unknown, device):
-    ours = planted.model(NETWORKS[kind], device=device, after=after, unknown=unknown)
+    ours = known_networks.model(NETWORKS[kind], device=device, after=after, unknown=unknown)
     got = ours.score(CHOSEN, CHOICES)
-    wanted = planted.slow_scores(ours, CHOSEN, CHOICES, copies=kind in COPY)
+    wanted = known_networks.slow_scores(ours, CHOSEN, CHOICES, copies=kind in COPY)
     assert got.shape == (len(CHOSEN), 4)
     for row, own in zip(got, wanted, strict=True):
         np.testing.assert_allclose(row[: len(own)], own, atol=5 * CLOSE)
@@ -118,9 +130,9 @@ def test_candidates_are_scored_with_the_words_after_them(kind, after, unknown, d
 
 def test_words_after_the_blank_are_read_once_per_context():
     network = Planted()
-    planted.model(network).score(CHOSEN.where(np.arange(len(CHOSEN)) == 6), CHOICES[6:7])
+    known_networks.model(network).score(CHOSEN.where(np.arange(len(CHOSEN)) == 6), CHOICES[6:7])
     lengths = [shape[1] for shape in network.asked]
-    context = len(planted.TEXTS[6].partition("___")[0].split())
+    context = len(known_networks.TEXTS[6].partition("___")[0].split())
     assert lengths.count(context) == 1  # for the word itself and what follows it
     assert max(lengths) == context
 
@@ -128,8 +140,8 @@ def test_words_after_the_blank_are_read_once_per_context():
 @pytest.mark.parametrize(("tokens", "size"), [(1, 1), (7, 3), (1000, 1)])
 def test_batches_and_chunks_change_nothing(kind, tokens, size):
     network = NETWORKS[kind]
-    contexts = [blank.ids for _, blank in planted.model(network).encoder.blanks(ITEMS)]
-    wanted = np.array([5, 7, 2, -1, 4, 1, planted.N_WORDS, 3])
+    contexts = [blank.ids for _, blank in known_networks.model(network).encoder.blanks(ITEMS)]
+    wanted = np.array([5, 7, 2, -1, 4, 1, known_networks.N_WORDS, 3])
 
     def ranked(scorer):
         return scorer.ranked(scorer.last(contexts), wanted, 4)
@@ -157,11 +169,11 @@ def test_memory_that_does_not_suffice_halves_the_batch():
             return super().states(ids, state)
 
     network = Small()
-    assert planted.model(network).predict(ITEMS).equals(planted.model(Planted()).predict(ITEMS))
+    assert known_networks.model(network).predict(ITEMS).equals(known_networks.model(Planted()).predict(ITEMS))
     assert network.sizes[0] > 30
     assert max(network.sizes[3:]) <= 30
-    scores = planted.model(Planted()).score(CHOSEN, CHOICES)
-    assert planted.model(network).score(CHOSEN, CHOICES) == pytest.approx(scores, nan_ok=True)
+    scores = known_networks.model(Planted()).score(CHOSEN, CHOICES)
+    assert known_networks.model(network).score(CHOSEN, CHOICES) == pytest.approx(scores, nan_ok=True)
     plain, asked = network.output.distribution, []
 
     def scarce(hidden):
@@ -171,14 +183,18 @@ def test_memory_that_does_not_suffice_halves_the_batch():
         return plain(hidden)
 
     network.output.distribution = scarce  # chunks of words are halved too
-    assert planted.model(network).predict(ITEMS[:5]).equals(planted.model(Planted()).predict(ITEMS[:5]))
+    assert (
+        known_networks.model(network)
+        .predict(ITEMS[:5])
+        .equals(known_networks.model(Planted()).predict(ITEMS[:5]))
+    )
     assert asked == [5, 2, 2, 1]
 
 
 @pytest.mark.parametrize("name", ["transformer", "lstm with a cache"])
 def test_a_network_is_left_as_it_was(name):
     network = networks()[name.split()[0]].train()
-    ours = planted.model(network)
+    ours = known_networks.model(network)
     ours = ours.cached() if "cache" in name else ours
     assert network.training
     first = ours.predict(ITEMS)
@@ -189,7 +205,7 @@ def test_a_network_is_left_as_it_was(name):
 
 
 def test_no_items_and_no_words():
-    ours = planted.model(Planted())
+    ours = known_networks.model(Planted())
     empty = ITEMS.where(np.zeros(len(ITEMS), dtype=bool))
     assert ours.log_prob(empty).shape == (0,)
     assert ours.ranking(empty).top_words == []

@@ -14,7 +14,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from clozes import passages
+from braced_items import passages
 from hypothesis import given
 from hypothesis import strategies as st
 from ngrams import Loop, asked, by_value, compiled, fitted, kenlm, slow_log_probs, text

@@ -4,7 +4,7 @@ import math
 from collections import Counter
 
 import pytest
-from clozes import cloze, clozes, of_sentences
+from braced_items import cloze, clozes, of_sentences
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from refused import refused

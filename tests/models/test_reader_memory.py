@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from clozes import of_sentences
+from braced_items import of_sentences
 from made_questions import FILLERS, made
 from refused import refused
 

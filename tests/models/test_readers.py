@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import saved_models
 import torch
-from clozes import TOKENS, of_sentences
+from braced_items import TOKENS, of_sentences
 from hypothesis import given
 from hypothesis import strategies as st
 from made_questions import FILLERS, counted, made, plain

@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import saved_models
+from limited_disk import small_disk
 from refused import refused
 from saved_models import ITEMS
-from small_disks import small_disk
 
 from workbench.models import Reversed, WordDistance, registry
 from workbench.models.base import FILE, Predictor

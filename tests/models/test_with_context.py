@@ -1,10 +1,10 @@
 """Models that read only so much of a passage."""
 
+import known_networks
 import numpy as np
-import planted
 import pytest
 import torch
-from planted import ITEMS, Planted
+from known_networks import ITEMS, Planted
 from refused import refused
 
 from workbench.items.items import items_from_text
@@ -24,7 +24,7 @@ class Summing(Planted):
 
 
 @pytest.mark.parametrize("reads", [1, 5, "sentence"])
-@pytest.mark.parametrize("network", [Summing, planted.Copying])
+@pytest.mark.parametrize("network", [Summing, known_networks.Copying])
 def test_a_model_reads_so_much_and_no_more(reads, network):
     short = []
     for item in ITEMS:
@@ -32,7 +32,7 @@ def test_a_model_reads_so_much_and_no_more(reads, network):
         start = words.sentences[-1] if reads == "sentence" else max(words.target - reads, 0)
         short.append(" ".join([*words.words[start : words.target], "___"]))
     cut = items_from_text(short, answers=ITEMS.frame["answer"].tolist(), tokenised=True, split="test")
-    model = planted.model(network())
+    model = known_networks.model(network())
     limited = model.with_context(reads)
     frame, expected = limited.predict(ITEMS), model.predict(cut)
     for column in ("log_prob", "rank", "p_correct", "top_words"):
@@ -44,7 +44,7 @@ def test_a_model_reads_so_much_and_no_more(reads, network):
 
 
 def test_it_is_named_kept_and_shares_its_weights(tmp_path, monkeypatch):
-    model = planted.model(Summing())
+    model = known_networks.model(Summing())
     short = model.with_context(1_000)
     assert short.network is model.network
     assert (short.name, model.name) == ("planted, last 1,000 words", "planted")
@@ -54,13 +54,13 @@ def test_it_is_named_kept_and_shares_its_weights(tmp_path, monkeypatch):
     assert model.with_context(3).cached(0.2).name == "planted, last 3 words, cache 0.2, flatness 0.3"
     assert model.cached(0.2).with_context(3).config == model.with_context(3).cached(0.2).config
 
-    monkeypatch.setattr(planted.Ours, "_build", classmethod(lambda *_: Summing()))
+    monkeypatch.setattr(known_networks.Ours, "_build", classmethod(lambda *_: Summing()))
     short.save(tmp_path / "model")
-    again = planted.Ours.load(tmp_path / "model", device="cpu")
+    again = known_networks.Ours.load(tmp_path / "model", device="cpu")
     assert (again.reads, again.name) == (1_000, short.name)
     assert again.predict(ITEMS)["log_prob"].tolist() == short.predict(ITEMS)["log_prob"].tolist()
     assert Neural.load(tmp_path / "model", reads=None, name=None).name == "planted"
-    load = planted.Ours.load
+    load = known_networks.Ours.load
     assert load(tmp_path / "model", reads="sentence").name == "planted, sentence alone"
     assert load(tmp_path / "model", reads=2, name="mine").name == "mine"
     model.save(tmp_path / "whole")
@@ -68,7 +68,7 @@ def test_it_is_named_kept_and_shares_its_weights(tmp_path, monkeypatch):
 
 
 def test_a_copy_computes_where_it_says(monkeypatch):
-    model = planted.model(Summing())
+    model = known_networks.model(Summing())
     short = model.with_context(2)
     monkeypatch.setattr(Summing, "to", lambda self, device: self.to_empty(device=device))
     model.network.to("meta")  # as if the model were moved, or its memory given back
@@ -77,5 +77,7 @@ def test_a_copy_computes_where_it_says(monkeypatch):
 
 @pytest.mark.parametrize("reads", [0, -1, True, "passage", 2.5])
 def test_nonsense_is_refused(reads):
-    refused("expected a number of words, 'sentence', or None", planted.model(Summing()).with_context, reads)
+    refused(
+        "expected a number of words, 'sentence', or None", known_networks.model(Summing()).with_context, reads
+    )
     refused("reads the whole passage", SupCBOW.with_context, object.__new__(SupCBOW), 4)

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 from campaign_server import Client, running
+from limited_disk import small_disk
 from refused import refused
-from small_disks import small_disk
 
 import workbench as wb
 from workbench import people

@@ -10,7 +10,7 @@ from xml.etree import ElementTree as ET
 
 import pandas as pd
 import pytest
-from hostile import CHARTS, PAGES, RUN, STRINGS
+from adversarial_text import CHARTS, PAGES, RUN, STRINGS
 from html_page import Page
 from refused import refused
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from patience import PATIENCE
-from side_by_side import ask, listening, predicted
+from random_predictions import ask, listening, predicted
 
 import workbench as wb
 from workbench.runs import predictions

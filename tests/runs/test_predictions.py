@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-from clozes import cloze, clozes
+from braced_items import cloze, clozes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_predictions import items_of, made

@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from limited_disk import as_nobody, fill, small_disk
 from made_predictions import made, unknown_answers
 from pandas.testing import assert_frame_equal
 from refused import refused
-from small_disks import as_nobody, fill, small_disk
 
 import workbench as wb
 from workbench.models.base import Predictor, pad

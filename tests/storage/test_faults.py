@@ -18,8 +18,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from limited_disk import small_disk
 from patience import PATIENCE
-from small_disks import small_disk
 
 from workbench.items.notes import read_notes
 from workbench.items.notes import write_notes as write_item_notes

@@ -6,8 +6,8 @@ The same rules are checked for live views in tests/browser/test_reopened.py, whe
 from html.parser import HTMLParser
 
 import pytest
-from clozes import clozes
-from side_by_side import annotated
+from braced_items import clozes
+from random_predictions import annotated
 from static_pages import ITEMS, PAGES, RUNS
 
 import workbench as wb

@@ -2,7 +2,7 @@ import threading
 
 import pandas as pd
 import pytest
-from clozes import clozes
+from braced_items import clozes
 from patience import PATIENCE
 
 from workbench.analysis import annotations as module

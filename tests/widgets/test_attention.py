@@ -9,12 +9,12 @@ import pandas as pd
 import pytest
 import torch
 from attentive import HEADS, Blind, Windows
-from clozes import cloze, clozes, passages
+from braced_items import cloze, clozes, passages
 from html_page import Page
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_predictions import ask, listening, predicted
 from refused import refused
-from side_by_side import ask, listening, predicted
 from tiny_models import makers
 from traitlets import TraitError
 

@@ -4,12 +4,12 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from clozes import cloze, clozes, passages
+from braced_items import cloze, clozes, passages
 from html_page import Page
 from hypothesis import given
 from patience import PATIENCE
+from random_predictions import listening
 from refused import refused
-from side_by_side import listening
 
 import workbench as wb
 from workbench.items import notes as remarks

@@ -2,7 +2,7 @@ import re
 
 import numpy as np
 import pandas as pd
-from clozes import cloze
+from braced_items import cloze
 from html_page import Page
 from made_predictions import made
 

@@ -7,13 +7,13 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-from clozes import clozes
+from braced_items import clozes
 from html_page import Page
 from hypothesis import given
 from hypothesis import strategies as st
 from patience import PATIENCE
+from random_predictions import annotated, ask, listening, predicted
 from refused import refused
-from side_by_side import annotated, ask, listening, predicted
 
 import workbench as wb
 from workbench.analysis import annotations as annotating

@@ -4,11 +4,11 @@ import threading
 import numpy as np
 import pandas as pd
 import pytest
-from clozes import clozes
+from braced_items import clozes
 from html_page import Page
 from patience import PATIENCE
+from random_predictions import listening
 from refused import refused
-from side_by_side import listening
 
 import workbench as wb
 from workbench.analysis import annotations

@@ -3,7 +3,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from clozes import cloze, clozes
+from braced_items import cloze, clozes
 from hypothesis import example, given
 from hypothesis import strategies as st
 from refused import refused

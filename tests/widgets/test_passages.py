@@ -2,7 +2,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from clozes import cloze, passages
+from braced_items import cloze, passages
 from hypothesis import example, given
 from hypothesis import strategies as st
 

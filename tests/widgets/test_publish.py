@@ -11,12 +11,12 @@ import builders as b
 import numpy as np
 import pandas as pd
 import pytest
+from adversarial_text import PAGES, STRINGS
 from attentive import Windows
-from hostile import PAGES, STRINGS
 from hypothesis import given
 from hypothesis import strategies as st
+from random_predictions import annotated, predicted
 from refused import refused
-from side_by_side import annotated, predicted
 
 import workbench as wb
 from workbench import cli

@@ -3,7 +3,7 @@
 import queue
 
 import pytest
-from clozes import clozes
+from braced_items import clozes
 from html_page import Page
 from patience import PATIENCE
 

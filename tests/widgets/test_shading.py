@@ -5,12 +5,12 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from clozes import clozes
+from braced_items import clozes
 from html_page import Page
 from hypothesis import given
 from hypothesis import strategies as st
+from random_predictions import ask, listening, predicted
 from refused import refused
-from side_by_side import ask, listening, predicted
 
 import workbench as wb
 from workbench.items.changes import word_spans

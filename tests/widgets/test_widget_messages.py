@@ -7,10 +7,10 @@ from functools import cache
 import pytest
 from ask_models import Counting
 from attentive import HEADS, Windows
-from clozes import clozes
+from braced_items import clozes
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from side_by_side import annotated, listening, predicted
+from random_predictions import annotated, listening, predicted
 from traitlets import TraitError
 from widget_cases import CASES
 

@@ -6,9 +6,9 @@ workbench with such strings in each place that a name, a word or a heading can c
 
 import numpy as np
 import pandas as pd
+from adversarial_items import items_of, predicted, predictions_of
 from attentive import Windows
 from hand_annotated import ROWS, frame
-from hostile_items import items_of, predicted, predictions_of
 from made_predictions import made
 from widget_cases import CASES
 
