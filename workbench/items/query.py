@@ -26,6 +26,7 @@ import operator
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, reduce
 from typing import Any
@@ -360,7 +361,7 @@ def parse(text: str) -> Query:
         position = error.pos_in_stream
         if position is None or getattr(getattr(error, "token", None), "type", "") == "$END":
             position = len(text)
-        accepted = getattr(error, "accepts", None) or getattr(error, "allowed", None) or ()
+        accepted = _accepted(text, position)
         words = [word if " " in word else repr(word) for name, word in _EXPECTED.items() if name in accepted]
         piece = _PIECES.match(text, position)
         problem = (
@@ -368,6 +369,17 @@ def parse(text: str) -> Query:
         )
         remedy = 'a filter is, for example: target_class = CN and not (n_tokens > 80 or answer = "New York")'
         raise DataError(f"the filter, character {position + 1}: {problem}", remedy=remedy) from None
+
+
+def _accepted(text: str, position: int) -> set[str]:
+    """Return the types of tokens that fit at the first position where something else is."""
+    reading = _parser().parse_interactive(text)
+    accepted: set[str] = set()
+    start = None
+    with suppress(lark.UnexpectedInput):
+        for token in reading.iter_parse():  # before it is taken in
+            accepted, start = reading.accepts(), token.start_pos  # type: ignore[no-untyped-call]
+    return accepted if start == position else reading.accepts()  # type: ignore[no-untyped-call]
 
 
 @cache
