@@ -9,7 +9,7 @@ import os
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
@@ -276,7 +276,12 @@ def _transfer(address: str, remote: Remote, partial: Path, start: int, *, progre
     """Append the missing bytes to a partial file, which stays when the connection breaks."""
     expected = remote.bytes or 0
     bar = progress_bar(expected, label=remote.name, unit="B", shown=progress, initial=start)
-    with Session() as session, bar, partial.open("r+b" if start else "wb") as file:
+    with ExitStack() as opened, Session() as session, bar, partial.open("r+b" if start else "wb") as file:
+
+        def close_later(response: Response, **_: object) -> None:
+            opened.callback(response.close)
+
+        session.hooks["response"] = [close_later]  # each that is followed, too, if that fails
         headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={start}-"} if start else {})
         with _network(address) as seconds:
             response = session.get(address, headers=headers, stream=True, timeout=seconds)
