@@ -31,7 +31,7 @@ from workbench.models.prediction_rows import Ranked, check_answers, from_ranking
 from workbench.models.pretrained import search
 from workbench.models.pretrained.loading import PretrainedModel, Text
 from workbench.models.pretrained.passages import passage_log_probs
-from workbench.models.pretrained.prompts import Prompt, PromptedModel
+from workbench.models.pretrained.prompts import Prompt, PromptedModel, has_answers
 from workbench.models.pretrained.scoring import CausalScorer, Scores, no_scores, word_log_probs
 from workbench.models.pretrained.subwords import (
     Continuation,
@@ -237,7 +237,7 @@ class CausalLM(PromptedModel, PretrainedModel):
 
         Items in a row whose texts begin alike share what the model computes of the beginning.
         """
-        scores, has = no_scores(len(items)), items.frame["answer"].notna().to_numpy()
+        scores, has = no_scores(len(items)), has_answers(items)
         pairs = self._scorer.subwords.pairs([pair for row in self._answers(items) for pair in row])
         with progress_bar(len(pairs), label=self.name, unit="texts", shown=self.progress) as bar:
             scores[has] = self._scorer.score_variants(pairs, step=update_with_estimate(bar))
@@ -337,7 +337,7 @@ class CausalLM(PromptedModel, PretrainedModel):
         if self.vocabulary is None:
             return self._write(items, columns)
         ranked, scores, bounds = self._rank(items, max(top_k, 2))
-        has = items.frame["answer"].notna().to_numpy()
+        has = has_answers(items)
         columns |= self._answer_columns(items, scores)
         columns["rank_is_bound"] = nullable(np.array(bounds, dtype=bool), has & ranked.known)
         return from_ranking(
@@ -356,7 +356,7 @@ class CausalLM(PromptedModel, PretrainedModel):
     ) -> pd.DataFrame:
         """Return the rows of items with candidates; the answer alone is scored with them."""
         pairs = zip(self._continuations(items, words), self._answers(items), strict=True)
-        rows, has = [row + answer for row, answer in pairs], items.frame["answer"].notna().to_numpy()
+        rows, has = [row + answer for row, answer in pairs], has_answers(items)
         scores, answer_scores = self._score(rows), no_scores(len(items))
         answers = np.cumsum([len(row) for row in rows])[has] - 1  # the last of their rows
         answer_scores[has] = scores[answers]
@@ -373,7 +373,7 @@ class CausalLM(PromptedModel, PretrainedModel):
 
         An answer is correct where each of its sub-tokens, or the last one, is the most probable one.
         """
-        queries, has = self._queries(items), items.frame["answer"].notna().to_numpy()
+        queries, has = self._queries(items), has_answers(items)
         is_last = self.correct == "last-token"
         if is_last and not search.shares_words():
             scores = no_scores(len(items))
@@ -405,7 +405,7 @@ class CausalLM(PromptedModel, PretrainedModel):
 
     def _answer_columns(self, items: Items, scores: Scores) -> dict[str, Any]:
         """Return the columns about the answers' sub-tokens; null without an answer."""
-        has = items.frame["answer"].notna().to_numpy()
+        has = has_answers(items)
         check_answers(items, word_log_probs(scores), has, model=self.name, dtype=self.dtype)
         return {
             "log_prob_uncorrected": np.where(has, scores["log_prob"], np.nan),

@@ -13,6 +13,7 @@ from string import Formatter
 from typing import Any, Literal, NamedTuple, NoReturn, get_args
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from workbench.items import text as wt
@@ -211,6 +212,11 @@ class Prompt:
         return f"{self._head}{self._joined(before)}{answer}{'' if self.between else after}{self._tail}"
 
 
+def has_answers(items: Items) -> npt.NDArray[np.bool_]:
+    """Return which items have an answer, (n,)."""
+    return items.frame["answer"].notna().to_numpy()
+
+
 class PromptedModel(Predictor):
     """A model that is given the text before the blank, perhaps with a prompt, and writes the answer."""
 
@@ -245,7 +251,7 @@ class PromptedModel(Predictor):
 
         An answer that is written by other sub-tokens is not correct, and there is no prediction then.
         """
-        answers, has = items.frame["answer"], items.frame["answer"].notna().to_numpy()
+        answers, has = items.frame["answer"], has_answers(items)
         predictions = [
             answer if right else None if word in {answer, ""} else word
             for word, answer, right in zip(words, answers, correct, strict=True)

@@ -24,7 +24,7 @@ from workbench.models.item_words import ReadContext, check_option
 from workbench.models.prediction_rows import from_scores
 from workbench.models.pretrained.completions import CompletionClient, Echo, read_echo, read_written
 from workbench.models.pretrained.loading import Text
-from workbench.models.pretrained.prompts import Prompt, PromptedModel, SplitText
+from workbench.models.pretrained.prompts import Prompt, PromptedModel, SplitText, has_answers
 from workbench.models.pretrained.subwords import Continuation, ends_word
 from workbench.runs.predictions import Floats, nullable
 from workbench.storage import cache
@@ -207,7 +207,7 @@ class ServerModel(PromptedModel):
 
     def _predict(self, items: Items, top_k: int, seed: int) -> pd.DataFrame:
         columns, words = self._columns(items), self._offered(items)
-        greedy, has = None, items.frame["answer"].notna().to_numpy()
+        greedy, has = None, has_answers(items)
         if not self.greedy_only:
             answers = self._score_answers(items)
             greedy = np.array([answer.greedy for answer in answers], dtype=bool)
@@ -227,7 +227,7 @@ class ServerModel(PromptedModel):
 
         `greedy` tells which answers it writes, where that is known already.
         """
-        texts, has = [self._split(item) for item in items], items.frame["answer"].notna().to_numpy()
+        texts, has = [self._split(item) for item in items], has_answers(items)
         asked = [row for row in range(len(items)) if greedy is None or not greedy[row]]
         written = self._ask([(texts[row].context, "") for row in asked])
         tokens = {row: written[texts[row].context, ""].tokens for row in asked}
