@@ -20,7 +20,7 @@ from workbench.texts import ngram_hash
 books = sys.modules["workbench.datasets.books"]  # the function hides the module
 HELPERS = Path(__file__).parents[1] / "helpers"
 # As they were before they were linear: the oracles.
-DETACHED = re.compile(r"(?<=\s)(?:[.,;:?!]|``|''|n't|'(?:s|ll|re|ve|d|m))(?=\s|$)")
+DETACHED = re.compile(r"(?<=\s)(?:(?<!\.\s)[.,;:?!](?!\s\.(?:\s|$))|``|''|n't|'(?:s|ll|re|ve|d|m))(?=\s|$)")
 ATTACHED = re.compile(r"\w[,;:?!](?=\s|$)|\w{4,}\.(?=\s|$)|\w(?:n't|'(?:s|ll|re|ve|d|m))(?=\s|$)")
 PG_END = re.compile(
     r"^\W*(?:(this is )?(the )?end (?:(?:of|if)\s?)?(the\swiretap/)?"

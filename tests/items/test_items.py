@@ -225,6 +225,38 @@ def test_tokenised_is_guessed(text, tokenised):
     assert one(text, tokenised=not tokenised).tokenised is not tokenised
 
 
+RUNNING = "The dog ran far away. Nobody saw him. It was late, and Ann called the dog."
+ELLIPSES = [
+    " . . .",
+    ". . . .",
+    " . . . ?",
+    " . . . !",
+    " …",
+    "\u00a0.\u00a0.\u00a0.",
+    "\u202f.\u202f.\u202f.",
+]
+
+
+@pytest.mark.parametrize("ellipsis", ELLIPSES)
+def test_an_ellipsis_makes_no_tokens_of_running_text(ellipsis):
+    """Three dots end no sentence; four do, as does a mark after them."""
+    ends = any(mark in ellipsis for mark in "?!") or ellipsis == ". . . ."
+    for match in re.finditer(r"(?<=[a-z]) ", RUNNING):
+        item = one(RUNNING[: match.start()] + ellipsis + RUNNING[match.start() :])
+        assert (item.tokenised, item.answer, len(item.sentences)) == (False, "dog", 3 + ends)
+
+
+def test_a_final_stop_is_no_part_of_the_answer():
+    for text in (
+        "He saw , at last , the dog.",
+        "He saw , at last , the dog?!",
+        "He saw , at last , the dog…",
+    ):
+        assert one(text, tokenised=True).answer == "dog"
+        assert one(text).answer == "dog"
+    assert one("He went , at last , to the U.S.", answers=["U.S."]).answer == "U.S."
+
+
 def test_a_table():
     frame = pd.DataFrame(
         {

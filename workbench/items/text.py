@@ -277,7 +277,7 @@ _PLAIN = r"""(?: (?:[A-Z]?[a-z]++|[AI])(?:(?<!\b[Dd])['’-][a-z]++)*+[,;:!?]?+
 _TOKEN = re.compile(
     rf"""
       (?P<plain>{_PLAIN}(?:[ \n]{_PLAIN})*+)  # most text: nothing below says otherwise, and it is quick
-    | (?P<dots>…|\.\.\.|\.(?:[ \u00a0]\.){{2}})
+    | (?P<dots>…|\.\.\.|\.(?:[^\S\n]\.){{2}})
     | (?P<dash>-{{2,}}|[‒–—―])
     | (?P<mark>[!?]+|\*+|_+|~+|[#]+|=+|``|'')
     | (?P<double>["“”„«»])
@@ -438,10 +438,12 @@ _UNSPACED = re.compile(  # Thai to Burmese, Khmer, Chinese and Japanese
 )
 _OPENING = "\"'`“‘«»„‚‹›¿¡([{*_"
 _CLOSING = ".,;:!?…\"'`”’»“‘«‹›)]}*_"
-# Both begin with one of a few characters, which a search finds fast, and look back a fixed length.
+# Both begin with one of a few characters, which a search finds fast, and look back a fixed length. The dots of an
+# ellipsis (. . .), and a mark behind it, stand alone in running text too.
 _CLITIC_END = "(?:s|ll|re|ve|d|m)"
 _DETACHED = re.compile(
-    rf"[.,;:?!`'n](?<=\s.)(?:(?<=[.,;:?!])|(?<=`)`|(?<=')(?:'|{_CLITIC_END})|(?<=n)'t)(?=\s|$)"
+    rf"[.,;:?!`'n](?<=\s.)(?:(?<=[.,;:?!])(?<!\.\s.)(?!\s\.(?:\s|$))"
+    rf"|(?<=`)`|(?<=')(?:'|{_CLITIC_END})|(?<=n)'t)(?=\s|$)"
 )
 _ATTACHED = re.compile(
     rf"[.,;:?!'n](?:(?<=\w[,;:?!])|(?<=\w{{4}}\.)|(?<=\w'){_CLITIC_END}|(?<=\wn)'t)(?=\s|$)"
@@ -479,10 +481,15 @@ def last_word(text: str, *, tokenised: bool) -> Span | None:
 
 
 def final_word(text: str, *, tokenised: bool) -> Span | None:
-    """Return the span of the last word, before any marks and brackets; None without a word."""
+    """Return the span of the last word, before any marks and brackets; None without a word.
+
+    A stop at its end is not a part of it, in tokenised text too, where an abbreviation may have one.
+    """
     end = len(text)
     while span := last_word(text[:end], tokenised=True):
-        word = span if tokenised else last_word(text[:end], tokenised=False)
+        start, stop = span
+        without_stop = start, start + len(text[start:stop].rstrip(".,;:!?…"))
+        word = without_stop if tokenised else last_word(text[:end], tokenised=False)
         if (
             word
             and any(map(str.isalnum, text[slice(*word)]))
