@@ -35,10 +35,10 @@ BAD = {
         ({"article": None}, "the article is 'None', expected text"),
     ],
     "msrcc": [
-        ({"answer": "f"}, "'f' is not among the choices"),
+        ({"answer": "f"}, "'f' is not among the candidates"),
         ({"answer": "a", "b)": "a"}, "'a' is a choice and the letter of another"),
-        ({"question": "No blank."}, "has 0 blanks"),
-        ({"c)": ""}, "a choice is missing"),
+        ({"question": "No blank."}, "ends with 'blank', not with the answer"),
+        ({"c)": ""}, "the candidates are .* expected words"),
     ],
 }
 

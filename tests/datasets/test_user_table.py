@@ -1,4 +1,5 @@
 import json
+from functools import partial
 
 import builders as b
 import pandas as pd
@@ -11,7 +12,7 @@ from refused import refused
 
 from workbench.datasets import load, user_table
 from workbench.items.cells import listed_cell
-from workbench.items.items import items_from_text
+from workbench.items.items import items_from_frame, items_from_text
 from workbench.storage.errors import DataError
 
 ROWS = [
@@ -95,6 +96,138 @@ def separated(folder, *lines):
 )  # fmt: skip
 def test_rows_of_other_lengths_and_names_that_occur_twice_are_refused(tmp_path, lines, problem):
     refused(problem, load, separated(tmp_path, *lines))
+
+
+CHOICES = [["dog", "cat", "cow", "ant", "bee"], ["an", "I", "he", "it", "we"], ["b", "c", "d", "e", "f"]]
+QUESTIONS = ["The ___ ran.", "Then ___ sat.", "It is ___ here."]
+ANSWERS = ["cat", "we", "b"]
+LABELS = {
+    "letters": ["b", "e", "a"], "capitals": ["B)", "(E)", "A."], "from 0": [1, 4, 0], "from 1": [2, 5, 1],
+    "as text": ["2", "5", "1"], "words": ANSWERS,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("labels", LABELS)
+@pytest.mark.parametrize("column", ["answer", "ans", "label", "gold", "solution"])
+@pytest.mark.parametrize("form", ["columns", "list"])
+def test_letters_numbers_and_words_name_the_choice(tmp_path, labels, column, form):
+    frame = pd.DataFrame({"question": QUESTIONS, column: LABELS[labels], "year": [1851, 1900, 1920]})
+    if form == "columns":
+        frame[[f"{letter})" for letter in "abcde"]] = CHOICES
+    else:
+        frame["options"] = CHOICES
+    for suffix in (".csv", ".jsonl"):
+        path = b.write_table(tmp_path / f"own{suffix}", frame)
+        ways = [load(path, answer=column), load(path, text="question", answer=column)]
+        ways += [load(path)] if column != "solution" else []
+        lists = {"candidates": "options"} if form == "list" else {}
+        ways.append(items_from_frame(frame, text="question", answer=column, **lists))
+        for items in ways:
+            assert [item.answer for item in items] == ANSWERS
+            assert [list(item.candidates) for item in items] == CHOICES
+            assert items.extra.columns.tolist() == ["year"]
+        if form == "columns" and column != "solution":
+            assert [item.answer for item in load("msrcc", path=path)] == ANSWERS
+
+
+@pytest.mark.parametrize(
+    ("answers", "problem"),
+    [
+        ([1, 2, 3], "the answers are numbers from 1 to 3, counted from 0 or from 1 -- write the letter"),
+        ([0, 4, 5], "row 2: the answer '5' is not among the candidates"),
+        (["cat", "we", "a"], "row 2: the answer 'a' is not among the candidates"),  # the others are words
+        (["b", "e", "c"], "row 2: the answer 'c' is a choice and the letter of another"),
+    ],
+)
+def test_a_label_that_may_name_two_choices_is_refused(answers, problem):
+    frame = pd.DataFrame({"text": QUESTIONS, "answer": answers, "candidates": CHOICES})
+    refused(problem, items_from_frame, frame, candidates="candidates")
+
+
+WHOLE = [["A dog ran.", "A cat ran.", "A cow ran."], ["one dog saw it", "one cat saw it", "one ant saw it"]]
+
+
+@pytest.mark.parametrize("choices", WHOLE)
+@pytest.mark.parametrize("dataset", ["own", "msrcc"])
+@pytest.mark.parametrize("on_error", ["raise", "skip"])
+def test_choices_that_are_whole_sentences_are_refused(tmp_path, choices, dataset, on_error):
+    row = {"question": "A ___ ran." if choices is WHOLE[0] else "one ___ saw it", "ans": "a"}
+    row |= dict(zip(("a)", "b)", "c)"), choices, strict=True))
+    path = b.write_table(tmp_path / "sat.csv", pd.DataFrame([row, row | {"question": "A ___ man is ___."}]))
+    read = partial(load, path) if dataset == "own" else partial(load, "msrcc", path=path)
+    refused(r"sat\.csv: row 0: the candidates are whole sentences, '.*' the first", read, on_error=on_error)
+
+
+def test_a_row_whose_answer_is_no_candidate_is_left_out_alone(tmp_path):
+    frame = pd.DataFrame({
+        "text": ["The ___ barked.", "The ___ purred.", "And so came the cow"],
+        "answer": ["dog", "cat", None], "candidates": ["dog|cat", "dog|cow", "dog|cat"],
+    })  # fmt: skip
+    path = b.write_table(tmp_path / "own.csv", frame)
+    for read in (partial(load, path), partial(items_from_frame, frame, candidates="candidates")):
+        items = read(on_error="skip")
+        assert ([item.answer for item in items], len(items.problems)) == (["dog"], 2)
+        refused("row 1: the answer 'cat' is not among the candidates", read)
+
+
+CONTINUED = [
+    ("They came in for the", "pie", "They came in for the pie", "pie"),
+    ("They came in for the", " pie\n", "They came in for the pie", "pie"),
+    ("They came in for the ", "Pie", "They came in for the Pie", "Pie"),
+    ("One ___ ran.\n\n_____\n\nShe said,", '"Nadia', 'One ___ ran.\n\n_____\n\nShe said, "Nadia', "Nadia"),
+    ("They came in for the", "pie.", "They came in for the pie.", "pie"),
+]
+
+
+@pytest.mark.parametrize(("context", "continuation", "text", "answer"), CONTINUED)
+def test_a_context_and_its_continuation_are_one_passage(tmp_path, context, continuation, text, answer):
+    for names in (["context", "continuation"], ["Prompt", "completion"]):
+        frame = pd.DataFrame([[context, continuation], ["He flew his", "kite"]], columns=names)
+        path = b.write_table(tmp_path / "own.jsonl", frame)
+        for items in (
+            load(path),
+            load(path, text=names[0]),
+            load(path, text=names[0], answer=names[1]),
+            items_from_frame(frame),
+            items_from_frame(frame, text=names[0]),
+        ):
+            assert (items[0].text, items[0].answer, items[0].right.strip(".")) == (text, answer, "")
+            assert (items[1].text, items.extra.empty) == ("He flew his kite", True)
+        asked = load(path, text=names[0], answer=None)
+        assert (asked[1].answer, asked[1].passage) == (None, "He flew his _____")
+
+
+def test_an_answer_that_is_not_at_the_end_of_its_text_is_an_error(tmp_path):
+    frame = pd.DataFrame({"context": ["He flew his"], "answer": ["kite"]})
+    path = b.write_table(tmp_path / "own.csv", frame)
+    for read in (partial(load, path), partial(items_from_frame, frame)):
+        refused("the text ends with 'his', not with the answer 'kite'", read, text="context")
+
+
+def test_a_file_is_a_data_set_of_its_name(tmp_path):
+    frame = pd.DataFrame({"text": ["The ___ ran."], "answer": ["dog"]})
+    names = {"mine.csv": "mine", "my set (2).v1.jsonl": "my-set-2-.v1", "LAMBADA.csv": "own-LAMBADA",
+             "...csv": "own", "\u5c0f" * 80 + ".csv": "\u5c0f" * 50}  # fmt: skip
+    for file, name in names.items():
+        path = b.write_table(tmp_path / file, frame)
+        items = load(path)
+        assert (items[0].dataset, items.frame["item_id"].tolist()) == (name, ids_of(frame))
+        assert load(path, dataset="x")[0].dataset == "x"
+    assert load(b.write_table(tmp_path / "a.csv", frame.assign(dataset="told")))[0].dataset == "told"
+
+
+def ids_of(frame):
+    return items_from_frame(frame).frame["item_id"].tolist()
+
+
+@pytest.mark.parametrize("ids", [{}, {"id": ["x", "y", "z"]}, {"ID": [3, 1, 2]}, {"id": [1, 1, 2]},
+    {"id": [1, None, 2]}, {"item_id": ["p", "q", "r"], "id": [3, 1, 2]}])  # fmt: skip
+def test_a_table_has_the_same_ids_by_file_and_by_frame(tmp_path, ids):
+    frame = pd.DataFrame({"text": QUESTIONS, "answer": ANSWERS} | ids)
+    path = b.write_table(tmp_path / "mine.csv", frame)
+    items, same = load(path), items_from_frame(pd.read_csv(path))
+    assert items.frame["item_id"].tolist() == same.frame["item_id"].tolist() == ids_of(frame)
+    assert items.attrs.get("note") == same.attrs.get("note")
 
 
 def test_an_id_is_the_id_where_each_row_has_its_own(tmp_path):

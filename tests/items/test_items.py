@@ -287,7 +287,7 @@ def test_an_own_id_names_the_text():
     assert items_from_text("The ran ___.")[0].item_id != first
     assert items_from_text("The ran.")[0].item_id != first
     named = items_from_text(texts[0], dataset="mine", split="test")
-    assert named[0].item_id == first.replace("own/dev", "mine/test")
+    assert named[0].item_id == first.replace("own/dev", "own/test")
 
 
 def own_table():

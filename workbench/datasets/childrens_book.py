@@ -15,10 +15,11 @@ from typing import Any
 import pandas as pd
 
 from workbench.datasets import sources
-from workbench.datasets.question_tables import CANDIDATES, TABLES, QuestionTable
+from workbench.datasets.question_tables import TABLES, QuestionTable
 from workbench.items import text as wt
 from workbench.items.cells import listed_cell
 from workbench.items.language import in_language, language_in_path
+from workbench.items.questions import CANDIDATES, Sides
 from workbench.items.schema import WORD_CLASSES, Item
 from workbench.storage.errors import DataError
 
@@ -246,12 +247,17 @@ def _candidates(listed: str) -> list[str]:
     return [field for field in fields if field]
 
 
+def _sides(context: str, query: str) -> Sides:
+    left, right = query.split(BLANK)
+    return Sides(f"{context}\n{left}", right)
+
+
 QUESTIONS = QuestionTable(
     columns="sentences, question, answer and options",
     cells=frozenset({*COLUMNS, *CANDIDATES, "text"}),
     holds=_holds_questions,
     read=_question_of,
-    passage=lambda question: ("\n".join([*question[0], question[1]]), question[2], question[3]),
+    passage=lambda question: (_sides("\n".join(question[0]), question[1]), question[2], question[3]),
     sentences=lambda text: tuple(wt.joined_spans(text.split("\n"))),
 )
 """How a table of the user holds these questions."""

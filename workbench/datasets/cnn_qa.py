@@ -16,11 +16,12 @@ from typing import Any
 import pandas as pd
 
 from workbench.datasets import archives, sources
-from workbench.datasets.question_tables import CANDIDATES, TABLES, QuestionTable
+from workbench.datasets.question_tables import TABLES, QuestionTable
 from workbench.items import text as wt
 from workbench.items.cells import listed_cell
 from workbench.items.items import Items
 from workbench.items.language import folder_of
+from workbench.items.questions import CANDIDATES, Sides
 from workbench.items.schema import Item, Span
 from workbench.storage.errors import DataError
 from workbench.storage.progress import progress_bar
@@ -320,12 +321,17 @@ def made_item(
     )
 
 
+def _sides(article: str, query: str) -> Sides:
+    left, right = query.split(BLANK)
+    return Sides(f"{article}\n\n{left}", right)
+
+
 QUESTIONS = QuestionTable(
     columns=f"article, question (with {BLANK}) and answer",
     cells=frozenset({*_ARTICLES, *_QUERIES, *_LISTS, "answer", "text"}),
     holds=_holds_questions,
     read=_question_of,
-    passage=lambda question: (f"{question[0]}\n\n{question[1]}", question[2], list(question[3])),
+    passage=lambda question: (_sides(*question[:2]), question[2], list(question[3])),
     sentences=_sentences_of,
 )
 """How a table of the user holds these questions."""

@@ -22,6 +22,7 @@ from workbench.datasets.question_tables import MAX_COLUMNS, check_no_books
 from workbench.items import language as tongues
 from workbench.items import text as wt
 from workbench.items.language import ENGLISH, folder_of, in_language, language, language_name
+from workbench.items.questions import Sides, continued
 from workbench.items.schema import Item
 from workbench.storage.errors import DataError
 from workbench.storage.spreadsheet import parsed_json, read_frame
@@ -71,6 +72,7 @@ _TRANSLATED = re.compile(r"(?:^|[/_.-])(de|en|es|fr|it|nl|pt)(?=[/_.-])")
 _LATER = re.compile(r"(?:^|[/_.-])(?:mt|stablelm)(?=[/_.-])")
 _CASED = re.compile(r"capitali[sz]ed", re.IGNORECASE)
 _NOVELS = "whole novels, not passages"
+_EXPECTED = '{"text": "..."} or {"context": "...", "continuation": "..."}'
 _SAMPLE = 1000  # texts that tell the form of all
 _VOCABULARY = ("lambada-vocab-2.txt", "lambada-vocab*.txt")
 
@@ -208,33 +210,44 @@ def _rows(file: sources.File) -> list[tuple[str | DataError, dict[str, Any]]]:
 
 def _json_row(line: str, file: sources.File, number: int) -> tuple[str | DataError, dict[str, Any]]:
     record = parsed_json(line)
-    fault = f"not valid JSON ({record})" if isinstance(record, Exception) else "there is no text in it"
-    text = record.get("text") if isinstance(record, dict) else None
-    if isinstance(text, str):
-        if wt.is_encodable(text):
-            code = tongues.language_of_row({name.lower(): cell for name, cell in record.items()})
-            return text, {"language": code} if code else {}
-        fault = "the text holds half a surrogate pair"
-    return _bad(f'{fault}, expected {{"text": "..."}}', file, number), {}
+    if isinstance(record, Exception):
+        return _bad(f"not valid JSON ({record}), expected {_EXPECTED}", file, number), {}
+    record = record if isinstance(record, dict) else {}
+    code = tongues.language_of_row({name.lower(): cell for name, cell in record.items()})
+    return _text(record, file, number), {"language": code} if code else {}
+
+
+def _text(record: Mapping[str, Any], file: sources.File, number: int) -> str | DataError:
+    """Return the text of a row: ``text``, or ``context`` and the word in ``continuation``."""
+    text = record.get("text")
+    if "text" not in record and isinstance(word := record.get("continuation"), str):
+        if len(word.split()) != 1:
+            return _bad(f"the continuation is {word[:40]!r}, expected one word", file, number)
+        sides, word = continued(record.get("context"), word)
+        text = f"{sides.left}{word}{sides.right}" if isinstance(sides, Sides) else None
+    if not isinstance(text, str):
+        return _bad(f"there is no text in it, expected {_EXPECTED}", file, number)
+    if not wt.is_encodable(text):
+        return _bad(f"the text holds half a surrogate pair, expected {_EXPECTED}", file, number)
+    return text
 
 
 def _table(file: sources.File) -> list[tuple[str | DataError, dict[str, Any]]]:
-    """Read the form in which the Hugging Face hub keeps the data set: columns `text` and perhaps `domain`."""
-    frame, problems, _ = read_frame(file.data, Path(file.label), words=["text", "domain"], limit=MAX_COLUMNS)
+    """Read the table of the Hugging Face hub, `text` and perhaps `domain`, or the columns of `_text`."""
+    words = ["text", "domain", "context", "continuation"]
+    frame, problems, _ = read_frame(file.data, Path(file.label), words=words, limit=MAX_COLUMNS)
     check_no_books(frame, file.path, _NOVELS)
-    if "text" not in frame:
+    if "text" not in frame and not {"context", "continuation"} <= set(frame):
         problem = f"there is no column 'text'; there is {', '.join(map(str, frame))[:200]}"
         raise DataError(
             problem, file=file.label, remedy=f'read a table of your own with wb.load("{file.label}")'
         )
-    texts = frame["text"].tolist()
-    domains = frame["domain"].tolist() if "domain" in frame else [None] * len(texts)
     rows: list[tuple[str | DataError, dict[str, Any]]] = [(problem, {}) for problem in problems]
-    columns = zip(texts, domains, tongues.languages_of_rows(frame), strict=True)
-    for number, (text, domain, code) in enumerate(columns, 1):
-        meta = {"domain": domain} if isinstance(domain, str) else {}
+    records = frame[[name for name in words if name in frame]].to_dict("records")
+    for number, (record, code) in enumerate(zip(records, tongues.languages_of_rows(frame), strict=True), 1):
+        meta = {"domain": record["domain"]} if isinstance(record.get("domain"), str) else {}
         meta |= {"language": code} if code else {}
-        rows.append((text if isinstance(text, str) else _bad("a row has no text", file, number), meta))
+        rows.append((_text(record, file, number), meta))
     return rows
 
 

@@ -10,14 +10,13 @@ import pandas as pd
 
 from workbench.datasets.sources import File
 from workbench.items import language
+from workbench.items.questions import Sides
 from workbench.items.schema import Span
 from workbench.storage.errors import DataError
 from workbench.storage.spreadsheet import read_frame
 
 MAX_COLUMNS = 10_000
 TABLES = (".parquet", ".jsonl", ".json", ".csv", ".tsv")
-CANDIDATES = ("options", "candidates", "choices")
-"""Columns, in lower case, that list the words to choose from."""
 BOOK_TEXTS = ("text", "content", "book", "book_text", "full_text")
 """Columns, in lower case, of the texts of books."""
 _BOOK = 20_000  # characters of a text that is a book, not a passage
@@ -32,18 +31,16 @@ class QuestionTable(NamedTuple, Generic[Question]):
 
     ``columns`` are those that are expected, in words; ``cells`` those, in lower case, that make the passage
     and hold text. ``holds`` returns whether a frame (of a file, for messages) holds such questions; ``read``
-    returns the question of a row, with columns in lower case, or raises DataError. ``passage`` returns a
-    question's text with its blank, answer and candidates; ``sentences`` those of such a text, None where they
-    are found as in any text. ``tokenised`` says whether words are tokens between spaces.
+    returns the question of a row, with columns in lower case, or raises DataError. ``passage`` returns the
+    text around a question's blank, its answer and candidates; ``sentences`` those of such a text.
     """
 
     columns: str
     cells: Collection[str]
     holds: Callable[[pd.DataFrame, Path], bool]
     read: Callable[[Mapping[str, Any]], Question]
-    passage: Callable[[Question], tuple[str, str | None, Sequence[str]]]
-    sentences: Callable[[str], tuple[Span, ...]] | None = None
-    tokenised: bool = True
+    passage: Callable[[Question], tuple[Sides, str | None, Sequence[str]]]
+    sentences: Callable[[str], tuple[Span, ...]]
 
     def rows(self, frame: pd.DataFrame, label: Path | str) -> Iterator[Row[Question] | DataError]:
         """Yield the questions of a frame, and the errors of the rows that hold none."""

@@ -9,26 +9,26 @@ from __future__ import annotations
 
 import glob
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
-
-import pandas as pd
+from typing import NamedTuple, TypeVar
 
 from workbench.datasets import sources
-from workbench.datasets.question_tables import CANDIDATES, TABLES, QuestionTable
+from workbench.datasets.question_tables import MAX_COLUMNS, TABLES, check_no_books
+from workbench.items.cells import column_named
+from workbench.items.items import items_from_frame
 from workbench.items.language import folder_of, in_language, language_in_path
+from workbench.items.questions import ANSWERS, LABELS, choice_columns
 from workbench.items.schema import Item
 from workbench.storage.errors import DataError
-from workbench.storage.spreadsheet import read_rows
+from workbench.storage.spreadsheet import read_frame, read_rows
 
 LETTERS = "abcde"
 _LINE = re.compile(r"([0-9]{1,6})([a-e])\) (.*)", re.DOTALL)
 _WORD = re.compile(r"\[([^\[\]]+)\]")
 _BLANK = re.compile(r"_{3,}")
 _SENTENCES = ("question", "sentence", "text")
-_CHOICES = {"{}": 3, "option_{}": 2, "{})": 2}
-"""Names of the columns of choices, and how many at least tell them: `a` and `b` may be something else."""
+_COLUMNS = f"question (with ___), {', '.join(f'{letter})' for letter in LETTERS)} and answer"
 _REMEDY = 'correct it, or leave it out with on_error="skip"'
 
 
@@ -197,76 +197,30 @@ def _answers_table(file: sources.File) -> Iterator[tuple[int, int, str] | DataEr
 
 
 def _rows_with_answers(file: sources.File, variant: str) -> Iterator[Item | DataError]:
-    """Yield the items of a table with a column of answers."""
-    answered = True
-    for row in QUESTIONS.rows_of_file(file, variant):
-        if isinstance(row, DataError):
-            yield row
-            continue
-        (number, cells, (sentence, answer, words)), of_row = row
-        answered &= "answer" in cells
-        own_number = str(cells.get("id"))
-        number = int(own_number) if re.fullmatch(r"[0-9]{1,6}", own_number) else number
-        before, after = _BLANK.split(sentence)
-        yield _item(number, Completion(before, after, words), answer, of_row)
-    if not answered:
+    """Yield the items of a table with a column of answers: letters, numbers or the words."""
+    words = {*_SENTENCES, *ANSWERS, *LABELS, "id"}
+    frame, problems, _ = read_frame(file.data, file.path, words=words, limit=MAX_COLUMNS)
+    yield from problems
+    check_no_books(frame, file.path, "whole books, not questions")
+    text, answer = (column_named(frame, names) for names in (_SENTENCES, (*ANSWERS, *LABELS)))
+    if text is None or not choice_columns(frame, frame[text]):
+        problem = f"expected the columns {_COLUMNS}, got {', '.join(map(str, frame))}"
+        remedy = f'read a table of your own with wb.load("{file.label}")'
+        raise DataError(problem, file=file.label, remedy=remedy)
+    variant = in_language(variant, language_in_path(file.path))
+    frame = frame.assign(row=range(len(frame)))
+    try:
+        items = items_from_frame(frame, text=text, answer=answer, variant=variant, on_error="skip")
+    except DataError as error:
+        raise DataError(error.problem, file=file.label, remedy=error.remedy) from None
+    yield from (DataError(each.problem, file=file.label, remedy=each.remedy) for each in items.problems)
+    for item in items:
+        number = int(item.item_id) if re.fullmatch(r"[0-9]{1,6}", item.item_id) else item.meta["row"]
+        start, end = item.answer_span
+        question = Completion(item.text[:start], item.text[end:], item.candidates or ())
+        yield _item(number, question, item.answer, item.variant)
+    if answer is None:
         yield _unanswered(file)
-
-
-def _holds_questions(frame: pd.DataFrame, _path: Path) -> bool:
-    """Return whether a table has sentences with a blank, and a column for each choice."""
-    columns = {str(name).lower(): name for name in reversed(list(frame))}
-    sentences = next((frame[columns[name]].tolist() for name in _SENTENCES if name in columns), [])
-
-    def holds_text(name: str) -> bool:
-        return name in columns and any(isinstance(cell, str) for cell in frame[columns[name]])
-
-    return (
-        columns.keys().isdisjoint(CANDIDATES)
-        and any(isinstance(cell, str) and _BLANK.search(cell) for cell in sentences)
-        and any(
-            all(holds_text(form.format(letter)) for letter in LETTERS[:least])
-            for form, least in _CHOICES.items()
-        )
-    )
-
-
-def _question_of(row: Mapping[str, Any]) -> tuple[str, str | None, tuple[str, ...]]:
-    """Return sentence, answer and choices of a row; the answer is a letter, or the word itself."""
-    sentence = next(row[name] for name in _SENTENCES if name in row)
-    blanks = len(_BLANK.findall(sentence)) if isinstance(sentence, str) else 0
-    if blanks != 1:
-        raise DataError(f"the question {str(sentence)[:60]!r} has {blanks} blanks, expected one")
-    names = ((letter, form.format(letter)) for letter in LETTERS for form in _CHOICES)
-    cells = {letter: row[name] for letter, name in names if name in row}
-    if not all(isinstance(word, str) and word for word in cells.values()):
-        raise DataError(f"a choice is missing: {[*cells.values()]}")
-    words, answer = tuple(cells.values()), row.get("answer")
-    if not isinstance(answer, str):
-        return sentence, None, words
-    by_letter = cells.get(answer.strip().lower().rstrip(")"))
-    if answer in words and by_letter not in {None, answer}:
-        raise DataError(
-            f"the answer {answer!r} is a choice and the letter of another", remedy="write the word"
-        )
-    if answer not in words and by_letter is None:
-        raise DataError(
-            f"the answer {answer[:40]!r} is not among the choices {[*words]}, nor the letter of one"
-        )
-    return sentence, by_letter or answer, words
-
-
-QUESTIONS = QuestionTable(
-    columns=f"question (with ___), {', '.join(f'{letter})' for letter in LETTERS)} and answer",
-    cells=frozenset(
-        {*_SENTENCES, *(form.format(letter) for form in _CHOICES for letter in LETTERS), "answer"}
-    ),
-    holds=_holds_questions,
-    read=_question_of,
-    passage=lambda question: question,
-    tokenised=False,
-)
-"""How a table of the user holds these questions."""
 
 
 def _items(

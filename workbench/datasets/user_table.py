@@ -2,35 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from workbench.datasets import childrens_book, cnn_qa, sentence_completion
+from workbench.datasets import childrens_book, cnn_qa, sources
 from workbench.datasets.question_tables import MAX_COLUMNS, QuestionTable, check_no_books
 from workbench.items import language
-from workbench.items.cells import index_as_columns
+from workbench.items.cells import column_named, index_as_columns
 from workbench.items.items import COLUMNS, Items, items_from_frame
+from workbench.items.questions import ANSWERS, CONTEXTS, CONTINUATIONS, LABELS, TEXTS, choice_columns
 from workbench.items.schema import objects
 from workbench.storage.errors import DataError
 from workbench.storage.files import read_bytes
 from workbench.storage.spreadsheet import JSON_ENDINGS, read_frame
 
 ROLES = {
-    "text": ("text", "passage", "sentence", "question"),
-    "answer": ("answer", "target", "word"),
+    "text": TEXTS,
     "candidates": ("candidates", "choices", "options"),
-    "item_id": ("item_id", "id"),
+    "answer": ANSWERS,
     "word_class": ("word_class",),
     "book_id": ("book_id", "book"),
 }
-"""The names under which a column is recognised, in any case; options of `items_from_frame` come first.
-
-A column ``id`` names the items where each row has another one; else it is kept as any other column.
-"""
-_QUESTIONS = (childrens_book.QUESTIONS, cnn_qa.QUESTIONS, sentence_completion.QUESTIONS)
+"""The names under which a column is recognised, in any case; options of `items_from_frame` come first."""
+_WORDS = {
+    name for names in (*ROLES.values(), LABELS, CONTEXTS, CONTINUATIONS, ("item_id", "id")) for name in names
+}
+"""Columns, in lower case, whose cells stay as they are written."""
+_QUESTIONS = (childrens_book.QUESTIONS, cnn_qa.QUESTIONS)
+_LONGEST_NAME = 50  # letters, of at most three bytes each but for rare ones
 ENDINGS = (".csv", ".tsv", ".tab", *JSON_ENDINGS, ".parquet", ".xlsx", ".xls", ".ods", ".arrow", ".feather")
 """What the names of tables end in; the last four are told what to do."""
 
@@ -46,7 +48,7 @@ def read_table(path: Path | str, *, on_error: str = "raise", **options: Any) -> 
     Columns are found by the names in `ROLES`; `options` are those of :func:`workbench.items_from_frame`.
     """
     path = Path(path)
-    words = {name for names in ROLES.values() for name in names}
+    words = _WORDS | {str(column).lower() for column in options.values()}
     frame, problems, note = read_frame(read_bytes(path, "this table"), path, words=words, limit=MAX_COLUMNS)
     if len(frame.columns) > MAX_COLUMNS:
         problem = f"this table has {len(frame.columns):,} columns, expected at most {MAX_COLUMNS:,}"
@@ -59,31 +61,50 @@ def read_table(path: Path | str, *, on_error: str = "raise", **options: Any) -> 
     notes = [note] if note else []
     check_no_books(frame, path, "whole books, not passages")
     table: QuestionTable[Any] | None = None  # of a data set, by columns that no option names
-    if {"text", "answer", "candidates"}.isdisjoint(options) and frame.columns.is_unique:
-        table = next((table for table in _QUESTIONS if table.holds(frame, path)), None)
+    if {"text", "candidates"}.isdisjoint(options) and frame.columns.is_unique:
+        renamed = _with_answers(frame, options.get("answer"))
+        table = next((table for table in _QUESTIONS if table.holds(renamed, path)), None)
     if table is not None:
-        if table is sentence_completion.QUESTIONS and not _column(frame, ["answer"], path):
-            notes.append(f'this table has no answers; wb.load("msrcc", path="{path}") reads them beside it')
-        frame, bad = _questions(frame, table, path, on_error)
+        frame, bad = _questions(renamed, table, path, on_error)
         problems += bad
-        options = {"answer": "answer", "candidates": "candidates", "tokenised": table.tokenised} | options
+        answer = None if options.get("answer", "answer") is None else "answer"
+        options = {"candidates": "candidates", "tokenised": True} | options | {"answer": answer}
     word_class = childrens_book.class_in_name("/".join(path.absolute().parts[-2:]))
-    if table is childrens_book.QUESTIONS and word_class and not _column(frame, ["word_class"], path):
-        frame = frame.assign(word_class=word_class)
-    _add_language(options, frame, path, notes)
-    _add_roles(options, frame, path, notes)
     try:
+        if table is childrens_book.QUESTIONS and word_class and not column_named(frame, ["word_class"]):
+            frame = frame.assign(word_class=word_class)
+        _add_language(options, frame, path, notes)
+        _add_roles(options, frame, path, notes)
         items = items_from_frame(frame, on_error=on_error, **options)
     except DataError as error:
         raise DataError(error.problem, file=path, remedy=error.remedy) from None
-    if table is not None and table.sentences is not None:
+    if table is not None:
         rows = items.frame
         spans = [table.sentences(text) for text in rows["text"]]
-        items = Items(rows.assign(sentences=objects(spans)), problems=items.problems)
-    items.attrs |= {"source": path.name} | ({"note": "; ".join(notes)} if notes else {})
+        items = Items(rows.assign(sentences=objects(spans)), attrs=items.attrs, problems=items.problems)
+    notes += [items.attrs["note"]] if items.attrs else []
+    items.attrs = {"source": path.name} | ({"note": "; ".join(notes)} if notes else {})
     located = [DataError(each.problem, file=path, remedy=each.remedy) for each in items.problems]
     items.problems = (*problems, *located)
     return items
+
+
+def dataset_name(path: Path) -> str:
+    """Return the data set that a user's file is: its name, without its ending.
+
+    Characters that are not a letter, a digit, ``_``, ``.`` or ``-`` become ``-``. Where a data set of that
+    name is known, the file is another one: ``own-lambada``.
+    """
+    name = re.sub(r"[^\w.-]+", "-", path.stem).strip("-.")[:_LONGEST_NAME] or "own"
+    return f"own-{name}" if name.lower() in sources.readers() else name
+
+
+def _with_answers(frame: pd.DataFrame, column: Any) -> pd.DataFrame:
+    """Return a table whose column of answers is called ``answer``."""
+    if column not in frame.columns or column == "answer":
+        return frame
+    others = [name for name in frame if str(name).lower() == "answer"]
+    return frame.drop(columns=others).rename(columns={column: "answer"})
 
 
 def _questions(
@@ -124,32 +145,15 @@ def _add_language(options: dict[str, Any], frame: pd.DataFrame, path: Path, note
 
 
 def _add_roles(options: dict[str, Any], frame: pd.DataFrame, path: Path, notes: list[str]) -> None:
-    """Add the columns with the name of a role, unless an option names another column."""
+    """Add the columns with the name of a role, unless an option names another column; name the data set."""
     for role, names in ROLES.items():
-        column = None if role in options else _column(frame, names, path)
-        if column is None or any(column is value or column == value for value in options.values()):
-            continue
-        if role == "item_id" and str(column).lower() == "id" and not _names_rows(frame[column]):
-            notes.append(f"the column {column!r} has empty or equal cells, so ids are made of the passages")
-            continue
-        options[role] = column
-
-
-def _column(frame: pd.DataFrame, names: Sequence[str], path: Path) -> Any:
-    """Return the column that has one of the given names, the first of them that is there, or None."""
-    for name in names:
-        columns = [column for column in frame.columns if str(column).lower() == name]
-        if len(set(columns)) > 1:
-            problem = f"the columns {' and '.join(map(repr, columns))} have one name but for case"
-            raise DataError(problem, file=path, remedy="rename one of them")
-        if columns:
-            return columns[0]
-    return None
-
-
-def _names_rows(column: pd.Series[Any]) -> bool:
-    """Return whether the cells of a column are unique and none is missing."""
-    if not isinstance(column, pd.Series) or column.isna().any():
-        return False
-    names = column.map(str)
-    return bool(names.is_unique and names.str.strip().all())
+        has_choices = "candidates" in options
+        if role == "answer" and not has_choices and options.get("text") in frame.columns:
+            has_choices = bool(choice_columns(frame, frame[options["text"]]))
+        column = column_named(frame, (*names, *LABELS) if role == "answer" and has_choices else names)
+        if role not in options and column is not None and column not in options.values():
+            options[role] = column
+        if role == "answer" and has_choices and role not in options and "candidates" not in options:
+            notes.append(f'this table has no answers; wb.load("msrcc", path="{path}") reads them beside it')
+    if "dataset" not in frame.columns:
+        options.setdefault("dataset", dataset_name(path))

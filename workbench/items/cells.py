@@ -56,7 +56,7 @@ def plain_cell(value: Any, column: str, depth: int = 0) -> Any:
             return {plain_cell(str(k), column): plain_cell(v, column, depth + 1) for k, v in value.items()}
         return [plain_cell(element, column, depth + 1) for element in value]
     value = value.item() if isinstance(value, np.generic) else value
-    if _is_missing(value):
+    if is_missing(value):
         return None
     value = value if isinstance(value, str | bool | int | float) else str(value)
     if isinstance(value, str):
@@ -64,12 +64,24 @@ def plain_cell(value: Any, column: str, depth: int = 0) -> Any:
     return value
 
 
-def _is_missing(value: Any) -> bool:
+def is_missing(value: Any) -> bool:
     """Return whether a cell is None, NaN, NA or NaT."""
     try:
         return value is None or (pd.api.types.is_scalar(value) and bool(pd.isna(value)))
     except ArithmeticError:  # a signalling NaN of decimal numbers
         return True
+
+
+def column_named(frame: pd.DataFrame, names: Iterable[str]) -> Any:
+    """Return the column that has one of the given names in any case, by the first name there, or None."""
+    for name in names:
+        columns = [column for column in frame.columns if str(column).lower() == name]
+        if len(set(columns)) > 1:
+            problem = f"the columns {' and '.join(map(repr, columns))} have one name but for case"
+            raise DataError(problem, remedy="rename one of them")
+        if columns:
+            return columns[0]
+    return None
 
 
 def shown(value: Any) -> str:
@@ -85,7 +97,7 @@ def text_cell(row: Mapping[str, Any], name: str) -> str | None:
             raise DataError(f"the {name} is empty", remedy="leave it null where it is not known")
         check_encodable(value, f"the {name}")
         return value
-    if _is_missing(value):
+    if is_missing(value):
         return None
     if name == "answer" or not pd.api.types.is_scalar(value):
         expected = "a word" if name == "answer" else "text or a number"
@@ -124,7 +136,7 @@ def _strings(text: str) -> list[str]:
 
 def cell_choices(value: Any) -> tuple[str, ...] | None:
     """Return the candidates of a cell: a list, JSON, or joined by ``|``; None if missing."""
-    if _is_missing(value):
+    if is_missing(value):
         return None
     words = listed_cell(value, "|")
     if not isinstance(words, Iterable) or isinstance(words, Mapping | pd.DataFrame):

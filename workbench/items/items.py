@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypeAlias, overload
 
@@ -16,9 +15,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from workbench.items import cells, schema
+from workbench.items import cells, questions, schema
 from workbench.items import text as wt
-from workbench.items.cells import cell_choices, check_encodable, check_options, plain_cell, shown, text_cell
+from workbench.items.cells import check_options, plain_cell, shown, text_cell
 from workbench.items.language import folder_of, in_language, languages_of_rows
 from workbench.items.query import Query, parse
 from workbench.items.schema import BLANK, COLUMNS, WORD_CLASSES, Item, Span, content_digest
@@ -31,9 +30,6 @@ from workbench.storage.spreadsheet import Formulas, write_csv
 __all__ = ["BLANK", "COLUMNS", "WORD_CLASSES", "Item", "Items", "Span"]
 
 Mask: TypeAlias = "list[bool] | NDArray[np.bool_] | pd.Series[bool]"
-
-MARKER = re.compile(r"___+|XXXXX|@placeholder")
-"""Marks of the blank: three or more underscores, or those of CBT and CNN QA."""
 
 _BLOCK = 1 << 16  # rows of a table that are Python objects at a time
 _USUAL = {"dataset": "own", "split": "dev", "variant": "own"}
@@ -389,18 +385,24 @@ def items_from_frame(
         A table; a frame with all columns of `COLUMNS` is used as it is.
     text : str
         The column of texts. One ``___``, ``XXXXX`` or ``@placeholder`` marks the blank; without a mark the
-        last word is the answer: the last token with a letter or digit, whatever marks follow it. Where words
-        of its script have no spaces between them (Chinese, Japanese, Thai ...), the blank must be marked, or
-        the answer given, unless `tokenised` is True.
+        last word is the answer: the last token with a letter or digit, whatever marks follow it. A line of
+        underscores between paragraphs is not a mark. Where words of its script have no spaces between them
+        (Chinese, Japanese, Thai ...), the blank must be marked, or the answer given, unless `tokenised` is
+        True. A column ``context`` (``prompt``) is continued by a column ``continuation`` (``completion``),
+        the answer.
     answer : str or None
         The column of answers. Where it is absent or null, a marked blank stays empty. Without a
-        mark, an answer must be the last word.
+        mark, an answer must be the last word; where most rows with a mark end with their answer, the last
+        word is the answer in these rows too. With candidates, it may be the letter or number of one.
     candidates : str, optional
-        The column of candidates: sequences of words, or words joined by ``|``, or a list in JSON.
+        The column of candidates: sequences of words, or words joined by ``|``, or a list in JSON. By
+        default the columns ``a)``, ``b)`` ..., ``option_a`` ... or ``a``, ``b``, ``c`` ... beside a blank.
     item_id, word_class, book_id : str, optional
-        Columns with these values. The default id names the text and the place of the blank
-        (``own/dev/3f9c0b12a4d5e6f7``), so that tags and notes stay with their passage whatever else is in
-        the table; equal texts are numbered from the second on (``own/dev/3f9c0b12a4d5e6f7-2``).
+        Columns with these values. By default a column ``item_id``, or ``id`` where each row has another one,
+        names the items. Without them the id names the text and the place of the blank
+        (``own/dev/3f9c0b12a4d5e6f7``), whatever the file and the data set are called and whatever else is in
+        the table; equal texts are numbered from the second on
+        (``own/dev/3f9c0b12a4d5e6f7-2``).
     dataset, split, variant : str, optional
         Names of the set; by default what columns of these names hold, else "own", "dev" and "own". A column
         ``lang`` or ``language`` (``de``, ``German``) adds the language to variant and id: ``own-de``.
@@ -432,36 +434,63 @@ def items_from_frame(
     frame = cells.index_as_columns(frame)
     if set(COLUMNS) <= set(frame) and not any(named.values()) and (text, answer) == ("text", "answer"):
         return Items(frame)
-    columns = {name: column for name, column in named.items() if column is not None}
-    columns["text"] = text
-    if answer is not None and (answer != "answer" or answer in frame.columns):
-        columns["answer"] = answer
-    for column in columns.values():
-        if column not in frame.columns:
-            problem = f"there is no column {column!r}; there is {', '.join(map(str, frame.columns))}"
-            raise DataError(problem, remedy="name the column, such as text=")
     names = pd.Index(list(map(str, frame.columns)))
     if not names.is_unique:
         problem = f"the column {names[names.duplicated()][0]!r} occurs twice"
         raise DataError(problem, remedy="rename one of them")
+    note = ""
+    if named["item_id"] is None:
+        named["item_id"], note = _id_column(frame)
+    frame, text, answer = questions.with_continuations(frame, text, answer)
+    columns = _columns_of_roles(frame, named | {"text": text, "answer": answer})
+    if candidates is None and (choices := questions.choice_columns(frame, frame[text])):
+        frame = questions.with_choices(frame, choices)
+        columns["candidates"], tokenised = "candidates", bool(tokenised)
+    build = partial(questions.built, form=questions.table_form(frame, columns), tokenised=tokenised)
     sets = {"dataset": dataset, "split": split, "variant": variant}
     columns |= {name: name for name, value in sets.items() if value is None and name in frame}
     usual = {name: value or _USUAL[name] for name, value in sets.items()}
     problems: list[DataError] | None = None if on_error == "raise" else []
     blocks, unnamed = [], []
     for start in range(0, max(len(frame), 1), _BLOCK):  # so that few rows at a time are Python objects
-        rows = list(_rows(frame.iloc[start : start + _BLOCK], columns, usual, tokenised, problems))
+        rows = list(_rows(frame.iloc[start : start + _BLOCK], columns, usual, build, problems))
         block = {name: [row[index] for row in rows] for index, name in enumerate(COLUMNS)}
         blocks.append(schema.with_types(schema.frame_of_objects(block)))
         unnamed += [row[-1] for row in rows]
     table = pd.concat(blocks, ignore_index=True)
+    if problems and table.empty:
+        raise problems[0]
     ids = table["item_id"]
     equal = ids[ids.duplicated(keep=False) & np.array(unnamed, dtype=np.bool_)]
     if len(equal):  # else it takes a quarter of the time of a short table
         nth = equal.groupby(equal).cumcount() + 1
         table.loc[equal.index, "item_id"] = equal.where(nth == 1, equal + "-" + nth.astype("str"))
     schema.check(table)
-    return Items._trusted(table, {}, problems or ())  # noqa: SLF001 - checked just now
+    attrs = {"note": note} if note else {}
+    return Items._trusted(table, attrs, problems or ())  # noqa: SLF001 - checked just now
+
+
+def _id_column(frame: pd.DataFrame) -> tuple[Any, str]:
+    """Return the column that names the items, or None, and a note on a column ``id`` that does not."""
+    column = cells.column_named(frame, ("item_id", "id"))
+    if column is None or str(column).lower() == "item_id":
+        return column, ""
+    ids = frame[column]
+    if not ids.isna().any() and ids.map(str).is_unique and ids.map(str).str.strip().all():
+        return column, ""
+    return None, f"the column {column!r} has empty or equal cells, so ids are made of the passages"
+
+
+def _columns_of_roles(frame: pd.DataFrame, named: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the columns that are named for a role; the usual column of answers may be absent."""
+    columns = {role: column for role, column in named.items() if column is not None}
+    if columns.get("answer") == "answer" and "answer" not in frame.columns:
+        del columns["answer"]
+    for column in columns.values():
+        if column not in frame.columns:
+            problem = f"there is no column {column!r}; there is {', '.join(map(str, frame.columns))}"
+            raise DataError(problem, remedy="name the column, such as text=")
+    return columns
 
 
 def _check_frame(frame: Any, on_error: str) -> None:
@@ -480,7 +509,7 @@ def _rows(
     block: pd.DataFrame,
     columns: Mapping[str, str],
     usual: Mapping[str, str],
-    tokenised: bool | None,  # noqa: FBT001
+    build: Callable[[Mapping[str, Any]], tuple[Any, ...]],
     problems: list[DataError] | None,
 ) -> Iterator[tuple[Any, ...]]:
     """Yield rows as values of `COLUMNS`, and whether the id was made of the content; list bad ones."""
@@ -493,14 +522,15 @@ def _rows(
             about = [text_cell(row, name) or default for name, default in usual.items()]
             about[2] = in_language(about[2], codes[number])
             meta = {name: plain_cell(values[number], name) for name, values in further}
-            item_id, text, answer, span, *rest = _built(row, tokenised)
+            item_id, text, answer, span, *rest = build(row)
         except DataError as error:
-            bad = DataError(f"row {label}: {error.problem}", remedy=error.remedy)
+            remedy = f'{error.remedy or "correct it"}, or leave the row out with on_error="skip"'
+            bad = DataError(f"row {label}: {error.problem}", remedy=remedy)
             if problems is None:
                 raise bad from None
             problems.append(bad)
             continue
-        name = item_id or f"{about[0]}/{folder_of(*about[1:])}/{content_digest(text, span)}"
+        name = item_id or f"own/{folder_of(*about[1:])}/{content_digest(text, span)}"
         meta = {name: value for name, value in meta.items() if value is not None}
         yield name, *about, text, answer, span, *rest, meta, item_id is None
 
@@ -542,51 +572,3 @@ def items_from_text(
     if candidates is not None:
         options = {"candidates": "candidates", **options}
     return items_from_frame(frame, **options)
-
-
-def _built(row: Mapping[str, Any], tokenised: bool | None) -> tuple[Any, ...]:  # noqa: FBT001
-    """Return the id in the row, and the columns from the text to the book."""
-    text, answer = row["text"], text_cell(row, "answer")
-    if not isinstance(text, str) or not text.strip():
-        raise DataError(f"the text is {shown(text)}, expected a passage")
-    marks = list(MARKER.finditer(text))
-    if len(marks) > 1:
-        problem = f"the text has {len(marks)} blanks ({', '.join(mark[0] for mark in marks)}), expected one"
-        raise DataError(problem, remedy="make one item for each")
-    is_tokenised = wt.looks_tokenised(text) if tokenised is None else tokenised
-    if marks:
-        start, end = marks[0].span()
-        text = text[:start] + (answer or "") + text[end:]
-        span = start, start + len(answer or "")
-    else:
-        span = _last_word(text, answer, tokenised=is_tokenised)
-        if answer is None and not is_tokenised and wt.holds_unspaced(text[slice(*span)]):
-            raise DataError(
-                f"the last word of {shown(text)} is not known: its script has no spaces between words",
-                remedy="mark the blank with ___, or pass tokenised=True where words are between spaces",
-            )
-        answer = text[slice(*span)]
-    if not text.strip():
-        raise DataError("the text is nothing but a blank")
-    choices = cell_choices(row.get("candidates"))
-    for label, pieces in (("the text", (text,)), ("a candidate", choices or ())):
-        for piece in pieces:
-            check_encodable(piece, label)
-    spans = wt.sentences_around(text, span, tokenised=is_tokenised)
-    item_id, word_class, book_id = (text_cell(row, name) for name in ("item_id", "word_class", "book_id"))
-    sentences = wt.up_to_target(spans, span, len(text))
-    return item_id, text, answer, span, sentences, choices, word_class, is_tokenised, book_id
-
-
-def _last_word(text: str, answer: str | None, *, tokenised: bool) -> Span:
-    word, with_marks = wt.final_word(text, tokenised=tokenised), wt.last_word(text, tokenised=True)
-    bare = wt.last_word(text, tokenised=tokenised)
-    for span in (word, bare, with_marks):
-        if span and (text[slice(*span)] == answer or (answer is None and span == word)):
-            return span
-    if word is None:
-        raise DataError(f"the text {shown(text)} has no word", remedy="mark the blank with ___")
-    raise DataError(
-        f"the text ends with {shown(text[slice(*word)])}, not with the answer {shown(answer)}",
-        remedy="mark the blank with ___, or end the text with the answer",
-    )

@@ -208,7 +208,7 @@ def check(frame: pd.DataFrame) -> None:
         for number, row in enumerate(zip(*(block[name].tolist() for name in names), strict=True), start):
             text, answer, span, sentences, candidates = row
             held = text[slice(*span)]
-            if problem := _misplaced(text, span, sentences) or _unanswered(held, answer, candidates):
+            if problem := _misplaced(text, span, sentences) or unanswered(held, answer, candidates):
                 raise DataError(f"item {ids[number]}: {problem}")
 
 
@@ -238,7 +238,8 @@ def _misplaced(text: str, span: Span, sentences: tuple[Span, ...]) -> str | None
     return None
 
 
-def _unanswered(held: str, answer: Any, candidates: tuple[str, ...] | None) -> str | None:
+def unanswered(held: str, answer: Any, candidates: tuple[str, ...] | None) -> str | None:
+    """Return the error in the answer of an item whose span holds `held`, if there is one."""
     wanted = answer if isinstance(answer, str) else ""
     if held != wanted:
         return f"the answer span holds {held!r}, expected {wanted or 'an empty span'!r}"

@@ -438,8 +438,8 @@ _UNSPACED = re.compile(  # Thai to Burmese, Khmer, Chinese and Japanese
 )
 _OPENING = "\"'`“‘«»„‚‹›¿¡([{*_"
 _CLOSING = ".,;:!?…\"'`”’»“‘«‹›)]}*_"
-# Both begin with one of a few characters, which a search finds fast, and look back a fixed length. The dots of an
-# ellipsis (. . .), and a mark behind it, stand alone in running text too.
+# Both begin with one of a few characters, which a search finds fast, and look back a fixed length.
+# The dots of an ellipsis (. . .), and a mark behind it, are apart in running text too.
 _CLITIC_END = "(?:s|ll|re|ve|d|m)"
 _DETACHED = re.compile(
     rf"[.,;:?!`'n](?<=\s.)(?:(?<=[.,;:?!])(?<!\.\s.)(?!\s\.(?:\s|$))"
@@ -475,6 +475,11 @@ def last_word(text: str, *, tokenised: bool) -> Span | None:
     start = end - len(text[:end].rpartition(" ")[2].split()[-1]) if end else 0
     if tokenised:
         return (start, end) if end else None
+    return without_marks(text, start, end)
+
+
+def without_marks(text: str, start: int, end: int) -> Span | None:
+    """Return a span of running text without the quotes and stops around it; None if nothing is left."""
     word = text[start:end]
     start, end = end - len(word.lstrip(_OPENING)), start + len(word.rstrip(_CLOSING))
     return (start, end) if start < end else None
