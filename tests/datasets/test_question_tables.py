@@ -61,3 +61,15 @@ def test_another_table_is_named_by_its_columns(tmp_path, dataset):
     path = b.write(tmp_path, {"a_ne.jsonl": '{"text": "The ___ ran .", "answer": "dog"}\n'}) / "a_ne.jsonl"
     refused(r"got text, answer -- read a table of your own with wb\.load", load, dataset, path=path)
     assert load(path)[0].answer == "dog"
+
+
+@pytest.mark.parametrize("dataset", ["cbt", "cnnqa"])
+def test_a_mark_outside_the_place_of_the_blank_is_text(tmp_path, dataset):
+    row = json.loads(json.dumps(ROWS[dataset][0]))
+    column = "sentences" if dataset == "cbt" else "article"
+    marked = "He saw ___ , XXXXX and @placeholder ."
+    row[column] = [marked, *row[column][1:]] if dataset == "cbt" else f"{marked} {row[column]}"
+    path = b.write(tmp_path, {"x_ne.jsonl": json.dumps(row) + "\n"}) / "x_ne.jsonl"
+    for items in (load(dataset, path=path), load(path)):
+        assert items[0].text.startswith(marked)
+        assert (len(items), items[0].answer, items.problems) == (1, row["answer"], ())

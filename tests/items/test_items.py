@@ -203,6 +203,45 @@ def test_a_marked_blank_is_filled(mark):
     assert (bare.answer, bare.passage) == (None, "It rained. The _____ ran.")
 
 
+SCENES = "He fed the dog.\n\n{rule}\n\nIn the morning Ann called the dog"
+
+
+@pytest.mark.parametrize("rule", ["_____", "___ ___ ___", "  ______\t", "* ___ *", "~_____~", "_____\r"])
+@pytest.mark.parametrize("answers", [None, ["dog"]])
+def test_a_rule_between_scenes_is_no_blank(rule, answers):
+    text = SCENES.format(rule=rule)
+    item = one(text, answers=answers)
+    assert (item.text, item.answer, item.answer_span[1]) == (text, "dog", len(text))
+    blank = one(text.replace("He fed", "The ___ fed"), answers=["man"] if answers else None)
+    assert (blank.text[4:].startswith("man fed"), blank.answer) == (
+        (True, "man") if answers else (False, None)
+    )
+
+
+def test_a_mark_alone_in_a_paragraph_is_a_blank_where_it_has_marks_or_no_text_follows():
+    assert one("Who barked?\n\n“___!”\n\nNobody saw it.", answers=["dog"]).left == "“"
+    assert one("It was, she said,\n\n___\n", answers=["over"]).text == "It was, she said,\n\nover\n"
+
+
+def test_the_end_of_a_name_is_no_blank():
+    item = one("Mr. W____ and M___ went to the sea")
+    assert (item.answer, item.text) == ("sea", "Mr. W____ and M___ went to the sea")
+    assert one("Mr. W____ went to the ___").answer is None
+
+
+INLINE = ["She wrote ____ and called the dog", "An XXXXX, a @placeholder and an @placeholder saw the dog"]
+
+
+def test_an_answer_at_the_end_comes_before_a_mark_where_most_rows_say_so():
+    """A table of passages that end with their answer, and one of blanks whose answer is repeated once."""
+    items = items_from_text([*INLINE, "Then came the dog"], answers=["dog"] * 3)
+    assert [item.text for item in items] == [*INLINE, "Then came the dog"]
+    assert all(item.answer_span == (len(item.text) - 3, len(item.text)) for item in items)
+    blanks = ["The ___ saw the other dog", "The ___ ran.", "A ___ sat."]
+    assert [item.left for item in items_from_text(blanks, answers=["dog"] * 3)] == ["The ", "The ", "A "]
+    refused("row 1: the text has 3 blanks", items_from_text, INLINE, answers=["cat", "cat"])
+
+
 @pytest.mark.parametrize(
     ("text", "answer"),
     [("It rained on the dog", "dog"), ('He said: "It\'s the dog."', "dog"), ("he saw the dog . . .", "dog")],
