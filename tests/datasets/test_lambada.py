@@ -270,3 +270,42 @@ def test_running_text_of_the_hub_in_a_folder(tmp_path):
     b.write_table(tmp_path / "lambada/test-00000-of-00001.parquet", pd.DataFrame({"text": b.RUNNING}))
     refused(r'this is running text.*pass variant="openai"', read, tmp_path, "test")
     assert len(read(tmp_path, "test", variant="openai")) == 3
+
+
+def halves(texts, space=""):
+    pairs = [text.rstrip().rsplit(" ", 1) for text in texts]
+    return pd.DataFrame(
+        [[context, space + word] for context, word in pairs], columns=["context", "continuation"]
+    )
+
+
+@pytest.mark.parametrize("name", ["lambada_openai.jsonl", "a.json", "a.csv", "a.parquet"])
+@pytest.mark.parametrize("space", ["", " "])
+def test_a_context_and_its_continuation_are_the_running_text(tmp_path, name, space):
+    path = b.write_table(tmp_path / name, halves(b.RUNNING, space))
+    expected = read(b.write_table(tmp_path / "whole.jsonl", pd.DataFrame({"text": b.RUNNING})))
+    for items in (
+        read(path),
+        read(path, variant="openai"),
+        *([read(tmp_path, "test", variant="openai")] if "lambada" in name else []),
+    ):
+        assert items.frame.equals(expected.frame)
+
+
+def test_a_continuation_of_several_words_is_no_word(tmp_path):
+    frame = pd.concat(
+        [halves(b.RUNNING), pd.DataFrame({"context": ["He went to"], "continuation": ["New York"]})]
+    )
+    path = b.write_table(tmp_path / "a.jsonl", frame)
+    refused(r"line 4: the continuation is 'New York', expected one word", read, path)
+    assert len(read(path, on_error="skip")) == len(b.RUNNING)
+
+
+@pytest.mark.data
+def test_real_passages_in_two_parts(real_data, tmp_path):
+    expected = load("lambada", path=next(real_data.rglob("lambada_openai_first300.jsonl")))
+    path = b.write_table(tmp_path / "lambada_openai.jsonl", halves(expected.frame["text"]))
+    assert read(path).frame.equals(expected.frame)
+    own = load(path)
+    names = ["text", "answer", "answer_span"]
+    assert own.frame[names].equals(expected.frame[names])

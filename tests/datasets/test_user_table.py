@@ -11,8 +11,11 @@ from hypothesis import strategies as st
 from refused import refused
 
 from workbench.datasets import load, user_table
+from workbench.evaluation.leaderboard import leaderboard
 from workbench.items.cells import listed_cell
 from workbench.items.items import items_from_frame, items_from_text
+from workbench.models import MaximumFrequency
+from workbench.runs.store import predict
 from workbench.storage.errors import DataError
 
 ROWS = [
@@ -214,6 +217,17 @@ def test_a_file_is_a_data_set_of_its_name(tmp_path):
         assert (items[0].dataset, items.frame["item_id"].tolist()) == (name, ids_of(frame))
         assert load(path, dataset="x")[0].dataset == "x"
     assert load(b.write_table(tmp_path / "a.csv", frame.assign(dataset="told")))[0].dataset == "told"
+
+
+def test_a_leaderboard_keeps_files_apart(tmp_path):
+    frame = pd.DataFrame(
+        {"text": ["A dog ran. The ___ sat.", "A cat ran. The ___ sat."], "answer": ["dog", "dog"]}
+    )
+    paths = [b.write_table(tmp_path / name, frame) for name in ("one.csv", "two.csv")]
+    runs = [predict(load(path), MaximumFrequency("context")) for path in paths]
+    table = leaderboard(runs, published=False)
+    assert table["dataset"].tolist() == ["one", "two"]
+    assert [run.run.split("-")[:2] for run in runs] == [["one", "dev"], ["two", "dev"]]
 
 
 def ids_of(frame):

@@ -124,7 +124,12 @@ def test_what_was_left_out_is_told():
     ("frames", "message"),
     [
         ([made(20), made(20, first=20)], "no item in common.*same data set"),
-        ([made(40), unknown_answers(made(40, model="b"))], "'b' predicted none of these items"),
+        ([made(40), unknown_answers(made(40, model="b"))], "'b' predicted none of these .* same data set"),
+        (made(4, start="own/dev"), "same ids; the first are 'own/dev/000000' and 'lambada/dev/000000'"),
+        (
+            made(4, start="own/dev")[["item_id", "model", "prediction"]],
+            "'lambada/dev/000000' the first; their own first is 'own/dev/000000'",
+        ),
         ([], "no predictions"),
         ([made(40), made(40, model="b", answer="cat", right=0)], "'b' has the answer 'cat'"),
         (pd.concat([made(40), made(40)]), "two predictions for the item"),

@@ -167,7 +167,11 @@ def test_a_comparison_is_shown_as_text_and_html():
 @pytest.mark.parametrize(
     ("a", "b", "message"),
     [
-        (made(), made(first=1000), "no item in common"),
+        (
+            made(),
+            made(first=1000),
+            "no item in common.* the first are 'lambada/dev/000000' and 'lambada/dev/001000'",
+        ),
         (made(), unknown_answers(made()), "no item in common whose answer is known"),
         (pd.concat([made(), made(model="b")]), made(), "a must hold the predictions of one model, found 2"),
         (made(), [], "b must hold the predictions of one model, found 0: none"),

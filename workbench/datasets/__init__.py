@@ -46,7 +46,8 @@ def load(
         "lambada", "cbt", "msrcc", "cnnqa", "sample", or a name that another package gives in
         the entry point group ``workbench.datasets``. Or the path of a table, one row a passage, in a file
         that ends in .csv, .tsv, .xlsx, .json, .jsonl or .parquet: texts, answers and candidates are found by
-        the names of their columns, and all others are kept (see :func:`workbench.items_from_frame`).
+        the names of their columns, and all others are kept (see :func:`workbench.items_from_frame`). The data
+        set is called after the file, ``mine`` for ``mine.csv``.
     split : str, optional
         "train", "dev", "test", "control" or "rejected"; null gives the data set's usual one:
         "test" for msrcc, else "dev".
@@ -59,7 +60,8 @@ def load(
     on_error : {"raise", "skip"}
         Whether a bad record stops the reading, or is left out and kept in ``.problems``.
     **options
-        For a table of your own, those of :func:`workbench.items_from_frame`: ``text="passage"``.
+        For a table of your own, those of :func:`workbench.items_from_frame`: ``text="passage"``,
+        ``dataset="pilot"``.
 
     Returns
     -------

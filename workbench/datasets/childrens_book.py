@@ -248,8 +248,8 @@ def _candidates(listed: str) -> list[str]:
 
 
 def _sides(context: str, query: str) -> Sides:
-    left, right = query.split(BLANK)
-    return Sides(f"{context}\n{left}", right)
+    before, after = query.split(BLANK)
+    return Sides(f"{context}\n{before}", after)
 
 
 QUESTIONS = QuestionTable(

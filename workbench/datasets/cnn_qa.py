@@ -322,8 +322,8 @@ def made_item(
 
 
 def _sides(article: str, query: str) -> Sides:
-    left, right = query.split(BLANK)
-    return Sides(f"{article}\n\n{left}", right)
+    before, after = query.split(BLANK)
+    return Sides(f"{article}\n\n{before}", after)
 
 
 QUESTIONS = QuestionTable(

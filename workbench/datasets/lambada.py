@@ -217,7 +217,7 @@ def _json_row(line: str, file: sources.File, number: int) -> tuple[str | DataErr
     return _text(record, file, number), {"language": code} if code else {}
 
 
-def _text(record: Mapping[str, Any], file: sources.File, number: int) -> str | DataError:
+def _text(record: Mapping[Any, Any], file: sources.File, number: int) -> str | DataError:
     """Return the text of a row: ``text``, or ``context`` and the word in ``continuation``."""
     text = record.get("text")
     if "text" not in record and isinstance(word := record.get("continuation"), str):

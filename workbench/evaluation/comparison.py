@@ -16,7 +16,7 @@ from workbench.evaluation import comparability
 from workbench.evaluation.bootstrap import BootstrapSettings, Floats, Ints, Mask
 from workbench.evaluation.metrics import SPREAD, are_draws, chance_text, measured_columns, resampled, spread
 from workbench.evaluation.model_predictions import ModelPredictions, predictions_of
-from workbench.evaluation.paired import AlignedPredictions, align, mean_of_known
+from workbench.evaluation.paired import AlignedPredictions, align, hint_without_common_items, mean_of_known
 from workbench.evaluation.plans import count_looks
 from workbench.evaluation.slices import Slices
 from workbench.items.items import Items
@@ -112,11 +112,13 @@ class Comparison(AlignedPredictions):
         rows = align(text_array(items.frame["item_id"]), models)
         common: Mask = np.asarray((rows >= 0).all(axis=0))
         if not common.any():
-            lost = [model.model for model, row in zip(models, rows, strict=True) if not (row >= 0).any()]
+            lost = [model for model, row in zip(models, rows, strict=True) if not (row >= 0).any()]
             problem = "the models have no item in common whose answer is known"
+            first, second = models[0].table["item_id"], models[-1].table["item_id"]
             if lost:
-                problem = f"{lost[0]!r} predicted none of these items whose answer is known"
-            raise DataError(problem, remedy="compare predictions of the same data set and split")
+                problem = f"{lost[0].model!r} predicted none of these items whose answer is known"
+                first, second = lost[0].table["item_id"], text_array(items.frame["item_id"])
+            raise DataError(problem, remedy=hint_without_common_items(first, second))
         subset = items if common.all() else items.where(common)
         comparison = cls(subset, models, rows[:, common], annotations, sampling)
         comparison.plans = count_looks("compare", lambda _: models)

@@ -256,9 +256,12 @@ def _completed(frame: pd.DataFrame, items: Items | None) -> pd.DataFrame:
         )
     asked = frame[frame["item_id"].isin(items.frame["item_id"])]
     if asked.empty:
-        first = items.frame["item_id"].iloc[:1].tolist()
+        ids = [table["item_id"].iloc[0] if len(table) else None for table in (items.frame, frame)]
+        problem = (
+            f"the predictions have none of the items, {ids[0]!r} the first; their own first is {ids[1]!r}"
+        )
         remedy = "pass the items that were predicted; their ids are in items.frame['item_id']"
-        raise DataError(f"the predictions have none of the items, {first} the first", remedy=remedy)
+        raise DataError(problem, remedy=remedy)
     groups = asked.groupby("model", sort=False)
     frames = [from_answers(items, group, model=str(model)) for model, group in groups]
     return pd.concat(frames, ignore_index=True)

@@ -341,6 +341,14 @@ def align(item_ids: pa.Array, models: Sequence[ModelPredictions]) -> Ints:
     return rows
 
 
+def hint_without_common_items(first: Any, second: Any) -> str:
+    """Return what to do where two columns of ids share no answered item; name an id of each if all differ."""
+    remedy = "compare predictions of the same data set and split"
+    if len(first) and len(second) and not pc.any(pc.is_in(first, value_set=second)).as_py():
+        remedy += f", with the same ids; the first are {first[0].as_py()!r} and {second[0].as_py()!r}"
+    return remedy
+
+
 def mean_of_known(values: Floats) -> float:
     """Return the mean of the values that are not NaN; NaN of none, and of both infinities."""
     present = values[~np.isnan(values)]

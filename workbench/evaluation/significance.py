@@ -14,7 +14,7 @@ from workbench.evaluation import bootstrap
 from workbench.evaluation.bootstrap import BootstrapSettings
 from workbench.evaluation.comparability import list_warnings, other_event
 from workbench.evaluation.model_predictions import ModelPredictions, predictions_of
-from workbench.evaluation.paired import AlignedPredictions, align, describe_mde
+from workbench.evaluation.paired import AlignedPredictions, align, describe_mde, hint_without_common_items
 from workbench.evaluation.plans import count_looks
 from workbench.render.numbers import fixed, p_value, percent, points
 from workbench.render.results import Table, TableColumn, TableLayout
@@ -228,7 +228,7 @@ def compare_pair(a: ModelPredictions, b: ModelPredictions, sampling: BootstrapSe
     if not common.any():
         raise DataError(
             f"{a.model!r} and {b.model!r} have no item in common whose answer is known",
-            remedy="compare predictions of the same data set and split",
+            remedy=hint_without_common_items(a.table["item_id"], b.table["item_id"]),
         )
     none = pa.nulls(int(common.sum()), pa.string())
     paired = AlignedPredictions(

@@ -91,7 +91,11 @@ def with_continuations(frame: pd.DataFrame, text: Any, answer: Any) -> tuple[pd.
         return frame, text, answer
     rows = list(map(continued, frame[before].tolist(), frame[after].tolist()))
     texts, answers = (objects([row[index] for row in rows]).to_numpy() for index in (0, 1))
-    return frame.assign(**{before: texts, after: answers}), before, None if answer is None else after
+    return (
+        frame.assign(**{str(before): texts, str(after): answers}),
+        before,
+        None if answer is None else after,
+    )
 
 
 def continued(context: Any, continuation: Any) -> tuple[Any, str | None]:
@@ -105,8 +109,8 @@ def continued(context: Any, continuation: Any) -> tuple[Any, str | None]:
         return Sides(context if context[-1:].isspace() else f"{context} "), None
     space = "" if context[-1:].isspace() or continuation[0].isspace() else " "
     text = f"{context}{space}{continuation}".rstrip()
-    whole = len(text) - len(continuation.strip()), len(text)
-    start, end = wt.without_marks(text, *whole) or whole
+    word = len(text) - len(continuation.strip()), len(text)
+    start, end = wt.without_marks(text, *word) or word
     return Sides(text[:start], text[end:]), text[start:end]
 
 
@@ -145,10 +149,8 @@ def table_form(frame: pd.DataFrame, columns: Mapping[str, Any]) -> TableForm:
 
 def _answer(cell: Any, words: tuple[str, ...] | None, form: TableForm, row: Mapping[str, Any]) -> str | None:
     """Return the answer of a row; a letter or a number names one of its candidates."""
-    if words is None or is_missing(cell) or not isinstance(cell, int | float):
-        answer = text_cell(row, "answer")
-    else:
-        answer = _text_of(cell)
+    is_number = words is not None and isinstance(cell, int | float) and not is_missing(cell)
+    answer = _text_of(cell) if is_number else text_cell(row, "answer")
     if words is None or answer is None:
         return answer
     label = _LABEL.fullmatch(answer) if form.labels else None
@@ -188,29 +190,28 @@ def built(row: Mapping[str, Any], *, form: TableForm, tokenised: bool | None) ->
     answer = _answer(row.get("answer"), choices, form, row)
     if not isinstance(text, Sides) and (not isinstance(text, str) or not text.strip()):
         raise DataError(f"the text is {shown(text)}, expected a passage")
-    whole = "".join(text)
-    is_tokenised = wt.looks_tokenised(whole) if tokenised is None else tokenised
+    is_tokenised = wt.looks_tokenised("".join(text)) if tokenised is None else tokenised
     sides = text if isinstance(text, Sides) else _sides(text, answer, form, tokenised=is_tokenised)
     if sides is None:
-        span = _last_word(whole, answer, tokenised=is_tokenised)
-        answer = whole[slice(*span)]
+        span = _last_word(text, answer, tokenised=is_tokenised)
+        answer = text[slice(*span)]
     else:
-        whole = sides.left + (answer or "") + sides.right
+        text = sides.left + (answer or "") + sides.right
         span = len(sides.left), len(sides.left) + len(answer or "")
-    if not whole.strip():
+    if not text.strip():
         raise DataError("the text is nothing but a blank")
-    for label, pieces in (("the text", (whole,)), ("a candidate", choices or ())):
+    for label, pieces in (("the text", (text,)), ("a candidate", choices or ())):
         for piece in pieces:
             check_encodable(piece, label)
-    if choices and _are_sentences(choices, whole[: span[0]].strip(), whole[span[1] :].strip()):
+    if choices and _are_sentences(choices, text[: span[0]].strip(), text[span[1] :].strip()):
         problem = f"the candidates are whole sentences, {shown(choices[0])} the first, expected words"
         raise DataError(problem, remedy="leave only the words that fill the blank")
-    if problem := unanswered(whole[slice(*span)], answer, choices):
+    if problem := unanswered(text[slice(*span)], answer, choices):
         raise DataError(problem)
-    spans = wt.sentences_around(whole, span, tokenised=is_tokenised)
+    spans = wt.sentences_around(text, span, tokenised=is_tokenised)
     item_id, word_class, book_id = (text_cell(row, name) for name in ("item_id", "word_class", "book_id"))
-    sentences = wt.up_to_target(spans, span, len(whole))
-    return item_id, whole, answer, span, sentences, choices, word_class, is_tokenised, book_id
+    sentences = wt.up_to_target(spans, span, len(text))
+    return item_id, text, answer, span, sentences, choices, word_class, is_tokenised, book_id
 
 
 def _sides(text: str, answer: str | None, form: TableForm, *, tokenised: bool) -> Sides | None:

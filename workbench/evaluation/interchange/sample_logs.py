@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,9 +12,8 @@ from workbench.evaluation.interchange.import_results import Imported, filters_of
 from workbench.evaluation.interchange.lm_eval import Program, Sample, bare_word
 from workbench.evaluation.interchange.records import FileRecord, check_language, read_records
 from workbench.items.items import Items, check_items, items_from_frame
+from workbench.items.questions import marks_of
 from workbench.storage.errors import DataError
-
-_MARK = re.compile(r"_{2,}|XXXXX|@placeholder")
 
 
 def import_logs(
@@ -87,7 +85,7 @@ def _items_of(log: _Source, program: Program, variant: str | None) -> Items:
         except (ValueError, RecursionError):
             continue  # the import says what is wrong with it
         text, choices = _full_text(sample), list(sample.choices)
-        answer = sample.target.strip() if _MARK.search(text) else None
+        answer = sample.target.strip() if marks_of(text) else None
         rows[text] = {"text": text, "answer": answer, "candidates": choices or None}
     if not rows:
         raise DataError("no record of this log has a text", file=log.path, remedy="pass items=")
@@ -101,6 +99,6 @@ def _items_of(log: _Source, program: Program, variant: str | None) -> Items:
 def _full_text(sample: Sample) -> str:
     """Return the form of a text that has a mark for the blank, else one that ends with the target."""
     forms, word = dict.fromkeys((sample.text, *sample.texts)), bare_word(sample.target).casefold()
-    marked = [form for form in forms if _MARK.search(form) and not form.endswith(f"_ {sample.target}")]
+    marked = [form for form in forms if marks_of(form) and not form.endswith(f"_ {sample.target}")]
     complete = [form for form in forms if word and bare_word(form).casefold().endswith(word)]
     return next(iter([*marked, *complete]), sample.text)
