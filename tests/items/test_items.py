@@ -239,6 +239,8 @@ def test_an_answer_at_the_end_comes_before_a_mark_where_most_rows_say_so():
     assert all(item.answer_span == (len(item.text) - 3, len(item.text)) for item in items)
     blanks = ["The ___ saw the other dog", "The ___ ran.", "A ___ sat."]
     assert [item.left for item in items_from_text(blanks, answers=["dog"] * 3)] == ["The ", "The ", "A "]
+    assert one("He is the son of a son of a ___", answers=["son"]).passage.endswith("son of a _____")
+    assert one("He called his dog ___ .", answers=["dog"]).text == "He called his dog dog ."
     refused("row 1: the text has 3 blanks", items_from_text, INLINE, answers=["cat", "cat"])
 
 

@@ -27,9 +27,7 @@ ROLES = {
     "book_id": ("book_id", "book"),
 }
 """The names under which a column is recognised, in any case; options of `items_from_frame` come first."""
-_WORDS = {
-    name for names in (*ROLES.values(), LABELS, CONTEXTS, CONTINUATIONS, ("item_id", "id")) for name in names
-}
+_WORDS = {name for names in (*ROLES.values(), CONTEXTS, CONTINUATIONS, ("item_id", "id")) for name in names}
 """Columns, in lower case, whose cells stay as they are written."""
 _QUESTIONS = (childrens_book.QUESTIONS, cnn_qa.QUESTIONS)
 _LONGEST_NAME = 50  # letters, of at most three bytes each but for rare ones

@@ -141,9 +141,8 @@ def table_form(frame: pd.DataFrame, columns: Mapping[str, Any]) -> TableForm:
         raise DataError(problem, remedy="write the letter (a for the first candidate), or the word")
     ends = 0
     for text, answer in zip(texts, answers, strict=False):
-        if isinstance(text, str) and isinstance(answer, str) and marks_of(text):
-            span = end_span(text, answer, tokenised=wt.looks_tokenised(text))
-            ends += 1 if span else -1
+        if isinstance(text, str) and isinstance(answer, str) and (marks := marks_of(text)):
+            ends += 1 if _is_at_end(text, answer, marks, tokenised=None) else -1
     return TableForm(labels, 0 if 0 in numbers else 1, ends > 0)
 
 
@@ -186,18 +185,17 @@ def _is_scene_rule(text: str, mark: re.Match[str]) -> bool:
 
 def built(row: Mapping[str, Any], *, form: TableForm, tokenised: bool | None) -> tuple[Any, ...]:
     """Return the id in a row, and the columns of an item from the text to the book, or raise DataError."""
-    text, choices = row["text"], cell_choices(row.get("candidates"))
+    cell, choices = row["text"], cell_choices(row.get("candidates"))
     answer = _answer(row.get("answer"), choices, form, row)
-    if not isinstance(text, Sides) and (not isinstance(text, str) or not text.strip()):
-        raise DataError(f"the text is {shown(text)}, expected a passage")
-    is_tokenised = wt.looks_tokenised("".join(text)) if tokenised is None else tokenised
-    sides = text if isinstance(text, Sides) else _sides(text, answer, form, tokenised=is_tokenised)
-    if sides is None:
-        span = _last_word(text, answer, tokenised=is_tokenised)
-        answer = text[slice(*span)]
+    if not isinstance(cell, str | Sides) or not "".join(cell).strip():
+        raise DataError(f"the text is {shown(cell)}, expected a passage")
+    is_tokenised = wt.looks_tokenised("".join(cell)) if tokenised is None else tokenised
+    if isinstance(cell, Sides):
+        sides = cell
     else:
-        text = sides.left + (answer or "") + sides.right
-        span = len(sides.left), len(sides.left) + len(answer or "")
+        sides, answer = _sides_and_answer(cell, answer, form, tokenised=is_tokenised)
+    text = sides.left + (answer or "") + sides.right
+    span = len(sides.left), len(sides.left) + len(answer or "")
     if not text.strip():
         raise DataError("the text is nothing but a blank")
     for label, pieces in (("the text", (text,)), ("a candidate", choices or ())):
@@ -206,23 +204,34 @@ def built(row: Mapping[str, Any], *, form: TableForm, tokenised: bool | None) ->
     if choices and _are_sentences(choices, text[: span[0]].strip(), text[span[1] :].strip()):
         problem = f"the candidates are whole sentences, {shown(choices[0])} the first, expected words"
         raise DataError(problem, remedy="leave only the words that fill the blank")
-    if problem := unanswered(text[slice(*span)], answer, choices):
-        raise DataError(problem)
+    if fault := unanswered(text[slice(*span)], answer, choices):
+        raise DataError(fault)
     spans = wt.sentences_around(text, span, tokenised=is_tokenised)
     item_id, word_class, book_id = (text_cell(row, name) for name in ("item_id", "word_class", "book_id"))
     sentences = wt.up_to_target(spans, span, len(text))
     return item_id, text, answer, span, sentences, choices, word_class, is_tokenised, book_id
 
 
-def _sides(text: str, answer: str | None, form: TableForm, *, tokenised: bool) -> Sides | None:
-    """Return what is around the mark of a blank; None if the last word is the answer."""
+def _sides_and_answer(
+    text: str, answer: str | None, form: TableForm, *, tokenised: bool
+) -> tuple[Sides, str | None]:
+    """Return what is around the mark of a blank, else around the answer at the end, and the answer."""
     marks = marks_of(text)
-    if not marks or (form.at_end and answer and end_span(text, answer, tokenised=tokenised)):
-        return None
+    if not marks or (form.at_end and answer and _is_at_end(text, answer, marks, tokenised=tokenised)):
+        start, end = _last_word(text, answer, tokenised=tokenised)
+        return Sides(text[:start], text[end:]), text[start:end]
     if len(marks) > 1:
         problem = f"the text has {len(marks)} blanks ({', '.join(mark[0] for mark in marks)}), expected one"
         raise DataError(problem, remedy="make one item for each")
-    return Sides(text[: marks[0].start()], text[marks[0].end() :])
+    return Sides(text[: marks[0].start()], text[marks[0].end() :]), answer
+
+
+def _is_at_end(text: str, answer: str, marks: Sequence[re.Match[str]], *, tokenised: bool | None) -> bool:
+    """Return whether an answer is the last word, after all marks of a blank."""
+    if answer not in text[marks[-1].end() :]:  # most are not, and this is quick
+        return False
+    is_tokenised = wt.looks_tokenised(text) if tokenised is None else tokenised
+    return end_span(text, answer, tokenised=is_tokenised) is not None
 
 
 def _are_sentences(choices: Sequence[str], left: str, right: str) -> bool:
