@@ -126,6 +126,8 @@ class Subwords:
 
     def encode(self, texts: Sequence[str], *, special: bool = True) -> list[Ids]:
         """Return the sub-tokens of texts; `special` adds the tokens before a text (`beginning`)."""
+        if not texts:
+            return []
         rows: list[Ids] = self.tokenizer(list(texts), add_special_tokens=False, verbose=False)["input_ids"]
         first = self._first if special else []
         return [row if self.has_mark(text) else [*first, *row] for text, row in zip(texts, rows, strict=True)]
