@@ -106,8 +106,8 @@ class CausalLM(PromptedModel, PretrainedModel):
     Raises
     ------
     DataError
-        If ``transformers`` is not installed, there is no causal model with a fast tokenizer, or arguments
-        do not go together.
+        If ``transformers`` is not installed, there is no causal model with a fast tokenizer whose sub-tokens
+        hold the white space before words, or arguments do not go together.
 
     Notes
     -----
@@ -119,6 +119,11 @@ class CausalLM(PromptedModel, PretrainedModel):
     over ("1", "U", "word"), whose probability then holds its own: see `coverage`. ``log_prob_uncorrected``
     has the first term alone, as lm-evaluation-harness has it; context and word are split as there: white
     space before the word belongs to it.
+
+    Where a sub-token reaches over the edge of context and word, as those of several words do ("the boy ran
+    home"), both are of the text from that sub-token on, given all before: the words of the context in it
+    count with the answer. The candidates of an item are then scored from where the sub-tokens of their
+    texts first differ, so that they are ordered as the whole texts. Such a model ranks no vocabulary.
 
     That is the answer as it is written, also where a word stands for several forms: ranks and the
     log-probabilities of the best words are of the forms together, which are no less probable.
