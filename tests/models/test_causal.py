@@ -21,7 +21,9 @@ pytest.importorskip("transformers")
 
 import torch
 import transformers
+from odd_tokenizers import WITH_ENDS, byte_level, tiny_with, with_marks
 from plain_causal import ITEMS, RUNNING, TOKENS, WORDS, Plain, before, model
+from tokenizers import processors
 
 from workbench.models.base import Predictor
 from workbench.models.pretrained.loading import KINDS, Checkpoint, compute_asked_alone
@@ -331,6 +333,100 @@ def test_candidates_are_scored_with_the_rest_of_the_sentence(folders, plains, ki
     assert mine.config["candidates"] == scored
 
 
+@pytest.mark.parametrize("marks", ["one", "two"])
+def test_marks_that_a_tokenizer_adds_after_a_text_change_no_number(folders, tmp_path, marks):
+    folder = folders("llama")
+    ends = with_marks(folder, tmp_path / "tiny", WITH_ENDS[marks])
+    chosen = questions(
+        ("The dog ran . The cat saw a ___ .", ["dog", "cat"]), ("It is ___", ["late", "early"])
+    )
+    ways = [
+        *({"correct": correct} for correct in ("greedy", "whole-word", "last-token")),
+        {"vocabulary": WORDS, "attention": True},
+        {"vocabulary": WORDS, "prompt": Prompt(beginning="nothing")},
+    ]
+    for options in ways:
+        for items in (ITEMS, chosen):
+            expected, frame = (model(path, **options).predict(items, 3) for path in (folder, ends))
+            pd.testing.assert_frame_equal(frame, expected)
+    expected, frame = (wb.surprisal(model(path), ITEMS, top_k=2) for path in (folder, ends))
+    pd.testing.assert_frame_equal(frame, expected)
+    options = {"by": "word", "against": "dog", "ranks": True}
+    expected, frame = (wb.influence(model(path), ITEMS[:1], **options) for path in (folder, ends))
+    pd.testing.assert_frame_equal(frame, expected)
+
+
+@pytest.fixture(scope="module")
+def several_words(tmp_path_factory):
+    """Give the folder of a tiny model whose sub-tokens hold several words."""
+    words = byte_level(joins_words=True)
+    words.backend_tokenizer.post_processor = processors.TemplateProcessing(
+        "<s> $A", special_tokens=[("<s>", 0)]
+    )
+    return tiny_with(words, tmp_path_factory.mktemp("several") / "tiny")
+
+
+def text_log_probs(plain, text):
+    """Return ln p of each sub-token of a text after the mark of its beginning, and of the end of a word."""
+    ids = plain.tokenizer(text)["input_ids"]
+    with torch.inference_mode():
+        rows = plain.logits(ids, len(ids))
+    return [float(rows[i, ids[i + 1]]) for i in range(len(ids) - 1)], float(rows[-1][plain.over].logsumexp(0))
+
+
+def test_candidates_within_sub_tokens_of_several_words_have_the_odds_of_whole_texts(several_words):
+    items = questions(
+        ("by the way the boy ran ___ by the river", ["home", "after", "off"]),
+        ("The old woman put the ___ on the table", ["bread", "cat", "boat"]),
+        ("by the way the boy ran ___", ["home", "after", "ho"]),
+        ("The dog ___", ["ran", "sat"]),
+    )
+    plain = Plain(several_words)
+
+    n_joined = 0
+    for scored in ("sentence", "rest"):
+        frame = model(several_words, candidates=scored).predict(items)
+        for row, item in zip(frame.itertuples(), items, strict=True):
+            start, end = item.answer_span
+            rest = item.text[end:]
+            whole = [text_log_probs(plain, item.text[:start] + word + rest) for word in item.candidates]
+            expected = np.array([sum(values) + (0 if rest else over) for values, over in whole])
+            values = np.array(row.candidate_scores)
+            np.testing.assert_allclose(values - values[0], expected - expected[0], atol=1e-4)
+            assert row.prediction == item.candidates[int(np.argmax(expected))]
+            text = item.text[:end]
+            offsets = plain.tokenizer(text, return_offsets_mapping=True)["offset_mapping"]
+            n = sum(last < start for _, last in offsets)  # with the mark
+            n_joined += len(plain.tokenizer(text[: start - 1])["input_ids"]) != n
+            values, over = text_log_probs(plain, text)
+            assert row.log_prob_uncorrected == pytest.approx(sum(values[n - 1 :]), abs=1e-4)
+            assert row.log_prob == pytest.approx(sum(values[n - 1 :]) + over, abs=1e-4)
+    assert n_joined >= 4
+
+
+def test_a_model_of_sub_tokens_of_several_words_writes_one_word_and_ranks_none(several_words):
+    items = items_from_text(["by the way the boy ran home", "The old woman put the bread", "the boy ran to"])
+    mine = model(several_words)
+    frame = mine.predict(items)
+    assert not frame["prediction"].dropna().str.contains(" ").any()
+    np.testing.assert_allclose(mine.log_prob(items), frame["log_prob"], atol=1e-4)
+    refused("sub-tokens of several words", model(several_words, vocabulary=["home", "off"]).predict, items)
+    plain, words = Plain(several_words), wb.surprisal(mine, items, top_k=3)
+    for item in items:
+        log_probs, over = text_log_probs(plain, item.text)
+        bits = -(sum(log_probs) + over) / np.log(2)
+        values = words.loc[words["item_id"] == item.item_id, "surprisal"]
+        assert values.sum() == pytest.approx(bits, abs=1e-3)
+        assert values.isna().sum() == len(item.text.split()) - len(set(owners(plain, item)))
+
+
+def owners(plain, item):
+    """Return the words in which the sub-tokens of a text begin."""
+    offsets = plain.tokenizer(item.text, return_offsets_mapping=True)["offset_mapping"]
+    starts = [end - len(item.text[start:end].lstrip()) for start, end in offsets[1:]]
+    return [item.text[:start].count(" ") for start in starts]
+
+
 def test_long_contexts_lose_their_beginning_as_in_the_harness(folders, plains):
     plain, folder = plains("bytes"), folders("bytes")
     long = " ".join([*TOKENS, *RUNNING])
@@ -372,7 +468,7 @@ def test_only_the_positions_asked_go_through_the_head(folders):
     head = mine._checkpoint.model.get_output_embeddings()
     head.register_forward_hook(lambda _m, states, _o: positions.append(states[0].shape[:-1].numel()))
     mine.log_prob(ITEMS)
-    paths = [path for _, path in mine._scorer.subwords.pairs([(before(i), i.answer) for i in ITEMS])]
+    paths = [path for _, path in mine._scorer.subwords.pairs([[(before(i), i.answer)] for i in ITEMS])]
     assert sum(positions) == sum(len(path) + 1 for path in paths)
 
 
@@ -457,6 +553,27 @@ def test_what_is_no_model_is_refused(folders, tmp_path):
 def test_a_model_that_sees_what_comes_after_is_refused(folders, dtype):
     with pytest.raises(DataError, match=r"sees what comes after .* changes .* by \d\S* nats.*use MaskedLM"):
         model(folders("bert"), dtype=dtype)
+
+
+def test_an_encoder_decoder_is_refused_as_one(folders, tmp_path):
+    t5 = transformers.T5Config(vocab_size=600, d_model=16, d_kv=8, d_ff=16, num_layers=1, num_heads=2)
+    folder = shutil.copytree(folders("bytes"), tmp_path / "t5")
+    transformers.T5ForConditionalGeneration(t5).save_pretrained(folder)
+    for load in (model, MaskedLM):
+        refused(r"this is an encoder-decoder \(t5\)", load, folder)
+
+
+@pytest.mark.parametrize("load", [model, MaskedLM])
+def test_a_tokenizer_that_panics_and_a_long_name_are_one_error(several_words, tmp_path, load):
+    folder = shutil.copytree(several_words, tmp_path / "tiny")
+    file = folder / "tokenizer.json"
+    state = json.loads(file.read_text(encoding="utf-8"))
+    state["model"]["continuing_subword_prefix"] = "#" * 40  # merges are cut by its length
+    file.write_text(json.dumps(state), encoding="utf-8")
+    refused("PanicException", load, folder)
+    for name in ("x" * 300, tmp_path / ("x" * 300)):
+        refused("File name too long", load, name)
+        refused("File name too long", Predictor.load, name)
 
 
 def test_a_model_that_was_trained_to_see_its_prefix_is_refused(folders, tmp_path):

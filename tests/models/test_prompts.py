@@ -39,11 +39,16 @@ def test_examples_stand_before_the_passage_in_the_form_of_the_template():
     assert prompt.between == " ____. -> "
     assert prompt.prefix(ASKED) == "Q: one ____. -> two\n--\nQ: "
     assert prompt.split(ASKED).before == "Q: one ____. -> two\n--\nQ: the cat sat on the ____. -> "
+    for between in (" ____. ->", "\nA:", "\n=>\t", " “", '\n"', " ("):  # a word follows, unless a quote opens
+        prompt = Prompt(f"{{text}}{between}", examples=items("one two"), shots=1)
+        between += " " if between[-1] in ">:" else ""  # noqa: PLW2901
+        assert prompt.prefix(ASKED) == f"one{between}two\n\n"
+        assert prompt.split(ASKED).before.endswith(f"sat on the{between}")
     closed = Prompt(examples=items("one two"), shots=1, answer_template="{answer}]")
     assert closed.prefix(ASKED) == "one two]\n\n"
     longer = Items.from_records([item("e", "he saw a fox", "fox", after=" run .")])
     assert Prompt(examples=longer, shots=1).prefix(ASKED) == "he saw a fox run .\n\n"
-    with pytest.raises(wb.DataError, match=r"template has ' =>' between .* example e goes on"):
+    with pytest.raises(wb.DataError, match=r"template has ' => ' between .* example e goes on"):
         Prompt("{text} =>", examples=longer, shots=1).prefix(ASKED)
     bare = Item("b", "own", "dev", "plain", "he went ", None, (8, 8), ((0, 8),))
     refused("examples lack an answer: b", Prompt, examples=Items.from_records([bare]), shots=1)

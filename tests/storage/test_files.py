@@ -13,7 +13,7 @@ import pytest
 from refused import refused
 
 from workbench.storage import files
-from workbench.storage.errors import DataError, writing
+from workbench.storage.errors import DataError, reading, writing
 from workbench.storage.files import (
     atomic_folder,
     atomic_path,
@@ -360,3 +360,15 @@ def test_an_error_of_the_disk_says_what_to_do(tmp_path):
         full.write(b"x")
     with pytest.raises(DataError, match=r"too long.* -- choose a shorter name"), writing(tmp_path):
         (tmp_path / ("x" * 300)).touch()
+
+
+def test_a_panic_is_an_error_of_the_file_and_an_interruption_is_none():
+    panic = type("PanicException", (BaseException,), {})  # of libraries in Rust, which have no common module
+    with (
+        pytest.raises(DataError, match=r"x: this file cannot be read .PanicException: out of range"),
+        reading("x"),
+    ):
+        raise panic("out of range")
+    for interruption in (KeyboardInterrupt, SystemExit, GeneratorExit):
+        with pytest.raises(interruption), reading("x"):
+            raise interruption

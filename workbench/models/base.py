@@ -414,11 +414,13 @@ class Predictor(ABC):
             it was saved by an earlier version, without checksums.
         """
         folder = Path(folder)
-        is_here = (folder / FILE).exists() or (folder / SUMS).exists()
-        if not is_here and (folder / "model" / FILE).is_file():
-            folder /= "model"  # where `workbench train` once wrote it
+        with reading(folder, "this saved model", remedy="name its folder"):
+            is_here = (folder / FILE).exists() or (folder / SUMS).exists()
+            if not is_here and (folder / "model" / FILE).is_file():
+                folder /= "model"  # where `workbench train` once wrote it
+            is_here = (folder / FILE).is_file()
         file = folder / FILE
-        if not file.is_file():
+        if not is_here:
             raise DataError("there is no saved model", file=file, remedy="name its folder, or save it again")
         with reading(file, "this saved model", remedy="save it again"):
             about = read_json(file, "this saved model")

@@ -49,15 +49,18 @@ def reading(
 ) -> Iterator[None]:
     """Convert every error of a block that only reads a file into one DataError.
 
-    An unchecked file can make a parser fail in any way, so any exception is the file's fault here:
-    keep the block to reading and parsing. An error for lack of memory stays what it is.
+    An unchecked file can make a parser fail in any way, so any exception is the file's fault here, and so is
+    the panic of a library in Rust: keep the block to reading and parsing. An error for lack of memory stays
+    what it is.
     `what` says what the file is, such as "this vocabulary", and `line` which line is read.
     """
     try:
         yield
     except (DataError, MemoryError):
         raise
-    except Exception as error:
+    except BaseException as error:
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
         raise DataError(
             f"{what} cannot be read ({reason(error)})", file=file, line=line, remedy=remedy
         ) from error

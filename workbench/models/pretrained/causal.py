@@ -106,8 +106,8 @@ class CausalLM(PromptedModel, PretrainedModel):
     Raises
     ------
     DataError
-        If ``transformers`` is not installed, there is no causal model with a fast tokenizer, or arguments
-        do not go together.
+        If ``transformers`` is not installed, there is no causal model with a fast tokenizer whose sub-tokens
+        hold the white space before words, or arguments do not go together.
 
     Notes
     -----
@@ -119,6 +119,11 @@ class CausalLM(PromptedModel, PretrainedModel):
     over ("1", "U", "word"), whose probability then holds its own: see `coverage`. ``log_prob_uncorrected``
     has the first term alone, as lm-evaluation-harness has it; context and word are split as there: white
     space before the word belongs to it.
+
+    Where a sub-token reaches over the edge of context and word, as those of several words do ("the boy ran
+    home"), both are of the text from that sub-token on, given all before: the words of the context in it
+    count with the answer. The candidates of an item are then scored from where the sub-tokens of their
+    texts first differ, so that they are ordered as the whole texts. Such a model ranks no vocabulary.
 
     That is the answer as it is written, also where a word stands for several forms: ranks and the
     log-probabilities of the best words are of the forms together, which are no less probable.
@@ -238,7 +243,7 @@ class CausalLM(PromptedModel, PretrainedModel):
         Items in a row whose texts begin alike share what the model computes of the beginning.
         """
         scores, has = no_scores(len(items)), has_answers(items)
-        pairs = self._scorer.subwords.pairs([pair for row in self._answers(items) for pair in row])
+        pairs = self._scorer.subwords.pairs(self._answers(items))
         with progress_bar(len(pairs), label=self.name, unit="texts", shown=self.progress) as bar:
             scores[has] = self._scorer.score_variants(pairs, step=update_with_estimate(bar))
         return word_log_probs(scores)
@@ -355,9 +360,9 @@ class CausalLM(PromptedModel, PretrainedModel):
         self, items: Items, words: Sequence[Sequence[str]], columns: dict[str, Any], **options: Any
     ) -> pd.DataFrame:
         """Return the rows of items with candidates; the answer alone is scored with them."""
-        pairs = zip(self._continuations(items, words), self._answers(items), strict=True)
+        pairs = list(zip(self._continuations(items, words), self._answers(items), strict=True))
         rows, has = [row + answer for row, answer in pairs], has_answers(items)
-        scores, answer_scores = self._score(rows), no_scores(len(items))
+        scores, answer_scores = self._score(rows, list(chain(*pairs))), no_scores(len(items))
         answers = np.cumsum([len(row) for row in rows])[has] - 1  # the last of their rows
         answer_scores[has] = scores[answers]
         values = self._word_scores(items, np.delete(scores, answers), [len(row) for row in words])
@@ -382,9 +387,10 @@ class CausalLM(PromptedModel, PretrainedModel):
             with progress_bar(len(items), label=self.name, unit="items", shown=self.progress) as bar:
                 written, scores = search.write_words(self._scorer, queries, step=update_with_estimate(bar))
         if is_last:
+            paths = [query.scored[1] for query in queries]
             written = [
-                [*query.path[:-1], best][: len(query.path)]
-                for query, best in zip(queries, scores["best"].tolist(), strict=True)
+                [*path[:-1], best][: len(path)]
+                for path, best in zip(paths, scores["best"].tolist(), strict=True)
             ]
         columns |= self._answer_columns(items, scores)
         for item_id, path in zip(items.frame["item_id"], written, strict=True):
@@ -396,10 +402,16 @@ class CausalLM(PromptedModel, PretrainedModel):
             columns["unit"], correct = "whole-word", correct & scores["stops"]
         if is_last:
             columns |= {"unit": "last-token", "log_prob_uncorrected": np.nan}
-            pairs = zip(written, queries, strict=True)
-            correct = np.array([path == query.path for path, query in pairs], dtype=bool) & has
+            pairs = zip(written, paths, strict=True)
+            correct = np.array([path == answer for path, answer in pairs], dtype=bool) & has
         text = self._scorer.subwords.text
-        words = [text(path, query.context).strip() for query, path in zip(queries, written, strict=True)]
+        contexts = [query.scored[0] if is_last else query.context for query in queries]
+        words = [text(path, context).strip() for path, context in zip(written, contexts, strict=True)]
+        if not is_last:  # of a sub-token of several words the first
+            words = [
+                word if path == query.path else word.partition(" ")[0]
+                for word, path, query in zip(words, written, queries, strict=True)
+            ]
         log_prob = scores["last"] if is_last else word_log_probs(scores)
         return self._written_rows(items, words, correct, log_prob, columns)
 
@@ -438,26 +450,40 @@ class CausalLM(PromptedModel, PretrainedModel):
         return ranked, scores, [result.is_bound for result in ordered]
 
     def _queries(self, items: Items) -> list[search.WordQuery]:
-        """Return the sub-tokens of the contexts and the answers."""
+        """Return the sub-tokens of the contexts and the answers.
+
+        The model writes words, and those of a vocabulary are compared, after the context's own sub-tokens.
+        """
         texts, subwords = [self._split(item) for item in items], self._scorer.subwords
-        pairs = iter(subwords.pairs([(text.before, text.word) for text in texts if text.word]))
-        contexts = iter(subwords.contexts([text.before for text in texts if not text.word]))
-        return [
-            search.WordQuery(*next(pairs), self._index.get(answer.lower() if self.case == "sum" else answer))
-            if text.word
-            else search.WordQuery(next(contexts), [], None)
-            for text, answer in zip(texts, items.frame["answer"], strict=True)
-        ]
+        contexts = subwords.contexts([text.before for text in texts])
+        pairs = iter(subwords.pairs([[(text.before, text.word)] for text in texts if text.word]))
+        queries = []
+        for text, context, answer in zip(texts, contexts, items.frame["answer"], strict=True):
+            if not text.word:
+                queries.append(search.WordQuery(context, [], None, ([], [])))
+                continue
+            scored, path = next(pairs), []
+            if scored[0] == context:
+                path = scored[1]
+            elif self.vocabulary is not None:  # as its words are encoded
+                [path] = subwords.words([text.word], text.lead, anchor_of(text.context, text.lead))
+            word = self._index.get(answer.lower() if self.case == "sum" else answer)
+            queries.append(search.WordQuery(context, path, word, scored))
+        return queries
 
     def _answers(self, items: Items) -> list[list[Continuation]]:
         """Return the answer of each item without the text after it; empty without an answer."""
         texts = [self._split(item) for item in items]
         return [[(text.before, text.word)] if text.word else [] for text in texts]
 
-    def _score(self, rows: Sequence[Sequence[Continuation]]) -> Scores:
+    def _score(
+        self,
+        rows: Sequence[Sequence[Continuation]],
+        alike: Sequence[Sequence[Continuation]] | None = None,
+    ) -> Scores:
         n = sum(map(len, rows))
         with progress_bar(n, label=self.name, unit="texts", shown=self.progress) as bar:
-            return self._scorer.score(rows, step=update_with_estimate(bar))
+            return self._scorer.score(rows, alike=alike, step=update_with_estimate(bar))
 
     def _word_scores(self, items: Items, scores: Scores, sizes: Sequence[int]) -> Floats:
         """Return the scores of the words of each item: with their end, where nothing follows them."""

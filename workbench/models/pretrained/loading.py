@@ -48,8 +48,8 @@ _TEMPORARY = re.compile(r"(tmp\w*|temp|(checkpoint|output|model|result)s?(-\d+)?
 _TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "*.tiktoken", "spiece.model")
 _TOLERANCES = {"float32": 1e-3, "float16": 0.02, "bfloat16": 0.05}
 """Nats by which log-probabilities of equal texts may differ in a batch, by precision."""
-_PROBE = "One two three four"
-"""Text by which it is tested whether a model sees what comes after a position."""
+PROBE = "One two three four"
+"""Text by which a tokenizer is tested, and whether a model sees what comes after a position."""
 _CODE = ("_attn_implementation", "_experts_implementation", "fusion_config")
 """Attributes of a configuration that choose code; transformers has a default for each."""
 
@@ -230,7 +230,8 @@ class PretrainedModel(Predictor):
             self._checkpoint = loaded["_checkpoint"]
         else:
             path = Path(path_or_name)
-            location = str(path.resolve() if path.exists() else path_or_name)
+            with reading(path, f"this {variant} model", remedy="pass a folder or a name on the hub"):
+                location = str(path.resolve() if path.exists() else path_or_name)
             self._source = {"path_or_name": location, "revision": revision}
             self._checkpoint = _load_checkpoint(path_or_name, variant=variant, revision=revision, **loading)
         self.device = self._checkpoint.device
@@ -308,6 +309,13 @@ def _load_checkpoint(
         files = folder if isinstance(folder, Path) else _fetch_small_files(source, revision)
         _check_files(files)
         config = transformers.AutoConfig.from_pretrained(source, **hub)
+        has_masks = type(config) in transformers.MODEL_FOR_MASKED_LM_MAPPING  # such as BART
+        if getattr(config, "is_encoder_decoder", False) and not (variant == "masked" and has_masks):
+            raise DataError(
+                f"this is an encoder-decoder ({config.model_type}), expected a {variant} language model",
+                file=source,
+                remedy="take a decoder such as GPT-2 for CausalLM, an encoder such as BERT for MaskedLM",
+            )
         _check_config(config, source, trust=trust_remote_code)
         tokenizer = _load_tokenizer(source, **hub)
         model, info = getattr(transformers, _CLASSES[variant]).from_pretrained(
@@ -389,7 +397,7 @@ def _check_causal(checkpoint: Checkpoint, source: str) -> None:
             file=source,
             remedy="take a model that was trained from left to right",
         )
-    ids = checkpoint.tokenizer(_PROBE, add_special_tokens=False, verbose=False)["input_ids"][:4]
+    ids = checkpoint.tokenizer(PROBE, add_special_tokens=False, verbose=False)["input_ids"][:4]
     special = {*checkpoint.tokenizer.all_special_ids, ids[-1]}
     ids = ids if len(ids) > 1 else ids * 2
     size = int(checkpoint.model.get_input_embeddings().weight.shape[0])

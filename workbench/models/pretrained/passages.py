@@ -57,19 +57,27 @@ def passage_log_probs(
     words = [passages[number][1] for number in numbers]
     texts = [passages[number][0][: spans[-1][1]] for number, spans in zip(numbers, words, strict=True)]
     subwords, n = scorer.subwords, len(texts)
-    owners = [_owners(subwords.offsets(text), text, spans) for text, spans in zip(texts, words, strict=True)]
+    offsets = [subwords.offsets(text) for text in texts]
+    owners = [_owners(*passage) for passage in zip(offsets, texts, words, strict=True)]
     rows = [ids[: len(owner)] for ids, owner in zip(subwords.encode(texts), owners, strict=True)]
     lasts = [_lasts(owner) for owner in owners]
     begins = [int(last[0]) for last in lasts]
     has_mark = subwords.prefix is not None
     if has_mark:
-        firsts = [spans[owner[last[0]]][1] for spans, owner, last in zip(words, owners, lasts, strict=True)]
-        pairs = subwords.pairs([("", text[:end]) for text, end in zip(texts, firsts, strict=True)])
+        firsts = [text[: spans[last[0]][1]] for text, spans, last in zip(texts, offsets, lasts, strict=True)]
+        pairs = subwords.pairs([[("", first)] for first in firsts])
         rows, begins = [*rows, *(head + tail for head, tail in pairs)], [*begins, *[0] * n]
-    names, singles = zip(*subwords.whole_words().items(), strict=True) if top_k else ((), ())
+    singles = subwords.whole_words()
+    names = list(singles)
     top_k = min(top_k, len(names))
     values = _next_and_end(
-        scorer, rows, begins, singles, top_k, fail=lambda row: fail(numbers[row % n]), step=step
+        scorer,
+        rows,
+        begins,
+        list(singles.values()),
+        top_k,
+        fail=lambda row: fail(numbers[row % n]),
+        step=step,
     )
     for index, (owner, last) in enumerate(zip(owners, lasts, strict=True)):
         begin, who = begins[index], owner[last]

@@ -33,6 +33,8 @@ Space = Literal["word", "context"]
 MEASURED = ("test", "control")
 """Splits from which no example may be taken."""
 
+_OPENING = "\"'“‘«([{"  # noqa: RUF001 - typographic quotes are meant
+
 
 class SplitText(NamedTuple):
     """The text of an item, split around the word at its blank; a bare blank has an empty word."""
@@ -73,7 +75,8 @@ class Prompt:
     ----------
     template : str, default "{text}"
         ``{text}`` is the passage up to the answer. What stands after it comes between passage and answer,
-        as in ``"{text} ____. ->"``. A literal brace is written twice.
+        as in ``"{text} ____. ->"``, with a space after it unless it ends with white space, or a quote or
+        bracket that opens. A literal brace is written twice.
     examples : Items, optional
         Items with answers from which examples are drawn, of a split that is not measured.
     shots : int, default 0
@@ -97,7 +100,7 @@ class Prompt:
     Attributes
     ----------
     between : str
-        What stands between the passage and the answer; the white space before it is the template's.
+        What stands between the passage and the answer, white space included.
 
     Raises
     ------
@@ -132,6 +135,8 @@ class Prompt:
         self.beginning: str = beginning
         self.space: str = space
         self._head, self.between = _split_template("template", template, "text")
+        if self.between and not (self.between[-1].isspace() or self.between[-1] in _OPENING):
+            self.between += " "
         before, self._tail = _split_template("answer_template", answer_template, "answer")
         if before:
             _wrong("answer_template", f"has {before!r} before {{answer}}", "write it at the end of template")

@@ -91,14 +91,20 @@ class CausalScorer:
         self._is_end = self.tensor(self.subwords.ends).float()
 
     def score(
-        self, rows: Sequence[Sequence[Continuation]], *, step: Callable[[int], object] = lambda _n: None
+        self,
+        rows: Sequence[Sequence[Continuation]],
+        *,
+        alike: Sequence[Sequence[Continuation]] | None = None,
+        step: Callable[[int], object] = lambda _n: None,
     ) -> Scores:
         """Return the scores of the continuations of each item (`rows`), all in turn.
+
+        Those of a row are encoded alike (:meth:`Subwords.pairs`), or those of parts of the rows (`alike`).
 
         A context that those of an item share is seen once, unless it is too long for the model or has other
         sub-tokens before one of them. `step` is called with the number of continuations done.
         """
-        pairs = self.subwords.pairs([continuation for row in rows for continuation in row])
+        pairs = self.subwords.pairs(alike or rows)
         groups = [range(*ends) for ends in pairwise(np.cumsum([0, *map(len, rows)]).tolist())]
         fits = [len(before) + len(after) <= self.length for before, after in pairs]
         shared = [

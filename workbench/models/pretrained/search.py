@@ -290,8 +290,9 @@ class WordQuery(NamedTuple):
     """The context of an item, and the sub-tokens of its answer."""
 
     context: Ids  # before the word; where it leaves no room for a word, the first sub-tokens are not seen
-    path: Ids  # sub-tokens of the answer; empty where there is none
+    path: Ids  # sub-tokens of the answer after it; empty where there are none
     word: int | None  # index of the answer in the vocabulary
+    scored: tuple[Ids, Ids]  # context and answer whose scores are returned
 
 
 def rank_words(
@@ -474,7 +475,8 @@ def _contexts(
 ) -> Iterator[tuple[list[int], EncodedContexts]]:
     """Yield contexts, cut so that a word of `room` sub-tokens fits behind them, and score their answers.
 
-    After the last one, answers whose contexts were cut are scored again, with as much as the model can see.
+    After the last one, answers whose contexts were cut are scored again, with as much as the model can see,
+    and those that are scored after other sub-tokens (`WordQuery.scored`).
     """
     limits = [max(scorer.length - max(room, len(query.path)), 1) for query in queries]
     visible = [query.context[-limit:] for query, limit in zip(queries, limits, strict=True)]
@@ -483,8 +485,12 @@ def _contexts(
         owners = [batch[row] for row in rows]
         scores[owners] = scorer.score_after(contexts, rows, [queries[owner].path for owner in owners])
         yield batch, contexts
-    long = [index for index, query in enumerate(queries) if query.path and len(query.context) > limits[index]]
-    scores[long] = scorer.score_pairs([(queries[index].context, queries[index].path) for index in long])
+    again = [
+        index for index, query in enumerate(queries)
+        if query.scored[1]
+        and (len(query.context) > limits[index] or query.scored != (query.context, query.path))
+    ]  # fmt: skip
+    scores[again] = scorer.score_pairs([queries[index].scored for index in again])
 
 
 class CoverageSearch:

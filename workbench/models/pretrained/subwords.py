@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from workbench.models.item_words import is_word
-from workbench.models.pretrained.loading import Ids
+from workbench.models.pretrained.loading import PROBE, Ids
 from workbench.storage.errors import DataError, reading
 from workbench.storage.files import read_bytes
 from workbench.storage.spreadsheet import decoded_text
@@ -39,13 +39,17 @@ _PARTS = re.compile(r"(?<=-)\w|(?<=['’])\w(?=\w\w)|(?<=^mc)\w(?=\w)")  # noqa:
 """Letters that may be upper-case within a word: after a hyphen or an apostrophe, as in "Jean-Luc" and
 "O'Brien" (but not in "don't" and "you'll"), and in "McDonald"."""
 
+_SEVERAL_WORDS = re.compile(r"[^\W\d_]\s+[^\W\d_]")
+"""Letters of two words in one sub-token."""
+
 
 class Subwords:
     """A tokenizer of ``transformers`` that splits texts where their words begin.
 
     The split is that of lm-evaluation-harness (Gao et al., ``TemplateLM._encode_pair`` and
-    ``loglikelihood``), so that the sub-tokens are the same. For the ends of words see
-    :mod:`workbench.models.pretrained.causal`.
+    ``loglikelihood``), so that the sub-tokens are the same, but where a sub-token reaches over the split
+    (`pairs`). For the ends of words see :mod:`workbench.models.pretrained.causal`. What the tokenizer adds
+    after a text is left out.
 
     Parameters
     ----------
@@ -69,6 +73,12 @@ class Subwords:
     adds_bos : bool
         Whether the tokenizer puts a mark of the beginning before a text. A text that begins with that mark
         itself gets no other one, as in lm-evaluation-harness since 0.4.9.2.
+
+    Raises
+    ------
+    DataError
+        If the tokenizer does not give the words of a sentence back, or its sub-tokens do not show where
+        words begin, as those of GPT-1, which mark where words end.
     """
 
     def __init__(
@@ -76,45 +86,60 @@ class Subwords:
     ) -> None:
         self.tokenizer, self.beginning, self.space = tokenizer, beginning, space
         self.ends = np.zeros(size, dtype=bool)
-        for index, surface in zip(range(size), _surfaces(tokenizer), strict=False):
+        surfaces = list(islice(_surfaces(tokenizer), size))
+        for index, surface in enumerate(surfaces):
             self.ends[index] = surface is None or ends_word(surface)
+        texts = [(surface or b"").decode(errors="replace") for surface in surfaces]
+        marks_ends = getattr(tokenizer.backend_tokenizer.model, "end_of_word_suffix", None)
+        if marks_ends or not any(text[:1].isspace() for text in texts):
+            marks = f"mark ends of words ({marks_ends!r})" if marks_ends else "hold no white space"
+            raise DataError(
+                f"the sub-tokens {marks}: expected white space where words begin, which shows that the word "
+                "before is over",
+                file=tokenizer.name_or_path or None,
+                remedy="take a model whose sub-tokens hold the white space before words, such as GPT-2",
+            )
+        self._several_words = next(filter(_SEVERAL_WORDS.search, texts), None)
+        self._whole_words = {
+            text[1:]: index for index, text in enumerate(texts) if text[:1] == " " and text[1:].isalpha()
+        }
         unknown = tokenizer.unk_token_id
         if unknown is not None and unknown != tokenizer.eos_token_id and unknown < size:
             self.ends[unknown] = False
         first = tokenizer.bos_token_id
         self.prefix = tokenizer.eos_token_id if first is None else first
-        [marked], [bare] = (tokenizer(["a"], add_special_tokens=add)["input_ids"] for add in (True, False))
-        self.adds_bos = bool(marked) and marked[:1] != bare[:1]
-        marks = {self.prefix, *(marked[:1] if self.adds_bos else ())} - {None}
+        added = _added_before(tokenizer)
+        self.adds_bos = bool(added)
+        marks = {self.prefix, *added[:1]} - {None}
         self._marks = tuple(tokenizer.decode([mark]) for mark in sorted(marks))
         if beginning == "mark" and self.prefix is None:
             raise DataError("the tokenizer has no mark of the beginning", remedy='use beginning="tokenizer"')
+        mark = [self.prefix] if beginning == "mark" else []
+        self._first: Ids = [] if beginning == "nothing" else added or mark
 
     def whole_words(self) -> dict[str, int]:
-        """Return the words of letters that are one sub-token with a space before them, with the sub-token."""
-        surfaces = islice(_surfaces(self.tokenizer), len(self.ends))
-        texts = [(surface or b"").decode(errors="replace") for surface in surfaces]
-        return {text[1:]: index for index, text in enumerate(texts) if text[:1] == " " and text[1:].isalpha()}
+        """Return the words of letters that are one sub-token with a space before them, with the sub-token.
+
+        None where sub-tokens hold several words: a word may then be a part of another sub-token.
+        """
+        return {} if self._several_words else self._whole_words
 
     def encode(self, texts: Sequence[str], *, special: bool = True) -> list[Ids]:
-        """Return the sub-tokens of texts; `special` adds the tokens around a text (`beginning`)."""
-        rows: list[Ids] = [[]] * len(texts)
-        adds = special and self.beginning != "nothing"
-        first = [self.prefix] if special and self.beginning == "mark" and not self.adds_bos else []
-        has_mark = [special and self.has_mark(text) for text in texts]
-        for without in sorted(set(has_mark)):
-            indices = [index for index, value in enumerate(has_mark) if value == without]
-            batch = [texts[index] for index in indices]
-            ids = self.tokenizer(batch, add_special_tokens=adds and not without, verbose=False)
-            for index, row in zip(indices, ids["input_ids"], strict=True):
-                rows[index] = row if without else [*first, *row]
-        return rows
+        """Return the sub-tokens of texts; `special` adds the tokens before a text (`beginning`)."""
+        if not texts:
+            return []
+        rows: list[Ids] = self.tokenizer(list(texts), add_special_tokens=False, verbose=False)["input_ids"]
+        first = self._first if special else []
+        return [row if self.has_mark(text) else [*first, *row] for text, row in zip(texts, rows, strict=True)]
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
-        """Return where the sub-tokens of a text are in it; DataError if the tokenizer does not say that."""
+        """Return where the sub-tokens of a text are in it, those of `encode`; (0, 0) for marks before it.
+
+        DataError if the tokenizer does not say that.
+        """
         try:
             encoding = self.tokenizer(
-                text, add_special_tokens=not self.has_mark(text), return_offsets_mapping=True, verbose=False
+                text, add_special_tokens=False, return_offsets_mapping=True, verbose=False
             )
             offsets: list[tuple[int, int]] = encoding["offset_mapping"]
         except (NotImplementedError, KeyError):
@@ -122,9 +147,9 @@ class Subwords:
         if text.strip() and not any(start < end for start, end in offsets):
             raise DataError(
                 f"the tokenizer does not say where in the text its sub-tokens are: {text.strip()[:40]!r}",
-                remedy="attention needs this: take the fast tokenizer of the model, with its tokenizer.json",
+                remedy="take the fast tokenizer of the model, with its tokenizer.json",
             )
-        return offsets
+        return offsets if self.has_mark(text) else [(0, 0)] * len(self._first) + offsets
 
     def has_mark(self, text: str) -> bool:
         """Return whether a text begins with the tokenizer's own beginning-of-text token."""
@@ -144,46 +169,97 @@ class Subwords:
             raise DataError("there is no text before the word, and the tokenizer has no mark for that")
         return [ids if text else [self.prefix] for text, ids in zip(texts, self.encode(texts), strict=True)]
 
-    def pairs(self, continuations: Sequence[Continuation]) -> list[tuple[Ids, Ids]]:
-        """Return the sub-tokens of texts and of their continuations.
+    def pairs(self, rows: Sequence[Sequence[Continuation]]) -> list[tuple[Ids, Ids]]:
+        """Return the sub-tokens of texts and of their continuations, for the rows in turn.
 
         White space at the end of a text belongs to what follows. Both are encoded as one text, which is
-        split after as many sub-tokens as the first alone has. Where nothing is left then, as the end of the
-        first and the beginning of the second are one sub-token, what follows is encoded by itself. So it is
-        in any case where white space is encoded with what stands before the word (`space`).
+        split after as many sub-tokens as the first alone has, if it begins with these. If one of a row does
+        not, as a sub-token reaches over the split ("the boy ran home" may be one), all of the row are split
+        where their common sub-tokens before that end: what is scored of each is the text from there on.
+        Where white space is encoded with what stands before the word (`space`), both are encoded by
+        themselves.
         """
-        if self.space == "context":
-            tails = self.encode([after for _, after in continuations], special=False)
-            return list(zip(self.contexts([before for before, _ in continuations]), tails, strict=True))
-        joined = self.encode([before + after for before, after in continuations])
+        continuations = [continuation for row in rows for continuation in row]
         heads = self.contexts([before for before, _ in continuations])
+        if self.space == "context":
+            return list(
+                zip(heads, self.encode([after for _, after in continuations], special=False), strict=True)
+            )
+        joined = self.encode([before + after for before, after in continuations])
+        for index, (before, after) in enumerate(continuations):
+            if not before.strip():  # of the marks before a text, the prefix alone
+                [tail] = self.encode([before + after], special=False)
+                joined[index] = heads[index] + tail[tail[:1] == heads[index] and len(tail) > 1 :]
+        start = 0
+        for row in rows:
+            indices, start = range(start, start + len(row)), start + len(row)
+            if any(joined[index][: len(heads[index])] != heads[index] for index in indices):
+                befores = [joined[index][: self._n_before(*continuations[index])] for index in indices]
+                columns = takewhile(lambda ids: len(set(ids)) == 1, zip(*befores, strict=False))
+                common = [ids[0] for ids in columns]
+                for index in indices:
+                    heads[index] = common
         pairs = []
         for (before, after), ids, head in zip(continuations, joined, heads, strict=True):
-            stripped = before.rstrip()
-            remainder = before[len(stripped) :] + after
-            tail = ids[len(head) :]
-            if not (stripped and tail):
-                [tail] = self.encode([remainder], special=False)
-                if not stripped and tail[:1] == head and len(tail) > 1:
-                    tail = tail[1:]
-            if not tail:
+            if len(head) == len(ids):
+                remainder = before[len(before.rstrip()) :] + after
                 raise DataError(f"the tokenizer leaves no sub-token of {remainder[:40]!r}")
-            pairs.append((head, tail))
+            pairs.append((head or self.contexts([""])[0], ids[len(head) :]))
         return pairs
 
+    def _n_before(self, before: str, after: str) -> int:
+        """Return the number of sub-tokens of a text that end before its continuation."""
+        split = len(before.rstrip())
+        offsets = self.offsets(before + after)
+        return next((index for index, (_, end) in enumerate(offsets) if end > split), len(offsets))
+
     def words(self, words: Sequence[str], lead: str, anchor: str) -> list[Ids]:
-        """Return the sub-tokens of words after a text (`anchor`) and white space (`lead`) alone."""
-        skip = len(self.encode([anchor])[0]) if anchor else 0
+        """Return the sub-tokens of words after a text (`anchor`) and white space (`lead`) alone.
+
+        A word that is one sub-token with the end of that text is encoded by itself. DataError if sub-tokens
+        hold several words.
+        """
+        if self._several_words:
+            raise DataError(
+                f"the tokenizer has sub-tokens of several words ({self._several_words!r:.60}), expected "
+                "sub-tokens of one word each to rank a vocabulary",
+                remedy="leave out vocabulary=, or give the items candidates",
+            )
+        [first] = self.encode([anchor], special=False)
         texts = [f"{anchor}{lead}{word}" for word in words]
         # a quarter of the time that the tokenizer of transformers takes for as many texts
-        encodings = self.tokenizer.backend_tokenizer.encode_batch_fast(texts, add_special_tokens=bool(anchor))
-        return [encoding.ids[skip:] for encoding in encodings]
+        encode = self.tokenizer.backend_tokenizer.encode_batch_fast
+        rows = [encoding.ids for encoding in encode(texts, add_special_tokens=False)]
+        for index, ids in enumerate(rows):
+            rows[index] = ids[len(first) :]
+            if ids[: len(first)] != first:
+                [rows[index]] = self.encode([f"{lead}{words[index]}"], special=False)
+        return rows
 
     def text(self, ids: Sequence[int], context: Sequence[int] = ()) -> str:
         """Return the text of sub-tokens as written after a context."""
         text = self.tokenizer.decode([*context, *ids], clean_up_tokenization_spaces=False)
         skip = len(self.tokenizer.decode(list(context), clean_up_tokenization_spaces=False)) if context else 0
         return str(text)[skip:]
+
+
+def _added_before(tokenizer: Any) -> Ids:
+    """Return the sub-tokens that a tokenizer adds before a text; DataError if it cannot be used word by word.
+
+    One sentence is encoded and decoded: it comes back in any case of letters, without those that the
+    tokenizer does not know.
+    """
+    [marked], [bare] = (tokenizer([PROBE], add_special_tokens=add)["input_ids"] for add in (True, False))
+    n = next((n for n in range(len(marked)) if marked[n : n + len(bare)] == bare), None)
+    text = tokenizer.decode(bare, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+    letters = iter(PROBE.casefold())
+    if n is None or not all(letter in letters for letter in " ".join(text.casefold().split())):
+        raise DataError(
+            f"the tokenizer reads {PROBE!r} as {text!r:.80}",
+            file=tokenizer.name_or_path or None,
+            remedy="take the tokenizer that the model was trained with, with its decoder",
+        )
+    return marked[:n]
 
 
 def anchor_of(context: str, lead: str) -> str:
