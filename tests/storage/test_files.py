@@ -13,7 +13,7 @@ import pytest
 from refused import refused
 
 from workbench.storage import files
-from workbench.storage.errors import DataError, writing
+from workbench.storage.errors import DataError, reading, writing
 from workbench.storage.files import (
     atomic_folder,
     atomic_path,
@@ -360,3 +360,16 @@ def test_an_error_of_the_disk_says_what_to_do(tmp_path):
         full.write(b"x")
     with pytest.raises(DataError, match=r"too long.* -- choose a shorter name"), writing(tmp_path):
         (tmp_path / ("x" * 300)).touch()
+
+
+@pytest.mark.parametrize("error", [
+    OSError(errno.ENOSPC, "No space left on device"), Exception("No space left on device (os error 28)"),
+])  # fmt: skip
+def test_a_disk_that_is_full_while_a_file_is_read_is_not_the_fault_of_the_file(error):
+    def read():
+        wrapper = ValueError("it cannot be loaded")
+        wrapper.__context__ = error
+        with reading("model.gguf", "this model", remedy="download it again"):
+            raise wrapper
+
+    refused(r"this model needs a file that cannot be written .*No space left on device.* -- free some", read)
