@@ -91,7 +91,7 @@ def test_files_beside_it_are_not_read_and_no_code_is_run(tmp_path, monkeypatch):
     for folder in folders:
         folder.mkdir()
         tiny_gguf.write_gguf(folder / "tiny.gguf", "Q8_0")
-    byte_pairs(300).save_pretrained(folders[1])
+    byte_pairs(300).save(str(folders[1] / "tokenizer.json"))
     code = {"auto_map": {name: f"planted.{name}" for name in ("AutoConfig", "AutoTokenizer")}}
     code["auto_map"]["AutoTokenizer"] = ["planted.AutoTokenizer", None]
     for name in ("config.json", "tokenizer_config.json", "generation_config.json", "adapter_config.json"):
