@@ -25,7 +25,6 @@ from workbench.texts import corpus as store
 from workbench.texts import tokenise
 from workbench.texts.corpus import RESERVED, Corpus
 
-MARKS = {"<s>", "</s>"}
 SAMPLE = resource("sample", "novels")
 TALK = 'Mr. Hale came in. "Who\'s there?" he said.\n\nCHAPTER I\n\nNobody--not one--spoke.\n'
 RUNNING = Text(TALK, "b", "B", tokenised=False)
@@ -67,7 +66,9 @@ def test_lines_against_a_plain_loop(lines, lower):
     for line in "\n".join(lines).split("\n"):
         valid = line.replace("\0", " ").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         words = [word.lower() if lower else word for word in valid.split()]
-        for is_mark, group in groupby(zip(valid.split(), words, strict=True), lambda pair: pair[0] in MARKS):
+        for is_mark, group in groupby(
+            zip(valid.split(), words, strict=True), lambda pair: pair[0] in {"<s>", "</s>"}
+        ):
             expected += [] if is_mark else [[word for _, word in group]]
     if not expected:
         refused("no word in this text", of, lines, lower=lower)
