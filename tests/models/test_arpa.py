@@ -1,5 +1,8 @@
 """Models from ARPA files as arrays and back: every n-gram in its place, damage is one clear error."""
 
+import bz2
+import gzip
+import lzma
 import random
 import shutil
 
@@ -10,6 +13,8 @@ from hypothesis import strategies as st
 from ngrams import STRANGE, arpa, compiled, random_grams
 from refused import refused
 
+import workbench as wb
+from workbench.models import NGram
 from workbench.models.ngram.backoff import SPECIAL, BackOff
 from workbench.models.ngram.estimate import save_arpa
 
@@ -96,3 +101,35 @@ def test_a_damaged_manifest_is_told(folder, content):
     (folder / "key.7.npy").write_bytes((folder / "key.2.npy").read_bytes())
     (folder / "backoff.json").write_text(content, encoding="utf-8")
     refused(r"n-gram model cannot be read|backoff\.json", BackOff.open, folder)
+
+
+FORMS = {
+    "plain": ("ARPA", lambda data: data),
+    "as SRILM begins it": ("ARPA", lambda data: b"\n" + data),
+    "as IRSTLM begins it": ("ARPA", lambda data: b"iARPA\n\n" + data.replace(b"ngram ", b"ngram  ")),
+    "gzip": ("ARPA", gzip.compress),
+    "bzip2": ("ARPA", bz2.compress),
+    "xz": ("ARPA", lzma.compress),
+    "build_binary": ("KenLM", None),
+    "SRILM's binary": ("SRILM", lambda _: b"SRILM_BINARY_NGRAM_001\n"),
+    "IRSTLM's binary": ("IRSTLM", lambda _: b"blmt 3 10 20 30\n"),
+}
+
+
+@pytest.mark.usefixtures("no_data")
+@pytest.mark.parametrize("form", FORMS)
+def test_a_model_of_another_program_is_named_rather_than_read_as_a_novel(tmp_path, form):
+    name, change = FORMS[form]
+    model = NGram.fit(["the heron saw the eel ."] * 9, order=2, memory="60M", progress=False)
+    save_arpa(model.model, tmp_path / "m.arpa", progress=False)
+    data = (tmp_path / "m.arpa").read_bytes()
+    file = tmp_path / "lm.bin"
+    file.write_bytes(change(data) if change else model.binary.read_bytes())
+    for read in (NGram, NGram.load, NGram.fit, lambda path: list(wb.books(path))):
+        refused(f"lm.bin: this is an n-gram model in {name} format, which is not read", read, file)
+
+
+def test_a_novel_that_speaks_of_data_is_a_novel(tmp_path):
+    file = tmp_path / "novel.txt"
+    file.write_text("The file began with \\data\\\nngram 1=5, she said.\n")
+    assert len(list(wb.books(file))) == 1

@@ -1,6 +1,7 @@
 """GGUF files: converted exactly, once, and one error for what is damaged or not known."""
 
 import importlib
+import json
 import re
 import secrets
 import struct
@@ -11,7 +12,10 @@ import numpy as np
 import pytest
 import tiny_gguf
 import torch
+from gguf import GGUFReader
+from limited_disk import fill, small_disk
 from refused import refused
+from tiny_models import byte_pairs
 
 import workbench as wb
 from workbench.models import CausalLM, MaskedLM
@@ -19,6 +23,7 @@ from workbench.models.base import Predictor
 from workbench.models.pretrained import gguf as ours
 from workbench.models.pretrained import known
 from workbench.storage.errors import DataError
+from workbench.storage.progress import progress_bar
 from workbench.texts.corpus import Corpus
 
 store = importlib.import_module("workbench.runs.store")  # by its name
@@ -77,6 +82,67 @@ def test_a_file_is_converted_once_and_a_damaged_folder_again(tmp_path, monkeypat
     weights.write_bytes(data)
     assert ours.convert(path) == first
     assert weights.read_bytes() != data
+
+
+def test_files_beside_it_are_not_read_and_no_code_is_run(tmp_path, monkeypatch):
+    """The same file in a folder of its own has the same digest of all that was made of it."""
+    marker = tmp_path / "was-run"
+    folders = [tmp_path / "alone", tmp_path / "beside"]
+    for folder in folders:
+        folder.mkdir()
+        tiny_gguf.write_gguf(folder / "tiny.gguf", "Q8_0")
+    byte_pairs(300).save(str(folders[1] / "tokenizer.json"))
+    code = {"auto_map": {name: f"planted.{name}" for name in ("AutoConfig", "AutoTokenizer")}}
+    code["auto_map"]["AutoTokenizer"] = ["planted.AutoTokenizer", None]
+    for name in ("config.json", "tokenizer_config.json", "generation_config.json", "adapter_config.json"):
+        (folders[1] / name).write_text(json.dumps(code | {"model_type": "llama", "rms_norm_eps": 1.0}))
+    (folders[1] / "planted.py").write_text(f"open({str(marker)!r}, 'w').close()")
+    monkeypatch.setattr("builtins.input", lambda *_: pytest.fail("it asked"))
+    digests = []
+    for folder in folders:
+        monkeypatch.setenv("WORKBENCH_HOME", str(folder / "home"))
+        digests.append(CausalLM(folder / "tiny.gguf", progress=False).config["digest"])
+    assert digests[0] == digests[1]
+    assert not marker.exists()
+
+
+def test_another_version_of_what_converts_it_converts_it_again(tiny, monkeypatch):
+    first = ours.convert(tiny[0])
+    monkeypatch.setattr(ours, "version", lambda package: f"{package} 99")
+    second = ours.convert(tiny[0])
+    assert second.folder != first.folder
+    assert second.digest == first.digest  # the same came of it
+
+
+def test_a_full_disk_is_not_the_fault_of_the_file(tmp_path, monkeypatch):
+    path, home = tmp_path / "tiny.gguf", tmp_path / "home"
+    tiny_gguf.write_gguf(path)
+    monkeypatch.setenv("WORKBENCH_HOME", str(home))
+    with small_disk(home):
+        fill(home, 200_000)  # bytes left, less than the weights have
+        error = refused(r"this converted model cannot be written .*No space left", ours.convert, path)
+        assert error.remedy.startswith("free some space")
+        assert not [*(home / "cache" / "gguf").iterdir()]
+
+
+def test_the_bar_names_what_is_done_and_counts_the_bytes_of_tensors(tmp_path, monkeypatch):
+    path, bars = tmp_path / "counted.gguf", []
+    tiny_gguf.write_gguf(path, "Q8_0", context_length=101)
+
+    def recorded(*arguments, **options):
+        bars.append(progress_bar(*arguments, **options))
+        return bars[-1]
+
+    monkeypatch.setattr(ours, "progress_bar", recorded)
+    ours.convert(path)
+    reading, converting = bars
+    assert (reading.desc, reading.total) == (
+        "counted, Q8_0: reading the tokenizer and the configuration",
+        None,
+    )
+    assert converting.desc == "counted, Q8_0: converting"
+    tensors = GGUFReader(path).tensors
+    assert converting.n == converting.total == sum(tensor.n_bytes for tensor in tensors)
 
 
 def test_a_saved_model_finds_its_file_again(tiny, tmp_path, items):

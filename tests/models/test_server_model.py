@@ -270,17 +270,17 @@ def test_requests_at_once_change_nothing():
 
 def test_a_run_that_was_interrupted_goes_on(monkeypatch):
     monkeypatch.setattr("workbench.models.pretrained.server._SLICE", 4)
-    items, alive = wb.load("sample", "dev")[:20], [True]
+    items, alive, dies = wb.load("sample", "dev")[:20], [True], [True]
 
     def spoil(response, request):
-        alive[0] &= items[13].text[:200] not in request["prompt"]
+        alive[0] &= not dies[0] or items[13].text[:200] not in request["prompt"]
         return response if alive[0] else (503, {}, b"dead")
 
     with week(spoil) as (url, requests):
         dying = model(url)
         refused(r"answers 503: dead .* scores are stored", wb.predict, items, dying)
         assert not len(wb.runs())
-    with week() as (url, requests):  # at another port
+        alive[0], dies[0] = True, False
         again = model(url)
         tests = len(requests)
         run = wb.predict(items, again)
@@ -310,6 +310,35 @@ def test_another_model_at_the_same_address_is_another_run():
         assert model(url).config != first.config
         change[0] = 0.0
         assert model(url).config == first.config
+
+
+def test_a_server_at_another_address_is_another_run():
+    """Both have one name, and the same answers to the first questions."""
+
+    def other(response, request):
+        if request["prompt"].startswith("Friday"):
+            response["choices"][0]["logprobs"]["tokens"][0] = "Sunday"
+        return response
+
+    with week() as (first, _), week(other) as (second, _):
+        models = [model(url, "tiny", greedy_only=True) for url in (first, second)]
+        assert models[0].config["known_text"] == models[1].config["known_text"]
+        runs = [wb.predict(WEEK[:1], each) for each in models]
+        again = wb.predict(WEEK[:1], model(f"{first}/v1/", "tiny", greedy_only=True))
+        scored = [model(url) for url in (first, second)]
+    assert [run.predictions["prediction"].tolist() for run in runs] == [["Tuesday"], ["Sunday"]]
+    assert again.run == runs[0].run != runs[1].run
+    assert scored[0].config != scored[1].config
+
+
+@pytest.mark.parametrize(("url", "address"), [
+    ("http://LOCALHOST:80/", "http://localhost/v1"),
+    ("https://[::1]:443/v1/", "https://[::1]/v1"),
+    ("http://localhost:8000/api//", "http://localhost:8000/api/v1"),
+])  # fmt: skip
+def test_an_address_has_one_form(url, address):
+    client = completions.CompletionClient(url, key_variable=None, remote=False, timeout=1, retries=0)
+    assert client.address == address
 
 
 def test_the_key_is_sent_and_stands_nowhere_else(monkeypatch, tmp_path):

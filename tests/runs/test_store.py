@@ -20,6 +20,7 @@ import workbench as wb
 from workbench.models.base import Predictor, pad
 from workbench.runs import predictions
 from workbench.runs.store import ship
+from workbench.storage.cache import lock_while_alive
 from workbench.storage.errors import DataError
 
 store = importlib.import_module("workbench.runs.store")  # by its name
@@ -347,6 +348,30 @@ def test_runs_are_grouped_and_deleted_by_name(home):
     assert left["run"].tolist() == names(home) == ["ada-2"]
     for use in (lambda run: run.predictions, wb.evaluate, lambda run: wb.compare(ITEMS, [run])):
         refused("the run 'bob-1' was deleted -- predict again", use, runs["bob-1"])
+
+
+def test_a_run_in_use_stays_and_is_named(home):
+    for name in ("held", "free"):
+        store.keep(ITEMS, answers(), name=name)
+    holder = lock_while_alive({"a user of the run"}, home / "held")
+    refused(r"1 of 2 runs cannot be deleted: held \(it is in use\)", wb.runs().delete, "held", "free")
+    assert wb.runs()["run"].tolist() == ["held"]
+    del holder
+    assert wb.runs().delete("held").empty
+
+
+def test_a_run_that_may_not_be_deleted_stays_and_is_named(monkeypatch):
+    def delete():
+        with pytest.raises(DataError) as caught:
+            wb.runs().delete("kept")
+        return caught.value.problem
+
+    with tempfile.TemporaryDirectory() as home:  # not in pytest's own folder, which only its user may read
+        monkeypatch.setenv("WORKBENCH_HOME", home)
+        Path(home).chmod(0o755)
+        store.keep(ITEMS, answers(), name="kept")
+        assert as_nobody(delete) == "1 of 1 runs cannot be deleted: kept (Permission denied)"
+        assert wb.runs()["run"].tolist() == ["kept"]
 
 
 def test_runs_of_earlier_versions_of_the_models_are_named(home):

@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-import time
 
 import numpy as np
 import pyarrow as pa
@@ -98,25 +97,17 @@ def test_foreign_files_count_as_not_there(kept, no_data):
 
 
 def test_what_was_not_used_for_longest_goes_first(kept):
-    for age, key in enumerate("abcd"):
+    keys = [letter * 64 for letter in "abcd"]
+    for age, key in enumerate(keys):
         kept.put(key, table(ONE))
         os.utime(kept.path(key), (1000 - age, 1000 - age))
-    size = kept.path("a").stat().st_size
-    assert kept.get("c") is not None  # used now
+    size = kept.path(keys[0]).stat().st_size
+    assert kept.get(keys[2]) is not None  # used now
     make_room(3 * size)
-    assert sorted(path.stem for path in kept.folder.iterdir()) == ["a", "b", "c"]
+    assert sorted(path.stem for path in kept.folder.iterdir()) == keys[:3]
     make_room(0)
-    assert [path.stem for path in kept.folder.iterdir()] == ["c"]
-    assert kept.get("c").to_pylist() == ONE
-
-
-def test_leftovers_of_earlier_versions_go_after_a_day(kept):
-    kept.put("a", table(ONE))
-    for name, age in ((".a.parquet.1", 2 * 86_400), (".a.parquet.2", 7200)):
-        (kept.folder / name).touch()
-        os.utime(kept.folder / name, (time.time() - age,) * 2)
-    make_room()
-    assert sorted(path.name for path in kept.folder.iterdir()) == [".a.parquet.2", "a.parquet"]
+    assert [path.stem for path in kept.folder.iterdir()] == keys[2:3]
+    assert kept.get(keys[2]).to_pylist() == ONE
 
 
 @given(*[st.lists(st.text("ab\0", max_size=2), max_size=3)] * 2)

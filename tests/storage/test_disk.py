@@ -14,13 +14,15 @@ from workbench.models.ngram.model import NGram
 from workbench.storage import cache as disk
 from workbench.texts.corpus import Corpus
 
+ONE, TWO, THREE = "1" * 64, "2" * 64, "3" * 64
 LINES = ["the heron saw the eel .", "the eel saw the heron ."] * 30
 
 
 @pytest.fixture
 def home(no_data):
     """A cache with entries of several kinds: of 10 bytes each, used one after another, long ago."""
-    for number, place in enumerate(("old/file", "models/one/weights", "corpus/two/ids", "old/new")):
+    places = (f"old/{ONE}.parquet", f"models/{ONE}/weights", f"corpus/{TWO}/ids", f"old/{THREE}.parquet")
+    for number, place in enumerate(places):
         file = no_data / "cache" / place
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(b"0123456789")
@@ -39,21 +41,21 @@ def age():
 
 
 def test_the_bound_is_one_for_all_kinds(home, monkeypatch):
-    assert names() == ["old/file", "models/one", "corpus/two", "old/new"]
+    assert names() == [f"old/{ONE}.parquet", f"models/{ONE}", f"corpus/{TWO}", f"old/{THREE}.parquet"]
     assert [entry.size for entry in disk.cache_entries()] == [10] * 4
     monkeypatch.setenv(disk.VARIABLE, "29e-9")
     disk.make_room()
-    assert names() == ["corpus/two", "old/new"]
+    assert names() == [f"corpus/{TWO}", f"old/{THREE}.parquet"]
     for value in ("two", "-1", "nan", "inf", "1e400", " ", "1,5"):
         monkeypatch.setenv(disk.VARIABLE, value)
         refused(f"gigabytes in WORKBENCH_CACHE_GB, got '{value}' -- set it to", disk.make_room)
     monkeypatch.delenv(disk.VARIABLE)
     assert disk.cache_limit() == 10**10
     disk.make_room()
-    assert names() == ["corpus/two", "old/new"]
+    assert names() == [f"corpus/{TWO}", f"old/{THREE}.parquet"]
     with patch("shutil.rmtree"):  # as of a process that is killed before it has removed it
-        assert disk.remove(home / "corpus" / "two")
-    assert names() == ["old/new"]
+        disk.remove(home / "corpus" / TWO)
+    assert names() == [f"old/{THREE}.parquet"]
     assert len(list((home / "corpus").iterdir())) == 1
     disk.make_room()
     assert not list((home / "corpus").iterdir())
@@ -64,22 +66,45 @@ def test_what_is_in_use_stays_whoever_uses_it(home):
         pass
 
     model = Model()
-    disk.lock_while_alive(model, home / "models" / "one")
+    disk.lock_while_alive(model, home / "models" / ONE)
     other = "import sys, pathlib; from workbench.storage import cache; path = pathlib.Path(sys.argv[1])"
     other += "; cache.lock_while_alive(sys, path); print(1, flush=True); input()"
-    command = [sys.executable, "-c", other, home / "corpus" / "two"]
+    command = [sys.executable, "-c", other, home / "corpus" / TWO]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout.readline() == b"1\n"
         age()
         disk.make_room(0)
-        assert sorted(names()) == ["corpus/two", "models/one"]
+        assert sorted(names()) == [f"corpus/{TWO}", f"models/{ONE}"]
         process.kill()
     disk.make_room(0)
-    assert names() == ["models/one"]
+    assert names() == [f"models/{ONE}"]
     del model
     gc.collect()
     disk.make_room(0)
     assert names() == []
+
+
+def test_only_what_the_cache_made_is_deleted(home, tmp_path):
+    """Files, hidden folders and linked folders of a user stay, however old and large."""
+    entries = [f"corpus/{TWO}/ids", f"elsewhere/{THREE}/weights"]
+    own = ["notes.txt", ".git/config", "corpus/notes.txt", "corpus/.git/config", "mine/thesis/chapter.tex"]
+    for place in (*own, *entries):
+        file = tmp_path / place if place.startswith("elsewhere") else home / place
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(bytes(100))
+    (home / "linked").symlink_to(tmp_path / "elsewhere")
+    (home / "corpus" / THREE).symlink_to(tmp_path / "elsewhere" / THREE)
+    for path in (*home.rglob("*"), *(tmp_path / "elsewhere").rglob("*")):
+        os.utime(path, (1000, 1000))
+    disk.make_room()  # sweeps what killed processes left
+    wb.cache().free("models")
+    disk.make_room(0)
+    assert names() == []
+    assert all((home / place).exists() for place in own)
+    assert (home / "linked" / THREE / "weights").exists()
+    assert (home / "corpus" / THREE / "weights").exists()
+    tag = (home / "CACHEDIR.TAG").read_text()
+    assert tag.startswith("Signature: 8a477f597d28d172789f06886806bc55\n")  # https://bford.info/cachedir
 
 
 @pytest.mark.usefixtures("no_data")
@@ -116,7 +141,7 @@ def test_the_cache_is_listed_and_freed():
     assert "of 10 GB" in listed.to_html()
     left = listed.free("annotations", "corpus-parts")
     assert set(left["kind"]) == {"ngram", "corpus"}
-    with pytest.warns(UserWarning, match="in use, so it stays: ngram"):
+    with pytest.warns(UserWarning, match=r"ngram \w+ is not deleted: it is in use"):
         assert "ngram" in set(left.free("ngram")["kind"])
     key = model.folder.name[:12]
     del model

@@ -4,7 +4,7 @@ import os
 import pickle
 import tarfile
 from collections import Counter
-from itertools import pairwise
+from itertools import groupby, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -58,6 +58,7 @@ WORDS = st.text(st.characters(codec=None, exclude_categories=()), max_size=6) | 
 )
 
 
+@pytest.mark.filterwarnings("ignore:.* of the text are <unk>")
 @settings(max_examples=20)
 @given(st.lists(st.lists(WORDS, max_size=8).map(" ".join), max_size=12), st.booleans())
 def test_lines_against_a_plain_loop(lines, lower):
@@ -65,7 +66,10 @@ def test_lines_against_a_plain_loop(lines, lower):
     for line in "\n".join(lines).split("\n"):
         valid = line.replace("\0", " ").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         words = [word.lower() if lower else word for word in valid.split()]
-        expected += [words] if words else []
+        for is_mark, group in groupby(
+            zip(valid.split(), words, strict=True), lambda pair: pair[0] in {"<s>", "</s>"}
+        ):
+            expected += [] if is_mark else [[word for _, word in group]]
     if not expected:
         refused("no word in this text", of, lines, lower=lower)
         return
@@ -104,6 +108,29 @@ def test_books_are_cut_into_the_sentences_of_the_text_module():
     }
     assert of([RUNNING], lower=False).words != of([RUNNING]).words
     assert of([RUNNING], lower=False).lower is False
+
+
+@pytest.mark.parametrize("tokenised", [None, True, False])
+def test_marks_of_sentences_are_boundaries(tmp_path, tokenised):
+    """In lines, in several sentences of a line, and around a sentence of two lines."""
+    plain = ["the cat ran", "the dog sat", "it fell .", "then it rose"]
+    lines = ["<s> the cat ran </s>", "<s> the dog sat </s> <s> it fell . </s>", "then it rose </s>"]
+    assert of(lines, tokenised=tokenised).sha256 == of(plain, tokenised=tokenised).sha256
+    file = tmp_path / "marked.txt"
+    file.write_text("<s> the cat ran </s>\n<s> the dog\nsat </s> <s> it fell . then it rose </s>\n")
+    corpus = of(file, tokenised=tokenised)
+    assert [" ".join(words) for words in sentences(corpus)] == plain
+    assert not RESERVED & set(corpus.words)
+
+
+def test_words_that_a_text_has_lost_are_counted(tmp_path):
+    file = tmp_path / "cut.txt"
+    file.write_text("aer <unk> is <unk> \n mr. vinken is n.v. chairman \n")
+    with pytest.warns(UserWarning, match="2 of the 9 words of the text are <unk>"):
+        corpus = of(file)
+    assert corpus.counts[corpus.words.index("<unk>")] == 2
+    with pytest.warns(UserWarning, match="1 of the 2 words"):
+        of(["aer <UNK>"], lower=False)
 
 
 def test_what_a_text_says_of_its_tokens_can_be_overruled():

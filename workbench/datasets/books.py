@@ -56,6 +56,7 @@ class Book:
     source: str
 
 
+_UNKNOWN = re.compile(r"(?<!\S)<unk>(?!\S)")  # in place of a token, in texts made for language models
 _FORM = re.compile(  # of a book, by the end of its file's name, as Project Gutenberg has them too
     r"\.(?:(?P<text>txt|md)(?:\.utf-?8)?|(?P<epub>epub)3?(?:\.(?:no)?images)?"
     r"|(?P<html>x?html?)(?:\.(?:no)?images)?|(?P<zip>zip))$",
@@ -297,6 +298,7 @@ def _documents(paths: Sequence[Path], inside: str) -> Iterator[Document]:
 
 
 def _content(path: Path) -> bytes:
+    sources.refuse_language_model(path)
     return sources.File(path).data
 
 
@@ -387,7 +389,8 @@ def _books(name: str, source: str, content: bytes | BookRow, prefix: str, depth:
     file = PurePosixPath(book_id).name.replace("_", " ")
     for number, (title, author, year, text) in enumerate(headings, start=1):
         own_id = f"{book_id}#{number}" if number > 1 else book_id
-        is_tokenised = wt.looks_tokenised(_checked(text, source)[:_HEAD])
+        head = _checked(text, source)[:_HEAD]
+        is_tokenised = wt.looks_tokenised(head) or bool(_UNKNOWN.search(head))
         yield Book(own_id, title or file, author, year, text, is_tokenised, source)
 
 

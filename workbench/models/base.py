@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from workbench.datasets.sources import refuse_language_model
 from workbench.items.ablation import split_variant, whole_variant
 from workbench.items.changes import numbered, up_to, word_spans
 from workbench.items.items import Items
@@ -421,6 +422,8 @@ class Predictor(ABC):
             is_here = (folder / FILE).is_file()
         file = folder / FILE
         if not is_here:
+            if folder.is_file():
+                refuse_language_model(folder)
             raise DataError("there is no saved model", file=file, remedy="name its folder, or save it again")
         with reading(file, "this saved model", remedy="save it again"):
             about = read_json(file, "this saved model")

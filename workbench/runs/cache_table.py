@@ -14,7 +14,7 @@ import pandas as pd
 from workbench.render.numbers import size
 from workbench.render.results import Table, TableColumn, TableLayout
 from workbench.storage import cache as disk
-from workbench.storage.errors import DataError, reading
+from workbench.storage.errors import DataError, reading, reason
 from workbench.storage.files import read_json
 
 _SHOWN = (
@@ -49,7 +49,8 @@ class CacheTable(Table):
     def free(self, *names: str) -> Self:
         """Delete entries of the cache, and return the remaining ones.
 
-        It is made again when it is needed. What a model or corpus of any process uses stays, with a warning.
+        It is made again when it is needed. A warning names what stays, as what a model or corpus of any
+        process uses.
 
         `names` are kinds such as ``"annotations"``, or entries.
         """
@@ -59,9 +60,12 @@ class CacheTable(Table):
             kind_list = ", ".join(sorted(set(self["kind"])))
             raise DataError(problem, remedy=f"name an entry, or a kind: {kind_list or 'there is none'}")
         entries = [e for e in disk.cache_entries() if {e.kind, e.path.name[:_KEY]} & set(names)]
-        held = [f"{entry.kind} {entry.path.name[:_KEY]}" for entry in entries if not disk.remove(entry.path)]
-        if held:
-            warnings.warn(f"in use, so it stays: {', '.join(held)}", stacklevel=2)
+        for entry in entries:
+            try:
+                disk.remove(entry.path)
+            except OSError as error:
+                label = f"{entry.kind} {entry.path.name[:_KEY]}"
+                warnings.warn(f"{label} is not deleted: {reason(error)}", stacklevel=2)
         return self.of_disk()
 
 

@@ -34,7 +34,7 @@ from workbench.runs.model_versions import is_outdated, outdated_warning
 from workbench.runs.run_table import AGAIN, TABLE, RunTable, item_columns, write_item_columns, write_table
 from workbench.storage import cache
 from workbench.storage.cache import folder_size, remove
-from workbench.storage.errors import DataError, reading
+from workbench.storage.errors import DataError, reading, reason
 from workbench.storage.files import (
     atomic_folder,
     data_home,
@@ -341,16 +341,24 @@ class RunsTable(Table):
         return Table(groups.agg(**aggregates).reset_index(), TableLayout(f"Stored runs by {column}", layout))
 
     def delete(self, *names: str) -> RunsTable:
-        """Delete runs by their names, and return the remaining ones; DataError if one does not exist.
+        """Delete runs by their names, and return the remaining ones.
 
+        DataError if one does not exist, and then none is deleted; or at the end if some cannot be deleted.
         A run goes as a whole: its folder is renamed first. Damaged runs, which no list shows, go too.
         """
         if not names:
             raise DataError("no run is named", remedy='name runs: wb.runs().delete("lambada-dev-lstm-0123")')
         there = {folder.name: folder for folder in list_folder(data_home() / "runs")}
         folders = [there[name] if name in there else find_run(name).folder for name in names]
+        problems = []
         for folder in folders:
-            remove(folder)
+            try:
+                remove(folder)
+            except OSError as error:
+                problems.append(f"{folder.name} ({reason(error)})")
+        if problems:
+            problem = f"{len(problems)} of {len(folders)} runs cannot be deleted: {', '.join(problems)}"
+            raise DataError(problem, file=data_home() / "runs")
         return runs()
 
 

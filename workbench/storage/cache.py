@@ -1,15 +1,17 @@
 """Cache of results in ``cache/``, keyed by all that they depend on, within one size limit; digests.
 
-An entry is a file or folder of a kind: ``cache/<kind>/<entry>``. The time of its last use is that of its last
-change, which every use sets. Hidden ones are being written, or were left by a killed process.
+An entry is a file or folder of a kind, named by its key: ``cache/<kind>/<key>``. The time of its last use is
+that of its last change, which every use sets. Whatever else lies there, and what links lead to, stays.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import hashlib
 import os
+import re
 import time
 import weakref
 from collections.abc import Iterable, Iterator
@@ -32,6 +34,11 @@ VARIABLE = "WORKBENCH_CACHE_GB"
 
 T = TypeVar("T")
 
+_KEY = re.compile(r"[0-9a-f]{64}(\.parquet|\.unfinished)?")
+_TAG = (
+    "Signature: 8a477f597d28d172789f06886806bc55\n"
+    "# What is here is made again when it is missing: https://bford.info/cachedir\n"
+)
 _NEW = 60  # seconds after its last use in which an entry is taken to be in use
 _WHOLE = 32 * 1024**2  # bytes up to which a file is read whole for a fingerprint
 _ENDS = 1024**2
@@ -121,12 +128,13 @@ def cache_limit() -> int:
 
 
 def cache_entries() -> list[CacheEntry]:
-    """Return the entries of the cache, the least recently used first."""
+    """Return the entries of the cache, the least recently used first; other files and links are left out."""
     entries = []
-    for folder in _listed(files.cache_home()):
+    for folder in _kinds():
         for path in _listed(folder):
-            with contextlib.suppress(OSError):  # another process may remove it
-                entries.append(CacheEntry(folder.name, path, folder_size(path), path.stat().st_mtime))
+            if _KEY.fullmatch(path.name) and not path.is_symlink():
+                with contextlib.suppress(OSError):  # another process may remove it
+                    entries.append(CacheEntry(folder.name, path, folder_size(path), path.stat().st_mtime))
     return sorted(entries, key=lambda entry: entry.used)
 
 
@@ -139,6 +147,10 @@ def folder_size(path: Path) -> int:
         with contextlib.suppress(OSError):
             sizes += file.stat().st_size if file.is_file() else 0
     return sizes
+
+
+def _kinds() -> list[Path]:
+    return [folder for folder in _listed(files.cache_home()) if not folder.is_symlink()]
 
 
 def _listed(folder: Path) -> list[Path]:
@@ -160,41 +172,45 @@ def lock_while_alive(owner: T, folder: Path) -> T:
     return owner
 
 
-def remove(path: Path) -> bool:
-    """Remove a file or folder; return False if it is in use.
+def remove(path: Path) -> None:
+    """Remove a file or folder; OSError if it is in use, or may not be removed.
 
     A folder is renamed first, so a process that is killed leaves no half of it under its name.
     """
     if not path.is_dir():
         path.unlink(missing_ok=True)
-        return True
+        return
     handle = os.open(path, os.O_RDONLY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         files.remove_folder(path)
-    except OSError:
-        return False
+    except BlockingIOError:
+        raise BlockingIOError(errno.EBUSY, "it is in use", str(path)) from None
     finally:
         os.close(handle)
-    return True
 
 
 def make_room(limit: int | None = None) -> None:
     """Remove the least recently used entries until the cache is within `limit` (bytes; else `cache_limit`).
 
     What an object of any process holds, or was used within the last minute, stays. What killed processes left
-    is removed.
+    is removed. The folder is tagged, so that programs for backups leave it out.
     """
     limit, now = cache_limit() if limit is None else limit, time.time()
-    for folder in _listed(files.cache_home()):
-        files.remove_stale_scratch(folder, prefix=".")
+    tag = files.cache_home() / "CACHEDIR.TAG"
+    if tag.parent.is_dir() and not tag.exists():
+        with contextlib.suppress(DataError):  # a cache that may only be read
+            files.write_atomic(tag, _TAG)
+    for folder in _kinds():
+        files.remove_stale_scratch(folder)
     entries = cache_entries()
     total = sum(entry.size for entry in entries)
     for entry in entries:
         if total <= limit or now - entry.used < _NEW:
             break
         with contextlib.suppress(OSError):
-            total -= entry.size if remove(entry.path) else 0
+            remove(entry.path)
+            total -= entry.size
 
 
 def content(table: pa.Table) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -41,6 +42,8 @@ _REMEDIES = {
     errno.EILSEQ: "choose another name",
     errno.EMFILE: "close some files, or raise the limit with `ulimit -n`",
 }
+_OF_WRITING = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
+_NO_ROOM = os.strerror(errno.ENOSPC)  # the libraries in Rust have no error numbers
 
 
 @contextmanager
@@ -51,7 +54,7 @@ def reading(
 
     An unchecked file can make a parser fail in any way, so any exception is the file's fault here, and so is
     the panic of a library in Rust: keep the block to reading and parsing. An error for lack of memory stays
-    what it is.
+    what it is, and that of a full disk, where something is stored on the way (a download), keeps its words.
     `what` says what the file is, such as "this vocabulary", and `line` which line is read.
     """
     try:
@@ -61,6 +64,11 @@ def reading(
     except BaseException as error:
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
+        for cause in (error, innermost(error)):
+            number = getattr(cause, "errno", None) or (errno.ENOSPC if _NO_ROOM in str(cause) else 0)
+            if number in _OF_WRITING:
+                problem = f"{what} needs a file that cannot be written ({reason(cause)})"
+                raise DataError(problem, file=file, remedy=_REMEDIES[number]) from error
         raise DataError(
             f"{what} cannot be read ({reason(error)})", file=file, line=line, remedy=remedy
         ) from error
@@ -71,6 +79,8 @@ def writing(file: Path | str, what: str = "this file", *also: type[Exception]) -
     """Convert an error of the disk (full, not writable, name too long) or one of `also` into a DataError."""
     try:
         yield
+    except DataError:
+        raise
     except (OSError, *also) as error:  # type: ignore[misc] # exception types
         remedy = _REMEDIES.get(getattr(error, "errno", None) or 0, _ROOM if also else None)
         raise DataError(f"{what} cannot be written ({reason(error)})", file=file, remedy=remedy) from error

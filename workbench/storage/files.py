@@ -180,10 +180,10 @@ def map_array(folder: Path, name: str) -> Any:
     return array
 
 
-def remove_stale_scratch(home: Path, *, prefix: str = _SCRATCH) -> None:
+def remove_stale_scratch(home: Path) -> None:
     """Remove stale scratch folders (unlocked, or untouched for a day)."""
     with contextlib.suppress(OSError), os.scandir(home) as entries:
-        for name in [entry.name for entry in entries if entry.name.startswith(prefix)]:
+        for name in [entry.name for entry in entries if entry.name.startswith(_SCRATCH)]:
             with contextlib.suppress(OSError):  # another process removes it, or only it may
                 _remove_unused(home / name)
 

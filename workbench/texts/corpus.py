@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import warnings
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import count
@@ -29,7 +30,8 @@ MANIFEST = "manifest.json"
 IDS, STARTS, COUNTS, WORDS, BOOKS = "ids.u32", "starts.i64", "counts.i64", "words.txt", "books.parquet"
 ROLES = "roles.u8"
 
-RESERVED = frozenset({"<s>", "</s>", "<unk>", "<UNK>"})
+UNKNOWN = frozenset({"<unk>", "<UNK>"})
+RESERVED = UNKNOWN | {"<s>", "</s>"}
 """Words with a special meaning in KenLM."""
 
 _KEYS = frozenset({"version", "lower", "sha256", "files", "stream"})  # of manifests of the first version
@@ -126,8 +128,9 @@ class Corpus:
             separated by white space. A book is a :class:`workbench.Book`, or anything with ``text``,
             ``tokenised``, ``book_id`` and ``title``; its sentences are those of
             :func:`workbench.items.text.sentences`. None crosses a heading, a rule between scenes, or, where
-            most lines of tokens end with a sentence, a line. Texts are read once, one at a time. Marks of
-            emphasis are taken off running text before it is tokenised, by
+            most lines of tokens end with a sentence, a line. The marks ``<s>`` and ``</s>`` are boundaries of
+            sentences; a warning says how many words are ``<unk>``. Texts are read once, one at a time. Marks
+            of emphasis are taken off running text before it is tokenised, by
             :func:`workbench.items.text.without_emphasis`.
         lower : bool, default True
             Lower-case the tokens.
@@ -167,6 +170,13 @@ class Corpus:
                 _write(folder, blocks, tokeniser.books, lower=lower)
         corpus = cls(folder, name)
         cache.make_room()
+        n_unknown = sum(corpus.counts[corpus.words.index(mark)] for mark in UNKNOWN & set(corpus.words))
+        if n_unknown:
+            warnings.warn(
+                f"{n_unknown:,} of the {corpus.n_tokens:,} words of the text are <unk>: which words these "
+                "were is lost, so probabilities and perplexities of unknown words mean little",
+                stacklevel=2,
+            )
         return corpus
 
     @classmethod

@@ -55,6 +55,8 @@ _CUTS = {
     ),
 }
 _LINE_END = re.compile(r"\n")
+_SENTENCE_MARK = re.compile(r"(?<![^\s\0])</?s>(?![^\s\0])")  # of texts that were made for language models
+_SENTENCE_END = "\x1e"  # a line in place of a mark; it is white space
 _AHEAD = 64  # characters that a cut may look ahead
 _LINES = 1000  # of a text that tell whether its lines are sentences
 _BOUNDARY = ord("|")  # between the kinds of tokens of two segments
@@ -155,6 +157,11 @@ def _grouped(texts: Iterable[Any]) -> Iterator[Any]:
             yield from group
 
 
+def _without_marks(text: str) -> str:
+    """Return a text with a line that ends a sentence in place of each ``<s>`` and ``</s>``."""
+    return _SENTENCE_MARK.sub(f"\n{_SENTENCE_END}\n", text)
+
+
 def has_sentence_lines(text: str) -> bool:
     """Return whether most of the first lines of tokens end with a sentence; else they are wrapped."""
     ends = []
@@ -193,14 +200,15 @@ class Tokeniser:
                     n_groups += 1
                     self.books.append(("lines" if n_groups == 1 else f"lines {n_groups}", ""))
                     layout = TextLayout(lines=True, tokenised=self.tokenised is not False)
-                    pieces = joined_lines(book)
+                    pieces = joined_lines(map(_without_marks, book))
                 else:
                     self.books.append((book.book_id, getattr(book, "title", None) or ""))
                     declared = getattr(book, "tokenised", None)
                     is_tokenised = bool(declared if self.tokenised is None else self.tokenised)
-                    has_line_ends = is_tokenised and has_sentence_lines(book.text)
+                    text = _without_marks(book.text)
+                    has_line_ends = is_tokenised and has_sentence_lines(text)
                     layout = TextLayout(lines=False, tokenised=is_tokenised, line_ends=has_line_ends)
-                    pieces = cut_into_pieces(book.text, layout)
+                    pieces = cut_into_pieces(text, layout)
                 for piece in pieces:
                     content = utf8(piece)
                     key = cache.digest(str(VERSION), repr(tuple(layout)), content)
@@ -314,7 +322,7 @@ def _token_segments(text: str, *, line_ends: bool) -> Iterator[tuple[int, str]]:
     role, lines = PROSE, list[str]()
     for line in text.split("\n"):
         heading = _OPENING_LINE.match(line)
-        if lines and (heading or line_ends):
+        if lines and (heading or line_ends or line.strip(" ") == _SENTENCE_END):
             yield role, "\n".join(lines)
             role, lines = PROSE, []
         if heading and _TITLE.fullmatch(line.rstrip()):

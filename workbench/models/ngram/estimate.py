@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from workbench.datasets.sources import refuse_language_model
 from workbench.models.ngram import good_turing, kenlm
 from workbench.models.ngram.backoff import SPECIAL, BackOff
 from workbench.models.ngram.kenlm_records import Text, compile_intermediate
@@ -31,6 +32,8 @@ _ROWS = 1 << 20  # n-grams that are written to an ARPA file at a time
 
 def read_info(folder: Path) -> dict[str, Any]:
     """Return a model's texts and settings; DataError if the folder has no model or a damaged one."""
+    if folder.is_file():
+        refuse_language_model(folder)
     info: dict[str, Any] = read_json(folder / INFO, "this n-gram model")
     check_seal(folder, INFO, what="this n-gram model", remedy="fit it again", required=False)
     return info

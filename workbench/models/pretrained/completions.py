@@ -175,7 +175,10 @@ def _read(response: requests.Response, deadline: float, timeout: float) -> _Atte
 
 
 def _address(url: str) -> str:
-    """Return the address of the API, which ends with ``/v1``; DataError, without a password, for others."""
+    """Return the address of the API in one form, which ends with ``/v1``; DataError for others.
+
+    An address with a password is refused, and the message does not repeat it.
+    """
     try:
         parsed = urlsplit(url)
         host, port = parsed.hostname, parsed.port
@@ -190,7 +193,8 @@ def _address(url: str) -> str:
     host = f"[{host}]" if ":" in host else host
     path = parsed.path.rstrip("/")
     path = path if path.endswith("/v1") else f"{path}/v1"
-    return f"{parsed.scheme}://{host}{'' if port is None else f':{port}'}{path}"
+    is_default = port in {None, {"http": 80, "https": 443}[parsed.scheme]}
+    return f"{parsed.scheme}://{host}{'' if is_default else f':{port}'}{path}"
 
 
 def _check_local(address: str) -> None:

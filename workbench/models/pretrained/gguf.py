@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib.metadata import version
 from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from workbench.storage import cache
-from workbench.storage.errors import DataError, reading
-from workbench.storage.files import cache_home, open_regular, read_json
+from workbench.storage.errors import DataError, reading, writing
+from workbench.storage.files import cache_home, open_regular, read_json, scratch_folder
 from workbench.storage.progress import progress_bar
-from workbench.storage.sealed import check_seal, sealed_folder, sha256
+from workbench.storage.sealed import SUMS, check_seal, sealed_folder, sha256
 
-VERSION = 1
+VERSION = 2
 """Raised when another folder is made of the same file."""
 
 INSTALL = 'pip install "lambada-workbench[pretrained]"'
@@ -42,7 +43,7 @@ class Converted(NamedTuple):
 
     folder: Path
     label: str  # the model's name and its quantisation
-    digest: str  # of the GGUF file
+    digest: str  # of all files in the folder
 
 
 def is_gguf(path: Path) -> bool:
@@ -58,8 +59,9 @@ def is_gguf(path: Path) -> bool:
 def convert(file: Path) -> Converted:
     """Return the folder of a GGUF file in the cache, made where it is missing: weights as single precision.
 
-    The key is the digest of the whole file. Conversion needs memory for four bytes a weight.
-    DataError if it is not a valid GGUF file, or its model or tokenizer cannot be converted exactly.
+    The key is the digest of the whole file, with the versions of what converts it. Files beside it are not
+    read. Conversion needs memory for four bytes a weight. DataError if it is not a valid GGUF file, or its
+    model or tokenizer cannot be converted exactly.
     """
     try:
         import gguf  # noqa: F401, PLC0415 - an extra
@@ -67,69 +69,86 @@ def convert(file: Path) -> Converted:
         raise DataError(f"GGUF files need the package gguf: {error}", remedy=INSTALL) from error
     with reading(file, "this GGUF file", remedy=_REMEDY):
         digest = sha256(file)
-    folder = cache_home() / "gguf" / cache.digest(digest, str(VERSION))
+    home, versions = cache_home() / "gguf", map(version, ("gguf", "tokenizers", "transformers"))
+    folder = home / cache.digest(digest, str(VERSION), *versions)
     if folder.is_dir():
         try:
             check_seal(folder, "config.json", what="this converted model", remedy=_REMEDY)
         except DataError:  # damaged: the file that it was made of is here
-            if not cache.remove(folder):
-                raise
+            with writing(folder, "this damaged folder"):
+                cache.remove(folder)
     if not folder.is_dir():
-        with reading(file, "this GGUF file", remedy=_REMEDY):
-            _convert_into(folder, file)
+        with scratch_folder(home) as alone:
+            link = alone / "model.gguf"
+            link.symlink_to(file.resolve())
+            _convert_into(folder, file, link)
         cache.make_room()
     description = read_json(folder / _DESCRIPTION, "this file of a converted model")
-    return Converted(folder, _label(file, description), digest)
+    return Converted(folder, _label(file, description), sha256(folder / SUMS))
 
 
-def _convert_into(folder: Path, file: Path) -> None:
+def _convert_into(folder: Path, file: Path, link: Path) -> None:
+    """Convert a GGUF file, by a link to it that lies in a folder without other files."""
+    with reading(file, "this GGUF file", remedy=_REMEDY):
+        metadata, sizes = _read_header(link)
+        description = _description(metadata)
+        with _progress(_label(file, description)):
+            model, tokenizer = _read(link, metadata, sizes)
+    with writing(folder, "this converted model", Exception), sealed_folder(folder, "config.json") as new:
+        model.save_pretrained(new)
+        tokenizer.save_pretrained(new)
+        for name in ("config.json", "generation_config.json"):  # the same model has the same digest
+            content = read_json(new / name)
+            content.pop("transformers_version", None)
+            (new / name).write_text(json.dumps(content, indent=2), encoding="utf-8")
+        (new / _DESCRIPTION).write_text(json.dumps(description), encoding="utf-8")
+
+
+def _read(link: Path, metadata: Mapping[str, Any], sizes: Mapping[str, int]) -> tuple[Any, Any]:
+    """Return the model, as single precision, and the tokenizer of a GGUF file."""
     import torch  # noqa: PLC0415 - heavy
     import transformers  # noqa: PLC0415 - heavy, an extra
 
     causal: Any = transformers.AutoModelForCausalLM
-    metadata, sizes = _read_header(file)
-    description = _description(metadata)
-    label = _label(file, description)
-    with _progress(f"{label}: converted once", len(sizes)):
-        config = transformers.AutoConfig.from_pretrained(file.parent, gguf_file=file.name)
-        _check_size(config, sizes)
-        tokenizer = _tokenizer(file, metadata)
-        model, info = causal.from_pretrained(
-            file.parent, gguf_file=file.name, config=config, dtype=torch.float32, output_loading_info=True,
-            attn_implementation="eager", quantization_config=transformers.GgufConfig(dequantize=True),
-        )  # fmt: skip
-        if missing := sorted(map(str, info["missing_keys"] | info["mismatched_keys"])):
-            raise ValueError(f"it lacks {', '.join(map(repr, missing[:3]))} ({len(missing):,} in all)")
-        model.hf_quantizer = None  # the weights are plain numbers now
-        for quantised in (model, model.config):
-            quantised.__dict__.pop("quantization_config", None)
-        with sealed_folder(folder, "config.json") as temporary:
-            model.save_pretrained(temporary)
-            tokenizer.save_pretrained(temporary)
-            (temporary / _DESCRIPTION).write_text(json.dumps(description), encoding="utf-8")
+    options: dict[str, Any] = {"gguf_file": link.name, "trust_remote_code": False}
+    config = transformers.AutoConfig.from_pretrained(link.parent, **options)
+    _check_size(config, sizes)
+    tokenizer = _tokenizer(link, metadata, options)
+    model, info = causal.from_pretrained(
+        link.parent, config=config, dtype=torch.float32, output_loading_info=True,
+        attn_implementation="eager", quantization_config=transformers.GgufConfig(dequantize=True), **options,
+    )  # fmt: skip
+    if missing := sorted(map(str, info["missing_keys"] | info["mismatched_keys"])):
+        raise ValueError(f"it lacks {', '.join(map(repr, missing[:3]))} ({len(missing):,} in all)")
+    model.hf_quantizer = None  # the weights are plain numbers now
+    for quantised in (model, model.config):
+        quantised.__dict__.pop("quantization_config", None)
+    return model, tokenizer
 
 
 @contextmanager
-def _progress(label: str, total: int) -> Iterator[None]:
-    """Show the converted tensors in a bar of the workbench in place of transformers' bars."""
+def _progress(label: str) -> Iterator[None]:
+    """Show what is done: reading the description, then the converted tensors in bytes of the file."""
     from transformers import modeling_gguf_pytorch_utils  # noqa: PLC0415 - heavy, an extra
     from transformers.utils import logging  # noqa: PLC0415 - heavy, an extra
 
     converter: Any = modeling_gguf_pytorch_utils
 
-    def counted(tensors: Iterable[Any], **_options: Any) -> Iterator[Any]:
-        for tensor in tensors:
-            yield tensor
-            bar.update()
+    def counted(tensors: Sequence[Any], **_options: Any) -> Iterator[Any]:
+        first.close()
+        n_bytes = [int(tensor.n_bytes) for tensor in tensors]
+        with progress_bar(sum(n_bytes), label=f"{label}: converting", unit="B") as bar:
+            for tensor, size in zip(tensors, n_bytes, strict=True):
+                yield tensor
+                bar.update(size)
 
-    theirs = converter.tqdm
-    with progress_bar(total, label=label, unit="tensors") as bar, no_progress_bar(logging):
+    theirs, what = converter.tqdm, f"{label}: reading the tokenizer and the configuration"
+    with progress_bar(label=what, bar_format="{desc} [{elapsed}]") as first, no_progress_bar(logging):
         converter.tqdm = counted
         try:
             yield
         finally:
             converter.tqdm = theirs
-        bar.update(total - bar.n)
 
 
 @contextmanager
@@ -186,13 +205,13 @@ def _check_size(config: Any, sizes: Mapping[str, int]) -> None:
         raise ValueError(f"it holds {n_held:,} weights, but describes a model of {n:,}")
 
 
-def _tokenizer(file: Path, metadata: Mapping[str, Any]) -> Any:
+def _tokenizer(link: Path, metadata: Mapping[str, Any], options: Mapping[str, Any]) -> Any:
     """Return the tokenizer of a file; ValueError if it would cut text otherwise than the model's own."""
     import transformers  # noqa: PLC0415 - heavy, an extra
     from tokenizers import Regex, pre_tokenizers  # noqa: PLC0415 - an extra
     from transformers.integrations.gguf import gguf_tokenizer_mapping  # noqa: PLC0415 - heavy
 
-    tokenizer: Any = transformers.AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
+    tokenizer: Any = transformers.AutoTokenizer.from_pretrained(link.parent, **options)
     way, splits = metadata.get("tokenizer.ggml.pre"), gguf_tokenizer_mapping.GGUF_PRE_TOKENIZER_SPLITS
     if metadata.get("tokenizer.ggml.model") == "gpt2" and way not in splits:
         if way not in _DIGITS | _AS_GPT2:

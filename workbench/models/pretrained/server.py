@@ -121,7 +121,8 @@ class ServerModel(PromptedModel):
     that the word is over is a sum over the whole vocabulary, which servers do not return. Scores of
     candidates, and `log_prob` of this class, leave the end of the word out too.
 
-    Responses are stored in ``cache/server`` in slices of 32, so that a run that was interrupted goes on.
+    Responses are stored in ``cache/server`` in slices of 32, so that a run that was interrupted goes on. They
+    and runs are those of one address: a server at another one is asked anew.
 
     Examples
     --------
@@ -175,9 +176,10 @@ class ServerModel(PromptedModel):
 
     @property
     def config(self) -> dict[str, Any]:
-        """The model's name, the digest of the known text's log-probabilities, and how it is used."""
+        """The server's address, the model's name, the digest of the known text, and how it is used."""
         options = ("model", "text", "candidates", "greedy_only", "tolerance")
         return {name: getattr(self, name) for name in options} | {
+            "address": self._client.address,
             "known_text": self._digest,
             "prompt": None if self.prompt is None else json.loads(self.prompt.to_json()),
         }
@@ -368,7 +370,7 @@ class ServerModel(PromptedModel):
 
     def _known_digest(self, echo: Echo) -> str:
         """Return a digest of log-probabilities of the known text: the stored ones if within `tolerance`."""
-        key = cache.digest(self.model, *echo.tokens)
+        key = cache.digest(self._client.address, self.model, *echo.tokens)
         values, store = np.array(echo.log_probs[1:]), cache.Cache(_CACHE, _KNOWN)
         table = store.get(key)
         stored = values + np.inf if table is None else table["log_prob"].to_numpy()
