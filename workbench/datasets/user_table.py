@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from workbench.datasets import childrens_book, cnn_qa, sentence_completion
+from workbench.datasets.file_names import shards
 from workbench.datasets.question_tables import MAX_COLUMNS, QuestionTable, check_no_books
 from workbench.items import language
 from workbench.items.cells import index_as_columns
@@ -16,7 +17,7 @@ from workbench.items.items import COLUMNS, Items, items_from_frame
 from workbench.items.schema import objects
 from workbench.storage.errors import DataError
 from workbench.storage.files import read_bytes
-from workbench.storage.spreadsheet import JSON_ENDINGS, read_frame
+from workbench.storage.spreadsheet import JSON_ENDINGS, TableFrame, read_frame
 
 ROLES = {
     "text": ("text", "passage", "sentence", "question"),
@@ -47,7 +48,8 @@ def read_table(path: Path | str, *, on_error: str = "raise", **options: Any) -> 
     """
     path = Path(path)
     words = {name for names in ROLES.values() for name in names}
-    frame, problems, note = read_frame(read_bytes(path, "this table"), path, words=words, limit=MAX_COLUMNS)
+    paths = shards(path)
+    frame, problems, note = _read_shards(paths, words)
     if len(frame.columns) > MAX_COLUMNS:
         problem = f"this table has {len(frame.columns):,} columns, expected at most {MAX_COLUMNS:,}"
         raise DataError(problem, file=path, remedy="leave out columns")
@@ -55,7 +57,7 @@ def read_table(path: Path | str, *, on_error: str = "raise", **options: Any) -> 
         raise problems[0]
     frame = index_as_columns(frame)
     if not options and set(COLUMNS) <= set(frame) and frame.columns.is_unique:
-        return Items.from_parquet(path)
+        return Items.concat(map(Items.from_parquet, paths)) if len(paths) > 1 else Items.from_parquet(path)
     notes = [note] if note else []
     check_no_books(frame, path, "whole books, not passages")
     table: QuestionTable[Any] | None = None  # of a data set, by columns that no option names
@@ -80,10 +82,30 @@ def read_table(path: Path | str, *, on_error: str = "raise", **options: Any) -> 
         rows = items.frame
         spans = [table.sentences(text) for text in rows["text"]]
         items = Items(rows.assign(sentences=objects(spans)), problems=items.problems)
-    items.attrs |= {"source": path.name} | ({"note": "; ".join(notes)} if notes else {})
+    items.attrs |= {"source": ", ".join(shard.name for shard in paths)} | (
+        {"note": "; ".join(notes)} if notes else {}
+    )
     located = [DataError(each.problem, file=path, remedy=each.remedy) for each in items.problems]
     items.problems = (*problems, *located)
     return items
+
+
+def _read_shards(paths: Sequence[Path], words: Collection[str]) -> TableFrame:
+    """Return the rows of all parts of a table; DataError if they have different columns."""
+    tables = [
+        read_frame(read_bytes(path, "this table"), path, words=words, limit=MAX_COLUMNS) for path in paths
+    ]
+    if len(tables) == 1:
+        return tables[0]
+    frames = [index_as_columns(table.frame) for table in tables]
+    for path, frame in zip(paths, frames, strict=True):
+        if set(frame) != set(frames[0]):
+            columns, expected = (", ".join(map(str, each))[:200] for each in (frame, frames[0]))
+            problem = f"expected the columns of its first part, {expected}, got {columns}"
+            raise DataError(problem, file=path, remedy="write all parts with the same columns")
+    problems = [problem for table in tables for problem in table.problems]
+    notes = dict.fromkeys(table.note for table in tables if table.note)
+    return TableFrame(pd.concat(frames, ignore_index=True), problems, "; ".join(notes))
 
 
 def _questions(
