@@ -74,8 +74,10 @@ _PG_WORK = (  # its name for a text, with what follows in headers and footers, b
     r"(?=\W{0,9}(?:$|of\b|from\b|edition\b|\w+\.txt|(?-i:[A-Z0-9]))))"
 )
 _PG_START = re.compile(
-    r"^[^\w\n]{0,20}((?:(?<=\*)|(?<=\* ))START OF (?:THIS|THE) PROJECT|END[* ]?THE SMALL PRINT).*\n"
-    r"(ETEXTS\*?Ver.*\n)?",
+    r"^[^\w\n]{0,20}((?:(?<=\*)|(?<=\* ))(?P<start>START) OF (?:THIS|THE) PROJECT"
+    r"|END[* ]?THE SMALL PRINT).*\n"
+    # a long title goes on to the last line of the paragraph that closes with asterisks
+    r"(?(start)(?:(?:[^\S\n]*\S.*\n){0,9}.*\*{3}[^\S\n]*\n)?|(?:ETEXTS\*?Ver.*\n)?)",
     re.IGNORECASE | re.MULTILINE,
 )
 _PG_START_WORDS = ("start of th", "the small print")  # one is in the line of each match
