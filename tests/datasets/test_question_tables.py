@@ -100,6 +100,8 @@ def test_all_parts_of_a_set_are_read(tmp_path, part, name):
         assert "note" not in items.attrs
     if part != "lambada":  # running text would need the option tokenised
         assert load(paths[1])[2].answer == expected[2].answer
+    if dataset != "lambada":  # the folder tells the variant
+        assert load(dataset, expected[0].split, path=paths[0]).frame.equals(expected.frame)
     paths[1].unlink()
     for place in (*places[:3], paths[2]):
         refused(f"{paths[1].stem[:15]}.*, a part of this set, is missing", load, dataset, expected[0].split,
@@ -117,6 +119,11 @@ def test_parts_of_novels_and_of_own_tables(tmp_path):
     paths[0].unlink()
     for read, place in ((books, tmp_path), (books, paths[1]), (load, paths[1])):
         refused(r"books-1-of-2\.jsonl, a part of this set, is missing", read, place)
+    packed = b.zipped({"lambada/test-00000-of-00002.jsonl": b.OPENAI})
+    b.write(tmp_path, {"lambada.zip": packed})
+    refused(
+        "one part of a set, in an archive -- unpack", load, "lambada", "test", path=tmp_path / "lambada.zip"
+    )
     b.write(tmp_path / "years", {"2019.csv": "text,answer\nThe ___ ran .,dog\n", "2020.csv": ""})
     assert len(load(tmp_path / "years" / "2019.csv")) == 1
 

@@ -523,7 +523,8 @@ class Release:
         variants = list(dict.fromkeys(name for _, name in self.files))
         if (file := as_single_file(path)) is not None:
             split = split or split_of_file(file.path)
-            folders = "/".join(file.path.absolute().parts[-2:])  # the hub's folders are called as variants
+            depth = 3 if file.path.stem.isdigit() else 2  # the hub's folders are called as variants
+            folders = "/".join(file.path.absolute().parts[-depth:])
             by_content = None if variant in variants else self.variant_in_file(file)
             variant = (
                 variant or by_content or self.variant_in_name(file.name) or self.variant_in_name(folders)
