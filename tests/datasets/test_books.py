@@ -146,6 +146,23 @@ def test_a_header_may_have_two_marks(tmp_path):
     assert (book.book_id, book.title, book.text) == ("a", "The Goat", "A goat.\n")
 
 
+@pytest.mark.parametrize("accent", ["", "é"])  # other than ASCII is read line by line
+@pytest.mark.parametrize(
+    ("mark", "text"),
+    [
+        ("THE GOAT\nAND OF THE BRAVE PEOPLE\n  WHO LIVED BESIDE IT *** \n", "A goat."),
+        ("THE GOAT ***\nAND OF THE BRAVE PEOPLE\nWHO LIVED BESIDE IT ***\n", "A goat.\n\nIt slept ***"),
+        ("THE GOAT\n", "A goat.\n* * *\nIt slept.\n\n***\n\nIt woke."),
+        ("THE GOAT ***\n", "A goat.\nIt slept."),
+    ],
+    ids=["several lines", "closed twice", "not closed", "one line"],
+)
+def test_the_mark_of_the_start_ends_at_its_own_asterisks(tmp_path, mark, text, accent):
+    header = "The Project Gutenberg EBook of The Goat, by Jane\n\n*** START OF THE PROJECT GUTENBERG EBOOK "
+    for gap in ("", "\n\n") if text.startswith("A goat.\n") else ("\n",):
+        assert one(tmp_path, f"{header}{mark}{gap}{text}{accent}{FOOTER}").text == f"{text}{accent}\n"
+
+
 @pytest.mark.parametrize("end", ["\r", "\r\n", "\r\r\n"])
 @pytest.mark.parametrize("content", [NOVEL, GUTENBERG.format("*** END OF THIS PROJECT GUTENBERG EBOOK ***")])
 def test_ends_of_lines(tmp_path, content, end):

@@ -1,4 +1,4 @@
-"""Tables of questions that data sets have: a row that is none stands alone, and other tables are told."""
+"""Tables of data sets, as the hub has them: all parts are read, a row that is none stands alone."""
 
 import csv
 import io
@@ -6,10 +6,11 @@ import json
 from functools import partial
 
 import builders as b
+import pandas as pd
 import pytest
 from refused import refused
 
-from workbench.datasets import load
+from workbench.datasets import books, load
 
 ROWS = {
     "cbt": b.hub_rows(b.cbt()),
@@ -73,3 +74,83 @@ def test_a_mark_outside_the_place_of_the_blank_is_text(tmp_path, dataset):
     for items in (load(dataset, path=path), load(path)):
         assert items[0].text.startswith(marked)
         assert (len(items), items[0].answer, items.problems) == (1, row["answer"], ())
+
+
+QUESTIONS = [b.hub_row(b.cnn()) | {"id": name} for name in "abc"]
+PASSAGES = [{"text": text, "domain": None} for text in b.PLAIN]
+PARTS = {
+    "cbt": ("train", {"variant": "P"}, "data/P", ROWS["cbt"]),
+    "cnnqa": ("validation", {}, "cnn", QUESTIONS),
+    "dailymail": ("test", {"variant": "dailymail"}, "dailymail", QUESTIONS),
+    "lambada": ("test", {}, "lambada/plain_text", PASSAGES),
+    "lambada dev": ("validation", {}, "3.0.0", PASSAGES),
+    "msrcc": ("test", {}, "data", ROWS["msrcc"]),
+}
+NAMES = (
+    "{split}-{n:05d}-of-00003", "{split}-{n:05d}-of-00003-6f3344faa23e9b{n}a", "{split}-{m:05d}-of-00003",
+    "{split}/{n:04d}",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [f"{NAMES[0]}.jsonl", *(f"{name}.parquet" for name in NAMES)])
+@pytest.mark.parametrize("part", PARTS)
+def test_all_parts_of_a_set_are_read(tmp_path, part, name):
+    split, options, folder, rows = PARTS[part]
+    assert len(rows) == 3
+    dataset = {"dailymail": "cnnqa"}.get(part, part.partition(" ")[0])
+    frame = pd.DataFrame(rows)
+    whole = b.write_table(tmp_path / f"whole/{folder}/{split}-00000-of-00001.parquet", frame)
+    expected = load(dataset, path=whole, **options)
+    paths = [tmp_path / "hub" / folder / name.format(split=split, n=n, m=n + 1) for n in range(3)]
+    for number, path in enumerate(paths):
+        b.write_table(path, frame.iloc[[number]].reset_index(drop=True))
+    places = [tmp_path / "hub", tmp_path / "hub" / folder, *paths]
+    for place in places:
+        items = load(dataset, expected[0].split, path=place, **options)
+        assert items.frame.equals(expected.frame), place
+        assert items.attrs["source"].split(", ") == [path.name for path in paths]
+        assert "note" not in items.attrs
+    if part != "lambada":  # running text would need the option tokenised
+        assert load(paths[1])[2].answer == expected[2].answer
+    if dataset != "lambada":  # the folder tells the variant
+        assert load(dataset, expected[0].split, path=paths[0]).frame.equals(expected.frame)
+    paths[1].unlink()
+    for place in (*places[:3], paths[2]):
+        refused(f"{paths[1].stem[:15]}.*, a part of this set, is missing", load, dataset, expected[0].split,
+                path=place, **options)  # fmt: skip
+
+
+def test_parts_of_novels_and_of_own_tables(tmp_path):
+    paths = [tmp_path / f"books-{n}-of-2.jsonl" for n in (1, 2)]
+    for number, path in enumerate(paths):
+        b.write_table(path, pd.DataFrame({"text": [f"novel {number}"], "title": [str(number)]}))
+    for place in (tmp_path, *paths):
+        assert [book.title for book in books(place)] == ["0", "1"]
+    b.write_table(paths[0], pd.DataFrame({"text": ["The ___ ran ."], "answer": ["dog"]}))
+    refused(r"books-2.*columns of its first part, text, answer, got text, title", load, paths[1])
+    paths[0].unlink()
+    for read, place in ((books, tmp_path), (books, paths[1]), (load, paths[1])):
+        refused(r"books-1-of-2\.jsonl, a part of this set, is missing", read, place)
+    packed = b.zipped({"lambada/test-00000-of-00002.jsonl": b.OPENAI})
+    b.write(tmp_path, {"lambada.zip": packed})
+    refused(
+        "one part of a set, in an archive -- unpack", load, "lambada", "test", path=tmp_path / "lambada.zip"
+    )
+    b.write(tmp_path / "years", {"2019.csv": "text,answer\nThe ___ ran .,dog\n", "2020.csv": ""})
+    assert len(load(tmp_path / "years" / "2019.csv")) == 1
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_file_whose_name_says_another_split_has_a_note(tmp_path, capfd, part):
+    split, options, folder, rows = PARTS[part]
+    dataset, other = {"dailymail": "cnnqa"}.get(part, part.partition(" ")[0]), "test"
+    name = f"{'train' if split == 'test' else split}-{part}.parquet"
+    path = b.write_table(tmp_path / folder / name, pd.DataFrame(rows))
+    items = load(dataset, other, path=path, **options)
+    assert set(items.frame["split"]) == {other}
+    said = {"validation": "dev"}.get(name.partition("-")[0], "train")
+    note = f"the name of {name} says {said}, and it is read as test"
+    assert items.attrs["note"] == note
+    assert note in repr(items)
+    load(dataset, other, path=path, **options)
+    assert capfd.readouterr().err.count(note) == 1

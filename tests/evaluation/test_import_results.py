@@ -1,4 +1,5 @@
 import json
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -9,11 +10,13 @@ from made_predictions import made
 from refused import refused
 
 from workbench import datasets
+from workbench.evaluation.comparison import Comparison
 from workbench.evaluation.interchange.export import export_results
 from workbench.evaluation.interchange.import_results import import_results
 from workbench.evaluation.leaderboard import leaderboard
 from workbench.evaluation.metrics import evaluate
-from workbench.runs.predictions import SCHEMA
+from workbench.items.items import Items, items_from_frame
+from workbench.runs.predictions import SCHEMA, from_answers
 from workbench.runs.store import find_run, runs
 from workbench.storage.errors import DataError
 
@@ -302,3 +305,56 @@ def test_whatever_was_answered_is_in_the_table(tmp_path_factory, rows):
     words = frame.set_index("item_id")["prediction"].fillna("").to_dict()
     assert words == {item_id: rows[item_id].strip() for item_id in sorted(rows)}
     assert set(SCHEMA.names) == set(frame.columns)
+
+
+WRITTEN = [  # a written word, the answer, the candidates, whether it is right
+    (" table", "table", None, True), ("dog\n", "dog", None, True), ("cat.", "cat", None, True),
+    ("“River”", "river", None, True), ("*boat*!", "boat", None, True), ("don’t", "don't", None, True),  # noqa: RUF001
+    ("'s", "'s", None, True), (".", ".", None, True), ("U.S.", "U.S.", None, True), ("Mr", "Mr.", None, True),
+    ("the dog", "dog", None, False), ("dogs", "dog", None, False), ("dog and cat", "dog", None, False),
+    ("C", "C#", None, False), ("5", "-5", None, False), ("!", ".", None, False), (" ", "dog", None, False),
+    ("US", "U.S.", None, False), ("Dog", "dog", ["dog", "cat"], True),
+    (" dog. ", "dog", ["dog", "cat"], True),
+    ("Mr.", "Mr.", ["Mr.", "Mr"], True), ("Mr", "Mr.", ["Mr.", "Mr"], False),
+    ("fox", "Fox", ["Fox", "fox"], False), ("@entity1", "@entity1", ["@entity1", "@entity2"], True),
+]  # fmt: skip
+
+
+@pytest.mark.usefixtures("no_data")
+def test_one_rule_says_what_the_answer_is_in_all_ways_in(tmp_path):
+    columns = ["prediction", "answer", "candidates", "right"]
+    rows = pd.DataFrame(WRITTEN, columns=columns).assign(item_id=[f"i/{n}" for n in range(len(WRITTEN))])
+    rows["text"] = [f"{n} was the ___ ." for n in range(len(rows))]
+    free, choices = (rows[rows["candidates"].isna() == is_free] for is_free in (True, False))
+    make = partial(items_from_frame, text="text", answer="answer", item_id="item_id")
+    items = Items.concat(
+        [
+            make(free[["item_id", "text", "answer"]]),
+            make(choices.drop(columns=["prediction", "right"]), candidates="candidates"),
+        ]
+    )
+    given = rows[["item_id", "prediction"]].assign(model="m")
+    given.to_csv(tmp_path / "a.csv")
+    given.to_json(tmp_path / "a.jsonl", orient="records", lines=True)
+    arguments = {"gen_args_0": {"arg_0": "It was", "arg_1": {"until": ["."]}}}
+    logged = [
+        {"doc": {"text": row.text}, "target": row.answer, "arguments": arguments, "resps": [[row.prediction]]}
+        for row in free.itertuples()
+    ]
+    (tmp_path / "a_log.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in logged))
+    read = partial(import_results, items=items, model="m", keep=False, variant="own")
+    tables = [read(tmp_path / name).predictions for name in ("a.csv", "a.jsonl", "a_log.jsonl")]
+    answered = from_answers(items, given, model="m")
+    for table in (answered, *tables):
+        right = rows.set_index("item_id")["right"].loc[table["item_id"]]
+        assert table["correct"].tolist() == right.tolist()
+    assert [len(table) for table in tables] == [len(rows), len(rows), len(free)]
+    assert answered["prediction"].tolist()[:6] == ["table", "dog", "cat", "river", "boat", "don't"]
+    measured = evaluate(given, items=items)
+    assert measured.frame["accuracy"].item() == pytest.approx(rows["right"].mean())
+    assert "|match:word|" in measured.frame["signature"].item()
+    note = "Right answers that differ from the item's in white space, or marks around the word: 8 of 24."
+    assert f"m: {note}" in measured.attrs["warnings"]
+    assert f"m: {note}" in Comparison.of(items, [given, given.assign(model="n")]).warnings
+    assert answered.attrs["note"] == note
+    assert note in read(tmp_path / "a.csv").report["problem"].tolist()

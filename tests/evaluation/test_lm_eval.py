@@ -232,6 +232,35 @@ def test_what_stood_around_the_passage_is_told(written, tmp_path):
     assert json.loads(prompt) == one_shot | {"system": "Be brief."}
 
 
+PIECES = [{"type": "text", "text": "He had "}, {"type": "text", "text": "a"}]
+
+
+@pytest.mark.parametrize("system", [[], [{"role": "system", "content": "Be brief."}]])
+@pytest.mark.parametrize("content", ["He had a", PIECES])
+@pytest.mark.parametrize("wrap", [list, json.dumps, lambda messages: [json.dumps(messages)]])
+def test_a_chat_is_read_as_its_text(wrap, content, system):
+    messages = wrap([*system, {"role": "user", "content": content}])
+    arguments = {"gen_args_0": {"arg_0": messages, "arg_1": {"until": ["."]}}}
+    generated = {
+        "doc": {"text": "He had a dog"},
+        "target": "dog",
+        "arguments": arguments,
+        "filtered_resps": [" Dog."],
+    }
+    sample = samples.sample(1, generated)
+    assert (sample.answer, sample.greedy, sample.template) == (" Dog.", True, "chat: {passage}")
+    assert np.isnan(sample.log_prob)
+    arguments["gen_args_0"]["arg_1"] = " dog"
+    sample = samples.sample(1, generated | {"filtered_resps": [["-2.5", "True"]]})
+    assert (sample.log_prob, sample.greedy, sample.template) == (-2.5, True, "chat: {passage}")
+    shot = [{"role": "user", "content": "Ann saw"}, {"role": "assistant", "content": "Bob"}]
+    arguments["gen_args_0"]["arg_0"] = wrap([*system, *shot, {"role": "user", "content": content}])
+    assert (
+        samples.sample(1, generated | {"filtered_resps": [["-2.5", "True"]]}).template
+        == "chat: {shots}{passage}"
+    )
+
+
 @pytest.mark.parametrize(
     ("change", "problem"),
     [

@@ -24,6 +24,9 @@ LETTERS = st.text(alphabet="abcé'", max_size=5)
         ("walked", "walk", "no"),
         ("general", "colonel", "no"),
         ("", "a", "no"),
+        ("“Nora.”", "nora", "case"),
+        (" nora! ", "nora", "exact"),
+        ("(wolf)", "wolves", "number"),
         ("cafe\u0301", "café", "exact"),
     ],
 )

@@ -55,7 +55,8 @@ def load(
         The form of the text: "plain", "capitalised" or "openai" for lambada, the word class for
         cbt, "cnn" or "dailymail" for cnnqa. Another language than English is its end: "openai-de".
     path : path, optional
-        A folder (searched with its subfolders), a file, or the official archive. Without it
+        A folder (searched with its subfolders), a file, or the official archive. A file such as
+        ``train-00000-of-00002.parquet`` stands for all parts of its set. Without it
         ``$WORKBENCH_DATA`` is searched, then ``raw/`` in :func:`workbench.storage.files.data_home`.
     on_error : {"raise", "skip"}
         Whether a bad record stops the reading, or is left out and kept in ``.problems``.
@@ -67,7 +68,8 @@ def load(
     -------
     Items
         The text as released, byte for byte, with the answer in place. Where a file is not the published one
-        of its name, or may be cut short, ``attrs["note"]`` says so; it is also printed once.
+        of its name, may be cut short, or is called after another split, ``attrs["note"]`` says so; it is also
+        printed once.
 
     Raises
     ------

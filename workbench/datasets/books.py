@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -14,6 +14,7 @@ from typing import NamedTuple
 from workbench.datasets import archives, sample, sources
 from workbench.datasets.book_tables import BookRow, is_book_table, read_book_rows
 from workbench.datasets.epub import read_epub, read_html
+from workbench.datasets.file_names import shards
 from workbench.datasets.production_notes import header_end, licence_start, without_notes
 from workbench.items import text as wt
 from workbench.storage.errors import DataError
@@ -74,8 +75,10 @@ _PG_WORK = (  # its name for a text, with what follows in headers and footers, b
     r"(?=\W{0,9}(?:$|of\b|from\b|edition\b|\w+\.txt|(?-i:[A-Z0-9]))))"
 )
 _PG_START = re.compile(
-    r"^[^\w\n]{0,20}((?:(?<=\*)|(?<=\* ))START OF (?:THIS|THE) PROJECT|END[* ]?THE SMALL PRINT).*\n"
-    r"(ETEXTS\*?Ver.*\n)?",
+    r"^[^\w\n]{0,20}((?:(?<=\*)|(?<=\* ))(?P<start>START) OF (?:THIS|THE) PROJECT"
+    r"|END[* ]?THE SMALL PRINT).*\n"
+    # a long title goes on to the last line of the paragraph that closes with asterisks
+    r"(?(start)(?:(?:[^\S\n]*\S.*\n){0,9}.*\*{3}[^\S\n]*\n)?|(?:ETEXTS\*?Ver.*\n)?)",
     re.IGNORECASE | re.MULTILINE,
 )
 _PG_START_WORDS = ("start of th", "the small print")  # one is in the line of each match
@@ -253,7 +256,7 @@ def _located(
         names = [each for each in sources.readers() if each == "sample" or _sets(each)]
         problem = f"there is no file or folder {name!r}, and no data set of that name with books"
         raise DataError(problem, remedy=f"pass a path, or one of {', '.join(names)}")
-    return [location], sources.BookFiles(()), ""
+    return _all_shards([location]), sources.BookFiles(()), ""
 
 
 def _sets(name: str) -> Mapping[str, sources.BookFiles] | None:
@@ -265,14 +268,20 @@ def _sets(name: str) -> Mapping[str, sources.BookFiles] | None:
 def _find(name: str, wanted: sources.BookFiles, path: Path | str | None) -> list[Path]:
     roots = sources.search_roots(name, path)
     if path is not None and sources.is_file(roots[0].folder):
-        return [roots[0].folder]
+        return _all_shards([roots[0].folder])
     for root in roots:
         for pattern in wanted.patterns:
             if paths := root.matching(pattern):
-                return paths if "/" in pattern else paths[:1]
+                return _all_shards(paths if "/" in pattern else paths[:1])
     if path is not None and name != "cbt":  # novels unpacked under another name
         return [roots[0].folder]
     raise sources.missing(name, wanted.patterns, roots)
+
+
+def _all_shards(paths: Iterable[Path]) -> list[Path]:
+    """Return paths with all parts of the tables among them; DataError if a part is missing."""
+    sets = (shards(path) if is_book_table(path.name) else [path] for path in paths)
+    return list(dict.fromkeys(chain.from_iterable(sets)))
 
 
 def _documents(paths: Sequence[Path], inside: str) -> Iterator[Document]:
@@ -316,7 +325,8 @@ def _archive(path: Path, inside: str, folder: str = "") -> Iterator[Document]:
 def _files(folder: Path) -> list[str]:
     """Return the files of a folder that may be books; the tables where there is none."""
     listed = sources.walk(folder)
-    return sorted(filter(_may_be_book, listed)) or sorted(filter(is_book_table, listed))
+    tables = map(Path, filter(is_book_table, listed))
+    return sorted(filter(_may_be_book, listed)) or sorted(map(str, _all_shards(tables)))
 
 
 def _table(path: Path, name: str) -> Iterator[Document]:

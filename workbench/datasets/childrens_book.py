@@ -15,6 +15,7 @@ from typing import Any
 import pandas as pd
 
 from workbench.datasets import sources
+from workbench.datasets.file_names import split_in_name
 from workbench.datasets.question_tables import TABLES, QuestionTable
 from workbench.items import text as wt
 from workbench.items.cells import listed_cell
@@ -82,7 +83,7 @@ def _statistics(file: sources.File) -> Iterator[tuple[tuple[str, str], float]]:
         heading, *values = line.split("\t")
         heading = heading.rstrip(" :")
         if heading == "PROCESSING":
-            split = sources.split_in_name(values[0].rpartition("/")[2]) if values else None
+            split = split_in_name(values[0].rpartition("/")[2]) if values else None
         names = STATISTICS.get(heading, ())
         for name, value in zip(names, [*values, *[""] * len(names)], strict=False):
             if split is None or not _NUMBER.fullmatch(value):
@@ -268,7 +269,7 @@ RELEASE = sources.Release(
         (split, word_class): (
             f"cbtest_{word_class}_{full}.txt",
             f"cbtest_{word_class}_{short}*.txt",
-            *(f"*/{word_class}/{short}*{ending}" for ending in TABLES),
+            *(f"*/{word_class}/{start}{short}*{ending}" for start in ("", "cbt-") for ending in TABLES),
             *(f"cbt*_{word_class}_{short}*{ending}" for ending in TABLES),
         )
         for split, (full, short) in _NAMES.items()

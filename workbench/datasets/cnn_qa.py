@@ -16,6 +16,7 @@ from typing import Any
 import pandas as pd
 
 from workbench.datasets import archives, sources
+from workbench.datasets.file_names import split_of_file
 from workbench.datasets.question_tables import TABLES, QuestionTable
 from workbench.items import text as wt
 from workbench.items.cells import listed_cell
@@ -40,6 +41,7 @@ _QUESTIONS = (
     'pass the questions, cnn.tgz or dailymail.tgz; wb.fetch("cnnqa", dry_run=True) says where they are'
 )
 _FOLDERS = {"train": "training", "dev": "validation", "test": "test"}
+_TABLES = {"train": "train", "dev": "valid", "test": "test"}
 _PARTS = ("address", "article", "question", "answer", "entities")
 _ENTITY = re.compile(r"(@entity([0-9]{1,9})):(.*)", re.DOTALL)
 
@@ -61,9 +63,10 @@ def load(
     if variant is None and any("dailymail" in folder for folder in folders[-4:]):
         variant = "dailymail"
     variant = sources.check_choice("variant", variant, VARIANTS, "cnnqa", "cnn")
+    file = sources.as_single_file(path)
+    table = file if file and file.path.suffix.lower() in TABLES else None
     if split is None and path is not None:
-        location = Path(path).absolute()
-        split = _named_split(location if sources.is_file(location) else location / "-")
+        split = _split_of_path(Path(path).absolute())
     is_flat = split in {None, UNNAMED}  # questions whose folder names no split will do
     split = sources.check_choice("split", split, (*SPLITS, UNNAMED), "cnnqa", "dev")
 
@@ -71,21 +74,19 @@ def load(
     total = None
     if path is not None and archives.is_archive(path) and sources.is_file(path):
         archive = Path(path)
-    elif (file := sources.as_single_file(path)) and file.path.suffix.lower() in TABLES:
-        return sources.items_from_records("cnnqa", _rows(file, split, variant), on_error, files=[file])
     elif file:
         location, names, source = file.path, [str(file.path)], file.source
         is_split = is_flat or split == _named_split(location.absolute())
     else:
         roots = sources.search_roots("cnnqa", path)
         folder, names, is_split = _folder(roots, split, variant, by_path=path is not None)
-        if path is not None and not folder and (stories := sources.find_first(roots, ["*.story"])):
-            problem = "these are stories with highlights, of which no questions were made"
-            raise DataError(problem, file=stories, remedy=_QUESTIONS)
         location, source = Path(folder), f"{Path(folder).name}/*{SUFFIX}"
-        if not folder and (archive := sources.find_first(roots, archives=_packs(variant))) is None:
-            inside = f"{variant}/questions/{_FOLDERS.get(split, '')}/*{SUFFIX}".replace("//", "/")
-            raise sources.missing("cnnqa", [inside, f"{variant}.tgz"], roots)
+        if not folder:
+            table, archive = _table_or_archive(roots, split, variant, by_path=path is not None)
+    if table:
+        note = sources.note_split(table, split)
+        records, attrs = _rows(table, split, variant), {"note": note} if note else {}
+        return sources.items_from_records("cnnqa", records, on_error, files=table.shards, attrs=attrs)
     if archive:
         source, files = archive.name, _packed(archive, split, variant, flat=is_flat)
     elif is_split or is_flat:
@@ -97,6 +98,33 @@ def load(
         return sources.items_from_records("cnnqa", records, on_error, attrs={"source": source})
 
 
+def _table_or_archive(
+    roots: Sequence[sources.Root], split: str, variant: str, *, by_path: bool
+) -> tuple[sources.File | None, Path | None]:
+    """Return the table of a split, else the archive of a variant; DataError if neither is there."""
+    searched, patterns = _tables(roots, split, variant)
+    if table := next(filter(None, (sources.from_disk(root, patterns) for root in searched)), None):
+        return table, None
+    if by_path and (stories := sources.find_first(roots, ["*.story"])):
+        problem = "these are stories with highlights, of which no questions were made"
+        raise DataError(problem, file=stories, remedy=_QUESTIONS)
+    if archive := sources.find_first(roots, archives=_packs(variant)):
+        return None, archive
+    inside = f"{variant}/questions/{_FOLDERS.get(split, '')}/*{SUFFIX}".replace("//", "/")
+    raise sources.missing("cnnqa", [inside, f"{variant}.tgz"], roots)
+
+
+def _tables(roots: Sequence[sources.Root], split: str, variant: str) -> tuple[list[sources.Root], list[str]]:
+    """Return the roots without files of the other variant, and patterns of tables as the hub has them."""
+    other = next(v for v in VARIANTS if v != variant)
+    searched = [
+        sources.Root(root.folder, [file for file in root.files if other not in file[0].lower().split("/")])
+        for root in roots
+    ]
+    folders = (f"*/{variant}", "*cnnqa*") if split in _TABLES else ()
+    return searched, [f"{folder}/{_TABLES[split]}*{ending}" for folder in folders for ending in TABLES]
+
+
 def at_hand(searched: Sequence[sources.Root]) -> Iterator[tuple[str, str, Path | None]]:
     """Yield split, variant and place, None where it is not on this machine."""
     for variant in VARIANTS:
@@ -104,7 +132,8 @@ def at_hand(searched: Sequence[sources.Root]) -> Iterator[tuple[str, str, Path |
         for split in (*SPLITS, UNNAMED):
             folder, _, official = _folder(searched, split, variant, by_path=False)
             if official or split in SPLITS:
-                yield split, variant, Path(folder) if official else archive
+                table = sources.find_first(*_tables(searched, split, variant))
+                yield split, variant, Path(folder) if official else table or archive
             elif folder:
                 yield split, variant, Path(folder)
 
@@ -171,6 +200,14 @@ def _packed(archive: Path, split: str, variant: str, *, flat: bool) -> Iterator[
         problem = f"no questions/{_FOLDERS.get(split, '')}/*{SUFFIX} of {variant} in this archive"
         remedy = f"pass the archive of the questions, {variant}.tgz"
         raise DataError(problem, file=archive, remedy=remedy)
+
+
+def _split_of_path(path: Path) -> str | None:
+    """Return the split that the name of a table says, or that of a folder."""
+    if not sources.is_file(path):
+        return _named_split(path / "-")
+    is_table = path.suffix.lower() in TABLES
+    return (split_of_file(path) if is_table else None) or _named_split(path)
 
 
 def _named_split(file: Path) -> str | None:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -31,10 +31,11 @@ _ARCHIVES = ("lambada-dataset.tar.gz", "lambada-dataset*")
 _FILES = {
     ("dev", "plain"): (
         "lambada_development_plain_text.txt", "lambada_development_plain_text*.txt",
-        "*lambada*/validation-*.parquet",
+        "*lambada*/validation[-/]*.parquet", "*lambada*/validation-*.jsonl",
     ),
     ("test", "plain"): (
-        "lambada_test_plain_text.txt", "lambada_test_plain_text*.txt", "*lambada*/test-*.parquet",
+        "lambada_test_plain_text.txt", "lambada_test_plain_text*.txt",
+        "*lambada*/test[-/]*.parquet", "*lambada*/test-*.jsonl",
     ),
     ("control", "plain"): ("lambada_control_test_data_plain_text.txt", "lambada_control*plain_text*.txt"),
     ("rejected", "plain"): ("lambada_rejected_plain_text.txt", "*rejected*plain_text*.txt", "*rejected*.txt"),
@@ -49,6 +50,7 @@ _FILES = {
         "lambada_test_[a-z][a-z][a-z]*.jsonl", "lambada_openai.jsonl", "lambada_openai_en*.jsonl",
         "lambada_openai[!_]*.jsonl", "lambada_openai_[a-z][a-z][a-z]*.jsonl",
         *(f"*lambada*/{folder}*test*.parquet" for folder in ("default/", "en/", "")),
+        *(f"*lambada*/{folder}test-*.jsonl" for folder in ("default/", "en/", "")),
     ),
     **{
         ("test", f"openai-{language}"): (
@@ -122,8 +124,8 @@ def _counts(file: sources.File, _written: int, _size: int) -> Mapping[str, int]:
 
 def _variant_in_file(file: sources.File) -> str | None:
     """Return the variant of running text, with its language; None for tokens."""
-    rows = [(text, meta) for text, meta in _rows(file) if isinstance(text, str)]
-    if _form([text for text, _ in rows]) != "openai":
+    rows = [row for row in _rows(file) if isinstance(row.text, str)]
+    if _form([str(row.text) for row in rows]) != "openai":
         return None
     codes = _languages(rows)
     if len(codes) > 1:
@@ -133,9 +135,9 @@ def _variant_in_file(file: sources.File) -> str | None:
     return in_language("openai", codes.pop()) if codes else _translation(file)
 
 
-def _languages(rows: Iterable[tuple[Any, Mapping[str, Any]]]) -> set[str]:
+def _languages(rows: Iterable[_Row]) -> set[str]:
     """Return the languages of good rows, English where a row names none; empty where none names one."""
-    codes = {meta.get("language") for text, meta in rows if isinstance(text, str)}
+    codes = {row.meta.get("language") for row in rows if isinstance(row.text, str)}
     return {code or ENGLISH for code in codes} if codes != {None} else set()
 
 
@@ -159,7 +161,7 @@ def _parse(file: sources.File, split: str, variant: str) -> Iterator[Item | Data
     """
     rows = _rows(file)
     tokenised = not variant.startswith("openai")
-    texts = [text for text, _ in rows if isinstance(text, str)]
+    texts = [row.text for row in rows if isinstance(row.text, str)]
     codes = _languages(rows)
     _check_form(texts, variant, file, by_row=bool(codes))
     if codes and language(variant) not in codes:
@@ -167,7 +169,7 @@ def _parse(file: sources.File, split: str, variant: str) -> Iterator[Item | Data
         remedy = f'pass variant="{in_language("openai", min(codes))}"'
         raise DataError(problem, file=file.label, remedy=remedy)
     folder = folder_of(split, variant)
-    for number, (text, meta) in enumerate(rows):
+    for number, (text, meta, shard, line) in enumerate(rows):
         if isinstance(text, DataError):
             yield text
             continue
@@ -175,7 +177,7 @@ def _parse(file: sources.File, split: str, variant: str) -> Iterator[Item | Data
             continue
         answer = wt.last_word(text, tokenised=tokenised)
         if answer is None or not text[: answer[0]].strip():
-            yield _bad(f"{text[:60]!r} is not a passage, expected at least two words", file, number + 1)
+            yield _bad(f"{text[:60]!r} is not a passage, expected at least two words", shard, line)
             continue
         spans = wt.sentences(text, tokenised=tokenised, paragraphs=False)
         yield Item(
@@ -197,14 +199,28 @@ def _bad(problem: str, file: sources.File, line: int) -> DataError:
     return DataError(problem, file=file.label, line=line, remedy=remedy)
 
 
-def _rows(file: sources.File) -> list[tuple[str | DataError, dict[str, Any]]]:
+class _Row(NamedTuple):
+    """A passage or the error of its row, what else the row says of it, and its file and line."""
+
+    text: str | DataError
+    meta: dict[str, Any]
+    file: sources.File
+    line: int
+
+
+def _rows(file: sources.File) -> list[_Row]:
+    return [row for shard in file.shards for row in _rows_of_shard(shard)]
+
+
+def _rows_of_shard(file: sources.File) -> list[_Row]:
     ending = file.name.lower().rpartition(".")[2]
     if ending in {"parquet", "csv", "tsv", "json"}:
         return _table(file)
+    lines = enumerate(sources.lines(sources.decode(file.data, file.label)), 1)
     if ending not in {"jsonl", "ndjson"}:
-        return [(line, {}) for line in file.lines()]
-    rows = [_json_row(line, file, number) for number, line in enumerate(file.lines(), 1)]
-    check_no_books(pd.DataFrame({"text": [text for text, _ in rows]}), file.path, _NOVELS)
+        return [_Row(line, {}, file, number) for number, line in lines]
+    rows = [_Row(*_json_row(line, file, number), file, number) for number, line in lines]
+    check_no_books(pd.DataFrame({"text": [row.text for row in rows]}), file.path, _NOVELS)
     return rows
 
 
@@ -232,7 +248,7 @@ def _text(record: Mapping[Any, Any], file: sources.File, number: int) -> str | D
     return text
 
 
-def _table(file: sources.File) -> list[tuple[str | DataError, dict[str, Any]]]:
+def _table(file: sources.File) -> list[_Row]:
     """Read the table of the Hugging Face hub, `text` and perhaps `domain`, or the columns of `_text`."""
     words = ["text", "domain", "context", "continuation"]
     frame, problems, _ = read_frame(file.data, Path(file.label), words=words, limit=MAX_COLUMNS)
@@ -242,12 +258,12 @@ def _table(file: sources.File) -> list[tuple[str | DataError, dict[str, Any]]]:
         raise DataError(
             problem, file=file.label, remedy=f'read a table of your own with wb.load("{file.label}")'
         )
-    rows: list[tuple[str | DataError, dict[str, Any]]] = [(problem, {}) for problem in problems]
+    rows = [_Row(problem, {}, file, problem.line or 0) for problem in problems]
     records = frame[[name for name in words if name in frame]].to_dict("records")
     for number, (record, code) in enumerate(zip(records, tongues.languages_of_rows(frame), strict=True), 1):
         meta = {"domain": record["domain"]} if isinstance(record.get("domain"), str) else {}
         meta |= {"language": code} if code else {}
-        rows.append((_text(record, file, number), meta))
+        rows.append(_Row(_text(record, file, number), meta, file, number))
     return rows
 
 
@@ -290,7 +306,7 @@ RELEASE = sources.Release(
             (
                 "train-novels.tar",
                 "*/train-novels/*.txt",
-                "*lambada*/train-*.parquet",
+                "*lambada*/train[-/]*.parquet",
                 "lambada-dataset*.tar*",
             ),
             inside="*train-novels*",

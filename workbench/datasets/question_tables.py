@@ -57,20 +57,26 @@ class QuestionTable(NamedTuple, Generic[Question]):
                 yield number, row, question
 
     def rows_of_file(self, file: File, variant: str) -> Iterator[tuple[Row[Question], str] | DataError]:
-        """Yield the questions of a file, each with `variant` in the language of the row or file."""
-        frame, problems, _ = read_frame(file.data, file.path, words={*self.cells, "id"}, limit=MAX_COLUMNS)
-        yield from problems
-        check_no_books(frame, file.path, "whole books, not questions")
-        if not self.holds(frame, file.path):
-            problem = f"expected the columns {self.columns}, got {', '.join(map(str, frame))}"
-            remedy = f'read a table of your own with wb.load("{file.label}")'
-            raise DataError(problem, file=file.label, remedy=remedy)
+        """Yield the questions of a file's parts, each with `variant` in the language of the row or file."""
+        n_before = 0
         code = language.language_in_path(file.path)
-        for row in self.rows(frame, file.label):
-            if isinstance(row, DataError):
-                yield row
-            else:
-                yield row, language.in_language(variant, language.language_of_row(row[1]) or code)
+        for shard in file.shards:
+            words = {*self.cells, "id"}
+            frame, problems, _ = read_frame(shard.data, shard.path, words=words, limit=MAX_COLUMNS)
+            yield from problems
+            check_no_books(frame, shard.path, "whole books, not questions")
+            if not self.holds(frame, shard.path):
+                problem = f"expected the columns {self.columns}, got {', '.join(map(str, frame))}"
+                remedy = f'read a table of your own with wb.load("{shard.label}")'
+                raise DataError(problem, file=shard.label, remedy=remedy)
+            for row in self.rows(frame, shard.label):
+                if isinstance(row, DataError):
+                    yield row
+                else:
+                    number, cells, question = row
+                    of_row = language.in_language(variant, language.language_of_row(cells) or code)
+                    yield (n_before + number, cells, question), of_row
+            n_before += len(frame)
 
 
 def check_no_books(frame: pd.DataFrame, path: Path, problem: str) -> None:

@@ -150,6 +150,13 @@ def _answers(
 
 def _rows(file: sources.File, columns: list[str]) -> Iterator[tuple[int, int, list[str]] | DataError]:
     """Read a table with the columns that are asked for, the first one a number."""
+    for shard in file.shards:
+        yield from _rows_of_shard(shard, columns)
+
+
+def _rows_of_shard(
+    file: sources.File, columns: list[str]
+) -> Iterator[tuple[int, int, list[str]] | DataError]:
     try:
         table = read_rows(file.data, Path(file.label), words=columns)
     except DataError as error:
@@ -266,6 +273,7 @@ RELEASE = sources.Release(
             "Holmes.machine_format.questions*.txt",
             "testing_data.csv",
             "testing_data*.csv",
+            *(f"*msrcc*/test[-/]*{ending}" for ending in TABLES),
         )
     },
     parse=_parse,

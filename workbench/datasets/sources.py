@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.datasets.archives import is_archive, members
+from workbench.datasets.file_names import shards, split_in_name, split_of_file
 from workbench.items.items import Items
 from workbench.items.schema import Item
 from workbench.storage.errors import DataError, reading
@@ -53,11 +54,6 @@ _LANGUAGE_MODEL = re.compile(
 ON_ERROR = ("raise", "skip")
 MAX_PROBLEMS = 10_000
 """Most problems that are listed."""
-
-_SPLIT_IN_NAME = {
-    "control": r"control", "rejected": r"rejected", "train": r"train(ing)?",
-    "dev": r"dev(elopment)?|valid(ation)?", "test": r"test(ing)?",
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -101,9 +97,20 @@ class File:
         """The SHA-256 of the content, in hexadecimal."""
         return hashlib.sha256(self.data).hexdigest()
 
+    @cached_property
+    def shards(self) -> tuple[File, ...]:
+        """The files of the set that this one is a part of; DataError if one is missing, or for an archive."""
+        if self.member is None:
+            paths = shards(self.path)
+            return (self,) if paths == [self.path] else tuple(map(File, paths))
+        if re.search(r"\d-of-(?!0*1\D)\d", self.name):
+            problem = "this is one part of a set, in an archive"
+            raise DataError(problem, file=self.label, remedy="unpack the archive, and pass the folder")
+        return (self,)
+
     def lines(self) -> list[str]:
-        """Return the lines of the text, without their ends and without blank ones at the end."""
-        return lines(decode(self.data, self.label))
+        """Return the lines of all parts of the text, without their ends and without blank ones at the end."""
+        return [line for shard in self.shards for line in lines(decode(shard.data, shard.label))]
 
     def beside(self, *patterns: str) -> File | None:
         """Return the first file in the same folder (or archive) whose name fits a pattern."""
@@ -244,7 +251,8 @@ def search_roots(dataset: str, path: Path | str | None = None) -> list[Root]:
             with reading(folder, "this folder"):
                 next(folder.iterdir(), None)
         # what a user points at is taken for this data set, whatever its folders are called
-        return [_scan(folder, dataset)]
+        name = "" if is_file(folder) else f"/{Path(os.path.abspath(folder)).name}"  # noqa: PTH100 - no link
+        return [_scan(folder, f"{dataset}{name}")]
     folders = [expand_home(os.environ["WORKBENCH_DATA"])] if os.environ.get("WORKBENCH_DATA") else []
     return [_scan(folder, folder.name) for folder in dict.fromkeys([*folders, data_home() / "raw"])]
 
@@ -277,7 +285,7 @@ def find_files(
     """
     searched = search_roots(dataset, path)
     for root in searched:
-        files = {key: file for key, patterns in wanted.items() if (file := _from_disk(root, patterns))}
+        files = {key: file for key, patterns in wanted.items() if (file := from_disk(root, patterns))}
         if not files:
             packed = _archives(root, ("*",) if is_file(root.folder) else archives)
             files = next((inside for archive in packed if (inside := _from_archive(archive, wanted))), {})
@@ -317,11 +325,12 @@ def missing(dataset: str, names: Sequence[str], searched: Sequence[Root]) -> Dat
     )
 
 
-def _from_disk(root: Root, patterns: Sequence[str]) -> File | None:
+def from_disk(root: Root, patterns: Sequence[str]) -> File | None:
+    """Return the one file that fits the first pattern that any fits, the first part of a set; else None."""
     for pattern in patterns:
         files = [File(path) for path in root.matching(pattern) if not is_archive(path)]
         if files:
-            return _only(files, pattern)
+            return _only(list(dict.fromkeys(file.shards[0] for file in files)), pattern)
     return None
 
 
@@ -367,11 +376,13 @@ def check_choice(
     )
 
 
-def split_in_name(name: str) -> str | None:
-    """Infer the split from the name of a file or folder, or return None."""
-    words = "|".join(f"(?P<{split}>{pattern})" for split, pattern in _SPLIT_IN_NAME.items())
-    match = re.search(rf"(?:^|[^a-z])(?:{words})(?![a-z])", name.lower())
-    return match.lastgroup if match else None
+def note_split(file: File, split: str) -> str:
+    """Return a note, printed once, on a file whose name says another split than it is read as; else ""."""
+    if (named := split_of_file(file.path)) in {None, split}:
+        return ""
+    note = f"the name of {file.source} says {named}, and it is read as {split}"
+    _print_once(note)
+    return note
 
 
 def items_from_records(
@@ -538,8 +549,9 @@ class Release:
         """Read one split; see :func:`workbench.datasets.load`."""
         variants = list(dict.fromkeys(name for _, name in self.files))
         if (file := as_single_file(path)) is not None:
-            split = split or split_in_name(file.name)
-            folders = "/".join(file.path.absolute().parts[-2:])  # the hub's folders are called as variants
+            split = split or split_of_file(file.path)
+            depth = 3 if file.path.stem.isdigit() else 2  # the hub's folders are called as variants
+            folders = "/".join(file.path.absolute().parts[-depth:])
             by_content = None if variant in variants else self.variant_in_file(file)
             variant = (
                 variant or by_content or self.variant_in_name(file.name) or self.variant_in_name(folders)
@@ -567,10 +579,11 @@ class Release:
                 raise self._other_variant(error, split, path) from None
         files = {name: replace(f, companion=f.beside(*self.companion(f))) for name, f in files.items()}
         lacking = " ".join(name for name in variants if name not in files) if file is None else ""
-        note = {"note": f"no questions found for {lacking}"} if lacking else {}
+        note = f"no questions found for {lacking}" if lacking else note_split(file, split) if file else ""
         records = chain.from_iterable(self.parse(each, split, name) for name, each in files.items())
-        read = [each for f in files.values() for each in (f, f.companion) if each]
-        return items_from_records(dataset, records, on_error, files=read, attrs=note)
+        read = [each for f in files.values() for each in (*f.shards, f.companion) if each]
+        attrs = {"note": note} if note else {}
+        return items_from_records(dataset, records, on_error, files=read, attrs=attrs)
 
     def _other_variant(self, error: DataError, split: str, path: Path | str | None) -> DataError:
         """Return an error about missing files, with the variants of the split that were found instead."""

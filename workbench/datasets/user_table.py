@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from workbench.datasets import childrens_book, cnn_qa, sources
+from workbench.datasets.file_names import name_of_set, shards
 from workbench.datasets.question_tables import MAX_COLUMNS, QuestionTable, check_no_books
 from workbench.items import language
 from workbench.items.cells import column_named, index_as_columns
@@ -17,7 +19,7 @@ from workbench.items.questions import ANSWERS, CONTEXTS, CONTINUATIONS, LABELS, 
 from workbench.items.schema import objects
 from workbench.storage.errors import DataError
 from workbench.storage.files import read_bytes
-from workbench.storage.spreadsheet import JSON_ENDINGS, read_frame
+from workbench.storage.spreadsheet import JSON_ENDINGS, TableFrame, read_frame
 
 ROLES = {
     "text": TEXTS,
@@ -47,7 +49,8 @@ def read_table(path: Path | str, *, on_error: str = "raise", **options: Any) -> 
     """
     path = Path(path)
     words = _WORDS | {str(column).lower() for column in options.values()}
-    frame, problems, note = read_frame(read_bytes(path, "this table"), path, words=words, limit=MAX_COLUMNS)
+    paths = shards(path)
+    frame, problems, note = _read_shards(paths, words)
     if len(frame.columns) > MAX_COLUMNS:
         problem = f"this table has {len(frame.columns):,} columns, expected at most {MAX_COLUMNS:,}"
         raise DataError(problem, file=path, remedy="leave out columns")
@@ -55,7 +58,7 @@ def read_table(path: Path | str, *, on_error: str = "raise", **options: Any) -> 
         raise problems[0]
     frame = index_as_columns(frame)
     if not options and set(COLUMNS) <= set(frame) and frame.columns.is_unique:
-        return Items.from_parquet(path)
+        return Items.concat(map(Items.from_parquet, paths)) if len(paths) > 1 else Items.from_parquet(path)
     notes = [note] if note else []
     check_no_books(frame, path, "whole books, not passages")
     table: QuestionTable[Any] | None = None  # of a data set, by columns that no option names
@@ -81,7 +84,8 @@ def read_table(path: Path | str, *, on_error: str = "raise", **options: Any) -> 
         spans = [table.sentences(text) for text in rows["text"]]
         items = Items(rows.assign(sentences=objects(spans)), attrs=items.attrs, problems=items.problems)
     notes += [items.attrs["note"]] if items.attrs else []
-    items.attrs = {"source": path.name} | ({"note": "; ".join(notes)} if notes else {})
+    source = ", ".join(shard.name for shard in paths)
+    items.attrs = {"source": source} | ({"note": "; ".join(notes)} if notes else {})
     located = [DataError(each.problem, file=path, remedy=each.remedy) for each in items.problems]
     items.problems = (*problems, *located)
     return items
@@ -93,7 +97,7 @@ def dataset_name(path: Path) -> str:
     Characters that are not a letter, a digit, ``_``, ``.`` or ``-`` become ``-``. Where a data set of that
     name is known, the file is another one: ``own-lambada``.
     """
-    name = re.sub(r"[^\w.-]+", "-", path.stem).strip("-.")[:_LONGEST_NAME] or "own"
+    name = re.sub(r"[^\w.-]+", "-", name_of_set(path)).strip("-.")[:_LONGEST_NAME] or "own"
     return f"own-{name}" if name.lower() in sources.readers() else name
 
 
@@ -103,6 +107,24 @@ def _with_answers(frame: pd.DataFrame, column: Any) -> pd.DataFrame:
         return frame
     others = [name for name in frame if str(name).lower() == "answer"]
     return frame.drop(columns=others).rename(columns={column: "answer"})
+
+
+def _read_shards(paths: Sequence[Path], words: Collection[str]) -> TableFrame:
+    """Return the rows of all parts of a table; DataError if they have different columns."""
+    tables = [
+        read_frame(read_bytes(path, "this table"), path, words=words, limit=MAX_COLUMNS) for path in paths
+    ]
+    if len(tables) == 1:
+        return tables[0]
+    frames = [index_as_columns(table.frame) for table in tables]
+    for path, frame in zip(paths, frames, strict=True):
+        if set(frame) != set(frames[0]):
+            columns, expected = (", ".join(map(str, each))[:200] for each in (frame, frames[0]))
+            problem = f"expected the columns of its first part, {expected}, got {columns}"
+            raise DataError(problem, file=path, remedy="write all parts with the same columns")
+    problems = [problem for table in tables for problem in table.problems]
+    notes = dict.fromkeys(table.note for table in tables if table.note)
+    return TableFrame(pd.concat(frames, ignore_index=True), problems, "; ".join(notes))
 
 
 def _questions(

@@ -8,7 +8,12 @@ from typing import Any, TypeVar
 import numpy as np
 
 from workbench.evaluation.bootstrap import Floats, Ints, Mask
-from workbench.evaluation.model_predictions import ModelPredictions, is_uncorrected, words_of
+from workbench.evaluation.model_predictions import (
+    ModelPredictions,
+    is_uncorrected,
+    list_answer_notes,
+    words_of,
+)
 from workbench.items.ablation import split_variant
 from workbench.items.language import language_name, languages_of
 from workbench.render.numbers import percent
@@ -50,6 +55,7 @@ def list_warnings(
         ),
         *_excluded(labels, models, rows, int(common.sum())),
         *_value_warnings(each, log_prob, variants),
+        *list_answer_notes(models),
     ]
 
 

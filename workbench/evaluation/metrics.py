@@ -26,6 +26,7 @@ from workbench.evaluation.model_predictions import (
     floats,
     is_uncorrected,
     joined,
+    list_answer_notes,
     one_value,
     predictions_of,
 )
@@ -178,7 +179,7 @@ def evaluate(
     table = typed(pd.DataFrame(rows, columns=columns))
     warnings = [*list_training(counts), *list_unpredictable(table, names)]
     notes = [note(table, datasets, sampling), *count_looks("evaluate", lambda _: models)]
-    table.attrs |= {"note": " ".join(notes), "warnings": warnings}
+    table.attrs |= {"note": " ".join(notes), "warnings": [*warnings, *list_answer_notes(models)]}
     repeated = any(apart) and table.duplicated(["model", *names]).any()
     model = TableColumn("model", detail="distinction" if repeated else "")
     groups = (_group_column(table[name]) for name in names if name != "model")
@@ -458,14 +459,15 @@ def subset_of(frame: pd.DataFrame) -> str:
 def signature_text(frame: pd.DataFrame, units: Units, sampling: BootstrapSettings) -> str:
     """Return the signature of measures of predictions, as sacrebleu does for BLEU (Post 2018).
 
-    ``lambada/dev/plain|n:4869|unit:word|vocab:60000|unknown:shared|ci:95|boot:2000|by:item|seed:0|
+    ``lambada/dev/plain|n:4869|unit:word|vocab:60000|unknown:shared|match:word|ci:95|boot:2000|by:item|seed:0|
     version:0.1.0``: data set, split and variant (several with +), items, those of the columns `VARIANT` that
-    have a value (of a prompt a digest), intervals, and this package.
+    have a value (of a prompt a digest), what counts as the answer (``match:word``, the rule of
+    :func:`workbench.runs.predictions.same_word`), intervals, and this package.
     """
     sets = (frame[name].dropna().unique() for name in ("dataset", "split", "variant"))
     data = ("+".join(sorted(set(map(str, names)))) for names in sets)
     values = [one_value(frame[name]) for name in VARIANT]
-    fields = {"n": len(frame)} | dict(zip(_PARTS, values, strict=True))
+    fields = {"n": len(frame)} | dict(zip(_PARTS, values, strict=True)) | {"match": "word"}
     if fields["prompt"] is not None:
         fields["prompt"] = digest(fields["prompt"])[:8]
     fields["text"] = "detokenised" if fields["text"] is True else fields["text"] or None

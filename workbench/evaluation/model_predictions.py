@@ -52,6 +52,9 @@ NEEDED = (
 )  # fmt: skip
 """Columns of predictions that evaluation reads."""
 
+ANSWER_NOTES = "answer_notes"
+"""Key of `ModelPredictions.info`: what is to be said of answers that were taken from words."""
+
 BY_SEED = "correct_by_seed"
 """Column of pooled replicates: which of them are right on an item, a tuple of bool."""
 
@@ -195,9 +198,9 @@ def predictions_of(runs: Any, items: Items | None = None, *, pool: bool = False)
 
     They are in the order given, within one frame by order of appearance. Of a frame with ``item_id``,
     ``model`` and ``prediction`` alone (also ``log_prob``, ``rank``), the rest is taken from `items`: a
-    prediction is correct if it is the answer but for case. Raise DataError if something is none
-    of these, a column is missing or of another type, a model has two predictions for one item, or gives NaN
-    as the log-probability of an answer that it ranks.
+    prediction is correct by :func:`workbench.runs.predictions.same_word`. Raise DataError if something is
+    none of these, a column is missing or of another type, a model has two predictions for one item, or gives
+    NaN as the log-probability of an answer that it ranks.
     """
     item_ids = None if items is None else text_array(items.frame["item_id"])
     read = partial(_read, items=items, item_ids=item_ids, pool=pool)
@@ -240,6 +243,7 @@ def _read(
     frame = typed_predictions(frame.assign(**lacking))
     if any(name not in frame.columns for name in NEEDED if name not in OPTIONAL):
         frame = _completed(frame, items)
+        info = {**info, ANSWER_NOTES: frame.attrs.get(ANSWER_NOTES, ())}
     check_log_probs(frame)
     run = None if isinstance(source, pd.DataFrame) else getattr(source, "run", None)
     return list(_split_frame(frame, run, info))
@@ -264,7 +268,15 @@ def _completed(frame: pd.DataFrame, items: Items | None) -> pd.DataFrame:
         raise DataError(problem, remedy=remedy)
     groups = asked.groupby("model", sort=False)
     frames = [from_answers(items, group, model=str(model)) for model, group in groups]
-    return pd.concat(frames, ignore_index=True)
+    completed = pd.concat(frames, ignore_index=True)
+    notes = [f"{each['model'].iloc[0]}: {each.attrs['note']}" for each in frames if "note" in each.attrs]
+    completed.attrs = {ANSWER_NOTES: notes}
+    return completed
+
+
+def list_answer_notes(models: Iterable[ModelPredictions]) -> list[str]:
+    """Return notes on models whose answers are right but for white space and marks around the word."""
+    return list(dict.fromkeys(note for model in models for note in model.info.get(ANSWER_NOTES, ())))
 
 
 def _split_run(source: Any, info: Mapping[str, Any], item_ids: pa.Array | None) -> Iterator[ModelPredictions]:

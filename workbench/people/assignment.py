@@ -16,7 +16,8 @@ from typing import Any
 
 from workbench.items.schema import COLUMNS, Item
 from workbench.items.text import is_encodable
-from workbench.people.protocols import Condition, Protocol, ProtocolStep, best_match, plain_word
+from workbench.people.protocols import Condition, Protocol, ProtocolStep, best_match
+from workbench.runs.predictions import plain_word
 from workbench.storage.errors import DataError
 
 _PLACEHOLDER = "word"  # stands for the answer while the text is laid out, so that nothing depends on it
@@ -454,7 +455,8 @@ def record_judgment(
     seconds: float | None = None,
 ) -> bool:
     """Insert a checked answer and advance its item; return whether the person has finished the item."""
-    match = best_match(words, str(item.answer))
+    others = {*(item.candidates or ())} - {item.answer} if protocol.candidates else set()
+    match = best_match([word for word in words if word not in others], str(item.answer))
     correct = match in protocol.accept
     condition = protocol.steps[step].condition
     finished = condition != "unfolding" or correct or n_shown >= len(item.context)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal, get_args
 
 from workbench.analysis import lemmas
 from workbench.items.text import is_encodable
+from workbench.runs.predictions import bare_word
 from workbench.storage.errors import DataError
 
 Condition = Literal["passage", "sentence", "unfolding"]
@@ -31,8 +31,6 @@ _PROSE = {
 MATCHES = ("exact", "case", "number", "spelling", "no")
 """How a guess matches, the best first: the same word; the same but for case; singular and plural of one noun;
 one letter added, left out or changed; not at all. Case does not count for the last three."""
-
-_APOSTROPHES = str.maketrans("’‘ʼ`´", "'''''")  # noqa: RUF001 - as they are shown, and typed
 
 
 @dataclass(frozen=True)
@@ -254,15 +252,11 @@ def protocol(name: str | Protocol = "lambada", **settings: Any) -> Protocol:
     return replace(base, steps=tuple(steps), **settings)
 
 
-def plain_word(word: str) -> str:
-    """Return a typed word without surrounding white space, composed (NFC), with plain apostrophes."""
-    return " ".join(unicodedata.normalize("NFC", word).translate(_APOSTROPHES).split())
-
-
 def match(guess: str, answer: str) -> str:
     """Return the element of `MATCHES` for a guess.
 
-    White space around a guess and the shape of its apostrophes do not count.
+    White space, quotes and sentence marks around a guess and the shape of its apostrophes do not count, as in
+    :func:`workbench.runs.predictions.same_word`.
 
     Examples
     --------
@@ -270,7 +264,7 @@ def match(guess: str, answer: str) -> str:
     >>> [match(guess, "Dogs") for guess in ("Dogs", "dogs", "dog", "docs", "cat", "")]
     ['exact', 'case', 'number', 'spelling', 'no', 'no']
     """
-    guess, answer = plain_word(guess), plain_word(answer)
+    guess, answer = bare_word(guess), bare_word(answer)
     if guess == answer:
         return "exact"
     guess, answer = guess.casefold(), answer.casefold()

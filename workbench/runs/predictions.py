@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -87,6 +89,9 @@ _WORDS = {
     "score_type": ("log_prob", "score"), "unit": ("word", "whole-word", "last-token"),
     "filter": ("none", "stop-words"), "unknown": UNKNOWN,
 }  # fmt: skip
+_APOSTROPHES = str.maketrans("’‘ʼ`´", "'''''")  # noqa: RUF001 - as they are shown, and typed
+_MARKS = r"""[\s"'“”„‟«»‹›.,;:!?…¡¿()\[\]{}*_–—]+"""  # noqa: RUF001 - quotes, brackets, sentence marks, emphasis
+_AROUND = re.compile(f"^{_MARKS}|{_MARKS}$")
 _SLACK = 1e-9
 _LOOSE = 1e-3  # two sums of single-precision logarithms
 _VARIANT = {"run": "", "system": None, "unit": "word", "filter": "none", "vocabulary_size": pd.NA,
@@ -102,10 +107,57 @@ def check_model(model: Any, caller: str) -> None:
         )
 
 
+def plain_word(word: str) -> str:
+    """Return a written word without surrounding white space, composed (NFC), with plain apostrophes."""
+    return " ".join(unicodedata.normalize("NFC", word).translate(_APOSTROPHES).split())
+
+
+def bare_word(word: str) -> str:
+    """Return `plain_word` without quotes and sentence marks around it, if anything else is there."""
+    word = plain_word(word)
+    return _AROUND.sub("", word) or word
+
+
+def same_word(word: str | None, answer: str | None, candidates: Iterable[str] | None = None) -> bool:
+    r"""Return whether a word that a person or program wrote is the answer: the rule for all that is imported.
+
+    It is, but for case, the shape of apostrophes, and white space, quotes, brackets and sentence marks around
+    it; not if it is another one of the candidates, letter by letter.
+
+    Examples
+    --------
+    >>> from workbench.runs.predictions import same_word
+    >>> [same_word(word, "river") for word in (" river", "River.", "“river”\n", "a river", "rivers")]
+    [True, True, True, False, False]
+    >>> same_word("Mr", "Mr."), same_word("Mr", "Mr.", candidates=["Mr.", "Mr"])
+    (True, False)
+    """
+    if not word or not answer:
+        return False
+    plain = word.strip()
+    if plain != answer and plain in (candidates or ()):
+        return False
+    return bare_word(word).casefold() == bare_word(answer).casefold()
+
+
+def note_marks(frame: pd.DataFrame, words: Sequence[Any]) -> str:
+    """Return a note on right predictions (n,) whose written `words` (n,) are the answers but for marks."""
+    pairs = zip(words, frame["answer"], frame["correct"].fillna(value=False), strict=True)
+    n = sum(bool(right) and not _is_alike(word, answer) for word, answer, right in pairs)
+    written = "white space, or marks around the word"
+    return f"Right answers that differ from the item's in {written}: {n:,} of {len(frame):,}." if n else ""
+
+
+def _is_alike(word: Any, answer: Any) -> bool:
+    return str(word).casefold() == str(answer).casefold()
+
+
 def from_answers(
     items: Items, answers: Mapping[str, str] | pd.DataFrame, *, model: str, **variant: Any
 ) -> pd.DataFrame:
     """Return the predictions table of answers by people or other programs, in the order of the items.
+
+    An answer is right if it is the item's by :func:`same_word`.
 
     Parameters
     ----------
@@ -114,6 +166,11 @@ def from_answers(
         A frame has the columns ``item_id`` and ``prediction``, and may have ``log_prob`` and ``rank``.
     model : str
         Name of the person or program.
+
+    Returns
+    -------
+    DataFrame
+        ``.attrs["note"]`` says how many answers are right but for white space and marks around the word.
     """
     if isinstance(answers, Mapping):
         answers = pd.DataFrame({"item_id": list(answers), "prediction": list(answers.values())})
@@ -130,7 +187,11 @@ def from_answers(
         "log_prob": rows["log_prob"].to_numpy(dtype=float) if "log_prob" in rows else np.nan,
         "rank": rows["rank"].astype("Int64").array if "rank" in rows else pd.NA,
     }
-    return check_predictions(frame_of_answers(asked.frame, rows["prediction"].tolist(), columns, variant))
+    words = rows["prediction"].tolist()
+    frame = check_predictions(frame_of_answers(asked.frame, words, columns, variant))
+    if note := note_marks(frame, words):
+        frame.attrs["note"] = note
+    return frame
 
 
 def check_predictions(frame: pd.DataFrame, items: Items | None = None) -> pd.DataFrame:
@@ -305,14 +366,20 @@ def frame_of(items: pd.DataFrame, columns: Mapping[str, Any], variant: Mapping[s
 def frame_of_answers(
     asked: pd.DataFrame, words: Sequence[Any], columns: Mapping[str, Any], variant: Mapping[str, Any]
 ) -> pd.DataFrame:
-    """Return unchecked predictions: one word (null: none) an item, right if it is the answer but for case."""
+    """Return unchecked predictions: one word (null: none) an item, right if it is the answer by `same_word`.
+
+    A right word that is not spelt as the answer, but for case, is written as the answer.
+    """
     has = asked["answer"].notna().to_numpy()
-    pairs = zip(words, asked["answer"].tolist(), has, strict=True)
-    same = [bool(ok and pd.notna(p) and str(p).casefold() == str(a).casefold()) for p, a, ok in pairs]
+    written = [str(word).strip() or None if pd.notna(word) else None for word in words]
+    answers = [answer if ok else None for answer, ok in zip(asked["answer"].tolist(), has, strict=True)]
+    same = list(map(same_word, written, answers, asked["candidates"]))
     correct = np.array(same, dtype=bool)
+    pairs = zip(written, answers, same, strict=True)
+    predictions = [answer if right and not _is_alike(word, answer) else word for word, answer, right in pairs]
     choices = [None if candidates is None else len(candidates) for candidates in asked["candidates"]]
     answered = {
-        "prediction": list(words),
+        "prediction": predictions,
         "correct": nullable(correct, has),
         "p_correct": np.where(has, correct.astype(float), np.nan),
         "rank": pd.NA,

@@ -192,7 +192,8 @@ def import_results(
     Notes
     -----
     A text is matched exactly, else by its letters and digits. Rows without an item, or with several, are left
-    out and reported. An answer is right if it is the item's but for case.
+    out and reported. An answer is right if it is the item's but for case, and for white space, quotes,
+    brackets and sentence marks around it (:func:`workbench.runs.predictions.same_word`).
 
     A log of log-likelihoods has no predictions: they are the answer where it was the greedy continuation,
     else null; ``correct`` and ``greedy_correct`` are its ``acc``. Its log-probability is that of the answer's
@@ -297,7 +298,8 @@ def _sample_log(file: _File, program: lm_eval.Program, text: str | None, chosen:
     matched, variants = records.resolve_variants(answers, items, notes, file.variant, log.variant)
     asked = items.frame.iloc[[match.item_index for match in matched]]
     logged = [match.row.fields["sample"] for match in matched]
-    words = [_predicted_word(*pair, notes) for pair in zip(logged, asked["answer"], strict=True)]
+    columns = zip(logged, asked["answer"], asked["candidates"], strict=True)
+    words = [_predicted_word(*row, notes) for row in columns]
     log_probs = np.array([sample.log_prob for sample in logged], dtype=float)
     greedy = [None if s.answer is not None or np.isnan(s.log_prob) else s.greedy for s in logged]
     scores = list(map(_candidate_scores, logged, asked["candidates"]))
@@ -353,25 +355,25 @@ def _filtered(
     return name, [record for record, is_later in zip(rows, later, strict=True) if not is_later]
 
 
-def _predicted_word(sample: lm_eval.Sample, word: Any, notes: Notes) -> str | None:
+def _predicted_word(sample: lm_eval.Sample, word: Any, candidates: Any, notes: Notes) -> str | None:
     """Return the predicted word of a program's record: the item's answer if it counts as right.
 
     Note where record and item do not agree on the answer, or on whether it is right.
     """
     target = sample.target.strip()
-    asked = target if sample.answer is None else lm_eval.bare_word(target)
+    asked = target if sample.answer is None else predictions.bare_word(target)
     if target and _folded(word) not in {None, asked.casefold()}:
         problem = f"the harness asked for {target[:40]!r}, the item's answer is {word!r}"
         notes.note(problem, sample.line, sample.text, used=True)
     if sample.answer is None:
         return word if sample.greedy else None
-    same = lm_eval.same_word(sample.answer, word)
+    same = predictions.same_word(sample.answer, None if pd.isna(word) else word, candidates)
     if same != sample.greedy:
         verdict = "right" if sample.greedy else "wrong"
         problem = f"{sample.answer[:40]!r} is counted as {verdict}, as in the log; the answer is {word!r}"
         notes.note(problem, sample.line, sample.text, used=True)
         return word if sample.greedy else None
-    return word if same else lm_eval.bare_word(sample.answer) or None
+    return word if same else predictions.bare_word(sample.answer) or None
 
 
 def _candidate_scores(sample: lm_eval.Sample, candidates: Any) -> list[float] | None:
@@ -439,6 +441,8 @@ def _answers(file: _File, columns: Mapping[str, str], seed: int) -> Imported:
     words = [match.row.fields["prediction"] for match in matched]
     score_types = ["log_prob" if match.row.who in scored else "score" for match in matched]
     frame = _frame(matched, items, variants, words, score_type=score_types, log_prob=log_probs)
+    if problem := predictions.note_marks(frame, words):
+        notes.note(problem, used=True)
     imported = Imported("answers", frame, _matched_items(items, matched), _matched(matched))
     if not by_people:
         return imported
@@ -483,10 +487,8 @@ def _answer(record: FileRecord, columns: Mapping[str, str], model: str | None) -
     log_prob = cell("log_prob", number_of) if "log_prob" in columns else math.nan
     if log_prob > _SLACK:
         raise ValueError(f"the log-probability {log_prob:g} is above 0: it is the natural logarithm")
-    prediction = (cell("prediction", text_of) or "").strip() or None
-    return ResultRow(
-        record.line, who, cell("item", text_of), {"prediction": prediction, "log_prob": log_prob}
-    )
+    fields = {"prediction": cell("prediction", text_of), "log_prob": log_prob}
+    return ResultRow(record.line, who, cell("item", text_of), fields)
 
 
 def _majority(answered: pd.DataFrame, items: Items, seed: int, variants: Sequence[str]) -> pd.DataFrame:

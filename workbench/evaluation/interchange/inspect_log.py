@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from workbench.evaluation.interchange import lm_eval
-from workbench.evaluation.interchange.lm_eval import Log, Program, Sample, mapping, same_word
+from workbench.evaluation.interchange.lm_eval import Log, Program, Sample, mapping
+from workbench.runs.predictions import same_word
 from workbench.storage.errors import DataError
 
 _RIGHT = {"C": True, "I": False, "P": False, "N": False}

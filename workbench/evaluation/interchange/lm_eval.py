@@ -18,8 +18,10 @@ from typing import Any, NamedTuple
 
 from workbench.evaluation.interchange.records import normalised_text, number_of, truth_of
 from workbench.items.language import ENGLISH, in_language, language_code
+from workbench.runs.predictions import same_word
 from workbench.storage.errors import DataError
 from workbench.storage.files import read_json
+from workbench.storage.spreadsheet import parsed_json
 
 _NAMES = (
     re.compile(r"samples_(?P<task>.+)_(?P<time>\d{4}-\d\d-\d\dT[\d.:-]+)"),
@@ -96,7 +98,6 @@ class Program(NamedTuple):
 
 
 PASSAGE = "{passage}"
-_AROUND = re.compile(r"^[\W_]+|[\W_]+$")
 
 
 def is_sample(fields: Mapping[str, Any]) -> bool:
@@ -118,7 +119,7 @@ def sample(
     Raise ValueError if it holds no passage, or no response to one.
     """
     requests = _requests(fields.get("arguments"))
-    context, target = requests[0] if requests else (None, None)
+    context, target, is_chat = requests[0] if requests else (None, None, False)
     old = "logit_0" in fields and "doc" not in fields
     doc = fields.get("doc")
     doc = {"text": fields.get("prompt_0")} if old else doc if isinstance(doc, Mapping) else {}
@@ -135,10 +136,10 @@ def sample(
     if not isinstance(passage, str) or not passage.strip():
         where = f"its doc has no text {text or 'text'!r}"
         raise ValueError(f"{where}: is this a LAMBADA task?" if text is None else where)
-    template = None if context is None else prompt_template(context, passage)
+    template = None if context is None else f"{'chat: ' * is_chat}{prompt_template(context, passage)}"
     if generated or several:
         read = _generated if generated else _chosen
-        response = read(fields, [str(continuation).strip() for _, continuation in requests])
+        response = read(fields, [str(continuation).strip() for _, continuation, _ in requests])
         return Sample(line=line, text=passage, template=template, texts=texts, **response)
     if not isinstance(target, str):  # since 0.5 a record's own target may be the number of a choice
         target = fields["truth"] if old and isinstance(fields.get("truth"), str) else fields.get("target")
@@ -169,15 +170,39 @@ def _values(value: Any) -> list[Any]:
     return list(value) if isinstance(value, Sequence) and not isinstance(value, str) else []
 
 
-def _requests(arguments: Any) -> list[tuple[str, Any]]:
-    """Return context and continuation of each request; the latter is a mapping where text is generated."""
-    requests: list[tuple[str, Any]] = []
+def _messages(context: Any) -> list[Mapping[str, Any]]:
+    """Return the messages of a chat: a list of them, or their JSON, perhaps in a list; else none."""
+    if isinstance(context, list) and len(context) == 1 and is_text(context[0]):
+        context = context[0]
+    if is_text(context) and context.lstrip().startswith("["):
+        context = parsed_json(context)
+    is_chat = isinstance(context, list) and all(isinstance(m, Mapping) and "role" in m for m in context)
+    return context if is_chat else []
+
+
+def _text_of(message: Mapping[str, Any]) -> str:
+    """Return the text of a message, whose content is text or a list of pieces."""
+    pieces = message.get("content")
+    pieces = pieces if isinstance(pieces, list) else [pieces]
+    return "".join(str(mapping(piece).get("text", "")) if not is_text(piece) else piece for piece in pieces)
+
+
+def _requests(arguments: Any) -> list[tuple[str, Any, bool]]:
+    """Return context and continuation of each request, and whether it is a chat.
+
+    The context of a chat is the text of its messages but those of the system. The continuation is a mapping
+    where text is generated.
+    """
+    requests: list[tuple[str, Any, bool]] = []
     for request in _values(arguments):
         values = _values(request) or [request]
         values = ["", *values] if len(values) == 1 else values[:2]  # of a whole passage
-        if not isinstance(values[0], str) or not isinstance(values[1], (str, Mapping)):
+        messages = _messages(values[0])
+        texts = [_text_of(message) for message in messages if message["role"] != "system"]
+        context = "\n".join(texts) if messages else values[0]
+        if not isinstance(context, str) or not isinstance(values[1], (str, Mapping)):
             return []
-        requests.append((values[0], values[1]))
+        requests.append((context, values[1], bool(messages)))
     return requests
 
 
@@ -188,16 +213,6 @@ def verdict(fields: Mapping[str, Any], names: Sequence[str]) -> bool | None:
         if isinstance(value, (bool, int, float)) and value in {0, 1}:
             return bool(value)
     return None
-
-
-def same_word(answer: str | None, word: str | None) -> bool:
-    """Return whether two texts are the same word, apart from case and the punctuation around it."""
-    return bool(answer and word) and bare_word(str(answer)).casefold() == bare_word(str(word)).casefold()
-
-
-def bare_word(text: str) -> str:
-    """Return a text without white space and punctuation around it, or as it is if nothing else is there."""
-    return _AROUND.sub("", text) or text.strip()
 
 
 def _generated(fields: Mapping[str, Any], _: Sequence[str]) -> dict[str, Any]:

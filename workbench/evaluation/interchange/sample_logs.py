@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from workbench.evaluation.interchange.import_results import Imported, filters_of, import_results, program_of
-from workbench.evaluation.interchange.lm_eval import Program, Sample, bare_word
+from workbench.evaluation.interchange.lm_eval import Program, Sample
 from workbench.evaluation.interchange.records import FileRecord, check_language, read_records
 from workbench.items.items import Items, check_items, items_from_frame
 from workbench.items.questions import marks_of
+from workbench.runs.predictions import bare_word
 from workbench.storage.errors import DataError
 
 

@@ -263,6 +263,7 @@ class PromptedModel(Predictor):
         ]
         required = {
             "model": self.name, "score_type": self.score_type, "log_prob": log_prob,
+            "prediction": predictions,  # right by sub-tokens, so not judged by its word
             "correct": nullable(correct, has), "p_correct": np.where(has, correct.astype(float), np.nan),
         }  # fmt: skip
         return frame_of_answers(items.frame, predictions, required, columns)
