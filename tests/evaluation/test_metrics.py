@@ -100,8 +100,9 @@ def test_the_bootstrap_is_that_of_scipy():
 def test_novels_are_resampled_where_every_item_names_one():
     rng = np.random.default_rng(0)
     easy = rng.random(10) < 0.5  # a novel is easy or hard as a whole
-    frame = made(400, books=10, seed=3, right=0, oov=0, tied=0)
-    frame["correct"] = pd.array(np.tile(easy, 40), dtype="boolean")
+    frame, right = made(400, books=10, seed=3, right=0, oov=0, tied=0), np.tile(easy, 40)
+    words, ranks = np.where(right, frame["answer"], "other"), np.where(right, 1, frame["rank"])
+    frame = frame.assign(correct=right, prediction=words, rank=ranks, p_correct=right.astype(float))
     row = one(frame)
     assert (row["interval"], row["resampled_by"], row["n_novels"]) == ("bootstrap by novel", "novel", 10)
     items = one(frame.assign(book_id=frame["book_id"].where(np.arange(400) > 0)))  # one item names none
@@ -235,9 +236,13 @@ def test_runs_and_frames_of_several_models_are_read():
         ([made(3), None], {}, "no predictions in a NoneType"),
         (made(3).drop(columns="known"), {}, "no column 'known'"),
         (made(3).assign(log_prob="x"), {}, "'log_prob' is not of type double"),
-        (pd.concat([made(3), made(3)]), {}, "two predictions for the item 'lambada/dev/000000'"),
+        (pd.concat([made(3), made(3)]), {}, "for lambada/dev/000000: it has two predictions"),
         (made(3), {"by": "colour"}, "no column 'colour'"),
-        (made(3).assign(model=None), {}, "without item_id or model"),
+        (made(3).assign(model=None), {}, "the column 'model' is empty"),
+        (made(3).assign(p_correct=2.0), {}, "'p_correct' is not within 0 and 1"),
+        (made(3).assign(log_prob=0.5), {}, "a log-probability is above 0"),
+        (made(3, oov=0, right=0).assign(rank=0), {}, "'rank' is below 1"),
+        (made(3, oov=0, right=1).assign(prediction="other"), {}, "the prediction is not the answer"),
         (made(3).assign(top_words=[["a"]] * 3), {"by": "top_words"}, "cannot group items by top_words"),
         (made(3), {"level": 1}, "between 0 and 1"),
         (made(3), {"resamples": 0}, "resamples, got 0"),

@@ -6,6 +6,8 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from workbench.evaluation.bootstrap import Floats, Ints, Mask
 from workbench.evaluation.model_predictions import ModelPredictions, is_uncorrected, words_of
@@ -101,6 +103,7 @@ def list_training(counts: Iterable[tuple[str, int, int]]) -> list[str]:
 def _value_warnings(each: Each, log_prob: Floats, variants: set[str] | None) -> list[str]:
     """Warn of differences between the predictions of each model on the items."""
     warnings = list(_variants(each, variants))
+    warnings += list_candidates({label: model.candidates(indices) for label, model, indices in each})
     lost = {
         label: int((~model.truths("known")[indices]).sum()) if model.values("known", indices) else 0
         for label, model, indices in each
@@ -174,6 +177,40 @@ def other_task(a: Mapping[str, set[Any]], b: Mapping[str, set[Any]]) -> bool:
     """
     text_a, text_b = ({split_variant(str(variant))[0] for variant in each["variant"]} for each in (a, b))
     return text_a != text_b or a["unit"] != b["unit"]
+
+
+def other_candidates(a: pa.Array, b: pa.Array) -> bool:
+    """Return whether one of the items has other candidates for one model than for another.
+
+    Both (n,) are what :meth:`ModelPredictions.candidates` gives: two digests are compared, else the numbers
+    of candidates. No item has others where neither model is known to have had any.
+    """
+    return not a.equals(b) and any(_differ(*pair) for pair in set(zip(a.to_pylist(), b.to_pylist(), strict=True)))
+
+
+def _differ(a: str | None, b: str | None) -> bool:
+    if a is None or b is None or a == b:
+        return False
+    is_digest, is_open = (":" in a and ":" in b), (a[0] in "?0" and b[0] in "?0")
+    return is_digest or (not is_open and _number(a) != _number(b))
+
+
+def _number(candidates: str) -> str:
+    return candidates.partition(":")[0].removeprefix("?")
+
+
+def list_candidates(candidates: Mapping[str, pa.Array]) -> Iterator[str]:
+    """Warn of items (n,) that have other candidates for one model than for the first, by label."""
+    first, *others = candidates.values()
+    if any(other_candidates(first, other) for other in others):
+        numbers = {
+            label: ", ".join(sorted({_number(each) for each in pc.unique(of_model).to_pylist() if each}, key=len))
+            for label, of_model in candidates.items()
+        }
+        yield (
+            "The models did not choose from the same candidates, which is not the same task. Numbers of"
+            f" candidates: {_listed(numbers)}."
+        )
 
 
 def other_event(a: Mapping[str, set[Any]], b: Mapping[str, set[Any]]) -> bool:

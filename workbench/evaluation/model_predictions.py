@@ -18,13 +18,14 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workbench.items.ablation import split_variant
+from workbench.items.ablation import SUBSTITUTIONS, split_variant
 from workbench.items.items import COLUMNS, Items, in_item_order
 from workbench.runs.predictions import (
     CHECKED,
     OPTIONAL,
     SCHEMA,
     check_log_probs,
+    check_values,
     from_answers,
     from_table,
     typed_predictions,
@@ -48,7 +49,7 @@ NEEDED = (
     "item_id", "dataset", "split", "variant", "word_class", "book_id", "answer", "model", "system", "run",
     "score_type", "unit", "filter", "unknown", "case", "prompt", "bos", "correct", "known", "greedy_correct",
     "rank_is_bound", "rank", "n_tied", "vocabulary_size", "p_correct", "log_prob", "log_prob_uncorrected",
-    "in_training", "detokenised",
+    "in_training", "detokenised", "candidates_digest",
 )  # fmt: skip
 """Columns of predictions that evaluation reads."""
 
@@ -106,11 +107,12 @@ class ModelPredictions:
         names = (*NEEDED, "prediction")
         if isinstance(self.data, pa.Table):
             return self.data.select(list(names))
-        none = [None] * len(self.data)
-        columns = [
-            pa.array(self.data.get(name, none), SCHEMA.field(name).type, from_pandas=True) for name in names
-        ]
-        return pa.table(columns, names)
+        return pa.table([self._array(name) for name in names], names)
+
+    def _array(self, name: str) -> pa.Array:
+        """Return a column of the frame; null where it has none."""
+        values = self.data.get(name, [None] * len(self.data))
+        return pa.array(values, SCHEMA.field(name).type, from_pandas=True)
 
     def floats(self, name: str) -> Floats:
         """Return a column of `table` as numbers, null as NaN."""
@@ -155,6 +157,22 @@ class ModelPredictions:
         """Return the unique values in the rows of the variant and of each column of `VARIANT`."""
         return {name: self.values(name, rows) for name in ("variant", *VARIANT)}
 
+    def candidates(self, rows: Rows) -> pa.Array:
+        """Return what is known of the candidates of the items in the rows, for `other_candidates`.
+
+        That is the digest (see :func:`workbench.runs.predictions.candidate_digests`); in rows without one the
+        number of the candidates where the model scored them, else ``?`` and the number of words that it chose
+        from. Null where nothing is known, or the items have other words on purpose.
+        """
+        if any(split_variant(str(name))[1] in SUBSTITUTIONS for name in self.values("variant", rows)):
+            return pa.nulls(len(rows), pa.string())
+        table = self.table
+        if table["candidates_digest"].null_count and isinstance(self.data, pd.DataFrame):
+            names = ("candidates_digest", "candidate_scores", "n_choices")
+            table = pa.table([self._array(name) for name in names], names)
+            table = _with_counts(table, table)
+        return table["candidates_digest"].take(pa.array(rows)).cast(pa.string()).combine_chunks()
+
     def cell(self, name: str, row: int) -> Any:
         """Return a single value: None where it is null, a list where there is one."""
         if isinstance(self.data, pa.Table):
@@ -196,8 +214,8 @@ def predictions_of(runs: Any, items: Items | None = None, *, pool: bool = False)
     They are in the order given, within one frame by order of appearance. Of a frame with ``item_id``,
     ``model`` and ``prediction`` alone (also ``log_prob``, ``rank``), the rest is taken from `items`: a
     prediction is correct if it is the answer but for case. Raise DataError if something is none
-    of these, a column is missing or of another type, a model has two predictions for one item, or gives NaN
-    as the log-probability of an answer that it ranks.
+    of these, a column is missing or of another type, or a value is not as
+    :func:`workbench.runs.predictions.check_predictions` demands it.
     """
     item_ids = None if items is None else text_array(items.frame["item_id"])
     read = partial(_read, items=items, item_ids=item_ids, pool=pool)
@@ -238,9 +256,8 @@ def _read(
         raise DataError(f"there are no predictions in a {type(source).__name__}", remedy=remedy)
     lacking = {name: None for name in OPTIONAL if name in NEEDED and name not in frame.columns}
     frame = typed_predictions(frame.assign(**lacking))
-    if any(name not in frame.columns for name in NEEDED if name not in OPTIONAL):
+    if any(name not in frame.columns for name in (*_WORDS, *NEEDED) if name not in OPTIONAL):
         frame = _completed(frame, items)
-    check_log_probs(frame)
     run = None if isinstance(source, pd.DataFrame) else getattr(source, "run", None)
     return list(_split_frame(frame, run, info))
 
@@ -269,6 +286,8 @@ def _split_run(source: Any, info: Mapping[str, Any], item_ids: pa.Array | None) 
     run, folder = str(source.run), getattr(source, "folder", None)
     stored = getattr(source, "stored", None)
     table = source.table if stored is None else stored.columns(_READ, encoded=True)
+    if table["candidates_digest"].null_count:
+        table = _with_counts(table, source.table if stored is None else stored.columns(["candidate_scores"]))
     _check_table(table)
     models = pc.unique(table["model"]).to_pylist()
     if stored is not None and len(models) > 1:  # the rows of one model are not those of the file
@@ -281,6 +300,14 @@ def _split_run(source: Any, info: Mapping[str, Any], item_ids: pa.Array | None) 
             _check_single(model, subset["item_id"].to_pandas())
         name = _named(model, pc.unique(subset["variant"]).to_pylist())
         yield ModelPredictions(name, run, _shared(subset, (model, run)), info, folder, stored)
+
+
+def _with_counts(table: pa.Table, scores: pa.Table) -> pa.Table:
+    """Return predictions with numbers in place of missing digests; see `ModelPredictions.candidates`."""
+    scored = pc.list_value_length(scores["candidate_scores"]).cast(pa.string())
+    choices = pc.binary_join_element_wise("?", table["n_choices"].cast(pa.string()), "")
+    known = pc.coalesce(table["candidates_digest"].cast(pa.string()), scored, choices)
+    return table.set_column(table.column_names.index("candidates_digest"), "candidates_digest", known)
 
 
 def _check_table(table: pa.Table) -> None:
@@ -304,10 +331,8 @@ def _split_frame(frame: pd.DataFrame, run: str | None, info: Mapping[str, Any]) 
     frame = frame.assign(run=frame["run"].fillna(""))
     if run is not None:
         frame["run"] = frame["run"].where(frame["run"] != "", run)
-    if frame["item_id"].isna().any() or frame["model"].isna().any():
-        raise DataError("the predictions have a row without item_id or model")
+    check_values(frame)
     for (model, name), subset in frame.groupby(["model", "run"], sort=False):
-        _check_single(str(model), subset["item_id"])
         label = _named(str(model), subset["variant"].dropna().unique())
         yield ModelPredictions(label, str(name), _sorted(subset), info)
 
