@@ -255,6 +255,21 @@ def test_what_is_wrong_is_said(arguments, options, message):
     refused(message, evaluate, arguments, **options)
 
 
+def test_runs_on_other_items_or_with_other_candidates_are_named():
+    frames = [made(30, model="a"), made(30, seed=1, first=10, model="b"), made(30, seed=2, model="c")]
+    told = "not on the same items of {}: 30 items (“a”, “b” and “c”); 20 items in common."
+    [warning] = evaluate(frames, **QUICK).attrs["warnings"]
+    assert warning.endswith(told.format("lambada/dev"))
+    table = paper_table("lambada", frames, split="dev", **QUICK)
+    assert any(note.endswith(told.format("lambada/dev")) for note in table.notes)
+    apart = [made(30, model="a"), made(30, model="b", start="lambada/test")]
+    assert not evaluate([frames[0], frames[2]], **QUICK).attrs["warnings"]
+    assert not evaluate(apart, **QUICK).attrs["warnings"]
+    frames = [frames[0].assign(candidates_digest="10:aa"), frames[2].assign(candidates_digest="3:bb")]
+    [warning] = evaluate(frames, **QUICK).attrs["warnings"]
+    assert warning.endswith("their numbers: 10 (“a”); 3 (“c”).")
+
+
 def test_a_random_baseline_shows_what_it_is_expected_to_get_right():
     items = datasets.load("sample", "dev")
     drawn, counted = (model.predict(items) for model in (RandomWord("passage"), MaximumFrequency("context")))

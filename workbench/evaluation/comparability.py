@@ -6,14 +6,16 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from workbench.evaluation.bootstrap import Floats, Ints, Mask
 from workbench.evaluation.model_predictions import ModelPredictions, is_uncorrected, words_of
 from workbench.items.ablation import split_variant
-from workbench.items.language import language_name, languages_of
+from workbench.items.language import language, language_name, languages_of
 from workbench.render.numbers import percent
+from workbench.storage.cache import digest
 
 _DIFFERENCES = {
     "unit": "The models do not predict the same unit",
@@ -85,6 +87,35 @@ def _excluded(labels: Sequence[str], models: Sequence[ModelPredictions], rows: I
                 f"{_items(count)} that {_and(who)} predicted {are} not among those given, and {are} excluded."
             )
     return warnings
+
+
+def list_unshared(labels: Sequence[str], models: Sequence[ModelPredictions]) -> Iterator[str]:
+    """Warn of models (m) on different items of one split, or with other candidates for the same items.
+
+    Word classes and languages count as splits, as they are often predicted apart.
+    """
+    splits: dict[tuple[Any, ...], dict[str, pd.Series[Any]]] = {}
+    for label, model in zip(labels, models, strict=True) if len(models) > 1 else ():
+        rows = np.flatnonzero(pc.is_valid(model.table["correct"]).to_numpy())
+        names = ["dataset", "split", "word_class", "variant"]
+        frame = model.table.select(["item_id", *names]).take(pa.array(rows)).to_pandas()
+        keys = [frame[name].astype("str").fillna("") for name in names[:3]]
+        candidates = pd.Series(model.candidates(rows).to_pandas().to_numpy(), frame["item_id"].to_numpy())
+        codes = [key.to_numpy() for key in (*keys, frame["variant"].astype("str").map(language))]
+        for key, members in candidates.groupby(codes):
+            splits.setdefault(key, {})[label] = members
+    for (dataset, split, word_class, _), members in splits.items():
+        common = set.intersection(*(set(each.index) for each in members.values()))
+        if any(len(each) > len(common) for each in members.values()):
+            counts = _listed({label: _items(len(each)) for label, each in members.items()})
+            yield (
+                f"These are not on the same items of {'/'.join(filter(None, [dataset, split, word_class]))}:"
+                f" {counts}; {_items(len(common))} in common."
+            )
+        ids = sorted(common)
+        yield from list_candidates(
+            {label: pa.array(each.loc[ids], pa.string()) for label, each in members.items()}
+        )
 
 
 def list_training(counts: Iterable[tuple[str, int, int]]) -> list[str]:
@@ -185,7 +216,8 @@ def other_candidates(a: pa.Array, b: pa.Array) -> bool:
     Both (n,) are what :meth:`ModelPredictions.candidates` gives: two digests are compared, else the numbers
     of candidates. No item has others where neither model is known to have had any.
     """
-    return not a.equals(b) and any(_differ(*pair) for pair in set(zip(a.to_pylist(), b.to_pylist(), strict=True)))
+    pairs = () if a.equals(b) else zip(a.to_pylist(), b.to_pylist(), strict=True)
+    return any(_differ(*pair) for pair in set(pairs))
 
 
 def _differ(a: str | None, b: str | None) -> bool:
@@ -199,17 +231,33 @@ def _number(candidates: str) -> str:
     return candidates.partition(":")[0].removeprefix("?")
 
 
+def joint_candidates(candidates: pa.Array) -> str | None:
+    """Return what is known of the candidates of items (n,) as if they were one item's.
+
+    So `other_candidates` compares two models on the same items, in the same order, by one value of each.
+    """
+    known = candidates.to_pylist()
+    if None in known or {*known} == {"0"}:
+        return None if None in known else "0"
+    numbers = f"n{digest(*map(_number, known))}"
+    if all(each.startswith("?") for each in known):
+        return f"?{numbers}"
+    is_digest = all(":" in each or each == "0" for each in known)
+    return f"{numbers}:{digest(*known)}" if is_digest else numbers
+
+
 def list_candidates(candidates: Mapping[str, pa.Array]) -> Iterator[str]:
     """Warn of items (n,) that have other candidates for one model than for the first, by label."""
     first, *others = candidates.values()
     if any(other_candidates(first, other) for other in others):
-        numbers = {
-            label: ", ".join(sorted({_number(each) for each in pc.unique(of_model).to_pylist() if each}, key=len))
-            for label, of_model in candidates.items()
+        each = {
+            label: {_number(value) for value in pc.unique(known).to_pylist() if value}
+            for label, known in candidates.items()
         }
+        listed = _listed({label: " or ".join(sorted(numbers, key=int)) for label, numbers in each.items()})
         yield (
-            "The models did not choose from the same candidates, which is not the same task. Numbers of"
-            f" candidates: {_listed(numbers)}."
+            "The models did not have the same candidates to choose from, which is not the same task; their"
+            f" numbers: {listed}."
         )
 
 

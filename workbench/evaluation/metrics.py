@@ -16,7 +16,7 @@ from workbench.analysis.proportions import wilson
 from workbench.datasets.published import released_size
 from workbench.evaluation import bootstrap
 from workbench.evaluation.bootstrap import BootstrapSettings, Floats, Mask, Units
-from workbench.evaluation.comparability import list_training, unpredictable
+from workbench.evaluation.comparability import list_training, list_unshared, unpredictable
 from workbench.evaluation.model_predictions import (
     BY_SEED,
     VARIANT,
@@ -26,6 +26,7 @@ from workbench.evaluation.model_predictions import (
     floats,
     is_uncorrected,
     joined,
+    labels,
     one_value,
     predictions_of,
 )
@@ -176,7 +177,11 @@ def evaluate(
     columns = [name for name in heads if name not in names] + names
     columns += [*MEASURES, "chance", "subset", *spread_columns(rows)]
     table = typed(pd.DataFrame(rows, columns=columns))
-    warnings = [*list_training(counts), *list_unpredictable(table, names)]
+    warnings = [
+        *list_training(counts),
+        *list_unshared(labels(models), models),
+        *list_unpredictable(table, names),
+    ]
     notes = [note(table, datasets, sampling), *count_looks("evaluate", lambda _: models)]
     table.attrs |= {"note": " ".join(notes), "warnings": warnings}
     repeated = any(apart) and table.duplicated(["model", *names]).any()

@@ -15,12 +15,13 @@ import pandas as pd
 from workbench.datasets import published
 from workbench.evaluation import bootstrap
 from workbench.evaluation.bootstrap import BootstrapSettings
-from workbench.evaluation.comparability import unpredictable
+from workbench.evaluation.comparability import list_unshared, unpredictable
 from workbench.evaluation.metrics import is_random, measure
 from workbench.evaluation.model_predictions import (
     VARIANT,
     ModelPredictions,
     is_of_papers,
+    labels,
     one_value,
     predictions_of,
     settings_of,
@@ -544,6 +545,7 @@ def _notes(
         f"{differences} {_resampled(ours)}"
         f" Bootstrap with {sampling.resamples:,} replicates, seed {sampling.seed}."
     )
+    yield from list_unshared(labels(models), models)
     if ours["n_seeds"].notna().any():
         yield "Of runs that differ in the seed alone: the mean, and the standard deviation (SD) of the seeds."
     if layout.dataset == "lambada" and (ours["resampled_by"] == "item").any() and dataset is None:

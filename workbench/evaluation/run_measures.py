@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from workbench.evaluation import bootstrap
 from workbench.evaluation.bootstrap import BootstrapSettings
-from workbench.evaluation.comparability import other_task
+from workbench.evaluation.comparability import joint_candidates, other_candidates, other_task
 from workbench.evaluation.metrics import chance_text, is_random, measure_all, subset_of
 from workbench.evaluation.model_predictions import (
     BY_SEED,
@@ -54,7 +54,7 @@ MEASURED = (
 Group = tuple[Any, ...]
 """The values of the columns that a ranking is by."""
 
-_VERSION = 8  # of measures and tests that are kept: raised where results or labels change
+_VERSION = 9  # of measures and tests that are kept: raised where results or labels change
 _KEPT = 20_000  # measures and tests of one setting
 _CACHE, _KNOWN = "measures", pa.schema([("key", pa.string()), ("value", pa.string())])
 _USUAL = BootstrapSettings()
@@ -221,8 +221,20 @@ def _row(model: ModelPredictions, measured: Mapping[str, Any]) -> dict[str, Any]
     return row | variant | dict(measured) | {
         "chance": chance_text(frame["p_correct"].mean()) if is_random(frame) else "",
         "subset": subset_of(frame), "traits": traits_of(model), "sets": _sets(frame),
+        "item_ids": digest(json.dumps(frame["item_id"][frame["correct"].notna()].tolist())),
+        "candidates": joint_candidates(model.candidates(np.flatnonzero(frame["correct"].notna()))),
         "outcomes": _outcomes(frame),
     }  # fmt: skip
+
+
+def same_items(a: MeasuredRun, b: MeasuredRun) -> bool:
+    """Return whether two runs are on the same items, with the same candidates where they have some."""
+    return a.row["item_ids"] == b.row["item_ids"] and not _other_candidates(a, b)
+
+
+def _other_candidates(a: MeasuredRun, b: MeasuredRun) -> bool:
+    """Return whether two runs on the same items have other candidates."""
+    return other_candidates(*(pa.array([run.row["candidates"]], pa.string()) for run in (a, b)))
 
 
 def _sets(frame: pd.DataFrame) -> list[tuple[str, str, str]]:
@@ -305,7 +317,7 @@ def _compared_at_once(
     of_best = _value_sets(best)
     numbers = (tests.difference, tests.low, tests.high, tests.p, tests.mde)
     for run, *values in zip(runs, *numbers, strict=True):
-        if other_task(_value_sets(run), of_best):
+        if other_task(_value_sets(run), of_best) or _other_candidates(run, best):
             values[3:] = np.nan, np.nan
         yield _tested(best.row["n"], values)
 
