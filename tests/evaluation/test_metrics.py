@@ -256,13 +256,14 @@ def test_what_is_wrong_is_said(arguments, options, message):
 
 
 def test_runs_on_other_items_or_with_other_candidates_are_named():
-    frames = [made(30, model="a"), made(30, seed=1, first=10, model="b"), made(30, seed=2, model="c")]
+    each = zip("abc", (0, 10, 0), strict=True)
+    frames = [made(30, oov=0, seed=first, first=first, model=name) for name, first in each]
     told = "not on the same items of {}: 30 items (“a”, “b” and “c”); 20 items in common."
     [warning] = evaluate(frames, **QUICK).attrs["warnings"]
     assert warning.endswith(told.format("lambada/dev"))
     table = paper_table("lambada", frames, split="dev", **QUICK)
     assert any(note.endswith(told.format("lambada/dev")) for note in table.notes)
-    apart = [made(30, model="a"), made(30, model="b", start="lambada/test")]
+    apart = [frames[0], made(30, oov=0, model="b", start="lambada/test")]
     assert not evaluate([frames[0], frames[2]], **QUICK).attrs["warnings"]
     assert not evaluate(apart, **QUICK).attrs["warnings"]
     frames = [frames[0].assign(candidates_digest="10:aa"), frames[2].assign(candidates_digest="3:bb")]

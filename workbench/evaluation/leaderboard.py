@@ -14,8 +14,15 @@ from workbench.analysis.proportions import benjamini_hochberg, holm
 from workbench.datasets import published as papers
 from workbench.evaluation.bootstrap import BootstrapSettings
 from workbench.evaluation.comparability import list_training
-from workbench.evaluation.metrics import list_unpredictable, note, shown_measures, spread_columns, typed
-from workbench.evaluation.model_predictions import VARIANT, protocol_of, tell_apart
+from workbench.evaluation.metrics import (
+    SPREAD,
+    list_unpredictable,
+    note,
+    shown_measures,
+    spread_columns,
+    typed,
+)
+from workbench.evaluation.model_predictions import VARIANT, check_group_names, protocol_of, tell_apart
 from workbench.evaluation.paper import layout_of
 from workbench.evaluation.plans import count_looks
 from workbench.evaluation.run_measures import MEASURED, SETS, Group, MeasuredRun, RunMeasures, same_items
@@ -52,6 +59,10 @@ _SCORE_COLUMNS = (
     "dataset", "split", "variant", "word_class", "model", "system", "accuracy", "perplexity", "median_rank",
     "source", "unit", "filter", "prompt", "bos", "detokenised",
 )  # fmt: skip
+_OWN_COLUMNS = {
+    *MEASURED, *SPREAD, *_AGAINST, *_PUBLISHED, "place", "protocol", "distinction", "traits", "sets",
+    "outcomes", "item_ids", "in_contest",
+}  # fmt: skip
 _TABLES = (  # table, split, variant; a system that an earlier table has is not listed again
     ("lambada", "test", "plain"),
     ("cbt", "test", None),
@@ -139,6 +150,7 @@ def leaderboard(
     """
     sampling = BootstrapSettings(level, resamples, seed).checked()
     names = list(dict.fromkeys([by] if isinstance(by, str) else by))
+    check_group_names(names, _OWN_COLUMNS)
     chosen = {"dataset": dataset, "split": split}
     measures = RunMeasures(names, chosen, sampling)
     measured_runs = measures.of_stored() if runs is None else measures.of_runs(runs)

@@ -22,8 +22,10 @@ from workbench.evaluation.model_predictions import (
     VARIANT,
     ModelPredictions,
     by_seed,
+    check_group_names,
     distinctions,
     floats,
+    grouped,
     is_uncorrected,
     joined,
     labels,
@@ -58,6 +60,7 @@ MEASURES = tuple(dict.fromkeys((
 SPREAD = ("n_seeds", *_SPREADS, "spread")
 """Columns that `measure` gives of replicates too."""
 
+_REMARKS = ("chance", "subset", "distinction")
 _PARTS = ("unit", "filter", "vocab", "case", "unknown", "prompt", "bos", "text")
 """Parts of a signature, for the columns `VARIANT`."""
 
@@ -145,6 +148,7 @@ def evaluate(
     check_items(items, "evaluate", optional=True)
     sampling = BootstrapSettings(level, resamples, seed).checked()
     names = list(dict.fromkeys([by] if isinstance(by, str) else by or ()))
+    check_group_names(names, {*MEASURES, *SPREAD, *_REMARKS})
     rows: list[dict[str, Any]] = []
     datasets: set[str] = set()
     models = predictions_of(runs, items, pool=True)
@@ -175,13 +179,10 @@ def evaluate(
     rows = [row | measured for row, measured in zip(rows, measured_rows, strict=True)]
     heads = ("model", "run", *(["distinction"] if any(apart) else []))
     columns = [name for name in heads if name not in names] + names
-    columns += [*MEASURES, "chance", "subset", *spread_columns(rows)]
+    columns += [*MEASURES, *_REMARKS[:2], *spread_columns(rows)]
     table = typed(pd.DataFrame(rows, columns=columns))
-    warnings = [
-        *list_training(counts),
-        *list_unshared(labels(models), models),
-        *list_unpredictable(table, names),
-    ]
+    unshared = list_unshared(labels(models), models)
+    warnings = [*list_training(counts), *unshared, *list_unpredictable(table, names)]
     notes = [note(table, datasets, sampling), *count_looks("evaluate", lambda _: models)]
     table.attrs |= {"note": " ".join(notes), "warnings": warnings}
     repeated = any(apart) and table.duplicated(["model", *names]).any()
@@ -238,11 +239,7 @@ def _groups(frame: pd.DataFrame, names: list[str]) -> Iterator[tuple[dict[str, A
             f"there is no column {lacking[0]!r} to group by",
             remedy=f"pass items or annotations that have it; available: {', '.join(map(str, frame.columns))}",
         )
-    try:
-        grouped = list(frame.groupby(names, dropna=False, observed=True))
-    except TypeError as error:
-        raise DataError(f"cannot group items by {', '.join(names)}: {error}") from None
-    for values, members in grouped:
+    for values, members in grouped(frame, names):
         yield dict(zip(names, values, strict=True)), members
 
 

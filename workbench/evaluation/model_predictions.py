@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -52,6 +52,9 @@ NEEDED = (
     "in_training", "detokenised", "candidates_digest",
 )  # fmt: skip
 """Columns of predictions that evaluation reads."""
+
+OF_PREDICTIONS = set(COLUMNS_OF_RUNS) - set(COLUMNS)
+"""Columns of predictions that items do not have."""
 
 BY_SEED = "correct_by_seed"
 """Column of pooled replicates: which of them are right on an item, a tuple of bool."""
@@ -506,6 +509,29 @@ def _sorted(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.sort_values("item_id", kind="stable", ignore_index=True)
 
 
+def check_group_names(names: Sequence[str], results: Collection[str], *own: pd.DataFrame) -> None:
+    """Raise DataError if results cannot be grouped by a column of one's own because of its name.
+
+    It is the name of a column of `results`, or of predictions, and one of the tables `own` has it.
+    """
+    for name in names:
+        if name in results:
+            problem = f"results have a column {name!r} already, so they cannot be grouped by one of this name"
+        elif name in OF_PREDICTIONS and any(name in table for table in own):
+            problem = f"the items have a column {name!r} of their own, and the predictions have one too"
+        else:
+            continue
+        raise DataError(problem, remedy="give the column of the items another name")
+
+
+def grouped(frame: pd.DataFrame, names: Sequence[str]) -> list[tuple[tuple[Any, ...], pd.DataFrame]]:
+    """Return the groups of a frame by columns, with their values; DataError for columns of lists."""
+    try:
+        return list(frame.groupby(list(names), dropna=False, observed=True))  # type: ignore[arg-type]
+    except TypeError as error:
+        raise DataError(f"cannot group items by {', '.join(names)}: {error}") from None
+
+
 def joined(
     predictions: ModelPredictions,
     names: Sequence[str],
@@ -518,6 +544,10 @@ def joined(
     still missing come from the columns of one's own that the run was stored with.
     """
     frame = predictions.evaluated.copy(deep=False)
+    if not OF_PREDICTIONS.isdisjoint(names):
+        own = [items.extra] if items is not None else []
+        own += [annotations.extra if isinstance(annotations, Items) else annotations][annotations is None :]
+        check_group_names(names, (), predictions.item_columns, *own)
     if set(names) & set(COLUMNS_OF_RUNS) - set(frame):
         frame = predictions.frame.copy(deep=False)
     texts = {name for name in NEEDED if name in frame and frame[name].dtype == "str"}

@@ -23,8 +23,11 @@ from workbench.evaluation.metrics import chance_text, is_random, measure_all, su
 from workbench.evaluation.model_predictions import (
     BY_SEED,
     NEEDED,
+    OF_PREDICTIONS,
     VARIANT,
     ModelPredictions,
+    check_group_names,
+    grouped,
     joined,
     one_value,
     predictions_of,
@@ -109,6 +112,8 @@ class RunMeasures:
         """Measure all stored runs; a damaged one is left out, with a warning that names it."""
         measured: list[MeasuredRun] = []
         for name in store.runs()["run"]:
+            if not OF_PREDICTIONS.isdisjoint(self.names):
+                check_group_names(self.names, (), item_columns(data_home() / "runs" / name))
             try:
                 measured += self.of_run(name)
             except DataError as error:
@@ -273,8 +278,7 @@ def _groups(
         frame = columns.assign(**{name: None for name in names if name not in columns})
         for column, value in chosen.items():
             frame = frame[frame[column] == value]
-        grouped: Any = frame.groupby(names, dropna=False, observed=True) if names else [((), frame)]
-        for values, rows in grouped:
+        for values, rows in grouped(frame, names) if names else [((), frame)]:
             key = tuple("" if pd.isna(value) else value for value in values)  # nulls do not equal each other
             if rows["correct"].notna().any():
                 groups.setdefault(key, []).append(replace(model, data=rows.reset_index(drop=True)))
