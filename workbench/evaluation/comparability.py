@@ -331,8 +331,8 @@ def _log_probs(each: Each, log_prob: Floats) -> Iterator[str]:
         of_all = not np.isnan(of_one_event(corrected, uncorrected)[~np.isnan(corrected)]).any()
         yield (
             f"Log-probabilities are not of the same event: {_listed(held)}."
-            + (" So those of the sub-tokens are compared for all." if of_all else "")
-            + ("" if of_all else " Perplexities of the sub-tokens alone are left out.")
+            + (" So differences are of those of the sub-tokens." if of_all else "")
+            + ("" if of_all else " So there are no differences between them.")
         )
 
 

@@ -26,6 +26,7 @@ from workbench.evaluation.model_predictions import VARIANT, check_group_names, p
 from workbench.evaluation.paper import layout_of
 from workbench.evaluation.plans import count_looks
 from workbench.evaluation.run_measures import MEASURED, SETS, Group, MeasuredRun, RunMeasures, same_items
+from workbench.items.items import Items, check_items
 from workbench.items.language import ENGLISH
 from workbench.render.results import Table, TableColumn, TableLayout, with_interval
 
@@ -80,6 +81,7 @@ def leaderboard(
     dataset: str | None = None,
     split: str | None = None,
     by: str | Sequence[str] = SETS,
+    items: Items | None = None,
     level: float = 0.95,
     resamples: int = 2000,
     seed: int = 0,
@@ -101,6 +103,8 @@ def leaderboard(
         Columns of the predictions, or of one's own that the runs were stored with (see
         :func:`workbench.predict`); each combination of their values and of the protocols has a ranking of its
         own.
+    items : Items, optional
+        What the predictions are about, for frames with ``item_id``, ``model`` and ``prediction`` alone.
     level, resamples, seed : float, int, int
         Confidence level of the intervals, and number and seed of the bootstrap replicates and of the
         random choices of signs.
@@ -148,12 +152,13 @@ def leaderboard(
     >>> board["model"].tolist()
     ['3-gram, Kneser-Ney', 'Random word from passage']
     """
+    check_items(items, "leaderboard", optional=True)
     sampling = BootstrapSettings(level, resamples, seed).checked()
     names = list(dict.fromkeys([by] if isinstance(by, str) else by))
     check_group_names(names, _OWN_COLUMNS)
     chosen = {"dataset": dataset, "split": split}
     measures = RunMeasures(names, chosen, sampling)
-    measured_runs = measures.of_stored() if runs is None else measures.of_runs(runs)
+    measured_runs = measures.of_stored() if runs is None else measures.of_runs(runs, items)
     groups: dict[Group, list[MeasuredRun]] = {}
     for run in measured_runs:
         if run.row:

@@ -22,6 +22,7 @@ from workbench.items.ablation import SUBSTITUTIONS, split_variant
 from workbench.items.items import COLUMNS, Items, in_item_order
 from workbench.runs.predictions import (
     CHECKED,
+    FROM_ANSWERS,
     OPTIONAL,
     SCHEMA,
     check_log_probs,
@@ -269,7 +270,7 @@ def _completed(frame: pd.DataFrame, items: Items | None) -> pd.DataFrame:
     """Return predictions with all columns; missing ones are computed from the words and the items."""
     lacking = next(name for name in (*_WORDS, *NEEDED) if name not in frame.columns and name not in OPTIONAL)
     if items is None or lacking in _WORDS:
-        remedy = "pass items= as well, or make them with wb.predict"
+        remedy = f"pass items= as well to a function that takes it, as wb.evaluate does; {FROM_ANSWERS}"
         raise DataError(
             f"the predictions have no column {lacking!r}",
             remedy=f"a frame needs {', '.join(_WORDS)}" if lacking in _WORDS else remedy,

@@ -226,10 +226,11 @@ class AlignedPredictions:
         self.by_seed = [model.correct_by_seed[r] for model, r in self._each()]
         self.shares: Floats = np.stack([right.mean(axis=1) for right in self.by_seed])
         self._n_seeds: Ints = np.array([right.shape[1] for right in self.by_seed])
-        self.log_prob: Floats = comparability.of_one_event(
+        self._log_probs: tuple[Floats, Floats] = (
             np.stack([model.log_prob[r] for model, r in self._each()]),
             np.stack([model.floats("log_prob_uncorrected")[r] for model, r in self._each()]),
         )
+        self.log_prob: Floats = comparability.of_one_event(*self._log_probs)
         # in the order of `evaluate`, so that a seed draws the same items
         self._order = np.asarray(pc.array_sort_indices(item_ids).to_numpy(), dtype=np.int64)
 

@@ -35,6 +35,7 @@ from workbench.evaluation.model_predictions import (
 )
 from workbench.evaluation.paired import accuracy_tests
 from workbench.evaluation.significance import compare_pair
+from workbench.items.items import Items
 from workbench.items.language import language
 from workbench.runs import store
 from workbench.runs.measures import MEASURES
@@ -101,9 +102,9 @@ class RunMeasures:
         self._earlier: dict[str, str] | None = None
         self._used: dict[str, str] = {}
 
-    def of_runs(self, runs: Any) -> list[MeasuredRun]:
+    def of_runs(self, runs: Any, items: Items | None = None) -> list[MeasuredRun]:
         """Measure runs, or frames of predictions."""
-        models = predictions_of(runs, pool=True)
+        models = predictions_of(runs, items, pool=True)
         if models:
             self._check_names({str(name) for model in models for name in joined(model, self.names)})
         return list(self._measured(lambda: models, None))

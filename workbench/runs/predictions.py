@@ -75,6 +75,7 @@ of `BOS`, null for models without sub-tokens, ``in_training`` tells whether all 
 stands in the texts that the model was fitted on, ``detokenised`` whether its tokens were joined to text
 as a book would print it, and ``candidates_digest`` is what `candidate_digests` gives for the item.
 """
+FROM_ANSWERS = "workbench.runs.predictions.from_answers(items, frame, model=...) makes predictions of answers"
 CHECKED = (
     "item_id", "answer", "model", "score_type", "known", "vocabulary_size", "n_choices", "log_prob", "rank",
 )  # fmt: skip
@@ -195,7 +196,7 @@ def check_values(frame: pd.DataFrame) -> None:
 def _typed(frame: pd.DataFrame) -> pd.DataFrame:
     """Return a frame with the columns and types of `SCHEMA`."""
     if lacking := [name for name in COLUMNS if name not in frame.columns and name not in OPTIONAL]:
-        raise DataError(f"the predictions have no column {lacking[0]!r}")
+        raise DataError(f"the predictions have no column {lacking[0]!r}", remedy=FROM_ANSWERS)
     if extra := [name for name in frame.columns if name not in COLUMNS]:
         raise DataError(f"the predictions have a column {extra[0]!r}", remedy="join such columns by item_id")
     frame = frame.assign(**{name: None for name in OPTIONAL if name not in frame.columns})
