@@ -1,8 +1,8 @@
 """Write the digests of the items' candidates into the runs that come with the workbench.
 
-``WORKBENCH_DATA=... python tools/shipped_runs.py`` reads the items of each run in ``data/published/runs``, compares
-them with the digest in its ``run.json``, and writes its predictions anew, with all columns of today. Nothing is
-predicted, and a run that has the digests is left as it is.
+``WORKBENCH_DATA=... python tools/shipped_runs.py`` reads the items of each run in ``data/published/runs``,
+compares them with the digest in its ``run.json``, and writes its predictions anew, with all columns of today.
+Nothing is predicted, and a run that has the digests is left as it is.
 """
 
 from __future__ import annotations

@@ -76,6 +76,9 @@ def test_no_column_has_perplexities_with_and_without_the_end_of_the_word(written
         assert points["perplexity"].tolist() == pytest.approx(whole, nan_ok=True)
         assert points["perplexity_uncorrected"].tolist() == pytest.approx([base, alone_has], nan_ok=True)
         assert "sub-tokens" in str(comparison).split("\n")[2]  # the headings
+    three = Comparison.of(ITEMS, [theirs, ours, ours.assign(model="third", log_prob=ours["log_prob"] - 1)])
+    pair = three.pairs().query("a == 1 and b == 2").iloc[0]  # of their sub-tokens, which are equal
+    assert pair[["log_prob_difference", "log_prob_difference_low"]].tolist() == [0, 0]
     assert any("So differences are of those of the sub-tokens." in each for each in both.warnings)
     assert any("So there are no differences between them." in each for each in apart.warnings)
     assert "sub-tokens" not in str(Comparison.of(ITEMS, [ours, alone])).split("\n")[2]

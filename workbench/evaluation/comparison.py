@@ -255,7 +255,8 @@ class Comparison(AlignedPredictions):
         correct = self.correct.astype(np.float32)
         both = np.rint(correct @ correct.T).astype(np.int64)
         tests = self.tests(self._pairs)
-        log_prob, low, high = self.log_prob_intervals(self._pairs, self._replicates.get("log_prob"))
+        same = None if self._uncorrected.any() else self._replicates.get("log_prob")
+        log_prob, low, high = self.log_prob_intervals(self._pairs, same)
         return pd.DataFrame(
             {
                 "a": a,
