@@ -101,8 +101,8 @@ def leaderboard(
         Only items of these.
     by : str or sequence of str, default ("dataset", "split", "variant")
         Columns of the predictions, or of one's own that the runs were stored with (see
-        :func:`workbench.predict`); each combination of their values and of the protocols has a ranking of its
-        own.
+        :func:`workbench.predict`) under a name that neither results nor predictions have; each combination of
+        their values and of the protocols has a ranking of its own.
     items : Items, optional
         What the predictions are about, for frames with ``item_id``, ``model`` and ``prediction`` alone.
     level, resamples, seed : float, int, int

@@ -84,7 +84,8 @@ def evaluate(
     by : str or sequence of str, optional
         Columns to group the items by: of the predictions (``word_class``, ``known``, ``book_id``), of
         `annotations` (``target_class``, ``direct_speech``), or of one's own (``items.extra``). A stored run
-        knows the latter: see :func:`workbench.predict`. Items of several languages are always measured apart:
+        knows the latter: see :func:`workbench.predict`; it may not have the name of a column of the results
+        or of the predictions. Items of several languages are always measured apart:
         without ``variant`` or ``language`` among the columns, the latter is added.
     items : Items, optional
         What the predictions are about.
@@ -137,7 +138,8 @@ def evaluate(
         `seed_min`, `seed_max`, and `spread`, which says this in words.
 
         All other intervals are percentile bootstrap intervals. ``.attrs["note"]`` says what was
-        resampled, and why.
+        resampled, and why; ``.attrs["warnings"]`` names runs that are on other items of a split, or had other
+        candidates for the same ones.
 
     Examples
     --------
