@@ -43,7 +43,7 @@ def main() -> None:
         run = open_run(folder)
         if not run.predictions["candidates_digest"].isna().any():
             continue
-        frame = predictions.check_predictions(run.predictions, items_of(run))
+        frame = predictions.with_digests(run.predictions, items_of(run))
         info = {name: value for name, value in run.info.items() if name != "run"}
         info |= write_table(predictions.to_table(frame), folder)
         (folder / INFO).write_text(json.dumps(info, indent=1, ensure_ascii=False), encoding="utf-8")

@@ -16,7 +16,7 @@ from workbench.evaluation.comparison import Comparison
 from workbench.items.items import Items
 from workbench.models import RandomWord
 from workbench.runs import store
-from workbench.runs.predictions import candidate_digests, check_predictions, from_answers
+from workbench.runs.predictions import candidate_digests, from_answers
 from workbench.storage import cache
 
 WORDS = ["dog", "cat", "cow", "hen", "fox", "owl", "bee", "ant", "elk", "emu"]
@@ -123,10 +123,25 @@ def test_vocabularies_of_models_are_not_candidates():
     assert wb.leaderboard([a, b], published=False)["place"].notna().all()
 
 
+def test_frames_without_digests_are_compared_by_number_where_the_items_have_candidates():
+    items = questions(10)
+    columns = ["item_id", "dataset", "split", "variant", "answer"]
+    a, b = (
+        made(60, oov=0, seed=k, model=str(k), right=0, n_choices=3 + 7 * k, vocabulary_size=None).assign(
+            **items.frame[columns]
+        )
+        for k in range(2)
+    )
+    assert np.isnan(wb.significance(a, b, items=items).p_value)
+    assert Comparison.of(items, [a, b], resamples=20).pairs()["p"].isna().all()
+    assert wb.significance(a, b.assign(n_choices=3), items=items).p_value == 1
+    assert wb.significance(a, b).p_value == 1  # nobody knows that they had candidates
+
+
+@pytest.mark.usefixtures("home")
 def test_digests_of_a_frame_stay_and_others_are_those_of_the_items():
     items = questions(3, 4)
     frame = RandomWord("passage").predict(items)
     other = frame.assign(candidates_digest=["10:aaaa", None, None, None])
-    kept = check_predictions(other, items)["candidates_digest"].tolist()
+    kept = wb.keep(items, other).predictions["candidates_digest"].tolist()
     assert kept == ["10:aaaa", *frame["candidates_digest"][1:]]
-    refused("not one of the items", check_predictions, frame, items[:2])

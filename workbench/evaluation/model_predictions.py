@@ -262,6 +262,10 @@ def _read(
     frame = typed_predictions(frame.assign(**lacking))
     if any(name not in frame.columns for name in (*_WORDS, *NEEDED) if name not in OPTIONAL):
         frame = _completed(frame, items)
+    elif items is not None and "n_choices" in frame:  # how many candidates the items had, where no digest is
+        offered = frame["item_id"].isin(items.frame["item_id"][items.frame["candidates"].notna()])
+        numbers = frame["n_choices"].astype("str").where(offered & frame["n_choices"].notna())
+        frame["candidates_digest"] = frame["candidates_digest"].fillna(numbers)
     run = None if isinstance(source, pd.DataFrame) else getattr(source, "run", None)
     return list(_split_frame(frame, run, info))
 

@@ -163,10 +163,15 @@ def check_predictions(frame: pd.DataFrame, items: Items | None = None) -> pd.Dat
     frame = _typed(frame)
     if items is not None:
         _those(frame["item_id"], items)
-        digests = pd.Series(candidate_digests(items.frame), items.frame["item_id"], dtype="str")
-        frame["candidates_digest"] = frame["candidates_digest"].fillna(frame["item_id"].map(digests))
     check_values(frame)
     return frame
+
+
+def with_digests(frame: pd.DataFrame, items: Items) -> pd.DataFrame:
+    """Return checked predictions with the digest of each item's candidates where they have none."""
+    digests = pd.Series(candidate_digests(items.frame), items.frame["item_id"], dtype="str")
+    known = frame["candidates_digest"].fillna(frame["item_id"].map(digests))
+    return frame.assign(candidates_digest=known)
 
 
 def check_values(frame: pd.DataFrame) -> None:
