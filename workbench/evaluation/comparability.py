@@ -104,17 +104,17 @@ def list_unshared(labels: Sequence[str], models: Sequence[ModelPredictions]) -> 
         codes = [key.to_numpy() for key in (*keys, frame["variant"].astype("str").map(language))]
         for key, members in candidates.groupby(codes):
             splits.setdefault(key, {})[label] = members
-    for (dataset, split, word_class, _), members in splits.items():
-        common = set.intersection(*(set(each.index) for each in members.values()))
-        if any(len(each) > len(common) for each in members.values()):
-            counts = _listed({label: _items(len(each)) for label, each in members.items()})
+    for (dataset, split, word_class, _), of_models in splits.items():
+        common = set.intersection(*(set(each.index) for each in of_models.values()))
+        if any(len(each) > len(common) for each in of_models.values()):
+            counts = _listed({label: _items(len(each)) for label, each in of_models.items()})
             yield (
                 f"These are not on the same items of {'/'.join(filter(None, [dataset, split, word_class]))}:"
                 f" {counts}; {_items(len(common))} in common."
             )
         ids = sorted(common)
         yield from list_candidates(
-            {label: pa.array(each.loc[ids], pa.string()) for label, each in members.items()}
+            {label: pa.array(each.loc[ids], pa.string()) for label, each in of_models.items()}
         )
 
 

@@ -532,7 +532,7 @@ def check_group_names(names: Sequence[str], results: Collection[str], *own: pd.D
 def grouped(frame: pd.DataFrame, names: Sequence[str]) -> list[tuple[tuple[Any, ...], pd.DataFrame]]:
     """Return the groups of a frame by columns, with their values; DataError for columns of lists."""
     try:
-        return list(frame.groupby(list(names), dropna=False, observed=True))  # type: ignore[arg-type]
+        return list(frame.groupby(list(names), dropna=False, observed=True))
     except TypeError as error:
         raise DataError(f"cannot group items by {', '.join(names)}: {error}") from None
 
@@ -550,8 +550,8 @@ def joined(
     """
     frame = predictions.evaluated.copy(deep=False)
     if not OF_PREDICTIONS.isdisjoint(names):
-        own = [items.extra] if items is not None else []
-        own += [annotations.extra if isinstance(annotations, Items) else annotations][annotations is None :]
+        tables = [each for each in (items, annotations) if each is not None]
+        own = [each.extra if isinstance(each, Items) else each for each in tables]
         check_group_names(names, (), predictions.item_columns, *own)
     if set(names) & set(COLUMNS_OF_RUNS) - set(frame):
         frame = predictions.frame.copy(deep=False)
