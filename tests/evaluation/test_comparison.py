@@ -132,7 +132,7 @@ def test_what_was_left_out_is_told():
         ),
         ([], "no predictions"),
         ([made(40), made(40, model="b", answer="cat", right=0)], "'b' has the answer 'cat'"),
-        (pd.concat([made(40), made(40)]), "two predictions for the item"),
+        (pd.concat([made(40), made(40)]), "it has two predictions"),
     ],
 )
 def test_nothing_in_common_is_an_error(frames, message):
@@ -187,7 +187,7 @@ def test_what_must_not_be_compared_is_told_with_names(changed, said, who):
 def test_answers_that_cannot_be_predicted_are_named_where_they_are_more_than_a_tenth(n, named):
     a, b = (frame.assign(known=True) for frame in several(2))
     b["known"] = np.arange(40) >= n
-    b.loc[~b["known"], ["correct", "p_correct"]] = False, 0.0
+    b.loc[~b["known"], ["correct", "p_correct", "prediction"]] = False, 0.0, "other"
     assert bool(compared([a, b]).warnings) == named
     if named:
         text = "count as wrong: “model 1” 12.5 %."

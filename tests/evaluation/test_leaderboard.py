@@ -95,8 +95,11 @@ def test_a_run_stands_among_the_published_results_of_its_protocol():
     published_rows = group[group["published"]]
     assert "GPT-2 117M, last sub-token" in published_rows["model"].tolist()
     assert published_rows["source"].notna().all()
-    others = table[table["model"].str.startswith("Pythia")]
-    assert set(others["protocol"]) == {"whole words", "whole words, 5 examples"}
+    assert table["published"].tolist() == [False] + [True] * (len(table) - 1)
+    assert set(table["protocol"]) == {"the last token only"}  # no group without a run
+    html = table.to_html()
+    assert f"<summary>Published ({len(table) - 1})</summary>" in html
+    assert html.index("mine") < html.index("<details>") < html.index("GPT-2 117M, last sub-token")
 
 
 def test_equal_accuracies_share_a_place():
@@ -121,6 +124,60 @@ def test_the_best_is_one_of_those_on_all_items():
     assert table.loc["high", ["difference", "p", "n_paired"]].isna().all()
     wanted = significance(part, RUNS[1], **QUICK)
     assert table.loc["part", ["difference", "n_paired"]].tolist() == [wanted.difference, 50]
+
+
+def test_places_are_given_among_runs_on_the_same_items():
+    parts = [
+        made(80, seed=k, first=first, right=right, model=name)
+        for k, (name, first, right) in enumerate([("a", 0, 0.2), ("b", 80, 0.9), ("c", 40, 0.5)])
+    ]
+    table = ours(parts, **QUICK)
+    assert table["place"].isna().all()
+    assert table.attrs["warnings"][-1].endswith("Without a place: b; c; a.")
+    table = ours([*parts, made(80, seed=9, right=0.4, model="d")], **QUICK).set_index("model")
+    assert table["place"].dropna().to_dict() == {"d": 1, "a": 2}
+    assert table["n_paired"].fillna(0).to_dict() == {"d": 0, "a": 80, "b": 0, "c": 40}
+    assert pd.isna(table.loc["b", "difference"])
+    assert ">n paired<" in ours([*parts, made(80, seed=9, model="d")], **QUICK).to_html()
+
+
+@pytest.mark.parametrize(
+    ("sizes", "placed"),
+    [
+        ((50, 50, 50), {0, 1, 2}),  # a part that all share
+        ((120, 50, 50), {1, 2}),  # a single run is no contest
+        ((120, 120, 50, 50, 50), {0, 1}),  # the most items
+        ((120, 50), {0}),
+        ((60, 60, 50, 50), {0, 1}),
+    ],
+)
+def test_the_largest_set_of_identical_items_has_the_places(sizes, placed):
+    frames = [made(n, seed=k, model=str(k), oov=0, start="lambada/test") for k, n in enumerate(sizes)]
+    assert set(ours(frames, **QUICK).dropna(subset="place")["model"].astype(int)) == placed
+    table = leaderboard(frames, **QUICK)
+    beside = table[table["protocol"] == "whole words"]
+    several = len(placed) > 1
+    assert beside.loc[beside["published"], "place"].isna().all() == several
+    assert set(table.dropna(subset="place").query("not published")["model"].astype(int)) == (
+        placed if several else set()
+    )
+
+
+def test_runs_with_other_candidates_have_no_common_ranking():
+    frames = [
+        made(80, seed=k, model=str(k), candidates_digest=digest)
+        for k, digest in enumerate(["10:aaaa", "3:bbbb", "10:aaaa", None, "0"])
+    ]
+    two = ours(frames[:2], **QUICK)
+    assert two[["place", "p", "mde"]].isna().all(axis=None)
+    assert two["difference"].notna().sum() == 1
+    three = ours(frames[:3], **QUICK).set_index("model")
+    assert set(three.dropna(subset="place").index) == {"0", "2"}
+    assert three.loc["1", ["p", "place"]].isna().all()
+    mixed = ours([*frames[:2], made(60, model="part", candidates_digest="10:aaaa")], **QUICK)
+    assert mixed["place"].isna().all()
+    assert not ours(frames[3:], **QUICK)["place"].isna().any()  # not known beside no candidates
+    assert ours([frames[0], frames[4]], **QUICK)["place"].isna().all()
 
 
 def test_there_is_no_place_among_several_data_sets_or_splits():
@@ -197,6 +254,10 @@ def test_nothing_is_read_or_drawn_for_runs_that_are_known(monkeypatch):
         counts.clear()
         pd.testing.assert_frame_equal(first, ours(**QUICK | other), check_exact=True)
         assert not counts
+    frame = made(40, start="lambada/test")
+    keep(items_of(frame, dataset="lambada", split="test"), frame)
+    assert leaderboard(**QUICK)["published"].any()
+    counts.clear()
     assert leaderboard(**QUICK)["published"].any()
     assert not counts
 
@@ -289,7 +350,7 @@ def test_published_scores_are_rows_without_items():
     assert not plain["published"].any()
     assert "50 replicates" in table.attrs["note"]
     measured, theirs = table[~table["published"]], table[table["published"]]
-    columns = plain.columns.drop(["place", "system", "case", "prompt", "bos", "source"])
+    columns = plain.columns.drop(["place", "system", "case", "prompt", "bos", "detokenised", "source"])
     pd.testing.assert_frame_equal(measured[columns].reset_index(drop=True), plain[columns], check_dtype=False)
     assert theirs[["n", "p", "p_holm", "accuracy_low", "difference"]].isna().all(axis=None)
     printed = published.published_table("lambada_table1")
@@ -299,8 +360,7 @@ def test_published_scores_are_rows_without_items():
         assert score["accuracy"] == pytest.approx(float(row["accuracy_percent"]) / 100)
         assert (str(int(score["perplexity"])) if row["perplexity"] else "") == row["perplexity"]
     group = group[group["protocol"] == "whole words"]
-    accuracies = group["accuracy"].tolist()
-    assert accuracies == sorted(accuracies, reverse=True)
+    assert group["published"].is_monotonic_increasing
     assert group.loc[~group["published"], "place"].isna().all()  # 120 of 5,153 items
     assert group.loc[~group["published"], "subset"].tolist() == ["of 5,153"]
     reported = group[group["published"]]

@@ -70,10 +70,18 @@ def test_no_column_has_perplexities_with_and_without_the_end_of_the_word(written
         assert "sub-tokens" not in table.to_markdown()
 
     both, apart = Comparison.of(ITEMS, [theirs, ours]), Comparison.of(ITEMS, [theirs, alone])
-    assert both.points()["perplexity"].tolist() == pytest.approx([base, base])
-    assert any("So those of the sub-tokens are compared for all." in each for each in both.warnings)
-    assert apart.points()["perplexity"].tolist() == pytest.approx([np.nan, base * np.exp(0.5)], nan_ok=True)
-    assert any("Perplexities of the sub-tokens alone are left out." in each for each in apart.warnings)
+    whole = [np.nan, base * np.exp(0.5)]  # as it is without a log beside
+    for comparison, alone_has in ((both, base), (apart, np.nan)):
+        points = comparison.points()
+        assert points["perplexity"].tolist() == pytest.approx(whole, nan_ok=True)
+        assert points["perplexity_uncorrected"].tolist() == pytest.approx([base, alone_has], nan_ok=True)
+        assert "sub-tokens" in str(comparison).split("\n")[2]  # the headings
+    three = Comparison.of(ITEMS, [theirs, ours, ours.assign(model="third", log_prob=ours["log_prob"] - 1)])
+    pair = three.pairs().query("a == 1 and b == 2").iloc[0]  # of their sub-tokens, which are equal
+    assert pair[["log_prob_difference", "log_prob_difference_low"]].tolist() == [0, 0]
+    assert any("So differences are of those of the sub-tokens." in each for each in both.warnings)
+    assert any("So there are no differences between them." in each for each in apart.warnings)
+    assert "sub-tokens" not in str(Comparison.of(ITEMS, [ours, alone])).split("\n")[2]
     assert significance(theirs, ours).log_prob_difference == 0
     assert significance(theirs, alone).log_prob_difference is None
 

@@ -100,8 +100,9 @@ def test_the_bootstrap_is_that_of_scipy():
 def test_novels_are_resampled_where_every_item_names_one():
     rng = np.random.default_rng(0)
     easy = rng.random(10) < 0.5  # a novel is easy or hard as a whole
-    frame = made(400, books=10, seed=3, right=0, oov=0, tied=0)
-    frame["correct"] = pd.array(np.tile(easy, 40), dtype="boolean")
+    frame, right = made(400, books=10, seed=3, right=0, oov=0, tied=0), np.tile(easy, 40)
+    words, ranks = np.where(right, frame["answer"], "other"), np.where(right, 1, frame["rank"])
+    frame = frame.assign(correct=right, prediction=words, rank=ranks, p_correct=right.astype(float))
     row = one(frame)
     assert (row["interval"], row["resampled_by"], row["n_novels"]) == ("bootstrap by novel", "novel", 10)
     items = one(frame.assign(book_id=frame["book_id"].where(np.arange(400) > 0)))  # one item names none
@@ -235,9 +236,13 @@ def test_runs_and_frames_of_several_models_are_read():
         ([made(3), None], {}, "no predictions in a NoneType"),
         (made(3).drop(columns="known"), {}, "no column 'known'"),
         (made(3).assign(log_prob="x"), {}, "'log_prob' is not of type double"),
-        (pd.concat([made(3), made(3)]), {}, "two predictions for the item 'lambada/dev/000000'"),
+        (pd.concat([made(3), made(3)]), {}, "for lambada/dev/000000: it has two predictions"),
         (made(3), {"by": "colour"}, "no column 'colour'"),
-        (made(3).assign(model=None), {}, "without item_id or model"),
+        (made(3).assign(model=None), {}, "the column 'model' is empty"),
+        (made(3).assign(p_correct=2.0), {}, "'p_correct' is not within 0 and 1"),
+        (made(3).assign(log_prob=0.5), {}, "a log-probability is above 0"),
+        (made(3, oov=0, right=0).assign(rank=0), {}, "'rank' is below 1"),
+        (made(3, oov=0, right=1).assign(prediction="other"), {}, "the prediction is not the answer"),
         (made(3).assign(top_words=[["a"]] * 3), {"by": "top_words"}, "cannot group items by top_words"),
         (made(3), {"level": 1}, "between 0 and 1"),
         (made(3), {"resamples": 0}, "resamples, got 0"),
@@ -248,6 +253,22 @@ def test_runs_and_frames_of_several_models_are_read():
 )
 def test_what_is_wrong_is_said(arguments, options, message):
     refused(message, evaluate, arguments, **options)
+
+
+def test_runs_on_other_items_or_with_other_candidates_are_named():
+    each = zip("abc", (0, 10, 0), strict=True)
+    frames = [made(30, oov=0, seed=first, first=first, model=name) for name, first in each]
+    told = "not on the same items of {}: 30 items (“a”, “b” and “c”); 20 items in common."
+    [warning] = evaluate(frames, **QUICK).attrs["warnings"]
+    assert warning.endswith(told.format("lambada/dev"))
+    table = paper_table("lambada", frames, split="dev", **QUICK)
+    assert any(note.endswith(told.format("lambada/dev")) for note in table.notes)
+    apart = [frames[0], made(30, oov=0, model="b", start="lambada/test")]
+    assert not evaluate([frames[0], frames[2]], **QUICK).attrs["warnings"]
+    assert not evaluate(apart, **QUICK).attrs["warnings"]
+    frames = [frames[0].assign(candidates_digest="10:aa"), frames[2].assign(candidates_digest="3:bb")]
+    [warning] = evaluate(frames, **QUICK).attrs["warnings"]
+    assert warning.endswith("their numbers: 10 (“a”); 3 (“c”).")
 
 
 def test_a_random_baseline_shows_what_it_is_expected_to_get_right():

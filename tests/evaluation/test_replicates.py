@@ -110,7 +110,7 @@ def test_equal_runs_have_no_spread_and_the_accuracy_of_one():
 
 def test_the_pooled_predictions_are_means_votes_and_medians():
     words = [["dog", "cat"], ["Dog", "cow"], ["cat", "word1"]]
-    log_probs, ranks = [[-1.0, -2.0], [-2.0, -4.0], [-6.0, -np.inf]], [[1, 5], [2, 3], [9, 1]]
+    log_probs, ranks = [[-1.0, -2.0], [-2.0, -4.0], [-6.0, -np.inf]], [[1, 5], [1, 3], [9, 1]]
     answers = ["dog", "word1"]
     frames = [
         made(2, oov=0, tied=0).assign(
@@ -124,8 +124,8 @@ def test_the_pooled_predictions_are_means_votes_and_medians():
     assert pooled["correct"].tolist() == [True, False]
     assert pooled["correct_by_seed"].tolist() == [(True, True, False), (False, False, True)]
     assert pooled["log_prob"].tolist() == [-3.0, -np.inf]
-    assert pooled["rank"].tolist() == [2, 3]
-    assert pooled["n_tied"].tolist() == [2, 3]
+    assert pooled["rank"].tolist() == [1, 3]
+    assert pooled["n_tied"].tolist() == [1, 3]
     row = wb.evaluate(wb.replicates([run(frame, str(k)) for k, frame in enumerate(frames)])).iloc[0]
     assert row["accuracy"] == 0.5
     assert row["perplexity"] == np.inf

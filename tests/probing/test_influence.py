@@ -239,6 +239,11 @@ def test_the_change_of_rank(items, sample_ngram, folders):
         )
         assert frame["rank_change"].notna().any()
         assert frame["rank"].dtype == "Int64"
+    fewer = causal(folders("bytes"), vocabulary=dict.fromkeys(words[:-1], 1), case="as-is", budget=None)
+    frame = wb.influence(fewer, items[:2], ranks=True)  # the answer of the second item is not ranked
+    is_known = frame["item_id"] == items[0].item_id
+    for name in ("rank", "rank_change"):
+        assert frame[name].notna().tolist() == is_known.tolist()
     bound = causal(folders("bytes"), vocabulary=dict.fromkeys(words, 1), case="as-is", budget=0)
     is_bound = bound.predict(items[:2], 1)["rank_is_bound"]
     assert is_bound.any()

@@ -108,6 +108,28 @@ def test_a_run_that_is_found_again_takes_columns_that_were_added(items):
     assert (run.folder / COLUMNS).stat().st_ino == stamp, "what is there already is not written anew"
 
 
+def test_a_column_with_the_name_of_a_result_or_of_predictions_is_refused(monkeypatch, no_data):
+    monkeypatch.setenv("WORKBENCH_HOME", str(no_data / "home"))
+    names = ["n", "accuracy", "perplexity", "spread", "subset", "rank", "model", "known"]
+    items = own_items(**dict.fromkeys(names, GENRES), genre=GENRES)
+    run = predicted(items)
+    for name in names:
+        for call in (
+            lambda name=name: wb.evaluate(run, by=["genre", name]),
+            lambda name=name: wb.evaluate(run.predictions, by=name, items=items),
+            lambda name=name: wb.leaderboard(run, by=name),
+            lambda name=name: wb.leaderboard(by=name),
+        ):
+            refused(f"column '{name}' .*give the column of the items another name", call)
+    for name in ("rank", "model", "known"):
+        refused(f"a column '{name}' of their own", accuracy_by_column, run, by=name)
+    for name in ("mde", "place", "published", "sets"):
+        refused(f"column '{name}' already", wb.leaderboard, run, by=name)
+    plain = predicted(wb.items_from_frame(table()[:4]))
+    assert len(wb.evaluate(plain, by=["model", "rank"])) >= 1  # those of the predictions
+    refused("cannot group items by top_words", wb.leaderboard, plain, by="top_words")
+
+
 @pytest.mark.usefixtures("items")
 def test_no_passages_and_no_lists_are_stored():
     passages = [text.partition(" . ")[0] * 10 for text in table()["text"]]

@@ -273,7 +273,7 @@ def test_good_predictions_pass_unchanged():
     [
         (GOOD.drop(columns="rank"), "no column 'rank'"),
         (GOOD.assign(more=1), "a column 'more'"),
-        (pd.concat([GOOD, GOOD[:1]]), "occurs twice"),
+        (pd.concat([GOOD, GOOD[:1]]), "two predictions"),
         (changed(item_id=None), "'item_id' is empty"),
         (changed(log_prob=0.1), "log-probability is above 0"),
         (changed(score_type="score"), "a score has no log-probability"),
@@ -336,6 +336,7 @@ VALUES = {
     "detokenised": [None, True, False] * 2,
     "attention": [[0.25, 0.75], None, []] * 2,
     "bos": ["added", None] * 3,
+    "candidates_digest": ["0", "3:0123456789abcdef"] * 3,
 }
 
 

@@ -22,6 +22,7 @@ from workbench.runs import predictions
 from workbench.runs.store import ship
 from workbench.storage.cache import lock_while_alive
 from workbench.storage.errors import DataError
+from workbench.storage.files import resource
 
 store = importlib.import_module("workbench.runs.store")  # by its name
 
@@ -562,6 +563,12 @@ class TestShippedRuns:
         assert model.asked == 1
         assert run.run != published.run
         assert wb.runs()["origin"].isna().all()
+
+    def test_each_has_the_digests_of_its_candidates(self):
+        folders = list(resource("published", "runs").iterdir())
+        known = [store.open_run(folder).predictions["candidates_digest"].notna().all() for folder in folders]
+        assert len(known) > 20
+        assert all(known)
 
     def test_what_the_folder_is_named_after_is_not_trusted(self, published, tmp_path):
         file = tmp_path / "published" / "runs" / published.run / "run.json"

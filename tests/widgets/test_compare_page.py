@@ -69,7 +69,8 @@ def test_the_models_and_pairs_are_told():
 
 def test_a_difference_is_written_as_in_tables():
     frames = [made(400, right=0, oov=0, tied=0, model=name) for name in ("A", "B")]
-    frames[1].loc[:40, "correct"] = True  # 41 of 400: 10.25 points
+    right = {"correct": True, "p_correct": 1.0, "rank": 1, "prediction": frames[1]["answer"]}
+    frames[1].loc[:40, list(right)] = pd.DataFrame(right, index=frames[1].index)  # 41 of 400: 10.25 points
     items = Items.from_records(
         [
             cloze(f"The {{{word}}} ran .", item_id=item_id)

@@ -256,7 +256,8 @@ def test_an_answer_of_probability_0_and_one_without_a_rank():
 )  # fmt: skip
 def test_ties_are_ranges_of_ranks(rank, tied, bound, text):
     assert rank_text(rank, tied, bound=bound) == text
-    one = predicted(ITEMS, 1)[0].assign(rank=rank, n_tied=tied, rank_is_bound=bound, correct=False)
+    wrong = {"prediction": "other", "correct": False, "p_correct": 0.0}
+    one = predicted(ITEMS, 1)[0].assign(rank=rank, n_tied=tied, rank_is_bound=bound, **wrong)
     made = compare(ITEMS, [one.astype({"rank": "Int64", "n_tied": "Int64"})], annotations=False, resamples=9)
     assert made._passage(0)["models"][0]["text"].startswith(text)
     assert made._row(0)["marks"][0][2] == text

@@ -6,6 +6,9 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from workbench.evaluation.bootstrap import Floats, Ints, Mask
 from workbench.evaluation.model_predictions import (
@@ -15,8 +18,9 @@ from workbench.evaluation.model_predictions import (
     words_of,
 )
 from workbench.items.ablation import split_variant
-from workbench.items.language import language_name, languages_of
+from workbench.items.language import language, language_name, languages_of
 from workbench.render.numbers import percent
+from workbench.storage.cache import digest
 
 _DIFFERENCES = {
     "unit": "The models do not predict the same unit",
@@ -91,6 +95,35 @@ def _excluded(labels: Sequence[str], models: Sequence[ModelPredictions], rows: I
     return warnings
 
 
+def list_unshared(labels: Sequence[str], models: Sequence[ModelPredictions]) -> Iterator[str]:
+    """Warn of models (m) on different items of one split, or with other candidates for the same items.
+
+    Word classes and languages count as splits, as they are often predicted apart.
+    """
+    splits: dict[tuple[Any, ...], dict[str, pd.Series[Any]]] = {}
+    for label, model in zip(labels, models, strict=True) if len(models) > 1 else ():
+        rows = np.flatnonzero(pc.is_valid(model.table["correct"]).to_numpy())
+        names = ["dataset", "split", "word_class", "variant"]
+        frame = model.table.select(["item_id", *names]).take(pa.array(rows)).to_pandas()
+        keys = [frame[name].astype("str").fillna("") for name in names[:3]]
+        candidates = pd.Series(model.candidates(rows).to_pandas().to_numpy(), frame["item_id"].to_numpy())
+        codes = [key.to_numpy() for key in (*keys, frame["variant"].astype("str").map(language))]
+        for key, members in candidates.groupby(codes):
+            splits.setdefault(key, {})[label] = members
+    for (dataset, split, word_class, _), of_models in splits.items():
+        common = set.intersection(*(set(each.index) for each in of_models.values()))
+        if any(len(each) > len(common) for each in of_models.values()):
+            counts = _listed({label: _items(len(each)) for label, each in of_models.items()})
+            yield (
+                f"These are not on the same items of {'/'.join(filter(None, [dataset, split, word_class]))}:"
+                f" {counts}; {_items(len(common))} in common."
+            )
+        ids = sorted(common)
+        yield from list_candidates(
+            {label: pa.array(each.loc[ids], pa.string()) for label, each in of_models.items()}
+        )
+
+
 def list_training(counts: Iterable[tuple[str, int, int]]) -> list[str]:
     """Return the models fitted on passages: name, number of these, and of all predicted passages."""
     grouped: dict[tuple[int, int], list[str]] = {}
@@ -107,6 +140,7 @@ def list_training(counts: Iterable[tuple[str, int, int]]) -> list[str]:
 def _value_warnings(each: Each, log_prob: Floats, variants: set[str] | None) -> list[str]:
     """Warn of differences between the predictions of each model on the items."""
     warnings = list(_variants(each, variants))
+    warnings += list_candidates({label: model.candidates(indices) for label, model, indices in each})
     lost = {
         label: int((~model.truths("known")[indices]).sum()) if model.values("known", indices) else 0
         for label, model, indices in each
@@ -182,6 +216,57 @@ def other_task(a: Mapping[str, set[Any]], b: Mapping[str, set[Any]]) -> bool:
     return text_a != text_b or a["unit"] != b["unit"]
 
 
+def other_candidates(a: pa.Array, b: pa.Array) -> bool:
+    """Return whether one of the items has other candidates for one model than for another.
+
+    Both (n,) are what :meth:`ModelPredictions.candidates` gives: two digests are compared, else the numbers
+    of candidates. No item has others where neither model is known to have had any.
+    """
+    pairs = () if a.equals(b) else zip(a.to_pylist(), b.to_pylist(), strict=True)
+    return any(_differ(*pair) for pair in set(pairs))
+
+
+def _differ(a: str | None, b: str | None) -> bool:
+    if a is None or b is None or a == b:
+        return False
+    is_digest, is_open = (":" in a and ":" in b), (a[0] in "?0" and b[0] in "?0")
+    return is_digest or (not is_open and _number(a) != _number(b))
+
+
+def _number(candidates: str) -> str:
+    return candidates.partition(":")[0].removeprefix("?")
+
+
+def joint_candidates(candidates: pa.Array) -> str | None:
+    """Return what is known of the candidates of items (n,) as if they were one item's.
+
+    So `other_candidates` compares two models on the same items, in the same order, by one value of each.
+    """
+    known = candidates.to_pylist()
+    if None in known or {*known} == {"0"}:
+        return None if None in known else "0"
+    numbers = f"n{digest(*map(_number, known))}"
+    if all(each.startswith("?") for each in known):
+        return f"?{numbers}"
+    is_digest = all(":" in each or each == "0" for each in known)
+    return f"{numbers}:{digest(*known)}" if is_digest else numbers
+
+
+def list_candidates(candidates: Mapping[str, pa.Array]) -> Iterator[str]:
+    """Warn of items (n,) that have other candidates for one model than for the first, by label."""
+    first, *others = candidates.values()
+    if any(other_candidates(first, other) for other in others):
+        each = {
+            label: {_number(value) for value in pc.unique(known).to_pylist() if value}
+            for label, known in candidates.items()
+        }
+        listed = _listed({label: " or ".join(sorted(numbers, key=int)) for label, numbers in each.items()})
+        yield (
+            "The models did not have the same candidates to choose from, which is not the same task; their"
+            f" numbers: {listed}."
+        )
+
+
 def other_event(a: Mapping[str, set[Any]], b: Mapping[str, set[Any]]) -> bool:
     """Return whether probabilities of two models are of different events, so not comparable."""
     return other_task(a, b) or any(a[name] != b[name] for name in ("vocabulary_size", "unknown"))
@@ -252,8 +337,8 @@ def _log_probs(each: Each, log_prob: Floats) -> Iterator[str]:
         of_all = not np.isnan(of_one_event(corrected, uncorrected)[~np.isnan(corrected)]).any()
         yield (
             f"Log-probabilities are not of the same event: {_listed(held)}."
-            + (" So those of the sub-tokens are compared for all." if of_all else "")
-            + ("" if of_all else " Perplexities of the sub-tokens alone are left out.")
+            + (" So differences are of those of the sub-tokens." if of_all else "")
+            + ("" if of_all else " So there are no differences between them.")
         )
 
 

@@ -15,7 +15,7 @@ from workbench.analysis.proportions import benjamini_hochberg, holm, wilson
 from workbench.evaluation import comparability
 from workbench.evaluation.bootstrap import BootstrapSettings, Floats, Ints, Mask
 from workbench.evaluation.metrics import SPREAD, are_draws, chance_text, measured_columns, resampled, spread
-from workbench.evaluation.model_predictions import ModelPredictions, predictions_of
+from workbench.evaluation.model_predictions import ModelPredictions, is_uncorrected, predictions_of
 from workbench.evaluation.paired import AlignedPredictions, align, hint_without_common_items, mean_of_known
 from workbench.evaluation.plans import count_looks
 from workbench.evaluation.slices import Slices
@@ -23,7 +23,7 @@ from workbench.items.items import Items
 from workbench.render.labels import column_label
 from workbench.render.numbers import fixed, p_value, percent, points, quantity, rank_text, span
 from workbench.render.tables import text_table
-from workbench.runs.measures import SHOWN, item_quantities
+from workbench.runs.measures import MEASURES, Measure, item_quantities
 from workbench.runs.predictions import mid_ranks
 from workbench.storage.errors import DataError
 from workbench.storage.parquet import text_array
@@ -150,11 +150,27 @@ class Comparison(AlignedPredictions):
         return rank_text(self.rank[k, index], self.n_tied[k, index], bound=bool(bound))
 
     @cached_property
+    def _uncorrected(self) -> Mask:
+        """Whether the log-probabilities of each model (m,) are of the sub-tokens alone, as in some logs."""
+        return np.array([is_uncorrected(*pair) for pair in zip(*self._log_probs, strict=True)])
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        """The measures that are shown: that of sub-tokens alone where a model has no other perplexity."""
+        return tuple(
+            each
+            for each in MEASURES
+            if each.in_tables or (each.name == "perplexity_uncorrected" and self._uncorrected.any())
+        )
+
+    @cached_property
     def _quantities(self) -> dict[str, Floats]:
         """Quantities of the measures, (m, n) each, in the order of `evaluate`."""
-        values = item_quantities(
-            {"correct": self.shares, "log_prob": self.log_prob, "mid_rank": self._mid_rank}
-        )
+        sources = {"correct": self.shares, "log_prob": self._log_probs[0], "mid_rank": self._mid_rank}
+        if self._uncorrected.any():
+            sources["log_prob"] = np.where(self._uncorrected[:, None], np.nan, sources["log_prob"])
+            sources["log_prob_uncorrected"] = self._log_probs[1]
+        values = item_quantities(sources)
         if (self._order == np.arange(self.n)).all():  # a copy of all rows takes long
             return values
         return {name: rows[:, self._order] for name, rows in values.items()}
@@ -241,7 +257,8 @@ class Comparison(AlignedPredictions):
         correct = self.correct.astype(np.float32)
         both = np.rint(correct @ correct.T).astype(np.int64)
         tests = self.tests(self._pairs)
-        log_prob, low, high = self.log_prob_intervals(self._pairs, self._replicates.get("log_prob"))
+        same = None if self._uncorrected.any() else self._replicates.get("log_prob")
+        log_prob, low, high = self.log_prob_intervals(self._pairs, same)
         return pd.DataFrame(
             {
                 "a": a,
@@ -440,13 +457,15 @@ class Comparison(AlignedPredictions):
         return "\n\n".join(blocks)
 
     def _models_text(self) -> str:
-        writers = {each.name: _percent if each.format == "share" else quantity for each in SHOWN}
+        measures = self.measures
+        writers = {each.name: _percent if each.format == "share" else quantity for each in measures}
         rows = [
             [row["label"], *(_with_span(row, name, write) for name, write in writers.items()), row["spread"]]
             for row in self.table().to_dict("records")
         ]
         names = [
-            column_label(each.name).label.lower() + (" %" if each.format == "share" else "") for each in SHOWN
+            column_label(each.name).label.lower() + (" %" if each.format == "share" else "")
+            for each in measures
         ]
         columns = ["model", *names]
         if any(row[-1] for row in rows):

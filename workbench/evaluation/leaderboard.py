@@ -14,11 +14,19 @@ from workbench.analysis.proportions import benjamini_hochberg, holm
 from workbench.datasets import published as papers
 from workbench.evaluation.bootstrap import BootstrapSettings
 from workbench.evaluation.comparability import list_training
-from workbench.evaluation.metrics import list_unpredictable, note, shown_measures, spread_columns, typed
-from workbench.evaluation.model_predictions import VARIANT, protocol_of, tell_apart
+from workbench.evaluation.metrics import (
+    SPREAD,
+    list_unpredictable,
+    note,
+    shown_measures,
+    spread_columns,
+    typed,
+)
+from workbench.evaluation.model_predictions import VARIANT, check_group_names, protocol_of, tell_apart
 from workbench.evaluation.paper import layout_of
 from workbench.evaluation.plans import count_looks
-from workbench.evaluation.run_measures import MEASURED, SETS, Group, MeasuredRun, RunMeasures
+from workbench.evaluation.run_measures import MEASURED, SETS, Group, MeasuredRun, RunMeasures, same_items
+from workbench.items.items import Items, check_items
 from workbench.items.language import ENGLISH
 from workbench.render.results import Table, TableColumn, TableLayout, with_interval
 
@@ -27,6 +35,7 @@ _REPORTED = (
     "Published rows are as printed in their sources: on all items, without intervals or tests, and under the "
     "evaluation rules of the source."
 )
+_FAIR = "Places are given among runs on the same items with the same candidates."
 _AGAINST = ("difference", "difference_low", "difference_high", "mde", "n_paired", "p", "p_holm", "p_fdr_bh")
 _SHOWN = (
     with_interval(
@@ -34,6 +43,7 @@ _SHOWN = (
         tooltip="Accuracy minus that of the best model, on the items that both predicted; in brackets the"
         " interval of the paired bootstrap.",
     ),
+    TableColumn("n_paired", "count"),
     TableColumn("mde", "unsigned points"),
     TableColumn(
         "p_holm", "p",
@@ -50,6 +60,10 @@ _SCORE_COLUMNS = (
     "dataset", "split", "variant", "word_class", "model", "system", "accuracy", "perplexity", "median_rank",
     "source", "unit", "filter", "prompt", "bos", "detokenised",
 )  # fmt: skip
+_OWN_COLUMNS = {
+    *MEASURED, *SPREAD, *_AGAINST, *_PUBLISHED, "place", "protocol", "distinction", "traits", "sets",
+    "outcomes", "item_ids", "in_contest",
+}  # fmt: skip
 _TABLES = (  # table, split, variant; a system that an earlier table has is not listed again
     ("lambada", "test", "plain"),
     ("cbt", "test", None),
@@ -67,6 +81,7 @@ def leaderboard(
     dataset: str | None = None,
     split: str | None = None,
     by: str | Sequence[str] = SETS,
+    items: Items | None = None,
     level: float = 0.95,
     resamples: int = 2000,
     seed: int = 0,
@@ -86,34 +101,38 @@ def leaderboard(
         Only items of these.
     by : str or sequence of str, default ("dataset", "split", "variant")
         Columns of the predictions, or of one's own that the runs were stored with (see
-        :func:`workbench.predict`); each combination of their values and of the protocols has a ranking of its
-        own.
+        :func:`workbench.predict`) under a name that neither results nor predictions have; each combination of
+        their values and of the protocols has a ranking of its own.
+    items : Items, optional
+        What the predictions are about, for frames with ``item_id``, ``model`` and ``prediction`` alone.
     level, resamples, seed : float, int, int
         Confidence level of the intervals, and number and seed of the bootstrap replicates and of the
         random choices of signs.
     published : bool, default True
-        Rank published results (``data/published``) among the runs of the same data sets and protocol. Such
-        rows have no items: no `n`, no interval, no test. Where a source does not name the variant or the
-        unit, the row is in a group of its own. They are left out where `by` names a column that only items
-        have, such as ``book_id``.
+        Rank published results (``data/published``) of the groups of the runs too; without any run, all of
+        them. They stand after the runs, folded in a notebook. Such rows have no items: no `n`, no interval,
+        no test. They are left out where `by` names a column that only items have, such as ``book_id``.
 
     Returns
     -------
     Table
         A DataFrame that shows its most important columns in a notebook. One row a group, model and run, the
-        best first:
+        best first, then published results:
 
         columns of `by`, `protocol`, `place`, `model`, `distinction`, `system`, `run`
-            Equal accuracies share a place; it is null for a run on a part of the items, and where a group has
-            several data sets or splits. `distinction` is what tells the row apart from others of its model,
-            or where it was published.
+            Places are within the largest set of runs that have identical items with the same candidates;
+            equal accuracies share one. It is null for the other runs, for published rows where the places are
+            on a part of the items, and where a group has several data sets or splits. Two runs or more come
+            before a single one, then the set on more items, then that of more runs; no run has a place where
+            two sets are equal in this. `distinction` is what tells the row apart from others of its model, or
+            where it was published.
         `unit`, `filter`, `vocabulary_size`, `unknown`, `prompt`, `bos`
             Results that differ here must not be compared blindly.
         `n` ... `signature`, and those of replicates
             As :func:`workbench.evaluation.metrics.evaluate` gives them; accuracies are fractions.
         `difference`, `difference_low`, `difference_high`, `n_paired`
-            Accuracy minus that of the best on most items, with the interval of the paired bootstrap, on the
-            `n_paired` items that both predicted.
+            Accuracy minus that of the best with a place (else of the best on most items), with the interval
+            of the paired bootstrap, on the `n_paired` items that both predicted.
         `mde`
             Minimum detectable effect: the least true difference that this one test, not corrected, finds
             with a power of 80 %.
@@ -124,7 +143,8 @@ def leaderboard(
         `published`, `source`
             Whether the row is a published result, and the paper and table that it is from.
 
-        Differences and p are null for the best itself, and where two runs have no item in common.
+        Differences and p are null for the best itself, and where two runs have no item in common; p also
+        where they had other candidates.
 
     Examples
     --------
@@ -132,11 +152,13 @@ def leaderboard(
     >>> board["model"].tolist()
     ['3-gram, Kneser-Ney', 'Random word from passage']
     """
+    check_items(items, "leaderboard", optional=True)
     sampling = BootstrapSettings(level, resamples, seed).checked()
     names = list(dict.fromkeys([by] if isinstance(by, str) else by))
+    check_group_names(names, _OWN_COLUMNS)
     chosen = {"dataset": dataset, "split": split}
     measures = RunMeasures(names, chosen, sampling)
-    measured_runs = measures.of_stored() if runs is None else measures.of_runs(runs)
+    measured_runs = measures.of_stored() if runs is None else measures.of_runs(runs, items)
     groups: dict[Group, list[MeasuredRun]] = {}
     for run in measured_runs:
         if run.row:
@@ -145,8 +167,13 @@ def leaderboard(
     reported = _published(names, chosen, present) if published else {}
     rows: list[dict[str, Any]] = []
     keys = [*names, "protocol"]
-    for key in sorted(groups.keys() | reported.keys(), key=lambda key: tuple(map(str, key))):
-        ranked = _merged_ranking(_ranked(groups.get(key, []), measures), reported.get(key, []))
+    unplaced: list[str] = []
+    for key in sorted(groups or reported, key=lambda key: tuple(map(str, key))):
+        published_rows = reported.get(key, [])
+        contest = _contest(groups.get(key, []), len(published_rows))
+        ranked = _merged_ranking(_ranked(groups.get(key, []), contest, measures), published_rows)
+        if not _is_mixed(ranked):
+            unplaced += [_name(row) for row in ranked if not (row["published"] or row["in_contest"])]
         rows += [dict(zip(keys, key, strict=True)) | row for row in ranked]
     measures.save()
     first_names = ("protocol", "place", "model", "distinction", "system", "run", *VARIANT)
@@ -161,7 +188,8 @@ def leaderboard(
     read = [(_name(row), round(share * row["n"]), row["n"]) for row, share in shares]
     several = [_name(row) for row in rows if len({names[2] for names in row.get("sets", ())}) > 1]
     pooled = [f"Of several languages together, so rank by variant: {'; '.join(several)}."] if several else []
-    warnings = [*list_training(read), *list_unpredictable(measured, names), *pooled]
+    places = [f"{_FAIR} Without a place: {'; '.join(unplaced)}."] if unplaced else []
+    warnings = [*list_training(read), *list_unpredictable(measured, names), *pooled, *places]
     table.attrs |= {"note": note(measured, datasets, sampling), "warnings": warnings}
     if below := [_name(row) for row in rows if abs(row.get("difference", np.nan)) < row.get("mde", np.nan)]:
         table.attrs["note"] += f" Below the minimum detectable effect (80 % power): {'; '.join(below)}."
@@ -175,28 +203,68 @@ def leaderboard(
     pairs = zip(table["distinction"], table["source"], strict=True)
     apart = [text if isinstance(text, str) and text else source for text, source in pairs]
     table["distinction"] = pd.Series(apart, index=table.index, dtype="str")
+    return Table(table, _layout(table, keys))
+
+
+def _layout(table: pd.DataFrame, keys: Sequence[str]) -> TableLayout:
     first = (TableColumn("place", "count"), TableColumn("model", detail="distinction"))
     n, accuracy, *others = shown_measures(table)
-    columns = (*first, n, accuracy, *(column._replace(interval=None) for column in others), *_SHOWN)
-    return Table(table, TableLayout("Models ranked by accuracy", columns, tuple(keys), "signature"))
+    compared = table["n_paired"].notna()
+    of_fewer = bool((table["n_paired"][compared] < table["n"][compared]).any())
+    columns = (*first, n, accuracy, *(column._replace(interval=None) for column in others))
+    columns += tuple(column for column in _SHOWN if column.name != "n_paired" or of_fewer)
+    return TableLayout("Models ranked by accuracy", columns, tuple(keys), "signature", folded="published")
 
 
 def _name(row: dict[str, Any]) -> str:
     return ", ".join(filter(None, [row["model"], row["distinction"]]))
 
 
-def _ranked(group: list[MeasuredRun], measures: RunMeasures) -> list[dict[str, Any]]:
-    """Sort the measures of one group, and compare each run with the best run on the most items."""
+def _order(run: MeasuredRun) -> tuple[Any, ...]:
+    return -run.row["accuracy"], run.row.get("perplexity", np.inf), run.row["model"], run.row["run"]
 
-    def order(run: MeasuredRun) -> tuple[Any, ...]:
-        return -run.row["accuracy"], run.row.get("perplexity", np.inf), run.row["model"], run.row["run"]
 
-    group = sorted(group, key=order)
+def _contest(group: list[MeasuredRun], n_published: int) -> list[MeasuredRun]:
+    """Return the runs of a group that get places: the largest set on the same items with the same candidates.
+
+    A set of two or more comes before a single run, then counts the number of items, then that of runs; where
+    two sets are equal in all three, no run gets a place. Published results are on all items of a released
+    split, so they belong to a set on all of these; a single run on a part has no place beside them.
+    """
+    sets: list[list[MeasuredRun]] = []
+    for run in sorted(group, key=_order):
+        alike = next((runs for runs in sets if same_items(runs[0], run)), None)
+        if alike is None:
+            sets.append(alike := [])
+        alike.append(run)
+
+    def size(runs: list[MeasuredRun]) -> tuple[bool, int, int]:
+        n = len(runs) + (0 if runs[0].row["subset"] else n_published)
+        return n > 1, runs[0].row["n"], n
+
+    largest, *smaller = sorted(sets, key=size, reverse=True) or [[]]
+    is_tied = bool(smaller) and size(largest) == size(smaller[0])
+    is_alone = bool(n_published and largest) and not size(largest)[0]
+    return [] if is_tied or is_alone else largest
+
+
+def _ranked(
+    group: list[MeasuredRun], contest: list[MeasuredRun], measures: RunMeasures
+) -> list[dict[str, Any]]:
+    """Sort the measures of one group, and compare each run with the best that has a place.
+
+    Where none has, that is the best of those on the most items.
+    """
+    group = sorted(group, key=_order)
     n_max = max((run.row["n"] for run in group), default=0)
-    best = next((run for run in group if run.row["n"] == n_max), None)
+    best = next(iter(contest), None) or next((run for run in group if run.row["n"] == n_max), None)
     others = [run for run in group if run is not best]
     tests = iter(measures.against(others, best) if best else [])
-    rows = [run.row | ({} if run is best else next(tests)) | {"published": False} for run in group]
+    placed = {id(run) for run in contest}
+    rows = [
+        run.row | ({} if run is best else next(tests)) | {"published": False, "in_contest": id(run) in placed}
+        for run in group
+    ]
     names, traits = [row["model"] for row in rows], [row["traits"] for row in rows]
     for row, distinction in zip(rows, tell_apart(names, traits), strict=True):
         row["distinction"] = distinction
@@ -226,23 +294,28 @@ def _published(
 
 
 def _merged_ranking(ranked: list[dict[str, Any]], reported: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Sort measured and reported rows into one ranking; of equal ones, which share a place, ours first.
+    """Place measured and reported rows in one ranking; ours come first, both by accuracy.
 
-    A run on a part of the items has no place among those on more, or on all as reported ones are; rows of
-    several data sets, splits or languages have none at all.
+    Equal rows share a place. Reported rows have none beside places on a part of the items; rows of several
+    data sets, splits or languages have none at all.
     """
-    sets = {tuple(names) for row in ranked for names in row["sets"]}
-    mixed = len(sets | {(row["dataset"], row["split"], ENGLISH) for row in reported}) > 1
-    n_max = max((row["n"] for row in ranked), default=0)
-    reported = sorted(reported, key=lambda row: (row.get("perplexity", np.inf), row["model"]))
-    rows = sorted([*ranked, *reported], key=lambda row: -row["accuracy"])  # stable
-    placed: list[dict[str, Any]] = []
-    for row in rows:
-        unranked = mixed or (not row["published"] and (row["n"] < n_max or bool(reported and row["subset"])))
-        equal = placed and row["accuracy"] == placed[-1]["accuracy"]
-        row["place"] = None if unranked else placed[-1]["place"] if equal else len(placed) + 1
-        placed += [] if unranked else [row]
+    rows = list(ranked)
+
+    def order(row: dict[str, Any]) -> tuple[Any, ...]:
+        return -row["accuracy"], row.get("perplexity", np.inf), row["model"]
+
+    rows += sorted(reported, key=order)
+    placed = [row for row in ranked if row["in_contest"]]
+    placed += [] if any(row["subset"] for row in placed) else reported
+    for row in [] if _is_mixed(rows) else placed:
+        row["place"] = 1 + sum(other["accuracy"] > row["accuracy"] for other in placed)
     return rows
+
+
+def _is_mixed(rows: Sequence[dict[str, Any]]) -> bool:
+    """Return whether rows are of several data sets, splits or languages."""
+    sets = [row.get("sets") or [(row["dataset"], row["split"], ENGLISH)] for row in rows]
+    return len({tuple(names) for each in sets for names in each}) > 1
 
 
 @cache

@@ -16,16 +16,19 @@ from workbench.analysis.proportions import wilson
 from workbench.datasets.published import released_size
 from workbench.evaluation import bootstrap
 from workbench.evaluation.bootstrap import BootstrapSettings, Floats, Mask, Units
-from workbench.evaluation.comparability import list_training, unpredictable
+from workbench.evaluation.comparability import list_training, list_unshared, unpredictable
 from workbench.evaluation.model_predictions import (
     BY_SEED,
     VARIANT,
     ModelPredictions,
     by_seed,
+    check_group_names,
     distinctions,
     floats,
+    grouped,
     is_uncorrected,
     joined,
+    labels,
     list_answer_notes,
     one_value,
     predictions_of,
@@ -58,6 +61,7 @@ MEASURES = tuple(dict.fromkeys((
 SPREAD = ("n_seeds", *_SPREADS, "spread")
 """Columns that `measure` gives of replicates too."""
 
+_REMARKS = ("chance", "subset", "distinction")
 _PARTS = ("unit", "filter", "vocab", "case", "unknown", "prompt", "bos", "text")
 """Parts of a signature, for the columns `VARIANT`."""
 
@@ -81,7 +85,8 @@ def evaluate(
     by : str or sequence of str, optional
         Columns to group the items by: of the predictions (``word_class``, ``known``, ``book_id``), of
         `annotations` (``target_class``, ``direct_speech``), or of one's own (``items.extra``). A stored run
-        knows the latter: see :func:`workbench.predict`. Items of several languages are always measured apart:
+        knows the latter: see :func:`workbench.predict`; it may not have the name of a column of the results
+        or of the predictions. Items of several languages are always measured apart:
         without ``variant`` or ``language`` among the columns, the latter is added.
     items : Items, optional
         What the predictions are about.
@@ -134,7 +139,8 @@ def evaluate(
         `seed_min`, `seed_max`, and `spread`, which says this in words.
 
         All other intervals are percentile bootstrap intervals. ``.attrs["note"]`` says what was
-        resampled, and why.
+        resampled, and why; ``.attrs["warnings"]`` names runs that are on other items of a split, or had other
+        candidates for the same ones.
 
     Examples
     --------
@@ -145,6 +151,7 @@ def evaluate(
     check_items(items, "evaluate", optional=True)
     sampling = BootstrapSettings(level, resamples, seed).checked()
     names = list(dict.fromkeys([by] if isinstance(by, str) else by or ()))
+    check_group_names(names, {*MEASURES, *SPREAD, *_REMARKS})
     rows: list[dict[str, Any]] = []
     datasets: set[str] = set()
     models = predictions_of(runs, items, pool=True)
@@ -175,9 +182,10 @@ def evaluate(
     rows = [row | measured for row, measured in zip(rows, measured_rows, strict=True)]
     heads = ("model", "run", *(["distinction"] if any(apart) else []))
     columns = [name for name in heads if name not in names] + names
-    columns += [*MEASURES, "chance", "subset", *spread_columns(rows)]
+    columns += [*MEASURES, *_REMARKS[:2], *spread_columns(rows)]
     table = typed(pd.DataFrame(rows, columns=columns))
-    warnings = [*list_training(counts), *list_unpredictable(table, names)]
+    unshared = list_unshared(labels(models), models)
+    warnings = [*list_training(counts), *unshared, *list_unpredictable(table, names)]
     notes = [note(table, datasets, sampling), *count_looks("evaluate", lambda _: models)]
     table.attrs |= {"note": " ".join(notes), "warnings": [*warnings, *list_answer_notes(models)]}
     repeated = any(apart) and table.duplicated(["model", *names]).any()
@@ -234,11 +242,7 @@ def _groups(frame: pd.DataFrame, names: list[str]) -> Iterator[tuple[dict[str, A
             f"there is no column {lacking[0]!r} to group by",
             remedy=f"pass items or annotations that have it; available: {', '.join(map(str, frame.columns))}",
         )
-    try:
-        grouped = list(frame.groupby(names, dropna=False, observed=True))
-    except TypeError as error:
-        raise DataError(f"cannot group items by {', '.join(names)}: {error}") from None
-    for values, members in grouped:
+    for values, members in grouped(frame, names):
         yield dict(zip(names, values, strict=True)), members
 
 

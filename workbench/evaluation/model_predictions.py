@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -18,13 +18,15 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workbench.items.ablation import split_variant
+from workbench.items.ablation import SUBSTITUTIONS, split_variant
 from workbench.items.items import COLUMNS, Items, in_item_order
 from workbench.runs.predictions import (
     CHECKED,
+    FROM_ANSWERS,
     OPTIONAL,
     SCHEMA,
     check_log_probs,
+    check_values,
     from_answers,
     from_table,
     typed_predictions,
@@ -48,12 +50,14 @@ NEEDED = (
     "item_id", "dataset", "split", "variant", "word_class", "book_id", "answer", "model", "system", "run",
     "score_type", "unit", "filter", "unknown", "case", "prompt", "bos", "correct", "known", "greedy_correct",
     "rank_is_bound", "rank", "n_tied", "vocabulary_size", "p_correct", "log_prob", "log_prob_uncorrected",
-    "in_training", "detokenised",
+    "in_training", "detokenised", "candidates_digest",
 )  # fmt: skip
 """Columns of predictions that evaluation reads."""
 
 ANSWER_NOTES = "answer_notes"
 """Key of `ModelPredictions.info`: what is to be said of answers that were taken from words."""
+OF_PREDICTIONS = set(COLUMNS_OF_RUNS) - set(COLUMNS)
+"""Columns of predictions that items do not have."""
 
 BY_SEED = "correct_by_seed"
 """Column of pooled replicates: which of them are right on an item, a tuple of bool."""
@@ -109,11 +113,12 @@ class ModelPredictions:
         names = (*NEEDED, "prediction")
         if isinstance(self.data, pa.Table):
             return self.data.select(list(names))
-        none = [None] * len(self.data)
-        columns = [
-            pa.array(self.data.get(name, none), SCHEMA.field(name).type, from_pandas=True) for name in names
-        ]
-        return pa.table(columns, names)
+        return pa.table([self._array(name) for name in names], names)
+
+    def _array(self, name: str) -> pa.Array:
+        """Return a column of the frame; null where it has none."""
+        values = self.data.get(name, [None] * len(self.data))
+        return pa.array(values, SCHEMA.field(name).type, from_pandas=True)
 
     def floats(self, name: str) -> Floats:
         """Return a column of `table` as numbers, null as NaN."""
@@ -158,6 +163,22 @@ class ModelPredictions:
         """Return the unique values in the rows of the variant and of each column of `VARIANT`."""
         return {name: self.values(name, rows) for name in ("variant", *VARIANT)}
 
+    def candidates(self, rows: Rows) -> pa.Array:
+        """Return what is known of the candidates of the items in the rows, for `other_candidates`.
+
+        That is the digest (see :func:`workbench.runs.predictions.candidate_digests`); in rows without one the
+        number of the candidates where the model scored them, else ``?`` and the number of words that it chose
+        from. Null where nothing is known, or the items have other words on purpose.
+        """
+        if any(split_variant(str(name))[1] in SUBSTITUTIONS for name in self.values("variant", rows)):
+            return pa.nulls(len(rows), pa.string())
+        table = self.table
+        if table["candidates_digest"].null_count and isinstance(self.data, pd.DataFrame):
+            names = ("candidates_digest", "candidate_scores", "n_choices")
+            table = pa.table([self._array(name) for name in names], names)
+            table = _with_counts(table, table)
+        return table["candidates_digest"].take(pa.array(rows)).cast(pa.string()).combine_chunks()
+
     def cell(self, name: str, row: int) -> Any:
         """Return a single value: None where it is null, a list where there is one."""
         if isinstance(self.data, pa.Table):
@@ -199,8 +220,8 @@ def predictions_of(runs: Any, items: Items | None = None, *, pool: bool = False)
     They are in the order given, within one frame by order of appearance. Of a frame with ``item_id``,
     ``model`` and ``prediction`` alone (also ``log_prob``, ``rank``), the rest is taken from `items`: a
     prediction is correct by :func:`workbench.runs.predictions.same_word`. Raise DataError if something is
-    none of these, a column is missing or of another type, a model has two predictions for one item, or gives
-    NaN as the log-probability of an answer that it ranks.
+    none of these, a column is missing or of another type, or a value is not as
+    :func:`workbench.runs.predictions.check_predictions` demands it.
     """
     item_ids = None if items is None else text_array(items.frame["item_id"])
     read = partial(_read, items=items, item_ids=item_ids, pool=pool)
@@ -241,10 +262,13 @@ def _read(
         raise DataError(f"there are no predictions in a {type(source).__name__}", remedy=remedy)
     lacking = {name: None for name in OPTIONAL if name in NEEDED and name not in frame.columns}
     frame = typed_predictions(frame.assign(**lacking))
-    if any(name not in frame.columns for name in NEEDED if name not in OPTIONAL):
+    if any(name not in frame.columns for name in (*_WORDS, *NEEDED) if name not in OPTIONAL):
         frame = _completed(frame, items)
         info = {**info, ANSWER_NOTES: frame.attrs.get(ANSWER_NOTES, ())}
-    check_log_probs(frame)
+    elif items is not None and "n_choices" in frame:  # how many candidates the items had, where no digest is
+        offered = frame["item_id"].isin(items.frame["item_id"][items.frame["candidates"].notna()])
+        numbers = frame["n_choices"].astype("str").where(offered & frame["n_choices"].notna())
+        frame["candidates_digest"] = frame["candidates_digest"].fillna(numbers)
     run = None if isinstance(source, pd.DataFrame) else getattr(source, "run", None)
     return list(_split_frame(frame, run, info))
 
@@ -253,7 +277,7 @@ def _completed(frame: pd.DataFrame, items: Items | None) -> pd.DataFrame:
     """Return predictions with all columns; missing ones are computed from the words and the items."""
     lacking = next(name for name in (*_WORDS, *NEEDED) if name not in frame.columns and name not in OPTIONAL)
     if items is None or lacking in _WORDS:
-        remedy = "pass items= as well, or make them with wb.predict"
+        remedy = f"pass items= as well to a function that takes it, as wb.evaluate does; {FROM_ANSWERS}"
         raise DataError(
             f"the predictions have no column {lacking!r}",
             remedy=f"a frame needs {', '.join(_WORDS)}" if lacking in _WORDS else remedy,
@@ -284,6 +308,8 @@ def _split_run(source: Any, info: Mapping[str, Any], item_ids: pa.Array | None) 
     run, folder = str(source.run), getattr(source, "folder", None)
     stored = getattr(source, "stored", None)
     table = source.table if stored is None else stored.columns(_READ, encoded=True)
+    if table["candidates_digest"].null_count:
+        table = _with_counts(table, source.table if stored is None else stored.columns(["candidate_scores"]))
     _check_table(table)
     models = pc.unique(table["model"]).to_pylist()
     if stored is not None and len(models) > 1:  # the rows of one model are not those of the file
@@ -296,6 +322,14 @@ def _split_run(source: Any, info: Mapping[str, Any], item_ids: pa.Array | None) 
             _check_single(model, subset["item_id"].to_pandas())
         name = _named(model, pc.unique(subset["variant"]).to_pylist())
         yield ModelPredictions(name, run, _shared(subset, (model, run)), info, folder, stored)
+
+
+def _with_counts(table: pa.Table, scores: pa.Table) -> pa.Table:
+    """Return predictions with numbers in place of missing digests; see `ModelPredictions.candidates`."""
+    scored = pc.list_value_length(scores["candidate_scores"]).cast(pa.string())
+    choices = pc.binary_join_element_wise("?", table["n_choices"].cast(pa.string()), "")
+    known = pc.coalesce(table["candidates_digest"].cast(pa.string()), scored, choices)
+    return table.set_column(table.column_names.index("candidates_digest"), "candidates_digest", known)
 
 
 def _check_table(table: pa.Table) -> None:
@@ -319,10 +353,8 @@ def _split_frame(frame: pd.DataFrame, run: str | None, info: Mapping[str, Any]) 
     frame = frame.assign(run=frame["run"].fillna(""))
     if run is not None:
         frame["run"] = frame["run"].where(frame["run"] != "", run)
-    if frame["item_id"].isna().any() or frame["model"].isna().any():
-        raise DataError("the predictions have a row without item_id or model")
+    check_values(frame)
     for (model, name), subset in frame.groupby(["model", "run"], sort=False):
-        _check_single(str(model), subset["item_id"])
         label = _named(str(model), subset["variant"].dropna().unique())
         yield ModelPredictions(label, str(name), _sorted(subset), info)
 
@@ -496,6 +528,29 @@ def _sorted(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.sort_values("item_id", kind="stable", ignore_index=True)
 
 
+def check_group_names(names: Sequence[str], results: Collection[str], *own: pd.DataFrame) -> None:
+    """Raise DataError if results cannot be grouped by a column of one's own because of its name.
+
+    It is the name of a column of `results`, or of predictions, and one of the tables `own` has it.
+    """
+    for name in names:
+        if name in results:
+            problem = f"results have a column {name!r} already, so they cannot be grouped by one of this name"
+        elif name in OF_PREDICTIONS and any(name in table for table in own):
+            problem = f"the items have a column {name!r} of their own, and the predictions have one too"
+        else:
+            continue
+        raise DataError(problem, remedy="give the column of the items another name")
+
+
+def grouped(frame: pd.DataFrame, names: Sequence[str]) -> list[tuple[tuple[Any, ...], pd.DataFrame]]:
+    """Return the groups of a frame by columns, with their values; DataError for columns of lists."""
+    try:
+        return list(frame.groupby(list(names), dropna=False, observed=True))
+    except TypeError as error:
+        raise DataError(f"cannot group items by {', '.join(names)}: {error}") from None
+
+
 def joined(
     predictions: ModelPredictions,
     names: Sequence[str],
@@ -508,6 +563,10 @@ def joined(
     still missing come from the columns of one's own that the run was stored with.
     """
     frame = predictions.evaluated.copy(deep=False)
+    if not OF_PREDICTIONS.isdisjoint(names):
+        tables = [each for each in (items, annotations) if each is not None]
+        own = [each.extra if isinstance(each, Items) else each for each in tables]
+        check_group_names(names, (), predictions.item_columns, *own)
     if set(names) & set(COLUMNS_OF_RUNS) - set(frame):
         frame = predictions.frame.copy(deep=False)
     texts = {name for name in NEEDED if name in frame and frame[name].dtype == "str"}

@@ -226,10 +226,11 @@ class AlignedPredictions:
         self.by_seed = [model.correct_by_seed[r] for model, r in self._each()]
         self.shares: Floats = np.stack([right.mean(axis=1) for right in self.by_seed])
         self._n_seeds: Ints = np.array([right.shape[1] for right in self.by_seed])
-        self.log_prob: Floats = comparability.of_one_event(
+        self._log_probs: tuple[Floats, Floats] = (
             np.stack([model.log_prob[r] for model, r in self._each()]),
             np.stack([model.floats("log_prob_uncorrected")[r] for model, r in self._each()]),
         )
+        self.log_prob: Floats = comparability.of_one_event(*self._log_probs)
         # in the order of `evaluate`, so that a seed draws the same items
         self._order = np.asarray(pc.array_sort_indices(item_ids).to_numpy(), dtype=np.int64)
 
@@ -259,6 +260,11 @@ class AlignedPredictions:
         book_ids = filled_column("book_id", self._book_ids, self.models, self.rows)
         return bootstrap.units(pd.Series(book_ids.to_pylist(), dtype="str"))
 
+    @cached_property
+    def candidates(self) -> list[pa.Array]:
+        """What is known of the candidates that each model (m) had for the items (n,)."""
+        return [model.candidates(rows) for model, rows in self._each()]
+
     def value_sets(self, k: int) -> dict[str, set[object]]:
         """Return the different values of the columns that name the variant of a model's predictions."""
         return self.models[k].value_sets(self.rows[k])
@@ -275,8 +281,8 @@ class AlignedPredictions:
     def tests(self, pairs: Ints, mask: Mask | None = None) -> AccuracyTests:
         """Test pairs of models (2, k) on all items or the items of `mask` (n,), at least one.
 
-        p and the minimum detectable effect are NaN where two models read different variants of the text or
-        predict different units.
+        p and the minimum detectable effect are NaN where two models read different variants of the text,
+        predict different units or choose from other candidates.
         """
         order = self._order if mask is None else self._order[mask[self._order]]
         units, scale = self.units.subset(order), np.lcm(*self._n_seeds[pairs])
@@ -290,7 +296,11 @@ class AlignedPredictions:
         joined: Any = {name: np.concatenate([getattr(block, name) for block in blocks]) for name in names}
         tests = AccuracyTests(**joined | {"test": joined["test"].tolist()})
         sets = {k: self.value_sets(k) for k in np.unique(pairs).tolist()}
-        other_task = [comparability.other_task(sets[a], sets[b]) for a, b in pairs.T.tolist()]
+        other_task = [
+            comparability.other_task(sets[a], sets[b])
+            or comparability.other_candidates(self.candidates[a], self.candidates[b])
+            for a, b in pairs.T.tolist()
+        ]
         p, mde = (np.where(other_task, np.nan, values) for values in (tests.p, tests.mde))
         return tests._replace(p=p, mde=mde)
 

@@ -15,12 +15,13 @@ import pandas as pd
 from workbench.datasets import published
 from workbench.evaluation import bootstrap
 from workbench.evaluation.bootstrap import BootstrapSettings
-from workbench.evaluation.comparability import unpredictable
+from workbench.evaluation.comparability import list_unshared, unpredictable
 from workbench.evaluation.metrics import is_random, measure
 from workbench.evaluation.model_predictions import (
     VARIANT,
     ModelPredictions,
     is_of_papers,
+    labels,
     one_value,
     predictions_of,
     settings_of,
@@ -29,6 +30,7 @@ from workbench.evaluation.model_predictions import (
 )
 from workbench.items.ablation import whole_variant
 from workbench.items.cells import check_options
+from workbench.items.items import Items, check_items
 from workbench.items.language import ENGLISH, language
 from workbench.render.labels import tooltip
 from workbench.render.numbers import MISSING, as_printed, in_unit
@@ -316,6 +318,7 @@ def table(
     rows: Literal["ours", "all"] = "ours",
     split: str | None = None,
     dataset: str | None = None,
+    items: Items | None = None,
     level: float = 0.95,
     resamples: int = 2000,
     seed: int = 0,
@@ -340,6 +343,8 @@ def table(
         development set (``cnnqa`` shows both). LAMBADA's control set is always shown.
     dataset : str, optional
         Use the items of another data set that has the task, as ``"sample"`` has.
+    items : Items, optional
+        What the predictions are about, for frames with ``item_id``, ``model`` and ``prediction`` alone.
     level, resamples, seed : float, int, int
         Confidence level, number of replicates and seed of the bootstrap intervals.
 
@@ -359,11 +364,12 @@ def table(
     if rows not in {"ours", "all"}:
         raise DataError(f"there are no rows {rows!r}", remedy='use rows="ours" or rows="all"')
     check_options({"dataset": dataset}, "a name")
+    check_items(items, "table", optional=True)
     layout_of(name, split, set())  # DataError where there is none
     task = name.partition("-")[0]
     models = [
         replace(model, data=_of_task(model.frame, name, dataset or task))
-        for model in ([] if runs is None else predictions_of(runs, pool=True))
+        for model in ([] if runs is None else predictions_of(runs, items, pool=True))
     ]
     present = {str(split) for model in models for split in model.frame["split"].unique()}
     layout = _with_people(layout_of(name, split, present))
@@ -544,6 +550,7 @@ def _notes(
         f"{differences} {_resampled(ours)}"
         f" Bootstrap with {sampling.resamples:,} replicates, seed {sampling.seed}."
     )
+    yield from list_unshared(labels(models), models)
     if ours["n_seeds"].notna().any():
         yield "Of runs that differ in the seed alone: the mean, and the standard deviation (SD) of the seeds."
     if layout.dataset == "lambada" and (ours["resampled_by"] == "item").any() and dataset is None:

@@ -18,13 +18,16 @@ import pyarrow as pa
 
 from workbench.evaluation import bootstrap
 from workbench.evaluation.bootstrap import BootstrapSettings
-from workbench.evaluation.comparability import other_task
+from workbench.evaluation.comparability import joint_candidates, other_candidates, other_task
 from workbench.evaluation.metrics import chance_text, is_random, measure_all, subset_of
 from workbench.evaluation.model_predictions import (
     BY_SEED,
     NEEDED,
+    OF_PREDICTIONS,
     VARIANT,
     ModelPredictions,
+    check_group_names,
+    grouped,
     joined,
     one_value,
     predictions_of,
@@ -32,6 +35,7 @@ from workbench.evaluation.model_predictions import (
 )
 from workbench.evaluation.paired import accuracy_tests
 from workbench.evaluation.significance import compare_pair
+from workbench.items.items import Items
 from workbench.items.language import language
 from workbench.runs import store
 from workbench.runs.measures import MEASURES
@@ -98,9 +102,9 @@ class RunMeasures:
         self._earlier: dict[str, str] | None = None
         self._used: dict[str, str] = {}
 
-    def of_runs(self, runs: Any) -> list[MeasuredRun]:
+    def of_runs(self, runs: Any, items: Items | None = None) -> list[MeasuredRun]:
         """Measure runs, or frames of predictions."""
-        models = predictions_of(runs, pool=True)
+        models = predictions_of(runs, items, pool=True)
         if models:
             self._check_names({str(name) for model in models for name in joined(model, self.names)})
         return list(self._measured(lambda: models, None))
@@ -109,6 +113,8 @@ class RunMeasures:
         """Measure all stored runs; a damaged one is left out, with a warning that names it."""
         measured: list[MeasuredRun] = []
         for name in store.runs()["run"]:
+            if not OF_PREDICTIONS.isdisjoint(self.names):
+                check_group_names(self.names, (), item_columns(data_home() / "runs" / name))
             try:
                 measured += self.of_run(name)
             except DataError as error:
@@ -221,8 +227,20 @@ def _row(model: ModelPredictions, measured: Mapping[str, Any]) -> dict[str, Any]
     return row | variant | dict(measured) | {
         "chance": chance_text(frame["p_correct"].mean()) if is_random(frame) else "",
         "subset": subset_of(frame), "traits": traits_of(model), "sets": _sets(frame),
+        "item_ids": digest(json.dumps(frame["item_id"][frame["correct"].notna()].tolist())),
+        "candidates": joint_candidates(model.candidates(np.flatnonzero(frame["correct"].notna()))),
         "outcomes": _outcomes(frame),
     }  # fmt: skip
+
+
+def same_items(a: MeasuredRun, b: MeasuredRun) -> bool:
+    """Return whether two runs are on the same items, with the same candidates where they have some."""
+    return a.row["item_ids"] == b.row["item_ids"] and not _other_candidates(a, b)
+
+
+def _other_candidates(a: MeasuredRun, b: MeasuredRun) -> bool:
+    """Return whether two runs on the same items have other candidates."""
+    return other_candidates(*(pa.array([run.row["candidates"]], pa.string()) for run in (a, b)))
 
 
 def _sets(frame: pd.DataFrame) -> list[tuple[str, str, str]]:
@@ -261,8 +279,7 @@ def _groups(
         frame = columns.assign(**{name: None for name in names if name not in columns})
         for column, value in chosen.items():
             frame = frame[frame[column] == value]
-        grouped: Any = frame.groupby(names, dropna=False, observed=True) if names else [((), frame)]
-        for values, rows in grouped:
+        for values, rows in grouped(frame, names) if names else [((), frame)]:
             key = tuple("" if pd.isna(value) else value for value in values)  # nulls do not equal each other
             if rows["correct"].notna().any():
                 groups.setdefault(key, []).append(replace(model, data=rows.reset_index(drop=True)))
@@ -305,7 +322,7 @@ def _compared_at_once(
     of_best = _value_sets(best)
     numbers = (tests.difference, tests.low, tests.high, tests.p, tests.mde)
     for run, *values in zip(runs, *numbers, strict=True):
-        if other_task(_value_sets(run), of_best):
+        if other_task(_value_sets(run), of_best) or _other_candidates(run, best):
             values[3:] = np.nan, np.nan
         yield _tested(best.row["n"], values)
 

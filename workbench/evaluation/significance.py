@@ -16,6 +16,7 @@ from workbench.evaluation.comparability import list_warnings, other_event
 from workbench.evaluation.model_predictions import ModelPredictions, predictions_of
 from workbench.evaluation.paired import AlignedPredictions, align, describe_mde, hint_without_common_items
 from workbench.evaluation.plans import count_looks
+from workbench.items.items import Items, check_items
 from workbench.render.numbers import fixed, p_value, percent, points
 from workbench.render.results import Table, TableColumn, TableLayout
 from workbench.storage.errors import DataError
@@ -167,7 +168,13 @@ class Significance:
 
 
 def significance(
-    a: Any, b: Any, *, resamples: int = 10_000, seed: int = 0, level: float = 0.95
+    a: Any,
+    b: Any,
+    *,
+    items: Items | None = None,
+    resamples: int = 10_000,
+    seed: int = 0,
+    level: float = 0.95,
 ) -> Significance:
     """Test whether one model is better than another on the same items.
 
@@ -178,6 +185,8 @@ def significance(
     ----------
     a, b : Run, DataFrame, str or Replicates
         A run, a frame of predictions of one model, the name of a run, or what ``wb.replicates`` returns.
+    items : Items, optional
+        What the predictions are about, for frames with ``item_id``, ``model`` and ``prediction`` alone.
     resamples, seed : int
         Number and seed of the bootstrap replicates, and of the random choices of signs.
     level : float, default 0.95
@@ -203,14 +212,15 @@ def significance(
     >>> test.n == len(items), 0 <= test.p_value <= 1
     (True, True)
     """
-    sides = single_model(a, "a", pool=True), single_model(b, "b", pool=True)
+    check_items(items, "significance", optional=True)
+    sides = single_model(a, "a", items, pool=True), single_model(b, "b", items, pool=True)
     result = compare_pair(*sides, BootstrapSettings(level, resamples, seed).checked())
     return replace(result, notes=(*result.notes, *count_looks("significance", lambda _: sides)))
 
 
-def single_model(runs: Any, name: str, *, pool: bool = False) -> ModelPredictions:
+def single_model(runs: Any, name: str, items: Items | None = None, *, pool: bool = False) -> ModelPredictions:
     """Return predictions of one model; DataError, which calls them by `name`, if there are others or none."""
-    models = predictions_of(runs, pool=pool)
+    models = predictions_of(runs, items, pool=pool)
     if len(models) != 1:
         held = ", ".join(f"{model.model} {model.run}".strip() for model in models) or "none"
         raise DataError(f"{name} must hold the predictions of one model, found {len(models)}: {held}")

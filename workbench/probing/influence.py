@@ -86,8 +86,8 @@ def influence(
         answer, 1 for the word before it; ``influence`` in nats; with `against`, the other word (column
         ``against``) and ``contrast``, the influence on the difference, in nats; and with `ranks`, the
         ``rank`` of the answer after the whole passage and ``rank_change``, its rank without the part less
-        that: above 0 where the part speaks for the answer. Null where there is no rank, or a rank is only a
-        lower bound (`budget` of a causal model).
+        that: above 0 where the part speaks for the answer. Null where there is no rank, the answer is none of
+        the words that the model ranks, or a rank is only a lower bound (`budget` of a causal model).
 
     Raises
     ------
@@ -178,11 +178,12 @@ def _rows(
 
 
 def _ranks(model: Predictor, forms: list[Item]) -> list[Any]:
-    """Return the rank of the answer of each item, or null if it is missing or only a lower bound."""
+    """Return the rank of each item's answer; null if it is none of the ranked words, or only a bound."""
     frame = model.ranking_words.predict(numbered(forms), 1)
     rank = frame["rank"].astype("Int64")
     if rank.isna().all():
         raise DataError(f"{model.name} has no ranks", remedy="leave out ranks=True")
+    rank = rank.mask(~frame["known"].fillna(value=True).astype(bool))
     if "rank_is_bound" in frame:
         rank = rank.mask(frame["rank_is_bound"].fillna(value=False).astype(bool))
     return rank.tolist()

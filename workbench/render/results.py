@@ -103,13 +103,15 @@ class TableLayout(NamedTuple):
     """Display settings of a frame: a caption, columns, and columns whose values head a section of rows.
 
     `signature` names the column with the signatures of the rows: what they share stands under the table,
-    what some have besides in a footnote.
+    what some have besides in a footnote. `folded` names a column of truth values: HTML shows the rows where
+    it is true in a table of their own, which a click unfolds.
     """
 
     title: str
     columns: tuple[TableColumn, ...]
     sections: tuple[str, ...] = ()
     signature: str = ""
+    folded: str = ""
 
 
 class Table(pd.DataFrame):
@@ -133,7 +135,14 @@ class Table(pd.DataFrame):
 
     def to_html(self) -> str:  # type: ignore[override]
         """Return the shown columns as an HTML fragment for light and dark pages, everything escaped."""
-        return grid_html(self._grid())
+        layout = self._layout
+        mask = self[layout.folded] if layout.folded else pd.Series(data=False, index=self.index)
+        if mask.all() or not mask.any():
+            return grid_html(self._grid())
+        first, folded = (Table(self.frame[rows], layout._replace(folded="")) for rows in (~mask, mask))
+        folded.attrs = {}
+        summary = f"<summary>{label(layout.folded)} ({len(folded):,})</summary>"
+        return f"{first.to_html()}<details>{summary}{folded.to_html()}</details>"
 
     def to_latex(self, label: str = "tab:results") -> str:  # type: ignore[override]
         r"""Return the shown columns as a LaTeX ``table``.

@@ -120,7 +120,7 @@ class Perplexity(Measure):
     name, quantity, format, better = "perplexity", "log_prob", "perplexity", "lower"
     count = "n_perplexity"
     coverage = "over the {n} items with a log-probability"
-    missing = "the model gives scores, not probabilities"
+    missing = "the model gives no probabilities of whole words"
 
     def from_summary(self, summary: Any) -> Any:
         """Return exp(-mean ln p)."""
@@ -142,6 +142,7 @@ class UncorrectedPerplexity(Perplexity):
     """Perplexity of the sub-tokens without the end of the word, as in lm-evaluation-harness."""
 
     name, quantity, count, in_tables = "perplexity_uncorrected", "log_prob_uncorrected", "", False
+    coverage, missing = "of the sub-tokens alone", "the model has no sub-tokens"
 
 
 class MedianRank(Measure):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,6 +15,7 @@ import pyarrow as pa
 
 from workbench.items.items import Items
 from workbench.items.schema import objects
+from workbench.storage.cache import digest
 from workbench.storage.errors import DataError, reason
 
 Floats = npt.NDArray[np.float64]
@@ -56,12 +58,13 @@ SCHEMA = pa.schema(
         ("bos", _TEXT),
         ("in_training", pa.bool_()),
         ("detokenised", pa.bool_()),
+        ("candidates_digest", _TEXT),
     ]
 )
 COLUMNS = tuple(SCHEMA.names)
 OPTIONAL = (
     "case", "prompt", "log_prob_uncorrected", "greedy_correct", "rank_is_bound", "attention", "bos",
-    "in_training", "detokenised",
+    "in_training", "detokenised", "candidates_digest",
 )  # fmt: skip
 """Columns that a frame may lack; they are null then.
 
@@ -71,9 +74,10 @@ log-probability of the answer's sub-tokens, whatever goes on after them, ``greed
 these was the most probable one, ``rank_is_bound`` whether the rank is at least what ``rank`` says,
 ``attention`` has one weight a token of the item (see :func:`workbench.items.tokens.tokens`), ``bos`` is one
 of `BOS`, null for models without sub-tokens, ``in_training`` tells whether all of the item's passage
-stands in the texts that the model was fitted on, and ``detokenised`` whether its tokens were joined to text
-as a book would print it.
+stands in the texts that the model was fitted on, ``detokenised`` whether its tokens were joined to text
+as a book would print it, and ``candidates_digest`` is what `candidate_digests` gives for the item.
 """
+FROM_ANSWERS = "workbench.runs.predictions.from_answers(items, frame, model=...) makes predictions of answers"
 CHECKED = (
     "item_id", "answer", "model", "score_type", "known", "vocabulary_size", "n_choices", "log_prob", "rank",
 )  # fmt: skip
@@ -194,6 +198,20 @@ def from_answers(
     return frame
 
 
+def candidate_digests(items: pd.DataFrame) -> list[str]:
+    """Return a digest of each item's candidates, ``10:`` and 16 hexadecimal digits; ``0`` without any.
+
+    The number is that of the candidates. Two items have the same digest where they offer the same choice: the
+    order of the candidates and their case do not count, a candidate that occurs twice counts twice.
+    """
+    return [
+        "0"
+        if words is None
+        else f"{len(words)}:{digest(json.dumps(sorted(str(word).casefold() for word in words)))[:16]}"
+        for words in items["candidates"]
+    ]
+
+
 def check_predictions(frame: pd.DataFrame, items: Items | None = None) -> pd.DataFrame:
     """Return predictions with the columns and types of `SCHEMA` after checking every value.
 
@@ -204,15 +222,29 @@ def check_predictions(frame: pd.DataFrame, items: Items | None = None) -> pd.Dat
         log-probability is above 0 or NaN, a rank below 1, or ``correct`` does not fit the prediction.
     """
     frame = _typed(frame)
+    if items is not None:
+        _those(frame["item_id"], items)
+    check_values(frame)
+    return frame
+
+
+def with_digests(frame: pd.DataFrame, items: Items) -> pd.DataFrame:
+    """Return checked predictions with the digest of each item's candidates where they have none."""
+    digests = pd.Series(candidate_digests(items.frame), items.frame["item_id"], dtype="str")
+    known = frame["candidates_digest"].fillna(frame["item_id"].map(digests))
+    return frame.assign(candidates_digest=known)
+
+
+def check_values(frame: pd.DataFrame) -> None:
+    """Raise DataError unless every value of typed predictions is valid; see `check_predictions`."""
     for name in _NEVER_NULL:
         _all(frame, frame[name].notna(), f"the column {name!r} is empty")
     for name, allowed in _WORDS.items():
         _all(frame, frame[name].isin(allowed), f"{name!r} is not one of {', '.join(allowed)}")
-    _all(frame, ~frame.duplicated(["item_id", "model", "run"]), "the item occurs twice for this model")
+    twice = "it has two predictions: give each set of predictions a run or model name of its own"
+    _all(frame, ~frame.duplicated(["item_id", "model", "run"]), twice)
     _all(frame, frame["bos"].isna() | frame["bos"].isin(BOS), f"'bos' is not one of {', '.join(BOS)}")
     check_log_probs(frame)
-    if items is not None:
-        _those(frame["item_id"], items)
     score = frame["score_type"] == "score"
     log_prob, open_ended = frame["log_prob"], frame["log_prob_uncorrected"]
     _all(frame, log_prob.isna() | ~score, "a score has no log-probability")
@@ -225,13 +257,12 @@ def check_predictions(frame: pd.DataFrame, items: Items | None = None) -> pd.Dat
     within = frame["p_correct"].isna() | frame["p_correct"].between(0, 1)
     _all(frame, within, "'p_correct' is not within 0 and 1")
     _consistent(frame)
-    return frame
 
 
 def _typed(frame: pd.DataFrame) -> pd.DataFrame:
     """Return a frame with the columns and types of `SCHEMA`."""
     if lacking := [name for name in COLUMNS if name not in frame.columns and name not in OPTIONAL]:
-        raise DataError(f"the predictions have no column {lacking[0]!r}")
+        raise DataError(f"the predictions have no column {lacking[0]!r}", remedy=FROM_ANSWERS)
     if extra := [name for name in frame.columns if name not in COLUMNS]:
         raise DataError(f"the predictions have a column {extra[0]!r}", remedy="join such columns by item_id")
     frame = frame.assign(**{name: None for name in OPTIONAL if name not in frame.columns})
@@ -360,7 +391,8 @@ def frame_of(items: pd.DataFrame, columns: Mapping[str, Any], variant: Mapping[s
     """Join a model's columns to the items' columns, with the types of `SCHEMA`, unchecked."""
     if strange := set(variant) - set(_VARIANT):
         raise TypeError(f"predictions have no column {min(strange)!r}")
-    return _typed(items.loc[:, list(_ITEM)].assign(**{**_VARIANT, **columns, **variant}))
+    digests = {"candidates_digest": candidate_digests(items)}
+    return _typed(items.loc[:, list(_ITEM)].assign(**{**_VARIANT, **digests, **columns, **variant}))
 
 
 def frame_of_answers(

@@ -222,7 +222,7 @@ def predict(
             key=cache.digest(identity, once), home=home,
         )  # fmt: skip
     seconds = time.perf_counter() - start
-    frame = predictions.check_predictions(made.frame.assign(run=""), items)
+    frame = predictions.with_digests(predictions.check_predictions(made.frame.assign(run=""), items), items)
     if in_training is not None:
         frame["in_training"] = frame["item_id"].map(in_training).astype("boolean")
     if lacking := set(items.frame["item_id"]) - set(frame["item_id"]):
@@ -303,7 +303,7 @@ def keep(items: Items, frame: pd.DataFrame, *, name: str | None = None, **info: 
         raise DataError(f"{reserved[0]!r} is set by the run itself", remedy="choose another word")
     if name is not None and not re.fullmatch(r"\w[\w.+-]{,199}", name, re.ASCII):
         raise DataError(f"{name!r} is not a valid run name", remedy="use up to 200 of a-z A-Z 0-9 . + - _")
-    frame = predictions.check_predictions(frame.assign(run=""), items)
+    frame = predictions.with_digests(predictions.check_predictions(frame.assign(run=""), items), items)
     models = frame["model"].unique().tolist()
     if len(models) != 1:
         raise DataError(f"the predictions are of {len(models)} models, expected one")

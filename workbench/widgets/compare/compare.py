@@ -156,9 +156,8 @@ class Compare(ListWidget):
             counts = f"{len(listing.rows):,} of {self.comparison.n:,} items"
             differences = self._baseline()
         warnings = [*self.comparison.plans, *overview["warnings"]]
-        return models_table(
-            overview["models"], ": ".join(filter(None, [counts, words])), warnings, differences
-        )
+        summary = ": ".join(filter(None, [counts, words]))
+        return models_table(overview["models"], overview["measures"], summary, warnings, differences)
 
     def _published_head(self, rows: Rows, *, notes: bool) -> dict[str, Any]:
         made, listing, models = self.comparison, self._listing, range(self.comparison.m)
@@ -267,7 +266,7 @@ class Compare(ListWidget):
         """Return the part of the view that is independent of the state: models, and resampled pairs."""
         return {
             "type": "whole", "warnings": list(self.comparison.warnings), "total": self.comparison.n,
-            "measures": view.measure_heads(), "pairs": self._cells,
+            "measures": view.measure_heads(self.comparison), "pairs": self._cells,
             "models": self._models or self._points,
             "note": self._progress, "asks": self._asked is not None, "plans": list(self.comparison.plans),
         }  # fmt: skip

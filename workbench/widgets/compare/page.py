@@ -15,11 +15,10 @@ from workbench.items.marked_text import pieces
 from workbench.items.tokens import tokens
 from workbench.render.labels import column_label, label
 from workbench.render.numbers import MINUS, fixed, p_value, percent, points, span, with_minus
-from workbench.runs.measures import SHOWN, Measure
+from workbench.runs.measures import Measure
 from workbench.widgets.compare.view import (
     DASH,
     baseline_rows,
-    measure_heading,
     model_answers,
     share_text,
     split_labels,
@@ -93,8 +92,8 @@ def comparison_page(
         "compare/page.html",
         summary=_summary(comparison),
         warnings=[*comparison.plans, *comparison.warnings],
-        measures=[column_label(each.name).label.lower() for each in SHOWN],
-        models=_models(table, comparison.n),
+        measures=[column_label(each.name).label.lower() for each in comparison.measures],
+        models=_models(comparison, table),
         intervals=" and ".join(dict.fromkeys(table["interval"].tolist())),
         heads=[(name, str(k + 1) if comparison.m > _WIDE else _cut(name, *names[k]))
                for k, name in enumerate(comparison.labels)],
@@ -113,12 +112,16 @@ def comparison_page(
 
 def models_table(
     models: Sequence[Mapping[str, Any]],
+    measures: Sequence[tuple[str, str]],
     summary: str,
     warnings: Sequence[str],
     baseline: Mapping[str, Any] | None = None,
 ) -> str:
-    """Return the tables of models and, with a baseline, of the models against it as HTML."""
-    heads = ["Model", *map(measure_heading, SHOWN)]
+    """Return the tables of models and, with a baseline, of the models against it as HTML.
+
+    `measures` are headings and tooltips.
+    """
+    heads = ["Model", *(heading for heading, _ in measures)]
     labels = [model["label"] for model in models]
     return render(
         "compare/static.html", summary=summary, heads=heads, models=models, warnings=warnings,
@@ -142,12 +145,15 @@ def _summary(comparison: Comparison) -> str:
     return f"{counts} ({names}); {interval}, seed {how.seed}."
 
 
-def _models(table: pd.DataFrame, n: int) -> list[dict[str, Any]]:
+def _models(comparison: Comparison, table: pd.DataFrame) -> list[dict[str, Any]]:
     top = float(np.nanmax(table["accuracy_high"].to_numpy(dtype=float), initial=0)) or 1.0
     models = []
     for row in _records(table):
         accuracy, low, high = (row[f"accuracy{end}"] for end in ("", "_low", "_high"))
-        cells = [(column_label(each.name).label.lower(), *_measure(row, each, n)) for each in SHOWN]
+        cells = [
+            (column_label(each.name).label.lower(), *_measure(row, each, comparison.n))
+            for each in comparison.measures
+        ]
         models.append({
             "label": row["label"], "measures": cells, "spread": row["spread"],
             "bar": _bar(accuracy / top, low / top, high / top),

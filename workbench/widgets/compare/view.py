@@ -28,7 +28,7 @@ from workbench.render.numbers import (
     with_minus,
 )
 from workbench.render.results import WRITERS
-from workbench.runs.measures import SHOWN, Measure
+from workbench.runs.measures import Measure
 from workbench.widgets.shared.passages import BLANK_MARK, score_bars, snippet, words_around
 from workbench.widgets.shared.search import item_hits
 
@@ -87,7 +87,7 @@ def model_rows(comparison: Comparison, *, quick: bool = False) -> list[dict[str,
             "label": row["label"], "name": names[index], "key": letters(index),
             "colour": PALETTE[index % len(PALETTE)], "palette_round": index // len(PALETTE),
             "spread": row["spread"], "bar": [_length(value, top) for value in ends[index]],
-            "measures": [_measure_cell(each, row, quick=quick) for each in SHOWN],
+            "measures": [_measure_cell(each, row, quick=quick) for each in comparison.measures],
         }
         for index, row in enumerate(rows)
     ]  # fmt: skip
@@ -120,9 +120,9 @@ def _measure_cell(measure: Measure, row: Mapping[Any, Any], *, quick: bool) -> t
     return write(value), interval, "; ".join(filter(None, about))
 
 
-def measure_heads() -> list[tuple[str, str]]:
+def measure_heads(comparison: Comparison) -> list[tuple[str, str]]:
     """Return the heading and the tooltip of each measure in the table of models."""
-    return [(measure_heading(each), column_label(each.name).tooltip) for each in SHOWN]
+    return [(measure_heading(each), column_label(each.name).tooltip) for each in comparison.measures]
 
 
 def measure_heading(measure: Measure) -> str:
