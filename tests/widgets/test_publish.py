@@ -299,6 +299,53 @@ def test_columns_are_what_filters_see():
     assert rank[2] < rank[0]
 
 
+CATEGORIES = {
+    "whole numbers": ([1, 5, 10], [10, 1, 5]),
+    "two numbers": ([0, 1], [1, 0]),
+    "fractions": ([0.5, 2.0, 7.5], [7.5, 2.0, 0.5]),
+    "words": (["no", "yes"], ["yes", "perhaps", "no"]),
+    "truth values": ([True, False], [True, False]),
+    "numbers and words": ([1, "a"], [1, "a"]),
+}
+
+
+@pytest.mark.parametrize("gap", [False, True])
+@pytest.mark.parametrize("ordered", [False, True])
+@pytest.mark.parametrize("case", CATEGORIES)
+def test_a_column_of_categories_is_one_of_their_values(case, ordered, gap, folder, read):
+    values, categories = CATEGORIES[case]
+    cells = [values[k % len(values)] if k % 4 or not gap else None for k in range(len(ITEMS))]
+    column = pd.Categorical(cells, categories, ordered=ordered)
+    if all(isinstance(value, int) and not isinstance(value, bool) for value in values):
+        cells = pd.array(cells, dtype="Int64")
+    tables = [TABLE.assign(level=column), TABLE.assign(level=pd.Series(cells).infer_objects())]
+    browsers, explorers = (
+        [show(ITEMS, table, sort="level") for table in tables] for show in (wb.browse, wb.explore)
+    )
+    for of_categories, of_values in (browsers, explorers):
+        assert of_categories._view()["facets"] == of_values._view()["facets"]
+        order = [widget._listing.rows.tolist() for widget in (of_categories, of_values)]
+        assert order[0] == order[1]
+        assert "level" in of_categories._listing.facets
+    if case == "whole numbers":
+        known = [value for value in column[order[0]] if not pd.isna(value)]
+        assert known == sorted(known)
+    frames = dict(zip(("categories", "values"), tables, strict=True))
+    wb.publish(folder, {f"{name} listed": view for name, view in zip(frames, browsers, strict=True)} | frames)
+    for suffix in ("-listed", ""):
+        columns = [data_of(read(f"{name}{suffix}"))["columns"] for name in frames]
+        assert columns[0] == columns[1]
+
+
+def test_columns_with_two_headings_have_both_in_their_name(folder, read):
+    scores = pd.DataFrame({"model": ["a", "a", "b"], "rank": [1, 3, 8]})
+    table = scores.groupby("model").agg({"rank": ["mean", "count"]})
+    wb.publish(folder, {"Ranks": table})
+    columns = {each["name"]: each["data"] for each in data_of(read("ranks"))["columns"]}
+    assert columns == {"model": ["a", "b"], "rank mean": [2.0, 8.0], "rank count": [2.0, 1.0]}
+    refused("'model' occurs twice", wb.publish, folder, {"x": scores.set_index("model", drop=False)})
+
+
 def test_the_filter_of_each_bin_lists_its_rows():
     odd = TABLE.assign(
         weight=[0.5, np.nan, -np.inf, 1e-7, np.inf] * 6, text=["a", None, "1", "true", "x y"] * 6
