@@ -327,7 +327,11 @@ def _frame(table: pa.Table, items: Items, counts: Sequence[int | None], pipeline
             columns[field.name] = pd.array(values.to_pylist(), dtype=_DTYPES[field.type])
     columns["target_count"] = pd.array(counts, dtype="Int64")
     columns["pipeline"] = pd.Series([pipeline] * len(items), dtype="str")
-    return pd.DataFrame(columns)
+    annotations = pd.DataFrame(columns)
+    sources = items.frame[["dataset", "split"]].drop_duplicates()
+    annotations.attrs["sources"] = sources["dataset"].str.cat(sources["split"], "/").tolist()
+    annotations.attrs |= {"filter": items.attrs["filter"]} if "filter" in items.attrs else {}
+    return annotations
 
 
 CLASS_OF_TAG = {"PROPN": "PN", "NOUN": "CN", "VERB": "V", "AUX": "V", "ADJ": "J", "ADV": "R"}

@@ -189,6 +189,10 @@ class Ask(Widget):
         self.saved.update()
         return self
 
+    def _finish(self) -> None:
+        if self._asking.current.question.passages:
+            self._asking.wait()
+
     def keep(self) -> None:
         """Store the current question in the history with its present answers."""
         self._asking.keep(now=True)

@@ -185,6 +185,9 @@ class Browser(ListWidget):
             if self.state == before:
                 self._send_view()
 
+    def _finish(self) -> None:
+        self._annotating.wait()
+
     def close(self) -> None:
         """Close the widget, and stop its annotations."""
         if hasattr(self, "_annotating"):

@@ -368,6 +368,13 @@ class Compare(ListWidget):
         if self._annotating.problem:
             self.send({"type": "error", "lane": None, "message": self._annotating.problem})
 
+    def _finish(self) -> None:
+        if self._cells is None:
+            self._on_measure({})
+        if self._resampling and self._measuring is not None:
+            self._measuring.join()
+        self._annotating.wait()
+
     def close(self) -> None:
         """Close the widget, and stop its annotations."""
         self._closed = True
