@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import html
 import json
 import re
 import types
@@ -212,6 +213,45 @@ def test_the_runs_of_the_views_stand_there_with_signature_and_code(folder, read)
     assert f"wb.evaluate(&#39;{run.run}&#39;" in about
     wb.publish(folder, {"Table": TABLE}, runs=["no such run"])
     assert "It has no signature: there is no run" in read("about")
+
+
+def test_code_of_views_runs_as_it_stands_there_or_is_not_there(folder, read):
+    items = wb.load("sample", variant="capitalised")
+    annotations, frames = wb.annotate(items, progress=False), predicted(items, 2)
+    runs = [wb.keep(items, frame) for frame in frames]
+    parts = pd.DataFrame({
+        "item_id": [items[0].item_id], "part": [0], "start": [0], "end": [3], "text": [items[0].text[:3]],
+        "distance": [9], "influence": [0.5],
+    })  # fmt: skip
+    views = {
+        "Passages": wb.browse(items, annotations, runs, where='target_class = PN and answer != "a"'),
+        "One run": wb.browse(items, predictions=runs[0].run, sort="-answer"),
+        "Models": wb.compare(items, runs, annotations, column="direct_speech", resamples=20),
+        "Charts": wb.explore(items, annotations, columns=["same_root"]),
+    }
+    others = {
+        "Frames": wb.browse(items, None, frames),
+        "A run and a frame": wb.compare(items, [runs[0], frames[1]], resamples=20),
+        "Columns": wb.explore(items, annotations.assign(genre="a"), columns=["genre"]),
+        "Own": wb.browse(wb.items_from_text(["A ___ b ."])),
+        "Renamed": wb.browse(wb.rename(items, annotations)),
+        "Shaded": wb.browse(items, influence=parts),
+        "Weights": wb.attention(Windows(), items[:3]),
+    }
+    wb.publish(folder, views | others)
+    sections = re.findall(r"<h3><a[^>]*>(.*?)</a></h3>(.*?)(?=<h[23])", read("about"), re.DOTALL)
+    codes = {
+        title: html.unescape(code)
+        for title, text in sections
+        for code in re.findall("<pre>(.*?)</pre>", text, re.DOTALL)
+    }
+    assert set(codes) == set(views)
+    for title, code in codes.items():
+        *lines, last = code.split("\n")
+        exec("\n".join(lines), names := {})  # noqa: S102 - what the page prints
+        again = eval(last, names)  # noqa: S307
+        assert again.state == views[title].state
+        assert again.to_frame().columns.tolist() == views[title].to_frame().columns.tolist()
 
 
 # -- folders

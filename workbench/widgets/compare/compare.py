@@ -80,7 +80,7 @@ class Compare(ListWidget):
         ask: Ask | None = None,
         influence: Any = None,
         surprisal: Any = None,
-        runs: Sequence[Any] = (),
+        runs: Any = (),
         **options: Any,
     ) -> None:
         super().__init__(**options)
@@ -88,7 +88,7 @@ class Compare(ListWidget):
         self._measuring: Thread | None = None
         self._resampling = False
         self._closed = False
-        self._runs = runs
+        self._runs, self._takes_frames = stored_runs(runs)
         self._arguments = ["items", "runs", *["annotations"] * by_name]
         self._shade(comparison.items, influence=influence, surprisal=surprisal)
         self._annotating = Annotating(
@@ -532,5 +532,5 @@ def compare(
     remake = make if auto and table is None else None
     return Compare(
         made, annotations=table, remake=remake, state=state, by_name=by_name, ask=ask, influence=influence,
-        surprisal=surprisal, runs=stored_runs(runs), height=height,
+        surprisal=surprisal, runs=runs, height=height,
     )  # fmt: skip
