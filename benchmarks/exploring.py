@@ -33,7 +33,6 @@ annotations = pd.DataFrame({
     "item_id": items.frame["item_id"], "target_class": random.choice(list("PCVJRO"), n),
     "lemma_in_context": mentioned, "direct_speech": pd.array(random.random(n) < 0.7, dtype="boolean"),
     "mention_distance": distance, "n_tokens": pd.array(random.integers(51, 200, n), dtype="Int64"),
-    "n_names": pd.array(random.integers(0, 6, n), dtype="Int64"),
     "target_lemma": random.choice([f"lemma{i}" for i in range(3000)], n),
     "mentions": [[(0, 3), (5, 7)]] * n, "speech": [[(0, 20)]] * n,
 })

@@ -6,7 +6,6 @@ from . import people as people
 from . import runs as runs
 from .analysis.annotations import annotate as annotate
 from .analysis.contrast import contrast as contrast
-from .analysis.names import names as names
 from .analysis.statistics import statistics as statistics
 from .analysis.substitution import rename as rename
 from .analysis.substitution import swap_mentions as swap_mentions

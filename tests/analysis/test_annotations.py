@@ -27,7 +27,7 @@ from workbench.storage import cache as disk
 STORED = Path(__file__).parent / "annotations.json"
 DTYPES = json.loads(STORED.read_text(encoding="utf-8"))["columns"]
 """The contract: every column and its type."""
-NEVER_NULL = ["item_id", "direct_speech", "target_in_speech", "n_names", "n_context_sentences", "n_tokens"]
+NEVER_NULL = ["item_id", "direct_speech", "target_in_speech", "n_context_sentences", "n_tokens"]
 
 
 @pytest.fixture(scope="module")

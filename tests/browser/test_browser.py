@@ -210,9 +210,17 @@ def marking(page):
     page.keyboard.press("Enter")
     page.wait_for_selector(".wb-marks .wb-tag[aria-pressed=true]:text-is('to discuss')")
     page.keyboard.press("n")
-    page.keyboard.type("a note\nof two lines")
+    page.keyboard.type("a note")
     page.keyboard.press("Control+Enter")
+    page.wait_for_selector(".wb-note:has-text('a note')")
+    page.keyboard.press("n")
+    page.keyboard.type("a note\nof two lines")
+    page.keyboard.press("Escape")
     page.wait_for_selector(".wb-note:has-text('of two lines')")
+    page.keyboard.press("n")
+    page.keyboard.type("another note")
+    page.locator(".wb-panel button", has_text="Cancel").click()
+    assert page.locator(".wb-note").inner_text() == "a note\nof two lines"
 
 
 def several(page, notebook, total):

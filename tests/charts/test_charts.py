@@ -11,6 +11,7 @@ import pytest
 from hand_annotated import ROWS, frame
 from refused import refused
 
+import workbench as wb
 from workbench import charts
 from workbench.charts import theme
 from workbench.datasets import published
@@ -217,6 +218,36 @@ def test_figure_2_of_other_items_has_their_name_and_no_values_of_the_paper():
     assert {row["set"] for row in rows(same) if "set" in row} == {"x/dev", "input"}
     mixed = charts.figure_2(lambada=pd.concat([HAND, other]))
     assert {row["set"] for row in rows(mixed) if "set" in row} == {"x/dev + y/test"}
+
+
+def test_sets_of_figure_2_are_called_after_their_items_and_never_by_ids(tmp_path):
+    table = pd.DataFrame({
+        "name": [f"p{k:03}" for k in range(6)], "genre": list("aabbab"),
+        "text": [f"The dog ran to the river near the {word}" for word in ("dog", "cat", "hen") * 2],
+    })  # fmt: skip
+    items = wb.items_from_frame(table, item_id="name")
+    genres = [items.query(f"genre = {genre}") for genre in "ab"]
+    own = [wb.annotate(each, progress=False) for each in genres]
+
+    def names(**options):
+        chart = charts.figure_2(lambada=own[0], input=own[1], paper=False, **options)
+        return list(dict.fromkeys(row["set"] for row in rows(chart) if "set" in row))
+
+    assert names() == ["own/dev, genre = a", "own/dev, genre = b"]
+    assert names(names=["novels", "letters"]) == ["novels", "letters"]
+    assert genres[0].query("genre = a").attrs["filter"] == "(genre = a) and (genre = a)"
+    own[0].to_parquet(tmp_path / "own.parquet")
+    own[0] = pd.read_parquet(tmp_path / "own.parquet")
+    own[1] = own[1][own[1]["n_tokens"] > 0]
+    assert names() == ["own/dev, genre = a", "own/dev, genre = b"]
+    own = [wb.annotate(items, progress=False).query("n_tokens > 0")] * 2
+    assert names() == ["own/dev", "input"]
+    own = [pd.DataFrame(each.to_dict("list")) for each in own]  # as read from a CSV file
+    assert names() == ["LAMBADA", "input"]
+    for wrong in (["a"], ["a", "a"], "ab"):
+        refused("expected 2 names", names, names=wrong)
+    [bar] = {row["set"] for row in rows(charts.in_context(own[0][:1])) if "set" in row}
+    assert bar == "items"
 
 
 def test_the_panels_of_figure_2_have_one_scale_and_titles_at_one_height(tmp_path):

@@ -1,6 +1,6 @@
 import pytest
 
-from workbench.analysis import annotations, contrast, names, statistics
+from workbench.analysis import annotations, contrast, statistics
 from workbench.construction import manifest, novel_checks, shelf
 from workbench.evaluation import leaderboard, memorization, metrics
 from workbench.items.schema import COLUMNS
@@ -36,7 +36,6 @@ SHOWN = {
     "surprisal": surprisal.COLUMNS,
     "influence": influence.COLUMNS,
     "protocols": (*protocols.WATERFALL, *protocols.FACTORS),
-    "names": names.Name._fields,
     "memorization": (*memorization.OUTCOMES, "memorization_ratio"),
     "context curve": context_accuracy.COLUMNS,
 }

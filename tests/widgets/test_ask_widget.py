@@ -174,6 +174,10 @@ def test_an_item_is_asked_as_it_is_and_can_be_edited():
         "storm",
         ("rock", "storm"),
     )
+    widget.candidates = r" a\|b |c\d|e\\"
+    assert widget._asking.current.question.passages["A"].candidates == ("a|b", r"c\d", "e\\", "storm")
+    listed = ask(Counting(), "the ___", candidates=["a|b", r"c\d", "e\\"]).wait(PATIENCE)
+    assert listed.items[0].candidates == ("a|b", r"c\d", "e\\")
     widget.word = ""
     assert widget._asking.current.question.passages["A"].answer is None
     widget.text = "the man . the ___ was"

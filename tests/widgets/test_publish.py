@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import html
 import json
 import re
 import types
@@ -214,6 +215,45 @@ def test_the_runs_of_the_views_stand_there_with_signature_and_code(folder, read)
     assert "It has no signature: there is no run" in read("about")
 
 
+def test_code_of_views_runs_as_it_stands_there_or_is_not_there(folder, read):
+    items = wb.load("sample", variant="capitalised")
+    annotations, frames = wb.annotate(items, progress=False), predicted(items, 2)
+    runs = [wb.keep(items, frame) for frame in frames]
+    parts = pd.DataFrame({
+        "item_id": [items[0].item_id], "part": [0], "start": [0], "end": [3], "text": [items[0].text[:3]],
+        "distance": [9], "influence": [0.5],
+    })  # fmt: skip
+    views = {
+        "Passages": wb.browse(items, annotations, runs, where='target_class = PN and answer != "a"'),
+        "One run": wb.browse(items, predictions=runs[0].run, sort="-answer"),
+        "Models": wb.compare(items, runs, annotations, column="direct_speech", resamples=20),
+        "Charts": wb.explore(items, annotations, columns=["same_root"]),
+    }
+    others = {
+        "Frames": wb.browse(items, None, frames),
+        "A run and a frame": wb.compare(items, [runs[0], frames[1]], resamples=20),
+        "Columns": wb.explore(items, annotations.assign(genre="a"), columns=["genre"]),
+        "Own": wb.browse(wb.items_from_text(["A ___ b ."])),
+        "Renamed": wb.browse(wb.rename(items, annotations)),
+        "Shaded": wb.browse(items, influence=parts),
+        "Weights": wb.attention(Windows(), items[:3]),
+    }
+    wb.publish(folder, views | others)
+    sections = re.findall(r"<h3><a[^>]*>(.*?)</a></h3>(.*?)(?=<h[23])", read("about"), re.DOTALL)
+    codes = {
+        title: html.unescape(code)
+        for title, text in sections
+        for code in re.findall("<pre>(.*?)</pre>", text, re.DOTALL)
+    }
+    assert set(codes) == set(views)
+    for title, code in codes.items():
+        *lines, last = code.split("\n")
+        exec("\n".join(lines), names := {})  # noqa: S102 - what the page prints
+        again = eval(last, names)  # noqa: S307
+        assert again.state == views[title].state
+        assert again.to_frame().columns.tolist() == views[title].to_frame().columns.tolist()
+
+
 # -- folders
 
 
@@ -297,6 +337,53 @@ def test_columns_are_what_filters_see():
     assert [each["whole"] for each in columns.values()] == [False, True, False, False, False, False, False]
     rank = columns["text"]["rank"]
     assert rank[2] < rank[0]
+
+
+CATEGORIES = {
+    "whole numbers": ([1, 5, 10], [10, 1, 5]),
+    "two numbers": ([0, 1], [1, 0]),
+    "fractions": ([0.5, 2.0, 7.5], [7.5, 2.0, 0.5]),
+    "words": (["no", "yes"], ["yes", "perhaps", "no"]),
+    "truth values": ([True, False], [True, False]),
+    "numbers and words": ([1, "a"], [1, "a"]),
+}
+
+
+@pytest.mark.parametrize("gap", [False, True])
+@pytest.mark.parametrize("ordered", [False, True])
+@pytest.mark.parametrize("case", CATEGORIES)
+def test_a_column_of_categories_is_one_of_their_values(case, ordered, gap, folder, read):
+    values, categories = CATEGORIES[case]
+    cells = [values[k % len(values)] if k % 4 or not gap else None for k in range(len(ITEMS))]
+    column = pd.Categorical(cells, categories, ordered=ordered)
+    if all(isinstance(value, int) and not isinstance(value, bool) for value in values):
+        cells = pd.array(cells, dtype="Int64")
+    tables = [TABLE.assign(level=column), TABLE.assign(level=pd.Series(cells).infer_objects())]
+    browsers, explorers = (
+        [show(ITEMS, table, sort="level") for table in tables] for show in (wb.browse, wb.explore)
+    )
+    for of_categories, of_values in (browsers, explorers):
+        assert of_categories._view()["facets"] == of_values._view()["facets"]
+        order = [widget._listing.rows.tolist() for widget in (of_categories, of_values)]
+        assert order[0] == order[1]
+        assert "level" in of_categories._listing.facets
+    if case == "whole numbers":
+        known = [value for value in column[order[0]] if not pd.isna(value)]
+        assert known == sorted(known)
+    frames = dict(zip(("categories", "values"), tables, strict=True))
+    wb.publish(folder, {f"{name} listed": view for name, view in zip(frames, browsers, strict=True)} | frames)
+    for suffix in ("-listed", ""):
+        columns = [data_of(read(f"{name}{suffix}"))["columns"] for name in frames]
+        assert columns[0] == columns[1]
+
+
+def test_columns_with_two_headings_have_both_in_their_name(folder, read):
+    scores = pd.DataFrame({"model": ["a", "a", "b"], "rank": [1, 3, 8]})
+    table = scores.groupby("model").agg({"rank": ["mean", "count"]})
+    wb.publish(folder, {"Ranks": table})
+    columns = {each["name"]: each["data"] for each in data_of(read("ranks"))["columns"]}
+    assert columns == {"model": ["a", "b"], "rank mean": [2.0, 8.0], "rank count": [2.0, 1.0]}
+    refused("'model' occurs twice", wb.publish, folder, {"x": scores.set_index("model", drop=False)})
 
 
 def test_the_filter_of_each_bin_lists_its_rows():

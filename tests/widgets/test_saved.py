@@ -2,9 +2,11 @@
 
 import queue
 
+import nbformat
 import pytest
 from braced_items import clozes
 from html_page import Page
+from nbclient import NotebookClient
 from patience import PATIENCE
 
 import workbench as wb
@@ -62,3 +64,33 @@ def test_a_page_is_bounded(letters, kept):
 def test_a_page_that_cannot_be_bounded_says_so():
     html = SavedPage(lambda _: "é" * MAXIMUM).html()
     assert "This view takes more than 50 KB." in Page(html).text
+
+
+VIEWS = """\
+import workbench as wb
+from IPython.display import display
+from workbench.models import RandomWord
+items = wb.load("sample", "test")
+runs = [wb.predict(items, RandomWord("passage"), seed=seed) for seed in (0, 1)]
+asked = wb.ask(RandomWord("passage"), "The old woman put the ___ on the table.")
+browser = wb.browse(items, annotations="auto")
+display(wb.explore(items), wb.compare(items, runs, annotations="auto"), asked, browser)
+browser.state = browser.state | {"query": "church"}
+"""
+
+
+def test_views_of_the_last_cell_are_kept_finished_where_no_front_end_is_connected(tmp_path, monkeypatch):
+    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path))
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(VIEWS)])
+    NotebookClient(notebook, timeout=PATIENCE, kernel_name="python3").execute()
+    data = [output["data"] for output in notebook.cells[-1].outputs if "data" in output]
+    explorer, comparison, asked, browser = (
+        Page(each["text/html"]).text for each in data if "text/html" in each
+    )
+    assert "Analysing targets" not in explorer
+    assert "proper noun" in explorer
+    assert "…" not in comparison.partition("More than")[0]
+    assert "has not answered" not in asked
+    assert "ranked among 8 candidate words" in asked
+    n = wb.load("sample", "test").frame["text"].str.contains("church", case=False).sum()
+    assert f"{n} of 86 items" in browser

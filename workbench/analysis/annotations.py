@@ -16,7 +16,7 @@ import pandas as pd
 import pyarrow as pa
 
 from workbench.analysis import mentions, speech, tagging
-from workbench.analysis.lemmas import WORDS, any_same_root, default, fold_case
+from workbench.analysis.lemmas import WORDS, any_same_root, fold_case
 from workbench.datasets import lambada
 from workbench.items.items import Items, Span, check_items
 from workbench.items.language import ENGLISH, language, languages_of
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
-VERSION = 1
+VERSION = 2
 """Raised when the annotations of an item by the same pipeline change, so that stored ones are made anew."""
 
 SMALL = 400  # items that are annotated in this process: others take two seconds to start
@@ -46,7 +46,7 @@ FEATURES = pa.schema([
     ("in_context", _TRUTH), ("lemma_in_context", _TRUTH), ("n_mentions", _COUNT),
     ("n_context_mentions", _COUNT), ("mention_distance", _COUNT), ("mention_sentence", _COUNT),
     ("same_root", _TRUTH), ("vocative", _TRUTH), ("direct_speech", _TRUTH), ("target_in_speech", _TRUTH),
-    ("n_names", _COUNT), ("n_context_sentences", _COUNT), ("n_tokens", _COUNT), ("target_count", _COUNT),
+    ("n_context_sentences", _COUNT), ("n_tokens", _COUNT), ("target_count", _COUNT),
     ("mentions", _SPANS), ("speech", _SPANS), ("names", _SPANS),
 ])  # fmt: skip
 """The columns of the table in order, except ``item_id`` before and ``pipeline`` after them."""
@@ -99,8 +99,8 @@ def annotate(
         One row an item: ``item_id``; ``target_pos``, ``target_class``, ``target_lemma``; ``in_context``,
         ``lemma_in_context``, ``n_mentions``, ``n_context_mentions``, ``mention_distance`` (tokens),
         ``mention_sentence``, ``same_root``; ``vocative``, ``direct_speech``, ``target_in_speech``;
-        ``n_names``, ``n_context_sentences``, ``n_tokens``, ``target_count``; ``mentions``, ``speech``,
-        ``names`` (spans); ``pipeline``.
+        ``n_context_sentences``, ``n_tokens``, ``target_count``; ``mentions``, ``speech``, ``names`` (spans,
+        ``names`` of all proper nouns); ``pipeline``.
 
     Raises
     ------
@@ -327,7 +327,11 @@ def _frame(table: pa.Table, items: Items, counts: Sequence[int | None], pipeline
             columns[field.name] = pd.array(values.to_pylist(), dtype=_DTYPES[field.type])
     columns["target_count"] = pd.array(counts, dtype="Int64")
     columns["pipeline"] = pd.Series([pipeline] * len(items), dtype="str")
-    return pd.DataFrame(columns)
+    annotations = pd.DataFrame(columns)
+    sources = items.frame[["dataset", "split"]].drop_duplicates()
+    annotations.attrs["sources"] = sources["dataset"].str.cat(sources["split"], "/").tolist()
+    annotations.attrs |= {"filter": items.attrs["filter"]} if "filter" in items.attrs else {}
+    return annotations
 
 
 CLASS_OF_TAG = {"PROPN": "PN", "NOUN": "CN", "VERB": "V", "AUX": "V", "ADJ": "J", "ADV": "R"}
@@ -360,7 +364,6 @@ def target_features(item: Item, tokens: Tokens, tags: Sequence[str], lemma: str 
     row: dict[str, Any] = {
         "direct_speech": bool(spoken),
         "target_in_speech": within is not None,
-        "n_names": n_names(tokens.words, tags),
         "n_context_sentences": len(item.sentences) - 1,
         "n_tokens": len(tokens.words),
         "mentions": [],
@@ -444,30 +447,3 @@ def _listed(low: Sequence[str], tags: Sequence[str], comma: int, after: int) -> 
     return (
         tags[comma - 1] == "NOUN" and comma > 1 and low[comma - 2] in _OWNERS and low[comma - 1] in ADDRESSES
     )
-
-
-def n_names(words: Sequence[str], tags: Sequence[str]) -> int:
-    """Count the distinct names of a passage.
-
-    Tokens tagged PROPN in a row are one name; two that share a word (its plural and possessive
-    included, titles such as *Mr.* apart) are one: John Smith, John, Mr. Smith, the Smiths.
-    """
-    groups: list[set[str]] = []
-    run: list[str] = []
-    for word, tag in zip((*words, ""), (*tags, ""), strict=True):
-        if tag == "PROPN" and any(map(str.isalnum, word)):
-            run.append(word)
-        elif run:
-            _join(groups, run)
-            run = []
-    return len(groups)
-
-
-def _join(groups: list[set[str]], run: list[str]) -> None:
-    """Add a name to the groups of words that belong to one name each."""
-    proper = [word for word in run if fold_case(word) not in TITLES] or run
-    keys = {lemma for word in proper for pos, lemma in default().readings(word) if pos in {"N", "O"}}
-    for group in [group for group in groups if group & keys]:
-        keys |= group
-        groups.remove(group)
-    groups.append(keys)

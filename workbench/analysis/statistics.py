@@ -67,10 +67,11 @@ def named_sets(sets: Sets) -> dict[str, pd.DataFrame]:
 
 
 def sources(frame: pd.DataFrame) -> set[str]:
-    """Return data set and split of the items, taken from their ids: ``{"lambada/dev"}``."""
+    """Return data set and split of annotated items, ``{"lambada/dev"}``; by ids in a frame made by hand."""
     if "item_id" not in frame.columns:
         return set()
-    return set(frame["item_id"].astype("str").str.rsplit("/", n=1).str[0].dropna())
+    in_ids = frame["item_id"].astype("str").str.extract("^(.+/.+)/", expand=False).dropna()
+    return set(frame.attrs.get("sources", in_ids))
 
 
 def _column(frame: pd.DataFrame, column: str, name: str = "") -> pd.Series[Any]:

@@ -11,22 +11,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from workbench.analysis import names as analysis_names
 from workbench.analysis.annotations import annotate
 from workbench.analysis.lemmas import POSSESSIVE, Reading, default, fold_case
 from workbench.analysis.mentions import mentions
 from workbench.analysis.names import (
-    CATEGORIES,
-    GENDERS,
     Name,
     Occurrence,
-    described,
-    evidence_of,
     families,
     is_listed,
     letter_words,
     name_occurrences,
     name_spans,
+    names,
     passage_names,
     relatives,
 )
@@ -43,9 +39,7 @@ _ENDINGS = ("s", "ed", "ing", "ly", "er", "est")
 _SUFFIXES = ("y", "ie", "ey")
 
 
-def rename(
-    items: Items, names: pd.DataFrame | None = None, annotations: pd.DataFrame | None = None, *, seed: int = 0
-) -> Items:
+def rename(items: Items, annotations: pd.DataFrame | None = None, *, seed: int = 0) -> Items:
     """Return items with names of people and places replaced by others of the same category and frequency.
 
     A model that reads the passage predicts the new name as well as the old one; one that remembers the text
@@ -55,10 +49,8 @@ def rename(
     Parameters
     ----------
     items : Items (n,)
-        Whole items in English.
-    names : DataFrame, optional
-        The names to replace with, as :func:`workbench.names` lists them. Those of the items by default; those
-        of a whole data set offer more names to a part of it.
+        Whole items in English. New names are names of these items, so rename a whole data set before a sample
+        of it is drawn.
     annotations : DataFrame, optional
         Of :func:`workbench.annotate`, which is called by default.
     seed : int, default 0
@@ -92,14 +84,12 @@ def rename(
     ('plain (renamed)', True)
     """
     check_items(items, "rename")
-    _, spans_of, pool = _replacement_names(items, names, annotations)
+    _, spans_of, pool = _replacement_names(items, annotations)
     records = [_renamed(item, spans, pool, seed) for item, spans in zip(items, spans_of, strict=True)]
     return Items.from_records(records, attrs=items.attrs, problems=items.problems)
 
 
-def swap_mentions(
-    items: Items, names: pd.DataFrame | None = None, annotations: pd.DataFrame | None = None, *, seed: int = 0
-) -> Items:
+def swap_mentions(items: Items, annotations: pd.DataFrame | None = None, *, seed: int = 0) -> Items:
     """Return items with the answer and its mentions replaced by a word of the same class and frequency.
 
     A prediction that follows the mention is the new word; one that does not is the old word, or another one:
@@ -110,8 +100,6 @@ def swap_mentions(
     items : Items (n,)
         Whole items in English. Their answers are the words to choose from, so swap the mentions of a whole
         data set before a sample of it is drawn.
-    names : DataFrame, optional
-        Names to choose from, as :func:`workbench.names` lists them; those of the items by default.
     annotations : DataFrame, optional
         Of :func:`workbench.annotate`, which is called by default.
     seed : int, default 0
@@ -144,7 +132,7 @@ def swap_mentions(
     True
     """
     check_items(items, "swap_mentions")
-    annotations, spans_of, pool = _replacement_names(items, names, annotations)
+    annotations, spans_of, pool = _replacement_names(items, annotations)
     tags = in_item_order(annotations, items.frame["item_id"])
     if "target_pos" not in tags:
         raise DataError("the annotations have no column target_pos", remedy="pass wb.annotate(items)")
@@ -157,15 +145,14 @@ def swap_mentions(
 
 
 def _replacement_names(
-    items: Items, names: pd.DataFrame | None, annotations: pd.DataFrame | None
+    items: Items, annotations: pd.DataFrame | None
 ) -> tuple[pd.DataFrame, list[list[Span]], NamePool]:
     """Return the annotations, the spans of proper nouns of each item, and the names to replace with."""
     check_whole(items)
     if annotations is None:
         annotations = annotate(items, progress=False)
     spans_of = name_spans(items, annotations)
-    table = analysis_names.names(items, annotations) if names is None else checked_names(names)
-    return annotations, spans_of, NamePool(table)
+    return annotations, spans_of, NamePool(names(items, spans_of))
 
 
 class AnswerPool:
@@ -206,18 +193,12 @@ def _nearest_first(counts: Sequence[int], count: int, rng: np.random.Generator) 
 
 
 class NamePool:
-    """Replacement names of a table by category and gender, the nearest in frequency first.
+    """Replacement names by category and gender, the nearest in frequency first.
 
     They are in three passages or listed, and not ordinary words.
     """
 
-    def __init__(self, table: pd.DataFrame) -> None:
-        names = [
-            Name(name, category, gender if isinstance(gender, str) else None, int(n))
-            for name, category, gender, n in zip(
-                *(table[column].tolist() for column in Name._fields), strict=True
-            )
-        ]
+    def __init__(self, names: Sequence[Name]) -> None:
         self.names = {each.name: each for each in names}
         self._groups: dict[tuple[str, str | None], list[tuple[int, str]]] = {}
         for name, category, gender, n in names:
@@ -247,26 +228,6 @@ class NamePool:
         return 1 + sum(self.names[name].n_items for name in names if name in self.names)
 
 
-def checked_names(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a table of names, DataError if it is not as :func:`workbench.names` makes it."""
-    remedy = "pass wb.names(items), or rows of it"
-    if not isinstance(table, pd.DataFrame) or not set(Name._fields) <= set(table.columns):
-        raise DataError(
-            f"expected a table of names with the columns {', '.join(Name._fields)}", remedy=remedy
-        )
-    for column, allowed in (("category", CATEGORIES), ("gender", GENDERS)):
-        if strange := set(table[column].dropna()) - set(allowed):
-            problem = f"the {column} of a name is {min(map(str, strange))!r:.60}"
-            raise DataError(f"{problem}, expected one of {', '.join(allowed)}", remedy=remedy)
-    is_count = pd.to_numeric(table["n_items"], errors="coerce").ge(1)
-    is_name = table["name"].map(lambda name: isinstance(name, str) and name == name.lower().strip() != "")
-    if not (is_count & is_name).all():
-        row = table[~(is_count & is_name)].iloc[0]
-        problem = f"the names have a row {row['name']!r:.60} with n_items {row['n_items']!r:.60}"
-        raise DataError(f"{problem}, expected a word in lower case and a number from 1", remedy=remedy)
-    return table.drop_duplicates("name")
-
-
 def replacements(
     item: Item, spans: Sequence[Span], pool: NamePool, seed: int, only: str | None = None
 ) -> tuple[dict[str, str], dict[str, list[Occurrence]]]:
@@ -280,10 +241,7 @@ def replacements(
     taken = letter_words(" ".join([item.text, *(item.candidates or ())]))
     taken.update(*map(_related, sorted(taken)))
     rng = _rng(item, seed)
-    rows = {name: pool.names[name] for name in by_name if name in pool.names}
-    if len(rows) < len(by_name):
-        evidence = evidence_of(item, spans)
-        rows = {name: rows.get(name) or described(name, evidence[name]) for name in by_name}
+    rows = {name: pool.names[name] for name in by_name}
     new: dict[str, str] = {}
     for group, roles, gender in groups_of_forms(rows):
         if only is not None and only not in group:

@@ -209,6 +209,7 @@ def figure_2(
     lambada: pd.DataFrame | None = None,
     input: pd.DataFrame | None = None,  # noqa: A002 - what the paper calls it
     sentence: pd.DataFrame | None = None,
+    names: Sequence[str] | None = None,
     paper: Beside = True,
     title: str | None = None,
 ) -> alt.VConcatChart:
@@ -223,6 +224,9 @@ def figure_2(
         which no filter has seen, is an imperfect stand-in, and the figure says so where it is passed.
     sentence : DataFrame, optional
         Annotations of items that were guessed from the sentence alone; in (b) only, as in the paper.
+    names : sequence of str, optional
+        Names of the sets that are given, in this order. By default ``LAMBADA``, ``control`` and ``sentence
+        only``, and for other items their data set and split; with the filter of :meth:`Items.query`, if any.
     paper : bool, or mapping of str to str, default True
         Mark the paper's values, as :func:`in_context` does: only beside the sets that it analysed.
     title : str, optional
@@ -231,29 +235,32 @@ def figure_2(
     Returns
     -------
     alt.VConcatChart
-        Sets have the names ``LAMBADA``, ``control`` and ``sentence only``, or, where the ids of the items
-        tell of other ones, data set and split. Sets that are not given are left out; (c) is about the first
-        set alone, as in the paper. All panels have one scale.
+        Sets that are not given are left out; (c) is about LAMBADA alone, as in the paper. All panels have
+        one scale.
 
     Raises
     ------
     DataError
-        If no set is given, or a column is missing.
+        If no set is given, names are not one for each set, or a column is missing.
 
     Examples
     --------
     >>> chart = wb.figure_2(lambada=annotations)
     """
-    stands_in = input is not None and _is_stand_in(input)
-    lambada_name = _set_name(lambada, "LAMBADA")
-    input_name = _set_name(input, "input", taken=lambada_name if lambada is not None else "")
-    sets = ((lambada_name, lambada), (input_name, input), ("sentence only", sentence))
-    frames = {name: frame for name, frame in sets if frame is not None}
-    if not frames:
+    given = {"LAMBADA": lambada, "input": input, "sentence only": sentence}
+    sets = {role: frame for role, frame in given.items() if frame is not None}
+    if not sets:
         raise DataError("no set is given", remedy="pass lambada=wb.annotate(wb.load('lambada', 'dev'))")
-    main = [name for name in frames if name in {lambada_name, input_name}]
+    if names is None:
+        names = []
+        for role, frame in sets.items():
+            name = _set_name(frame, role)
+            names.append(role if name in names else name)
+    if isinstance(names, str) or len(set(names)) != len(sets) or len(names) != len(sets):
+        raise DataError(f"names is {names!r:.80}, expected {len(sets)} names, one for each set")
+    frames = dict(zip(names, sets.values(), strict=True))
+    main = [name for name, role in zip(names, sets, strict=True) if role != "sentence only"]
     beside = _matched({name: frames[name] for name in main}, paper)
-    stands_in = stands_in and input_name in beside
 
     def panel(head: str, count: Any, judged: Sequence[str], rows: PublishedBars) -> list[alt.LayerChart]:
         subset = {name: frame for name, frame in frames.items() if name in judged}
@@ -268,10 +275,16 @@ def figure_2(
     panels = [
         *panel("(a) Target in context", statistics.count_in_context, main, _IN_CONTEXT),
         *panel(f"(b) {label('target_class')}", statistics.count_classes, list(frames), _CLASSES),
-        *panel("(c) Class, not in context", statistics.count_classes_out_of_context, [lambada_name], _OUT),
+        *panel(
+            "(c) Class, not in context",
+            statistics.count_classes_out_of_context,
+            main[:1] if lambada is not None else [],
+            _OUT,
+        ),
     ]
     lines = [f"{_AXIS}. Bars: shares with Wilson's 95 % intervals."]
-    lines += [f"{input_name}: {STAND_IN}."] if stands_in else []
+    stand_ins = [name for name in main if name in beside and _is_stand_in(frames[name])]
+    lines += [f"{name}: {STAND_IN}." for name in stand_ins]
     row = theme.joined_panels(panels)
     figure: alt.VConcatChart = alt.vconcat(row, theme.note_below(lines), spacing=16)
     if title:
@@ -279,13 +292,12 @@ def figure_2(
     return theme.themed(figure)
 
 
-def _set_name(frame: pd.DataFrame | None, role: str, *, taken: str = "") -> str:
-    """Return the name of a set from the ids of its items; its `role` in the figure if they are ambiguous."""
-    sources = statistics.sources(frame) if frame is not None else set()
-    if not sources or sources <= {"lambada/dev", "lambada/test"}:
-        return role
-    name = "control" if sources == {"lambada/control"} else " + ".join(sorted(sources))
-    return role if name == taken else name
+def _set_name(frame: pd.DataFrame, role: str) -> str:
+    """Return data set, split and filter of a set; of one that the paper has, its `role` in the figure."""
+    sources = statistics.sources(frame)
+    usual = role == "sentence only" or sources <= {"lambada/dev", "lambada/test"}
+    name = role if usual else "control" if _is_stand_in(frame) else " + ".join(sorted(sources))
+    return ", ".join(filter(None, (name, frame.attrs.get("filter"))))
 
 
 # -- the paper's values

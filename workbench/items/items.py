@@ -207,7 +207,10 @@ class Items:
             table = table.join(beside.loc[:, ~beside.columns.isin(table.columns)])
         if "n_tokens" in query.columns and "n_tokens" not in table:
             table["n_tokens"] = [len(item.tokens) for item in self]
-        return self.where(query.mask(table))
+        items = self.where(query.mask(table))
+        earlier = self.attrs.get("filter")
+        items.attrs["filter"] = f"({earlier}) and ({query})" if earlier else str(query)
+        return items
 
     @property
     def extra(self) -> pd.DataFrame:

@@ -271,6 +271,12 @@ def _write_column(name: str) -> str:
     return name if re.fullmatch(_NAME, name) else f"`{name.replace('`', '``')}`"
 
 
+def values_of(column: pd.Series[Any]) -> pd.Series[Any]:
+    """Return a column of categories as a column of their values, with missing ones; another as it is."""
+    is_categorical = isinstance(column.dtype, pd.CategoricalDtype)
+    return column.astype(object).convert_dtypes() if is_categorical else column
+
+
 class Cells:
     """A column: its type of values (a key of `_KINDS`, or "nothing"), and the rows without a value.
 
@@ -284,9 +290,7 @@ class Cells:
             close = " or ".join(difflib.get_close_matches(name, names))
             remedy = f"{f'did you mean {close}? ' if close else ''}There are {', '.join(names)}"
             raise DataError(f"there is no column {name!r}", remedy=remedy)
-        column = frame[name]
-        if isinstance(column.dtype, pd.CategoricalDtype):
-            column = column.astype(column.cat.categories.dtype)
+        column = values_of(frame[name])
         self.missing: NDArray[np.bool_] = column.isna().to_numpy(dtype=bool)
         self.value_type = "text"
         self.data: Any = None

@@ -16,7 +16,7 @@ from workbench.probing.influence import Part
 from workbench.runs.predictions import check_model
 from workbench.storage.errors import DataError
 from workbench.widgets.ask.asking import SETTLED, AskedQuestion, Asking
-from workbench.widgets.ask.questions import TypedQuestion, boosting_problem, typed_question
+from workbench.widgets.ask.questions import TypedQuestion, boosting_problem, join_candidates, typed_question
 from workbench.widgets.ask.views import answer_view, has_rest, history_page, history_row, past_table, preview
 from workbench.widgets.shared.widget import (
     MAXIMUM,
@@ -42,7 +42,7 @@ _FRAME = 1_500  # bytes around what a notebook keeps of this widget
 
 
 class Ask(Widget):
-    """A widget to ask models about a passage; made by :func:`ask`.
+    r"""A widget to ask models about a passage; made by :func:`ask`.
 
     Setting a trait, here or in the page, asks anew.
 
@@ -53,7 +53,7 @@ class Ask(Widget):
     word : str
         The word whose rank and probability are shown; empty: the last word, unless a blank is marked.
     candidates : str
-        Words to choose from, joined by ``|``, for models that rank no vocabulary.
+        Words to choose from, joined by ``|`` (``\|`` within a word), for models that rank no vocabulary.
     other : str
         The second passage of a minimal pair; differences are marked.
     pairs : bool
@@ -188,6 +188,10 @@ class Ask(Widget):
         self._asking.wait(timeout)
         self.saved.update()
         return self
+
+    def _finish(self) -> None:
+        if self._asking.current.question.passages:
+            self._asking.wait()
 
     def keep(self) -> None:
         """Store the current question in the history with its present answers."""
@@ -387,7 +391,7 @@ def ask(
     ['passage', 'sentence']
     """
     try:
-        choices = candidates if isinstance(candidates, str | None) else "|".join(candidates)
+        choices = candidates if isinstance(candidates, str | None) else join_candidates(candidates)
     except TypeError:
         raise DataError(f"the candidates are {candidates!r:.80}, expected words") from None
     options = {"word": word, "other": other, "candidates": choices}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from difflib import SequenceMatcher
@@ -89,7 +89,18 @@ def typed_question(item: Item) -> TypedQuestion:
     """Return an item in its typed form: the text with ``___``, the target as word, the candidates."""
     start, end = item.answer_span
     text = f"{item.text[:start]}___{item.text[end:]}"
-    return TypedQuestion(text, word=item.answer or "", candidates="|".join(item.candidates or ()))
+    return TypedQuestion(text, word=item.answer or "", candidates=join_candidates(item.candidates or ()))
+
+
+def join_candidates(words: Iterable[str]) -> str:
+    r"""Return candidates as they are typed: joined by ``|``, which is ``\|`` within a candidate."""
+    return "|".join(re.sub(r"([|\\])", r"\\\1", word) for word in words)
+
+
+def split_candidates(text: str) -> list[str]:
+    """Return the candidates of what `join_candidates` or a person wrote."""
+    parts = re.findall(r"(?:\\[|\\]|[^|])+", text)
+    return list(filter(None, (re.sub(r"\\([|\\])", r"\1", part).strip() for part in parts)))
 
 
 def read_question(
@@ -133,13 +144,13 @@ def item_of(text: str, *, word: str = "", candidates: str = "", source: Item | N
     item = source or items_from_text(text)[0]
     if word.strip() or source is not None:
         item = filled(item, word.strip())
-    choices = [choice.strip() for choice in candidates.split("|")] if candidates.strip() else []
+    choices = split_candidates(candidates)
     if source is not None and candidates == typed_question(source).candidates:
         choices = list(source.candidates or ())
     choices += [item.answer] if choices and item.answer is not None else []
     for field, typed in (("the word", word), ("the list of candidates", candidates)):
         check_encodable(typed, field)
-    return _with_content_id(replace(item, candidates=tuple(dict.fromkeys(filter(None, choices))) or None))
+    return _with_content_id(replace(item, candidates=tuple(dict.fromkeys(choices)) or None))
 
 
 def filled(item: Item, word: str) -> Item:

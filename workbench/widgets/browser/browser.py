@@ -106,7 +106,7 @@ class Browser(ListWidget):
         self._items, self._frame, self._asked = items, items.frame, ask
         table_of_models = predictions_table(predictions, items)
         self._predictions = prediction_cells(table_of_models)
-        self._runs = stored_runs(predictions)
+        self._runs, self._takes_frames = stored_runs(predictions)
         self._outcomes = outcomes(table_of_models, self._frame["item_id"])
         self._weights = token_weights(table_of_models)
         texts = dict(zip(self._frame["item_id"], self._frame["text"], strict=True))
@@ -184,6 +184,9 @@ class Browser(ListWidget):
             self.state = self._applied(waiting or before)
             if self.state == before:
                 self._send_view()
+
+    def _finish(self) -> None:
+        self._annotating.wait()
 
     def close(self) -> None:
         """Close the widget, and stop its annotations."""

@@ -5,7 +5,7 @@ const KEYS = [
   ["space", "show or hide the target"], ["/", "search"], ["f", "filter by a typed condition"],
   ["x, Ctrl-click", "select or deselect the item"], ["Shift-click", "select all items up to this one"],
   ["1 to 9", "add or remove a tag, of the item or of all that are selected"], ["c", "choose the columns of the table"],
-  ["t", "edit tags"], ["n", "edit the note"], ["Esc", "close what is open, drop the selection, back to the list"], ["?", "this help"],
+  ["t", "edit tags"], ["n", "edit the note"], ["Esc", "close what is open (a note is kept), drop the selection, back to the list"], ["?", "this help"],
 ];
 const FORMATS = { csv: "CSV", jsonl: "JSON Lines", parquet: "Parquet" };
 
@@ -23,12 +23,17 @@ function panelsOf(c) {
   const { s, uid } = c;
   const node = h("div", { class: "wb-panel", hidden: true });
   let redraw = () => {}; // what of an open panel follows the view
+  let keep = () => {}; // stores what was typed into a panel that closes
   const button = (text, act, props = {}) => h("button", { class: "wb-button", type: "button", onclick: act, ...props }, text);
   const facetButton = (name) => c.bar.querySelector(`[data-name="${CSS.escape(name)}"]`);
 
+  function leave() {
+    keep();
+    redraw = keep = () => {};
+  }
   function open(name, label, anchor, ...content) {
+    leave();
     s.open = name;
-    redraw = () => {};
     s.anchor = anchor;
     node.dataset.facet = "";
     node.replaceChildren(...content.filter(isNode));
@@ -58,8 +63,8 @@ function panelsOf(c) {
   }
   function close() {
     if (s.open === null) return;
+    leave();
     s.open = null;
-    redraw = () => {};
     node.hidden = true;
     node.replaceChildren();
     c.drawBar();
@@ -191,11 +196,10 @@ function panelsOf(c) {
   }
   function note() {
     if (!s.passage) return;
-    const box = h("textarea", { rows: 5, value: s.passage.note, "aria-label": "Note" });
-    editor("n", `Note on ${s.passage.id}`, box, () => {
-      c.ask("mark", { type: "note", id: s.passage.id, note: box.value });
-      closeTo(c.list);
-    });
+    const { id, note: before } = s.passage;
+    const box = h("textarea", { rows: 5, value: before, "aria-label": "Note" });
+    editor("n", `Note on ${id}`, box, () => closeTo(c.list));
+    keep = () => box.value !== before && c.ask("mark", { type: "note", id, note: box.value });
   }
   function editor(name, title, box, save, ...controls) {
     box.addEventListener("keydown", (e) => {
@@ -207,7 +211,7 @@ function panelsOf(c) {
     });
     const anchor = () => (c.picking.hidden || name === "n" ? c.view.querySelector(`[data-opens="${name}"]`) : c.picking);
     open(name, title, anchor, h("div", { class: "wb-panel-head" }, h("b", {}, title),
-      button(box.tagName === "INPUT" ? "Save (Enter)" : "Save (Ctrl+Enter)", save), button("Cancel", () => closeTo(c.list))), box, ...controls);
+      button(box.tagName === "INPUT" ? "Save (Enter)" : "Save (Ctrl+Enter)", save), button("Cancel", () => { keep = () => {}; closeTo(c.list); })), box, ...controls);
     box.focus({ preventScroll: true });
     box.select();
   }

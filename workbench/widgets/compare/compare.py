@@ -80,7 +80,7 @@ class Compare(ListWidget):
         ask: Ask | None = None,
         influence: Any = None,
         surprisal: Any = None,
-        runs: Sequence[Any] = (),
+        runs: Any = (),
         **options: Any,
     ) -> None:
         super().__init__(**options)
@@ -88,7 +88,7 @@ class Compare(ListWidget):
         self._measuring: Thread | None = None
         self._resampling = False
         self._closed = False
-        self._runs = runs
+        self._runs, self._takes_frames = stored_runs(runs)
         self._arguments = ["items", "runs", *["annotations"] * by_name]
         self._shade(comparison.items, influence=influence, surprisal=surprisal)
         self._annotating = Annotating(
@@ -367,6 +367,13 @@ class Compare(ListWidget):
         if self._annotating.problem:
             self.send({"type": "error", "lane": None, "message": self._annotating.problem})
 
+    def _finish(self) -> None:
+        if self._cells is None:
+            self._on_measure({})
+        if self._resampling and self._measuring is not None:
+            self._measuring.join()
+        self._annotating.wait()
+
     def close(self) -> None:
         """Close the widget, and stop its annotations."""
         self._closed = True
@@ -524,5 +531,5 @@ def compare(
     remake = make if auto and table is None else None
     return Compare(
         made, annotations=table, remake=remake, state=state, by_name=by_name, ask=ask, influence=influence,
-        surprisal=surprisal, runs=stored_runs(runs), height=height,
+        surprisal=surprisal, runs=runs, height=height,
     )  # fmt: skip

@@ -165,12 +165,15 @@ def _chart_page(chart: Any) -> PublishedPage:
 
 def _table_page(frame: pd.DataFrame, *, max_items: int, max_bytes: int) -> PublishedPage:
     n = len(frame)
-    table = pd.DataFrame(frame).rename(columns=str)
-    table = table.loc[:, ~table.columns.duplicated()]
+    table = pd.DataFrame(frame)
     if not isinstance(table.index, pd.RangeIndex):
-        table = table.reset_index(
-            names=[f"index {k}" if name is None else str(name) for k, name in enumerate(table.index.names)]
-        )
+        names = [f"index {k}" if name is None else str(name) for k, name in enumerate(table.index.names)]
+        table = table.reset_index(names=names, allow_duplicates=True)
+    levels = (name if isinstance(name, tuple) else (name,) for name in table.columns)
+    table = table.set_axis([" ".join(filter(None, map(str, name))) for name in levels], axis="columns")
+    if table.columns.has_duplicates:
+        twice = table.columns[table.columns.duplicated()][0]
+        raise DataError(f"the column {twice!r} occurs twice in a table", remedy="rename one of them")
     table = table.reset_index(drop=True)
     held = min(n, max_items)
     while True:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import datetime as dt
 import json
 import re
@@ -15,6 +16,7 @@ from typing import Any
 from workbench.datasets import dataset_names
 from workbench.datasets.fetch import entry_of
 from workbench.evaluation.signature import signature
+from workbench.items.ablation import split_variant
 from workbench.items.items import Items
 from workbench.runs.store import Run, items_digest
 from workbench.storage.errors import DataError
@@ -233,22 +235,24 @@ def _run_name(run: Run | str) -> str:
 
 
 def _code(page: PublishedPage) -> str:
-    """Return Python that makes a view again: its named arguments, and its line."""
-    if not page.code:
-        return ""
-    lines = ["import workbench as wb", ""]
+    """Return Python that makes a view again; empty if an argument of it is not loaded by a name."""
+    lines: dict[str, str] = {}  # by the variable that they define
     if page.items is not None and len(page.items):
         sets = page.items.frame[["dataset", "split", "variant"]].drop_duplicates().to_numpy().tolist()
-        if len(sets) == 1 and sets[0][0] in dataset_names():
-            dataset, split, variant = sets[0]
-            lines.append(
+        dataset, split, variant = sets[0]
+        if len(sets) == 1 and dataset in dataset_names() and not split_variant(variant)[1]:
+            lines["items"] = (
                 f"items = wb.load({dataset!r}, {split!r}, variant={variant!r})  # shown: {page.n_items:,}"
             )
-    names = [_run_name(run) for run in page.runs]
-    takes = re.findall(r"\b(?:annotations|runs|predictions)\b", page.code.partition('"')[0])
-    lines += [f"{name} = {names!r}" for name in ("runs", "predictions") if name in takes and names]
-    lines += ["annotations = wb.annotate(items)"] * ("annotations" in takes)
-    return "\n".join([*lines, page.code])
+            lines["annotations"] = "annotations = wb.annotate(items)"
+    if page.runs:
+        names = [_run_name(run) for run in page.runs]
+        lines |= {name: f"{name} = {names!r}" for name in ("runs", "predictions")}
+    used = {node.id for node in ast.walk(ast.parse(page.code)) if isinstance(node, ast.Name)} - {"wb"}
+    if not page.code or used - set(lines):
+        return ""
+    definitions = [line for name, line in lines.items() if name in used]
+    return "\n".join(["import workbench as wb", "", *definitions, page.code])
 
 
 def _versions() -> list[tuple[str, str]]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
+import pandas as pd
 import traitlets
 
 from workbench.items.items import Item, Items
@@ -54,6 +55,8 @@ class ListWidget(Widget):
     _host: ClassVar[str]  # of a published page
     _shows: ClassVar[str]  # in the list of published pages
     _runs: Sequence[Any] = ()  # that are stored
+    _takes_frames = False  # whether predictions are frames, which no name loads
+    _annotations: pd.DataFrame
     _shadings: Mapping[str, Shading]
     height: Any
     _lane: str | None = None  # of the request that is being answered
@@ -187,8 +190,15 @@ class ListWidget(Widget):
         return PublishedView(
             host=self._host, shows=self._shows, items=self._listing.items, first=self._listing.rows.copy(),
             head=partial(self._published_head, notes=notes), item=partial(self._published_item, notes=notes),
-            runs=self._runs, code=self.code,
+            runs=self._runs, code=self._code_by_name(),
         )  # fmt: skip
+
+    def _code_by_name(self) -> str:
+        """Return the line of Python; empty if it takes predictions or annotations that no name gives."""
+        from workbench.analysis.annotations import FEATURES  # noqa: PLC0415 - heavy
+
+        own = set(self._annotations) - {"item_id", *FEATURES.names, "pipeline"}
+        return "" if own or self._takes_frames else self.code
 
     def _published_head(self, rows: Rows, *, notes: bool) -> dict[str, Any]:
         """Return the data that do not belong to single items; DataError if the state needs omitted data."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from workbench.analysis.binning import NULL, Binning, Mask, binning
 from workbench.items.cells import check_encodable
 from workbench.items.items import Items
-from workbench.items.query import Query, all_of, of_facets, parse
+from workbench.items.query import Query, all_of, of_facets, parse, values_of
 from workbench.items.schema import objects
 from workbench.render.labels import column_label, label
 from workbench.storage.errors import DataError
@@ -203,7 +203,7 @@ class Listing:
         sort: str = state["sort"]
         if not sort:
             return np.arange(len(self.items))
-        column = self.table[sort.removeprefix("-")].reset_index(drop=True)
+        column = values_of(self.table[sort.removeprefix("-")]).reset_index(drop=True)
         if not pd.api.types.is_numeric_dtype(column):
             column = column.astype("str").str.casefold().where(column.notna())
         return column.sort_values(ascending=not sort.startswith("-"), kind="stable").index.to_numpy()

@@ -150,10 +150,11 @@ def predictions_table(runs: Any, items: Items) -> pd.DataFrame | None:
     return pd.concat(tables, ignore_index=True)
 
 
-def stored_runs(runs: Any) -> list[Any]:
-    """Return the stored runs and names of runs among runs, frames and names, one or several."""
-    each = runs if isinstance(runs, list | tuple) else [runs]
-    return [run for run in each if isinstance(run, str) or isinstance(getattr(run, "run", None), str)]
+def stored_runs(runs: Any) -> tuple[list[Any], bool]:
+    """Return the stored runs among runs, frames and names, one or several, and whether there are others."""
+    listed = list(runs) if isinstance(runs, list | tuple) else [runs] * (runs is not None)
+    stored = [run for run in listed if isinstance(run, str) or isinstance(getattr(run, "run", None), str)]
+    return stored, len(stored) < len(listed)
 
 
 def prediction_cells(table: pd.DataFrame | None) -> dict[str, list[list[str]]]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from workbench.analysis.binning import Binning
 from workbench.items.items import Item, Items, Span
-from workbench.items.query import Cells, Query
+from workbench.items.query import Cells, Query, values_of
 from workbench.render.labels import column_label
 from workbench.widgets.shared.shading import Shading, attention_shading, shaded_passage
 
@@ -41,7 +41,7 @@ def column_data(table: pd.DataFrame, name: str, *, ranked: bool = False) -> dict
     Infinite numbers are the texts ``inf`` and ``-inf``. With `ranked`, text has the place of each value in
     the order by which lists are sorted.
     """
-    column = table[name]
+    column = values_of(table[name])
     cells = Cells(table, name)
     data: list[Any] = [None] * len(table)
     if cells.value_type == "numbers":

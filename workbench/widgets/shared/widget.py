@@ -150,6 +150,14 @@ class SavedPage:
         if self._displayed is not None:
             self._publish(update=True)
 
+    def update_if_scheduled(self) -> None:
+        """Update the page now if an update is scheduled."""
+        with self._lock:
+            is_scheduled = self._timer is not None and self._timer.is_alive()
+        if is_scheduled:
+            self.close()
+            self.update()
+
     def _update_quietly(self) -> None:
         with suppress(Exception):  # the state may be changing: the next change brings the page up to date
             self.update()
@@ -207,6 +215,7 @@ class Widget(anywidget.AnyWidget):
 
     def __init__(self, **options: Any) -> None:
         self.saved = SavedPage(self._static)
+        self._events: Any = None  # those of IPython in a kernel, once the widget is shown
         self._lock = RLock()  # messages are heard in two threads, annotations arrive in one of their own
         super().__init__(saved_key=self.saved.key, **options)
         self.on_msg(self._handle_message)
@@ -220,6 +229,9 @@ class Widget(anywidget.AnyWidget):
     def close(self) -> None:
         """Close the widget; the static page in the notebook stays."""
         self.saved.close()
+        if self._events is not None:
+            self._events.unregister("post_run_cell", self._after_cell)
+            self._events = None
         super().close()
         if isinstance(self.layout, ipywidgets.Layout):  # a widget of its own, which the kernel would keep
             self.layout.close()
@@ -251,5 +263,24 @@ class Widget(anywidget.AnyWidget):
 
     def _ipython_display_(self) -> None:
         """Show the live view, and the static page beside it."""
+        from IPython import get_ipython  # noqa: PLC0415 - where a widget is shown, it is there
+
         bundle = super()._repr_mimebundle_()
         self.saved.show(bundle[0] if bundle else {})
+        shell = get_ipython()
+        if hasattr(shell, "kernel"):
+            self._events = shell.events
+            self._events.register("post_run_cell", self._after_cell)
+
+    def _after_cell(self, result: Any) -> None:
+        """Complete the static page within the cell where no front end is connected.
+
+        ``nbconvert --execute``, papermill and others end the kernel after the last cell, and keep what the
+        cells have printed by then. They send cells without an id; front ends send one.
+        """
+        if result.info.cell_id is None:
+            self._finish()
+            self.saved.update_if_scheduled()
+
+    def _finish(self) -> None:
+        """Finish what is computed in the background for the page; nothing by default."""
