@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from workbench.render.numbers import percent
 from workbench.storage.errors import DataError
 
 Floats = npt.NDArray[np.float64]
@@ -24,6 +25,8 @@ Mask = npt.NDArray[np.bool_]
 
 FEW = 20
 """Novels below which intervals from resampled novels are known to be too narrow."""
+FEW_AT_LOW_ACCURACY, LOW_ACCURACY = 50, 0.1
+"""The same, where a model is right on less than this share of the items."""
 LAMBADA = "LAMBADA's release does not say which novel a passage is from"
 """Why its items cannot be resampled by novel."""
 
@@ -83,10 +86,18 @@ def units(book_id: pd.Series[Any]) -> Units:
     return Units(np.arange(len(book_id), dtype=np.int64), len(book_id), "item")
 
 
-def describe_resampling(by: str, number: int) -> str:
-    """Describe in words the units of resampling and the scope of the interval."""
+def describe_resampling(by: str, number: int, accuracy: float = 1.0) -> str:
+    """Describe in words the units of resampling and the scope of the interval.
+
+    `accuracy` is the least one that has an interval.
+    """
     if by == "novel":
         few = f"; with fewer than {FEW} novels such intervals are too narrow" if number < FEW else ""
+        if FEW <= number <= FEW_AT_LOW_ACCURACY and accuracy < LOW_ACCURACY:
+            few = (
+                f"; with up to {FEW_AT_LOW_ACCURACY} novels and accuracies below {percent(LOW_ACCURACY)} such"
+                " intervals are too narrow"
+            )
         return f"whole novels were resampled ({number:,} novels){few}"
     return (
         "items were resampled, as not every item names its novel; items of one novel are not"
@@ -345,7 +356,9 @@ def _random_subsets(number: int, resamples: int, seed: int) -> Iterator[Floats]:
     rng, block = np.random.default_rng(seed), max(1, _SIGNS // max(number, 1))
     for start in range(0, resamples, block):
         shape = (min(block, resamples - start), -(-number // 8))
-        yield np.unpackbits(rng.integers(0, 256, size=shape, dtype=np.uint8), axis=1)[:, :number].astype(float)
+        yield np.unpackbits(rng.integers(0, 256, size=shape, dtype=np.uint8), axis=1)[:, :number].astype(
+            float
+        )
 
 
 def _all_subsets(number: int) -> Iterator[Floats]:

@@ -29,6 +29,8 @@ FEWEST_NOVELS = 10
 """Novels below which no detectable difference can be promised."""
 
 _AT_ONCE = 4_000_000  # outcomes of items that are compared at once
+_ROUNDING = 64 * np.finfo(np.float32).eps  # of log-probabilities, as a share of their size
+_MOSTLY = 0.5  # of the items without a difference
 _STEPS = 8  # to a minimum detectable effect
 
 
@@ -145,20 +147,18 @@ def _critical_counts(bits: int, alpha: float) -> Floats:
     from scipy.special import bdtr, ndtri  # noqa: PLC0415 - slow
 
     m = np.arange(2**bits + 1)
-    fewer = np.minimum(np.ceil((m + ndtri(alpha / 2) * np.sqrt(m)) / 2) + 1, m // 2)  # items of the other side
+    fewer = np.minimum(
+        np.ceil((m + ndtri(alpha / 2) * np.sqrt(m)) / 2) + 1, m // 2
+    )  # items of the other side
     while (excess := (fewer >= 0) & (2 * bdtr(np.maximum(fewer, 0), m, 0.5) > alpha)).any():
         fewer -= excess
     return np.asarray(m - np.maximum(fewer, -1), dtype=np.float64)
 
 
 def describe_mde(difference: float, mde: float) -> str:
-    """Return a note on a difference below the smallest detectable one; "" for other differences."""
-    if not abs(difference) < mde:
-        return ""
-    return (
-        f"Smallest detectable difference: {fixed(100 * mde, 1)} points (observed: smaller). It is found in"
-        f" {100 * POWER:.0f} % of such comparisons, a smaller one less often."
-    )
+    """Return the smallest detectable difference in points as text; "" where none can be promised."""
+    smaller = " (observed: smaller)" if abs(difference) < mde else ""
+    return "" if np.isnan(mde) else f"{fixed(100 * mde, 1)}{smaller}"
 
 
 def accuracy_tests(
@@ -185,13 +185,13 @@ def accuracy_tests(
 
     Where both have several seeds, all three are of Welch's t: the variance is that of the mean difference
     between units (novels or items), plus that of each model's mean over its seeds, with the degrees of
-    freedom of Satterthwaite (1946).
+    freedom of Satterthwaite (1946). Novels of different sizes count as sum(sizes)^2 / sum(sizes^2) novels.
 
-    Otherwise p is of the exact sign-flip test of units, the interval has the differences that this test does
-    not reject, and the smallest detectable difference is that of a t test of units, which has the same power;
-    NaN with less than 10 novels. All have in them how much alike the items of one novel are.
+    Otherwise p is of the exact sign-flip test of units, and the interval has the differences that this test
+    does not reject. The smallest detectable difference is that of a t test of units, whose power is that of
+    the sign-flip test but for some percent; NaN with less than 10 novels.
     """
-    from scipy.special import nctdtrinc, stdtr, stdtrit  # noqa: PLC0415 - slow to import
+    from scipy.special import chdtri, nctdtrinc, stdtr, stdtrit  # noqa: PLC0415 - slow to import
 
     k, n = steps.shape
     seeds = seeds or Seeds(np.ones((k, 2), dtype=np.int64), np.zeros((k, 2)))
@@ -199,7 +199,8 @@ def accuracy_tests(
     only_a, only_b = (steps > 0).sum(axis=1), (steps < 0).sum(axis=1)
     differences = steps.sum(axis=1) / (n * scales)
     p, (low, high) = mcnemar(only_a, only_b), paired_interval(only_a, only_b, n, level=sampling.level)
-    by_seed, counted = (seeds.number > 1).all(axis=1), (scales == 1) & (units.by == "item")
+    by_seed = (seeds.number > 1).all(axis=1) & (units.number > 1)
+    counted = (scales == 1) & (units.by == "item")
     flipped = ~by_seed & ~counted
     tests = np.where(counted, MCNEMAR, f"paired sign-flip test by {units.by}, exact")
     tests = np.where(by_seed, f"Welch t test by {units.by} and seed", tests)
@@ -220,7 +221,8 @@ def accuracy_tests(
         )
         possible = by_seed | (2.0 ** (1 - (sums != 0).sum(axis=1)) <= 1 - sampling.level)
         possible &= ~counted & (error > 0) & ((units.by == "item") | (units.number >= FEWEST_NOVELS))
-        mde[possible] = nctdtrinc(df, 1 - POWER, critical)[possible] * error[possible]
+        median = np.sqrt(chdtri(df, 0.5) / df)  # of estimated standard errors, as a share of the true one
+        mde[possible] = (nctdtrinc(df, 1 - POWER, critical) / median * error)[possible]
     low, high = np.maximum(low, -1), np.minimum(high, 1)
     return AccuracyTests(only_a, only_b, differences, low, high, p, tests.tolist(), mde)
 
@@ -230,7 +232,8 @@ def _standard_errors(sums: Floats, sizes: Floats, seeds: Seeds) -> tuple[Floats,
 
     `sums` (k, units) are the differences of each unit, `sizes` (units,) its items.
     """
-    number, n = len(sizes), sizes.sum()
+    n = sizes.sum()
+    number = n**2 / (sizes**2).sum()
     residuals = sums - sums.sum(axis=1)[:, None] * sizes / n
     by_unit = (residuals**2).sum(axis=1) / n**2 * number / max(number - 1, 1)
     parts = np.column_stack([by_unit, seeds.variance])
@@ -365,30 +368,39 @@ class AlignedPredictions:
         return tests._replace(p=p, mde=mde)
 
     def log_prob_difference(self, a: int, b: int) -> Floats:
-        """Return ln p of one model minus that of another (n,); two answers of probability 0 do not differ."""
+        """Return ln p of one model minus that of another (n,).
+
+        It is 0 where it is below the rounding of sums in single precision, and for two answers of
+        probability 0.
+        """
         first, second = self.log_prob[a], self.log_prob[b]
+        size = np.maximum(np.minimum(np.abs(first), np.abs(second)), 1)
         with np.errstate(invalid="ignore"):
-            return np.where(np.isneginf(first) & np.isneginf(second), 0.0, first - second)
+            apart = first - second
+            return np.where((np.abs(apart) <= _ROUNDING * size) | (first == second), 0.0, apart)
 
     def log_prob_intervals(
         self, pairs: Ints, replicates: Floats | None = None
     ) -> tuple[Floats, Floats, Floats]:
         """Return mean differences in ln p of pairs (2, k) on the items where both are known, and bounds.
 
-        The bounds are NaN where an answer has probability 0 by one model alone. Differences of `replicates`
+        The bounds are NaN where an answer has probability 0 by one model alone, and where both models have
+        several seeds, whose log-probabilities are not known one by one. Differences of `replicates`
         (resamples, m) of the models' means serve pairs whose log-probabilities are of the same items.
         """
         (a, b), units = pairs, self.units.subset(self._order)
-        means, usable = np.full(len(a), np.nan), np.zeros(len(a), dtype=bool)
+        means, (usable, alike) = np.full(len(a), np.nan), np.zeros((2, len(a)), dtype=bool)
         for index, pair in enumerate(pairs.T):
             apart = self.log_prob_difference(*pair)
             means[index] = mean_of_known(apart)
-            usable[index] = not (np.isnan(apart).all() or np.isinf(apart).any())
+            by_seed = bool((self._n_seeds[pair] > 1).all())
+            usable[index] = not (by_seed or np.isnan(apart).all() or np.isinf(apart).any())
+            alike[index] = (apart == 0).mean() > _MOSTLY
         drawn = np.full((self.sampling.resamples, len(a)), np.nan)
         if replicates is not None:
             none, infinite = np.isnan(self.log_prob), np.isneginf(self.log_prob)
             others = (none[a] != none[b]) | infinite[a] | infinite[b]
-            shared: Mask = usable & ~np.asarray(others.any(axis=1))
+            shared: Mask = usable & ~alike & ~np.asarray(others.any(axis=1))
             drawn[:, shared] = replicates[:, a[shared]] - replicates[:, b[shared]]
             usable = usable & ~shared
         if usable.any():
