@@ -36,6 +36,7 @@ _DRAWS: dict[tuple[int, int, int], list[Singles]] = {}
 _LOCK = Lock()
 _SIGNS = 2_000_000  # signs held at a time
 _EXACT = 16  # units up to which every choice of signs is tried: 65,536 of them
+_EXACT_INTERVAL = 14  # the same for an interval, where every choice needs memory
 _SPREAD = 2  # units from which a spread can be told
 _SPARE = 48  # items on each side beyond those among which a median is expected
 
@@ -305,7 +306,7 @@ def sign_flip_intervals(
 
     A difference d is tested by flipping the signs of ``sums - d * sizes``. A choice of signs is as extreme as
     the observed one exactly where d lies between the mean over the flipped units and that over the others, so
-    the bounds are order statistics of these means (Hartigan 1969): exact for up to 16 units, else of random
+    the bounds are order statistics of these means (Hartigan 1969): exact for up to 14 units, else of random
     choices of signs.
 
     Parameters
@@ -322,7 +323,7 @@ def sign_flip_intervals(
     low, high : array of float (k,)
         Infinite where so few units differ that no outcome is significant.
     """
-    exact = sums.shape[1] <= _EXACT
+    exact = sums.shape[1] <= _EXACT_INTERVAL
     number = 2 ** (sums.shape[1] - 1) - 1 if exact else sampling.resamples
     rank = int((1 - sampling.level) * (number + 1))  # of the choices, the observed one being the first
     bounds = np.empty((2, len(sums)))

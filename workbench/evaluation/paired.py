@@ -189,7 +189,7 @@ def accuracy_tests(
 
     Otherwise p is of the exact sign-flip test of units, and the interval has the differences that this test
     does not reject. The smallest detectable difference is that of a t test of units, whose power is that of
-    the sign-flip test but for some percent; NaN with less than 10 novels.
+    the sign-flip test but for some percent; NaN with fewer than 10 novels.
     """
     from scipy.special import chdtri, nctdtrinc, stdtr, stdtrit  # noqa: PLC0415 - slow to import
 

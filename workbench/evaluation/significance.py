@@ -196,7 +196,7 @@ def significance(
     a, b : Run, DataFrame, str or Replicates
         A run, a frame of predictions of one model, the name of a run, or what ``wb.replicates`` returns.
     resamples, seed : int
-        Number and seed of the random choices of signs (more than 16 novels, log-probabilities), and of the
+        Number and seed of the random choices of signs (more than 14 novels, log-probabilities), and of the
         bootstrap replicates of log-probabilities.
     level : float, default 0.95
         Confidence level of the intervals.
@@ -249,9 +249,10 @@ def _describe_power(test: AccuracyTests, paired: AlignedPredictions) -> Iterator
     mde, discordant, units = float(test.mde[0]), int(test.only_a[0] + test.only_b[0]), paired.units
     share = discordant / paired.n
     if text := describe_mde(test.difference[0], mde):
-        yield f"Smallest detectable difference {text}, with {percent(share)} of the items discordant."
+        discordant_items = f"{percent(share)} of the items are discordant"
+        yield f"Smallest detectable difference {text}, in points; {discordant_items}."
     elif units.by == "novel" and units.number < FEWEST_NOVELS:
-        yield f"No smallest detectable difference can be promised with less than {FEWEST_NOVELS} novels."
+        yield f"No smallest detectable difference can be promised with fewer than {FEWEST_NOVELS} novels."
     else:
         yield f"No smallest detectable difference: too few items are discordant ({percent(share)})."
     if test.test[0] == MCNEMAR and not mde <= share:
