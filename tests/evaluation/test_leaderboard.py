@@ -335,7 +335,7 @@ def test_a_difference_below_the_minimum_detectable_effect_is_named():
     low, high = (table[table["model"] == name].iloc[0] for name in ("m2", "m1"))
     assert abs(low["difference"]) > low["mde"] > 0
     assert abs(high["difference"]) < high["mde"]
-    assert table.attrs["note"].endswith("Below the minimum detectable effect (80 % power): m1.")
+    assert table.attrs["note"].endswith("Smaller than the smallest detectable difference (MDE): m1.")
     assert table[table["place"] == 1]["mde"].isna().all()
 
 

@@ -1,4 +1,4 @@
-"""Inference on counts for all tables: Wilson's interval, McNemar's exact test, corrections for many tests."""
+"""Inference on counts for all tables: intervals, McNemar's exact test, corrections for many tests."""
 
 from __future__ import annotations
 
@@ -38,6 +38,40 @@ def mcnemar(only_a: npt.ArrayLike, only_b: npt.ArrayLike) -> Floats:
 
     a, b = np.atleast_1d(np.asarray(only_a, np.int64)), np.atleast_1d(np.asarray(only_b, np.int64))
     return np.asarray(np.minimum(1, 2 * bdtr(np.minimum(a, b), a + b, 0.5)), dtype=np.float64)
+
+
+def paired_interval(
+    only_a: npt.ArrayLike, only_b: npt.ArrayLike, n: npt.ArrayLike, *, level: float = 0.95
+) -> tuple[Floats, Floats]:
+    """Return the bounds of the difference between two accuracies on the same items.
+
+    `only_a` and `only_b` (int or array of int) of the `n` items are right by one of the two alone.
+
+    The interval is the hull of Tango's score interval (Tango 1998) and of (2 q - 1) m / n, where q are the
+    limits of Clopper and Pearson (1934) of the share of `only_a` among the m discordant items. It excludes 0
+    exactly where McNemar's exact test has p <= 1 - `level`.
+    """
+    counts = [np.atleast_1d(np.asarray(value, dtype=np.float64)) for value in (only_a, only_b, n)]
+    a, b, total = np.broadcast_arrays(*counts)
+    return _paired_lower(a, b, total, level), -_paired_lower(b, a, total, level)
+
+
+def _paired_lower(a: Floats, b: Floats, n: Floats, level: float) -> Floats:
+    from scipy.special import betaincinv  # noqa: PLC0415 - slow to import
+
+    share = np.where(a > 0, betaincinv(np.maximum(a, 1), b + 1, (1 - level) / 2), 0.0)
+    exact = (2 * share - 1) * (a + b) / n
+    z = NormalDist().inv_cdf((1 + level) / 2)
+    low, high = np.full(a.shape, -1.0), (a - b) / n
+    for _ in range(50):  # bisection
+        middle = (low + high) / 2
+        linear = a + b - (2 * n - a + b) * middle
+        q = (linear + np.sqrt(linear**2 + 8 * n * b * middle * (1 - middle))) / (4 * n)
+        variance = n * (2 * q + middle * (1 - middle))
+        outside = (a - b - n * middle) ** 2 > z * z * variance
+        low, high = np.where(outside, middle, low), np.where(outside, high, middle)
+    hull = np.minimum(low, exact)
+    return np.where((exact > 0) & (hull <= 0), exact, hull)  # McNemar's test decides
 
 
 def holm(p_values: npt.ArrayLike) -> Floats:

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from workbench.render.numbers import percent
 from workbench.storage.errors import DataError
 
 Floats = npt.NDArray[np.float64]
@@ -24,6 +25,8 @@ Mask = npt.NDArray[np.bool_]
 
 FEW = 20
 """Novels below which intervals from resampled novels are known to be too narrow."""
+FEW_AT_LOW_ACCURACY, LOW_ACCURACY = 50, 0.1
+"""The same, where a model is right on less than this share of the items."""
 LAMBADA = "LAMBADA's release does not say which novel a passage is from"
 """Why its items cannot be resampled by novel."""
 
@@ -33,6 +36,7 @@ _DRAWS: dict[tuple[int, int, int], list[Singles]] = {}
 _LOCK = Lock()
 _SIGNS = 2_000_000  # signs held at a time
 _EXACT = 16  # units up to which every choice of signs is tried: 65,536 of them
+_EXACT_INTERVAL = 14  # the same for an interval, where every choice needs memory
 _SPREAD = 2  # units from which a spread can be told
 _SPARE = 48  # items on each side beyond those among which a median is expected
 
@@ -83,10 +87,18 @@ def units(book_id: pd.Series[Any]) -> Units:
     return Units(np.arange(len(book_id), dtype=np.int64), len(book_id), "item")
 
 
-def describe_resampling(by: str, number: int) -> str:
-    """Describe in words the units of resampling and the scope of the interval."""
+def describe_resampling(by: str, number: int, accuracy: float = 1.0) -> str:
+    """Describe in words the units of resampling and the scope of the interval.
+
+    `accuracy` is the least one that has an interval.
+    """
     if by == "novel":
         few = f"; with fewer than {FEW} novels such intervals are too narrow" if number < FEW else ""
+        if FEW <= number <= FEW_AT_LOW_ACCURACY and accuracy < LOW_ACCURACY:
+            few = (
+                f"; with up to {FEW_AT_LOW_ACCURACY} novels and accuracies below {percent(LOW_ACCURACY)} such"
+                " intervals are too narrow"
+            )
         return f"whole novels were resampled ({number:,} novels){few}"
     return (
         "items were resampled, as not every item names its novel; items of one novel are not"
@@ -280,14 +292,80 @@ def sign_flips(sums: Floats | Ints, resamples: int, seed: int) -> tuple[Floats, 
         choices = np.arange(2 ** number[row])[:, None] >> np.arange(number[row])
         p[row] = (np.abs((2.0 * (choices & 1) - 1) @ sums[row][sums[row] != 0]) >= observed[row]).mean()
     many = np.flatnonzero(number > _EXACT)
-    rng, width = np.random.default_rng(seed), sums.shape[1]
-    block, count = max(1, _SIGNS // max(width, 1)), np.zeros(len(many), dtype=np.int64)
-    for start in range(0, resamples if len(many) else 0, block):
-        shape = (min(block, resamples - start), -(-width // 8))
-        bits = np.unpackbits(rng.integers(0, 256, size=shape, dtype=np.uint8), axis=1)[:, :width]
-        count += (np.abs((2.0 * bits - 1) @ sums[many].T) >= observed[many]).sum(axis=0)
+    count = np.zeros(len(many), dtype=np.int64)
+    for positive in _random_subsets(sums.shape[1], resamples if len(many) else 0, seed):
+        count += (np.abs((2 * positive - 1) @ sums[many].T) >= observed[many]).sum(axis=0)
     p[many], is_bound[many] = (1 + count) / (1 + resamples), count == 0
     return p, is_bound
+
+
+def sign_flip_intervals(
+    sums: Floats | Ints, sizes: Floats, p: Floats, sampling: BootstrapSettings
+) -> tuple[Floats, Floats]:
+    """Return the differences per item that the sign-flip test does not reject, (k,) each.
+
+    A difference d is tested by flipping the signs of ``sums - d * sizes``. A choice of signs is as extreme as
+    the observed one exactly where d lies between the mean over the flipped units and that over the others, so
+    the bounds are order statistics of these means (Hartigan 1969): exact for up to 14 units, else of random
+    choices of signs.
+
+    Parameters
+    ----------
+    sums : array (k, units)
+        Sum of the differences of each unit's items, for each pair of models.
+    sizes : array (units,)
+        Items of each unit.
+    p : array (k,)
+        Of the test of d = 0: an interval has 0 exactly where p is above 1 - level.
+
+    Returns
+    -------
+    low, high : array of float (k,)
+        Infinite where so few units differ that no outcome is significant.
+    """
+    exact = sums.shape[1] <= _EXACT_INTERVAL
+    number = 2 ** (sums.shape[1] - 1) - 1 if exact else sampling.resamples
+    rank = int((1 - sampling.level) * (number + 1))  # of the choices, the observed one being the first
+    bounds = np.empty((2, len(sums)))
+    width = max(1, _SIGNS // (number + 1))
+    for start in range(0, len(sums), width):
+        columns = np.column_stack([sizes, sums[start : start + width].T])
+        total, means = columns.sum(axis=0), np.full((2, number + 1, columns.shape[1] - 1), np.nan)
+        filled = 1  # the first choice flips no unit
+        subsets = _all_subsets(sums.shape[1]) if exact else _random_subsets(len(sizes), number, sampling.seed)
+        for subset in subsets:
+            flipped = subset @ columns
+            with np.errstate(invalid="ignore"):
+                for mean, part in zip(means, (flipped, total - flipped), strict=True):
+                    mean[filled : filled + len(subset)] = part[:, 1:] / part[:, :1]
+            filled += len(subset)
+        significant = p[start : start + width] <= 1 - sampling.level
+        for row, (sign, choose) in enumerate(((1, np.fmin), (-1, np.fmax))):
+            ends = sign * choose(*means)
+            ends[np.isnan(means).any(axis=0)] = -np.inf  # all units on one side
+            not_above = (ends <= 0).sum(axis=0)
+            above = significant & (sign * total[1:] > 0)
+            index = np.where(above, np.maximum(rank, not_above), np.minimum(rank, not_above - 1))
+            index = np.minimum(index, number)
+            ordered = np.partition(ends, np.unique(index), axis=0)
+            bounds[row, start : start + width] = sign * np.take_along_axis(ordered, index[None], 0)[0]
+    return bounds[0], bounds[1]
+
+
+def _random_subsets(number: int, resamples: int, seed: int) -> Iterator[Floats]:
+    """Yield random subsets of units, (a block of resamples, units) at a time, as 0 and 1."""
+    rng, block = np.random.default_rng(seed), max(1, _SIGNS // max(number, 1))
+    for start in range(0, resamples, block):
+        shape = (min(block, resamples - start), -(-number // 8))
+        yield np.unpackbits(rng.integers(0, 256, size=shape, dtype=np.uint8), axis=1)[:, :number].astype(
+            float
+        )
+
+
+def _all_subsets(number: int) -> Iterator[Floats]:
+    """Yield all subsets of units without the last unit but the empty one, as 0 and 1, in one block."""
+    subsets = np.arange(1, 2 ** (number - 1))[:, None] >> np.arange(number)
+    yield (subsets & 1).astype(np.float64)
 
 
 def _exact_sign_flip(sums: Ints) -> float:

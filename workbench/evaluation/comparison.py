@@ -236,18 +236,18 @@ class Comparison(AlignedPredictions):
             `a`, `b`, `label_a`, `label_b`, `n_only_a`, `n_only_b`
                 Places and labels of the models; items that only one got right.
             `difference`, `difference_low`, `difference_high`
-                Accuracy of `a` minus that of `b`, and the percentile interval of the paired bootstrap, of
-                whole novels where every item names its novel.
+                Accuracy of `a` minus that of `b`, and the bounds of its interval, by novel where every item
+                names its novel: it excludes 0 exactly where `p` <= 1 - level.
             `mde`
-                Minimum detectable effect: the least true difference that this one test, not corrected, finds
-                with a power of 80 %; NaN where none of its outcomes could be significant.
+                Smallest detectable difference (minimum detectable effect): the least true one that this one
+                test, not corrected, finds with a power of 80 %; NaN where none can be promised.
             `p`, `p_holm`, `p_fdr_bh`, `test`
-                Of the exact test that :func:`workbench.evaluation.paired.accuracy_tests` makes; corrected for
+                Of the test that :func:`workbench.evaluation.paired.accuracy_tests` makes; corrected for
                 the number of pairs (Holm 1979; false discovery rate, Benjamini and Hochberg 1995). NaN where
                 the models read different variants of the text or predict different units.
             `log_prob_difference`, `log_prob_difference_low`, `log_prob_difference_high`
                 Mean ln p of `a` minus that of `b` on the items where both are known; NaN where there is
-                none, the interval also where an answer has probability 0.
+                none, the interval also where an answer has probability 0 or both have several seeds.
         """
         return self._pair_tests.copy()
 
@@ -444,7 +444,7 @@ class Comparison(AlignedPredictions):
             pairs = self.pairs()
             tests = " or ".join(dict.fromkeys(pairs["test"]))
             text = _pairs_text(pairs)
-            about = "MDE: detectable with 80 % power at this level"
+            about = "MDE: smallest detectable difference, 80 % power at this level"
             blocks.append(f"Pairs, the difference in percentage points, p of the {tests} ({about}):\n{text}")
         for column in self.columns if self.m <= _MOST else ():
             rows = [

@@ -192,7 +192,7 @@ def leaderboard(
     warnings = [*list_training(read), *list_unpredictable(measured, names), *pooled, *places]
     table.attrs |= {"note": note(measured, datasets, sampling), "warnings": warnings}
     if below := [_name(row) for row in rows if abs(row.get("difference", np.nan)) < row.get("mde", np.nan)]:
-        table.attrs["note"] += f" Below the minimum detectable effect (80 % power): {'; '.join(below)}."
+        table.attrs["note"] += f" Smaller than the smallest detectable difference (MDE): {'; '.join(below)}."
     if len(table) > len(measured):
         table.attrs["note"] += f" {_REPORTED}"
     ranked_runs = [run for group in groups.values() for run in group]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from functools import cached_property
-from statistics import NormalDist
+from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workbench.analysis.proportions import mcnemar
+from workbench.analysis.proportions import mcnemar, paired_interval
 from workbench.evaluation import bootstrap, comparability
 from workbench.evaluation.bootstrap import BootstrapSettings, Floats, Ints, Mask, Units
 from workbench.evaluation.model_predictions import ModelPredictions, filled_column, labels, protocol_of
@@ -26,17 +25,30 @@ MCNEMAR = "exact McNemar test"
 POWER = 0.8
 """Probability with which a test finds a difference of the minimum detectable effect (Cohen 1988)."""
 
+FEWEST_NOVELS = 10
+"""Novels below which no detectable difference can be promised."""
+
 _AT_ONCE = 4_000_000  # outcomes of items that are compared at once
+_ROUNDING = 64 * np.finfo(np.float32).eps  # of log-probabilities, as a share of their size
+_MOSTLY = 0.5  # of the items without a difference
+_STEPS = 8  # to a minimum detectable effect
+
+
+class Seeds(NamedTuple):
+    """Training seeds of the two models of k pairs, (k, 2) each: how many, and the variance of their mean."""
+
+    number: Ints
+    variance: Floats
 
 
 class AccuracyTests(NamedTuple):
     """Paired tests of the accuracies of k pairs of models.
 
     `only_a` and `only_b` count the items that one of the two got right (of replicates: with more of its
-    seeds), `difference` is the accuracy of the first minus that of the second, `low` and `high` its
-    percentile interval, `p` two-sided, `test` the name of the test, and `mde` the minimum detectable effect:
-    the least true difference that the test finds with a power of 80 % at the level of the interval (one test,
-    not corrected). Each has k values.
+    seeds), `difference` is the accuracy of the first minus that of the second, `low` and `high` the bounds
+    of its interval, `p` two-sided, `test` the name of the test, and `mde` the smallest detectable difference
+    (minimum detectable effect): the least true difference that the test finds with a power of 80 % at the
+    level of the interval (one test, not corrected). Each has k values.
     """
 
     only_a: Ints
@@ -57,7 +69,7 @@ def minimum_detectable_effect(
     Parameters
     ----------
     discordant, n : int or array of int
-        Items that only one of two models gets right (rounded), and all items that both predicted.
+        Items that only one of two models gets right, and all items that both predicted.
     level : float, default 0.95
         1 - the level of significance, which is two-sided.
     power : float, default 0.8
@@ -66,112 +78,170 @@ def minimum_detectable_effect(
     Returns
     -------
     array of float, one or more dimensions
-        Between 0 and 1. NaN where so few items are discordant that none of their splits is significant.
+        Between 0 and 1. NaN where so few items are there that no outcome is significant.
 
     Notes
     -----
-    As the test itself does, this takes the number of discordant items m as it is. The test is significant
-    from c items of one side on; of m items, c or more fall to one side with probability `power` where each
-    does with p = I^-1(c, m - c + 1; power), the inverse of the regularised incomplete beta function, so the
-    difference is (2 p - 1) m / n. The normal approximation (Miettinen 1968; Connor 1987),
-    (z_a + z_b) sqrt(m) / n, is a little less, as the exact test is conservative.
+    Power is that of :func:`mcnemar_power`. A result above ``discordant / n`` supposes that so many items are
+    discordant: with the share that was observed no difference has this power.
     """
-    from scipy.special import betaincinv  # type: ignore[import-untyped]  # noqa: PLC0415 - slow
+    from scipy.special import ndtri  # type: ignore[import-untyped]  # noqa: PLC0415 - slow to import
 
-    m, n = np.broadcast_arrays(np.rint(np.atleast_1d(np.asarray(discordant, float))), np.asarray(n, float))
-    critical, effect = _critical_counts(m, 1 - level), np.full(m.shape, np.nan)
-    possible = critical <= m
-    m, n, critical = m[possible], n[possible], critical[possible]
-    effect[possible] = (2 * betaincinv(critical, m - critical + 1, power) - 1) * m / n
-    return effect
+    m, n = np.broadcast_arrays(np.atleast_1d(np.asarray(discordant, float)), np.asarray(n, float))
+    low, high = np.zeros(m.shape), np.ones(m.shape)
+    slope = np.sqrt(n / np.maximum(m / n, 1 / n))  # of the normal quantile of the power
+    effect = np.minimum((ndtri((1 + level) / 2) + ndtri(power)) / slope, 0.5)
+    last, last_excess = np.zeros(m.shape), np.full(m.shape, -np.inf)
+    for _ in range(_STEPS):  # secants, kept within a bracket
+        found = mcnemar_power(effect, m, n, level=level)
+        excess = ndtri(np.clip(found, 1e-12, 1 - 1e-12)) - ndtri(power)
+        low, high = np.where(excess < 0, effect, low), np.where(excess < 0, high, effect)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            secant = (excess - last_excess) / (effect - last)
+        slope = np.where(np.isfinite(secant) & (secant > 0), secant, slope)
+        last, last_excess, step = effect, excess, effect - excess / slope
+        effect = np.where((step > low) & (step < high), step, (low + high) / 2)
+    return np.where(mcnemar_power(np.ones(m.shape), m, n, level=level) >= power, effect, np.nan)
 
 
-def mcnemar_power(effect: float, discordant: float, n: int, *, level: float = 0.95) -> float:
+def mcnemar_power(
+    effect: npt.ArrayLike, discordant: npt.ArrayLike, n: npt.ArrayLike, *, level: float = 0.95
+) -> Floats:
     """Return the probability that McNemar's exact test finds a difference in accuracy, `effect`.
 
     The other parameters are those of :func:`minimum_detectable_effect`, which is the inverse.
+
+    Notes
+    -----
+    The number of discordant items is not known before the test. It is binomial, with the share
+    ``discordant / n``, or `effect` where that is more, and the power is the mean over it (of 65 numbers
+    within 4.5 standard deviations where there are more). Taking it as given, or the normal approximation
+    (Miettinen 1968; Connor 1987), promises too much for few items.
     """
-    from scipy.special import betainc  # noqa: PLC0415 - slow
+    from scipy.special import betainc, gammaln  # type: ignore[import-untyped]  # noqa: PLC0415 - slow
 
-    m = np.rint(np.atleast_1d(float(discordant)))
-    [critical] = _critical_counts(m, 1 - level)
-    if critical > m[0]:
-        return 0.0
-    return float(betainc(critical, m[0] - critical + 1, min(1.0, (1 + abs(effect) * n / m[0]) / 2)))
+    values = np.broadcast_arrays(*(np.asarray(value, dtype=np.float64) for value in (effect, discordant, n)))
+    difference, m, total = (np.atleast_1d(value)[..., None] for value in values)
+    difference = np.abs(difference)
+    share = np.minimum(np.maximum(m / total, difference), 1)
+    reach = 4.5 * np.sqrt(total * share * (1 - share)) + 4
+    first = np.floor(np.maximum(total * share - reach, 0))
+    last = np.ceil(np.minimum(total * share + reach, total))
+    counts = np.rint(first + np.maximum((last - first) / 64, 1) * np.arange(65))  # discordant items
+    k = np.minimum(counts, total)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        logs = [np.where(part > 0, part * np.log(q), 0) for part, q in ((k, share), (total - k, 1 - share))]
+        one_side = np.where(share > 0, (1 + difference / share) / 2, 0.5)
+    log_p = sum(logs) - gammaln(k + 1) - gammaln(total - k + 1) + gammaln(total + 1)
+    weights = np.where(counts > total, 0, np.exp(log_p))
+    critical = _critical_counts(int(k.max(initial=0)).bit_length(), 1 - level)[k.astype(np.int64)]
+    possible = critical <= k
+    found = betainc(np.where(possible, critical, 1), np.where(possible, k - critical + 1, 1), one_side)
+    power = (weights * possible * found).sum(axis=-1) / weights.sum(axis=-1)
+    return np.asarray(power, dtype=np.float64)
 
 
-def _critical_counts(m: Floats, alpha: float) -> Floats:
-    """Return how many of m discordant items (k,) must be on one side for p <= alpha; m + 1: none."""
-    from scipy.special import bdtr, bdtrik  # noqa: PLC0415 - slow
+@cache
+def _critical_counts(bits: int, alpha: float) -> Floats:
+    """Return how many of 0 ... 2^bits discordant items must be on one side for p <= alpha; m + 1: none."""
+    from scipy.special import bdtr, ndtri  # noqa: PLC0415 - slow
 
-    fewer = np.full(m.shape, -1.0)  # items of the other side
-    possible = (m > 0) & (2.0 ** (1 - m) <= alpha)
-    fewer[possible] = np.floor(bdtrik(alpha / 2, m[possible], 0.5)) + 1  # from above, whatever was rounded
-    for _ in range(2):
-        fewer -= possible & (2 * bdtr(fewer, m.astype(np.int64), 0.5) > alpha)
-    return np.asarray(m - fewer, dtype=np.float64)
+    m = np.arange(2**bits + 1)
+    fewer = np.minimum(
+        np.ceil((m + ndtri(alpha / 2) * np.sqrt(m)) / 2) + 1, m // 2
+    )  # items of the other side
+    while (excess := (fewer >= 0) & (2 * bdtr(np.maximum(fewer, 0), m, 0.5) > alpha)).any():
+        fewer -= excess
+    return np.asarray(m - np.maximum(fewer, -1), dtype=np.float64)
 
 
 def describe_mde(difference: float, mde: float) -> str:
-    """Return a note on a difference below the minimum detectable effect; "" for other differences."""
-    if not abs(difference) < mde:
-        return ""
-    return (
-        f"The difference is below the minimum detectable effect of {fixed(100 * mde, 1)} points: a true"
-        f" difference of its size is missed in more than {100 * (1 - POWER):.0f} % of such comparisons."
-    )
+    """Return the smallest detectable difference in points as text; "" where none can be promised."""
+    smaller = " (observed: smaller)" if abs(difference) < mde else ""
+    return "" if np.isnan(mde) else f"{fixed(100 * mde, 1)}{smaller}"
 
 
 def accuracy_tests(
-    steps: npt.NDArray[np.integer[Any]],
-    units: Units,
-    sampling: BootstrapSettings,
-    scale: Sequence[int] | Ints = (1,),
+    steps: npt.NDArray[np.integer[Any]], units: Units, sampling: BootstrapSettings, seeds: Seeds | None = None
 ) -> AccuracyTests:
     """Test the differences between the accuracies of k pairs of models on the same n items.
 
-    Every view of two models has its interval and p from here, so a pair has the same in each.
+    Every view of two models has its interval and p from here, so a pair has the same in each. An interval
+    excludes 0 exactly where p <= 1 - level.
 
     Parameters
     ----------
     steps : array of int (k, n)
-        What the first model of a pair gets right of an item minus what the second does, times `scale`.
-    scale : sequence of int (k,)
-        Least common multiple of the pair's numbers of replicates; 1 for single runs.
+        What the first model of a pair gets right of an item minus what the second does, times the least
+        common multiple of their numbers of seeds.
+    seeds : Seeds, optional
+        Single runs by default.
 
     Notes
     -----
-    Of single runs whose items are resampled, p is of the exact McNemar test, and a bootstrap replicate is
-    three counts (only one right, only the other, neither), drawn from the multinomial distribution. Otherwise
-    p is of the exact sign-flip test of units, and whole units are drawn.
+    Single runs by item: p is of the exact McNemar test, the interval is
+    :func:`workbench.analysis.proportions.paired_interval`, and the smallest detectable difference that of
+    :func:`minimum_detectable_effect`.
 
-    The minimum detectable effect is that of McNemar's test, else (z_a + z_b) times the bootstrap's standard
-    error (Bloom 1995), which has in it how much alike the items of one novel are; with few novels it is too
-    small, as the interval is. It is NaN where no outcome of the test could be significant.
+    Where both have several seeds, all three are of Welch's t: the variance is that of the mean difference
+    between units (novels or items), plus that of each model's mean over its seeds, with the degrees of
+    freedom of Satterthwaite (1946). Novels of different sizes count as sum(sizes)^2 / sum(sizes^2) novels.
+
+    Otherwise p is of the exact sign-flip test of units, and the interval has the differences that this test
+    does not reject. The smallest detectable difference is that of a t test of units, whose power is that of
+    the sign-flip test but for some percent; NaN with fewer than 10 novels.
     """
-    n, scales = steps.shape[1], np.broadcast_to(np.asarray(scale), len(steps))
+    from scipy.special import chdtri, nctdtrinc, stdtr, stdtrit  # noqa: PLC0415 - slow to import
+
+    k, n = steps.shape
+    seeds = seeds or Seeds(np.ones((k, 2), dtype=np.int64), np.zeros((k, 2)))
+    scales = np.lcm(*seeds.number.T)
     only_a, only_b = (steps > 0).sum(axis=1), (steps < 0).sum(axis=1)
-    counted = (scales == 1) & (units.by == "item")
-    tests = np.where(counted, MCNEMAR, f"paired sign-flip test by {units.by}, exact")
-    p, replicates = mcnemar(only_a, only_b), np.empty((sampling.resamples, len(steps)))
-    for pair in np.flatnonzero(counted):
-        shares = np.array([only_a[pair], only_b[pair], n - only_a[pair] - only_b[pair]]) / n
-        counts = np.random.default_rng(sampling.seed).multinomial(n, shares, sampling.resamples)
-        replicates[:, pair] = (counts[:, 0] - counts[:, 1]) / n
-    if not counted.all():
-        flipped = steps[~counted]
-        sums = np.rint([units.sums(row) for row in flipped]).astype(np.int64)
-        p[~counted], _ = bootstrap.sign_flips(sums, *sampling[1:])
-        shares = flipped / scales[~counted][:, None]
-        replicates[:, ~counted], _ = bootstrap.resample(shares, shares[:0], units, *sampling[1:])
-    low, high = bootstrap.intervals(replicates, sampling.level, units.number)
-    mde = minimum_detectable_effect(only_a + only_b, n, level=sampling.level)
-    if not counted.all():
-        z, errors = NormalDist().inv_cdf, replicates[:, ~counted].std(axis=0)
-        possible = (errors > 0) & (2.0 ** (1 - units.number) <= 1 - sampling.level)
-        mde[~counted] = np.where(possible, (z((1 + sampling.level) / 2) + z(POWER)) * errors, np.nan)
     differences = steps.sum(axis=1) / (n * scales)
+    p, (low, high) = mcnemar(only_a, only_b), paired_interval(only_a, only_b, n, level=sampling.level)
+    by_seed = (seeds.number > 1).all(axis=1) & (units.number > 1)
+    counted = (scales == 1) & (units.by == "item")
+    flipped = ~by_seed & ~counted
+    tests = np.where(counted, MCNEMAR, f"paired sign-flip test by {units.by}, exact")
+    tests = np.where(by_seed, f"Welch t test by {units.by} and seed", tests)
+    mde = np.full(k, np.nan)
+    mde[counted] = minimum_detectable_effect((only_a + only_b)[counted], n, level=sampling.level)
+    if not counted.all():
+        sums = np.rint([units.sums(row) for row in steps]).astype(np.int64)
+        sizes = np.bincount(units.codes, minlength=units.number).astype(np.float64)
+        error, df = _standard_errors(sums / scales[:, None], sizes, seeds)
+        critical = stdtrit(df, (1 + sampling.level) / 2)
+        t, differ = by_seed & (error > 0), flipped & (sums != 0).any(axis=1)  # else as items
+        p[t] = 2 * stdtr(df[t], -np.abs(differences[t]) / error[t])
+        half = critical[t] * error[t]
+        low[t], high[t] = differences[t] - half, differences[t] + half
+        p[differ], _ = bootstrap.sign_flips(sums[differ], *sampling[1:])
+        low[differ], high[differ] = bootstrap.sign_flip_intervals(
+            sums[differ] / scales[differ][:, None], sizes, p[differ], sampling
+        )
+        possible = by_seed | (2.0 ** (1 - (sums != 0).sum(axis=1)) <= 1 - sampling.level)
+        possible &= ~counted & (error > 0) & ((units.by == "item") | (units.number >= FEWEST_NOVELS))
+        median = np.sqrt(chdtri(df, 0.5) / df)  # of estimated standard errors, as a share of the true one
+        mde[possible] = (nctdtrinc(df, 1 - POWER, critical) / median * error)[possible]
+    low, high = np.maximum(low, -1), np.minimum(high, 1)
     return AccuracyTests(only_a, only_b, differences, low, high, p, tests.tolist(), mde)
+
+
+def _standard_errors(sums: Floats, sizes: Floats, seeds: Seeds) -> tuple[Floats, Floats]:
+    """Return the standard errors of mean differences (k,), and their degrees of freedom.
+
+    `sums` (k, units) are the differences of each unit, `sizes` (units,) its items.
+    """
+    n = sizes.sum()
+    number = n**2 / (sizes**2).sum()
+    residuals = sums - sums.sum(axis=1)[:, None] * sizes / n
+    by_unit = (residuals**2).sum(axis=1) / n**2 * number / max(number - 1, 1)
+    parts = np.column_stack([by_unit, seeds.variance])
+    freedom = np.maximum(np.column_stack([np.full(len(sums), number), seeds.number]) - 1, 1)
+    variance = parts.sum(axis=1)
+    with np.errstate(invalid="ignore"):
+        df = variance**2 / (parts**2 / freedom).sum(axis=1)
+    return np.sqrt(variance), df
 
 
 class AlignedPredictions:
@@ -285,13 +355,16 @@ class AlignedPredictions:
         predict different units or choose from other candidates.
         """
         order = self._order if mask is None else self._order[mask[self._order]]
-        units, scale = self.units.subset(order), np.lcm(*self._n_seeds[pairs])
-        shares, size = self.shares[:, order], max(1, _AT_ONCE // len(order))
+        units, shares, size = self.units.subset(order), self.shares[:, order], max(1, _AT_ONCE // len(order))
+        means = [right[order].mean(axis=0) for right in self.by_seed]
+        variances = np.array([mean.var(ddof=1) / len(mean) if len(mean) > 1 else 0.0 for mean in means])
         blocks = []
         for start in range(0, max(1, pairs.shape[1]), size):
-            (a, b), scales = pairs[:, start : start + size], scale[start : start + size]
+            a, b = block = pairs[:, start : start + size]
+            seeds = Seeds(self._n_seeds[block].T, variances[block].T)
+            scales = np.lcm(*self._n_seeds[block])
             steps = np.rint((shares[a] - shares[b]) * scales[:, None]).astype(np.int32)
-            blocks.append(accuracy_tests(steps, units, self.sampling, scales))
+            blocks.append(accuracy_tests(steps, units, self.sampling, seeds))
         names = AccuracyTests._fields
         joined: Any = {name: np.concatenate([getattr(block, name) for block in blocks]) for name in names}
         tests = AccuracyTests(**joined | {"test": joined["test"].tolist()})
@@ -305,30 +378,39 @@ class AlignedPredictions:
         return tests._replace(p=p, mde=mde)
 
     def log_prob_difference(self, a: int, b: int) -> Floats:
-        """Return ln p of one model minus that of another (n,); two answers of probability 0 do not differ."""
+        """Return ln p of one model minus that of another (n,).
+
+        It is 0 where it is below the rounding of sums in single precision, and for two answers of
+        probability 0.
+        """
         first, second = self.log_prob[a], self.log_prob[b]
+        size = np.maximum(np.minimum(np.abs(first), np.abs(second)), 1)
         with np.errstate(invalid="ignore"):
-            return np.where(np.isneginf(first) & np.isneginf(second), 0.0, first - second)
+            apart = first - second
+            return np.where((np.abs(apart) <= _ROUNDING * size) | (first == second), 0.0, apart)
 
     def log_prob_intervals(
         self, pairs: Ints, replicates: Floats | None = None
     ) -> tuple[Floats, Floats, Floats]:
         """Return mean differences in ln p of pairs (2, k) on the items where both are known, and bounds.
 
-        The bounds are NaN where an answer has probability 0 by one model alone. Differences of `replicates`
+        The bounds are NaN where an answer has probability 0 by one model alone, and where both models have
+        several seeds, whose log-probabilities are not known one by one. Differences of `replicates`
         (resamples, m) of the models' means serve pairs whose log-probabilities are of the same items.
         """
         (a, b), units = pairs, self.units.subset(self._order)
-        means, usable = np.full(len(a), np.nan), np.zeros(len(a), dtype=bool)
+        means, (usable, alike) = np.full(len(a), np.nan), np.zeros((2, len(a)), dtype=bool)
         for index, pair in enumerate(pairs.T):
             apart = self.log_prob_difference(*pair)
             means[index] = mean_of_known(apart)
-            usable[index] = not (np.isnan(apart).all() or np.isinf(apart).any())
+            by_seed = bool((self._n_seeds[pair] > 1).all())
+            usable[index] = not (by_seed or np.isnan(apart).all() or np.isinf(apart).any())
+            alike[index] = (apart == 0).mean() > _MOSTLY
         drawn = np.full((self.sampling.resamples, len(a)), np.nan)
         if replicates is not None:
             none, infinite = np.isnan(self.log_prob), np.isneginf(self.log_prob)
             others = (none[a] != none[b]) | infinite[a] | infinite[b]
-            shared: Mask = usable & ~np.asarray(others.any(axis=1))
+            shared: Mask = usable & ~alike & ~np.asarray(others.any(axis=1))
             drawn[:, shared] = replicates[:, a[shared]] - replicates[:, b[shared]]
             usable = usable & ~shared
         if usable.any():

@@ -240,7 +240,7 @@ def plan(
     if discordant is not None:
         effects = minimum_detectable_effect(discordant * n, n, level=level)
         mde = None if np.isnan(effects[0]) else float(effects[0])
-        power = None if effect is None else mcnemar_power(effect, discordant * n, n, level=level)
+        power = None if effect is None else float(mcnemar_power(effect, discordant * n, n, level=level)[0])
     with _locked(file):
         if file.exists():
             return _read(file)

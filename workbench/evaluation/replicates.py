@@ -63,7 +63,9 @@ def replicates(runs: Any, *, level: float = 0.95, resamples: int = 2000, seed: i
     """Measure runs of one model that differ in the seed alone.
 
     How sure an accuracy is has two sides: other items, and other seeds. The interval is over items, of the
-    mean over the seeds; the spread between seeds stands beside it.
+    mean over the seeds; the spread between seeds stands beside it. A difference between two models that both
+    have several seeds is tested over items (or novels) and seeds (see
+    :func:`workbench.evaluation.paired.accuracy_tests`).
 
     Parameters
     ----------
@@ -176,12 +178,17 @@ def _flat(values: Any, name: str = "") -> Iterator[tuple[str, Any]]:
         yield from _flat(value, f"{name}.{key}" if name else str(key))
 
 
+def training_seeds(info: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the seeds of a run's training by their path in its config; empty of a model without any."""
+    config = _flat(info.get("config", {}))
+    return {name: value for name, value in config if name.rpartition(".")[2] == "seed"}
+
+
 def _seeds(models: Sequence[ModelPredictions]) -> list[str]:
     """Return the seeds of the runs: of the training if they differ, else of the predictions."""
-    configs = [dict(_flat(model.info.get("config", {}))) for model in models]
-    names = [name for name in configs[0] if name.rpartition(".")[2] == "seed"]
-    for name in names:
-        values = [str(config.get(name)) for config in configs]
+    by_name = [training_seeds(model.info) for model in models]
+    for name in by_name[0]:
+        values = [str(seeds.get(name)) for seeds in by_name]
         if len(set(values)) > 1:
             return values
     return [str(model.info["seed"]) for model in models if model.info.get("seed") is not None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -14,8 +15,19 @@ from workbench.evaluation import bootstrap
 from workbench.evaluation.bootstrap import BootstrapSettings
 from workbench.evaluation.comparability import list_warnings, other_event
 from workbench.evaluation.model_predictions import ModelPredictions, predictions_of
-from workbench.evaluation.paired import AlignedPredictions, align, describe_mde, hint_without_common_items
+from workbench.evaluation.paired import (
+    FEWEST_NOVELS,
+    MCNEMAR,
+    POWER,
+    AccuracyTests,
+    AlignedPredictions,
+    align,
+    describe_mde,
+    hint_without_common_items,
+    mcnemar_power,
+)
 from workbench.evaluation.plans import count_looks
+from workbench.evaluation.replicates import training_seeds
 from workbench.items.items import Items, check_items
 from workbench.render.numbers import fixed, p_value, percent, points
 from workbench.render.results import Table, TableColumn, TableLayout
@@ -40,16 +52,17 @@ class Significance:
     difference : float
         `accuracy_a` - `accuracy_b`.
     interval : (float, float)
-        Percentile interval of the paired bootstrap of the difference; NaN for a single unit.
+        Interval of the difference, which excludes 0 exactly where `p_value` <= 1 - `level`.
     p_value : float
         Two-sided, of `test`.
     test : str
-        The exact McNemar test where items are resampled; where novels are, the exact sign-flip test by novel.
-        Of replicates the exact sign-flip test of the means over seeds, by item or novel.
+        The exact McNemar test by item; the exact sign-flip test by novel where every item names its novel.
+        Welch's t test over units and seeds where both have several seeds; where only one has, the exact
+        sign-flip test of its means over seeds, by item or novel.
     mde : float
-        Minimum detectable effect: the least true difference that the test finds with a power of 80 % at the
-        level of the interval (see :func:`workbench.evaluation.paired.accuracy_tests`); NaN where no outcome
-        could be significant.
+        Smallest detectable difference (minimum detectable effect): the least true one that the test finds
+        with a power of 80 % at the level of the interval (see
+        :func:`workbench.evaluation.paired.accuracy_tests`); NaN where none can be promised.
     n_only_a, n_only_b : int
         Items that only one of the two got right; of replicates, that it got right with more of its seeds.
     resampled_by : {"item", "novel"}
@@ -57,10 +70,12 @@ class Significance:
         Items or novels that were resampled.
     log_prob_difference : float or None
         Mean ln p of `a` minus that of `b`, per target word; None where not both give log-probabilities.
-        The perplexity of `a` is that of `b` times exp(-difference).
+        The perplexity of `a` is that of `b` times exp(-difference). Differences of an item below the rounding
+        of single precision are 0.
     log_prob_interval : (float, float) or None
     log_prob_p_value : float or None
-        p of a sign-flip test by unit; None also where one model gives an answer probability 0.
+        p of a sign-flip test by unit; None also where one model gives an answer probability 0, and where both
+        have several seeds.
     log_prob_p_is_bound : bool
         Whether this p is the least that the random choices of signs can give: the exact one is lower.
     level : float
@@ -96,7 +111,11 @@ class Significance:
         low, high = self.interval
         span = f", {100 * self.level:g} % interval {points(low)} to {points(high)}"
         p = "no p: not the same task" if np.isnan(self.p_value) else f"p {p_value(self.p_value, sign=True)}"
-        mde = "" if np.isnan(self.mde) else f"; minimum detectable effect {fixed(100 * self.mde, 1)} points"
+        mde = (
+            ""
+            if np.isnan(self.mde)
+            else f"; smallest detectable difference {fixed(100 * self.mde, 1)} points"
+        )
         return (
             f"{self.a} is right on {percent(self.accuracy_a)} and {self.b} on {percent(self.accuracy_b)} of"
             f" {self.n:,} items: a difference of {points(self.difference)} points"
@@ -141,8 +160,7 @@ class Significance:
         frame = pd.DataFrame(rows, columns=list(names))
         frame.attrs["note"] = (
             f"{self.n:,} items; {self.test}.",
-            f"In brackets: {100 * self.level:g} % intervals of the paired bootstrap.",
-            f"{self.resamples:,} replicates, seed {self.seed}.",
+            f"In brackets: {100 * self.level:g} % intervals.",
             *self.notes,
         )
         return Table(frame, TableLayout(f"{self.a} and {self.b} on the same items", columns))
@@ -172,14 +190,14 @@ def significance(
     b: Any,
     *,
     items: Items | None = None,
-    resamples: int = 10_000,
+    resamples: int = 2000,
     seed: int = 0,
     level: float = 0.95,
 ) -> Significance:
     """Test whether one model is better than another on the same items.
 
-    The items of one novel are not independent: where every item names its novel (``book_id``),
-    novels are resampled and their signs flipped as wholes; otherwise items are.
+    The items of one novel are not independent: where every item names its novel (``book_id``), novels are
+    the units of the test; otherwise items are. Where both have several seeds, seeds are units too.
 
     Parameters
     ----------
@@ -188,7 +206,8 @@ def significance(
     items : Items, optional
         What the predictions are about, for frames with ``item_id``, ``model`` and ``prediction`` alone.
     resamples, seed : int
-        Number and seed of the bootstrap replicates, and of the random choices of signs.
+        Number and seed of the random choices of signs (more than 14 novels, log-probabilities), and of the
+        bootstrap replicates of log-probabilities.
     level : float, default 0.95
         Confidence level of the intervals.
 
@@ -203,8 +222,9 @@ def significance(
 
     References
     ----------
-    McNemar 1947; Efron and Tibshirani 1993 (percentile interval); Fisher 1935, section 21 (sign flips);
-    Connor 1987 and Bloom 1995 (minimum detectable effect).
+    McNemar 1947; Tango 1998 and Clopper and Pearson 1934 (interval by item); Fisher 1935, section 21, and
+    Hartigan 1969 (sign flips, and their interval); Welch 1947 and Satterthwaite 1946 (seeds); Connor 1987 and
+    Bloom 1995 (minimum detectable effect); Efron and Tibshirani 1993 (interval of log-probabilities).
 
     Examples
     --------
@@ -216,6 +236,61 @@ def significance(
     sides = single_model(a, "a", items, pool=True), single_model(b, "b", items, pool=True)
     result = compare_pair(*sides, BootstrapSettings(level, resamples, seed).checked())
     return replace(result, notes=(*result.notes, *count_looks("significance", lambda _: sides)))
+
+
+def _describe_units(paired: AlignedPredictions) -> Iterator[str]:
+    """Yield notes on the units of the test."""
+    units, accuracy = paired.units, float(paired.shares.mean(axis=1).min())
+    if units.by == "item":
+        yield (
+            "The units of the test are items, as not every item names its novel; items of one novel are not"
+            " independent, so p and the interval may be too small."
+        )
+        return
+    yield f"The units of the test are novels ({units.number:,})."
+    if units.number <= bootstrap.FEW_AT_LOW_ACCURACY and accuracy < bootstrap.LOW_ACCURACY:
+        yield (
+            f"With up to {bootstrap.FEW_AT_LOW_ACCURACY} novels and an accuracy below"
+            f" {percent(bootstrap.LOW_ACCURACY)} the interval of the difference may be too narrow."
+        )
+
+
+def _describe_power(test: AccuracyTests, paired: AlignedPredictions) -> Iterator[str]:
+    """Yield notes on the smallest difference that the test finds, and on what it supposes."""
+    mde, discordant, units = float(test.mde[0]), int(test.only_a[0] + test.only_b[0]), paired.units
+    share = discordant / paired.n
+    if text := describe_mde(test.difference[0], mde):
+        discordant_items = f"{percent(share)} of the items are discordant"
+        yield f"Smallest detectable difference {text}, in points; {discordant_items}."
+    elif units.by == "novel" and units.number < FEWEST_NOVELS:
+        yield f"No smallest detectable difference can be promised with fewer than {FEWEST_NOVELS} novels."
+    else:
+        yield f"No smallest detectable difference: too few items are discordant ({percent(share)})."
+    if test.test[0] == MCNEMAR and not mde <= share:
+        [power] = mcnemar_power(share, discordant, paired.n, level=paired.sampling.level)
+        more = "" if np.isnan(mde) else "; the smallest detectable difference supposes that more items are"
+        yield (
+            f"With {percent(share)} of the items discordant no difference has a power of"
+            f" {percent(POWER)} (at most {percent(power)}){more}."
+        )
+
+
+def _describe_seeds(paired: AlignedPredictions) -> Iterator[str]:
+    """Yield notes on what p has in it of other trainings."""
+    number = [right.shape[1] for right in paired.by_seed]
+    if min(number) > 1:
+        if min(number) == 2:  # noqa: PLR2004 - the least that has a spread
+            yield "Two seeds tell little of the spread between seeds: three or more are better."
+        return
+    trained = [
+        f"“{label}”" for label, model, k in zip(paired.labels, paired.models, number, strict=True)
+        if k > 1 or training_seeds(model.info)
+    ]  # fmt: skip
+    if trained:
+        yield (
+            f"The test is of these trainings: another training of {' or '.join(trained)} may differ."
+            " wb.replicates of several seeds on both sides has their spread in p."
+        )
 
 
 def single_model(runs: Any, name: str, items: Items | None = None, *, pool: bool = False) -> ModelPredictions:
@@ -246,15 +321,17 @@ def compare_pair(a: ModelPredictions, b: ModelPredictions, sampling: BootstrapSe
     )
     units, pair = paired.units, np.array([[0], [1]])
     test = paired.tests(pair)
-    text = bootstrap.describe_resampling(units.by, units.number)
     notes = list_warnings(paired.labels, [a, b], rows, paired.log_prob)
-    notes.append(f"{text[0].upper()}{text[1:]}.")
+    notes += [*_describe_units(paired), *_describe_seeds(paired)]
     if units.by == "item" and "lambada" in a.values("dataset", paired.rows[0]):
         notes.append(f"{bootstrap.LAMBADA}.")
     (mean,), *bounds = paired.log_prob_intervals(pair)
     log_probs = paired.log_prob_difference(0, 1)
     present, p_log_prob, is_bound = ~np.isnan(log_probs), None, False
-    if present.any() and np.isfinite(log_probs[present]).all():
+    by_seed = all(right.shape[1] > 1 for right in paired.by_seed)
+    if by_seed and present.any():
+        notes.append("Log-probabilities are means over seeds, and have no test.")
+    elif present.any() and np.isfinite(log_probs[present]).all():
         p_log_prob, exact, is_bound = bootstrap.sign_flip(
             log_probs[present], units.subset(present), sampling.resamples, sampling.seed
         )
@@ -264,10 +341,8 @@ def compare_pair(a: ModelPredictions, b: ModelPredictions, sampling: BootstrapSe
         notes.append(f"Log-probabilities are compared on {int(present.sum()):,} items.")
     if np.isnan(test.p[0]):
         notes.append("There is no p: they do not do the same task.")
-    elif np.isnan(test.mde[0]):
-        notes.append("There are too few discordant items or novels for any outcome to be significant.")
-    if below := describe_mde(test.difference[0], test.mde[0]):
-        notes.append(below)
+    else:
+        notes += _describe_power(test, paired)
     if other_event(paired.value_sets(0), paired.value_sets(1)):
         p_log_prob, is_bound = None, False
     accuracies = paired.shares.mean(axis=1)

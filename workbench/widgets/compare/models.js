@@ -167,7 +167,7 @@ function differences(c) {
   const HEADS = [
     ["Model"], ["Difference", "accuracy of the model minus that of the baseline, in percentage points, with the interval of the paired bootstrap"],
     ["Regressions", "items that the baseline has right and the model wrong"], ["Improvements", "items that the model has right and the baseline wrong"],
-    ["p (Holm)", "corrected for the number of models"], ["MDE", "minimum detectable effect: the least true difference, in points, that this test, not corrected, finds with a power of 80 %"],
+    ["p (Holm)", "corrected for the number of models"], ["MDE", "smallest detectable difference (minimum detectable effect): the least true one, in points, that this test, not corrected, finds with a power of 80 %"],
   ];
   const body = h("tbody");
   const table = h("table", {}, h("thead", {}, h("tr", {}, ...HEADS.map(([text, title]) => h("th", { scope: "col", title }, text)))), body);
@@ -220,7 +220,7 @@ function selection(c) {
     heads.replaceChildren(h("td"), head(null, "items"), ...(two ? [a, b] : [a]).map((model) => head(model.label, chip(model), h("span", { class: "wc-unseen" }, model.label))),
       ...(two ? [head("difference of the accuracies in percentage points, with the interval of the paired bootstrap", `${a.key} ${MINUS} ${b.key}, points`),
         head("not corrected for the number of pairs", "p"),
-        head("minimum detectable effect: the least true difference that this test, not corrected, finds with a power of 80 %", "MDE, points"), head(null, h("span", { class: "wc-unseen" }, "remark"))] : []));
+        head("smallest detectable difference (minimum detectable effect): the least true one that this test, not corrected, finds with a power of 80 %", "MDE, points"), head(null, h("span", { class: "wc-unseen" }, "remark"))] : []));
     fill(body, ...rows.map(({ name, n, shares, difference, remark }) => h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, number(n)),
       ...shares.map(([share, interval]) => h("td", { title: interval }, share)),
       ...(difference ? [h("td", {}, difference[0]), h("td", { title: difference[2] }, difference[1]), h("td", { title: difference[3][1] }, difference[3][0]),

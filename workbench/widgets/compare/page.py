@@ -11,6 +11,7 @@ import pandas as pd
 
 from workbench.analysis.proportions import wilson
 from workbench.evaluation.comparison import Comparison
+from workbench.evaluation.paired import describe_mde
 from workbench.items.marked_text import pieces
 from workbench.items.tokens import tokens
 from workbench.render.labels import column_label, label
@@ -193,7 +194,7 @@ def _cell(
         f"{row[f'label_{a}']} minus {row[f'label_{b}']}: {points(difference)} points {interval}".rstrip(),
         f"{row[f'n_only_{a}']:,} items only the first got right", f"{row[f'n_only_{b}']:,} only the second",
         f"p = {p_value(row['p'])}, corrected {p_value(row['p_holm'])} ({row['test']})",
-        f"detectable with 80 % power: {fixed(100 * row['mde'], 1)} points",
+        f"smallest detectable difference {describe_mde(difference, row['mde']) or DASH}",
     ]  # fmt: skip
     if not pd.isna(row["log_prob_difference"]):
         title.append(f"mean ln p {fixed(sign * row['log_prob_difference'], 3, sign=True)}")
@@ -245,7 +246,8 @@ def _numbers(
     names = " minus ".join(labels[k] for k in pair)
     lines.append(
         f"{names}: {points(values['difference'])} points {interval}, p {p} ({values['test']});"
-        f" detectable with 80 % power: {fixed(100 * values['mde'], 1)} points; exploratory"
+        f" smallest detectable difference {describe_mde(values['difference'], values['mde']) or DASH};"
+        " exploratory"
     )
     return lines
 

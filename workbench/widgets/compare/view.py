@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from workbench.analysis.binning import Mask
 from workbench.analysis.proportions import wilson
 from workbench.evaluation.comparison import OUTCOMES, Comparison
-from workbench.evaluation.paired import describe_mde
+from workbench.evaluation.paired import POWER, describe_mde
 from workbench.items import text as wt
 from workbench.items.items import Item
 from workbench.render.labels import column_label
@@ -150,7 +150,7 @@ def pair_cells(comparison: Comparison) -> list[list[dict[str, Any] | None]]:
                 "mde": _mde(row),
                 "told": f": {row[f'n_only_{a}']:,} items; the other way: {row[f'n_only_{b}']:,}. Difference"
                 f" {points(difference)} points{_bounds(row, sign, share_text)}; {row['test']} p {p},"
-                f" Holm {holm}; MDE {_mde(row)[0]}",
+                f" Holm {holm}; smallest detectable difference {_mde(row)[0]}",
             }  # fmt: skip
     return cells
 
@@ -194,10 +194,9 @@ def _difference(row: Mapping[Any, Any], sign: int = 1) -> str:
 
 
 def _mde(row: Mapping[Any, Any]) -> tuple[str, str]:
-    """Return the minimum detectable effect in points, and its consequence for a smaller difference."""
-    below = describe_mde(row["difference"], row["mde"])
-    text = DASH if pd.isna(row["mde"]) else fixed(100 * row["mde"], 1)
-    return (f"below {text}" if below else text), below
+    """Return the smallest detectable difference in points, and how often it is found."""
+    text = describe_mde(row["difference"], row["mde"])
+    return text or DASH, f"found in {100 * POWER:.0f} % of such comparisons" if text else ""
 
 
 # -- the items that are listed
