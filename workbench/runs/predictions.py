@@ -334,6 +334,8 @@ def _consistent(frame: pd.DataFrame) -> None:
     correct = frame["correct"].fillna(value=False).astype(bool)
     same = frame["prediction"] == frame["answer"]
     alike = frame["prediction"].str.casefold() == frame["answer"].str.casefold()
+    marked = frame[["prediction", "answer"]][correct & ~alike]  # right but for marks, perhaps
+    alike.loc[marked.index] = np.array([same_word(*row) for row in marked.to_numpy()], dtype=bool)
     _all(frame, ~correct | alike, "'correct' says yes, but the prediction is not the answer")
     _all(frame, correct | ~same | ~has, "'correct' says no, but the prediction is the answer")
     first = (frame["rank"] == 1).fillna(value=True)
