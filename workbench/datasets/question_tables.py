@@ -79,6 +79,14 @@ class QuestionTable(NamedTuple, Generic[Question]):
             n_before += len(frame)
 
 
+def in_file(error: DataError, path: Path | str) -> DataError:
+    """Return an error of a table with its file; that of a row says that the row can be left out."""
+    remedy = error.remedy
+    if error.problem.startswith("row "):
+        remedy = f'{remedy or "correct it"}, or leave the row out with on_error="skip"'
+    return DataError(error.problem, file=path, remedy=remedy)
+
+
 def check_no_books(frame: pd.DataFrame, path: Path, problem: str) -> None:
     """Raise DataError, with the message `problem`, if the rows of a table are whole books."""
     columns = (frame[name] for name in frame if str(name).lower() in BOOK_TEXTS)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from workbench.datasets import sources
-from workbench.datasets.question_tables import MAX_COLUMNS, TABLES, check_no_books
+from workbench.datasets.question_tables import MAX_COLUMNS, TABLES, check_no_books, in_file
 from workbench.items.cells import column_named
 from workbench.items.items import items_from_frame
 from workbench.items.language import folder_of, in_language, language_in_path
@@ -219,8 +219,8 @@ def _rows_with_answers(file: sources.File, variant: str) -> Iterator[Item | Data
     try:
         items = items_from_frame(frame, text=text, answer=answer, variant=variant, on_error="skip")
     except DataError as error:
-        raise DataError(error.problem, file=file.label, remedy=error.remedy) from None
-    yield from (DataError(each.problem, file=file.label, remedy=each.remedy) for each in items.problems)
+        raise in_file(error, file.label) from None
+    yield from (in_file(each, file.label) for each in items.problems)
     for item in items:
         number = int(item.item_id) if re.fullmatch(r"[0-9]{1,6}", item.item_id) else item.meta["row"]
         start, end = item.answer_span

@@ -11,7 +11,7 @@ import pandas as pd
 
 from workbench.datasets import childrens_book, cnn_qa, sources
 from workbench.datasets.file_names import name_of_set, shards
-from workbench.datasets.question_tables import MAX_COLUMNS, QuestionTable, check_no_books
+from workbench.datasets.question_tables import MAX_COLUMNS, QuestionTable, check_no_books, in_file
 from workbench.items import language
 from workbench.items.cells import column_named, index_as_columns
 from workbench.items.items import COLUMNS, Items, items_from_frame
@@ -78,7 +78,7 @@ def read_table(path: Path | str, *, on_error: str = "raise", **options: Any) -> 
         _add_roles(options, frame, path, notes)
         items = items_from_frame(frame, on_error=on_error, **options)
     except DataError as error:
-        raise DataError(error.problem, file=path, remedy=error.remedy) from None
+        raise in_file(error, path) from None
     if table is not None:
         rows = items.frame
         spans = [table.sentences(text) for text in rows["text"]]
@@ -86,8 +86,7 @@ def read_table(path: Path | str, *, on_error: str = "raise", **options: Any) -> 
     notes += [items.attrs["note"]] if items.attrs else []
     source = ", ".join(shard.name for shard in paths)
     items.attrs = {"source": source} | ({"note": "; ".join(notes)} if notes else {})
-    located = [DataError(each.problem, file=path, remedy=each.remedy) for each in items.problems]
-    items.problems = (*problems, *located)
+    items.problems = (*problems, *(in_file(each, path) for each in items.problems))
     return items
 
 

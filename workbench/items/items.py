@@ -528,8 +528,7 @@ def _rows(
             meta = {name: plain_cell(values[number], name) for name, values in further}
             item_id, text, answer, span, *rest = build(row)
         except DataError as error:
-            remedy = f'{error.remedy or "correct it"}, or leave the row out with on_error="skip"'
-            bad = DataError(f"row {label}: {error.problem}", remedy=remedy)
+            bad = DataError(f"row {label}: {error.problem}", remedy=error.remedy)
             if problems is None:
                 raise bad from None
             problems.append(bad)
