@@ -462,10 +462,9 @@ class CausalLM(PromptedModel, PretrainedModel):
             if not text.word:
                 queries.append(search.WordQuery(context, [], None, ([], [])))
                 continue
-            scored, path = next(pairs), []
-            if scored[0] == context:
-                path = scored[1]
-            elif self.vocabulary is not None:  # as its words are encoded
+            scored = next(pairs)
+            path = scored[1] if scored[0] == context else []
+            if not path and self.vocabulary is not None:  # as its words are encoded
                 [path] = subwords.words([text.word], text.lead, anchor_of(text.context, text.lead))
             word = self._index.get(answer.lower() if self.case == "sum" else answer)
             queries.append(search.WordQuery(context, path, word, scored))

@@ -259,7 +259,8 @@ def _added_before(tokenizer: Any) -> Ids:
             file=tokenizer.name_or_path or None,
             remedy="take the tokenizer that the model was trained with, with its decoder",
         )
-    return marked[:n]
+    added: Ids = marked[:n]
+    return added
 
 
 def anchor_of(context: str, lead: str) -> str:
