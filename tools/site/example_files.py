@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 HARNESS_LOG = "samples_lambada_openai_2026-01-01T00-00-00.jsonl"
-_RUN = "sample-test-smollm2-135m-instruct-q4-1-e699569751"  # of the runs that come with the workbench
+_RUN = "sample-test-smollm2-135m-instruct-q4-1-a280e1e240"  # of the runs that come with the workbench
 
 
 def write_harness_log(folder: Path) -> Path:

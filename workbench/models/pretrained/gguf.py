@@ -89,12 +89,18 @@ def convert(file: Path) -> Converted:
 
 def _convert_into(folder: Path, file: Path, link: Path) -> None:
     """Convert a GGUF file, by a link to it that lies in a folder without other files."""
+    from transformers.utils import logging  # noqa: PLC0415 - heavy, an extra
+
     with reading(file, "this GGUF file", remedy=_REMEDY):
         metadata, sizes = _read_header(link)
         description = _description(metadata)
         with _progress(_label(file, description)):
             model, tokenizer = _read(link, metadata, sizes)
-    with writing(folder, "this converted model", Exception), sealed_folder(folder, "config.json") as new:
+    with (
+        no_progress_bar(logging),
+        writing(folder, "this converted model", Exception),
+        sealed_folder(folder, "config.json") as new,
+    ):
         model.save_pretrained(new)
         tokenizer.save_pretrained(new)
         for name in ("config.json", "generation_config.json"):  # the same model has the same digest
