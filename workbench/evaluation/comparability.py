@@ -251,8 +251,8 @@ def list_candidates(candidates: Mapping[str, pa.Array]) -> Iterator[str]:
     first, *others = candidates.values()
     if any(other_candidates(first, other) for other in others):
         each = {
-            label: {_number(value) for value in pc.unique(known).to_pylist() if value}
-            for label, known in candidates.items()
+            label: {_number(value) for value in pc.unique(digests).to_pylist() if value}
+            for label, digests in candidates.items()
         }
         listed = _listed({label: " or ".join(sorted(numbers, key=int)) for label, numbers in each.items()})
         yield (
