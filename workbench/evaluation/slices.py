@@ -192,8 +192,8 @@ def joined(
     frame = predictions.evaluated.copy(deep=False)
     if not OF_PREDICTIONS.isdisjoint(names):
         tables = [each for each in (items, annotations) if each is not None]
-        extra = [each.extra if isinstance(each, Items) else each for each in tables]
-        check_group_names(names, (), predictions.item_columns, *extra)
+        custom = [each.extra if isinstance(each, Items) else each for each in tables]
+        check_group_names(names, (), predictions.item_columns, *custom)
     if set(names) & set(COLUMNS_OF_RUNS) - set(frame):
         frame = predictions.frame.copy(deep=False)
     texts = {name for name in NEEDED if name in frame and frame[name].dtype == "str"}
