@@ -11,9 +11,9 @@ import pandas as pd
 
 from workbench.charts import theme
 from workbench.charts.models import counts, model_colour, panel_head
-from workbench.evaluation.model_predictions import joined, labels, predictions_of
+from workbench.evaluation.model_predictions import labels, predictions_of
 from workbench.evaluation.significance import single_model
-from workbench.evaluation.slices import bins_of
+from workbench.evaluation.slices import bins_of, joined
 from workbench.items.items import Items
 from workbench.probing.context_accuracy import with_intervals
 from workbench.render.labels import label

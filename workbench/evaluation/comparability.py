@@ -242,14 +242,14 @@ def joint_candidates(candidates: pa.Array) -> str | None:
 
     So `other_candidates` compares two models on the same items, in the same order, by one value of each.
     """
-    known = candidates.to_pylist()
-    if None in known or {*known} == {"0"}:
-        return None if None in known else "0"
-    numbers = f"n{digest(*map(_number, known))}"
-    if all(each.startswith("?") for each in known):
+    digests = candidates.to_pylist()
+    if None in digests or {*digests} == {"0"}:
+        return None if None in digests else "0"
+    numbers = f"n{digest(*map(_number, digests))}"
+    if all(each.startswith("?") for each in digests):
         return f"?{numbers}"
-    is_digest = all(":" in each or each == "0" for each in known)
-    return f"{numbers}:{digest(*known)}" if is_digest else numbers
+    is_digest = all(":" in each or each == "0" for each in digests)
+    return f"{numbers}:{digest(*digests)}" if is_digest else numbers
 
 
 def list_candidates(candidates: Mapping[str, pa.Array]) -> Iterator[str]:
@@ -257,8 +257,8 @@ def list_candidates(candidates: Mapping[str, pa.Array]) -> Iterator[str]:
     first, *others = candidates.values()
     if any(other_candidates(first, other) for other in others):
         each = {
-            label: {_number(value) for value in pc.unique(known).to_pylist() if value}
-            for label, known in candidates.items()
+            label: {_number(value) for value in pc.unique(digests).to_pylist() if value}
+            for label, digests in candidates.items()
         }
         listed = _listed({label: " or ".join(sorted(numbers, key=int)) for label, numbers in each.items()})
         yield (

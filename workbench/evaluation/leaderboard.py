@@ -22,10 +22,11 @@ from workbench.evaluation.metrics import (
     spread_columns,
     typed,
 )
-from workbench.evaluation.model_predictions import VARIANT, check_group_names, protocol_of, tell_apart
+from workbench.evaluation.model_predictions import VARIANT, protocol_of, tell_apart
 from workbench.evaluation.paper import layout_of
 from workbench.evaluation.plans import count_looks
 from workbench.evaluation.run_measures import MEASURED, SETS, Group, MeasuredRun, RunMeasures, same_items
+from workbench.evaluation.slices import check_group_names
 from workbench.items.items import Items, check_items
 from workbench.items.language import ENGLISH
 from workbench.render.results import Table, TableColumn, TableLayout, with_interval
@@ -188,8 +189,8 @@ def leaderboard(
     read = [(_name(row), round(share * row["n"]), row["n"]) for row, share in shares]
     several = [_name(row) for row in rows if len({names[2] for names in row.get("sets", ())}) > 1]
     pooled = [f"Of several languages together, so rank by variant: {'; '.join(several)}."] if several else []
-    places = [f"{_FAIR} Without a place: {'; '.join(unplaced)}."] if unplaced else []
-    warnings = [*list_training(read), *list_unpredictable(measured, names), *pooled, *places]
+    unequal = [f"{_FAIR} Without a place: {'; '.join(unplaced)}."] if unplaced else []
+    warnings = [*list_training(read), *list_unpredictable(measured, names), *pooled, *unequal]
     table.attrs |= {"note": note(measured, datasets, sampling), "warnings": warnings}
     if below := [_name(row) for row in rows if abs(row.get("difference", np.nan)) < row.get("mde", np.nan)]:
         table.attrs["note"] += f" Smaller than the smallest detectable difference (MDE): {'; '.join(below)}."

@@ -22,18 +22,16 @@ from workbench.evaluation.model_predictions import (
     VARIANT,
     ModelPredictions,
     by_seed,
-    check_group_names,
     distinctions,
     floats,
-    grouped,
     is_uncorrected,
-    joined,
     labels,
     list_answer_notes,
     one_value,
     predictions_of,
 )
 from workbench.evaluation.plans import count_looks
+from workbench.evaluation.slices import check_group_names, grouped, joined
 from workbench.items.items import Items, check_items
 from workbench.items.language import language, languages_of
 from workbench.render.numbers import percent

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workbench.items.ablation import SUBSTITUTIONS, split_variant
-from workbench.items.items import COLUMNS, Items, in_item_order
+from workbench.items.items import Items
 from workbench.runs.predictions import (
     CHECKED,
     FROM_ANSWERS,
@@ -31,7 +31,6 @@ from workbench.runs.predictions import (
     from_table,
     typed_predictions,
 )
-from workbench.runs.predictions import COLUMNS as COLUMNS_OF_RUNS
 from workbench.runs.run_table import LONG, RunTable, item_columns
 from workbench.storage.errors import DataError
 from workbench.storage.files import data_home
@@ -56,8 +55,6 @@ NEEDED = (
 
 ANSWER_NOTES = "answer_notes"
 """Key of `ModelPredictions.info`: what is to be said of answers that were taken from words."""
-OF_PREDICTIONS = set(COLUMNS_OF_RUNS) - set(COLUMNS)
-"""Columns of predictions that items do not have."""
 
 BY_SEED = "correct_by_seed"
 """Column of pooled replicates: which of them are right on an item, a tuple of bool."""
@@ -328,8 +325,8 @@ def _with_counts(table: pa.Table, scores: pa.Table) -> pa.Table:
     """Return predictions with numbers in place of missing digests; see `ModelPredictions.candidates`."""
     scored = pc.list_value_length(scores["candidate_scores"]).cast(pa.string())
     choices = pc.binary_join_element_wise("?", table["n_choices"].cast(pa.string()), "")
-    known = pc.coalesce(table["candidates_digest"].cast(pa.string()), scored, choices)
-    return table.set_column(table.column_names.index("candidates_digest"), "candidates_digest", known)
+    digests = pc.coalesce(table["candidates_digest"].cast(pa.string()), scored, choices)
+    return table.set_column(table.column_names.index("candidates_digest"), "candidates_digest", digests)
 
 
 def _check_table(table: pa.Table) -> None:
@@ -526,67 +523,6 @@ def _sorted(frame: pd.DataFrame) -> pd.DataFrame:
     if ascends and not ids.null_count and frame.index.equals(pd.RangeIndex(len(frame))):
         return frame
     return frame.sort_values("item_id", kind="stable", ignore_index=True)
-
-
-def check_group_names(names: Sequence[str], results: Collection[str], *own: pd.DataFrame) -> None:
-    """Raise DataError if results cannot be grouped by a column of one's own because of its name.
-
-    It is the name of a column of `results`, or of predictions, and one of the tables `own` has it.
-    """
-    for name in names:
-        if name in results:
-            problem = f"results have a column {name!r} already, so they cannot be grouped by one of this name"
-        elif name in OF_PREDICTIONS and any(name in table for table in own):
-            problem = f"the items have a column {name!r} of their own, and the predictions have one too"
-        else:
-            continue
-        raise DataError(problem, remedy="give the column of the items another name")
-
-
-def grouped(frame: pd.DataFrame, names: Sequence[str]) -> list[tuple[tuple[Any, ...], pd.DataFrame]]:
-    """Return the groups of a frame by columns, with their values; DataError for columns of lists."""
-    try:
-        return list(frame.groupby(list(names), dropna=False, observed=True))
-    except TypeError as error:
-        raise DataError(f"cannot group items by {', '.join(names)}: {error}") from None
-
-
-def joined(
-    predictions: ModelPredictions,
-    names: Sequence[str],
-    items: Items | None = None,
-    annotations: Items | pd.DataFrame | None = None,
-) -> pd.DataFrame:
-    """Return predictions with the columns of items and of annotations, by ``item_id``.
-
-    A column that the predictions have keeps its values; items fill its nulls. Of `names`, those that are
-    still missing come from the columns of one's own that the run was stored with.
-    """
-    frame = predictions.evaluated.copy(deep=False)
-    if not OF_PREDICTIONS.isdisjoint(names):
-        tables = [each for each in (items, annotations) if each is not None]
-        own = [each.extra if isinstance(each, Items) else each for each in tables]
-        check_group_names(names, (), predictions.item_columns, *own)
-    if set(names) & set(COLUMNS_OF_RUNS) - set(frame):
-        frame = predictions.frame.copy(deep=False)
-    texts = {name for name in NEEDED if name in frame and frame[name].dtype == "str"}
-    of_items = None
-    if items is not None:
-        extra = items.extra
-        of_items = items.frame.join(extra[[name for name in extra if name not in COLUMNS]])
-    for source, other in (("items", of_items), ("annotations", annotations)):
-        if other is None:
-            continue
-        beside = in_item_order(other, frame["item_id"], source)
-        for column in beside.columns:
-            if column not in frame.columns:
-                frame[column] = beside[column]
-            elif source == "items" and column in texts and frame[column].isna().any():
-                frame[column] = frame[column].where(frame[column].notna(), beside[column].astype("str"))
-    if any(name not in frame for name in names):
-        stored = predictions.item_columns.reindex(frame["item_id"]).set_axis(frame.index)
-        frame = frame.join(stored[[name for name in names if name in stored and name not in frame]])
-    return frame
 
 
 def one_value(column: pd.Series[Any]) -> Any:

@@ -23,18 +23,15 @@ from workbench.evaluation.metrics import chance_text, is_random, measure_all, su
 from workbench.evaluation.model_predictions import (
     BY_SEED,
     NEEDED,
-    OF_PREDICTIONS,
     VARIANT,
     ModelPredictions,
-    check_group_names,
-    grouped,
-    joined,
     one_value,
     predictions_of,
     traits_of,
 )
 from workbench.evaluation.paired import accuracy_tests
 from workbench.evaluation.significance import compare_pair
+from workbench.evaluation.slices import OF_PREDICTIONS, check_group_names, grouped, joined
 from workbench.items.items import Items
 from workbench.items.language import language
 from workbench.runs import store

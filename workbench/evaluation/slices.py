@@ -1,8 +1,8 @@
-"""Items cut into bins by any column: the values of a choice, or ranges of a number."""
+"""Items cut into bins by any column, and predictions joined with columns by which they are grouped."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import cache, cached_property, partial
 from typing import Any
@@ -13,13 +13,17 @@ import pandas as pd
 import pyarrow as pa
 
 from workbench.analysis.binning import Bin, Binning, Bins, binning, quantile_bins
-from workbench.evaluation.model_predictions import ModelPredictions, filled_column
-from workbench.items.items import Items, in_item_order
+from workbench.evaluation.model_predictions import NEEDED, ModelPredictions, filled_column
+from workbench.items.items import COLUMNS, Items, in_item_order
+from workbench.runs.predictions import COLUMNS as COLUMNS_OF_RUNS
 from workbench.storage.errors import DataError
 from workbench.storage.parquet import text_array
 
 MOST = 12
 """Choices that have a bin of their own; the rarer ones share one."""
+
+OF_PREDICTIONS = set(COLUMNS_OF_RUNS) - set(COLUMNS)
+"""Columns of predictions that items do not have."""
 
 _FEW = 8  # different numbers up to which each has a bin of its own
 _OF_ITEMS = ("dataset", "split", "variant", "word_class", "book_id")
@@ -149,3 +153,64 @@ def _binning(name: str, values: pd.Series[Any], cuts: int | Sequence[float] | No
     binned = binning(name, values, rule=rule, limit=MOST)
     bins = [] if binned.value_type == "labels" else [b for b in binned.bins if len(b.rows)]
     return replace(binned, bins=bins)
+
+
+def check_group_names(names: Sequence[str], results: Collection[str], *tables: pd.DataFrame) -> None:
+    """Raise DataError if results cannot be grouped by a column of one's own because of its name.
+
+    It is the name of a column of `results`, or of predictions, and one of the `tables` of items has it.
+    """
+    for name in names:
+        if name in results:
+            problem = f"results have a column {name!r} already, so they cannot be grouped by one of this name"
+        elif name in OF_PREDICTIONS and any(name in table for table in tables):
+            problem = f"the items have a column {name!r} of their own, and the predictions have one too"
+        else:
+            continue
+        raise DataError(problem, remedy="give the column of the items another name")
+
+
+def grouped(frame: pd.DataFrame, names: Sequence[str]) -> list[tuple[tuple[Any, ...], pd.DataFrame]]:
+    """Return the groups of a frame by columns, with their values; DataError for columns of lists."""
+    try:
+        return list(frame.groupby(list(names), dropna=False, observed=True))
+    except TypeError as error:
+        raise DataError(f"cannot group items by {', '.join(names)}: {error}") from None
+
+
+def joined(
+    predictions: ModelPredictions,
+    names: Sequence[str],
+    items: Items | None = None,
+    annotations: Items | pd.DataFrame | None = None,
+) -> pd.DataFrame:
+    """Return predictions with the columns of items and of annotations, by ``item_id``.
+
+    A column that the predictions have keeps its values; items fill its nulls. Of `names`, those that are
+    still missing come from the columns of one's own that the run was stored with.
+    """
+    frame = predictions.evaluated.copy(deep=False)
+    if not OF_PREDICTIONS.isdisjoint(names):
+        tables = [each for each in (items, annotations) if each is not None]
+        custom = [each.extra if isinstance(each, Items) else each for each in tables]
+        check_group_names(names, (), predictions.item_columns, *custom)
+    if set(names) & set(COLUMNS_OF_RUNS) - set(frame):
+        frame = predictions.frame.copy(deep=False)
+    texts = {name for name in NEEDED if name in frame and frame[name].dtype == "str"}
+    of_items = None
+    if items is not None:
+        extra = items.extra
+        of_items = items.frame.join(extra[[name for name in extra if name not in COLUMNS]])
+    for source, other in (("items", of_items), ("annotations", annotations)):
+        if other is None:
+            continue
+        beside = in_item_order(other, frame["item_id"], source)
+        for column in beside.columns:
+            if column not in frame.columns:
+                frame[column] = beside[column]
+            elif source == "items" and column in texts and frame[column].isna().any():
+                frame[column] = frame[column].where(frame[column].notna(), beside[column].astype("str"))
+    if any(name not in frame for name in names):
+        stored = predictions.item_columns.reindex(frame["item_id"]).set_axis(frame.index)
+        frame = frame.join(stored[[name for name in names if name in stored and name not in frame]])
+    return frame

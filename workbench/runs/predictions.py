@@ -231,8 +231,8 @@ def check_predictions(frame: pd.DataFrame, items: Items | None = None) -> pd.Dat
 def with_digests(frame: pd.DataFrame, items: Items) -> pd.DataFrame:
     """Return checked predictions with the digest of each item's candidates where they have none."""
     digests = pd.Series(candidate_digests(items.frame), items.frame["item_id"], dtype="str")
-    known = frame["candidates_digest"].fillna(frame["item_id"].map(digests))
-    return frame.assign(candidates_digest=known)
+    filled = frame["candidates_digest"].fillna(frame["item_id"].map(digests))
+    return frame.assign(candidates_digest=filled)
 
 
 def check_values(frame: pd.DataFrame) -> None:
