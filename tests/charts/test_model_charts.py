@@ -22,6 +22,7 @@ from workbench.charts.models import (
 )
 from workbench.charts.predictions import accuracy_by_column
 from workbench.construction.manifest import Manifest, Step
+from workbench.probing.context_accuracy import expected_accuracy
 from workbench.training.history import Training
 
 FRAMES = [
@@ -86,9 +87,9 @@ def test_the_numbers_are_those_of_a_plain_count():
     ]
     wanted = [given["one"][4], *given["one"][None], given["two"][1_000], given["two"]["sentence"]]
     for row, frame in zip(found.itertuples(), wanted, strict=True):
-        right = sum(frame["p_correct"])
-        assert (row.n, row.accuracy) == (len(frame), pytest.approx(right / len(frame)))
-        assert (row.low, row.high) == pytest.approx(proportion_confint(right, len(frame), method="wilson"))
+        expected = expected_accuracy(frame["p_correct"], frame["book_id"])
+        assert (row.accuracy, row.low, row.high, row.n) == expected
+        assert row.accuracy == pytest.approx(sum(frame["p_correct"]) / len(frame))
 
 
 def test_the_chart_shows_them():
@@ -177,10 +178,10 @@ def test_accuracy_by_window_is_the_mean_over_seeds_of_each_class():
     for row, (frames_, name) in zip(
         table.itertuples(), [(several, "NE"), (several, "V"), ([one], "NE"), ([one], "V")], strict=True
     ):
-        sums = [sum(frame.loc[frame["word_class"] == name, "p_correct"]) for frame in frames_]
-        right = sum(sums) / len(frames_)
-        assert (row.n, row.accuracy) == (30, pytest.approx(right / 30))
-        assert (row.low, row.high) == pytest.approx(proportion_confint(right, 30, method="wilson"))
+        of_class = [frame[frame["word_class"] == name].set_index("item_id") for frame in frames_]
+        means = sum(frame["p_correct"] for frame in of_class) / len(frames_)
+        expected = expected_accuracy(means, of_class[0]["book_id"])
+        assert (row.accuracy, row.low, row.high, row.n) == pytest.approx(expected)
     refused("class of the missing word", charts.windows, {1: made(5)})
 
 

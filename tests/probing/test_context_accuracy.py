@@ -10,7 +10,9 @@ from refused import refused
 from statsmodels.stats.proportion import proportion_confint
 
 import workbench as wb
+from workbench.items.items import Items
 from workbench.models import MaximumFrequency
+from workbench.probing.context_accuracy import expected_accuracy
 
 WORDS = ["a", "b", "c"]
 SENTENCE = st.lists(st.sampled_from(WORDS), min_size=1, max_size=4).map(" ".join)
@@ -53,13 +55,39 @@ def test_models_read_so_much_and_no_more(passages, unit):
     assert curve["accuracy"].iloc[-1] == pytest.approx(model.predict(items, 1)["p_correct"].mean())
 
 
-def test_accuracies_have_wilson_intervals_and_the_chart_holds_aggregates(items):
+NOVELS, EACH = 60, 8
+
+
+@pytest.mark.parametrize("by_novel", [True, False])
+@pytest.mark.parametrize("outcomes", [(0.0, 1.0), (0.0, 1 / 3, 0.5, 1.0)])
+def test_intervals_are_as_wide_as_outcomes_differ_between_novels_or_items(by_novel, outcomes):
+    """The oracle is the normal interval, with the standard error over novels or over items."""
+    rng = np.random.default_rng(0)
+    books = pd.Series(np.repeat([f"novel {k}" for k in range(NOVELS)], EACH))
+    of_novel = rng.choice(outcomes, (NOVELS, 1))
+    right = pd.Series(np.where(rng.random((NOVELS, EACH)) < 0.7, of_novel, rng.choice(outcomes)).ravel())
+    gaps = [pd.Series([None], dtype=object), pd.Series([np.nan])]
+    known = books if by_novel else books.where(books.index > 0)
+    mean, low, high, n = expected_accuracy(pd.concat([right, gaps[1]]), pd.concat([known, gaps[0]]))
+    assert (mean, n) == (pytest.approx(right.mean()), NOVELS * EACH)
+    units = right.groupby(books).mean() if by_novel else right
+    half = 1.96 * units.std() / np.sqrt(len(units))
+    assert (mean - low, high - mean) == (pytest.approx(half, rel=0.15), pytest.approx(half, rel=0.15))
+    if not by_novel and outcomes == (0.0, 1.0):
+        wilson = proportion_confint(right.sum(), n, method="wilson")
+        assert (low, high) == pytest.approx(wilson)
+
+
+def test_a_curve_has_these_intervals_and_the_chart_holds_aggregates(items):
     model = reader()
-    curve = wb.context_accuracy([model], items, (0, None))
-    assert (curve["n"] == len(items)).all()
-    for row in curve.itertuples():
-        low, high = proportion_confint(row.accuracy * row.n, row.n, method="wilson")
-        assert (row.low, row.high) == (pytest.approx(low), pytest.approx(high))
+    novels = [f"novel {k % 5}" for k in range(len(items))]
+    for books in (None, novels):
+        asked = Items(items.frame.assign(book_id=books))
+        curve = wb.context_accuracy([model], asked, (0, None))
+        assert (curve["n"] == len(items)).all()
+        right = model.predict(asked, 1)["p_correct"]
+        expected = expected_accuracy(right, asked.frame["book_id"])
+        assert curve[["accuracy", "low", "high", "n"]].to_numpy()[-1].tolist() == [*expected]
     spec = wb.charts.context_curve(curve.iloc[::-1]).to_dict()
     data = next(iter(spec["datasets"].values()))
     assert len(data) == 2

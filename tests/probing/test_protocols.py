@@ -211,6 +211,19 @@ def test_runs_are_found_again_as_those_of_the_model_itself(folders, no_data):
 
 
 @pytest.mark.usefixtures("no_data")
+@pytest.mark.parametrize("unit", UNITS)
+def test_a_step_of_the_waterfall_has_the_perplexities_of_the_table(folders, plains, unit):
+    items = chosen_items(plains["bytes"])
+    result = wb.protocols(
+        causal(folders("bytes")), items, text="openai", unit=unit, beginning=["tokenizer", "newline"],
+        resamples=20,
+    )  # fmt: skip
+    before, after = result.table["perplexity"]
+    assert result.waterfall["perplexity_ratio"].iloc[1] == pytest.approx(after / before)
+    assert before != after
+
+
+@pytest.mark.usefixtures("no_data")
 def test_combinations_without_a_meaning_are_left_out_or_an_error(folders):
     items, model = wb.load("sample")[:3], causal(folders("bytes"))
     words = ["the", "door", "cat", *items.frame["answer"]]

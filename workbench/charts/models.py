@@ -13,7 +13,7 @@ import pandas as pd
 
 from workbench.charts import theme
 from workbench.evaluation.model_predictions import labels, predictions_of
-from workbench.probing.context_accuracy import COLUMNS, with_intervals
+from workbench.probing.context_accuracy import COLUMNS, expected_accuracy
 from workbench.probing.influence import DISTANCES, influence_by_distance
 from workbench.render.labels import VALUE_LABELS, column_label, label
 from workbench.runs.predictions import mid_ranks
@@ -155,7 +155,13 @@ def accuracy_by_context(runs: Mapping[str, Mapping[Reads, Any]]) -> pd.DataFrame
     Columns are those of :func:`workbench.context_accuracy`, and ``set`` (data set and split).
     """
     rows = [
-        (model, f"{dataset}/{split}", _label(reads), data["p_correct"].mean(), len(data))
+        (
+            model,
+            "words",
+            f"{dataset}/{split}",
+            _label(reads),
+            *expected_accuracy(data["p_correct"], data["book_id"]),
+        )
         for model, by_reads in runs.items()
         for reads, several in by_reads.items()
         for source in predictions_of(several)
@@ -165,7 +171,7 @@ def accuracy_by_context(runs: Mapping[str, Mapping[Reads, Any]]) -> pd.DataFrame
     ]
     if not rows:
         raise DataError("there are no predictions", remedy="pass for each model {how much it read: its runs}")
-    return with_intervals(rows, ["model", "set", "reads", "accuracy", "n"]).assign(unit="words")
+    return pd.DataFrame(rows, columns=["model", "unit", "set", *COLUMNS[2:]])
 
 
 def context_curve(
@@ -185,7 +191,7 @@ def context_curve(
     Returns
     -------
     alt.LayerChart or alt.HConcatChart
-        Bars are Wilson's intervals (95 %). Runs have a panel for each set of items.
+        Bars are 95 % intervals. Runs have a panel for each set of items.
 
     Raises
     ------
@@ -221,7 +227,7 @@ def context_curve(
         return theme.panel_row(
             [panel(set_data, panel_head(str(name), set_data), (_WIDTH, 240)) for name, set_data in sets]
         )
-    facts = [f"n = {counts(data['n'])}; bars: 95 % (Wilson)"]
+    facts = [f"n = {counts(data['n'])}; bars: 95 % intervals"]
     head = theme.chart_title("Accuracy by the context that is read", facts)
     return theme.themed(panel(data, head, (_WIDTH + 120, 260)))
 
@@ -266,7 +272,7 @@ def accuracy_by_window(runs: Mapping[int | str, Any]) -> pd.DataFrame:
     """Return the accuracy of memory networks by the size of their memories and the class of the missing word.
 
     Columns are window (text), word_class (its name), accuracy (expected, a fraction), n (items), low, high
-    (Wilson's interval over items, 95 %).
+    (95 % interval, as of :func:`workbench.context_accuracy`).
     """
     remedy = 'pass {window: runs}, as {5: run, "sentence": run}'
     theme.check_type(runs, Mapping, "runs by the words of a window", remedy)
@@ -274,14 +280,16 @@ def accuracy_by_window(runs: Mapping[int | str, Any]) -> pd.DataFrame:
     for window, several in runs.items():
         frames = [source.frame for source in predictions_of(several)]
         frame = pd.concat([frame[frame["word_class"].notna()] for frame in frames])
-        means = frame.groupby(["word_class", "item_id"])["p_correct"].mean().groupby("word_class")
+        columns = frame.groupby(["word_class", "item_id"])[["p_correct", "book_id"]]
+        classes = columns.agg({"p_correct": "mean", "book_id": "first"}).groupby("word_class")
         for name, text in VALUE_LABELS["word_class"].items():
-            if name in means.groups:
-                shares = means.get_group(name)
-                rows.append((_label(window), text, shares.mean(), len(shares)))
+            if name in classes.groups:
+                of_class = classes.get_group(name)
+                values = expected_accuracy(of_class["p_correct"], of_class["book_id"])
+                rows.append((_label(window), text, *values))
     if not rows:
         raise DataError("there are no predictions with a class of the missing word")
-    return with_intervals(rows, ["window", "word_class", "accuracy", "n"])
+    return pd.DataFrame(rows, columns=["window", "word_class", *COLUMNS[3:]])
 
 
 def windows(runs: Mapping[int | str, Any]) -> alt.LayerChart:
@@ -299,7 +307,7 @@ def windows(runs: Mapping[int | str, Any]) -> alt.LayerChart:
     Returns
     -------
     alt.LayerChart
-        Bars are Wilson's intervals (95 %); the legend has the number of questions of each class.
+        Bars are 95 % intervals; the legend has the number of questions of each class.
 
     Raises
     ------

@@ -9,12 +9,15 @@ import numpy as np
 import pandas as pd
 
 from workbench.analysis.proportions import wilson
+from workbench.evaluation import bootstrap
+from workbench.evaluation.metrics import is_resampled
 from workbench.items.changes import shortened
 from workbench.items.items import Items, check_items
 from workbench.models.base import Predictor
 from workbench.models.item_words import check_option
 from workbench.people import reports
 from workbench.people.simulation import with_context_sentences
+from workbench.runs.measures import Accuracy
 from workbench.runs.predictions import check_model
 from workbench.storage.errors import DataError
 
@@ -52,14 +55,16 @@ def context_accuracy(
         target sentence alone and the whole passage are a line, ``people``. Where the context unfolds sentence
         by sentence, ``people, unfolding`` is the cumulative share of right guesses.
     seed : int, default 0
-        Decides among equal scores.
+        Decides among equal scores, and draws the replicates.
 
     Returns
     -------
     DataFrame
         One row a model and length, aggregates only: ``model``; ``unit``; ``reads``, text, "all" for None;
-        ``accuracy``, expected, a fraction; ``low`` and ``high``, Wilson's interval (95 %); and ``n``, the
-        number of items or of judgments. :func:`workbench.charts.context_curve` draws it.
+        ``accuracy``, expected, a fraction; ``low`` and ``high``, its 95 % interval; and ``n``, the number of
+        items or of judgments. Novels are resampled (2,000 replicates) where all items name theirs, and items
+        where ties make some outcomes probabilities; the interval is Wilson's where each item is right or
+        wrong, and of judgments. :func:`workbench.charts.context_curve` draws it.
 
     Raises
     ------
@@ -92,10 +97,35 @@ def context_accuracy(
     read = [(_label(k), _shorten(items, k, unit)) for k in lengths]
     for name, model in by_name.items():
         for label, changed in read:
-            right = model.predict(changed, 1, seed=seed)["p_correct"].dropna()
-            rows.append((name, unit, label, float(right.mean()), len(right)))
-    rows += _people(judgments) if judgments is not None else []
-    return with_intervals(rows, ["model", "unit", "reads", "accuracy", "n"])[list(COLUMNS)]
+            right = model.predict(changed, 1, seed=seed)["p_correct"]
+            rows.append((name, unit, label, *expected_accuracy(right, items.frame["book_id"], seed=seed)))
+    table = pd.DataFrame(rows, columns=list(COLUMNS))
+    if judgments is None:
+        return table
+    people = with_intervals(_people(judgments), ["model", "unit", "reads", "accuracy", "n"])
+    return pd.concat([table, people[list(COLUMNS)]], ignore_index=True)
+
+
+def expected_accuracy(
+    right: pd.Series[Any], books: pd.Series[Any], *, seed: int = 0
+) -> tuple[float, float, float, int]:
+    """Return the mean probability of a right answer, its 95 % interval, and the number of known ones.
+
+    Parameters
+    ----------
+    right, books : Series (n,)
+        Probability of a right answer to each item, missing without an answer, and its novel.
+    seed : int, default 0
+    """
+    known = right.notna().to_numpy()
+    values = right[known].to_numpy(dtype=float)[None]
+    units, sampling = bootstrap.units(books[known]), bootstrap.BootstrapSettings(seed=seed)
+    if is_resampled(values, units, ~np.isin(values, (0, 1)).all(axis=1))[0]:
+        means, _ = bootstrap.resample(values, values[:0], units, *sampling[1:])
+        low, high = bootstrap.intervals(means, sampling.level, units.number)
+    else:
+        low, high = wilson(values.sum(axis=1), values.shape[1])
+    return float(Accuracy().values(values)[0]), float(low[0]), float(high[0]), values.shape[1]
 
 
 def with_intervals(rows: Sequence[tuple[Any, ...]], columns: Sequence[str]) -> pd.DataFrame:

@@ -135,10 +135,7 @@ class ProtocolRuns:
         names = [name for name in FACTORS if len({getattr(each, name) for each in self.runs}) > 1]
         rows = []
         for protocol, run in self.runs.items():
-            measured = evaluate(run, **self.drawing).iloc[0].to_dict()
-            if protocol.unit == "word" and isinstance(measured.get("perplexity_uncorrected"), float):
-                for end in ("", "_low", "_high"):
-                    measured[f"perplexity{end}"] = measured[f"perplexity_uncorrected{end}"]
+            measured = evaluate(_of_unit(run, protocol.unit), **self.drawing).iloc[0].to_dict()
             rows.append({name: getattr(protocol, name) for name in FACTORS} | measured)
         frame = pd.DataFrame(rows).drop(columns=["model"])
         frame.attrs["note"] = (*self.notes, *self._method())
@@ -158,8 +155,9 @@ class ProtocolRuns:
 
     @cached_property
     def comparison(self) -> Comparison:
-        """The runs of the path, aligned by item."""
-        return Comparison.of(self.items, [self.runs[each] for each in self.path], **self.drawing)
+        """The predictions of the path, aligned by item; log-probabilities are of what is predicted."""
+        runs = [_of_unit(self.runs[each], each.unit) for each in self.path]
+        return Comparison.of(self.items, runs, **self.drawing)
 
     @property
     def waterfall(self) -> Table:
@@ -486,6 +484,14 @@ def _match_variants(several: Sequence[Items]) -> dict[str, Items]:
         raise DataError(f"{problem} {', '.join(variants)}", remedy="pass variants of the same items")
     ids = set(shared.index[same])
     return {name: items.where(items.frame["item_id"].isin(ids)) for name, items in variants.items()}
+
+
+def _of_unit(run: Run, unit: Unit) -> Run | pd.DataFrame:
+    """Return predictions with the log-probability of what is predicted: without the word's end if "word"."""
+    if unit != "word":
+        return run
+    predictions = run.predictions
+    return predictions.assign(log_prob=predictions["log_prob_uncorrected"], log_prob_uncorrected=np.nan)
 
 
 def _describe(protocol: ScoringProtocol) -> str:
