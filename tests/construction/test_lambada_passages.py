@@ -64,6 +64,13 @@ def test_all_passages_are_the_candidates_in_the_order_of_the_seed(candidates):
     lower = lambada.passages(BOOKS, lowercased=True, split="dev", number=20, **QUIET)
     assert lower.frame["text"].tolist() == every[:20].frame["text"].str.lower().tolist()
     assert (lower[0].variant, lower[0].item_id.startswith("lambada/dev/sample/")) == ("plain", True)
+    names = ("Tom", *["the old man"] * 3) * 20  # a few capitals were left in
+    text = " ".join(f"{name} saw the dog by the river , and nobody ran after it ." for name in names)
+    lower_cased = [wb.Book("lower", "lower", None, None, text, tokenised=True, source="")]
+    mixed = lambada.passages([*BOOKS, *lower_cased], **QUIET).frame
+    is_lower = mixed["book_id"].str.startswith("lower")
+    assert set(mixed["variant"][is_lower]) == {"plain"}
+    assert set(mixed["variant"][~is_lower]) == {"capitalised"}
     longer = lambada.passages(BOOKS, minimum=90, **QUIET)
     assert min(len(words(item)) for item in longer) == 91
 

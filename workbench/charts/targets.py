@@ -247,8 +247,8 @@ def figure_2(
     --------
     >>> chart = wb.figure_2(lambada=annotations)
     """
-    given = {"LAMBADA": lambada, "input": input, "sentence only": sentence}
-    sets = {role: frame for role, frame in given.items() if frame is not None}
+    by_role = {"LAMBADA": lambada, "input": input, "sentence only": sentence}
+    sets = {role: frame for role, frame in by_role.items() if frame is not None}
     if not sets:
         raise DataError("no set is given", remedy="pass lambada=wb.annotate(wb.load('lambada', 'dev'))")
     if names is None:

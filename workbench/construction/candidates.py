@@ -277,7 +277,7 @@ class CandidatePassages:
             Split of the items: another name than those of the release, so that they are not mixed up.
         lowercased : bool, default False
             Lower-case the tokens (variant ``plain``, as the release); else they are as in the novels (variant
-            ``capitalised``, unless these hold no capital).
+            ``capitalised`` where most sentences of a passage have a capital, else ``plain``).
         choices : bool, default False
             Whether the candidates are the different words of the context and the target, as readers choose
             from (Chu et al. 2017). Otherwise there are none, as in the release.
@@ -290,20 +290,20 @@ class CandidatePassages:
         wanted = np.arange(len(self)) if numbers is None else np.asarray(list(numbers), np.int64)
         if len(wanted) and not 0 <= wanted.min() <= wanted.max() < len(self):
             raise IndexError(f"expected numbers of candidates from 0 to {len(self) - 1:,}")
-        variant = "capitalised" if self.cased and not lowercased else "plain"
         rows: dict[int, Item] = {}
         order = np.unique(wanted)
         owners = np.searchsorted(self._books, order, side="right") - 1
         book_ids = self.books["book_id"].to_numpy()[owners].tolist()
         for (number, cased, sentence), book_id in zip(self._passages(order), book_ids, strict=True):
             lines = [line.lower() for line in cased] if lowercased else cased
+            is_cased = 2 * sum(line != line.lower() for line in lines) > len(lines)
             text = " ".join(lines)
             answer = text.rpartition(" ")[2]
             rows[number] = Item(
                 item_id=f"lambada/{split}/{book_id}/{sentence:06d}",
                 dataset="lambada",
                 split=split,
-                variant=variant,
+                variant="capitalised" if is_cased else "plain",
                 text=text,
                 answer=answer,
                 answer_span=(len(text) - len(answer), len(text)),

@@ -490,7 +490,8 @@ def _of_unit(run: Run, unit: Unit) -> Run | pd.DataFrame:
     """Return predictions with the log-probability of what is predicted: without the word's end if "word"."""
     if unit != "word":
         return run
-    return run.predictions.assign(log_prob=lambda frame: frame["log_prob_uncorrected"])
+    predictions = run.predictions
+    return predictions.assign(log_prob=predictions["log_prob_uncorrected"], log_prob_uncorrected=np.nan)
 
 
 def _describe(protocol: ScoringProtocol) -> str:
