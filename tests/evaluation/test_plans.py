@@ -53,11 +53,12 @@ def test_a_plan_says_what_it_is_of(planned, no_data):
 
 
 def test_the_power_of_a_plan_is_that_of_a_plain_loop(planned):
-    p = (1 + 0.1 * 40 / 12) / 2
+    p = (1 + 0.1 / 0.3) / 2
     wanted = sum(
-        binom.pmf(k, 12, p)
-        for k in range(7, 13)
-        if 2 * sum(binom.pmf(j, 12, 0.5) for j in range(k, 13)) <= 0.05
+        binom.pmf(m, 40, 0.3) * binom.pmf(k, m, p)
+        for m in range(41)
+        for k in range(m // 2 + 1, m + 1)
+        if 2 * binom.sf(k - 1, m, 0.5) <= 0.05
     )
     assert planned.power == pytest.approx(wanted)
 

@@ -115,10 +115,12 @@ def test_the_page_is_told_what_the_comparison_says(widget):
         ahead, behind = whole["pairs"][row["a"]][row["b"]], whole["pairs"][row["b"]][row["a"]]
         assert (ahead["text"], behind["text"]) == (points(row["difference"]), points(-row["difference"]))
         assert ahead["told"].startswith(f": {row['n_only_a']:,} items; the other way: {row['n_only_b']:,}.")
-        below = "below " * (abs(row["difference"]) < row["mde"])
-        tested = f" p {p_value(row['p'])}, Holm {p_value(row['p_holm'])}; MDE {below}{100 * row['mde']:.1f}"
+        mde = f"{100 * row['mde']:.1f}" + " (observed: smaller)" * (abs(row["difference"]) < row["mde"])
+        tested = (
+            f" p {p_value(row['p'])}, Holm {p_value(row['p_holm'])}; smallest detectable difference {mde}"
+        )
         assert ahead["told"].endswith(tested)
-        assert bool(ahead["mde"][1]) == bool(below)
+        assert ahead["mde"] == [mde, "found in 80 % of such comparisons"]
         assert ahead["sure"] == behind["sure"] == (row["p_holm"] < 0.05)
     assert view["n"] == view["slices"]["n"] == len(ITEMS)
     assert view["state"]["column"] == widget.column == "target_class"
