@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from scipy import stats
+from scipy import stats  # type: ignore[import-untyped]
 
 from workbench.analysis.proportions import mcnemar, paired_interval
 from workbench.evaluation.bootstrap import BootstrapSettings, Floats, Units, intervals, resample
@@ -113,8 +113,8 @@ def of_items() -> Iterator[str]:
                     drawn = [rng.multinomial(n, each, 1000) @ [1, -1, 0] / n for each in shares]
                     bounds.append(intervals(np.transpose(drawn), 0.95, n))
                 inside = [(x <= difference + 1e-12) & (difference - 1e-12 <= y) for x, y in bounds]
-                coverage, *bootstrap = [float(p[each].sum()) for each in inside]
-                yield row(n, share, difference, coverage, *(bootstrap or [""]), agree)
+                coverage: list[Any] = [float(p[each].sum()) for each in inside]
+                yield row(n, share, difference, *coverage, *[""] * (2 - len(coverage)), agree)
 
 
 def of_low_accuracy(rng: np.random.Generator, draws: int) -> Iterator[str]:

@@ -118,7 +118,7 @@ def mcnemar_power(
     within 4.5 standard deviations where there are more). Taking it as given, or the normal approximation
     (Miettinen 1968; Connor 1987), promises too much for few items.
     """
-    from scipy.special import betainc, gammaln  # type: ignore[import-untyped]  # noqa: PLC0415 - slow
+    from scipy.special import betainc, gammaln  # noqa: PLC0415 - slow
 
     values = np.broadcast_arrays(*(np.asarray(value, dtype=np.float64) for value in (effect, discordant, n)))
     difference, m, total = (np.atleast_1d(value)[..., None] for value in values)

@@ -120,7 +120,8 @@ def expected_accuracy(
     known = right.notna().to_numpy()
     values = right[known].to_numpy(dtype=float)[None]
     units, sampling = bootstrap.units(books[known]), bootstrap.BootstrapSettings(seed=seed)
-    if is_resampled(values, units, ~np.isin(values, (0, 1)).all(axis=1))[0]:
+    are_fractions = np.asarray(~np.isin(values, (0, 1)).all(axis=1))
+    if is_resampled(values, units, are_fractions)[0]:
         means, _ = bootstrap.resample(values, values[:0], units, *sampling[1:])
         low, high = bootstrap.intervals(means, sampling.level, units.number)
     else:

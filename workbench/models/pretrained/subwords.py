@@ -110,8 +110,8 @@ class Subwords:
         self.prefix = tokenizer.eos_token_id if first is None else first
         added = _added_before(tokenizer)
         self.adds_bos = bool(added)
-        marks = {self.prefix, *added[:1]} - {None}
-        self._marks = tuple(tokenizer.decode([mark]) for mark in sorted(marks))
+        beginnings = {self.prefix, *added[:1]} - {None}
+        self._marks = tuple(tokenizer.decode([each]) for each in sorted(beginnings))
         if beginning == "mark" and self.prefix is None:
             raise DataError("the tokenizer has no mark of the beginning", remedy='use beginning="tokenizer"')
         mark = [self.prefix] if beginning == "mark" else []
