@@ -336,8 +336,8 @@ def sign_flip_intervals(
         for subset in subsets:
             flipped = subset @ columns
             with np.errstate(invalid="ignore"):
-                for mean, part in zip(means, (flipped, total - flipped), strict=True):
-                    mean[filled : filled + len(subset)] = part[:, 1:] / part[:, :1]
+                for mean, sums_of_side in zip(means, (flipped, total - flipped), strict=True):
+                    mean[filled : filled + len(subset)] = sums_of_side[:, 1:] / sums_of_side[:, :1]
             filled += len(subset)
         significant = p[start : start + width] <= 1 - sampling.level
         for row, (sign, choose) in enumerate(((1, np.fmin), (-1, np.fmax))):

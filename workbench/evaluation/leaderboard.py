@@ -42,14 +42,14 @@ _SHOWN = (
     with_interval(
         "difference", "points", heading="Difference from the best",
         tooltip="Accuracy minus that of the best model, on the items that both predicted; in brackets the"
-        " interval of the paired bootstrap.",
+        " interval, not corrected for the number of tests.",
     ),
     TableColumn("n_paired", "count"),
     TableColumn("mde", "unsigned points"),
     TableColumn(
         "p_holm", "p",
-        tooltip="Paired test against the best model: McNemar's exact test, or a sign-flip test by novel;"
-        " corrected for the number of tests (Holm 1979).",
+        tooltip="Paired test against the best model: McNemar's exact test, a sign-flip test by novel, or a"
+        " t test of several seeds; corrected for the number of tests (Holm 1979).",
     ),
     TableColumn(
         "p_fdr_bh", "p", heading="p (FDR)",
@@ -132,11 +132,11 @@ def leaderboard(
         `n` ... `signature`, and those of replicates
             As :func:`workbench.evaluation.metrics.evaluate` gives them; accuracies are fractions.
         `difference`, `difference_low`, `difference_high`, `n_paired`
-            Accuracy minus that of the best with a place (else of the best on most items), with the interval
-            of the paired bootstrap, on the `n_paired` items that both predicted.
+            Accuracy minus that of the best with a place (else of the best on most items), with its
+            interval, on the `n_paired` items that both predicted.
         `mde`
-            Minimum detectable effect: the least true difference that this one test, not corrected, finds
-            with a power of 80 %.
+            Smallest detectable difference (minimum detectable effect): the least true one that this test,
+            not corrected, finds with a power of 80 %.
         `p`, `p_holm`, `p_fdr_bh`
             Of the paired test of :func:`workbench.evaluation.significance.significance` against the
             best; corrected within the group (Holm 1979; false discovery rate, Benjamini and Hochberg 1995).

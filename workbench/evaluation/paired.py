@@ -93,8 +93,8 @@ def minimum_detectable_effect(
     effect = np.minimum((ndtri((1 + level) / 2) + ndtri(power)) / slope, 0.5)
     last, last_excess = np.zeros(m.shape), np.full(m.shape, -np.inf)
     for _ in range(_STEPS):  # secants, kept within a bracket
-        found = mcnemar_power(effect, m, n, level=level)
-        excess = ndtri(np.clip(found, 1e-12, 1 - 1e-12)) - ndtri(power)
+        reached = mcnemar_power(effect, m, n, level=level)
+        excess = ndtri(np.clip(reached, 1e-12, 1 - 1e-12)) - ndtri(power)
         low, high = np.where(excess < 0, effect, low), np.where(excess < 0, high, effect)
         with np.errstate(invalid="ignore", divide="ignore"):
             secant = (excess - last_excess) / (effect - last)
@@ -130,14 +130,16 @@ def mcnemar_power(
     counts = np.rint(first + np.maximum((last - first) / 64, 1) * np.arange(65))  # discordant items
     k = np.minimum(counts, total)
     with np.errstate(invalid="ignore", divide="ignore"):
-        logs = [np.where(part > 0, part * np.log(q), 0) for part, q in ((k, share), (total - k, 1 - share))]
+        logs = [
+            np.where(count > 0, count * np.log(q), 0) for count, q in ((k, share), (total - k, 1 - share))
+        ]
         one_side = np.where(share > 0, (1 + difference / share) / 2, 0.5)
     log_p = sum(logs) - gammaln(k + 1) - gammaln(total - k + 1) + gammaln(total + 1)
     weights = np.where(counts > total, 0, np.exp(log_p))
     critical = _critical_counts(int(k.max(initial=0)).bit_length(), 1 - level)[k.astype(np.int64)]
     possible = critical <= k
-    found = betainc(np.where(possible, critical, 1), np.where(possible, k - critical + 1, 1), one_side)
-    power = (weights * possible * found).sum(axis=-1) / weights.sum(axis=-1)
+    of_count = betainc(np.where(possible, critical, 1), np.where(possible, k - critical + 1, 1), one_side)
+    power = (weights * possible * of_count).sum(axis=-1) / weights.sum(axis=-1)
     return np.asarray(power, dtype=np.float64)
 
 
@@ -236,11 +238,11 @@ def _standard_errors(sums: Floats, sizes: Floats, seeds: Seeds) -> tuple[Floats,
     number = n**2 / (sizes**2).sum()
     residuals = sums - sums.sum(axis=1)[:, None] * sizes / n
     by_unit = (residuals**2).sum(axis=1) / n**2 * number / max(number - 1, 1)
-    parts = np.column_stack([by_unit, seeds.variance])
+    components = np.column_stack([by_unit, seeds.variance])
     freedom = np.maximum(np.column_stack([np.full(len(sums), number), seeds.number]) - 1, 1)
-    variance = parts.sum(axis=1)
+    variance = components.sum(axis=1)
     with np.errstate(invalid="ignore"):
-        df = variance**2 / (parts**2 / freedom).sum(axis=1)
+        df = variance**2 / (components**2 / freedom).sum(axis=1)
     return np.sqrt(variance), df
 
 

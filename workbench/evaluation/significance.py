@@ -268,10 +268,12 @@ def _describe_power(test: AccuracyTests, paired: AlignedPredictions) -> Iterator
         yield f"No smallest detectable difference: too few items are discordant ({percent(share)})."
     if test.test[0] == MCNEMAR and not mde <= share:
         [power] = mcnemar_power(share, discordant, paired.n, level=paired.sampling.level)
-        more = "" if np.isnan(mde) else "; the smallest detectable difference supposes that more items are"
+        assumption = (
+            "" if np.isnan(mde) else "; the smallest detectable difference supposes that more items are"
+        )
         yield (
             f"With {percent(share)} of the items discordant no difference has a power of"
-            f" {percent(POWER)} (at most {percent(power)}){more}."
+            f" {percent(POWER)} (at most {percent(power)}){assumption}."
         )
 
 

@@ -117,9 +117,9 @@ def expected_accuracy(
         Probability of a right answer to each item, missing without an answer, and its novel.
     seed : int, default 0
     """
-    known = right.notna().to_numpy()
-    values = right[known].to_numpy(dtype=float)[None]
-    units, sampling = bootstrap.units(books[known]), bootstrap.BootstrapSettings(seed=seed)
+    answered = right.notna().to_numpy()
+    values = right[answered].to_numpy(dtype=float)[None]
+    units, sampling = bootstrap.units(books[answered]), bootstrap.BootstrapSettings(seed=seed)
     are_fractions = np.asarray(~np.isin(values, (0, 1)).all(axis=1))
     if is_resampled(values, units, are_fractions)[0]:
         means, _ = bootstrap.resample(values, values[:0], units, *sampling[1:])

@@ -246,7 +246,7 @@ class ProtocolRuns:
         made = self.comparison
         level, resamples, seed = made.sampling
         return [
-            f"{made.n:,} items; {100 * level:g} % intervals of the paired bootstrap by {made.units.by}.",
+            f"{made.n:,} items; {100 * level:g} % intervals by {made.units.by}.",
             f"{resamples:,} replicates, seed {seed}.",
             *(f"Left out, {_describe(protocol)}: {why}." for protocol, why in self.skipped.items()),
         ]

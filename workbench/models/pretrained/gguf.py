@@ -148,13 +148,13 @@ def _progress(label: str) -> Iterator[None]:
                 yield tensor
                 bar.update(size)
 
-    theirs, what = converter.tqdm, f"{label}: reading the tokenizer and the configuration"
-    with progress_bar(label=what, bar_format="{desc} [{elapsed}]") as first, no_progress_bar(logging):
+    original, phase = converter.tqdm, f"{label}: reading the tokenizer and the configuration"
+    with progress_bar(label=phase, bar_format="{desc} [{elapsed}]") as first, no_progress_bar(logging):
         converter.tqdm = counted
         try:
             yield
         finally:
-            converter.tqdm = theirs
+            converter.tqdm = original
 
 
 @contextmanager

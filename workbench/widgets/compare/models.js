@@ -165,7 +165,7 @@ function matrix(c) {
 function differences(c) {
   const { s } = c;
   const HEADS = [
-    ["Model"], ["Difference", "accuracy of the model minus that of the baseline, in percentage points, with the interval of the paired bootstrap"],
+    ["Model"], ["Difference", "accuracy of the model minus that of the baseline, in percentage points, with its interval"],
     ["Regressions", "items that the baseline has right and the model wrong"], ["Improvements", "items that the model has right and the baseline wrong"],
     ["p (Holm)", "corrected for the number of models"], ["MDE", "smallest detectable difference (minimum detectable effect): the least true one, in points, that this test, not corrected, finds with a power of 80 %"],
   ];
@@ -218,7 +218,7 @@ function selection(c) {
     const [a, b] = (two ?? [0]).map((k) => s.models[k]);
     const head = (title, ...content) => h("th", { scope: "col", title }, ...content);
     heads.replaceChildren(h("td"), head(null, "items"), ...(two ? [a, b] : [a]).map((model) => head(model.label, chip(model), h("span", { class: "wc-unseen" }, model.label))),
-      ...(two ? [head("difference of the accuracies in percentage points, with the interval of the paired bootstrap", `${a.key} ${MINUS} ${b.key}, points`),
+      ...(two ? [head("difference of the accuracies in percentage points, with its interval", `${a.key} ${MINUS} ${b.key}, points`),
         head("not corrected for the number of pairs", "p"),
         head("smallest detectable difference (minimum detectable effect): the least true one that this test, not corrected, finds with a power of 80 %", "MDE, points"), head(null, h("span", { class: "wc-unseen" }, "remark"))] : []));
     fill(body, ...rows.map(({ name, n, shares, difference, remark }) => h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, number(n)),
