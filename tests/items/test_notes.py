@@ -69,6 +69,20 @@ def test_the_table_of_all_notes(tmp_path, monkeypatch):
     assert (tmp_path / "notes" / "x.jsonl").is_file()
 
 
+def test_a_note_shows_in_every_data_set_that_has_its_text_under_its_id(tmp_path):
+    text, both = "She sat .", ("own", "mine")
+    write_note("mine", "7", text=text, tags=["odd"], note="see", folder=tmp_path)
+    assert write_note("own", "7", text=text, note="seen", folder=tmp_path).tags == ("odd",)
+    for dataset in both:
+        [note] = read_notes([dataset], texts={"7": text, "8": text}, folder=tmp_path).values()
+        assert (note.tags, note.note) == (("odd",), "seen")
+        assert not read_notes([dataset], texts={"7": "She ran ."}, folder=tmp_path)
+    write_note("own", "7", text=text, tags=[], note="", folder=tmp_path)  # the last word, for both
+    for dataset in both:
+        [note] = read_notes([dataset], texts={"7": text}, folder=tmp_path).values()
+        assert (note.tags, note.note) == ((), "")
+
+
 def test_a_note_stays_with_its_text(tmp_path):
     write_note("own", "7", tags=["old"], note="from before", folder=tmp_path)
     one, other, cased = "he did n't run .", "She sat .", "He didn't run."

@@ -1,7 +1,8 @@
 """Tags and notes on items: one JSON line per item, one file per data set.
 
 A note names the text that it was written on by a digest of its letters and digits, so that it stays with the
-passage: it shows on every variant of the text, and on no other passage that happens to have the same id.
+passage: it shows on every variant of the text, and on no other passage that happens to have the same id. It
+shows in every data set that has this text under this id: a table is one data set as a file, another as frame.
 """
 
 from __future__ import annotations
@@ -60,11 +61,10 @@ def notes(dataset: str | None = None, *, folder: Path | str | None = None) -> pd
     >>> wb.notes("sample").columns.tolist()
     ['item_id', 'tags', 'note', 'updated', 'dataset', 'text_digest']
     """
-    files = list_folder(_home(folder)) if dataset is None else [_file(folder, dataset)]
+    files = _note_files(folder) if dataset is None else [_file(folder, dataset)]
     rows = [
         {**asdict(row), "tags": list(row.tags), "dataset": file.stem}
         for file in files
-        if file.suffix == ".jsonl"
         for row in _read(file).values()
     ]
     frame = pd.DataFrame(rows, columns=["item_id", "tags", "note", "updated", "dataset", "text_digest"])
@@ -80,12 +80,18 @@ def text_digest(text: str) -> str:
 def read_notes(
     datasets: Iterable[str], *, texts: Mapping[str, str] | None = None, folder: Path | str | None = None
 ) -> dict[str, Note]:
-    """Return the notes of some data sets by item id; with `texts` (by item id), only those on these texts."""
+    """Return the notes of some data sets by item id.
+
+    With `texts` (by item id) they are the notes on these texts, the last written ones of all data sets.
+    """
     result: dict[str, Note] = {}
+    for (item_id, digest), note in _latest(folder).items() if texts is not None else ():
+        if item_id in texts and digest == text_digest(texts[item_id]):
+            result[item_id] = note
     for dataset in dict.fromkeys(datasets):
         for note in _read(_file(folder, dataset)).values():
             text = None if texts is None else texts.get(note.item_id, "")
-            if text is None or note.text_digest in {"", text_digest(text)}:
+            if text is None or (not note.text_digest and note.item_id not in result):
                 result[note.item_id] = note
     return result
 
@@ -97,7 +103,7 @@ def write_notes(
 
     The file is read again under a lock and replaced atomically, so notebooks that write at the
     same time lose nothing, and a killed kernel leaves the old file or the new one. A note without tags and
-    text is removed, unless its line has other fields.
+    text is removed, unless its line has other fields or another data set has a note on this text.
     """
     file = _file(folder, dataset)
     valid = {_text(item_id): _valid_change(change) for item_id, change in changes.items()}
@@ -106,10 +112,11 @@ def write_notes(
         check_target(file.parent, stat.S_ISDIR, "a folder")
         file.parent.mkdir(parents=True, exist_ok=True)
     with writing(file), FileLock(file.with_name(f".{file.name}.lock")):  # against other threads and processes
-        rows = _read(file)
+        rows, latest = _read(file), _latest(folder)
+        others = {key for each in _note_files(folder) if each.name != file.name for key in _read(each)}
         for item_id, (text, tags, note) in valid.items():
             key = item_id, "" if text is None else text_digest(text)
-            old = rows.get(key) or rows.pop((item_id, ""), None) or Note(item_id)
+            old = latest.get(key) or rows.get(key) or rows.pop((item_id, ""), None) or Note(item_id)
             new = Note(
                 item_id,
                 old.tags if tags is None else tags,
@@ -119,7 +126,7 @@ def write_notes(
                 old.fields,
             )
             rows[key] = written[item_id] = new
-            if not (new.tags or new.note or new.fields):
+            if key not in others and not (new.tags or new.note or new.fields):
                 del rows[key]
         with atomic_path(file) as temporary, temporary.open("w", encoding="utf-8") as out:
             for row in rows.values():
@@ -153,6 +160,23 @@ def _file(folder: Path | str | None, dataset: str) -> Path:
     name = re.sub(r"[^\w.-]+", "_", dataset).lstrip(".") or "_"
     check_name(name, "dataset")
     return _home(folder) / f"{name}.jsonl"
+
+
+def _note_files(folder: Path | str | None) -> list[Path]:
+    return [file for file in list_folder(_home(folder)) if file.suffix == ".jsonl"]
+
+
+def _latest(folder: Path | str | None) -> dict[tuple[str, str], Note]:
+    """Return the note that was written last on each text, by item id and digest of the text."""
+    rows: dict[tuple[str, str], Note] = {}
+    for file in _note_files(folder):
+        for key, note in _read(file).items():
+            if key[1] and (
+                key not in rows
+                or datetime.fromisoformat(note.updated) >= datetime.fromisoformat(rows[key].updated)
+            ):
+                rows[key] = note
+    return rows
 
 
 def _read(file: Path) -> dict[tuple[str, str], Note]:
