@@ -500,21 +500,28 @@ def test_where_sub_tokens_are(tokens, text, spans):
     assert locate_tokens(tokens, text) == spans
 
 
-def test_a_sub_token_on_both_sides_of_the_boundary_is_counted_as_in_the_harness():
-    """The context alone has as many sub-tokens as stand before the answer, though they are others."""
+def test_words_of_an_item_are_scored_from_where_one_of_their_sub_tokens_reaches_into_the_context():
+    cuts = {"e a-b": ["e", " a", "-b"], "e a-d": ["e", " a-", "d"], "e a-f": ["e", " a-f"]}
+    values = {" a": -0.5, "-b": -2.0, " a-": -0.7, "d": -0.25, " a-f": -9.0}
 
     def complete(request):
-        if request["prompt"] in {"a-b", "a-"} and request.get("echo"):
-            tokens = {"a-b": ["a", "-b", " c"], "a-": ["a-", " c"]}[request["prompt"]]
-            values = [None, -2.0, -0.1][: len(tokens)]
-            table = {"tokens": tokens, "token_logprobs": values}
-            table["top_logprobs"] = [value and {"x": value} for value in values]
+        tokens = cuts.get(request["prompt"])
+        if tokens and request.get("echo"):
+            listed = [None, *map(values.get, tokens[1:]), -0.1]
+            table = {"tokens": [*tokens, " c"], "token_logprobs": listed}
+            table["top_logprobs"] = [value and {"x": value} for value in listed]
             return {"choices": [{"text": f"{request['prompt']} c", "logprobs": table}]}
         return servers.week(request)
 
-    items = items_from_text(["a-___"], answers=["b"])
+    items = items_from_text(["e a-___"] * 2, answers=["b", "d"])
     with servers.served(complete) as (url, _):
-        assert model(url).log_prob(items).tolist() == [-2.0]
+        server = model(url)
+        assert server.log_prob(items).tolist() == [-2.0, -0.25]
+        scores = server.score(
+            items, [["b", "d"], ["d", "b", "f"]]
+        )  # of "-b", and of " a-f", begin further left
+    expected = [[-2.5, -0.95, np.nan], [-0.95, -2.5, -9.0]]
+    np.testing.assert_allclose(scores, expected)
 
 
 @pytest.mark.parametrize("listed", [0, 1])

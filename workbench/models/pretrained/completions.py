@@ -51,10 +51,9 @@ class Echo(NamedTuple):
     bos: str  # one of `workbench.runs.predictions.BOS`
     hidden: int | None  # sub-tokens that the server counts and does not list: 0, or 1 for the mark
 
-    def boundary(self, offset: int) -> int | None:
-        """Return the first sub-token from an offset on; None where one is on both sides of it."""
-        index = next((i for i, (_, end) in enumerate(self.spans) if end > offset), len(self.spans))
-        return index if index == len(self.spans) or self.spans[index][0] >= offset else None
+    def boundary(self, offset: int) -> int:
+        """Return the first sub-token that ends after an offset; it may begin before it."""
+        return next((i for i, (_, end) in enumerate(self.spans) if end > offset), len(self.spans))
 
 
 class _Attempt(NamedTuple):

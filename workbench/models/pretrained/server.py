@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import accumulate, takewhile
@@ -48,7 +48,14 @@ _REMEDY = (
 )
 _SLICE = 32  # requests that are stored together, so what a killed process loses
 _LONGEST_WORD = 12  # sub-tokens that the server writes
-_ANSWERS = pa.schema([("log_prob", pa.float64()), ("greedy", pa.bool_()), ("tokens", pa.list_(pa.string()))])
+_ANSWERS = pa.schema(
+    [
+        ("log_prob", pa.float64()),
+        ("greedy", pa.bool_()),
+        ("tokens", pa.list_(pa.string())),
+        ("start", pa.int64()),
+    ]
+)
 _KNOWN = pa.schema([("log_prob", pa.float64())])
 
 
@@ -58,6 +65,9 @@ class _Answer(NamedTuple):
     log_prob: float  # of all sub-tokens of the text; NaN where it writes
     greedy: bool  # whether each of them is the most probable one
     tokens: list[str]  # the sub-tokens of the text, or those that it writes
+    start: int = (
+        0  # where the first of them begins, within context and text: before the text if it joins both
+    )
 
 
 _NONE = _Answer(math.nan, greedy=False, tokens=[])
@@ -197,11 +207,23 @@ class ServerModel(PromptedModel):
     def score(self, items: Items, words: Sequence[Sequence[str]]) -> Floats:
         """Return the log-probability of each word with the rest of the sentence, or of the rest after it.
 
-        Where nothing follows the blank, it is that of the sub-tokens of the word.
+        Where nothing follows the blank, it is that of the sub-tokens of the word. Where a sub-token of one of
+        the words reaches into the context, the scores of all words of the item begin there.
         """
         pairs = self._continuations(items, words)
         answers = self._ask([pair for row in pairs for pair in row])
+        while uneven := [row for row in pairs if self._starts_differ(row, answers)]:
+            for row in uneven:
+                start = min(answers[pair].start for pair in row)
+                row[:] = [(text[:start], text[start:]) for text in map("".join, row)]
+            answers |= self._ask([pair for row in uneven for pair in row])
         return pad([[answers[pair].log_prob for pair in row] for row in pairs])
+
+    @staticmethod
+    def _starts_differ(row: Sequence[Continuation], answers: Mapping[Continuation, _Answer]) -> bool:
+        """Return whether words after one context are scored from different places on."""
+        contexts = {before for before, _ in row}
+        return len(contexts) == 1 and len({answers[pair].start for pair in row}) > 1
 
     def log_prob(self, items: Items) -> Floats:
         """Return the log-probability of the sub-tokens of each answer; NaN without an answer."""
@@ -292,14 +314,12 @@ class ServerModel(PromptedModel):
             return _Answer(math.nan, greedy=False, tokens=self._written(before))
         echo, context = self._echo(before + after), before.rstrip()
         start = echo.boundary(len(context))
-        if start is None:  # as in lm-evaluation-harness, after as many sub-tokens as the context alone has
-            start = len(self._echo(context).tokens)
         log_probs = echo.log_probs[start:]
         if not log_probs or math.isnan(log_probs[0]):
             problem = f"expected a sub-token of {after[:40]!r} after {context[-40:]!r}, got none"
             raise DataError(problem, file=self._client.address, remedy="leave out the item with this text")
         greedy = all(value >= best for value, best in zip(log_probs, echo.best[start:], strict=True))
-        return _Answer(sum(log_probs), greedy, echo.tokens[start:])
+        return _Answer(sum(log_probs), greedy, echo.tokens[start:], echo.spans[start][0])
 
     def _echo(self, text: str) -> Echo:
         body = self._client.complete(model=self.model, prompt=text, max_tokens=1, logprobs=1, echo=True)
@@ -342,7 +362,7 @@ class ServerModel(PromptedModel):
         """Refuse a server that generates a different sub-token than its most probable one."""
         echo = self._echo(text + token)
         start = echo.boundary(len(text))
-        if start is not None and echo.tokens[start:] == [token]:
+        if echo.tokens[start:] == [token]:
             value, best = echo.log_probs[-1], echo.best[-1]
             if value < best - self.tolerance:
                 self._refuse(
