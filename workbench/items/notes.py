@@ -85,9 +85,10 @@ def read_notes(
     With `texts` (by item id) they are the notes on these texts, the last written ones of all data sets.
     """
     result: dict[str, Note] = {}
-    for (item_id, digest), note in _latest(folder).items() if texts is not None else ():
-        if item_id in texts and digest == text_digest(texts[item_id]):
-            result[item_id] = note
+    if texts is not None:
+        for (item_id, digest), note in _latest(folder).items():
+            if item_id in texts and digest == text_digest(texts[item_id]):
+                result[item_id] = note
     for dataset in dict.fromkeys(datasets):
         for note in _read(_file(folder, dataset)).values():
             text = None if texts is None else texts.get(note.item_id, "")
