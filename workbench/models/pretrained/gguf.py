@@ -148,8 +148,8 @@ def _progress(label: str) -> Iterator[None]:
                 yield tensor
                 bar.update(size)
 
-    theirs, what = converter.tqdm, f"{label}: reading the tokenizer and the configuration"
-    with progress_bar(label=what, bar_format="{desc} [{elapsed}]") as first, no_progress_bar(logging):
+    theirs, first_label = converter.tqdm, f"{label}: reading the tokenizer and the configuration"
+    with progress_bar(label=first_label, bar_format="{desc} [{elapsed}]") as first, no_progress_bar(logging):
         converter.tqdm = counted
         try:
             yield
