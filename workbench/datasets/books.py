@@ -15,6 +15,7 @@ from workbench.datasets import archives, sample, sources
 from workbench.datasets.book_tables import BookRow, is_book_table, read_book_rows
 from workbench.datasets.epub import read_epub, read_html
 from workbench.datasets.file_names import shards
+from workbench.datasets.model_files import refuse_language_model
 from workbench.datasets.production_notes import header_end, licence_start, without_notes
 from workbench.items import text as wt
 from workbench.storage.errors import DataError
@@ -307,7 +308,7 @@ def _documents(paths: Sequence[Path], inside: str) -> Iterator[Document]:
 
 
 def _content(path: Path) -> bytes:
-    sources.refuse_language_model(path)
+    refuse_language_model(path)
     return sources.File(path).data
 
 

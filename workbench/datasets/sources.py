@@ -5,21 +5,18 @@ Files are read on disk or inside an archive that stays packed.
 
 from __future__ import annotations
 
-import bz2
 import difflib
 import fnmatch
 import glob
 import hashlib
-import lzma
 import os
 import re
 import sys
 import tomllib
-import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, lru_cache
 from importlib.metadata import EntryPoint
 from itertools import chain
 from pathlib import Path
@@ -30,7 +27,7 @@ from workbench.datasets.file_names import shards, split_in_name, split_of_file
 from workbench.items.items import Items
 from workbench.items.schema import Item
 from workbench.storage.errors import DataError, reading
-from workbench.storage.files import data_home, open_regular, read_bytes, resource
+from workbench.storage.files import data_home, read_bytes, resource
 from workbench.storage.packages import extensions, load_extension
 from workbench.storage.progress import say
 from workbench.storage.spreadsheet import encoding_of_mark
@@ -43,14 +40,6 @@ Matcher = Callable[[str], Any]
 Part = tuple[str, str]
 """Split and variant."""
 
-_HEAD = 1 << 20  # bytes of a file that tell what it is; bzip2 unpacks blocks of this size
-_UNPACKERS: tuple[Callable[[], Any], ...] = (
-    partial(zlib.decompressobj, zlib.MAX_WBITS | 16), bz2.BZ2Decompressor, lzma.LZMADecompressor,
-)  # fmt: skip
-_LANGUAGE_MODEL = re.compile(
-    rb"(?P<KenLM>mmap lm http://kheafield\.com)|(?P<SRILM>SRILM_BINARY_NGRAM)|(?P<IRSTLM>blmt )|"
-    rb"(?P<ARPA>(?:[^\0]{0,1000}\n)?\\data\\\s+ngram +1 *=)"
-)
 ON_ERROR = ("raise", "skip")
 MAX_PROBLEMS = 10_000
 """Most problems that are listed."""
@@ -126,22 +115,6 @@ class File:
 def is_binary(data: bytes) -> bool:
     """Return whether bytes are not text, by a zero byte or the signature of a binary format."""
     return b"\0" in data or data.startswith(_BINARY)
-
-
-def refuse_language_model(path: Path) -> None:
-    """Raise DataError if a file is an n-gram model of another program: ARPA, packed or not, or binary."""
-    with reading(path), open_regular(path) as file:
-        data = file.read(_HEAD)
-    for unpacker in _UNPACKERS:
-        with suppress(OSError, zlib.error, lzma.LZMAError):
-            data = unpacker().decompress(data, _HEAD)
-            break
-    if match := _LANGUAGE_MODEL.match(data):
-        raise DataError(
-            f"this is an n-gram model in {match.lastgroup} format, which is not read",
-            file=path,
-            remedy="fit one on the text that it was estimated from: NGram.fit(text, order=...)",
-        )
 
 
 def decode(data: bytes, name: str | Path) -> str:
