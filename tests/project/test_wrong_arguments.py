@@ -30,6 +30,7 @@ def called(name, items, parameter, wrong):
         "items": items, "model": model, "models": [model], "runs": run, "frame": run,
         "texts": ["a b c"], "hypothesis": "a", "path": "results.csv", "folder": "site", "views": views,
         "name": "results", "questions": items, "parts": run, "attention": run,
+        "a": run, "b": run,
     }  # fmt: skip
     required = [
         each.name
