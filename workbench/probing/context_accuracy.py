@@ -117,9 +117,9 @@ def expected_accuracy(
         Probability of a right answer to each item, missing without an answer, and its novel.
     seed : int, default 0
     """
-    known = right.notna().to_numpy()
-    values = right[known].to_numpy(dtype=float)[None]
-    units, sampling = bootstrap.units(books[known]), bootstrap.BootstrapSettings(seed=seed)
+    mask = right.notna().to_numpy()
+    values = right[mask].to_numpy(dtype=float)[None]
+    units, sampling = bootstrap.units(books[mask]), bootstrap.BootstrapSettings(seed=seed)
     if is_resampled(values, units, ~np.isin(values, (0, 1)).all(axis=1))[0]:
         means, _ = bootstrap.resample(values, values[:0], units, *sampling[1:])
         low, high = bootstrap.intervals(means, sampling.level, units.number)

@@ -99,8 +99,8 @@ def join_candidates(words: Iterable[str]) -> str:
 
 def split_candidates(text: str) -> list[str]:
     """Return the candidates of what `join_candidates` or a person wrote."""
-    parts = re.findall(r"(?:\\[|\\]|[^|])+", text)
-    return list(filter(None, (re.sub(r"\\([|\\])", r"\1", part).strip() for part in parts)))
+    choices = re.findall(r"(?:\\[|\\]|[^|])+", text)
+    return list(filter(None, (re.sub(r"\\([|\\])", r"\1", choice).strip() for choice in choices)))
 
 
 def read_question(

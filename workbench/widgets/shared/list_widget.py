@@ -197,8 +197,8 @@ class ListWidget(Widget):
         """Return the line of Python; empty if it takes predictions or annotations that no name gives."""
         from workbench.analysis.annotations import FEATURES  # noqa: PLC0415 - heavy
 
-        own = set(self._annotations) - {"item_id", *FEATURES.names, "pipeline"}
-        return "" if own or self._takes_frames else self.code
+        unknown = set(self._annotations) - {"item_id", *FEATURES.names, "pipeline"}
+        return "" if unknown or self._takes_frames else self.code
 
     def _published_head(self, rows: Rows, *, notes: bool) -> dict[str, Any]:
         """Return the data that do not belong to single items; DataError if the state needs omitted data."""
