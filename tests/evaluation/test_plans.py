@@ -69,7 +69,8 @@ def test_each_look_at_new_results_counts_once(planned):
     assert notes(wb.evaluate([FIRST], by="known", **QUICK)) == [line.format(1)]
     assert line.format(2) in wb.significance(FIRST, SECOND, **QUICK).notes
     assert notes(wb.leaderboard([FIRST, SECOND], published=False, **QUICK)) == [line.format(2)]
-    better = SECOND.assign(correct=True)  # other results of the same model
+    right = {"prediction": SECOND["answer"], "correct": True, "p_correct": 1.0, "rank": 1}
+    better = SECOND.assign(**right)  # other results of the same model
     assert notes(wb.leaderboard([FIRST, better], published=False, **QUICK)) == [line.format(3)]
     compared = Comparison.of(ITEMS, [FIRST, made(40, seed=3, model="third")], **QUICK)
     assert compared.plans == (line.format(4),)
