@@ -123,6 +123,7 @@ def test_the_text_ends_with_a_newline():
     np.testing.assert_allclose(sums(model, lines), 1, rtol=0, atol=1e-5)
 
 
+@pytest.mark.filterwarnings("ignore:.* words? of the text (is|are) <unk>")
 @pytest.mark.usefixtures("no_data")
 def test_the_words_of_a_text_are_the_words_of_its_model():
     odd = "a\x01b c\x07 d\0e f\x0bg h\x85i j\u2028k l\u200bm \ufeffn \ud800o é\u0301 \x1a \x7f <unk> p\x1fq"
@@ -355,6 +356,7 @@ NO_THRESHOLDS = [
         *((["a b"], {"pruning": wrong}, "expected a sequence of whole numbers") for wrong in NO_THRESHOLDS),
     ],
 )
+@pytest.mark.filterwarnings("ignore:.* words? of the text (is|are) <unk>")
 @pytest.mark.parametrize("smoothing", ["kneser-ney", "good-turing"])
 def test_what_cannot_be_fitted_is_one_clear_error(no_data, texts, options, message, smoothing):
     if smoothing == "good-turing" and "memory" in options:
@@ -386,6 +388,7 @@ def test_thresholds_of_0_leave_out_nothing(pruning):
     ],
     ids=str,
 )
+@pytest.mark.filterwarnings("ignore:.* words? of the text (is|are) <unk>")
 @pytest.mark.usefixtures("no_data")
 def test_tiny_and_reserved_texts(lines, smoothing):
     model = NGram.fit(lines, order=3, smoothing=smoothing, lower=False, **QUICK)

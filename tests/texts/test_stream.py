@@ -14,7 +14,7 @@ from workbench.storage.sealed import sha256
 from workbench.texts.batches import IS_WORD_FILE, EncodedText
 from workbench.texts.corpus import MANIFEST, RESERVED, Corpus
 
-LINES = ["the cat sat on the mat .", "'' -- the dog , the <s> dog sat !", "nobody 's 3 cats"]
+LINES = ["the cat sat on the mat .", "'' -- the dog , the <x> dog sat !", "nobody 's 3 cats"]
 
 
 def corpus_of(lines, **options):
@@ -25,7 +25,7 @@ def stream_of(lines, vocabulary=4):
     return EncodedText.of(corpus_of(lines), vocabulary)
 
 
-WORD = st.sampled_from(["the", "cat", "a", ".", "''", "--", "'s", "<s>", "<unk>", "x\x7fy", "é", "७", "z"])
+WORD = st.sampled_from(["the", "cat", "a", ".", "''", "--", "'s", "<x>", "x\x7fy", "é", "७", "z"])
 VOCABULARY = st.integers(1, 8) | st.lists(
     st.sampled_from(["the", "z", ".", "never", "<unk>", "</s>", "a"]), min_size=1
 )

@@ -10,10 +10,11 @@ import pandas as pd
 
 from workbench.datasets.sources import File
 from workbench.items import language
+from workbench.items.cells import index_as_columns
 from workbench.items.questions import Sides
 from workbench.items.schema import Span
 from workbench.storage.errors import DataError
-from workbench.storage.spreadsheet import read_frame
+from workbench.storage.spreadsheet import TableFrame, read_frame
 
 MAX_COLUMNS = 10_000
 TABLES = (".parquet", ".jsonl", ".json", ".csv", ".tsv")
@@ -85,6 +86,22 @@ def in_file(error: DataError, path: Path | str) -> DataError:
     if error.problem.startswith("row "):
         remedy = f'{remedy or "correct it"}, or leave the row out with on_error="skip"'
     return DataError(error.problem, file=path, remedy=remedy)
+
+
+def read_shards(shards: Sequence[tuple[bytes, Path]], words: Collection[str]) -> TableFrame:
+    """Return the rows of all parts of a table; DataError if they have different columns."""
+    tables = [read_frame(data, path, words=words, limit=MAX_COLUMNS) for data, path in shards]
+    if len(tables) == 1:
+        return tables[0]
+    frames = [index_as_columns(table.frame) for table in tables]
+    for (_, path), frame in zip(shards, frames, strict=True):
+        if set(frame) != set(frames[0]):
+            columns, expected = (", ".join(map(str, each))[:200] for each in (frame, frames[0]))
+            problem = f"expected the columns of its first part, {expected}, got {columns}"
+            raise DataError(problem, file=path, remedy="write all parts with the same columns")
+    problems = [problem for table in tables for problem in table.problems]
+    notes = dict.fromkeys(table.note for table in tables if table.note)
+    return TableFrame(pd.concat(frames, ignore_index=True), problems, "; ".join(notes))
 
 
 def check_no_books(frame: pd.DataFrame, path: Path, problem: str) -> None:

@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from workbench.datasets import sources
-from workbench.datasets.question_tables import MAX_COLUMNS, TABLES, check_no_books, in_file
+from workbench.datasets.question_tables import TABLES, check_no_books, in_file, read_shards
 from workbench.items.cells import column_named
 from workbench.items.items import items_from_frame
 from workbench.items.language import folder_of, in_language, language_in_path
 from workbench.items.questions import ANSWERS, LABELS, choice_columns
 from workbench.items.schema import Item
 from workbench.storage.errors import DataError
-from workbench.storage.spreadsheet import read_frame, read_rows
+from workbench.storage.spreadsheet import read_rows
 
 LETTERS = "abcde"
 _LINE = re.compile(r"([0-9]{1,6})([a-e])\) (.*)", re.DOTALL)
@@ -206,7 +206,7 @@ def _answers_table(file: sources.File) -> Iterator[tuple[int, int, str] | DataEr
 def _rows_with_answers(file: sources.File, variant: str) -> Iterator[Item | DataError]:
     """Yield the items of a table with a column of answers: letters, numbers or the words."""
     words = {*_SENTENCES, *ANSWERS, *LABELS, "id"}
-    frame, problems, _ = read_frame(file.data, file.path, words=words, limit=MAX_COLUMNS)
+    frame, problems, _ = read_shards([(shard.data, shard.path) for shard in file.shards], words)
     yield from problems
     check_no_books(frame, file.path, "whole books, not questions")
     text, answer = (column_named(frame, names) for names in (_SENTENCES, (*ANSWERS, *LABELS)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,13 @@ import pandas as pd
 
 from workbench.datasets import childrens_book, cnn_qa, sources
 from workbench.datasets.file_names import name_of_set, shards
-from workbench.datasets.question_tables import MAX_COLUMNS, QuestionTable, check_no_books, in_file
+from workbench.datasets.question_tables import (
+    MAX_COLUMNS,
+    QuestionTable,
+    check_no_books,
+    in_file,
+    read_shards,
+)
 from workbench.items import language
 from workbench.items.cells import column_named, index_as_columns
 from workbench.items.items import COLUMNS, Items, items_from_frame
@@ -19,7 +24,7 @@ from workbench.items.questions import ANSWERS, CONTEXTS, CONTINUATIONS, LABELS, 
 from workbench.items.schema import objects
 from workbench.storage.errors import DataError
 from workbench.storage.files import read_bytes
-from workbench.storage.spreadsheet import JSON_ENDINGS, TableFrame, read_frame
+from workbench.storage.spreadsheet import JSON_ENDINGS
 
 ROLES = {
     "text": TEXTS,
@@ -50,7 +55,7 @@ def read_table(path: Path | str, *, on_error: str = "raise", **options: Any) -> 
     path = Path(path)
     words = _WORDS | {str(column).lower() for column in options.values()}
     paths = shards(path)
-    frame, problems, note = _read_shards(paths, words)
+    frame, problems, note = read_shards([(read_bytes(path, "this table"), path) for path in paths], words)
     if len(frame.columns) > MAX_COLUMNS:
         problem = f"this table has {len(frame.columns):,} columns, expected at most {MAX_COLUMNS:,}"
         raise DataError(problem, file=path, remedy="leave out columns")
@@ -106,24 +111,6 @@ def _with_answers(frame: pd.DataFrame, column: Any) -> pd.DataFrame:
         return frame
     others = [name for name in frame if str(name).lower() == "answer"]
     return frame.drop(columns=others).rename(columns={column: "answer"})
-
-
-def _read_shards(paths: Sequence[Path], words: Collection[str]) -> TableFrame:
-    """Return the rows of all parts of a table; DataError if they have different columns."""
-    tables = [
-        read_frame(read_bytes(path, "this table"), path, words=words, limit=MAX_COLUMNS) for path in paths
-    ]
-    if len(tables) == 1:
-        return tables[0]
-    frames = [index_as_columns(table.frame) for table in tables]
-    for path, frame in zip(paths, frames, strict=True):
-        if set(frame) != set(frames[0]):
-            columns, expected = (", ".join(map(str, each))[:200] for each in (frame, frames[0]))
-            problem = f"expected the columns of its first part, {expected}, got {columns}"
-            raise DataError(problem, file=path, remedy="write all parts with the same columns")
-    problems = [problem for table in tables for problem in table.problems]
-    notes = dict.fromkeys(table.note for table in tables if table.note)
-    return TableFrame(pd.concat(frames, ignore_index=True), problems, "; ".join(notes))
 
 
 def _questions(

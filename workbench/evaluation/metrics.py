@@ -508,7 +508,8 @@ def note(table: pd.DataFrame, datasets: Iterable[str], sampling: BootstrapSettin
     sentences = [f"{100 * level:g} % intervals; bootstrap with {resamples:,} replicates, seed {seed}"]
     for by, rows in table.groupby("resampled_by", sort=True):
         least, greatest = (int(rows["n_novels"].agg(f)) if by == "novel" else 0 for f in ("min", "max"))
-        text = bootstrap.describe_resampling(str(by), least, float(rows["accuracy"].min()))
+        lowest = np.fmin.reduce(rows["accuracy"].to_numpy(dtype=float, na_value=np.nan))
+        text = bootstrap.describe_resampling(str(by), least, float(lowest))
         if least != greatest:
             text = text.replace(f"{least:,} novels", f"{least:,} to {greatest:,} novels", 1)
         sentences.append(text if len(rows) == len(table) else f"{text} (in {len(rows)} of {len(table)} rows)")
