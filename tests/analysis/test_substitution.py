@@ -239,13 +239,22 @@ def test_the_sample_is_renamed_and_back(sample):
     refused("ablated already", wb.rename, changed)
 
 
+def judged(run, right):
+    """Return predictions that are right or wrong as told, and say so in every column."""
+    right = np.asarray(right, dtype=bool)
+    words = run["answer"].where(right, "unheard")
+    return run.assign(
+        prediction=words, correct=right, p_correct=right.astype(float), rank=np.where(right, 1, 2)
+    )
+
+
 def test_runs_of_renamed_items_are_paired_with_those_of_the_whole():
     texts = [f"Sheila saw a {word} . the {word} saw {{Sheila}}" for word in ("dog", "cat", "hen", "fox")]
     items = clozes(*texts)
     changed = renamed(items, "sheila")
     model = wb.models.MaximumFrequency("context")
     runs = [model.predict(each) for each in (items, changed)]
-    runs[1].loc[0, "correct"] = not runs[0].loc[0, "correct"]
+    runs[1] = judged(runs[1], [not runs[0].loc[0, "correct"], *runs[0]["correct"][1:]])
     test = wb.significance(*runs)
     right = [run["correct"].to_numpy(dtype=bool) for run in runs]
     assert test.difference == pytest.approx(right[0].mean() - right[1].mean())
@@ -354,9 +363,8 @@ def test_predictions_follow_stay_or_are_others():
     changed = renamed(items, "sheila")
     new = changed.frame["answer"].tolist()
     run = wb.models.MaximumFrequency("context").predict(changed)
-    run = run.assign(prediction=[new[0].lower(), new[1], "SHEILA", None])
-    run["correct"] = [True, True, False, False]
-    before = wb.models.MaximumFrequency("context").predict(items).assign(correct=[True, False, True, True])
+    run = judged(run, [True, True, False, False]).assign(prediction=[new[0].lower(), new[1], "SHEILA", None])
+    before = judged(wb.models.MaximumFrequency("context").predict(items), [True, False, True, True])
     [row] = wb.memorization(run, changed).to_dict("records")
     assert (row["n"], row["substitute"], row["original"], row["other"]) == (4, 0.5, 0.25, 0.25)
     assert row["memorization_ratio"] == pytest.approx(1 / 3)
@@ -364,7 +372,7 @@ def test_predictions_follow_stay_or_are_others():
     assert (row["memorization_ratio_low"], row["memorization_ratio_high"]) == (low[0], high[0])
     [row] = wb.memorization([run], changed, originals=[before]).to_dict("records")
     assert [row[name] for name in ("n", "substitute", "original", "other")] == [3, 1 / 3, 1 / 3, 1 / 3]
-    [row] = wb.memorization(run, changed, originals=before.assign(correct=False)).to_dict("records")
+    [row] = wb.memorization(run, changed, originals=judged(before, [False] * 4)).to_dict("records")
     assert row["n"] == 0
     assert np.isnan([row["substitute"], row["memorization_ratio"], row["other_low"]]).all()
     assert "Predictions where the answer was replaced" in wb.memorization(run, changed).to_html()

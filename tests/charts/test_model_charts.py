@@ -76,7 +76,8 @@ def frames():
 def test_the_numbers_are_those_of_a_plain_count():
     given, found = frames(), accuracy_by_context(frames())
     less = made(40, seed=3)
-    unanswered = less.assign(p_correct=less["p_correct"].where(less.index >= 10))
+    known = less.index >= 10
+    unanswered = less.assign(**{name: less[name].where(known) for name in ("answer", "correct", "p_correct")})
     assert accuracy_by_context({"one": {None: unanswered}})["n"].tolist() == [30]
     assert found[["model", "set", "reads"]].to_numpy().tolist() == [
         ["one", "lambada/dev", "4"],

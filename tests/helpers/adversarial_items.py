@@ -9,11 +9,12 @@ import workbench as wb
 def predicted(text, n=20, seed=0, **columns):
     """Return predictions whose words, model, sets and answers are such a string."""
     rows = made(n, seed=seed, right=0.5)
-    return rows.assign(
-        item_id=[f"{text}/{k}" for k in range(n)], dataset=text, split=text, model=f"{text}{seed}",
-        answer=text, prediction=text, top_words=[[text, f"{text}!", "."]] * n,
-        top_log_probs=[[-0.5, -1.5, -2.5]] * n, **columns,
+    named = {"item_id": [f"{text}/{k}" for k in range(n)], "answer": text, **columns}
+    rows = rows.assign(
+        dataset=text, split=text, model=f"{text}{seed}", top_words=[[text, f"{text}!", "."]] * n,
+        top_log_probs=[[-0.5, -1.5, -2.5]] * n, **named,
     )  # fmt: skip
+    return rows.assign(prediction=rows["answer"].where(rows["correct"].astype(bool), f"{text}!"))
 
 
 def items_of(text):
@@ -32,4 +33,4 @@ def items_of(text):
 def predictions_of(text, items):
     ids = items.frame["item_id"].tolist()
     answers = items.frame["answer"].to_numpy()
-    return [predicted(text, 2, seed=k).assign(item_id=ids, answer=answers) for k in range(2)]
+    return [predicted(text, 2, seed=k, item_id=ids, answer=answers) for k in range(2)]
