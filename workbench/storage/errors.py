@@ -64,14 +64,23 @@ def reading(
     except BaseException as error:
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
-        for cause in (error, innermost(error)):
-            number = getattr(cause, "errno", None) or (errno.ENOSPC if _NO_ROOM in str(cause) else 0)
-            if number in _OF_WRITING:
-                problem = f"{what} needs a file that cannot be written ({reason(cause)})"
-                raise DataError(problem, file=file, remedy=_REMEDIES[number]) from error
+        words, hint = _writing_error(error)
+        if hint:
+            problem = f"{what} needs a file that cannot be written ({words})"
+            raise DataError(problem, file=file, remedy=hint) from error
         raise DataError(
             f"{what} cannot be read ({reason(error)})", file=file, line=line, remedy=remedy
         ) from error
+
+
+def _writing_error(error: BaseException) -> tuple[str, str]:
+    """Return the words of the system's error of writing that is the cause of an error, and a hint; or nothing."""
+    # in a function of its own: a frame that holds its own error keeps all objects of its callers alive
+    for cause in (error, innermost(error)):
+        number = getattr(cause, "errno", None) or (errno.ENOSPC if _NO_ROOM in str(cause) else None)
+        if number in _OF_WRITING:
+            return reason(cause), _REMEDIES[number]
+    return "", ""
 
 
 @contextmanager
