@@ -74,7 +74,7 @@ def reading(
 
 
 def _writing_error(error: BaseException) -> tuple[str, str]:
-    """Return the words of the system's error of writing that is the cause of an error, and a hint; or nothing."""
+    """Return the words and a hint of the system error of writing behind an error; empty texts if none."""
     # in a function of its own: a frame that holds its own error keeps all objects of its callers alive
     for cause in (error, innermost(error)):
         number = getattr(cause, "errno", None) or (errno.ENOSPC if _NO_ROOM in str(cause) else None)
