@@ -205,7 +205,7 @@ def plan(
     --------
     >>> planned = wb.plan(items, hypothesis="The 3-gram model beats chance.", effect=0.3, discordant=0.4)
     >>> round(planned.mde, 2), round(planned.power, 2)
-    (0.3, 0.82)
+    (0.32, 0.71)
     """
     check_items(items, "plan")
     if not len(items):
