@@ -216,6 +216,7 @@ class Widget(anywidget.AnyWidget):
     def __init__(self, **options: Any) -> None:
         self.saved = SavedPage(self._static)
         self._events: Any = None  # those of IPython in a kernel, once the widget is shown
+        self._has_page = False  # whether a page has sent a message
         self._lock = RLock()  # messages are heard in two threads, annotations arrive in one of their own
         super().__init__(saved_key=self.saved.key, **options)
         self.on_msg(self._handle_message)
@@ -238,6 +239,7 @@ class Widget(anywidget.AnyWidget):
 
     def _handle_message(self, _widget: Any, message: Mapping[str, Any], _buffers: Any) -> None:
         """Answer any message of the page; errors and interrupts are shown there."""
+        self._has_page = True
         message = message if isinstance(message, Mapping) else {"type": message}
         values = {name: message.get(name) for name in ("lane", "from")}
         names = {name: each for name, each in values.items() if isinstance(each, str) and each.isascii()}
@@ -276,9 +278,9 @@ class Widget(anywidget.AnyWidget):
         """Complete the static page within the cell where no front end is connected.
 
         ``nbconvert --execute``, papermill and others end the kernel after the last cell, and keep what the
-        cells have printed by then. They send cells without an id; front ends send one.
+        cells have printed by then. They send cells without an id, and no page of theirs sends a message.
         """
-        if result.info.cell_id is None:
+        if result.info.cell_id is None and not self._has_page:
             self._finish()
             self.saved.update_if_scheduled()
 
