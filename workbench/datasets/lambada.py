@@ -240,7 +240,7 @@ def _text(record: Mapping[Any, Any], file: sources.File, number: int) -> str | D
         if len(word.split()) != 1:
             return _bad(f"the continuation is {word[:40]!r}, expected one word", file, number)
         sides, word = continued(record.get("context"), word)
-        text = f"{sides.left}{word}{sides.right}" if isinstance(sides, Sides) else None
+        text = f"{sides.before}{word}{sides.after}" if isinstance(sides, Sides) else None
     if not isinstance(text, str):
         return _bad(f"there is no text in it, expected {_EXPECTED}", file, number)
     if not wt.is_encodable(text):

@@ -357,9 +357,8 @@ def _random_subsets(number: int, resamples: int, seed: int) -> Iterator[Floats]:
     rng, block = np.random.default_rng(seed), max(1, _SIGNS // max(number, 1))
     for start in range(0, resamples, block):
         shape = (min(block, resamples - start), -(-number // 8))
-        yield np.unpackbits(rng.integers(0, 256, size=shape, dtype=np.uint8), axis=1)[:, :number].astype(
-            float
-        )
+        bits = np.unpackbits(rng.integers(0, 256, size=shape, dtype=np.uint8), axis=1)
+        yield bits[:, :number].astype(np.float64)
 
 
 def _all_subsets(number: int) -> Iterator[Floats]:

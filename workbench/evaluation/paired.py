@@ -303,6 +303,7 @@ class AlignedPredictions:
             np.stack([model.floats("log_prob_uncorrected")[r] for model, r in self._each()]),
         )
         self.log_prob: Floats = comparability.of_one_event(*self._log_probs)
+        self._other_tasks: dict[tuple[int, int], bool] = {}
         # in the order of `evaluate`, so that a seed draws the same items
         self._order = np.asarray(pc.array_sort_indices(item_ids).to_numpy(), dtype=np.int64)
 
@@ -370,14 +371,17 @@ class AlignedPredictions:
         names = AccuracyTests._fields
         joined: Any = {name: np.concatenate([getattr(block, name) for block in blocks]) for name in names}
         tests = AccuracyTests(**joined | {"test": joined["test"].tolist()})
-        sets = {k: self.value_sets(k) for k in np.unique(pairs).tolist()}
-        other_task = [
-            comparability.other_task(sets[a], sets[b])
-            or comparability.other_candidates(self.candidates[a], self.candidates[b])
-            for a, b in pairs.T.tolist()
-        ]
+        other_task = [self._is_other_task(a, b) for a, b in pairs.T.tolist()]
         p, mde = (np.where(other_task, np.nan, values) for values in (tests.p, tests.mde))
         return tests._replace(p=p, mde=mde)
+
+    def _is_other_task(self, a: int, b: int) -> bool:
+        """Return whether two models do different tasks on the items; kept, as each selection asks again."""
+        if (a, b) not in self._other_tasks:
+            self._other_tasks[a, b] = comparability.other_task(
+                self.value_sets(a), self.value_sets(b)
+            ) or comparability.other_candidates(self.candidates[a], self.candidates[b])
+        return self._other_tasks[a, b]
 
     def log_prob_difference(self, a: int, b: int) -> Floats:
         """Return ln p of one model minus that of another (n,).

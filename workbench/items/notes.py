@@ -38,6 +38,7 @@ class Note:
 
 
 _FIELDS = ("item_id", "tags", "note", "updated", "text_digest")
+_Rows = dict[tuple[str, str], Note]  # by item id and digest of the text
 
 
 def notes(dataset: str | None = None, *, folder: Path | str | None = None) -> pd.DataFrame:
@@ -84,16 +85,19 @@ def read_notes(
 
     With `texts` (by item id) they are the notes on these texts, the last written ones of all data sets.
     """
-    result: dict[str, Note] = {}
-    if texts is not None:
-        for (item_id, digest), note in _latest(folder).items():
-            if item_id in texts and digest == text_digest(texts[item_id]):
-                result[item_id] = note
-    for dataset in dict.fromkeys(datasets):
-        for note in _read(_file(folder, dataset)).values():
-            text = None if texts is None else texts.get(note.item_id, "")
-            if text is None or (not note.text_digest and note.item_id not in result):
-                result[note.item_id] = note
+    named = [_file(folder, dataset) for dataset in dict.fromkeys(datasets)]
+    if texts is None:
+        return {note.item_id: note for file in named for note in _read(file).values()}
+    tables = {file: _read(file) for file in _note_files(folder)}
+    result = {
+        item_id: note
+        for (item_id, digest), note in _latest(tables.values()).items()
+        if item_id in texts and digest == text_digest(texts[item_id])
+    }
+    for file in named:
+        for note in tables.get(file, {}).values():
+            if not note.text_digest:
+                result.setdefault(note.item_id, note)
     return result
 
 
@@ -113,8 +117,9 @@ def write_notes(
         check_target(file.parent, stat.S_ISDIR, "a folder")
         file.parent.mkdir(parents=True, exist_ok=True)
     with writing(file), FileLock(file.with_name(f".{file.name}.lock")):  # against other threads and processes
-        rows, latest = _read(file), _latest(folder)
-        others = {key for each in _note_files(folder) if each.name != file.name for key in _read(each)}
+        tables = {each: _read(each) for each in _note_files(folder)}
+        latest, rows = _latest(tables.values()), tables.pop(file, {})
+        others = set[tuple[str, str]]().union(*tables.values())
         for item_id, (text, tags, note) in valid.items():
             key = item_id, "" if text is None else text_digest(text)
             old = latest.get(key) or rows.get(key) or rows.pop((item_id, ""), None) or Note(item_id)
@@ -167,21 +172,22 @@ def _note_files(folder: Path | str | None) -> list[Path]:
     return [file for file in list_folder(_home(folder)) if file.suffix == ".jsonl"]
 
 
-def _latest(folder: Path | str | None) -> dict[tuple[str, str], Note]:
-    """Return the note that was written last on each text, by item id and digest of the text."""
-    rows: dict[tuple[str, str], Note] = {}
-    for file in _note_files(folder):
-        for key, note in _read(file).items():
-            if key[1] and (
-                key not in rows
-                or datetime.fromisoformat(note.updated) >= datetime.fromisoformat(rows[key].updated)
-            ):
-                rows[key] = note
+def _latest(tables: Iterable[_Rows]) -> _Rows:
+    """Return the note that was written last on each text."""
+    rows: _Rows = {}
+    for key, note in (pair for table in tables for pair in table.items()):
+        earlier = rows.get(key)
+        if key[1] and (earlier is None or _time(note) >= _time(earlier)):
+            rows[key] = note
     return rows
 
 
-def _read(file: Path) -> dict[tuple[str, str], Note]:
-    rows: dict[tuple[str, str], Note] = {}
+def _time(note: Note) -> datetime:
+    return datetime.fromisoformat(note.updated)
+
+
+def _read(file: Path) -> _Rows:
+    rows: _Rows = {}
     with reading(file, "these notes"):
         if not file.exists():
             return rows

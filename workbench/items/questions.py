@@ -36,8 +36,8 @@ _SENTENCE = re.compile(r"""\S.*\s\S.*[.!?]["'”’)]*\s*""", re.DOTALL)  # noqa
 class Sides(NamedTuple):
     """A text whose blank has a known place: what is before and after it."""
 
-    left: str
-    right: str = ""
+    before: str
+    after: str = ""
 
 
 class TableForm(NamedTuple):
@@ -194,8 +194,8 @@ def built(row: Mapping[str, Any], *, form: TableForm, tokenised: bool | None) ->
         sides = cell
     else:
         sides, answer = _sides_and_answer(cell, answer, form, tokenised=is_tokenised)
-    text = sides.left + (answer or "") + sides.right
-    span = len(sides.left), len(sides.left) + len(answer or "")
+    text = sides.before + (answer or "") + sides.after
+    span = len(sides.before), len(sides.before) + len(answer or "")
     if not text.strip():
         raise DataError("the text is nothing but a blank")
     for label, pieces in (("the text", (text,)), ("a candidate", choices or ())):

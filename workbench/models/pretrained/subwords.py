@@ -120,7 +120,7 @@ class Subwords:
     def whole_words(self) -> dict[str, int]:
         """Return the words of letters that are one sub-token with a space before them, with the sub-token.
 
-        None where sub-tokens hold several words: a word may then be a part of another sub-token.
+        Empty where sub-tokens hold several words: a word may then be a part of another sub-token.
         """
         return {} if self._several_words else self._whole_words
 
