@@ -100,15 +100,24 @@ def list_unshared(labels: Sequence[str], models: Sequence[ModelPredictions]) -> 
 
     Word classes and languages count as splits, as they are often predicted apart.
     """
+    answered = [np.flatnonzero(pc.is_valid(model.table["correct"]).to_numpy()) for model in models]
+    tables = [
+        model.table.select(["item_id", "dataset", "split", "word_class", "variant"]).take(pa.array(rows))
+        for model, rows in zip(models, answered, strict=True)
+    ]
+    candidates = [model.candidates(rows) for model, rows in zip(models, answered, strict=True)]
+    if all(
+        table["item_id"].equals(tables[0]["item_id"]) and digests.equals(candidates[0])
+        for table, digests in zip(tables, candidates, strict=True)
+    ):
+        return
     splits: dict[tuple[Any, ...], dict[str, pd.Series[Any]]] = {}
-    for label, model in zip(labels, models, strict=True) if len(models) > 1 else ():
-        rows = np.flatnonzero(pc.is_valid(model.table["correct"]).to_numpy())
-        names = ["dataset", "split", "word_class", "variant"]
-        frame = model.table.select(["item_id", *names]).take(pa.array(rows)).to_pandas()
-        keys = [frame[name].astype("str").fillna("") for name in names[:3]]
-        candidates = pd.Series(model.candidates(rows).to_pandas().to_numpy(), frame["item_id"].to_numpy())
+    for label, table, digests in zip(labels, tables, candidates, strict=True):
+        frame = table.to_pandas()
+        keys = [frame[name].astype("str").fillna("") for name in ("dataset", "split", "word_class")]
         codes = [key.to_numpy() for key in (*keys, frame["variant"].astype("str").map(language))]
-        for key, members in candidates.groupby(codes):
+        by_item = pd.Series(digests.to_pandas().to_numpy(), frame["item_id"].to_numpy())
+        for key, members in by_item.groupby(codes):
             splits.setdefault(key, {})[label] = members
     for (dataset, split, word_class, _), of_models in splits.items():
         common = set.intersection(*(set(each.index) for each in of_models.values()))
