@@ -14,7 +14,7 @@ from workbench.items.cells import cell_choices, check_encodable, is_missing, sho
 from workbench.items.schema import Span, objects, unanswered
 from workbench.storage.errors import DataError
 
-MARKER = re.compile(r"(?<![A-Za-z_])___+|XXXXX|@placeholder")
+MARKER = re.compile(r"_(?<![A-Za-z_]_)__+|XXXXX|@placeholder")  # a search for letters is quick
 """Marks of the blank: three or more underscores (not ``Mr. W____``), or those of CBT and CNN QA."""
 _SCENE_RULE = re.compile(r"[\s_*~=-]*")
 

@@ -10,14 +10,13 @@ import pandas as pd
 
 from workbench.analysis.proportions import wilson
 from workbench.evaluation import bootstrap
-from workbench.evaluation.metrics import is_resampled
+from workbench.evaluation.metrics import measured_columns, resampled
 from workbench.items.changes import shortened
 from workbench.items.items import Items, check_items
 from workbench.models.base import Predictor
 from workbench.models.item_words import check_option
 from workbench.people import reports
 from workbench.people.simulation import with_context_sentences
-from workbench.runs.measures import Accuracy
 from workbench.runs.predictions import check_model
 from workbench.storage.errors import DataError
 
@@ -118,15 +117,13 @@ def expected_accuracy(
     seed : int, default 0
     """
     answered = right.notna().to_numpy()
-    values = right[answered].to_numpy(dtype=float)[None]
+    values = {"correct": right[answered].to_numpy(dtype=float)[None]}
     units, sampling = bootstrap.units(books[answered]), bootstrap.BootstrapSettings(seed=seed)
-    are_fractions = np.asarray(~np.isin(values, (0, 1)).all(axis=1))
-    if is_resampled(values, units, are_fractions)[0]:
-        means, _ = bootstrap.resample(values, values[:0], units, *sampling[1:])
-        low, high = bootstrap.intervals(means, sampling.level, units.number)
-    else:
-        low, high = wilson(values.sum(axis=1), values.shape[1])
-    return float(Accuracy().values(values)[0]), float(low[0]), float(high[0]), values.shape[1]
+    several = np.array([not np.isin(values["correct"], (0, 1)).all()])
+    drawn = resampled(values, units, sampling, several=several)
+    row = measured_columns(values, drawn, units, sampling, several=several)
+    accuracy, low, high = (float(row[name][0]) for name in ("accuracy", "accuracy_low", "accuracy_high"))
+    return accuracy, low, high, int(answered.sum())
 
 
 def with_intervals(rows: Sequence[tuple[Any, ...]], columns: Sequence[str]) -> pd.DataFrame:

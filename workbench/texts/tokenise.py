@@ -55,7 +55,7 @@ _CUTS = {
     ),
 }
 _LINE_END = re.compile(r"\n")
-_SENTENCE_MARK = re.compile(r"(?<![^\s\0])</?s>(?![^\s\0])")  # of texts that were made for language models
+_SENTENCE_MARK = re.compile(r"<(?<![^\s\0]<)/?s>(?![^\s\0])")  # of texts that were made for language models
 _SENTENCE_END = "\x1e"  # a line in place of a mark; it is white space
 _AHEAD = 64  # characters that a cut may look ahead
 _LINES = 1000  # of a text that tell whether its lines are sentences
