@@ -128,7 +128,7 @@ def test_what_was_left_out_is_told():
         (made(4, start="own/dev"), "same ids; the first are 'own/dev/000000' and 'lambada/dev/000000'"),
         (
             made(4, start="own/dev")[["item_id", "model", "prediction"]],
-            "'lambada/dev/000000' the first; their own first is 'own/dev/000000'",
+            "expected ids such as 'lambada/dev/000000', got 'own/dev/000000'",
         ),
         ([], "no predictions"),
         ([made(40), made(40, model="b", answer="cat", right=0)], "'b' has the answer 'cat'"),

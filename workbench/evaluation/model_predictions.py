@@ -282,9 +282,7 @@ def _completed(frame: pd.DataFrame, items: Items | None) -> pd.DataFrame:
     asked = frame[frame["item_id"].isin(items.frame["item_id"])]
     if asked.empty:
         ids = [table["item_id"].iloc[0] if len(table) else None for table in (items.frame, frame)]
-        problem = (
-            f"the predictions have none of the items, {ids[0]!r} the first; their own first is {ids[1]!r}"
-        )
+        problem = f"the predictions have none of the items: expected ids such as {ids[0]!r}, got {ids[1]!r}"
         remedy = "pass the items that were predicted; their ids are in items.frame['item_id']"
         raise DataError(problem, remedy=remedy)
     groups = asked.groupby("model", sort=False)

@@ -156,7 +156,7 @@ def _binning(name: str, values: pd.Series[Any], cuts: int | Sequence[float] | No
 
 
 def check_group_names(names: Sequence[str], results: Collection[str], *tables: pd.DataFrame) -> None:
-    """Raise DataError if results cannot be grouped by a column of one's own because of its name.
+    """Raise DataError if results cannot be grouped by a custom column because of its name.
 
     It is the name of a column of `results`, or of predictions, and one of the `tables` of items has it.
     """

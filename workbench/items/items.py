@@ -321,7 +321,7 @@ def in_item_order(
         raise DataError(f"the {label} hold the item {twice[0]!r} twice", remedy="pass one row an item")
     if len(item_ids) and (table.index.get_indexer(pd.Index(item_ids)) < 0).all():
         raise DataError(
-            f"the {label} have none of the items, {item_ids.iloc[0]!r} the first; their own first is "
+            f"the {label} have none of the items: expected ids such as {item_ids.iloc[0]!r}, got "
             f"{table.index[0] if len(table) else None!r}",
             remedy=f"pass the {label} that belong to these items",
         )
