@@ -171,7 +171,9 @@ function itemList(c, { height, row, classes, click, onscroll = () => {} }) {
     drawn = visible;
     spacer.style.height = `${s.n * height()}px`;
     if (!s.n && s.version >= 0) nodes.push(h("div", { class: "wb-empty" }, s.total ? NO_ITEMS : "There are no items here."));
-    spacer.replaceChildren(...nodes);
+    // A row that stays is not moved: the click of a button that is down would be lost
+    for (const node of [...spacer.children]) if (!nodes.includes(node)) node.remove();
+    nodes.forEach((node, k) => { if (spacer.children[k] !== node) spacer.insertBefore(node, spacer.children[k] ?? null); });
     list.setAttribute("aria-activedescendant", s.index >= 0 ? `${uid}-${s.index}` : "");
     if (missing === null) return;
     const start = Math.max(0, missing - 10);
