@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from importlib import metadata
-from itertools import chain, pairwise
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -37,7 +36,7 @@ VERSION = 2
 """Raised when the annotations of an item by the same pipeline change, so that stored ones are made anew."""
 
 SMALL = 400  # items that are annotated in this process: others take two seconds to start
-_MEAN, _LEAST, _MOST = 192, 64, 512  # items of a chunk
+CHUNK = 200  # items that are annotated and stored at a time
 
 _SPANS = pa.list_(pa.int32())  # start, end, start, end ...
 _TEXT, _TRUTH, _COUNT = pa.string(), pa.bool_(), pa.int64()
@@ -120,16 +119,16 @@ def annotate(
     _check_language(items)
     name, label, identity, nlp = _pipeline(pipeline, client, workers)
     store = _Store(cache=cache and identity is not None)
-    digests = _digests(items)
-    table_key = _table_key(identity, digests)
+    table_key = _table_key(identity, items)
     if (table := store.get(table_key)) is None:
         bar = f"annotate ({label})" if progress is True and len(items) > SMALL else None
-        edges = list(pairwise(_edges(digests)))
+        starts = range(0, len(items), CHUNK)
+        keys = [disk.digest(table_key, str(start), str(CHUNK)) for start in starts]
         here = nlp is not None or (len(items) <= SMALL and client is None)
         tables = run_chunks(
             _annotate if nlp is None else partial(features_of, nlp),
-            [Chunk(name, identity or "", items[a:b]) for a, b in edges],
-            keys=[disk.digest(identity or "", "chunk", *digests[a:b]) for a, b in edges],
+            [Chunk(name, identity or "", items[start : start + CHUNK]) for start in starts],
+            keys=keys,
             store=store,
             workers=1 if here else workers,
             client=client,
@@ -140,6 +139,8 @@ def annotate(
         table = pa.concat_tables([FEATURES.empty_table(), *tables]).combine_chunks()
         store.put(table_key, table)
         if store.cache:
+            for key in keys:  # they were for resuming
+                store.cache.path(key).unlink(missing_ok=True)
             disk.make_room()
     return _frame(table, items, _counts(items, vocabulary), label)
 
@@ -161,40 +162,21 @@ def cached_annotations(items: Items) -> pd.DataFrame | None:
     if languages_of(items.frame["variant"]) != [ENGLISH]:
         return None
     _, label, identity, _ = _pipeline("en_narrative", None, None)
-    table = _Store(cache=True).get(_table_key(identity, _digests(items)))
+    table = _Store(cache=True).get(_table_key(identity, items))
     return None if table is None else _frame(table, items, _counts(items, None), label)
 
 
-def _table_key(identity: str | None, digests: Sequence[str]) -> str:
-    return disk.digest(identity or "", "table", *digests)
-
-
-def _digests(items: Items) -> list[str]:
-    """Return the SHA-256 of each item's text, answer and sentences, on which annotations depend."""
+def _table_key(identity: str | None, items: Items) -> str:
+    """Return the key of a table: the pipeline, and each item's text, answer and sentences."""
     frame = items.frame
     columns = (frame[name].tolist() for name in ("answer_span", "sentences", "tokenised"))
     rows = zip(frame["text"].tolist(), _answers(items), *columns, strict=True)
     # repr tells a null from the word None, and where one value ends
-    return [hashlib.sha256(repr(row).encode("utf-8", "backslashreplace")).hexdigest() for row in rows]
+    return disk.digest(identity or "", *map(repr, rows))
 
 
 def _answers(items: Items) -> list[str | None]:
     return [answer if isinstance(answer, str) else None for answer in items.frame["answer"].tolist()]
-
-
-def _edges(digests: Sequence[str]) -> list[int]:
-    """Return the first item of each chunk, and the number of items.
-
-    The content of items sets the edges, so that added items move few of them.
-    """
-    edges = [0] if digests else []
-    for end, digest in enumerate(digests, start=1):
-        length = end - edges[-1]
-        if length >= _MOST or (length >= _LEAST and int(digest[:8], 16) % (_MEAN - _LEAST) == 0):
-            edges.append(end)
-    if edges and edges[-1] != len(digests):
-        edges.append(len(digests))
-    return edges
 
 
 def _pipeline(
