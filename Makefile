@@ -24,9 +24,9 @@ check: lint  ## style, types and the quick tests (those not in tests/slow.txt), 
 		-m "not slow and not browser and not data and not gpu" \
 		$(addprefix --ignore=tests/,browser fuzz gpu notebooks) tests $(ARGS)
 
-test:  ## run all tests (ARGS="-m 'not slow'")
+test:  ## run all tests and list the ten slowest (ARGS="-m 'not slow'")
 	$(SETUP) --dev --browser --latex
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=10 $(ARGS)
 
 docs:  ## build the documentation site in build/docs (ARGS=--fresh: all anew; ARGS=--linkcheck: ask for external links)
 	$(SETUP) --dev

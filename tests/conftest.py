@@ -36,7 +36,7 @@ def pytest_addoption(parser):
     parser.addoption(
         "--note-slow",
         action="store_true",
-        help=f"list tests of {_SLOW} s or more in {_SLOW_FILE.name}",
+        help=f"list tests of {_SLOW} s or more in {_SLOW_FILE.name}, with their seconds",
     )
 
 
@@ -88,7 +88,7 @@ def pytest_xdist_make_scheduler(config, log):
 @pytest.hookimpl(tryfirst=True)  # before tests are left out by their markers
 def pytest_collection_modifyitems(items):
     """Mark the tests, and those of the files, that were slow when they were last measured."""
-    slow = set(_SLOW_FILE.read_text(encoding="utf-8").split())
+    slow = _noted_seconds()
     for item in items:
         test = item.nodeid.partition("[")[0]
         if test in slow or test.partition("::")[0] in slow:
@@ -121,13 +121,26 @@ def pytest_sessionfinish(session):
         _note_slow()
 
 
+def _noted_seconds() -> dict[str, float]:
+    """Return the seconds of each slow test or file when it was last measured."""
+    lines = _SLOW_FILE.read_text(encoding="utf-8").splitlines()
+    return {test: float(*seconds or [_SLOW]) for *seconds, test in (line.split() for line in lines)}
+
+
 def _note_slow():
-    """Write which tests and files were slow; what did not run stays as it was noted."""
-    slow = {test for test, cases in _seconds.items() if sum(cases.values()) >= _SLOW * len(cases)}
-    measured = _seconds.keys() | {test.partition("::")[0] for test in _seconds}
-    slow |= _slow_files | set(_SLOW_FILE.read_text(encoding="utf-8").split()) - measured
-    tests = sorted(test for test in slow if test.partition("::")[0] not in slow - {test})
-    _SLOW_FILE.write_text("".join(f"{test}\n" for test in tests), encoding="utf-8")
+    """Write which tests and files were slow, the slowest first; what did not run stays as it was noted.
+
+    The seconds are those of all cases of a test, and of all tests of a file.
+    """
+    seconds = {test: sum(cases.values()) for test, cases in _seconds.items()}
+    slow = {test: seconds[test] for test, cases in _seconds.items() if seconds[test] >= _SLOW * len(cases)}
+    for file in _slow_files:
+        slow[file] = sum(seconds[test] for test in seconds if test.partition("::")[0] == file)
+    measured = seconds.keys() | {test.partition("::")[0] for test in seconds}
+    slow |= {test: noted for test, noted in _noted_seconds().items() if test not in measured}
+    tests = [test for test in slow if test.partition("::")[0] not in slow.keys() - {test}]
+    tests.sort(key=lambda test: (-round(slow[test], 1), test))
+    _SLOW_FILE.write_text("".join(f"{slow[test]:.1f} {test}\n" for test in tests), encoding="utf-8")
 
 
 @pytest.hookimpl(hookwrapper=True)

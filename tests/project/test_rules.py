@@ -268,7 +268,7 @@ def test_a_property_that_fails_names_its_seed(tmp_path):
 
 def test_a_slow_test_is_noted_and_marked(tmp_path):
     shutil.copy(ROOT / "tests" / "conftest.py", tmp_path)
-    (tmp_path / "slow.txt").write_text("a.py::test_gone_quick\nb.py::test_not_run\n")
+    (tmp_path / "slow.txt").write_text("0.4 a.py::test_gone_quick\n0.2 b.py::test_not_run\n")
     spec = importlib.util.spec_from_file_location("copied", tmp_path / "conftest.py")
     copied = importlib.util.module_from_spec(spec)  # with measures of its own
     spec.loader.exec_module(copied)
@@ -281,7 +281,8 @@ def test_a_slow_test_is_noted_and_marked(tmp_path):
         report = SimpleNamespace(nodeid=nodeid, when=when, duration=seconds, keywords=keywords)
         copied.pytest_runtest_logreport(report)
     copied._note_slow()
-    assert (tmp_path / "slow.txt").read_text().split() == ["a.py::test_slow", "b.py::test_not_run", "c.py"]
+    lines = (tmp_path / "slow.txt").read_text().splitlines()
+    assert lines == ["6.0 c.py", "0.3 a.py::test_slow", "0.2 b.py::test_not_run"]
     marked = []
     ids = ("a.py::test_slow[3]", "a.py::test_quick", "b.py::test_not_run", "c.py::test_new")
     items = [
@@ -293,7 +294,8 @@ def test_a_slow_test_is_noted_and_marked(tmp_path):
 
 
 def test_what_is_noted_as_slow_exists():
-    for test in (ROOT / "tests" / "slow.txt").read_text(encoding="utf-8").split():
+    for line in (ROOT / "tests" / "slow.txt").read_text(encoding="utf-8").splitlines():
+        *_seconds, test = line.split()
         file, *names = test.split("::")
         content = (ROOT / file).read_text(encoding="utf-8")
         assert all(name == "runTest" or re.search(rf"\b{name}\b", content) for name in names), test
