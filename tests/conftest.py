@@ -12,8 +12,6 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, core, settings
 
-import workbench.storage.iri_syntax  # noqa: F401 - before a test imports nbformat
-
 # a machine under load must not fail a property; a failure says how to repeat it, and its seed;
 # loaded here as tests/fuzz imports modules with property tests
 settings.register_profile(

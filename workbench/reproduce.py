@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import workbench.storage.iri_syntax  # noqa: F401 - before nbformat is imported
 from workbench.storage.errors import DataError, reading, writing
 from workbench.storage.files import data_home, write_atomic
 from workbench.storage.progress import PROGRESS, say

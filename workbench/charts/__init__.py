@@ -6,7 +6,7 @@ returns a chart whose data are aggregates: its size does not grow with the set.
 
 from __future__ import annotations
 
-import workbench.storage.iri_syntax  # noqa: F401 - before Altair is imported
+import workbench.charts.iri_syntax  # noqa: F401 - before Altair is imported
 from workbench.charts.attention import attention_map
 from workbench.charts.construction import funnel
 from workbench.charts.expected import expected

@@ -1,19 +1,13 @@
-"""Installed packages: versions, this package's commit, and extensions by entry points.
-
-An entry point that is wrong is left out with a warning.
-"""
+"""Installed packages: versions, this package's commit, and extensions by entry points."""
 
 from __future__ import annotations
 
-import re
 import shutil
 import subprocess
-import sys
 import warnings
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Collection
-from contextlib import suppress
-from functools import lru_cache
+from functools import cache
 from importlib.metadata import EntryPoint, distributions, version
 from pathlib import Path
 from platform import python_version
@@ -21,72 +15,39 @@ from typing import Any
 
 from workbench.storage.errors import DataError, reason
 
-_NAME = re.compile(r"\w[\w.+-]{,99}")
-
-
 DISTRIBUTION = "lambada-workbench"
 """The name by which this package is installed."""
+
+
+@cache
+def _entry_points(group: str) -> tuple[EntryPoint, ...]:
+    """Return the entry points of a group; a warning names a package whose list cannot be read."""
+    entries: dict[tuple[str, str], EntryPoint] = {}
+    for package in distributions():
+        try:
+            points = package.entry_points.select(group=group)
+        except Exception as error:  # noqa: BLE001 - one damaged package hides no other
+            warnings.warn(f"{package.name!a} has unreadable entry points ({reason(error)})", stacklevel=3)
+            continue
+        for point in points:
+            # a package that is on the path twice is imported from the first folder
+            entries.setdefault((package.name, point.name), point)
+    return tuple(entries.values())
 
 
 def extensions(group: str, reserved: Collection[str] = ()) -> dict[str, EntryPoint]:
     """Return the entry points of a group by name, without importing anything.
 
-    A warning names those that are left out: of a package whose list cannot be read, with a name that is none
-    or is one of the `reserved`, or with a name that two packages give.
+    A warning names those that are left out: with a name that is one of the `reserved`, or that several
+    packages give.
     """
-    named, unread = _entry_points(group, _state_of_the_path())
-    for problem in unread:
-        warnings.warn(problem, stacklevel=2)
-    result = {}
-    for name, entries in named.items():
-        problem = "" if _NAME.fullmatch(name) else "not a valid name"
-        problem = "the workbench has this name itself" if name in reserved else problem
-        problem = "several packages give this name" if len(entries) > 1 else problem
-        if problem:
-            packages = ", ".join(map(ascii, sorted(entries)))
-            warnings.warn(f"{name!a} in {group}, of {packages}, is left out: {problem}", stacklevel=2)
-        else:
-            (result[name],) = entries.values()
-    return result
-
-
-def _state_of_the_path() -> tuple[tuple[str, int, int], ...]:
-    """Return the folders of the path and their times, which change with each installed or removed package."""
-    state = []
-    for folder in sys.path:
-        with suppress(OSError, ValueError):
-            status = Path(folder).stat()
-            state.append((folder, status.st_ino, status.st_mtime_ns))
-    return tuple(state)
-
-
-@lru_cache(maxsize=16)
-def _entry_points(
-    group: str, state: tuple[tuple[str, int, int], ...]
-) -> tuple[dict[str, dict[str, EntryPoint]], list[str]]:
-    """Return the entry points of a group, by name and package, and a warning for each unreadable list.
-
-    Reading the lists of 250 packages takes 12 ms, so each state of the path is read once.
-    """
-    del state
-    named: defaultdict[str, dict[str, EntryPoint]] = defaultdict(dict)
-    unread: list[str] = []
-    seen: set[str] = set()
-    for number, package in enumerate(distributions()):
-        with suppress(Exception):  # what cannot be read is named below
-            if group not in (package.read_text("entry_points.txt") or ""):
-                continue  # before its name is parsed, which takes a millisecond
-        title = f"package {number} of the path"
-        try:
-            title = str(package.name)
-            if title in seen:  # the first on the path is the one that is imported
-                continue
-            seen.add(title)
-            for entry in package.entry_points.select(group=group):
-                named[entry.name][title] = entry
-        except Exception as error:  # noqa: BLE001 - whatever lies on the path
-            unread.append(f"the entry points of {title!a} cannot be read ({reason(error)})")
-    return dict(named), unread
+    entries = _entry_points(group)
+    counts = Counter(entry.name for entry in entries)
+    for name in sorted(counts.keys() & set(reserved)):
+        warnings.warn(f"{name!a} in {group} is left out: the workbench has this name itself", stacklevel=2)
+    for name in sorted(name for name, count in counts.items() if count > 1):
+        warnings.warn(f"{name!a} in {group} is left out: several packages give this name", stacklevel=2)
+    return {entry.name: entry for entry in entries if entry.name not in reserved and counts[entry.name] == 1}
 
 
 def load_extension(entry: EntryPoint) -> Any:

@@ -1,7 +1,7 @@
 """Import jsonschema without its IRI grammar, which takes two thirds of the import time of Altair.
 
-jsonschema, which Altair and nbformat import, compiles that grammar (package rfc3987-syntax, which JupyterLab
-installs) when it is imported; neither has IRIs to check. Here it is compiled when the first one is checked.
+jsonschema, which Altair imports, compiles that grammar (package rfc3987-syntax, which JupyterLab installs)
+when it is imported. Charts have no IRIs to check; here it is compiled when the first one is checked.
 """
 
 from __future__ import annotations
