@@ -2,10 +2,8 @@
 
 import json
 import os
-import shutil
 import sqlite3
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 from grooming_questions import WORDS, question, questions
@@ -18,7 +16,6 @@ import workbench as wb
 from workbench.construction import grooming as module
 from workbench.construction.grooming import REASONS, Grooming, next_open
 from workbench.storage.errors import DataError
-from workbench.storage.sqlite import MovedError
 from workbench.widgets.groom.groom import Groom
 
 EVIL = "<img src=x onerror=window.hacked=1>"
@@ -201,7 +198,7 @@ def test_files_and_folders_that_are_no_choices(tmp_path):
     pipe = tmp_path / "pipe"
     pipe.mkdir()
     os.mkfifo(pipe / "choices.sqlite")
-    refused("regular file", Grooming, questions(), folder=pipe)
+    refused("what is there is not a file", Grooming, questions(), folder=pipe)
 
 
 def test_questions_without_alternates(tmp_path):
@@ -210,33 +207,6 @@ def test_questions_without_alternates(tmp_path):
     refused("not among those", Grooming(questions(), folder=tmp_path).pick, "x", "w1")
     refused("no alternate", Grooming(questions(), folder=tmp_path).pick, IDS[0], "cat")
     refused("reason 'no' is unknown", Grooming(questions(), folder=tmp_path).reject, IDS[0], "no")
-
-
-MOVES = {
-    "renamed": lambda path: path.rename(path.with_name("other")),
-    "replaced by a copy": lambda path: Path(shutil.copy(path, f"{path}2")).replace(path),
-}
-
-
-@pytest.mark.parametrize("name", MOVES)
-def test_no_choice_is_taken_that_is_not_at_the_path(tmp_path, name):
-    grooming = Grooming(questions(), folder=tmp_path / "here")
-    grooming.pick(IDS[0], "w1")
-    MOVES[name](grooming.path)
-    for change in (
-        lambda: grooming.pick(IDS[0], "w2"),
-        lambda: grooming.reject(IDS[1], REASONS[0]),
-        grooming.undo,
-    ):
-        with pytest.raises(MovedError, match=r"no longer at this path.* nothing is saved"):
-            change()
-    assert grooming.choice(IDS[0]).words == ("w1",)
-    assert grooming.counts()["rejected"] == 0
-    assert (grooming.path.exists()) == (name == "replaced by a copy")
-    if name == "renamed":
-        grooming.path.with_name("other").rename(grooming.path)
-        grooming.pick(IDS[0], "w2")
-        assert Grooming(questions(), folder=tmp_path / "here").choice(IDS[0]).words == ("w1", "w2")
 
 
 def test_a_subject_that_no_file_can_hold(tmp_path):

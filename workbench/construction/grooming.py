@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import stat
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
@@ -21,10 +22,8 @@ from workbench.construction.sentence_completion import alternates_of, choose_opt
 from workbench.items.cells import check_encodable
 from workbench.items.items import Items
 from workbench.items.schema import content_digest, objects
-from workbench.storage import sqlite
-from workbench.storage.errors import DataError, database_errors, reading
-from workbench.storage.files import data_home
-from workbench.storage.sqlite import OpenFiles
+from workbench.storage.errors import DataError, database_errors, reading, writing
+from workbench.storage.files import check_target, data_home
 
 GUIDELINES = (
     "All sentences are grammatical.",
@@ -121,8 +120,9 @@ class Grooming:
         self._ids = {key: item_id for item_id, key in self._keys.items()}
         self._texts = {item.item_id: " ".join(item.text.split()) for item in questions}
         self._choices: dict[str, Choice] = {}
-        self._files: OpenFiles | None = None  # of the first connection
-        self._create()
+        with writing(self.path, _WHAT):
+            check_target(self.path, stat.S_ISREG, "a file")
+            self.path.parent.mkdir(parents=True, exist_ok=True)
         with self._connected() as connection:
             for key, words, reason, _ in connection.execute(_ALL, [self.subject]).fetchall():
                 if key in self._ids:
@@ -228,40 +228,16 @@ class Grooming:
 
     # -- the file
 
-    def _create(self) -> None:
-        """Make the file where it is missing; another process may be quicker."""
-        if not self.path.exists():
-            try:
-                with self._errors():
-                    sqlite.create_database(self.path, _fill, _WHAT, remedy="groom the questions again")
-            except DataError:
-                if not self.path.exists():
-                    raise
-
     def _errors(self) -> AbstractContextManager[None]:
         return database_errors(self.path, _WHAT, patience=_WAIT, remedy="move it away, or restore a copy")
 
     @contextmanager
     def _connected(self) -> Iterator[sqlite3.Connection]:
-        """Open the file for one transaction, which is committed where the block ends well.
-
-        It stays one file: MovedError if the path leads to another one than at first, or to none.
-        """
-        if self._files is not None:
-            self._files.check_database()
-        with reading(self.path, _WHAT):
-            sqlite.check_regular(self.path)
-        uri = f"{self.path.absolute().as_uri()}?mode=rw"
-        with self._errors(), closing(sqlite3.connect(uri, uri=True, timeout=_WAIT)) as connection:
-            with connection:
-                connection.execute("PRAGMA journal_mode = WAL")
-                _fill(connection)
-                files = OpenFiles(self.path, _WHAT)
-                self._files = self._files or files
-                yield connection
-                files.check()
-            files.check()
-            self._files.check_database()
+        """Open the file for one transaction, which is committed where the block ends well."""
+        with self._errors(), closing(sqlite3.connect(self.path, timeout=_WAIT)) as connection, connection:
+            connection.execute(_TABLE)
+            connection.execute(_INDEX)
+            yield connection
 
     def _change(self, item_id: str, changed: Callable[[Choice], Choice]) -> None:
         """Save what a function makes of the choice as the file has it now, if that is another one."""
@@ -307,12 +283,6 @@ class Grooming:
             raise DataError(
                 f"the question {item_id!r:.80} is not among those shown", remedy="pass it as an item"
             )
-
-
-def _fill(connection: sqlite3.Connection) -> None:
-    """Make the table where it is missing."""
-    connection.execute(_TABLE)
-    connection.execute(_INDEX)
 
 
 def next_open(grooming: Grooming, ids: Sequence[str], index: int) -> int:

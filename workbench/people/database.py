@@ -8,14 +8,12 @@ import sqlite3
 import threading
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
 
 from workbench.people.protocols import Protocol
-from workbench.storage import sqlite
 from workbench.storage.errors import DataError, database_errors, reading
-from workbench.storage.files import open_regular
-from workbench.storage.sqlite import MovedError, OpenFiles
+from workbench.storage.files import atomic_path
 
 APPLICATION_ID = 0x574B4250
 VERSION = 1
@@ -59,24 +57,32 @@ def create(path: Path, fill: Callable[[sqlite3.Connection], None]) -> None:
     DataError
         If something is there already, or it cannot be written.
     """
-
-    def fill_tables(connection: sqlite3.Connection) -> None:
-        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        connection.execute(f"PRAGMA user_version = {VERSION}")
-        for statement in _SCHEMA:
-            connection.execute(statement)
-        fill(connection)
-
-    remedy = "open it with Campaign.open, or name another path"
-    with _errors(path):
-        sqlite.create_database(path, fill_tables, "this campaign", remedy=remedy)
+    with reading(path, "this campaign"):
+        if path.exists():
+            problem, remedy = "there is a file already", "open it with Campaign.open, or name another path"
+            raise DataError(problem, file=path, remedy=remedy)
+        for beside in (path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-journal")):
+            if beside.exists():  # SQLite would take it for a part of the new database
+                raise DataError(
+                    f"there is a part of a database {path.name} that was moved or deleted",
+                    file=beside,
+                    remedy="move the database back, delete this file, or name another path",
+                )
+    with atomic_path(path) as temporary, _errors(path):
+        with closing(sqlite3.connect(temporary)) as connection, connection:
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            connection.execute(f"PRAGMA user_version = {VERSION}")
+            connection.execute("BEGIN")
+            for statement in _SCHEMA:
+                connection.execute(statement)
+            fill(connection)
+        temporary.chmod(0o600)  # it holds what people answered
 
 
 class Database:
     """A checked campaign database for any number of threads, processes and forks.
 
-    There is one connection a process; its threads take turns. A change is kept only while the path leads to
-    the file that was opened.
+    There is one connection per process; its threads take turns.
 
     Parameters
     ----------
@@ -100,7 +106,6 @@ class Database:
             if name == "SQLITE_NOTADB" and not self._is_sqlite():
                 raise self._other_file() from error.__cause__
             raise
-        self._files = self._open_files()
 
     def __reduce__(self) -> tuple[type[Database], tuple[Path]]:
         return Database, (self.path,)
@@ -108,9 +113,8 @@ class Database:
     def _connect(self) -> None:
         made = "create one with Campaign.create"
         with reading(self.path, "this campaign", remedy=made):
-            sqlite.check_regular(self.path)
-            if not self.path.stat().st_size:  # SQLite would take it for a new database
-                raise self._other_file()
+            if not self.path.stat().st_size or not self.path.is_file():
+                raise self._other_file()  # SQLite would take an empty file for a new database
         with _errors(self.path):
             connection = sqlite3.connect(
                 f"{self.path.absolute().as_uri()}?mode=rw",
@@ -135,15 +139,12 @@ class Database:
         )
 
     def _is_sqlite(self) -> bool:
-        """Return True if the file begins as SQLite's do; not for an open one (see `check_regular`)."""
-        with reading(self.path, "this campaign"), open_regular(self.path) as file:
-            return file.read(len(_MAGIC)) == _MAGIC
+        """Return True if the file begins as SQLite's do.
 
-    def _open_files(self) -> OpenFiles:
-        """Return the open files of the connection."""
-        with self.reading() as connection:
-            connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
-            return OpenFiles(self.path, WHAT)
+        Not while it is open: closing it here would release the locks of this process's connection.
+        """
+        with reading(self.path, "this campaign"), self.path.open("rb") as file:
+            return file.read(len(_MAGIC)) == _MAGIC
 
     def _check(self) -> None:
         with self.reading() as connection:
@@ -195,34 +196,21 @@ class Database:
 
     def _reconnect(self) -> None:
         """Connect in a fork; the parent's connection stays as it is."""
-        self._files.check_database()
         self._lock = threading.RLock()
         self.close.detach()
         self._left_to_parent = self._connection
         self._connect()
-        self._files = self._open_files()
 
     def reading(self) -> AbstractContextManager[sqlite3.Connection]:
         """Read one consistent state of the database, isolated from concurrent writes."""
         return self._transaction("BEGIN")
 
-    @contextmanager
-    def writing(self) -> Iterator[sqlite3.Connection]:
+    def writing(self) -> AbstractContextManager[sqlite3.Connection]:
         """Change the database atomically; the change is on the disk when the block ends.
 
-        Within another such block it is a part of that one, and is on the disk when that one ends. DataError
-        if the path no longer leads to the file that was opened, or does not when the block has ended.
+        Within another such block it is a part of that one, and is on the disk when that one ends.
         """
-        try:
-            with self._transaction("BEGIN IMMEDIATE") as connection:
-                yield connection
-                self._files.check()
-            self._files.check()
-        except MovedError:
-            # what was saved before goes from the log beside into the file itself, wherever that is now
-            with self._lock, suppress(sqlite3.Error):
-                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-            raise
+        return self._transaction("BEGIN IMMEDIATE")
 
 
 def _close(connection: sqlite3.Connection, process: int) -> None:
