@@ -64,7 +64,7 @@ def create(path: Path, fill: Callable[[sqlite3.Connection], None]) -> None:
         for beside in (path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-journal")):
             if beside.exists():  # SQLite would take it for a part of the new database
                 raise DataError(
-                    f"there is a part of a database {path.name} that was moved or deleted",
+                    f"there is a file already, a part of a database {path.name} that was moved or deleted",
                     file=beside,
                     remedy="move the database back, delete this file, or name another path",
                 )
