@@ -7,7 +7,7 @@ SETUP = @$(PYTHON) tools/setup.py $(if $(CPU),$(if $(filter 0,$(CPU)),--gpu,--cp
 BIN = .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab check test docs reproduce fuzz bench tagger tagger-scores lint lock
+.PHONY: help setup lab check test docs reproduce bench tagger tagger-scores lint lock
 
 help:  ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "make %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -22,7 +22,7 @@ lab:  ## start JupyterLab on the tour (PORT=8888, IP=localhost)
 check: lint  ## style, types and the quick tests (those not in tests/slow.txt), in about a minute
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder \
 		-m "not slow and not browser and not data and not gpu" \
-		$(addprefix --ignore=tests/,browser fuzz gpu notebooks) tests $(ARGS)
+		$(addprefix --ignore=tests/,browser gpu notebooks) tests $(ARGS)
 
 test:  ## run all tests and list the ten slowest (ARGS="-m 'not slow'")
 	$(SETUP) --dev --browser --latex
@@ -35,10 +35,6 @@ docs:  ## build the documentation site in build/docs (ARGS=--fresh: all anew; AR
 reproduce:  ## compute the reported numbers again
 	$(SETUP)
 	$(BIN)/workbench reproduce $(ARGS)
-
-fuzz:  ## read damaged files of every kind (CASES=100 of each, from SEED=0, in JOBS=1 processes; ARGS="-k model")
-	$(SETUP) --dev
-	FUZZ_CASES=$(or $(CASES),100) FUZZ_SEED=$(or $(SEED),0) OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(or $(JOBS),1) tests/fuzz $(ARGS)
 
 bench:  ## run the benchmarks and end with a table (ARGS="harness annotating --markdown")
 	$(SETUP) --dev

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, core, settings
 
-# a machine under load must not fail a property; a failure says how to repeat it, and its seed;
-# loaded here as tests/fuzz imports modules with property tests
+# a machine under load must not fail a property; a failure says how to repeat it, and its seed
 settings.register_profile(
     "patient", deadline=None, max_examples=30, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
 )

@@ -1,18 +1,13 @@
 """A small one of every registered model, and damage to the files of a saved one."""
 
-import os
-import shutil
-
 import completion_server
 import torch
 
 from workbench.items.items import items_from_text
 from workbench.models import registry
-from workbench.models.base import Predictor
 from workbench.models.ngram.model import NGram
 from workbench.models.readers.encoding import RESERVED
 from workbench.models.readers.reader import Reader
-from workbench.storage.errors import DataError
 from workbench.texts.corpus import Corpus
 
 WORDS = [f"w{number}" for number in range(12)]
@@ -71,60 +66,3 @@ def made(name, folders):
         "exclude-cooccurring": lambda: kind(made("word-distance", folders)),
     }
     return special.get(name, kind)()
-
-
-def flipped(path, draw):
-    data = bytearray(path.read_bytes())
-    for _ in range(5):
-        data[draw.randrange(len(data))] ^= 1 << draw.randrange(8)
-    path.write_bytes(data)
-
-
-def digit(path, draw):
-    """Change one digit or letter, so that a text stays readable."""
-    data = bytearray(path.read_bytes())
-    places = [at for at, byte in enumerate(data) if chr(byte).isalnum()] or [0]
-    data[draw.choice(places)] = ord(draw.choice("0123456789abcdef"))
-    path.write_bytes(data)
-
-
-def truncated(path, draw):
-    os.truncate(path, draw.randrange(path.stat().st_size))
-
-
-def gone(path, _draw):
-    path.unlink()
-
-
-def nested(path, _draw):
-    path.write_text("[" * 100_000)
-
-
-def folder(path, _draw):
-    path.unlink()
-    path.mkdir()
-
-
-def pipe(path, _draw):
-    path.unlink()
-    os.mkfifo(path)
-
-
-DAMAGES = (flipped, digit, truncated, gone, nested, folder, pipe)
-
-
-def files(saved):
-    return sorted(path.relative_to(saved) for path in saved.rglob("*") if path.is_file())
-
-
-def damaged(saved, name, damage, draw, place):
-    """Return what a copy of a saved model predicts with one file damaged, None where it is refused."""
-    shutil.rmtree(place, ignore_errors=True)
-    shutil.copytree(saved, place)
-    damage(place / name, draw)
-    try:
-        model = Predictor.load(place)
-        model.device = "cpu" if "device" in vars(type(model)) else model.device
-        return model.predict(ITEMS)
-    except DataError:
-        return None

@@ -1,6 +1,5 @@
 """Questions as arrays, and what holds of every reader: padding, order, seeds, resuming."""
 
-import random
 from dataclasses import replace
 from itertools import chain
 
@@ -151,22 +150,6 @@ def test_cached_questions_are_the_fresh_ones_and_found_again(tmp_path, monkeypat
     monkeypatch.setattr(Questions, "of", None)
     again = Questions.cached(QUESTIONS, 20, progress=False)
     assert (again.key, rows(again)) == (cached.key, rows(fresh))
-
-
-@pytest.mark.parametrize("damage", saved_models.DAMAGES)
-def test_damaged_questions_are_an_error_and_encoded_again(tmp_path, monkeypatch, damage):
-    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path))
-    draw = random.Random(3)  # noqa: S311 - no secret
-    expected, n_refused = rows(Questions.of(QUESTIONS, 20)), 0
-    folder = tmp_path / "cache" / "questions" / Questions.cached(QUESTIONS, 20, progress=False).key
-    for name in saved_models.files(folder):
-        damage(folder / name, draw)
-        try:
-            assert rows(Questions.open(folder)) == expected
-        except DataError as error:
-            n_refused += folder.name in str(error)
-        assert rows(Questions.cached(QUESTIONS, 20, progress=False)) == expected
-    assert n_refused
 
 
 def test_items_without_candidates_or_answers_among_them():

@@ -1,4 +1,4 @@
-"""A small valid release of each data set: read damaged and packed, and loaded on the pages."""
+"""A small valid release of each data set: read whole and damaged, and loaded on the pages."""
 
 import builders as b
 
