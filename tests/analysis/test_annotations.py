@@ -174,9 +174,10 @@ def test_an_interrupted_run_resumes_and_leaves_one_table(home, sample, folder, w
             raise KeyboardInterrupt
         put(self, key, table)
 
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as patch:
         patch.setattr(disk.Cache, "put", interrupted)
-        annotate(items, folder, workers=1, progress=False)
+        with pytest.raises(KeyboardInterrupt):
+            annotate(items, folder, workers=1, progress=False)
     worked.clear()
     table = annotate(items, folder, workers=1, progress=False)
     assert len(worked) == 3  # of five chunks two were stored
