@@ -22,7 +22,7 @@ from workbench.items.language import folder_of, in_language, languages_of_rows
 from workbench.items.query import Query, parse
 from workbench.items.schema import BLANK, COLUMNS, WORD_CLASSES, Item, Span, content_digest
 from workbench.items.view import items_html
-from workbench.storage.errors import DataError, reading, reason
+from workbench.storage.errors import DataError, reading
 from workbench.storage.files import atomic_path
 from workbench.storage.parquet import read_parquet
 from workbench.storage.spreadsheet import Formulas, write_csv
@@ -73,7 +73,8 @@ class Items:
         attrs: Mapping[str, Any] | None = None,
         problems: Sequence[DataError] = (),
     ) -> None:
-        self._frame = schema.checked(frame)
+        self._frame = schema.with_types(frame)
+        schema.check(self._frame)
         self.attrs, self.problems = dict(attrs or {}), tuple(problems)
 
     @cached_property
@@ -115,11 +116,8 @@ class Items:
     def concat(cls, sets: Iterable[Items]) -> Items:
         """Concatenate several sets with unique ids. Entries of `attrs` that all share stay, and all notes."""
         sets = list(sets)
-        if not sets:
-            raise DataError("there is nothing to join", remedy="pass at least one Items")
         frame = pd.concat([items.frame for items in sets], ignore_index=True)
-        if len(twice := frame["item_id"][frame["item_id"].duplicated()]):
-            raise DataError(f"the id {twice.iloc[0]!r} occurs in more than one part")
+        schema.check_unique(frame["item_id"], "items")
         attrs = {k: v for k, v in sets[0].attrs.items() if all(p.attrs.get(k) == v for p in sets)}
         if remarks := dict.fromkeys(str(items.attrs["note"]) for items in sets if items.attrs.get("note")):
             attrs["note"] = "; ".join(remarks)
@@ -174,11 +172,9 @@ class Items:
             by_position = pd.api.types.is_integer_dtype(mask.index)
             mask = mask.reindex(self._frame.index if by_position else self._frame["item_id"])
         values = np.asarray(mask)
-        if values.shape != (len(self),):
-            raise DataError(f"the mask has shape {values.shape}, expected ({len(self)},)")
         if values.dtype != bool:
             values = pd.array(values, dtype="boolean").to_numpy(dtype=bool, na_value=False)
-        return self._trusted(self._frame[values], self.attrs)
+        return self._trusted(self._frame.loc[values], self.attrs)
 
     def query(self, text: str | Query, annotations: Items | pd.DataFrame | None = None) -> Items:
         """Return the items that pass a typed filter; see :mod:`workbench.items.query` for the language.
@@ -239,7 +235,7 @@ class Items:
     def to_parquet(self, path: Path | str) -> None:
         """Write the items to a Parquet file, exactly and atomically."""
         columns: dict[str, Any] = {name: self._frame[name].tolist() for name in COLUMNS}
-        columns["meta"] = list(map(_meta_json, columns["item_id"], columns["meta"]))
+        columns["meta"] = [json.dumps(meta, ensure_ascii=False) for meta in columns["meta"]]
         arrays = [
             pa.array(columns[f.name], f.type, from_pandas=f.name in schema.TEXT_COLUMNS) for f in _SCHEMA
         ]
@@ -266,18 +262,12 @@ class Items:
     @classmethod
     def from_parquet(cls, path: Path | str) -> Items:
         """Read a file of :meth:`to_parquet`."""
-        table = read_parquet(path, what="this Parquet file of items")
-        extra = (table.schema.metadata or {}).get(b"workbench")
-        if extra is None or set(COLUMNS) - set(table.column_names):
-            raise DataError(
-                "this parquet file does not hold items of the workbench",
-                file=path,
-                remedy="read tables of your own with pandas and pass them to Items.from_frame",
-            )
-        with reading(path, "this Parquet file of items"):
+        description = "this Parquet file of items"
+        table = read_parquet(path, what=description)
+        with reading(path, description, remedy="read a table of your own with pandas and Items.from_frame"):
             columns = {name: schema.objects(table[name].to_pylist()) for name in COLUMNS}
             columns["meta"] = schema.objects([json.loads(meta) for meta in columns["meta"]])
-            return cls(pd.DataFrame(columns), attrs=json.loads(extra)["attrs"])
+            return cls(pd.DataFrame(columns), attrs=json.loads(table.schema.metadata[b"workbench"])["attrs"])
 
     def __repr__(self) -> str:
         sizes = Counter(zip(*(self._frame[c].tolist() for c in ("dataset", "split", "variant")), strict=True))
@@ -293,36 +283,40 @@ class Items:
 
 
 def in_item_order(
-    table: Items | pd.DataFrame, item_ids: pd.Series[Any], label: str = "annotations"
+    table: Items | pd.DataFrame,
+    item_ids: pd.Series[Any],
+    label: str = "annotations",
+    *,
+    columns: Sequence[str] = (),
+    complete: bool = False,
 ) -> pd.DataFrame:
     """Return the rows of a table in the order of `item_ids`, with their index and without the ids.
 
     The table has ``item_id`` as a column or index, or it is items, which stand for :attr:`Items.extra`. Raise
-    DataError if it has no ``item_id``, holds one twice, or knows none of the items.
+    DataError if it has no ``item_id`` or lacks one of `columns`, holds an item twice, or has none of the
+    items; with `complete`, if it lacks any.
     """
     if isinstance(table, Items):
         table = table.extra.set_axis(table.frame["item_id"])
-    if not isinstance(table, pd.DataFrame):
+    names = [*table.columns, table.index.name] if isinstance(table, pd.DataFrame) else []
+    if absent := [name for name in ("item_id", *columns) if name not in names]:
+        expected = ", ".join(map(repr, ("item_id", *columns)))
         raise DataError(
-            f"the {label} are a {type(table).__name__}, expected a DataFrame",
-            remedy="pass wb.annotate(items), the items themselves, or a frame with a column 'item_id'",
+            f"expected the {label} as a DataFrame with {expected}, got a {type(table).__name__} "
+            f"without {', '.join(map(repr, absent))}",
+            remedy="pass wb.annotate(items), the items themselves, or a frame with these columns",
         )
     if "item_id" in table.columns:
         table = table.set_index("item_id")
-    elif table.index.name != "item_id":
-        raise DataError(
-            f"the {label} have no column 'item_id'",
-            remedy="make them with wb.annotate(items), pass items for their own columns, or name the ids so",
-        )
     table = table.set_axis(table.index.astype("str"))
     if table.index.equals(pd.Index(item_ids)):  # they are unique
         return table.set_axis(item_ids.index)
-    if len(twice := table.index[table.index.duplicated()]):
-        raise DataError(f"the {label} hold the item {twice[0]!r} twice", remedy="pass one row an item")
-    if len(item_ids) and (table.index.get_indexer(pd.Index(item_ids)) < 0).all():
+    schema.check_unique(table.index.to_series(), label)
+    lacking = item_ids[table.index.get_indexer(pd.Index(item_ids)) < 0]
+    if len(lacking) and (complete or len(lacking) == len(item_ids)):
         raise DataError(
-            f"the {label} have none of the items: expected ids such as {item_ids.iloc[0]!r}, got "
-            f"{table.index[0] if len(table) else None!r}",
+            f"the {label} lack {len(lacking):,} of {len(item_ids):,} items: expected ids such as "
+            f"{lacking.iloc[0]!r}, got {table.index[0] if len(table) else None!r}",
             remedy=f"pass the {label} that belong to these items",
         )
     return table.reindex(item_ids).set_axis(item_ids.index)
@@ -335,18 +329,6 @@ def check_items(items: Any, caller: str, *, optional: bool = False) -> None:
             f"{caller} takes Items, not {type(items).__name__}",
             remedy="load them with wb.load, or make them with wb.items_from_frame or wb.items_from_text",
         )
-
-
-def _meta_json(item_id: str, meta: Mapping[str, Any]) -> str:
-    try:
-        text = json.dumps(meta, ensure_ascii=False)
-        text.encode()
-    except (TypeError, ValueError, RecursionError) as error:
-        raise DataError(
-            f"item {item_id}: its meta cannot be written as JSON ({reason(error)})",
-            remedy="use text, numbers, truth values, and lists and mappings of these",
-        ) from None
-    return text
 
 
 def _is_mask(key: Any) -> bool:
@@ -427,28 +409,26 @@ def items_from_frame(
     >>> wb.items_from_frame(frame)[0].text
     'The dog barked .'
     """
-    _check_frame(frame, on_error)
+    _check_frame(frame)
     named = {"candidates": candidates, "item_id": item_id, "word_class": word_class, "book_id": book_id}
     check_options({"text": text, "answer": answer} | named, "a column")
     check_options({"dataset": dataset, "split": split, "variant": variant}, "a name")
-    if tokenised not in (None, True, False):
-        raise DataError(f"tokenised is {shown(tokenised)}, expected True, False or None")
+    choices = {"tokenised": (tokenised, (None, True, False)), "on_error": (on_error, ("raise", "skip"))}
+    for option, (value, allowed) in choices.items():
+        if value not in allowed:
+            raise DataError(f"{option} is {shown(value)}, expected one of {', '.join(map(repr, allowed))}")
     if item_id is None and "item_id" in frame.index.names and not set(COLUMNS) - {"item_id"} <= set(frame):
         named["item_id"] = "item_id"
     frame = cells.index_as_columns(frame)
     if set(COLUMNS) <= set(frame) and not any(named.values()) and (text, answer) == ("text", "answer"):
         return Items(frame)
-    names = pd.Index(list(map(str, frame.columns)))
-    if not names.is_unique:
-        problem = f"the column {names[names.duplicated()][0]!r} occurs twice"
-        raise DataError(problem, remedy="rename one of them")
     note = ""
     if named["item_id"] is None:
         named["item_id"], note = _id_column(frame)
     frame, text, answer = questions.with_continuations(frame, text, answer)
     columns = _columns_of_roles(frame, named | {"text": text, "answer": answer})
-    if candidates is None and (choices := questions.choice_columns(frame, frame[text])):
-        frame = questions.with_choices(frame, choices)
+    if candidates is None and (options := questions.choice_columns(frame, frame[text])):
+        frame = questions.with_choices(frame, options)
         columns["candidates"], tokenised = "candidates", bool(tokenised)
     build = partial(questions.built, form=questions.table_form(frame, columns), tokenised=tokenised)
     sets = {"dataset": dataset, "split": split, "variant": variant}
@@ -497,16 +477,21 @@ def _columns_of_roles(frame: pd.DataFrame, named: Mapping[str, Any]) -> dict[str
     return columns
 
 
-def _check_frame(frame: Any, on_error: str) -> None:
+def _check_frame(frame: Any) -> None:
+    """Raise DataError unless this is a frame whose columns have one name each, no two the same."""
+    names = pd.Index(list(map(str, frame.columns)) if isinstance(frame, pd.DataFrame) else [])
     if not isinstance(frame, pd.DataFrame):
-        raise DataError(f"this is a {type(frame).__name__}, expected a pandas DataFrame")
-    if frame.columns.nlevels > 1:
-        raise DataError(
-            f"the columns have {frame.columns.nlevels} levels, expected one name each",
-            remedy='flatten them: frame.columns = ["_".join(map(str, name)) for name in frame.columns]',
-        )
-    if on_error not in {"raise", "skip"}:
-        raise DataError(f"on_error is {on_error!r}", remedy='use "raise" or "skip"')
+        problem = type(frame).__name__
+    elif frame.columns.nlevels > 1:
+        problem = f"columns of {frame.columns.nlevels} levels"
+    elif not names.is_unique:
+        problem = f"the column {names[names.duplicated()][0]!r} twice"
+    else:
+        return
+    raise DataError(
+        f"expected a pandas DataFrame whose columns have different names of one level, got {problem}",
+        remedy='pass a table, renamed where needed: frame.set_axis(["text", "answer"], axis="columns")',
+    )
 
 
 def _rows(
@@ -562,8 +547,6 @@ def items_from_text(
     >>> [item.answer for item in items]
     ['dog', 'dog']
     """
-    if not isinstance(texts, Iterable):
-        raise DataError(f"expected texts, got {type(texts).__name__}", remedy="pass a string, or a list")
     columns: dict[str, Any] = {"text": [texts] if isinstance(texts, str) else list(texts)}
     for name, values in (("answer", answers), ("candidates", candidates)):
         if values is None:

@@ -19,9 +19,8 @@ from typing import Any
 import pandas as pd
 from filelock import FileLock
 
-from workbench.items.schema import check_name, content_digest
-from workbench.items.text import is_encodable
-from workbench.storage.errors import DataError, reading, writing
+from workbench.items.schema import content_digest
+from workbench.storage.errors import reading, writing
 from workbench.storage.files import atomic_path, check_target, data_home, list_folder, read_bytes
 
 
@@ -111,7 +110,7 @@ def write_notes(
     text is removed, unless its line has other fields or another data set has a note on this text.
     """
     file = _file(folder, dataset)
-    valid = {_text(item_id): _valid_change(change) for item_id, change in changes.items()}
+    valid = {item_id: _valid_change(change) for item_id, change in changes.items()}
     written: dict[str, Note] = {}
     with writing(file):
         check_target(file.parent, stat.S_ISDIR, "a folder")
@@ -146,15 +145,8 @@ def _valid_change(change: Mapping[str, Any]) -> tuple[str | None, tuple[str, ...
     text, tags, note = (change.get(name) for name in ("text", "tags", "note"))
     if tags is not None:
         several = [tags] if isinstance(tags, str) else tags
-        tags = tuple(dict.fromkeys(tag for each in several if (tag := _text(each).strip())))
-    return text, tags, None if note is None else _text(note).strip()
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str) or not is_encodable(value):
-        problem = f"expected text without half a surrogate pair in a note, got {value!r:.60}"
-        raise DataError(problem, remedy="change it; nothing was written")
-    return value
+        tags = tuple(dict.fromkeys(tag for each in several if (tag := each.strip())))
+    return text, tags, None if note is None else note.strip()
 
 
 def _home(folder: Path | str | None) -> Path:
@@ -164,7 +156,6 @@ def _home(folder: Path | str | None) -> Path:
 def _file(folder: Path | str | None, dataset: str) -> Path:
     # a user names data sets freely; the name must not lead out of the folder
     name = re.sub(r"[^\w.-]+", "_", dataset).lstrip(".") or "_"
-    check_name(name, "dataset")
     return _home(folder) / f"{name}.jsonl"
 
 

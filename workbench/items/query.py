@@ -41,7 +41,6 @@ from numpy.typing import NDArray
 from workbench.items.cells import check_encodable
 from workbench.storage.errors import DataError
 
-_DEEPEST = 200  # brackets in one filter
 _LISTED = 20  # suggestions
 _EXACT = 2**53  # whole numbers up to this one are exact
 _MANY = (list, tuple, set, frozenset, np.ndarray)
@@ -357,8 +356,6 @@ def parse(text: str) -> Query:
     ('split', 'n_tokens', 'answer')
     """
     check_encodable(text, "the filter")
-    if text.count("(") > _DEEPEST:
-        raise DataError(f"the filter has more than {_DEEPEST} brackets")
     try:
         return _read(_parser().parse(text))
     except lark.UnexpectedInput as error:

@@ -26,8 +26,6 @@ Span = tuple[int, int]
 TEXT_COLUMNS = ("item_id", "dataset", "split", "variant", "text", "answer", "word_class", "book_id")
 _CUT_AT_HYPHENS = frozenset({"cbt", "cnnqa"})  # releases in which dashes are "--"
 _NULLS = (type(None), float, type(pd.NA))  # types of cells that hold nothing
-MAX_NAME = 150
-"""Most bytes of the name of a data set, split or variant, which names files too."""
 _BLOCK = 1 << 16  # rows that are Python objects at a time
 COLUMNS = (
     "item_id", "dataset", "split", "variant", "text", "answer", "answer_span", "sentences",
@@ -146,23 +144,16 @@ def frame_of_objects(columns: Mapping[str, Sequence[Any]]) -> pd.DataFrame:
     return pd.DataFrame(cells, columns=list(columns), dtype=object, copy=False)
 
 
-def checked(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return a valid frame of items with the columns of `COLUMNS` alone and their types, or raise DataError.
+def with_types(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a frame with the columns of `COLUMNS` alone and their types; DataError for other types.
 
-    Lists become tuples, so that no cell can be changed from outside.
+    Lists become tuples, so that no cell can be changed from outside, and equal spans are one object.
     """
     if missing := [name for name in COLUMNS if name not in frame.columns]:
         raise DataError(
             f"the columns {', '.join(missing)} are missing",
             remedy="build items with Items.from_frame or wb.items_from_text",
         )
-    frame = with_types(frame)
-    check(frame)
-    return frame
-
-
-def with_types(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return a frame with the columns of `COLUMNS` alone and their types; equal spans are one object."""
     columns: dict[str, Any] = {name: _as_text(frame[name]) for name in TEXT_COLUMNS}
     unique: dict[Any, Any] = {}
     spans = (tuple(map(int, span)) for span in frame["answer_span"])
@@ -191,17 +182,14 @@ def _as_text(column: pd.Series[Any]) -> Any:
 
 def check(frame: pd.DataFrame) -> None:
     """Raise DataError for the first fault in a frame of items."""
-    for name in ("item_id", "dataset", "split", "variant", "text"):
-        if frame[name].isna().any():
-            raise DataError(f"row {int(frame[name].isna().argmax())}: the column {name!r} is empty")
-        if name in {"dataset", "split", "variant"}:
-            for value in frame[name].unique():
-                check_name(value, name)
-    ids = frame["item_id"]
-    if ids.duplicated().any():
-        raise DataError(f"the id {ids[ids.duplicated()].iloc[0]!r} occurs twice")
-    if strange := set(frame["word_class"].dropna()) - set(WORD_CLASSES):
-        raise DataError(f"the word class {min(strange)!r} is not one of {' '.join(WORD_CLASSES)}")
+    wrong = {name: frame[name].isna() for name in ("item_id", "dataset", "split", "variant", "text")}
+    wrong["word_class"] = frame["word_class"].notna() & ~frame["word_class"].isin(WORD_CLASSES)
+    for name, mask in wrong.items():
+        if mask.any():
+            row = int(mask.argmax())
+            expected = f"one of {' '.join(WORD_CLASSES)}" if name == "word_class" else "text"
+            raise DataError(f"row {row}: the column {name!r} holds {frame[name][row]!r}, expected {expected}")
+    check_unique(frame["item_id"], "items")
     names = ("text", "answer", "answer_span", "sentences", "candidates")
     for start in range(0, len(frame), _BLOCK):
         block = frame.iloc[start : start + _BLOCK]
@@ -209,16 +197,15 @@ def check(frame: pd.DataFrame) -> None:
             text, answer, span, sentences, candidates = row
             held = text[slice(*span)]
             if problem := _misplaced(text, span, sentences) or unanswered(held, answer, candidates):
-                raise DataError(f"item {ids[number]}: {problem}")
+                raise DataError(f"item {frame['item_id'][number]}: {problem}")
 
 
-def check_name(name: str, role: str) -> None:
-    """Raise DataError if the name of a data set, split or variant is longer than `MAX_NAME`, or no text."""
-    check_encodable(name, f"the {role}")
-    if (size := len(name.encode())) > MAX_NAME:
+def check_unique(ids: pd.Series[Any], label: str) -> None:
+    """Raise DataError if an id occurs twice in a table, which `label` names."""
+    if ids.duplicated().any():
         raise DataError(
-            f"the {role} {name[:20]!r}... has a name of {size:,} bytes, expected at most {MAX_NAME}",
-            remedy="choose a shorter name",
+            f"the {label} hold the id {ids[ids.duplicated()].iloc[0]!r} twice, expected one row per item",
+            remedy="leave one of the rows out, or give it another id",
         )
 
 
