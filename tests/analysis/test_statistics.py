@@ -103,13 +103,13 @@ def test_a_missing_column_is_named():
 
 
 def test_what_is_no_set_is_refused():
-    for wrong, message in (({}, "no annotations"), ([HAND], "no annotations"), ({"a": []}, "list")):
+    for wrong, message in (({}, "got dict"), ([HAND], "got list"), ({"a": []}, "a: list")):
         refused(message, summary.named_sets, wrong)
     refused("'X'", summary.count_classes, HAND.assign(target_class="X"))
-    refused("0, expected 1", summary.histogram, HAND.assign(mention_distance=0), "mention_distance", first=1)
-    refused("width 0", summary.histogram, HAND, "n_tokens", width=0)
+    refused("first=1", summary.histogram, HAND.assign(mention_distance=0), "mention_distance", first=1)
+    refused("width=0", summary.histogram, HAND, "n_tokens", width=0)
     refused("no annotation", summary.count_in_context, HAND, by="form", within="context")
-    refused("unknown", summary.count_classes_out_of_context, HAND, by="sound")
+    refused("no annotation", summary.count_classes_out_of_context, HAND, by="sound")
 
 
 def cell(table, quantity, column="value", **where):
@@ -191,9 +191,9 @@ def test_the_control_set_stands_beside_the_papers_input():
 
 def test_statistics_need_the_annotations_of_these_items():
     notes = frame(ids="x/dev")
-    refused("lack 1 items, 'x/dev/2'", statistics, ITEMS, notes.iloc[:2])
+    refused("lack 1 of 3 items.*'x/dev/2'", statistics, ITEMS, notes.iloc[:2])
     refused("'x/dev/0' twice", statistics, ITEMS, pd.concat([notes, notes]))
-    refused("no items", statistics, ITEMS[:0])
+    assert len(statistics(ITEMS[:0])) == 0
 
 
 @pytest.mark.data

@@ -288,7 +288,7 @@ def test_other_text_moves_all_spans(words, answered):
 
 
 def test_annotations_without_spans_are_refused(items):
-    refused("no spans of names", wb.rename, items, pd.DataFrame({"item_id": items.frame["item_id"]}))
+    refused("without 'names'", wb.rename, items, pd.DataFrame({"item_id": items.frame["item_id"]}))
 
 
 def test_the_listed_forms_are_names_of_one_role_each():

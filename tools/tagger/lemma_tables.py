@@ -20,7 +20,7 @@ import pyarrow as pa
 import treebanks
 from pyarrow import compute
 
-from workbench.analysis.lemmas import FORMAT, KINDS, Lemmas, fold_case
+from workbench.analysis.lemmas import KINDS, Lemmas, fold_case
 from workbench.storage.errors import DataError
 from workbench.storage.files import atomic_path, resource
 
@@ -109,7 +109,7 @@ def learn(gold: Gold, words: Words, irregular: str) -> dict[str, object]:
         if form != form.lower() and lemma != exact.lemma(form, pos):
             cased[pos][form] = lemma
     return {
-        "format": FORMAT,
+        "format": 1,
         "exceptions": _ordered(table),
         "cased": _ordered(cased),
         "irregular": {pos: dict(sorted(entries.items())) for pos, entries in sorted(forms.items())},

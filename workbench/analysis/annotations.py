@@ -116,7 +116,13 @@ def annotate(
     [['PN', False, 0], ['CN', False, 0]]
     """
     check_items(items, "annotate")
-    _check_language(items)
+    foreign = items.frame["variant"][items.frame["variant"].map(language) != ENGLISH]
+    if len(foreign):  # classes, lemmas, names and speech are for English only
+        raise DataError(
+            f"{len(foreign):,} items are in another language than English ({foreign.iloc[0]}):"
+            " the tagger, the lemmas and the rules for quoted speech are of English only",
+            remedy="annotate the English items; workbench.analysis.mentions finds mentions by form in all",
+        )
     name, label, identity, nlp = _pipeline(pipeline, client, workers)
     store = _Store(cache=cache and identity is not None)
     table_key = _table_key(identity, items)
@@ -143,18 +149,6 @@ def annotate(
                 store.cache.path(key).unlink(missing_ok=True)
             disk.make_room()
     return _frame(table, items, _counts(items, vocabulary), label)
-
-
-def _check_language(items: Items) -> None:
-    """Raise DataError for other languages: classes, lemmas, names and speech are for English only."""
-    variants = items.frame["variant"]
-    foreign = variants.map(language) != ENGLISH
-    if foreign.any():
-        raise DataError(
-            f"{foreign.sum():,} items are in another language than English ({variants[foreign].iloc[0]}):"
-            " the tagger, the lemmas and the rules for quoted speech are of English only",
-            remedy="annotate the English items; workbench.analysis.mentions finds mentions by form in all",
-        )
 
 
 def cached_annotations(items: Items) -> pd.DataFrame | None:
@@ -275,13 +269,12 @@ def _named(item: Item, function: Callable[..., R], *arguments: Any) -> R:
     """Call a function; an error names the item."""
     try:
         return function(*arguments)
-    except DataError as error:
-        raise DataError(f"item {item.item_id}: {error.problem}", remedy=error.remedy) from error
     except MemoryError:  # it is not a fault of the item
         raise
     except Exception as error:
+        problem = error.problem if isinstance(error, DataError) else f"{type(error).__name__}: {error}"
         raise DataError(
-            f"item {item.item_id} cannot be annotated: {type(error).__name__}: {error}",
+            f"item {item.item_id} cannot be annotated: {problem}",
             remedy="look at it with items[id]; leave it out with items.where",
         ) from error
 

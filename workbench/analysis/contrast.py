@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from workbench.analysis import statistics
 from workbench.analysis.proportions import Floats, benjamini_hochberg, holm
 from workbench.render.labels import label
 from workbench.render.results import Table, TableColumn, TableLayout
@@ -92,7 +93,20 @@ def contrast(
     >>> table.set_index("feature").loc["in_context", "test"]
     'Fisher'
     """
-    _check(a, b, names, level, correction)
+    frames = statistics.named_sets(dict(zip(names, (a, b), strict=True)))
+    taken = {*_COLUMNS, ""} - {"a", "b"}
+    valid = {
+        "names": (names, len(frames) == 2 and not taken & set(frames)),  # noqa: PLR2004 - two sets
+        "level": (level, 0 < level < 1),
+        "correction": (correction, correction in CORRECTIONS),
+    }
+    for option, (value, is_valid) in valid.items():
+        if not is_valid:
+            raise DataError(
+                f"{option}={value!r} is not possible",
+                remedy="pass two different names that are no columns of the result, a level between 0 and 1 "
+                f"such as 0.95, and as correction one of {', '.join(CORRECTIONS)}",
+            )
     left_out: dict[str, str] = {}
     rows: list[dict[str, Any]] = []
     for feature in dict.fromkeys([*a.columns, *b.columns]):
@@ -137,22 +151,6 @@ def _layout(names: tuple[str, str], correction: str) -> TableLayout:
         TableColumn(f"p_{correction}", "p"),
     )
     return TableLayout(f"{names[0]} and {names[1]}: features of the items", columns)
-
-
-def _check(a: Any, b: Any, names: tuple[str, str], level: float, correction: str) -> None:
-    for frame in (a, b):
-        if not isinstance(frame, pd.DataFrame):
-            raise DataError(
-                f"there is no contrast of a {type(frame).__name__}",
-                remedy="pass two frames of annotations: wb.contrast(wb.annotate(x), wb.annotate(y))",
-            )
-    taken = {*_COLUMNS, ""} - {"a", "b"}
-    if len(set(names)) != len(names) or len(names) != 2 or taken & set(names):  # noqa: PLR2004 - two sets
-        raise DataError(f"the sets cannot be called {names}", remedy="pass two different names")
-    if not 0 < level < 1:
-        raise DataError(f"the confidence level {level} is not between 0 and 1")
-    if correction not in CORRECTIONS:
-        raise DataError(f"the correction {correction!r} is unknown", remedy=f"use {', '.join(CORRECTIONS)}")
 
 
 def _table(rows: list[dict[str, Any]], names: tuple[str, str], correction: str) -> pd.DataFrame:

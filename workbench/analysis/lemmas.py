@@ -13,14 +13,11 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from workbench.storage.errors import DataError, reading
+from workbench.storage.errors import reading
 from workbench.storage.files import read_json, resource
 
 WORDS: dict[str, Any] = tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
 """Lists of words that the analysis knows beside the table of lemmas."""
-
-FORMAT = 1
-"""Version of the table file's format; files of another version are refused."""
 
 KINDS = {
     "N": ("NOUN", "N"), "P": ("PROPN", "N"), "V": ("VERB", "V"), "U": ("AUX", "V"), "A": ("ADJ", "A"),
@@ -85,12 +82,6 @@ class Lemmas:
         description = "this table of lemmas"
         with reading(path, description, remedy="take the file of this version, which `make tagger` makes"):
             table = read_json(path, description)
-            if table["format"] != FORMAT:
-                raise DataError(
-                    f"the table has the format {table['format']}, expected {FORMAT}",
-                    file=path,
-                    remedy="take the file that ships with this version",
-                )
             return cls(
                 table["exceptions"],
                 table["cased"],

@@ -23,7 +23,6 @@ from workbench.analysis.lemmas import POSSESSIVE, WORDS, default, fold_case
 from workbench.analysis.mentions import JOINED
 from workbench.items.items import Item, Items, Span, in_item_order
 from workbench.items.tokens import Tokens, tokens
-from workbench.storage.errors import DataError
 
 GENDERS = ("feminine", "masculine")
 
@@ -135,13 +134,8 @@ def described(name: str, evidence: Evidence) -> Name:
 def name_spans(items: Items, annotations: pd.DataFrame | None) -> list[list[Span]]:
     """Return the spans of the proper nouns of each item, by annotations; those are made where None."""
     table = annotate(items, progress=False) if annotations is None else annotations
-    columns = in_item_order(table, items.frame["item_id"])
-    if "names" not in columns or not columns["names"].map(lambda value: isinstance(value, list)).all():
-        raise DataError(
-            "the annotations have no spans of names for every item",
-            remedy="pass wb.annotate(items), or leave annotations out",
-        )
-    return [[(int(start), int(end)) for start, end in spans] for spans in columns["names"]]
+    rows = in_item_order(table, items.frame["item_id"], columns=["names"], complete=True)
+    return [[(int(start), int(end)) for start, end in spans] for spans in rows["names"]]
 
 
 def name_occurrences(

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from workbench.analysis.binning import whole_bins
 from workbench.analysis.proportions import wilson
 from workbench.datasets import published
-from workbench.items.items import Items, check_items
+from workbench.items.items import Items, check_items, in_item_order
 from workbench.items.language import ENGLISH, language
 from workbench.render.labels import VALUE_LABELS
 from workbench.render.results import Table, TableColumn, TableLayout
@@ -52,18 +52,14 @@ def named_sets(sets: Sets) -> dict[str, pd.DataFrame]:
     if isinstance(sets, pd.DataFrame):
         names = sources(sets)
         return {names.pop() if len(names) == 1 else "items": sets}
-    if not isinstance(sets, Mapping) or not sets:
+    frames = {str(name): frame for name, frame in sets.items()} if isinstance(sets, Mapping) else {}
+    if not frames or not all(isinstance(frame, pd.DataFrame) for frame in frames.values()):
+        types = ", ".join(f"{name}: {type(frame).__name__}" for name, frame in frames.items())
         raise DataError(
-            "there are no annotations",
-            remedy='pass a frame from wb.annotate, or several by name: {"LAMBADA": a, "control": b}',
+            f"expected annotations, or several by name, got {types or type(sets).__name__}",
+            remedy='pass a frame from wb.annotate, or several: {"LAMBADA": a, "control": b}',
         )
-    for name, frame in sets.items():
-        if not isinstance(frame, pd.DataFrame):
-            raise DataError(
-                f"the set {name!r} is of type {type(frame).__name__}, expected a frame of annotations",
-                remedy="make one with wb.annotate(items)",
-            )
-    return {str(name): frame for name, frame in sets.items()}
+    return frames
 
 
 def sources(frame: pd.DataFrame) -> set[str]:
@@ -98,6 +94,21 @@ def _shares(rows: list[dict[str, Any]]) -> pd.DataFrame:
     return frame
 
 
+def _context_column(by: str, within: str) -> str:
+    """Return the column that says whether a target occurs elsewhere."""
+    columns = {
+        ("lemma", "passage"): "lemma_in_context",
+        ("form", "passage"): "in_context",
+        ("lemma", "context"): "n_context_mentions",
+    }
+    if (by, within) not in columns:
+        raise DataError(
+            f"there is no annotation for by={by!r} within={within!r}",
+            remedy='use by="lemma" or "form" within="passage", or by="lemma" within="context"',
+        )
+    return columns[by, within]
+
+
 def count_in_context(
     sets: Sets, *, by: Literal["lemma", "form"] = "lemma", within: Literal["passage", "context"] = "passage"
 ) -> pd.DataFrame:
@@ -112,17 +123,7 @@ def count_in_context(
         passage or only in the sentences before the target sentence (by lemma only; the column is
         `n_context_mentions`, its value whether it is more than 0).
     """
-    columns = {
-        ("lemma", "passage"): "lemma_in_context",
-        ("form", "passage"): "in_context",
-        ("lemma", "context"): "n_context_mentions",
-    }
-    if (by, within) not in columns:
-        raise DataError(
-            f"there is no annotation for by={by!r} within={within!r}",
-            remedy='use by="lemma" or "form" within="passage", or by="lemma" within="context"',
-        )
-    column = columns[by, within]
+    column = _context_column(by, within)
     rows = []
     for name, frame in named_sets(sets).items():
         values = _column(frame, column, name).dropna()
@@ -143,10 +144,7 @@ def count_classes_out_of_context(sets: Sets, *, by: Literal["lemma", "form"] = "
     With ``by="lemma"``, as in the paper, neither form nor lemma occurs; with ``by="form"`` not the same form.
     Rows are those of :func:`count_classes`, out of the `n` such targets.
     """
-    column = {"lemma": "lemma_in_context", "form": "in_context"}.get(by)
-    if column is None:
-        raise DataError(f"by={by!r} is unknown", remedy='use by="lemma" or by="form"')
-    return _classes(sets, column)
+    return _classes(sets, _context_column(by, "passage"))
 
 
 def _classes(sets: Sets, inside: str | None) -> pd.DataFrame:
@@ -203,10 +201,12 @@ def histogram(sets: Sets, column: str, *, first: int | None = None, width: int |
     frames = named_sets(sets)
     numbers = {n: _column(frame, column, n).dropna().to_numpy(np.int64) for n, frame in frames.items()}
     joined = np.concatenate(list(numbers.values()))
-    if first is not None and len(joined) and joined.min() < first:
-        raise DataError(f"the column {column} holds {joined.min()}, expected {first} or more")
-    if width is not None and width < 1:
-        raise DataError(f"expected a bin width of 1 or more, got width {width}")
+    if (first is not None and len(joined) and joined.min() < first) or (width is not None and width < 1):
+        raise DataError(
+            f"expected values of {column} from first={first} on and a bin width of 1 or more, got "
+            f"{min(joined, default=None)} and width={width}",
+            remedy="leave first and width out",
+        )
     bins = whole_bins(joined, first=first, width=width)
     rows = []
     for name, values in numbers.items():
@@ -262,7 +262,7 @@ def statistics(items: Items, annotations: pd.DataFrame | None = None) -> Table:
     Raises
     ------
     DataError
-        If there are no items, or the annotations lack an item or hold one twice.
+        If the annotations lack an item or hold one twice.
 
     Examples
     --------
@@ -271,14 +271,13 @@ def statistics(items: Items, annotations: pd.DataFrame | None = None) -> Table:
     ['dataset', 'split', 'quantity', 'value', 'sd', 'low', 'high', 'n', 'unit', 'paper', 'paper_row', 'note']
     """
     check_items(items, "statistics")
-    if not len(items):
-        raise DataError("there are no items to describe", remedy="load some: wb.load('lambada', 'dev')")
     frame = items.frame[["item_id", "dataset", "split", "answer", "candidates", "book_id"]]
     frame["language"] = items.frame["variant"].map(language)
     frame["tokens"] = [len(item.tokens) for item in items]
     frame["sentences"] = [len(item.sentences) - 1 for item in items]
     if annotations is not None:
-        frame = _joined(frame, annotations)
+        beside = in_item_order(annotations, frame["item_id"], complete=True)
+        frame = frame.join(beside.loc[:, ~beside.columns.isin(frame.columns)])
     rows: list[dict[str, Any]] = []
     for (dataset, code), group in frame.groupby(["dataset", "language"], sort=False):
         splits = {str(split): rest for split, rest in group.groupby("split", sort=False)}
@@ -298,24 +297,6 @@ def statistics(items: Items, annotations: pd.DataFrame | None = None) -> Table:
     notes = table[table["note"] != ""].groupby("note", sort=False)["quantity"].unique()
     table.attrs["note"] = (_INTERVALS, *(f"{', '.join(who)}: {note}." for note, who in notes.items()))
     return Table(table, TableLayout("Statistics of the items", _SHOWN, sets))
-
-
-def _joined(frame: pd.DataFrame, annotations: pd.DataFrame) -> pd.DataFrame:
-    if not isinstance(annotations, pd.DataFrame):
-        raise DataError(
-            f"the annotations are of type {type(annotations).__name__}, expected a frame",
-            remedy="make them with wb.annotate(items)",
-        )
-    ids = _column(annotations, "item_id")
-    if ids.duplicated().any():
-        raise DataError(f"the annotations hold the item {ids[ids.duplicated()].iloc[0]!r} twice")
-    if lacking := sorted(set(frame["item_id"]) - set(ids)):
-        raise DataError(
-            f"the annotations lack {len(lacking):,} items, {lacking[0]!r} the first",
-            remedy="annotate these items: wb.annotate(items)",
-        )
-    new = [name for name in annotations.columns if name == "item_id" or name not in frame.columns]
-    return frame.merge(annotations[new], on="item_id", how="left", validate="one_to_one")
 
 
 def _described(frame: pd.DataFrame) -> Iterator[_Row]:

@@ -30,7 +30,6 @@ from workbench.items.ablation import SUBSTITUTIONS, check_whole
 from workbench.items.changes import with_replacements
 from workbench.items.items import Item, Items, Span, check_items, in_item_order
 from workbench.items.schema import content_digest
-from workbench.storage.errors import DataError
 
 NEAREST = 20
 """Names of the nearest frequency, among which the replacement of a name is drawn."""
@@ -133,9 +132,7 @@ def swap_mentions(items: Items, annotations: pd.DataFrame | None = None, *, seed
     """
     check_items(items, "swap_mentions")
     annotations, spans_of, pool = _replacement_names(items, annotations)
-    tags = in_item_order(annotations, items.frame["item_id"])
-    if "target_pos" not in tags:
-        raise DataError("the annotations have no column target_pos", remedy="pass wb.annotate(items)")
+    tags = in_item_order(annotations, items.frame["item_id"], columns=["target_pos"])
     pools = pool, AnswerPool(items, tags["target_pos"])
     swapped = (
         _swapped(item, spans, tag, pools, seed)

@@ -186,9 +186,11 @@ def check(frame: pd.DataFrame) -> None:
     wrong["word_class"] = frame["word_class"].notna() & ~frame["word_class"].isin(WORD_CLASSES)
     for name, mask in wrong.items():
         if mask.any():
-            row = int(mask.argmax())
+            index = int(mask.argmax())
             expected = f"one of {' '.join(WORD_CLASSES)}" if name == "word_class" else "text"
-            raise DataError(f"row {row}: the column {name!r} holds {frame[name][row]!r}, expected {expected}")
+            raise DataError(
+                f"row {index}: the column {name!r} holds {frame[name][index]!r}, expected {expected}"
+            )
     check_unique(frame["item_id"], "items")
     names = ("text", "answer", "answer_span", "sentences", "candidates")
     for start in range(0, len(frame), _BLOCK):
