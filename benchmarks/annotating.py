@@ -87,9 +87,9 @@ def loop(items: wb.Items, pipeline: str) -> dict[str, Any]:
 def ours(items: wb.Items, pipeline: str, workers: int) -> dict[str, Any]:
     """Annotate twice in this process."""
     start, used = time.perf_counter(), processor()
-    first = annotate(items, pipeline, workers=workers, progress=False)
+    first = annotate(items, pipeline, workers=workers)
     middle, cpu = time.perf_counter(), processor() - used
-    second = annotate(items, pipeline, workers=workers, progress=False)
+    second = annotate(items, pipeline, workers=workers)
     end = time.perf_counter()
     assert first["mentions"].equals(second["mentions"])
     return {
@@ -109,7 +109,7 @@ def processor() -> float:
 def again(items: wb.Items, pipeline: str) -> dict[str, Any]:
     """Annotate in a new process what is in the cache."""
     start = time.perf_counter()
-    annotate(items, pipeline, progress=False)
+    annotate(items, pipeline)
     return {"first": time.perf_counter() - start}
 
 

@@ -147,7 +147,7 @@ def causal(path: str, vocabulary: Any, repeats: int) -> None:
 
     from workbench.models.pretrained.causal import CausalLM  # noqa: PLC0415 - slow
 
-    model = CausalLM(path, vocabulary=vocabulary, progress=False, device="cpu")
+    model = CausalLM(path, vocabulary=vocabulary, device="cpu")
     tokenizer: Any = AutoTokenizer.from_pretrained(path)
     network: Any = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32)
 
@@ -202,8 +202,8 @@ def main() -> None:
     if options.model:
         fit = NGram(options.model)
     else:
-        texts: Any = Corpus.of(novels(options.texts), progress=False)
-        fit = NGram.fit(texts, order=options.order, vocabulary=options.vocabulary, progress=False)
+        texts: Any = Corpus.of(novels(options.texts))
+        fit = NGram.fit(texts, order=options.order, vocabulary=options.vocabulary)
     grams = ", ".join(f"{n:,}" for n in fit.info["report"]["n_grams"])
     print(f"{fit.name}, {len(fit.vocabulary):,} words; n-grams by order: {grams}")
     print(f"kenlm {version('kenlm')}; {os.cpu_count()} cores, load average {os.getloadavg()[0]:.2f} before")

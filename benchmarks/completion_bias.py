@@ -100,7 +100,7 @@ def main() -> None:
         quartiles = [np.percentile(values, [25, 50, 75]) for values in (words, frequencies)]
         print(f"{name}: tokens a sentence, mean {np.mean(words):.1f}, quartiles {quartiles[0]}")
         print(f"{name}: frequency of the answer, quartiles {quartiles[1]}; rarer than 1e-4: {rare} %")
-    annotations = [wb.annotate(sets[name], progress=False) for name in ("random", "official")]
+    annotations = [wb.annotate(sets[name]) for name in ("random", "official")]
     print(wb.contrast(*annotations, names=("made", "official")).to_string())
     if options.out:
         table.to_csv(options.out)

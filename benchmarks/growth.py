@@ -52,20 +52,20 @@ def tokens(share: float, options: argparse.Namespace) -> Iterator[Row]:
     for processes in dict.fromkeys((CORES, 1)):
         with tempfile.TemporaryDirectory() as home:
             os.environ["WORKBENCH_HOME"] = home
-            [taken] = timed(1, partial(Corpus.of, books, workers=processes, progress=False))[0]
-            size = Corpus.of(books, progress=False).n_tokens / 1e6
+            [taken] = timed(1, partial(Corpus.of, books, workers=processes))[0]
+            size = Corpus.of(books).n_tokens / 1e6
         yield "novels to ids", size, "million words", processes, taken
 
 
 def counting(share: float, options: argparse.Namespace) -> Iterator[Row]:
     """Fit an n-gram model to the novels, and rank answers in its vocabulary."""
-    corpus = Corpus.of(novels(share, options), progress=False)
+    corpus = Corpus.of(novels(share, options))
     size = corpus.n_tokens / 1e6
-    [taken] = timed(1, lambda: NGram.fit(corpus, order=5, vocabulary=60_000, progress=False))[0]
+    [taken] = timed(1, lambda: NGram.fit(corpus, order=5, vocabulary=60_000))[0]
     yield "5-gram model, 60,000 words", size, "million words", CORES, taken
     if share < 1:
         return
-    model = NGram.fit(corpus, order=5, vocabulary=60_000, progress=False)
+    model = NGram.fit(corpus, order=5, vocabulary=60_000)
     for n in (1000, 4000, 16_000):
         items = passages(n)
         [taken] = timed(1, partial(model.predict, items))[0]
@@ -74,9 +74,9 @@ def counting(share: float, options: argparse.Namespace) -> Iterator[Row]:
 
 def lsa(share: float, options: argparse.Namespace) -> Iterator[Row]:
     """Singular vectors of the novels' sentences."""
-    corpus = Corpus.of(novels(share, options), progress=False)
+    corpus = Corpus.of(novels(share, options))
     dimensions = 300 if corpus.n_tokens > 1_000_000 else 10  # noqa: PLR2004 - the sample has few words
-    [taken] = timed(1, lambda: LSA.fit(corpus, dimensions=dimensions, progress=False))[0]
+    [taken] = timed(1, lambda: LSA.fit(corpus, dimensions=dimensions))[0]
     yield f"LSA, {dimensions} dimensions", corpus.n_tokens / 1e6, "million words", CORES, taken
 
 
@@ -86,7 +86,7 @@ def annotating(share: float, _: argparse.Namespace) -> Iterator[Row]:
     for processes in dict.fromkeys((CORES, 1)):
         with tempfile.TemporaryDirectory() as home:
             os.environ["WORKBENCH_HOME"] = home
-            [taken] = timed(1, partial(wb.annotate, items, workers=processes, progress=False))[0]
+            [taken] = timed(1, partial(wb.annotate, items, workers=processes))[0]
         yield "annotate", len(items), "passages", processes, taken
 
 
@@ -97,7 +97,7 @@ def pretrained(share: float, _: argparse.Namespace) -> Iterator[Row]:
     items = passages(round(256 * share))
     with tempfile.TemporaryDirectory() as folder:
         make(Path(folder), "small", items)
-        model = CausalLM(folder, device="cpu", progress=False)
+        model = CausalLM(folder, device="cpu")
         model.log_prob(items[:8])
         [taken] = timed(1, lambda: model.log_prob(items))[0]
     yield "GPT-2 small: log-probability", len(items), "passages", CORES, taken

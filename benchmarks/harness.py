@@ -159,7 +159,7 @@ def measured(options: argparse.Namespace, source: str, size: str, tokenizer: str
         "tokenizer": tokenizer,
     }
     print(f"{name}: {len(items):,} passages; {size}, {tokenizer}; {options.device}")
-    model = CausalLM(source, device=options.device, dtype=options.dtype, progress=False)
+    model = CausalLM(source, device=options.device, dtype=options.dtype)
     checkpoint = model._checkpoint  # noqa: SLF001 - the same weights for both
     works = {batch: harness(checkpoint, items, batch, options) for batch in options.batches.split(",")}
     warm = next(iter(works.values()))
@@ -223,7 +223,7 @@ def ranked(options: argparse.Namespace, source: str) -> dict[str, Any]:
     torch.set_num_threads(1)  # processor time of several threads is mostly waiting
     items = passages(options.n)[1].sample(options.ranked)
     words = list(vocabulary_at_hand() or Corpus.of(wb.books("sample")).vocabulary())[:60_000]
-    model = CausalLM(source, vocabulary=words, device=options.device, dtype=options.dtype, progress=False)
+    model = CausalLM(source, vocabulary=words, device=options.device, dtype=options.dtype)
     model.predict(items[:2])
     start = time.process_time()
     model.log_prob(items)

@@ -224,7 +224,7 @@ def main() -> None:
         os.environ["WORKBENCH_HOME"] = str(running.home)
         items.to_parquet(running.folder / "items.parquet")
         runs(items, MODELS)
-        model = NGram.fit(list(books("sample")), order=3, vocabulary=2000, progress=False).folder
+        model = NGram.fit(list(books("sample")), order=3, vocabulary=2000).folder
         for name in options.widgets:
             acts, root, named = SUBJECTS[name]
             subject = replace(named, load=named.load.replace("MODEL)", f"{str(model)!r})"))

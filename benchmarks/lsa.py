@@ -37,7 +37,7 @@ GOAL = 2.0  # times as fast as ARPACK
 def prepare(options: argparse.Namespace) -> Path:
     """Return the folder of the corpus, cut into sentences and tokens."""
     texts = options.texts or wb.experiment_data("msrcc", "auto", scale="cpu").texts
-    return Corpus.of(texts, progress=False).folder
+    return Corpus.of(texts).folder
 
 
 def decompose(options: argparse.Namespace) -> dict[str, Any]:
@@ -54,7 +54,7 @@ def decompose(options: argparse.Namespace) -> dict[str, Any]:
         size = lsa._SENTENCES  # noqa: SLF001
         parts = [matrix[at : at + size] for at in range(0, matrix.shape[0], size)]
         del matrix
-        v, s = lsa._lanczos(parts, options.dimensions, 0, progress=False)  # noqa: SLF001
+        v, s = lsa._lanczos(parts, options.dimensions, 0)  # noqa: SLF001
     else:
         svd = TruncatedSVD(options.dimensions, algorithm=options.method, random_state=0).fit(matrix)
         v, s = svd.components_.T, svd.singular_values_

@@ -82,9 +82,9 @@ def blanks(n: int) -> tuple[str, list[tuple[list[str], str]]]:
 def train(options: argparse.Namespace) -> dict[str, Any]:
     """Fit the model, and a small one for the part on nltk."""
     start = time.perf_counter()
-    texts = Corpus.of(options.texts or novels(), progress=False)
+    texts = Corpus.of(options.texts or novels())
     read = time.perf_counter()
-    fit = NGram.fit(texts, order=options.order, vocabulary=options.vocabulary, progress=False)
+    fit = NGram.fit(texts, order=options.order, vocabulary=options.vocabulary)
     fitted = time.perf_counter()
     lines, left = [], options.nltk_tokens
     for line in texts.lines():
@@ -93,7 +93,7 @@ def train(options: argparse.Namespace) -> dict[str, Any]:
         left -= len(words)
         if left <= 0:
             break
-    small = NGram.fit(lines, order=NLTK["order"], vocabulary=None, progress=False)
+    small = NGram.fit(lines, order=NLTK["order"], vocabulary=None)
     (options.folder / "lines.txt").write_text("\n".join(lines), encoding="utf-8")
     return {
         "reading": read - start,
@@ -220,9 +220,9 @@ def longer(corpus: Corpus, n: int) -> Iterator[Book]:
 
 def build(options: argparse.Namespace, rows: list[tuple[list[str], str]]) -> dict[str, Any]:
     """Make a model that answers, as we do and as KenLM's programs do."""
-    texts = Corpus.of(options.texts or novels(), progress=False)
+    texts = Corpus.of(options.texts or novels())
     if options.tokens:
-        texts = Corpus.of(longer(texts, options.tokens), progress=False)
+        texts = Corpus.of(longer(texts, options.tokens))
     os.environ["WORKBENCH_HOME"] = str(options.folder / "home")  # where no model is
     results: dict[str, Any] = {}
     known = set(texts.vocabulary(options.vocabulary))
@@ -249,7 +249,7 @@ def build(options: argparse.Namespace, rows: list[tuple[list[str], str]]) -> dic
         file.unlink()
     model = {"order": options.order, "vocabulary": options.vocabulary, "pruning": options.pruning}
     start, before = time.perf_counter(), sum(os.times()[:4])
-    fit = NGram.fit(texts, **model, memory=MEMORY, progress=False)
+    fit = NGram.fit(texts, **model, memory=MEMORY)
     ranked(fit, rows[:1])
     results |= {
         "ours": time.perf_counter() - start,

@@ -49,7 +49,7 @@ _CLOSING = frozenset(["''", '"', "'", "”", "’", ")", "]", "}", "-rrb-", "-rs
 
 def write(options: argparse.Namespace) -> dict[str, Any]:
     """Write the archive of tokenised novels."""
-    source = CandidatePassages.of(novels(options.texts), progress=False)
+    source = CandidatePassages.of(novels(options.texts))
     sentences = [line for text in source.texts() for line in text.splitlines()]
     lengths = [line.count(" ") + 1 for line in sentences]
     size, n_tokens, n_novels, place = RELEASE["tokens"] // RELEASE["novels"], 0, 0, 0
@@ -72,9 +72,7 @@ def write(options: argparse.Namespace) -> dict[str, Any]:
 def ours(options: argparse.Namespace) -> dict[str, Any]:
     """Find the candidates, and draw some."""
     start = time.perf_counter()
-    candidates = CandidatePassages.of(
-        options.folder / "novels.tar", workers=options.workers[0], progress=False
-    )
+    candidates = CandidatePassages.of(options.folder / "novels.tar", workers=options.workers[0])
     found = time.perf_counter() - start
     start = time.perf_counter()
     items = candidates.sample(5000)

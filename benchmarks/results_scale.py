@@ -127,7 +127,7 @@ def clustered(numbers: Numbers, names: list[str], folder: Path) -> None:  # noqa
     from workbench.models import NGram  # noqa: PLC0415 - as above
 
     items = wb.Items.from_parquet(folder / "predicted.parquet")
-    model = NGram.fit("sample", order=3, progress=False)
+    model = NGram.fit("sample", order=3)
     for workers in (1, 2):
         options: dict[str, Any] = {"n_workers": workers, "threads_per_worker": 1, "processes": True}
         with LocalCluster(dashboard_address="127.0.0.1:0", **options) as made, Client(made) as client:  # type: ignore[no-untyped-call]

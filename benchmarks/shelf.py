@@ -48,7 +48,7 @@ def shelf(texts: Path | str, workers: int, home: Path) -> dict[str, Any]:
     """Read and check the novels."""
     os.environ["WORKBENCH_HOME"] = str(home)
     start, used = time.perf_counter(), processor_time()
-    made = construction.read_shelf(texts, workers=workers, progress=False)
+    made = construction.read_shelf(texts, workers=workers)
     taken = time.perf_counter() - start
     words = int(made.frame["words"].sum())
     return {

@@ -53,7 +53,7 @@ LARGE = 10_000_000  # tokens; below, starting two processes takes most of the ti
 def novels(options: argparse.Namespace) -> dict[str, Any]:
     """From running text to a stream."""
     start = time.perf_counter()
-    corpus = Corpus.of(timed_novels(options.texts), progress=False)
+    corpus = Corpus.of(timed_novels(options.texts))
     cut = time.perf_counter()
     stream = EncodedText.of(corpus, options.vocabulary)
     results = {"corpus": str(corpus.folder), "cutting": cut - start, "numbering": time.perf_counter() - cut}
@@ -89,7 +89,7 @@ def write(options: argparse.Namespace) -> dict[str, Any]:
 def ours(options: argparse.Namespace) -> dict[str, Any]:
     """From the archive to a stream."""
     start = time.perf_counter()
-    corpus = Corpus.of(options.folder / "novels.tar", tokenised=True, progress=False)
+    corpus = Corpus.of(options.folder / "novels.tar", tokenised=True)
     cut = time.perf_counter()
     stream = EncodedText.of(corpus, options.vocabulary).copy(options.folder / "stream")
     done = time.perf_counter()

@@ -27,6 +27,7 @@ _slow_files: set[str] = set()
 # Else each of many processes compiles the package and the tests anew: a third of what collection takes.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+os.environ["TQDM_DISABLE"] = "1"  # no progress bars, in child processes either
 
 
 def pytest_addoption(parser):

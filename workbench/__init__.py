@@ -8,8 +8,8 @@ The examples of all functions use these names:
 >>> import workbench as wb
 >>> from workbench.models import NGram, RandomWord
 >>> items = wb.load("sample", "test").sample(30)
->>> annotations = wb.annotate(items, progress=False)
->>> ngram = NGram.fit(wb.books("sample", "train"), order=3, progress=False)
+>>> annotations = wb.annotate(items)
+>>> ngram = NGram.fit(wb.books("sample", "train"), order=3)
 >>> runs = [wb.predict(items, model) for model in (RandomWord("passage"), ngram)]
 """
 

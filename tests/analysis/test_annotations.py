@@ -102,7 +102,7 @@ def same(one, other):
 
 
 def test_columns_and_types_are_those_of_the_contract(sample, folder):
-    table = annotate(sample, folder, progress=False)
+    table = annotate(sample, folder)
     assert {name: str(kind) for name, kind in table.dtypes.items()} == DTYPES
     assert not table[NEVER_NULL].isna().any().any()
     assert set(table["pipeline"]) == {"en_ruled 1.2.3"}
@@ -115,7 +115,7 @@ def test_columns_and_types_are_those_of_the_contract(sample, folder):
 
 def test_the_table_is_that_of_a_plain_loop(sample, folder):
     vocabulary = {item.answer.lower(): number for number, item in enumerate(sample) if number % 3}
-    table = annotate(sample, folder, vocabulary=vocabulary, progress=False)
+    table = annotate(sample, folder, vocabulary=vocabulary)
     same(table, plain(sample, spacy.load(folder), vocabulary))
 
 
@@ -177,9 +177,9 @@ def test_an_interrupted_run_resumes_and_leaves_one_table(home, sample, folder, w
     with monkeypatch.context() as patch:
         patch.setattr(disk.Cache, "put", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            annotate(items, folder, workers=1, progress=False)
+            annotate(items, folder, workers=1)
     worked.clear()
-    table = annotate(items, folder, workers=1, progress=False)
+    table = annotate(items, folder, workers=1)
     assert len(worked) == 3  # of five chunks two were stored
     same(table, plain(items, spacy.load(folder)))
     assert len(list((home / "cache" / "annotations").iterdir())) == 1
@@ -188,12 +188,12 @@ def test_an_interrupted_run_resumes_and_leaves_one_table(home, sample, folder, w
 @pytest.mark.usefixtures("small")
 def test_torn_files_in_the_cache_are_made_anew(home, sample, folder, worked):
     items = more(sample, 20)
-    first = annotate(items, folder, workers=1, progress=False)
+    first = annotate(items, folder, workers=1)
     for file in (home / "cache" / "annotations").iterdir():
         file.write_bytes(file.read_bytes()[:-30])
     n = len(worked)
     for _ in range(2):
-        same(annotate(items, folder, workers=1, progress=False), first)
+        same(annotate(items, folder, workers=1), first)
         assert len(worked) == 2 * n
 
 
@@ -202,7 +202,7 @@ def test_a_cache_that_cannot_be_written_is_said_once(home, sample, folder):
     (home / "cache").write_text("a file in the way")
     items = more(sample, 20)
     with pytest.warns(UserWarning, match="annotations are not stored in") as warnings:
-        table = annotate(items, folder, workers=1, progress=False)
+        table = annotate(items, folder, workers=1)
     assert len(warnings) == 1
     same(table, plain(items, spacy.load(folder)))
 
@@ -227,7 +227,7 @@ def test_a_dask_cluster_of_which_one_worker_is_killed_gives_the_same(sample, fol
     old = disk.Cache.put
     monkeypatch.setattr(disk.Cache, "put", put)
     items = more(sample, 100)
-    table = annotate(items, folder, client=dask, progress=False)
+    table = annotate(items, folder, client=dask)
     assert len(keys) > 10
     assert len(set(keys)) == len(keys)  # no chunk was kept twice
     same(table, plain(items, spacy.load(folder)))

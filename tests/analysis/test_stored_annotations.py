@@ -21,7 +21,7 @@ FILE = Path(__file__).parent / "annotations.json"
 def current():
     """Return the version, the type of each column, and the rows of some passages, as JSON holds them."""
     items = [wb.load("sample", "dev")[:12], wb.load("sample", "dev", variant="capitalised")[12:16]]
-    frame = wb.annotate(Items.concat(items), progress=False)
+    frame = wb.annotate(Items.concat(items))
     columns = {name: str(dtype) for name, dtype in frame.dtypes.items()}
     rows = json.loads(frame.to_json(orient="split", index=False))["data"]
     return {"version": annotations.VERSION, "columns": columns, "rows": rows}

@@ -223,7 +223,7 @@ def sample():
     items = Items.concat(
         [wb.load("sample", "dev").sample(30), wb.load("sample", "dev", variant="cbt").sample(10)]
     )
-    return items, wb.annotate(items, progress=False)
+    return items, wb.annotate(items)
 
 
 def test_the_sample_is_renamed_and_back(sample):

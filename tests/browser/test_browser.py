@@ -397,7 +397,7 @@ def test_shades_are_read_by_key_and_under_the_pointer(show, notebook):
     page = show(
         "shades",
         "from workbench.models import NGram\n"
-        "ngram = NGram.fit(wb.books('sample', 'train'), order=2, progress=False)\n"
+        "ngram = NGram.fit(wb.books('sample', 'train'), order=2)\n"
         "cached = ngram.cached(0.3)\n"
         "few = wb.load('sample', variant='capitalised')[:3]\nparts = wb.influence(cached, few, 'word')\n"
         "parts['influence'] = [k % 7 / 2 - 1 for k in range(len(parts))]\n"

@@ -59,7 +59,7 @@ def test_a_page_is_answered_by_keyboard_alone(play, notebook):
     page = play(
         "keys",
         "wb.guess(items, subject='Ada', path='keys.db', "
-        "runs=[wb.predict(items, NGram.fit(wb.books('sample'), order=3, progress=False))])",
+        "runs=[wb.predict(items, NGram.fit(wb.books('sample'), order=3))])",
     )
     cells = page.locator(".jp-Cell").count()
     tasks = notebook.value("[task.item_id for task in game.page.tasks]")

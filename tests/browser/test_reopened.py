@@ -32,12 +32,19 @@ options = {{"alternates": ["north", "south", "east", "west", "up"]}}
 questions = wb.Items.from_records([replace(item, meta=options) for item in items[:2]])
 table, frame = pd.read_parquet("table.parquet"), predictions.from_table(pq.read_table("frame.parquet"))
 """
+BAR = """
+import os
+os.environ.pop("TQDM_DISABLE")
+import workbench.storage.progress as p
+with p.progress_bar(4, label="reading") as b:
+    b.update(4)
+"""
 CELLS = (
     READ,
     *(f"{name} = {case.cell}\n{name}" for name, case in CASES.items()),
     "alt.Chart(pd.DataFrame({'mine': [1, 2]})).mark_point().encode(x='mine')",
     "wb.charts.target_classes(table)",
-    "import workbench.storage.progress as p\nwith p.progress_bar(4, label='reading') as b:\n    b.update(4)",
+    BAR,
 )
 CHANGE = "\n".join(case.change for case in CASES.values())
 """What is chosen after the first display."""
@@ -219,7 +226,7 @@ def everybody_can_use_the_views(page):
 @pytest.mark.parametrize("width", [1200, 480])
 def test_what_scrolls_in_an_exported_page_of_ask_has_focus(chromium, width):
     words = [word for count in range(1, 40) for word in [f"word{count}"] * count]
-    model = NGram.fit([" ".join(words * 3)], order=2, tokenised=True, progress=False)
+    model = NGram.fit([" ".join(words * 3)], order=2, tokenised=True)
     asked = wb.ask(model, TEXT, word="key", other=TEXT.replace("bag", "door")).wait(120)
     page = chromium.new_page(viewport={"width": width, "height": 500})
     page.set_content(asked.to_html())

@@ -14,6 +14,8 @@ import workbench
 from workbench.training.history import Training
 from workbench.training.history import progress_view
 training = Training(name="LSTM " + {EVIL!r}, device="cpu", steps=5000, parameters=62_100_000)
+import os
+os.environ.pop('TQDM_DISABLE')
 view = progress_view()
 view.begin(training, 0)
 for k in range(1, 26):

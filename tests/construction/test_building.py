@@ -77,7 +77,7 @@ def test_the_files_are_the_same_whoever_makes_them(alone, build, tmp_path, monke
 def test_every_set_is_of_the_part_and_the_manifest_counts_it(alone, monkeypatch):
     folder, made = alone
     monkeypatch.setenv("WORKBENCH_HOME", str(folder / "home"))
-    shelf = construction.read_shelf("sample", progress=False)
+    shelf = construction.read_shelf("sample")
     part = set(shelf.frame.loc[shelf.frame["split"] == "test", "book_id"])
     for name in made:
         assert set(made[name].frame["book_id"]) <= part
@@ -88,9 +88,9 @@ def test_every_set_is_of_the_part_and_the_manifest_counts_it(alone, monkeypatch)
     assert out["filters"] == out["control set"] == len(made["lambada"])
     assert out["childrens_book questions"] == 48
     assert out["sentence completion"] == 12
-    texts = construction.candidates.CandidatePassages.of(shelf.books("test"), progress=False)
+    texts = construction.candidates.CandidatePassages.of(shelf.books("test"))
     assert frame.loc["control set", "n_in"] == len(texts)
-    everything = construction.childrens_book.questions(shelf.books("test"), progress=False)
+    everything = construction.childrens_book.questions(shelf.books("test"))
     assert frame.loc["childrens_book questions", "n_in"] == len(everything)
     wb.charts.funnel(made.manifest.to_frame())
 
@@ -188,7 +188,7 @@ def test_each_set_is_built_beside_damaged_files(damaged, build, tmp_path, name):
     text = made.manifest.to_frame().set_index("step").loc["text"]
     assert (text["n_in"], text["n_out"], text["reasons"]) == (24, 20, "cannot be read: 4")
     assert construction.DataSets(tmp_path / "sets").manifest == made.manifest
-    shelf = construction.read_shelf(wb.books(damaged, on_error="skip"), progress=False)
+    shelf = construction.read_shelf(wb.books(damaged, on_error="skip"))
     for text in (*texts, *(book.text for book in shelf)):
         assert not [phrase for phrase in LICENCE if phrase in text.lower()]
     reasons = shelf.frame.set_index("book_id")["reason"].dropna()
@@ -204,7 +204,7 @@ def test_each_set_is_built_beside_damaged_files(damaged, build, tmp_path, name):
 def test_sentence_numbers_are_those_of_the_training_text(alone):
     """The ids of items of all sets count the sentences of their novel as a corpus does, headings included."""
     _, made = alone
-    corpus = Corpus.of("sample", lower=False, progress=False)
+    corpus = Corpus.of("sample", lower=False)
     firsts = dict(zip(corpus.books["book_id"], corpus.books["first"].tolist(), strict=True))
     lines, has_heading = list(corpus.lines()), False
     for name in made:

@@ -78,7 +78,7 @@ def parts(items):
 def test_candidates_are_those_of_a_slow_search(texts, minimum, shortest, longest, space):
     rule = {"minimum": minimum, "shortest": shortest, "longest": longest}
     novels = [book(space.join(tokens), f"novel {n}") for n, tokens in enumerate(texts)]
-    result = CandidatePassages.of(novels, **rule, progress=False)
+    result = CandidatePassages.of(novels, **rule)
     cut = [in_lines(tokens) if space == "\n" else sentences(tokens) for tokens in texts]
     expected = [passage for lines in cut for passage in slow([lines], **rule)]
     items = result.items()
@@ -101,7 +101,7 @@ def test_candidates_are_those_of_a_slow_search(texts, minimum, shortest, longest
 @pytest.mark.parametrize("rule", [(50, 1, 256), (20, 10, 64)])
 def test_novels_in_running_text_have_the_candidates_of_their_sentences(rule):
     options = dict(zip(("minimum", "shortest", "longest"), rule, strict=True))
-    result = CandidatePassages.of(BOOKS, **options, progress=False)
+    result = CandidatePassages.of(BOOKS, **options)
     for each in BOOKS:
         here = [item for item in result.items() if item.book_id == each.book_id]
         assert parts(here) == list(slow(chapters_of(each), *rule))
@@ -121,7 +121,7 @@ Nobody knew where the goose had gone that night . The miller looked for his goos
 
 
 def test_hand_made_chapters():
-    result = CandidatePassages.of([book(MARKDOWN, tokenised=False)], minimum=9, shortest=4, progress=False)
+    result = CandidatePassages.of([book(MARKDOWN, tokenised=False)], minimum=9, shortest=4)
     chapters = [
         ["The miller kept a goose in the yard behind the house .", "It sang ."],
         [
@@ -146,26 +146,26 @@ def test_hand_made_chapters():
 
 def test_candidates_of_a_corpus_follow_its_roles():
     novel, rule = book(MARKDOWN, tokenised=False), {"minimum": 9, "shortest": 4}
-    corpus = Corpus.of([novel], lower=False, progress=False)
-    expected = CandidatePassages.of([novel], **rule, progress=False).items()
-    items = CandidatePassages.of(corpus, **rule, progress=False).items()
+    corpus = Corpus.of([novel], lower=False)
+    expected = CandidatePassages.of([novel], **rule).items()
+    items = CandidatePassages.of(corpus, **rule).items()
     assert parts(items) == parts(expected)
     assert [item.item_id for item in items] == [item.item_id for item in expected]
     corpus.roles = np.zeros_like(corpus.roles)  # as of the first version: headings are sentences
-    before = CandidatePassages.of(corpus, **rule, progress=False).items()
+    before = CandidatePassages.of(corpus, **rule).items()
     assert "## Chapter II" in " ".join(before.frame["text"])
 
 
 def test_lines_are_sentences_and_lines_in_a_row_one_novel():
     lines = ["one two. three", "", "four five six", "seven eight nine"]
-    result = CandidatePassages.of([*lines, *BOOKS[:1], *lines], minimum=2, shortest=3, progress=False)
+    result = CandidatePassages.of([*lines, *BOOKS[:1], *lines], minimum=2, shortest=3)
     assert result.books["book_id"].tolist() == ["lines", BOOKS[0].book_id, "lines 2"]
     assert parts(result.items([0, 1])) == [lines[::2], lines[2:]]
     assert result.items([0])[0].book_id == "lines"
 
 
 def test_numbers_draws_and_blocks():
-    result = CandidatePassages.of(BOOKS, progress=False)
+    result = CandidatePassages.of(BOOKS)
     every = result.items()
     assert every.frame["item_id"].is_unique
     assert sorted(result.drawn(0, len(result), seed=3)) == list(range(len(result)))
@@ -210,13 +210,13 @@ def test_the_files_are_the_same_on_one_process_on_several_and_on_a_cluster_that_
     tmp_path, monkeypatch
 ):
     novels = copies(12)
-    one = CandidatePassages.of(novels, folder=tmp_path / "one", workers=1, progress=False)
-    several = CandidatePassages.of(novels, folder=tmp_path / "several", workers=3, progress=False)
+    one = CandidatePassages.of(novels, folder=tmp_path / "one", workers=1)
+    several = CandidatePassages.of(novels, folder=tmp_path / "several", workers=3)
     total = one.books["chunk"].nunique()
     assert total > 20
     target, left = tmp_path / "cluster", kill_workers(monkeypatch)
     with cluster() as client:
-        made = CandidatePassages.of(novels, folder=target, client=client, progress=False)
+        made = CandidatePassages.of(novels, folder=target, client=client)
     assert left == [("find", total - 1)]
     assert content(tmp_path / "one") == content(tmp_path / "several") == content(target)
     assert one.sha256 == several.sha256 == made.sha256
@@ -258,7 +258,7 @@ def test_memory_does_not_grow_with_the_number_of_novels(tmp_path, monkeypatch):
         tracemalloc.start()
         try:
             novels = (novel for k in range(n) for novel in [replace(BOOKS[k % 4], book_id=f"novel {k}")])
-            made = CandidatePassages.of(novels, folder=tmp_path / str(n), workers=1, progress=False)
+            made = CandidatePassages.of(novels, folder=tmp_path / str(n), workers=1)
             made.sample(64)
             return tracemalloc.get_traced_memory()[1]
         finally:
@@ -269,19 +269,19 @@ def test_memory_does_not_grow_with_the_number_of_novels(tmp_path, monkeypatch):
 
 
 def test_a_damaged_or_foreign_folder_is_an_error_and_in_the_cache_made_again(tmp_path):
-    made, kept = CandidatePassages.of(BOOKS, progress=False), tmp_path / "kept"
+    made, kept = CandidatePassages.of(BOOKS), tmp_path / "kept"
     path, before = made.folder / "000000.txt", content(made.folder)
     path.write_bytes(before[path.name][:-9])
     refused("make it again", CandidatePassages, made.folder)
-    assert content(CandidatePassages.of(BOOKS, progress=False).folder) == before
-    assert CandidatePassages.of(BOOKS, folder=kept, progress=False).sha256 == made.sha256
+    assert content(CandidatePassages.of(BOOKS).folder) == before
+    assert CandidatePassages.of(BOOKS, folder=kept).sha256 == made.sha256
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "file").touch()
     for name, options in (("kept", {"minimum": 40}), ("other", {})):
         options |= {"folder": tmp_path / name, "progress": False}
         refused("holds something else", CandidatePassages.of, BOOKS, **options)
     (kept / "000000.npy").unlink()
-    refused("make it again", CandidatePassages.of, BOOKS, folder=kept, progress=False)
+    refused("make it again", CandidatePassages.of, BOOKS, folder=kept)
 
 
 @pytest.mark.parametrize(
@@ -294,8 +294,8 @@ def test_a_damaged_or_foreign_folder_is_an_error_and_in_the_cache_made_again(tmp
     ],
 )  # fmt: skip
 def test_input_that_makes_no_sense_is_one_error(novels, options, problem):
-    refused(problem, CandidatePassages.of, novels, **options, progress=False)
+    refused(problem, CandidatePassages.of, novels, **options)
 
 
 def test_a_novel_of_nothing_has_no_candidate():
-    assert not len(CandidatePassages.of([book("  \n")], progress=False))
+    assert not len(CandidatePassages.of([book("  \n")]))

@@ -146,7 +146,7 @@ def story(name, n=60):
 
 
 def test_items_have_the_form_of_the_release(tmp_path):
-    items = cnn_qa.questions([story("a"), story("b")], number=40, n_tokens=150, progress=False)
+    items = cnn_qa.questions([story("a"), story("b")], number=40, n_tokens=150)
     assert len(items) == 40
     for number, item in enumerate(items):
         article, question = item.text.split("\n\n")
@@ -172,7 +172,7 @@ def test_questions_do_not_depend_on_the_order_of_novels():
     other = cnn_qa.questions(books, seed=1, **options)
     assert other.frame["item_id"].tolist() == items.frame["item_id"].tolist()
     assert other.frame["answer"].tolist() != items.frame["answer"].tolist()
-    held_out = childrens_book.questions(books[1], progress=False)
+    held_out = childrens_book.questions(books[1])
     refused("1 of the novels hold", cnn_qa.questions, books, held_out=held_out, **options)
 
 
@@ -186,5 +186,5 @@ def test_the_numbers_of_entities_are_permuted():
 
 def test_what_cannot_be_used_is_an_error():
     problem = "no chapter has a sentence with a name after 5,000 tokens"
-    refused(problem, cnn_qa.questions, story("a"), n_tokens=5000, progress=False)
-    refused("got number=0, n_tokens=700", cnn_qa.questions, story("a"), number=0, progress=False)
+    refused(problem, cnn_qa.questions, story("a"), n_tokens=5000)
+    refused("got number=0, n_tokens=700", cnn_qa.questions, story("a"), number=0)

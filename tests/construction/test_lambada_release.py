@@ -14,7 +14,7 @@ def test_every_passage_of_the_development_set_is_the_one_that_the_rule_cuts_from
     novels = [
         Book(item.item_id, "", None, None, f"{item.text} .", tokenised=True, source="") for item in items
     ]
-    candidates = CandidatePassages.of(novels, shortest=1, progress=False)
+    candidates = CandidatePassages.of(novels, shortest=1)
     last = {item.book_id: item for item in candidates.items()}  # of the candidates of a passage, the last one
     assert [last[item.item_id].text for item in items] == items.frame["text"].tolist()
     assert [last[item.item_id].sentences for item in items] == [item.sentences for item in items]

@@ -35,12 +35,12 @@ OTHERS = [book(f"other {seed}", lines(seed, 150)) for seed in (10, 11)]
 
 @pytest.fixture(scope="module")
 def texts():
-    return Corpus.of(OTHERS, lower=False, progress=False, workers=1)
+    return Corpus.of(OTHERS, lower=False, workers=1)
 
 
 @pytest.fixture(scope="module")
 def model(texts):
-    return NGram.fit(texts, order=4, lower=False, vocabulary=None, progress=False)
+    return NGram.fit(texts, order=4, lower=False, vocabulary=None)
 
 
 def make(novels=BOOKS, texts=OTHERS, **options):
@@ -242,16 +242,16 @@ def test_novels_that_are_in_the_texts():
     assert records(make(shelf, [*OTHERS, book("copy", prose)], on_overlap="drop")) == records(
         make(shelf, OTHERS)
     )
-    corpus = Corpus.of([*OTHERS, book("copy", prose)], lower=False, progress=False, workers=1)
-    told = NGram.fit(corpus, order=3, lower=False, progress=False)
+    corpus = Corpus.of([*OTHERS, book("copy", prose)], lower=False, workers=1)
+    told = NGram.fit(corpus, order=3, lower=False)
     refused("fit a model without them", make, shelf, corpus, model=told, on_overlap="drop")
 
 
 def test_a_model_in_lower_case():
-    model = NGram.fit(OTHERS, order=3, vocabulary=None, progress=False)
+    model = NGram.fit(OTHERS, order=3, vocabulary=None)
     items = make(model=model)
     assert len(items) > 20
-    texts = Corpus.of(OTHERS, progress=False, workers=1)
+    texts = Corpus.of(OTHERS, workers=1)
     is_rare = steps.rare_words(model, texts, 0.01, 2)
     assert is_rare[model.vocabulary.index("x-ray")]  # as the docstring says
     assert all(item.answer.islower() for item in items)
@@ -283,7 +283,7 @@ def test_what_cannot_be_done(options, problem):
 
 def test_a_model_needs_its_own_texts_and_words(model):
     def of_words(*words):
-        return NGram.fit(OTHERS, order=3, lower=False, vocabulary=list(words), progress=False)
+        return NGram.fit(OTHERS, order=3, lower=False, vocabulary=list(words))
 
     refused("got no texts", make, model=model, texts=None)
     refused("fitted on other texts", make, model=model, texts=OTHERS[:1])

@@ -141,7 +141,7 @@ def test_no_question_crosses_chapters():
 
 
 def test_items_have_the_form_of_the_release(tmp_path, tagger):
-    items = questions(story("a"), pipeline=tagger, progress=False)
+    items = questions(story("a"), pipeline=tagger)
     for name in "NE", "CN", "V", "P":
         built = items.where(items.frame["word_class"] == name)
         assert len(built) > 10
@@ -189,17 +189,17 @@ def test_a_sample_has_the_lowest_keys(parts, n):
 
 def test_a_novel_is_tagged_once(tagger, monkeypatch):
     book = story("tagged once")
-    items = questions(book, pipeline=tagger, progress=False)
+    items = questions(book, pipeline=tagger)
     monkeypatch.setattr(tagging, "load", None)  # a second use would fail
-    assert questions(book, pipeline=tagger, progress=False).frame.equals(items.frame)
-    fewer = questions([book], seed=3, per_class=5, classes=["P", "NE"], pipeline=tagger, progress=False)
+    assert questions(book, pipeline=tagger).frame.equals(items.frame)
+    fewer = questions([book], seed=3, per_class=5, classes=["P", "NE"], pipeline=tagger)
     assert fewer.frame["word_class"].tolist() == ["P"] * 5 + ["NE"] * 5
     with pytest.raises(TypeError):
-        questions(story("another"), pipeline=tagger, progress=False)
+        questions(story("another"), pipeline=tagger)
 
 
 def test_every_sentence_is_tagged_in_its_place(tagger):
-    items = questions(story("places", 60, chapters=2), pipeline=tagger, progress=False)
+    items = questions(story("places", 60, chapters=2), pipeline=tagger)
     assert {(CLASS[TAG[item.answer]], item.word_class) for item in items} == {(c, c) for c in CLASS.values()}
     chapters = [list(map(" ".join, chapter)) for chapter in chapters_of(story("places", 60, chapters=2))]
     expected = Counter(row[3] for chapter in chapters for row in plain(chapter))
@@ -208,7 +208,7 @@ def test_every_sentence_is_tagged_in_its_place(tagger):
 
 def test_novels_that_items_come_from_are_refused(tagger):
     books = [story(name, 40) for name in "abc"]
-    held_out = questions(books[1], pipeline=tagger, progress=False)
+    held_out = questions(books[1], pipeline=tagger)
     options = {"pipeline": tagger, "progress": False, "held_out": held_out}
     with pytest.raises(DataError, match=r"1 of the novels .* b: [\d,]+ -- leave them out") as error:
         questions(books, **options)
@@ -365,7 +365,7 @@ def test_the_numbers_of_placeholders_are_permuted():
 def test_official_questions_are_built(real_data):
     official = load("cbt", "dev", variant="NE", path=real_data)
     happy_jack = next(b for b in wb.books("cbt", "dev", path=real_data) if b.title == "Happy Jack")
-    built = questions(happy_jack, progress=False)
+    built = questions(happy_jack)
     where = {(" ".join(item.text.split()), item.left.strip()): item for item in built}
     windows = {text for text, _ in where}
     of_book = [item for item in official if " ".join(item.text.split()) in windows]

@@ -50,7 +50,7 @@ def made(tmp_path_factory):
     (home / "list.txt").write_text("blackguard\n\nSon-of-a-gun\n")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("WORKBENCH_HOME", str(home))
-        yield construction.read_shelf(plants(), offensive=home / "list.txt", progress=False)
+        yield construction.read_shelf(plants(), offensive=home / "list.txt")
 
 
 def rows(made, column):
@@ -128,7 +128,7 @@ def test_the_books_are_the_texts(made):
 def test_near_duplicates_never_straddle(mode, dropped):
     novels, words = plants()[:8], Path(os.environ["WORKBENCH_HOME"], "list.txt")  # checked already
     for seed in range(4):
-        made = construction.read_shelf(novels, duplicates=mode, seed=seed, offensive=words, progress=False)
+        made = construction.read_shelf(novels, duplicates=mode, seed=seed, offensive=words)
         assert set(made.frame.loc[made.frame["reason"].notna(), "book_id"]) == dropped
         groups = made.frame[made.frame["reason"].isna()].groupby("group")["split"]
         assert all(len(set(splits)) == 1 for _, splits in groups)
@@ -143,12 +143,12 @@ def home(tmp_path, monkeypatch):
 @pytest.mark.usefixtures("home")
 def test_other_novels_and_the_order_make_no_difference():
     novels = [book(f"n{seed}", novel(seed, 300)) for seed in range(8)]
-    first = construction.read_shelf(novels, seed=3, progress=False)
-    again = construction.read_shelf(novels[::-1], seed=3, progress=False)
+    first = construction.read_shelf(novels, seed=3)
+    again = construction.read_shelf(novels[::-1], seed=3)
     assert again.folder == first.folder
-    fewer = construction.read_shelf(iter(novels[2:5]), seed=3, progress=False)
+    fewer = construction.read_shelf(iter(novels[2:5]), seed=3)
     assert rows(fewer, "split").items() <= rows(first, "split").items()
-    other = construction.read_shelf(novels, seed=4, progress=False)
+    other = construction.read_shelf(novels, seed=4)
     assert rows(other, "split") != rows(first, "split")
 
 
@@ -175,16 +175,16 @@ def test_a_run_that_was_interrupted_goes_on(home, monkeypatch):
 
     monkeypatch.setattr(novel_checks, "_check", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        construction.read_shelf(novels, progress=False)
+        construction.read_shelf(novels)
     assert not list((home / "home/cache/shelf").iterdir())
     checked.clear()
-    made = construction.read_shelf(novels, progress=False)
+    made = construction.read_shelf(novels)
     assert len(checked) == 2
     checked.clear()
-    assert construction.read_shelf(novels, progress=False).folder == made.folder
+    assert construction.read_shelf(novels).folder == made.folder
     assert checked == []
     (made.folder / "novels.parquet").write_bytes(b"")  # damaged: made again of what is stored
-    assert construction.read_shelf(novels, progress=False).manifest == made.manifest
+    assert construction.read_shelf(novels).manifest == made.manifest
     assert checked == []
 
 
@@ -210,7 +210,7 @@ def test_files_of_all_forms_are_inputs(home):
         home / "novels", {"a.txt": text, "sub/b.md": f"# Title: B\n\n{novel(3, 400)}", "c.epub": epub}
     )
     archive = b.write(home, {"more.zip": b.zipped({"d.txt": novel(4, 400)})}) / "more.zip"
-    made = construction.read_shelf([folder, archive], progress=False)
+    made = construction.read_shelf([folder, archive])
     assert made.frame["book_id"].tolist() == ["a", "c", "d", "sub/b"]
     assert made.frame["title"].tolist() == ["a", "The Weir", "d", "B"]
     inputs = {file.name: (file.size, file.sha256) for file in made.manifest.inputs}
@@ -224,16 +224,16 @@ def test_novels_in_another_language_or_in_two_are_dropped():
     assert novel_checks.detect_language("12 -- !") == ("", 0.0)
     text = novel(1, 1000)
     half = [book("half", text + FRENCH * (len(text) // len(FRENCH)))]
-    made = construction.read_shelf([book("one", text), *half], confidence=0.9, progress=False)
+    made = construction.read_shelf([book("one", text), *half], confidence=0.9)
     assert rows(made, "reason")["half"].startswith("language:")
-    assert len(construction.read_shelf(half, language=None, progress=False)) == 1
+    assert len(construction.read_shelf(half, language=None)) == 1
 
 
 @pytest.mark.usefixtures("home")
 def test_a_tokenised_edition_is_a_near_duplicate():
     [one] = [one for one in wb.books("sample") if one.book_id.endswith("copper-bay")]
     tokens = " ".join(" ".join(sentence) for chapter in chapters_of(one) for sentence in chapter).lower()
-    made = construction.read_shelf([one, book("tokens", tokens, tokenised=True)], progress=False)
+    made = construction.read_shelf([one, book("tokens", tokens, tokenised=True)])
     assert made.frame["reason"].notna().sum() == 1
     assert made.frame["jaccard"].min() > 0.95
 
@@ -274,4 +274,4 @@ def test_bad_input_is_one_error(home):
         ([one], {"offensive": home / "none.txt"}, "expected a word a line, got none"),
         ([one], {"offensive": home / "marks.txt"}, r"marks.txt, line 2: expected a word, got '--'"),
     ):
-        refused(problem, construction.read_shelf, arguments, progress=False, **options)
+        refused(problem, construction.read_shelf, arguments, **options)

@@ -73,8 +73,8 @@ def test_a_table_is_a_shelf(tmp_path, monkeypatch):
     lines = "".join(f"{json.dumps(row)}\n" for row in rows)
     b.write(tmp_path, {"shelf/train.jsonl": lines + '{"id": "s0", "text": "x"}\n{"text": null}\n{"text"\n'})
     problem = "row 5 has the id 's0' of another row"
-    refused(problem, construction.read_shelf, tmp_path / "shelf", progress=False)
-    made = construction.read_shelf(tmp_path / "shelf", on_error="skip", progress=False)
+    refused(problem, construction.read_shelf, tmp_path / "shelf")
+    made = construction.read_shelf(tmp_path / "shelf", on_error="skip")
     reasons = made.frame.set_index("book_id")["reason"]
     assert reasons.index[reasons.isna()].tolist() == ["s0", "s1", "s2", "s3"]
     problems = ["row 5 has the id 's0'", "row 6 has no text", "this record cannot be read"]
@@ -186,5 +186,5 @@ def test_other_advice_to_read_books_is_right(tmp_path):
     assert book.title == "Rain"
     book, _ = advice(wb.load, "lambada", "train", path=tmp_path / "novels")
     assert book.book_id == "lambada/train/Horror/a"
-    refused(r"pass a path or books, such as wb\.books\(path\)", construction.read_shelf, [3], progress=False)
+    refused(r"pass a path or books, such as wb\.books\(path\)", construction.read_shelf, [3])
     assert [book.text for book in wb.books(tmp_path / "novels")] == ["boo .\n"] * 2

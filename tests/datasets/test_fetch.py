@@ -465,18 +465,18 @@ def toy(register, server, monkeypatch):
 @pytest.mark.parametrize("kind", REFUSED)
 def test_a_bad_answer_is_refused(toy, server, kind):
     server.answer = lambda _request: REFUSED[kind]
-    refused(r"by hand to .*toy\.txt", fetch, "toy", progress=False)
+    refused(r"by hand to .*toy\.txt", fetch, "toy")
     assert set(visible(toy)) <= {"toy.txt.part"}
     gc.collect()  # a connection that is left open is a warning, and so an error
     server.answer = lambda _request: [answer()]
-    fetch("toy", progress=False)
+    fetch("toy")
     assert (toy / "toy.txt").read_bytes() == TEXT
 
 
 @pytest.mark.parametrize("kind", GIVEN)
 def test_a_good_answer_is_taken(toy, server, kind):
     server.answer = lambda _request: GIVEN[kind]
-    fetch("toy", progress=False)
+    fetch("toy")
     assert (toy / "toy.txt").read_bytes() == TEXT
 
 
@@ -489,5 +489,5 @@ def test_a_part_is_continued_by_what_fits_and_by_no_other(toy, server, sent, sta
     server.answer = lambda request: [
         next(asked_for_a_part, answer()) if b"range:" in request.lower() else answer()
     ]
-    fetch("toy", progress=False)
+    fetch("toy")
     assert (toy / "toy.txt").read_bytes() == TEXT

@@ -218,7 +218,7 @@ def test_a_translation_is_not_the_english_text(tmp_path, language):
         assert [items[0].text[slice(*span)] for span in mentions(items[0])] == ["Reiher"]
     problem = rf"the variant .openai-{language}., expected openai -- pass variant="
     refused(problem, read, folder / f"lambada_test_{language}.jsonl", variant="openai")
-    refused("in another language than English", annotate, items, progress=False)
+    refused("in another language than English", annotate, items)
 
 
 @pytest.mark.parametrize(

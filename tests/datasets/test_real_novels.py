@@ -105,7 +105,7 @@ def test_a_shelf(read, archive, tmp_path, monkeypatch):
     monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "home"))
     every = enumerate(read(archive))
     chosen = [novel for place, novel in every if place % 4 == 0 or novel.book_id.endswith(story)]
-    made = construction.read_shelf(chosen, progress=False)
+    made = construction.read_shelf(chosen)
     assert len(made.frame) == len(chosen) > 50
     assert made.frame["reason"].isna().all()
     assert (made.frame["confidence"] > 0.95).mean() > 0.98

@@ -127,7 +127,7 @@ def test_the_split_is_by_story():
 
 
 def stands_whole(items):
-    return wb.contamination(items, wb.books("sample", "train"), progress=False).frame["passage"]
+    return wb.contamination(items, wb.books("sample", "train")).frame["passage"]
 
 
 def test_no_passage_of_the_held_out_stories_stands_in_those_to_train_on():

@@ -59,22 +59,22 @@ def test_texts_may_come_in_any_form(items, folder):
         iter([book("a", every), changed, folder / "lamps.txt", every[:20]]),
         [SENTENCE, PASSAGE[len(SENTENCE) :], changed],  # lines are one text
     ):
-        check(contamination(items, texts, progress=False))
-    assert contamination(items, book("a", every), progress=False).frame["passage"].tolist()[0]
-    assert contamination(items, folder, progress=False).frame["books"].tolist() == [("ice",), ("lamps",), ()]
-    assert contamination(items, [every, changed], progress=False).texts["book_id"].tolist() == ["lines"]
+        check(contamination(items, texts))
+    assert contamination(items, book("a", every)).frame["passage"].tolist()[0]
+    assert contamination(items, folder).frame["books"].tolist() == [("ice",), ("lamps",), ()]
+    assert contamination(items, [every, changed]).texts["book_id"].tolist() == ["lines"]
 
 
 @pytest.mark.usefixtures("no_data")
 def test_a_corpus_without_the_books_of_the_items(items, folder):
-    corpus = Corpus.of(wb.books(folder), progress=False)
-    check(contamination(items, corpus, progress=False))
-    refused(r"corpus.without\(\['ice'\]\)", check_held_out, corpus, items[:1], progress=False)
-    assert check_held_out(corpus.without(["ice"]), items[:1], progress=False)
+    corpus = Corpus.of(wb.books(folder))
+    check(contamination(items, corpus))
+    refused(r"corpus.without\(\['ice'\]\)", check_held_out, corpus, items[:1])
+    assert check_held_out(corpus.without(["ice"]), items[:1])
 
 
 def test_the_summary_counts(items, folder):
-    report = contamination(items, folder, progress=False)
+    report = contamination(items, folder)
     table = report.summary.set_index("what")
     assert table["found"].tolist() == [1, 1, 1, 2, 2, 30]
     assert table["of"].tolist() == [3, 3, 3, 3, 3, 44]
@@ -84,14 +84,14 @@ def test_the_summary_counts(items, folder):
 
 
 def test_it_is_told_plainly(items):
-    report = contamination(items, [book(f"<{place}>", PASSAGE) for place in range(7)], progress=False)
+    report = contamination(items, [book(f"<{place}>", PASSAGE) for place in range(7)])
     assert "passage occurs: 1 of 3 (33.3 %)" in str(report)
     assert str(report).endswith("and 2 more books")
     page = report._repr_html_()
     assert "&lt;0&gt;" in page
     assert "<0>" not in page
     blank = wb.items_from_text(["The ___ ran"], answers=[None])
-    assert "passage occurs: 0 of 0\n" in str(contamination(blank, ["the dog ran"], progress=False))
+    assert "passage occurs: 0 of 0\n" in str(contamination(blank, ["the dog ran"]))
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_it_is_told_plainly(items):
      ([("a", ["b"])], "a line of text, got tuple"), (Path("nowhere"), "nowhere")],
 )  # fmt: skip
 def test_what_holds_no_text_is_refused(items, texts, message):
-    refused(message, contamination, items, texts, progress=False)
+    refused(message, contamination, items, texts)
 
 
 @pytest.mark.data
@@ -108,7 +108,7 @@ def test_the_childrens_questions_stand_in_their_books(real_data):
     """13 passages of the release run from the end of one book into the next: their queries stand in one."""
     items = wb.load("cbt", "dev")
     path = real_data / "cbt" / "cbt_valid.txt"
-    frame = contamination(items, path, progress=False).frame
+    frame = contamination(items, path).frame
     assert frame["query"].all()
     assert (~frame["passage"]).sum() == 13
     assert (frame["n_grams"] - frame["found"])[~frame["passage"]].tolist() == [7] * 13

@@ -66,7 +66,7 @@ def harness(tmp_path_factory):
         tiny_gpt2(home / "tiny")
         from workbench.models.pretrained.causal import CausalLM
 
-        model = CausalLM(home / "tiny", device="cpu", dtype="float32", progress=False)
+        model = CausalLM(home / "tiny", device="cpu", dtype="float32")
         sets = {
             "lambada_standard": datasets.load("sample", "dev", variant="plain").sample(12),
             "lambada_openai_local": greedy_items(model),
@@ -148,7 +148,7 @@ def real(smollm, tmp_path_factory):
 
         from workbench.models.pretrained.causal import CausalLM
 
-        model = CausalLM(smollm, device="cpu", dtype="float32", progress=False)
+        model = CausalLM(smollm, device="cpu", dtype="float32")
         checkpoint = model._checkpoint
         peer = HFLM(pretrained=checkpoint.model, tokenizer=checkpoint.tokenizer, batch_size=4, device="cpu")
         results, logs = run_harness(home, {"lambada_openai": items}, model=peer, model_args=None)

@@ -39,7 +39,7 @@ def questions(no_data):
 def test_single_precision_is_that_of_a_plain_calculation(folder, batch_tokens):
     plain = Plain(folder)
     options = {"vocabulary": WORDS, "batch_tokens": batch_tokens, "budget": None}
-    model = CausalLM(folder, dtype="float32", progress=False, **options)
+    model = CausalLM(folder, dtype="float32", **options)
     assert model.device.startswith("cuda")
     frame = model.predict(ITEMS[:3], top_k=5)
     for row, item in zip(frame.itertuples(), ITEMS[:3], strict=True):
@@ -53,9 +53,9 @@ def test_single_precision_is_that_of_a_plain_calculation(folder, batch_tokens):
 
 
 def test_half_precision_is_the_default_and_is_near(folder):
-    model = CausalLM(folder, progress=False)
+    model = CausalLM(folder)
     assert model.dtype == "bfloat16"
-    exact = CausalLM(folder, device="cpu", progress=False).log_prob(ITEMS)
+    exact = CausalLM(folder, device="cpu").log_prob(ITEMS)
     np.testing.assert_allclose(model.log_prob(ITEMS), exact, rtol=0.05, atol=1)
     assert model.predict(ITEMS)["prediction"].notna().any()
 
@@ -63,14 +63,14 @@ def test_half_precision_is_the_default_and_is_near(folder):
 def test_candidates_are_scored_with_the_rest_of_the_sentence(folder):
     row = {"text": "The cat saw a ___ and fled .", "answer": "dog", "candidates": ["dog", "gate", "o'clock"]}
     items = items_from_frame(pd.DataFrame([row]), candidates="candidates")
-    scores = CausalLM(folder, dtype="float32", progress=False).predict(items)["candidate_scores"][0]
+    scores = CausalLM(folder, dtype="float32").predict(items)["candidate_scores"][0]
     plain = [Plain(folder).says("The cat saw a ", f"{word} and fled .")[0] for word in items[0].candidates]
     np.testing.assert_allclose(scores, plain, atol=1e-2)
 
 
 def test_running_out_of_memory_halves_the_batch(folder):
-    model = CausalLM(folder, dtype="float32", progress=False, batch_tokens=10**9)
-    expected = CausalLM(folder, dtype="float32", progress=False).log_prob(ITEMS)
+    model = CausalLM(folder, dtype="float32", batch_tokens=10**9)
+    expected = CausalLM(folder, dtype="float32").log_prob(ITEMS)
     total = torch.cuda.get_device_properties(0).total_memory
     torch.cuda.empty_cache()
     torch.cuda.set_per_process_memory_fraction((torch.cuda.memory_allocated() + 3 * 2**20) / total)
@@ -84,7 +84,7 @@ def test_running_out_of_memory_halves_the_batch(folder):
 
 
 def test_weights_return_to_the_gpu_after_they_were_freed(folder, bert, questions):
-    models = [CausalLM(folder, progress=False), MaskedLM(bert, length=128)]
+    models = [CausalLM(folder), MaskedLM(bert, length=128)]
     before_free = [model.score(*questions) for model in models]
     assert wb.free(*models).count("given back") == len(models)
     for model, expected in zip(models, before_free, strict=True):

@@ -11,7 +11,7 @@ def chapters_of(book):
     chapters = [[]]
     with tempfile.TemporaryDirectory() as folder:
         tokeniser = Tokeniser(Path(folder) / "texts")
-        tokeniser.read(book, progress=False)
+        tokeniser.read(book)
         for piece in tokeniser.pieces:
             words, ids, lengths, roles = (column[0].as_py() for column in _tokenise(piece).columns)
             tokens = iter(ids)

@@ -200,8 +200,7 @@ def fitted(order=3, smoothing="kneser-ney", vocabulary=550, pruning=None, n_line
     with mock.patch.dict(os.environ, {"WORKBENCH_HOME": _KEPT.name}):
         return NGram.fit(
             list(text(n_lines)), order=order, smoothing=smoothing, vocabulary=vocabulary, pruning=pruning,
-            memory="60M", progress=False,
-        )  # fmt: skip
+            memory="60M" )  # fmt: skip
 
 
 @cache

@@ -34,7 +34,7 @@ def made(name, folders):
     kind = registry.model_class(name)
     if name in PRETRAINED:
         options = {"vocabulary": WORDS} if name == "causal-lm" else {}
-        return kind(folders(PRETRAINED[name]), device="cpu", progress=False, **options)
+        return kind(folders(PRETRAINED[name]), device="cpu", **options)
     if name in NETWORKS:
         info = {"sizes": {**kind.sizes, **NETWORKS[name]}, "lower": True, "unknown_types": 3}
         torch.manual_seed(0)
@@ -49,20 +49,18 @@ def made(name, folders):
     if name == "cached-neural":
         return made("lstm", folders).cached(0.2)
     if name in BELOW | {"ngram", "cached-ngram"}:
-        ngram = NGram.fit(LINES, order=3, memory="60M", progress=False)
+        ngram = NGram.fit(LINES, order=3, memory="60M")
         return ngram if name == "ngram" else ngram.cached(0.2) if name == "cached-ngram" else kind(ngram)
-    corpus = Corpus.of(LINES, progress=False)
+    corpus = Corpus.of(LINES)
     special = {
         "random-word": lambda: kind(vocabulary=WORDS),
         "maximum-frequency": lambda: kind("corpus", corpus=corpus),
-        "lsa": lambda: kind.fit(corpus, dimensions=4, minimum=1, progress=False),
-        "cbow": lambda: kind.fit(corpus, dimensions=4, epochs=1, progress=False),
-        "simple-4-gram": lambda: kind.fit(corpus, progress=False),
+        "lsa": lambda: kind.fit(corpus, dimensions=4, minimum=1),
+        "cbow": lambda: kind.fit(corpus, dimensions=4, epochs=1),
+        "simple-4-gram": lambda: kind.fit(corpus),
         "ensemble": lambda: kind([made("elman", folders), made("word-distance", folders)]),
-        "boosted": lambda: kind(
-            NGram.fit(LINES, order=3, memory="60M", progress=False, after=False), k=1, alpha=0.3
-        ),
-        "server": lambda: kind(completion_server.week_server(), progress=False),
+        "boosted": lambda: kind(NGram.fit(LINES, order=3, memory="60M", after=False), k=1, alpha=0.3),
+        "server": lambda: kind(completion_server.week_server()),
         "exclude-cooccurring": lambda: kind(made("word-distance", folders)),
     }
     return special.get(name, kind)()

@@ -13,7 +13,7 @@ TEXT = "It rained all night. She opened the bag and looked for the ___ again."
 
 
 def asked():
-    models = [NGram.fit(wb.books("sample"), order=2, progress=False)]
+    models = [NGram.fit(wb.books("sample"), order=2)]
     widget = wb.ask(models, TEXT, word="key", other=TEXT.replace("bag", "door")).wait(PATIENCE)
     html = widget.to_html()
     widget.close()
@@ -39,7 +39,7 @@ PAGES = {
     "leaderboard": lambda: wb.leaderboard(RUNS, resamples=20).to_html(),
     "significance": lambda: wb.significance(RUNS[0], RUNS[1], resamples=20).to_html(),
     "hardest": lambda: wb.hardest(RUNS)._repr_html_(),
-    "contamination": lambda: wb.contamination(ITEMS, "sample", progress=False)._repr_html_(),
+    "contamination": lambda: wb.contamination(ITEMS, "sample")._repr_html_(),
     "items": ITEMS._repr_html_,
     "statistics": lambda: wb.statistics(ITEMS, annotated(ITEMS))._repr_html_(),
     "browse": lambda: wb.browse(ITEMS, annotated(ITEMS), RUNS, table=True).to_html(),

@@ -113,7 +113,7 @@ def test_candidates_as_context_come_in_an_order_that_tells_nothing():
 def test_models_see_only_what_is_left():
     items = wb.load("sample", "dev", variant="cbt")[:40]
     frequency = MaximumFrequency("context", query=True)
-    ngram = NGram.fit(["the dog saw the cat .", "a cat saw it ."], order=3, memory="60M", progress=False)
+    ngram = NGram.fit(["the dog saw the cat .", "a cat saw it ."], order=3, memory="60M")
     scores = {
         (model.name, name): model.predict(changed)["candidate_scores"].tolist()
         for model in (frequency, ngram)

@@ -170,12 +170,12 @@ def test_a_papers_table_has_languages_in_rows_of_their_own(runs, monkeypatch, na
 
 
 def test_only_english_is_analysed(items):
-    refused(r"2 items are in another language than English \(own-de\)", wb.annotate, items, progress=False)
+    refused(r"2 items are in another language than English \(own-de\)", wb.annotate, items)
     assert cached_annotations(items[:2]) is None
     assert speech(items[0]) == []
     assert [items[0].text[slice(*span)] for span in mentions(items[0])] == ["Die"]  # not "dies"
     assert [items[2].text[slice(*span)] for span in mentions(items[2])] == ["heron"]
-    assert len(wb.annotate(items.where(np.array([False, False, True])), progress=False)) == 1
+    assert len(wb.annotate(items.where(np.array([False, False, True])))) == 1
 
 
 @pytest.mark.parametrize("by", ["name", "column"])

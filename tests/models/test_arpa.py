@@ -67,7 +67,7 @@ def test_strange_words_are_words(tmp_path):
     pairs = {(a, b): (-(i + j) / 8, 0) for i, a in enumerate(STRANGE) for j, b in enumerate(STRANGE)}
     model = compiled(arpa([level, pairs], tmp_path / "m.arpa"), tmp_path / "m", STRANGE)
     assert model.ids(["nan", "no such word"]) == [STRANGE.index("nan"), model.index["<unk>"]]
-    save_arpa(model, tmp_path / "saved.arpa", progress=False)
+    save_arpa(model, tmp_path / "saved.arpa")
     again = compiled(tmp_path / "saved.arpa", tmp_path / "again", STRANGE)
     assert listed(model) == listed(again) == rounded([level, pairs])
 
@@ -120,8 +120,8 @@ FORMS = {
 @pytest.mark.parametrize("form", FORMS)
 def test_a_model_of_another_program_is_named_rather_than_read_as_a_novel(tmp_path, form):
     name, change = FORMS[form]
-    model = NGram.fit(["the heron saw the eel ."] * 9, order=2, memory="60M", progress=False)
-    save_arpa(model.model, tmp_path / "m.arpa", progress=False)
+    model = NGram.fit(["the heron saw the eel ."] * 9, order=2, memory="60M")
+    save_arpa(model.model, tmp_path / "m.arpa")
     data = (tmp_path / "m.arpa").read_bytes()
     file = tmp_path / "lm.bin"
     file.write_bytes(change(data) if change else model.binary.read_bytes())

@@ -129,7 +129,7 @@ def test_tuning_on_candidates_reads_each_passage_once(sample_ngram):
 
 @pytest.fixture(scope="module")
 def sample_ngram():
-    return NGram.fit(wb.books("sample", "train"), order=3, progress=False)
+    return NGram.fit(wb.books("sample", "train"), order=3)
 
 
 @pytest.mark.parametrize("kind", ["bytes", "llama"])

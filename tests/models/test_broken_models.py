@@ -152,9 +152,9 @@ def test_a_causal_model_that_fails_after_one_sub_token(value, folders):
 
     folder, words = folders("bytes"), ["village", "man", "xylophone"]
     items = wb.items_from_text("The old woman lived alone in a ___", answers="man")
-    working = CausalLM(folder, vocabulary=words, device="cpu", progress=False).predict(items, top_k=3)
+    working = CausalLM(folder, vocabulary=words, device="cpu").predict(items, top_k=3)
     assert set(working["top_words"][0]) == set(words)
-    model = spoil_token(CausalLM(folder, vocabulary=words, device="cpu", progress=False), "xylophone", value)
+    model = spoil_token(CausalLM(folder, vocabulary=words, device="cpu"), "xylophone", value)
     refused(r"is not a number for .* by the model 'tiny' .float32.", model.predict, items, top_k=3)
     refused("is not a number", model.predict, wb.Items(items.frame.assign(candidates=[tuple(words)])))
 
@@ -164,7 +164,7 @@ def test_a_model_that_writes_words_says_that_it_cannot(answer, folders):
     from workbench.models import CausalLM  # noqa: PLC0415 - slow
 
     items = wb.items_from_text("The old woman lived alone in a ___", answers=answer)
-    model = CausalLM(folders("bytes"), device="cpu", progress=False)
+    model = CausalLM(folders("bytes"), device="cpu")
     assert len(model.predict(items)) == 1
     refused(r"log-probability of .* is not a number", spoilt(model, np.nan).predict, items)
 
@@ -172,7 +172,7 @@ def test_a_model_that_writes_words_says_that_it_cannot(answer, folders):
 def test_half_precision_that_overflows_is_told_with_its_remedy(folders):
     from workbench.models import CausalLM  # noqa: PLC0415 - slow
 
-    model = CausalLM(folders("bytes"), vocabulary=WORDS, device="cpu", progress=False, dtype="float16")
+    model = CausalLM(folders("bytes"), vocabulary=WORDS, device="cpu", dtype="float16")
     with torch.no_grad():
         for weight in model._checkpoint.model.parameters():
             weight.mul_(3000)

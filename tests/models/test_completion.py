@@ -35,7 +35,7 @@ UNANSWERED = items_from_text("the ___ sat .", candidates=[["cat", "dog"]])
 
 
 def of(lines):
-    return Corpus.of(lines, progress=False, workers=1)
+    return Corpus.of(lines, workers=1)
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def slow_points(lines, left, focus, right, points):
 
 
 def test_points_by_hand(corpus):
-    [row] = Simple4Gram(corpus, progress=False).score(ASKED[:1], words(ASKED[:1]))
+    [row] = Simple4Gram(corpus).score(ASKED[:1], words(ASKED[:1]))
     # the cat | cat sat | the cat sat | cat sat on | the cat sat on | cat sat on the ; the dog likewise
     assert row.tolist() == [1 + 1 + 2 + 2 + 3 + 3, 12, 0, 0]
 
@@ -82,7 +82,7 @@ def test_points_of_random_texts(tmp_path_factory, data):
         patch.setenv("WORKBENCH_HOME", str(tmp_path_factory.mktemp("home")))
         corpus = of(lines)
         for points in ({2: 1, 3: 2, 4: 3}, {1: 5}, {3: 1.5, 6: 2}):
-            [row] = Simple4Gram(corpus, points=points, progress=False).score(items, [candidates])
+            [row] = Simple4Gram(corpus, points=points).score(items, [candidates])
             assert row.tolist() == [
                 slow_points(lines, left.split(), focus.split(), right.split(), points) for focus in candidates
             ]
@@ -90,9 +90,9 @@ def test_points_of_random_texts(tmp_path_factory, data):
 
 def test_a_match_does_not_reach_over_sentences(corpus):
     items = items_from_text("saw ___", answers=["him"], candidates=[["him", "."]], tokenised=True)
-    assert Simple4Gram(corpus, progress=False).score(items, words(items)).tolist() == [[1, 0]]
+    assert Simple4Gram(corpus).score(items, words(items)).tolist() == [[1, 0]]
     grams = [[corpus.words.index(word) for word in gram] for gram in ((".", "the"), ("on", "the"))]
-    assert [ngram_counts(corpus, np.array([gram]), progress=False).item() for gram in grams] == [0, 3]
+    assert [ngram_counts(corpus, np.array([gram])).item() for gram in grams] == [0, 3]
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 5])
@@ -106,13 +106,13 @@ def test_occurrences_in_a_text_of_several_blocks(no_data, monkeypatch, n):
     counts = Counter(tuple(words[i : i + n]) for words in sentences for i in range(len(words) - n + 1))
     wanted = [counts[tuple(corpus.words[g] for g in gram)] for gram in grams]
     assert sum(wanted) > 0
-    assert ngram_counts(corpus, grams, progress=False).tolist() == wanted
+    assert ngram_counts(corpus, grams).tolist() == wanted
     monkeypatch.setattr("workbench.models.completion.simple._count", None)  # from the cache
-    assert ngram_counts(corpus, grams, progress=False).tolist() == wanted
+    assert ngram_counts(corpus, grams).tolist() == wanted
 
 
 def test_how_often_it_must_occur(corpus):
-    row = Simple4Gram(corpus, points={2: 1}, minimum=3, progress=False).score(ASKED[:1], words(ASKED[:1]))
+    row = Simple4Gram(corpus, points={2: 1}, minimum=3).score(ASKED[:1], words(ASKED[:1]))
     assert row.tolist() == [[1, 0, 0, 0]]  # the cat, three times
 
 
@@ -214,8 +214,8 @@ def test_real_questions(real_data, no_data, monkeypatch):
     del no_data
     items = load("msrcc")
     assert len(items) == 520
-    corpus = Corpus.of([next(iter(books("msrcc", "train")))], progress=False)
-    frame = Simple4Gram(corpus, progress=False).predict(items)
+    corpus = Corpus.of([next(iter(books("msrcc", "train")))])
+    frame = Simple4Gram(corpus).predict(items)
     assert frame["system"].eq("Simple 4-gram").all()
     lines = list(corpus.lines())
     for item, (_, row) in zip(items[:12], frame[:12].iterrows(), strict=True):

@@ -40,7 +40,7 @@ def tiny(tmp_path_factory):
 
 
 def converted(path):
-    return CausalLM(path, progress=False)._checkpoint
+    return CausalLM(path)._checkpoint
 
 
 @pytest.mark.parametrize("quantisation", ["F32", "Q8_0", "Q4_1"])
@@ -101,7 +101,7 @@ def test_files_beside_it_are_not_read_and_no_code_is_run(tmp_path, monkeypatch):
     digests = []
     for folder in folders:
         monkeypatch.setenv("WORKBENCH_HOME", str(folder / "home"))
-        digests.append(CausalLM(folder / "tiny.gguf", progress=False).config["digest"])
+        digests.append(CausalLM(folder / "tiny.gguf").config["digest"])
     assert digests[0] == digests[1]
     assert not marker.exists()
 
@@ -126,6 +126,7 @@ def test_a_full_disk_is_not_the_fault_of_the_file(tmp_path, monkeypatch):
 
 
 def test_the_bar_names_what_is_done_and_counts_the_bytes_of_tensors(tmp_path, monkeypatch):
+    monkeypatch.delenv("TQDM_DISABLE")
     path, bars = tmp_path / "counted.gguf", []
     tiny_gguf.write_gguf(path, "Q8_0", context_length=101)
 
@@ -147,7 +148,7 @@ def test_the_bar_names_what_is_done_and_counts_the_bytes_of_tensors(tmp_path, mo
 
 def test_a_saved_model_finds_its_file_again(tiny, tmp_path, items):
     path, _ = tiny
-    model = CausalLM(path, progress=False)
+    model = CausalLM(path)
     model.save(tmp_path / "model")
     again = Predictor.load(tmp_path / "model")
     assert again.config == model.config
@@ -162,7 +163,7 @@ def test_a_saved_model_finds_its_file_again(tiny, tmp_path, items):
 ])  # fmt: skip
 def test_tables_name_the_model_and_its_quantisation(tmp_path, name, label):
     tiny_gguf.write_gguf(tmp_path / name, "Q4_1")
-    assert CausalLM(tmp_path / name, progress=False).name == label
+    assert CausalLM(tmp_path / name).name == label
 
 
 @pytest.mark.parametrize(
@@ -252,14 +253,14 @@ class TestTheRealModel:
     """SmolLM2-135M-Instruct, which `make test` installs."""
 
     def test_it_is_all_there(self, smollm):
-        model = CausalLM(smollm, progress=False)
+        model = CausalLM(smollm)
         n = sum(weight.numel() for weight in model._checkpoint.model.parameters())
         assert n == known.known_models()["smollm2-135m"].parameters
         assert model.name == "SmolLM2-135M-Instruct, Q4_1"
 
     def test_what_the_tokenizer_encodes_decodes_to_the_same(self, smollm):
         tokenizer = converted(smollm).tokenizer if isinstance(smollm, Path) else None
-        tokenizer = tokenizer or CausalLM(smollm, progress=False)._checkpoint.tokenizer
+        tokenizer = tokenizer or CausalLM(smollm)._checkpoint.tokenizer
         for item in wb.load("sample", "dev"):
             assert tokenizer.decode(tokenizer(item.text)["input_ids"]) == item.text
         assert [tokenizer.decode(one) for one in tokenizer("in 1895")["input_ids"]] == ["in", " ", *"1895"]
@@ -270,7 +271,7 @@ class TestTheRealModel:
         if ranked:  # as in notebook 08
             data = wb.experiment_data("lambada", "sample", scale="smoke")
             words, items = Corpus.of(data.texts, name="novels").vocabulary(60_000), data.load("dev")
-        model = CausalLM(smollm, vocabulary=words, progress=False)
+        model = CausalLM(smollm, vocabulary=words)
         with monkeypatch.context() as patch:
             patch.setattr(CausalLM, "predict", lambda *_args, **_options: pytest.fail("it came with it"))
             run = wb.predict(items, model)

@@ -98,9 +98,9 @@ def build(folder, lines, cutoffs, gtmax=7, vocabulary=None):
         patch.setattr("workbench.models.ngram.good_turing._BLOCK", 64)
         patch.setattr("workbench.models.ngram.backoff._ROWS", 7)
         patch.setattr("workbench.models.ngram.good_turing.K", gtmax)
-        counts = count(corpus, len(cutoffs), vocabulary=words, cutoffs=cutoffs, progress=False)
-        model, report = compile_counts(counts, folder, words, progress=False)
-    save_arpa(model, folder / "model.arpa", progress=False)
+        counts = count(corpus, len(cutoffs), vocabulary=words, cutoffs=cutoffs)
+        model, report = compile_counts(counts, folder, words)
+    save_arpa(model, folder / "model.arpa")
     return Loop(folder / "model.arpa", []), report, Katz(lines, words, cutoffs, gtmax)
 
 

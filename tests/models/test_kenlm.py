@@ -248,7 +248,7 @@ def test_a_program_that_cannot_be_run_is_one_error(tmp_path, script, monkeypatch
     fake = program(tmp_path / "bin", script)
     monkeypatch.setattr(tools, "find_program", lambda _name: fake)
     with pytest.raises(DataError, match=r"lmplz: this program cannot be run \((Exec format|No such file)"):
-        tools.estimate([b"a b\n"], tmp_path / "m", order=2, progress=False)
+        tools.estimate([b"a b\n"], tmp_path / "m", order=2)
     assert [path.name for path in tmp_path.iterdir()] == ["bin"]
 
 
@@ -304,7 +304,7 @@ def test_a_bar_shows_the_step(tmp_path, capsys, monkeypatch):
         "import pathlib, sys, time; print('=== 2/4 Sorting ===', file=sys.stderr, flush=True)\n"
         f"while not pathlib.Path({str(seen)!r}).exists(): time.sleep(0.01)"
     )
-    tools.run_program(python(code), folder=tmp_path, progress="lmplz")
+    tools.run_program(python(code), folder=tmp_path, label="lmplz")
     seen.unlink()
     shown = capsys.readouterr().err
     assert "lmplz: Sorting: 25 %" in shown

@@ -40,7 +40,7 @@ def of_codes(lines, words, folder, order, pruning=None):
     report = estimate(source, folder / "lmplz", order, pruning)
     (folder / "codes").mkdir()
     with mock.patch.object(os, "fsync"):
-        model = compile_intermediate(folder / "lmplz" / "grams", folder / "codes", source, progress=False)
+        model = compile_intermediate(folder / "lmplz" / "grams", folder / "codes", source)
     assert [path.name for path in (folder / "lmplz").glob("grams.[0-9]")] == []
     return model, report
 
@@ -200,7 +200,7 @@ NAN = np.float32(np.nan).tobytes()
 )
 def test_damaged_files_are_one_error(written, tmp_path, ending, change, message):
     source, prefix, folder = damaged(written, tmp_path, ending, change)
-    error = refused(message, compile_intermediate, prefix, folder, source, progress=False)
+    error = refused(message, compile_intermediate, prefix, folder, source)
     assert error.file == f"{prefix}.{ending}"
     assert error.remedy == "estimate the model again"
     assert not (folder / "backoff.json").exists()
@@ -220,11 +220,11 @@ def test_a_context_that_is_missing_is_told(written, tmp_path):
     records["words"][place, 0] += 1
     source, prefix, folder = damaged(written, tmp_path, "2", lambda _: records.tobytes())
     with pytest.raises(DataError, match="a part of an n-gram is missing in the order below"):
-        compile_intermediate(prefix, folder, source, progress=False)
+        compile_intermediate(prefix, folder, source)
 
 
 def test_a_text_of_other_words_is_told(written, tmp_path):
     _, prefix, folder = damaged(written, tmp_path, "1", lambda content: content)
     other = Text(corpus([["a", "b"]]), ["a", "b"])
     with pytest.raises(DataError, match="the words are not those of the text"):
-        compile_intermediate(prefix, folder, other, progress=False)
+        compile_intermediate(prefix, folder, other)

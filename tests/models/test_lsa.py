@@ -14,7 +14,7 @@ from workbench.models import lsa
 def lanczos(matrix, k, *, seed=0, rows=11):
     """Decompose a dense matrix, that many rows at a time."""
     parts = [csr_array(matrix[at : at + rows]) for at in range(0, len(matrix), rows)]
-    return lsa._lanczos(parts, k, seed, progress=False)
+    return lsa._lanczos(parts, k, seed)
 
 
 def check(matrix, k, **options):

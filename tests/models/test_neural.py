@@ -80,7 +80,7 @@ def test_a_training_shows_the_median_rank_that_tables_have():
 
 
 def test_a_stream_is_as_good_as_its_texts(monkeypatch, tmp_path):
-    corpus = Corpus.of(LINES, progress=False)
+    corpus = Corpus.of(LINES)
     stream = EncodedText.of(corpus, 14).copy(tmp_path / "stream")
     made = fit(texts=stream, epochs=0.1)
     monkeypatch.setattr(loop, "train", None)

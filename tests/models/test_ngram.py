@@ -127,7 +127,7 @@ def test_the_text_ends_with_a_newline():
 @pytest.mark.usefixtures("no_data")
 def test_the_words_of_a_text_are_the_words_of_its_model():
     odd = "a\x01b c\x07 d\0e f\x0bg h\x85i j\u2028k l\u200bm \ufeffn \ud800o é\u0301 \x1a \x7f <unk> p\x1fq"
-    corpus = Corpus.of([f"{odd} x<s> <unk>x {'y' * 100_000}", *text()], lower=False, progress=False)
+    corpus = Corpus.of([f"{odd} x<s> <unk>x {'y' * 100_000}", *text()], lower=False)
     fit = NGram.fit(corpus, order=2, vocabulary=None, lower=False, **QUICK)
     assert set(fit.vocabulary) == set(corpus.words) - {"<unk>"}
     assert fit.model.ids(["x<s>", "<unk>x"]) != fit.model.ids(["<unk>", "<unk>"])
@@ -265,7 +265,7 @@ def test_a_cased_model_knows_case():
     assert lowered.predict(items)["known"].tolist() == [True]
     assert cased.log_prob(items)[0] != lowered.log_prob(items)[0]
     with pytest.raises(DataError, match="the corpus is cased -- pass lower=False"):
-        NGram.fit(Corpus.of(lines, lower=False, progress=False), order=2, **QUICK)
+        NGram.fit(Corpus.of(lines, lower=False), order=2, **QUICK)
 
 
 @given(st.lists(passages(), min_size=1, max_size=3), st.booleans())
@@ -434,7 +434,7 @@ for stage in stages:
         continue
     os.environ["WORKBENCH_HOME"] = str(Path(sys.argv[1]).parent / stage)
     setattr(*stages[stage])
-    NGram.fit(texts, order=2, vocabulary=100, memory="60M", progress=False)
+    NGram.fit(texts, order=2, vocabulary=100, memory="60M")
     raise SystemExit("it was not stopped")
 for stage in stages:
     print(os.wait()[1], flush=True)
@@ -481,7 +481,7 @@ def test_the_binary_is_made_when_it_is_asked_for(smoothing, tmp_path):
     whole = fit.binary.read_bytes()
     fit.binary.write_bytes(whole[:-1])
     assert fit.binary.read_bytes() == whole  # a damaged one is made anew
-    estimating.save_arpa(fit.model, tmp_path / "m.arpa", progress=False)
+    estimating.save_arpa(fit.model, tmp_path / "m.arpa")
     again = compiled(tmp_path / "m.arpa", tmp_path / "again", fit.vocabulary)
     for level, wanted in zip(again.levels, fit.model.levels, strict=True):
         assert set(level) == set(wanted)

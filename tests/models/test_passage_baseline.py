@@ -155,7 +155,7 @@ def test_the_most_frequent():
 
 def test_a_corpus_and_its_counts_are_alike(no_data):
     assert no_data.is_dir()
-    corpus = Corpus.of(["The dog ran .", "the hen and the dog"], lower=False, progress=False)
+    corpus = Corpus.of(["The dog ran .", "the hen and the dog"], lower=False)
     counts = {"the": 3, "dog": 2, "ran": 1, ".": 1, "hen": 1, "and": 1}
     by_corpus, by_counts = (MaximumFrequency("corpus", corpus=known) for known in (corpus, Counter(counts)))
     assert by_corpus.counts == counts

@@ -212,10 +212,7 @@ def trained(tmp_path_factory):
     """Give a trained reader of each kind: the answer is the word after a marker."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("WORKBENCH_HOME", str(tmp_path_factory.mktemp("home")))
-        yield {
-            kind: kind.fit(planted(1000, 0), **options, device="cpu", progress=False)
-            for kind, options in KINDS.items()
-        }
+        yield {kind: kind.fit(planted(1000, 0), **options, device="cpu") for kind, options in KINDS.items()}
 
 
 def accuracy(model, items):
@@ -242,7 +239,7 @@ def test_a_planted_rule_is_learnt_whatever_the_candidates_are_called(trained, ki
 def test_words_outside_the_vocabulary_cannot_be_matched(kind, n, tmp_path, monkeypatch):
     monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path))
     learnt, unknown = planted(n, 3, in_query), planted(400, 4, in_query, UNSEEN)
-    model = kind.fit(learnt, **KINDS[kind], device="cpu", progress=False)
+    model = kind.fit(learnt, **KINDS[kind], device="cpu")
     assert accuracy(model, planted(200, 5, in_query)) > 0.9
     assert abs(accuracy(model, unknown) - 0.25) < 0.1
 

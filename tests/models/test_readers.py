@@ -144,11 +144,11 @@ def test_questions_of_a_batch_are_of_about_the_same_length():
 
 def test_cached_questions_are_the_fresh_ones_and_found_again(tmp_path, monkeypatch):
     monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path))
-    fresh, cached = Questions.of(QUESTIONS, 20), Questions.cached(QUESTIONS, 20, progress=False)
+    fresh, cached = Questions.of(QUESTIONS, 20), Questions.cached(QUESTIONS, 20)
     assert cached.vocabulary == fresh.vocabulary
     assert rows(cached) == rows(fresh)
     monkeypatch.setattr(Questions, "of", None)
-    again = Questions.cached(QUESTIONS, 20, progress=False)
+    again = Questions.cached(QUESTIONS, 20)
     assert (again.key, rows(again)) == (cached.key, rows(fresh))
 
 

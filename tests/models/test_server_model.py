@@ -80,7 +80,7 @@ def questions():
 ])  # fmt: skip
 def test_numbers_are_those_of_the_same_weights_here(taught, style):
     kind, mark, errors = style
-    here = CausalLM(taught[kind], device="cpu", progress=False)
+    here = CausalLM(taught[kind], device="cpu")
     tiny = servers.TinyCompletions(taught[kind], mark=mark, errors=errors)
     items = Items.concat([WEEK, questions()])
     prompt = Prompt("Sunday Monday {text}")
@@ -104,9 +104,9 @@ def test_numbers_are_those_of_the_same_weights_here(taught, style):
     np.testing.assert_allclose(scores[0], ends["candidate_scores"][0], atol=1e-4)
     assert scores[1][0] == pytest.approx(ends["log_prob_uncorrected"][1], abs=1e-4)
     assert words == ["Wednesday", "Sunday"]
-    other = CausalLM(taught[kind], device="cpu", progress=False, candidates="rest").predict(questions())
+    other = CausalLM(taught[kind], device="cpu", candidates="rest").predict(questions())
     np.testing.assert_allclose(rest["candidate_scores"][0], other["candidate_scores"][0], atol=1e-4)
-    other = CausalLM(taught[kind], device="cpu", progress=False, prompt=prompt).predict(WEEK[:1])
+    other = CausalLM(taught[kind], device="cpu", prompt=prompt).predict(WEEK[:1])
     np.testing.assert_allclose(prompted["log_prob_uncorrected"], other["log_prob_uncorrected"], atol=1e-4)
     assert prompted["prompt"].tolist() == other["prompt"].tolist()
 

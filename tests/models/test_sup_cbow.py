@@ -26,7 +26,7 @@ def corpus():
     lines = []
     for name, thing in zip(NAMES, THINGS, strict=True):
         lines += [f"the {thing} was old and the {thing} was here .", f"and so said {name} ."]
-    return Corpus.of(lines, progress=False)
+    return Corpus.of(lines)
 
 
 def vectors(words, dimensions=24, **info):
@@ -158,4 +158,4 @@ def test_what_cannot_be_fitted():
         "either the vectors or the texts are lower-cased": {"cbow": vectors(words, lower=False)},
         "holds no sentence": {"cbow": vectors(words), "minimum": 5000},
     }.items():
-        refused(message, SupCBOW.fit, stream, progress=False, **options)
+        refused(message, SupCBOW.fit, stream, **options)

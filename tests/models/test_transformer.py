@@ -143,7 +143,7 @@ def test_it_learns_to_copy_words_that_no_vocabulary_has():
     lines = [f"{name} went home . then came {name} . we saw {name} ." for name in rng.permutation(names)]
     model = Predictor.fit(
         lines, vocabulary=9, width=32, layers=1, heads=2, window=32, rows=16, length=24, tokens=30_000,
-        learning_rate=1e-2, dropout=0.0, progress=False, pointer_heads=2, device="cpu",
+        learning_rate=1e-2, dropout=0.0, pointer_heads=2, device="cpu",
     )  # fmt: skip
     new = [f"stranger{n} went home . then came stranger{n} . we saw stranger{n}" for n in range(20)]
     items = wb.items_from_text(new, answers=[f"stranger{n}" for n in range(20)])

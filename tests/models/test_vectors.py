@@ -25,7 +25,7 @@ SEA, FARM = ["ship", "sail", "wave", "gull", "deck"], ["cow", "barn", "hay", "pl
 
 
 def corpus_of(lines, **options):
-    return Corpus.of(lines, progress=False, workers=1, **options)
+    return Corpus.of(lines, workers=1, **options)
 
 
 def topics(n):
@@ -35,11 +35,11 @@ def topics(n):
 
 
 def lsa(corpus, **options):
-    return LSA.fit(corpus, progress=False, **{"dimensions": K, **options})
+    return LSA.fit(corpus, **{"dimensions": K, **options})
 
 
 def cbow(corpus, **options):
-    return CBOW.fit(corpus, progress=False, **{"dimensions": 8, "epochs": 3, "sample": 0, **options})
+    return CBOW.fit(corpus, **{"dimensions": 8, "epochs": 3, "sample": 0, **options})
 
 
 @pytest.fixture

@@ -44,7 +44,7 @@ def make(tmp_path):
 @pytest.mark.parametrize("rates", [PAPER_RATES, Rates(((0.3, 0.3), (0.2, 0.2), (0.4, 0.4)))])
 def test_rates_come_out_as_they_were_configured(make, rates):
     campaign = make(many(3000))
-    simulate(campaign, rates, seed=1, progress=False)
+    simulate(campaign, rates, seed=1)
     funnel = campaign.funnel()
     assert funnel["n_open"].sum() == 0
     for n, share in zip(funnel["n_dropped"], rates.middle, strict=True):
@@ -76,9 +76,9 @@ def test_a_simulation_goes_on_where_it_was_stopped(make, monkeypatch):
     monkeypatch.setattr(simulation, "_judge_page", stopping)
     even = Rates(((0.2, 0.2), (0.2, 0.2), (0.2, 0.2)))
     with pytest.raises(KeyboardInterrupt):
-        simulate(campaign, even, progress=False)
+        simulate(campaign, even)
     assert len(campaign.judgments()) == 6 * 10  # two transactions of three pages
-    simulate(campaign, even, progress=False)
+    simulate(campaign, even)
     assert campaign.funnel()["n_open"].sum() == 0
     assert campaign.judgments().groupby(["item_id", "step"]).size().loc[:, 1].max() == 1
 
@@ -87,7 +87,7 @@ def test_a_model_takes_the_place_of_people(make):
     items = wb.load("sample", "dev").sample(40)
     model = RandomWord("passage")
     campaign = make(items, people=(1, 1, 2))
-    simulate(campaign, model, n_subjects=4, progress=False)
+    simulate(campaign, model, n_subjects=4)
     right = model.predict(items)["correct"].to_numpy(dtype=bool)
     states = campaign.states().set_index("item_id")
     stopped_first = states["step"].eq(1).reindex(items.frame["item_id"]).to_numpy()
@@ -102,13 +102,13 @@ def test_models_choose_among_candidates_and_unfold(make):
     questions = wb.load("sample", variant="cbt")[:12]
     models = [MaximumFrequency("context"), RandomWord()]
     campaign = make(questions, "cbt", people=2, accept=("exact", "case"))
-    simulate(campaign, models, n_subjects=2, progress=False)
+    simulate(campaign, models, n_subjects=2)
     table = campaign.predictions()
     for model, (_, part) in zip(models, table.groupby("model"), strict=True):
         expected = model.predict(questions).set_index("item_id")["prediction"]
         assert (part["prediction"] == expected.loc[part["item_id"]].to_numpy()).all()
     unfolding = make(questions, "unfolding", people=1)
-    simulate(unfolding, models[0], n_subjects=1, progress=False)
+    simulate(unfolding, models[0], n_subjects=1)
     pd.testing.assert_frame_equal(unfolding.unfolding(), unfold(questions, models[0]))
     assert len(unfolding.agreement()) == 1
 
@@ -157,10 +157,10 @@ def test_the_papers_rates_explain_its_cost_only_where_few_items_pass():
 def test_what_cannot_be_simulated_is_refused(make):
     items = wb.load("sample", "dev")[:3]
     campaign = make(items)
-    refused("needs 12 people", simulate, campaign, n_subjects=11, progress=False)
-    refused("no model", simulate, campaign, [], progress=False)
-    refused("drops nothing", simulate, make(items, "unfolding"), Rates(((0.1, 0.1),)), progress=False)
-    refused("one rate a step", simulate, campaign, Rates(((0.1, 0.1),)), progress=False)
+    refused("needs 12 people", simulate, campaign, n_subjects=11)
+    refused("no model", simulate, campaign, [])
+    refused("drops nothing", simulate, make(items, "unfolding"), Rates(((0.1, 0.1),)))
+    refused("one rate a step", simulate, campaign, Rates(((0.1, 0.1),)))
     for dropped in (((0.5, 0.4),), ((-1, 0),), ((0.6, 0.7), (0.6, 0.7))):
         with pytest.raises(DataError):
             Rates(dropped)

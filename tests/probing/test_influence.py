@@ -111,7 +111,7 @@ def test_an_n_gram_model_with_cache(items, sample_ngram, by):
 
 @pytest.fixture(scope="module")
 def sample_ngram():
-    return wb.models.NGram.fit(wb.books("sample", "train"), order=3, progress=False)
+    return wb.models.NGram.fit(wb.books("sample", "train"), order=3)
 
 
 @pytest.mark.parametrize("by", ["sentence", "word"])

@@ -276,7 +276,7 @@ def test_a_model_of_words_is_evaluated_on_the_variants_alone():
 def test_the_real_model_is_counted_as_a_plain_loop_counts_it(smollm):
     items = wb.load("sample", variant="openai")
     items = Items.from_records(sorted(items, key=lambda item: len(item.text))[:2])
-    model = CausalLM(smollm, progress=False)
+    model = CausalLM(smollm)
     result = wb.protocols(model, items, text="openai", unit=UNITS, beginning=["tokenizer", "mark"])
     assert len(result.path) == 4
     plain = Plain.__new__(Plain)

@@ -75,7 +75,7 @@ def test_an_n_gram_model_is_asked_once_a_word(items, sample_ngram):
 
 @pytest.fixture(scope="module")
 def sample_ngram():
-    return wb.models.NGram.fit(wb.books("sample", "train"), order=3, progress=False)
+    return wb.models.NGram.fit(wb.books("sample", "train"), order=3)
 
 
 def test_best_words_and_the_difference_of_two_n_gram_models(items, sample_ngram):

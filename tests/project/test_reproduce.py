@@ -29,7 +29,8 @@ def test_notebooks_are_those_with_a_number(tmp_path):
     assert notebooks(tmp_path / "nowhere") == []
 
 
-def test_a_notebook_is_run_and_kept_as_a_page(tmp_path, capsys):
+def test_a_notebook_is_run_and_kept_as_a_page(tmp_path, monkeypatch, capsys):
+    monkeypatch.delenv("TQDM_DISABLE")
     folder, out = tmp_path / "notebooks", tmp_path / "out"
     cell = 'from pathlib import Path\nPath(OUT, "table.txt").write_text(DATA + SCALE)\nprint("shown" * 2)'
     cell += "\nfrom workbench.storage.progress import progress_bar\n"

@@ -88,11 +88,11 @@ from workbench.runs import store
 from workbench.storage.files import resource
 
 items = wb.load("sample", variant="capitalised")
-annotations = wb.annotate(items, progress=False)
+annotations = wb.annotate(items)
 ship = sorted(resource("published", "runs").glob("sample-*"))[0]
 table = wb.evaluate(store.open_run(ship))
 try:
-    wb.models.NGram.fit(wb.books("sample", "train"), order=3, progress=False)
+    wb.models.NGram.fit(wb.books("sample", "train"), order=3)
 except wb.DataError as error:
     problem = str(error)
 print(json.dumps({

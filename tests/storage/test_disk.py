@@ -109,7 +109,7 @@ def test_only_what_the_cache_made_is_deleted(home, tmp_path):
 
 @pytest.mark.usefixtures("no_data")
 def test_models_and_texts_are_held_and_count_as_used():
-    model, corpus = NGram.fit(LINES, order=2, memory="60M", progress=False), Corpus.of(LINES, progress=False)
+    model, corpus = NGram.fit(LINES, order=2, memory="60M"), Corpus.of(LINES)
     kinds = {entry.kind for entry in disk.cache_entries()}
     assert {"ngram", "corpus", "corpus-parts"} <= kinds
     age()
@@ -120,7 +120,7 @@ def test_models_and_texts_are_held_and_count_as_used():
     used = {entry.kind: entry.used for entry in disk.cache_entries()}
     del model, corpus
     gc.collect()
-    assert NGram.fit(LINES, order=2, memory="60M", progress=False).vocabulary
+    assert NGram.fit(LINES, order=2, memory="60M").vocabulary
     assert all(entry.used > used[entry.kind] for entry in disk.cache_entries() if entry.kind in used)
     gc.collect()
     age()
@@ -130,8 +130,8 @@ def test_models_and_texts_are_held_and_count_as_used():
 
 @pytest.mark.usefixtures("no_data")
 def test_the_cache_is_listed_and_freed():
-    model = NGram.fit(LINES, order=2, memory="60M", progress=False)
-    wb.annotate(wb.items_from_text(["The heron saw the eel."]), workers=1, progress=False)
+    model = NGram.fit(LINES, order=2, memory="60M")
+    wb.annotate(wb.items_from_text(["The heron saw the eel."]), workers=1)
     listed = wb.cache()
     rows = listed.set_index("kind")
     assert rows["content"]["ngram"].startswith("2-gram, kneser-ney, 360 words")

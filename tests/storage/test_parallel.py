@@ -118,9 +118,10 @@ def test_keys_and_store_belong_together():
             run_chunks(squares, CHUNKS, **wrong)
 
 
-def test_the_bar_counts_what_is_kept(capsys):
+def test_the_bar_counts_what_is_kept(capsys, monkeypatch):
+    monkeypatch.delenv("TQDM_DISABLE")
     store = Kept({"key 0": "kept"})
-    run_chunks(squares, CHUNKS, keys=KEYS, store=store, workers=1, progress="squares", size=len)
+    run_chunks(squares, CHUNKS, keys=KEYS, store=store, workers=1, label="squares", size=len)
     assert "squares" in (bar := capsys.readouterr().err)
     assert "2.00/24.0" in bar  # two numbers are in the chunk that is stored
 

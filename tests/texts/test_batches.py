@@ -26,7 +26,7 @@ def counting(n_tokens):
 
 @pytest.fixture(scope="module")
 def novels():
-    return EncodedText.of(Corpus.of(list(wb.books("sample")), progress=False), 2000)
+    return EncodedText.of(Corpus.of(list(wb.books("sample"))), 2000)
 
 
 def same(one, two):
@@ -155,7 +155,7 @@ def test_a_batch_holds_its_passages(novels):
 
 
 def test_texts_without_a_passage(novels):
-    short = EncodedText.of(Corpus.of(["a b c d"], progress=False), 3)
+    short = EncodedText.of(Corpus.of(["a b c d"]), 3)
     for stream, minimum, rows, message in (
         (novels, 5000, 1, "holds no sentence that ends in a known word after more than 5,000"),
         (short, 1, 1, "holds no sentence"),

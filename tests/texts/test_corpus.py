@@ -39,7 +39,7 @@ def home(tmp_path, monkeypatch):
 
 
 def of(texts, **options):
-    return Corpus.of(texts, progress=False, **options)
+    return Corpus.of(texts, **options)
 
 
 def sentences(corpus):

@@ -37,7 +37,7 @@ OTHER = "a lamp burned in every window of the long street and nobody slept while
 
 def stored(books):
     texts = [Text(" ".join(words), name, name.title()) for name, words in books]
-    return Corpus.of(texts, progress=False)
+    return Corpus.of(texts)
 
 
 def streamed(*texts):
@@ -45,7 +45,7 @@ def streamed(*texts):
 
 
 def row(items, texts, **options):
-    return overlap(items, texts, progress=False, **options).frame.iloc[0]
+    return overlap(items, texts, **options).frame.iloc[0]
 
 
 WORDS = {
@@ -108,7 +108,7 @@ def test_books_have_borders_and_sentences_have_none(source):
 def test_a_blank_without_answer_is_crossed_by_no_n_gram():
     texts = [OTHER.replace("window", "___"), OTHER.replace("lamp", "___")]
     items = items_from_frame(pd.DataFrame({"text": texts, "answer": [None, "lamp"]}))
-    frame = overlap(items, streamed(OTHER, OTHER.replace("window ", "")), progress=False).frame
+    frame = overlap(items, streamed(OTHER, OTHER.replace("window ", ""))).frame
     assert frame["passage"].isna().tolist() == frame["query"].isna().tolist() == [True, False]
     assert frame["n_grams"].tolist() == [18 - 5 - 8, 18 - 7] == [5, 11]
     assert frame["share"].tolist() == [1, 1]
@@ -179,8 +179,8 @@ def test_counts_are_those_of_sets_of_tuples(case, block):
     with pytest.MonkeyPatch.context() as context:
         for name, value in (("BLOCK", block), ("_READ", block), ("_PAIRS", 3)):
             context.setattr(ngram_hash, name, value)
-        result = overlap(items, books, n=n, progress=False)
-        of_corpus = overlap(items, stored(books), n=n, progress=False) if block <= 2 else result
+        result = overlap(items, books, n=n)
+        of_corpus = overlap(items, stored(books), n=n) if block <= 2 else result
     columns = ["passage", "query", "query_words", "n_grams", "found", "longest", "books"]
     assert list(result.frame[columns].itertuples(index=False, name=None)) == list(oracle(items, books, n))
     assert result.frame["share"].tolist() == (result.frame["found"] / result.frame["n_grams"]).tolist()
@@ -215,10 +215,10 @@ def test_hashes_that_collide_find_nothing_that_is_not_there(monkeypatch, codes):
     passages = [rng.choices("abcdefg", k=12) for _ in range(20)]
     books = [(f"b{place}", rng.choices("abcdefg", k=400)) for place in range(3)]
     items = made(passages, [9] * 20)
-    expected = overlap(items, books, n=4, progress=False).frame
+    expected = overlap(items, books, n=4).frame
     assert 0 < expected["found"].sum() < expected["n_grams"].sum()
     monkeypatch.setattr(ngram_hash, "word_codes", codes)
-    pd.testing.assert_frame_equal(overlap(items, books, n=4, progress=False).frame, expected)
+    pd.testing.assert_frame_equal(overlap(items, books, n=4).frame, expected)
 
 
 @pytest.mark.parametrize(
@@ -230,7 +230,7 @@ def test_hashes_that_collide_find_nothing_that_is_not_there(monkeypatch, codes):
     ],
 )
 def test_what_cannot_be_compared_is_refused(n_items, texts, n, message):
-    refused(message, overlap, items_from_text([PASSAGE])[:n_items], texts, n=n, progress=False)
+    refused(message, overlap, items_from_text([PASSAGE])[:n_items], texts, n=n)
 
 
 KINDS = [f"w{number}" for number in range(2000)]
@@ -245,7 +245,7 @@ def pieces(book, size, places):
 
 
 def checked(items, *books):
-    return check_held_out(stored(books), items, progress=False)
+    return check_held_out(stored(books), items)
 
 
 def test_a_book_that_items_come_from_is_refused_by_its_words():
@@ -256,7 +256,7 @@ def test_a_book_that_items_come_from_is_refused_by_its_words():
     assert checked(items, ("wrong", other))["items"] == 10
     assert checked(None, ("right", book)) is None
     two = ("few", [*other[:500], *book[90:190], *other[500:700], *book[400:490]])
-    assert overlap(items, [two], progress=False).frame["passage"].sum() == 2
+    assert overlap(items, [two]).frame["passage"].sum() == 2
     assert checked(items, two)
     refused(r"few \(Few\): 2", checked, items[:2], two)
 
@@ -267,7 +267,7 @@ def test_single_sentences_need_more_items():
     refused(r"it \(It\): 40", checked, items, ("it", book))
     partly = ("it", [*book[:330], *novel(6)])
     assert checked(items, partly)
-    result = overlap(items, [partly], progress=False)
+    result = overlap(items, [partly])
     assert (result.frame["passage"].sum(), len(source_books(result))) == (4, 1)
     assert source_books(result, least=5).empty
 
@@ -281,8 +281,8 @@ def test_texts_are_compared_with_the_same_items_once(monkeypatch):
         return pd.DataFrame({"book_id": [], "items": []}), 13, 3
 
     monkeypatch.setattr("workbench.texts.overlap.held_out_books", counted)
-    first, again = (check_held_out(corpus, items, progress=False) for _ in range(2))
+    first, again = (check_held_out(corpus, items) for _ in range(2))
     assert (first, compared) == (again, [10])
-    check_held_out(corpus, items[:9], progress=False)
-    check_held_out(stored([("third", novel(13))]), items, progress=False)
+    check_held_out(corpus, items[:9])
+    check_held_out(stored([("third", novel(13))]), items)
     assert compared == [10, 9, 10]

@@ -18,7 +18,7 @@ LINES = ["the cat sat on the mat .", "'' -- the dog , the <x> dog sat !", "nobod
 
 
 def corpus_of(lines, **options):
-    return Corpus.of(lines, progress=False, **options)
+    return Corpus.of(lines, **options)
 
 
 def stream_of(lines, vocabulary=4):

@@ -11,7 +11,7 @@ from unittest.mock import Mock
 import pytest
 
 from workbench.models.ngram.model import NGram
-from workbench.storage.progress import progress_bar, say, update_with_estimate
+from workbench.storage.progress import progress_bar, report_progress, say, update_with_estimate
 from workbench.training import history as module
 from workbench.training.history import Training, progress_view
 
@@ -35,6 +35,11 @@ class Publisher:
 class Terminal(io.StringIO):
     def isatty(self):
         return True
+
+
+@pytest.fixture(autouse=True)
+def _bars_are_shown(monkeypatch):
+    monkeypatch.delenv("TQDM_DISABLE")
 
 
 @pytest.fixture
@@ -72,12 +77,34 @@ def run(view, clock=None, *, steps=40, seconds=1.0, name="LSTM"):
     return training
 
 
-@pytest.mark.parametrize(("shown", "rank"), [(False, "0"), (True, "1"), (True, "0")])
-def test_silent_and_only_the_first_of_several_processes(capfd, monkeypatch, notebook, shown, rank):
+@pytest.mark.parametrize(("disabled", "rank"), [("1", "0"), ("0", "1"), ("0", "0")])
+def test_silent_and_only_the_first_of_several_processes(capfd, monkeypatch, notebook, disabled, rank):
     monkeypatch.setenv("RANK", rank)
-    run(progress_view(shown))
+    monkeypatch.setenv("TQDM_DISABLE", disabled)
+    run(progress_view())
     assert capfd.readouterr() == ("", "")
-    assert bool(notebook.sent) == (shown and rank == "0")
+    assert bool(notebook.sent) == (disabled == "0" and rank == "0")
+
+
+@pytest.mark.parametrize("disabled", ["0", "1"])
+def test_a_view_counts_and_cancels_bars_that_are_not_shown(capfd, monkeypatch, disabled):
+    monkeypatch.setenv("TQDM_DISABLE", disabled)
+    seen = []
+
+    def report(done, total):
+        seen.append((done, total))
+        if done > 5:
+            raise InterruptedError
+
+    with report_progress(report):
+        bar = progress_bar(9, label="", initial=2)
+        bar.update(2)
+        with pytest.raises(InterruptedError):
+            bar.update(2)
+    assert seen == [(2, 9), (4, 9), (6, 9)]
+    progress_bar(3, label="", mininterval=0).update(3)
+    assert len(seen) == 3
+    assert ("3.00/3.00" in capfd.readouterr().err) == (disabled == "0")
 
 
 def test_lines_in_a_log(capsys, clock):

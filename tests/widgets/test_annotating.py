@@ -6,6 +6,7 @@ from braced_items import clozes
 from patience import PATIENCE
 
 from workbench.analysis import annotations as module
+from workbench.storage.progress import progress_bar
 from workbench.widgets.shared.annotating import Annotating, annotations_at_hand
 
 pytestmark = pytest.mark.usefixtures("home")
@@ -53,11 +54,11 @@ def test_an_error_is_kept_and_one_can_start_again(monkeypatch):
 def test_a_closed_widget_hears_nothing(monkeypatch):
     begun, go, ended = threading.Event(), threading.Event(), []
 
-    def slow(_items, progress):
+    def slow(_items):
         begun.set()
         go.wait(PATIENCE)
         try:
-            progress(1, 2)
+            progress_bar(2, label="annotate").update(1)
         finally:
             ended.append(True)
 

@@ -183,7 +183,7 @@ def test_the_quick_answer_of_a_causal_model_is_a_bound(folders):
 def test_the_first_answer_of_a_real_model_holds_when_the_ranks_are_known(smollm):
     words = ["gate", "house", "river", "wife", "ship", "door", "table", "water", "man", "sister", "old"]
     vocabulary = [*words, *(f"{one}{other}" for one in words[:3] for other in words[:4])]
-    model = CausalLM(smollm, vocabulary=vocabulary, progress=False)
+    model = CausalLM(smollm, vocabulary=vocabulary)
     state = TypedQuestion(
         "The keeper walked down to the river. He sat beside the gate",
         "The farmer walked down to the river. He sat beside the gate", pairs=True,
@@ -201,7 +201,7 @@ def test_the_first_answer_of_a_real_model_holds_when_the_ranks_are_known(smollm)
 
 
 def test_a_real_model_without_a_vocabulary_ranks_the_words_that_are_one_sub_token(smollm):
-    model = CausalLM(smollm, progress=False)
+    model = CausalLM(smollm)
     *_, answer = answers(model, read_question(TypedQuestion("She opened the door")), top_k=10, seed=0)
     reply = answer.replies["A", "sentence"]
     assert reply["vocabulary_size"] > 10_000

@@ -168,7 +168,7 @@ def test_predictions_carry_the_weights_where_they_are_asked_for():
 def test_a_causal_model_says_what_each_head_read(kind, tmp_path_factory):
     transformers = pytest.importorskip("transformers")
     folder = makers(tmp_path_factory.mktemp)(kind)
-    model = CausalLM(folder, progress=False)
+    model = CausalLM(folder)
     before = model._checkpoint.model.config._attn_implementation
     first, second = model.attend(ITEMS[:2])
     assert model._checkpoint.model.config._attn_implementation == before != "eager"
@@ -189,7 +189,7 @@ def test_a_causal_model_says_what_each_head_read(kind, tmp_path_factory):
                     for start, end in attention.spans
                 ]
                 np.testing.assert_allclose(attention.row_weights(f"layer {a}, head {b}"), expected, atol=1e-5)
-    frame = CausalLM(folder, attention=True, progress=False).predict(ITEMS[:1])
+    frame = CausalLM(folder, attention=True).predict(ITEMS[:1])
     row = np.array(frame["attention"][0])
     np.testing.assert_allclose(row[row > 0], first.row_weights(f"layer {len(layers)}"), atol=1e-5)
 

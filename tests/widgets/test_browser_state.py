@@ -312,7 +312,7 @@ FORMS = {
 }
 TAKERS = {
     "browse": lambda items, runs: wb.browse(items, None, runs).close(),
-    "explore": lambda items, runs: wb.explore(items, wb.annotate(items, progress=False), runs).close(),
+    "explore": lambda items, runs: wb.explore(items, wb.annotate(items), runs).close(),
     "compare": lambda items, runs: wb.compare(items, runs, None).close(),
     "guess": lambda items, runs: wb.guess(items, subject="Ada", runs=runs).close(),
     "evaluate": lambda _, runs: wb.evaluate(runs, resamples=10),
@@ -332,7 +332,7 @@ def two_runs(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("WORKBENCH_HOME", str(tmp_path_factory.mktemp("runs")))
         items = wb.load("sample", "dev").sample(5)
-        models = [NGram.fit(wb.books("sample"), order=order, progress=False) for order in (2, 3)]
+        models = [NGram.fit(wb.books("sample"), order=order) for order in (2, 3)]
         return items, [wb.predict(items, model) for model in models]
 
 

@@ -23,6 +23,7 @@ from workbench.items.tokens import tokens
 from workbench.models import RandomWord
 from workbench.render.numbers import MINUS, mid_rank, p_value, percent, points, probability, rank_text
 from workbench.runs.predictions import from_answers
+from workbench.storage.progress import progress_bar
 from workbench.widgets.compare import view as messages
 from workbench.widgets.compare.compare import compare
 from workbench.widgets.compare.selection import SORTS, ComparedItems
@@ -430,9 +431,9 @@ def opened(made):
 def test_annotations_come_after_the_first_paint(monkeypatch):
     asked, release = threading.Event(), threading.Event()
 
-    def annotate(_items, progress):
+    def annotate(_items):
         asked.set()
-        progress(3, len(ITEMS))
+        progress_bar(len(ITEMS), label="annotate").update(3)
         release.wait(PATIENCE)
         return TABLE
 

@@ -13,6 +13,7 @@ from refused import refused
 import workbench as wb
 from workbench.analysis import annotations
 from workbench.storage.errors import DataError
+from workbench.storage.progress import progress_bar
 from workbench.widgets.explore.explore import explore
 
 pytestmark = pytest.mark.usefixtures("home")
@@ -225,8 +226,8 @@ def test_a_bin_for_all_that_is_longer_says_so():
 def test_the_view_is_there_before_the_annotations(monkeypatch):
     gate, items = threading.Event(), clozes(*TEXTS)
 
-    def annotate(_items, *, progress):
-        progress(3, 5)
+    def annotate(_items):
+        progress_bar(5, label="annotate").update(3)
         gate.wait(PATIENCE)
         return TABLE
 

@@ -24,7 +24,7 @@ def items():
 
 @pytest.fixture(scope="module")
 def ngram():
-    return NGram.fit(wb.books("sample"), order=3, progress=False)
+    return NGram.fit(wb.books("sample"), order=3)
 
 
 @pytest.fixture

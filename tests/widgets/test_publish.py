@@ -217,7 +217,7 @@ def test_the_runs_of_the_views_stand_there_with_signature_and_code(folder, read)
 
 def test_code_of_views_runs_as_it_stands_there_or_is_not_there(folder, read):
     items = wb.load("sample", variant="capitalised")
-    annotations, frames = wb.annotate(items, progress=False), predicted(items, 2)
+    annotations, frames = wb.annotate(items), predicted(items, 2)
     runs = [wb.keep(items, frame) for frame in frames]
     parts = pd.DataFrame({
         "item_id": [items[0].item_id], "part": [0], "start": [0], "end": [3], "text": [items[0].text[:3]],

@@ -69,7 +69,6 @@ def annotate(
     workers: int | None = None,
     client: Client | None = None,
     cache: bool = True,
-    progress: bool | Callable[[int, int], None] = True,
 ) -> pd.DataFrame:
     """Annotate items: the target's class and lemma, its mentions, quoted speech, counts.
 
@@ -89,8 +88,6 @@ def annotate(
     cache : bool, default True
         Store results on disk, in ``cache/annotations`` (at most 2 GiB; the least recently used are
         removed first), and use those that are there. A killed run resumes where it stopped.
-    progress : bool or callable, default True
-        Show a progress bar, or call ``progress(done, total)`` with numbers of items.
 
     Returns
     -------
@@ -111,7 +108,7 @@ def annotate(
 
     Examples
     --------
-    >>> annotations = wb.annotate(wb.load("sample", "dev"), progress=False)
+    >>> annotations = wb.annotate(wb.load("sample", "dev"))
     >>> annotations[["target_class", "in_context", "n_mentions"]].head(2).values.tolist()
     [['PN', False, 0], ['CN', False, 0]]
     """
@@ -127,7 +124,6 @@ def annotate(
     store = _Store(cache=cache and identity is not None)
     table_key = _table_key(identity, items)
     if (table := store.get(table_key)) is None:
-        bar = f"annotate ({label})" if progress is True and len(items) > SMALL else None
         starts = range(0, len(items), CHUNK)
         keys = [disk.digest(table_key, str(start), str(CHUNK)) for start in starts]
         here = nlp is not None or (len(items) <= SMALL and client is None)
@@ -138,7 +134,7 @@ def annotate(
             store=store,
             workers=1 if here else workers,
             client=client,
-            progress=progress if callable(progress) else bar,
+            label=f"annotate ({label})" if len(items) > SMALL else None,
             size=lambda chunk: len(chunk.items),
             unit="items",
         )

@@ -88,7 +88,7 @@ def contrast(
 
     Examples
     --------
-    >>> control = wb.annotate(wb.load("sample", "control"), progress=False)
+    >>> control = wb.annotate(wb.load("sample", "control"))
     >>> table = wb.contrast(annotations, control, names=("LAMBADA", "control"))
     >>> table.set_index("feature").loc["in_context", "test"]
     'Fisher'

@@ -133,7 +133,7 @@ def described(name: str, evidence: Evidence) -> Name:
 
 def name_spans(items: Items, annotations: pd.DataFrame | None) -> list[list[Span]]:
     """Return the spans of the proper nouns of each item, by annotations; those are made where None."""
-    table = annotate(items, progress=False) if annotations is None else annotations
+    table = annotate(items) if annotations is None else annotations
     rows = in_item_order(table, items.frame["item_id"], columns=["names"], complete=True)
     return [[(int(start), int(end)) for start, end in spans] for spans in rows["names"]]
 

@@ -147,7 +147,7 @@ def _replacement_names(
     """Return the annotations, the spans of proper nouns of each item, and the names to replace with."""
     check_whole(items)
     if annotations is None:
-        annotations = annotate(items, progress=False)
+        annotations = annotate(items)
     spans_of = name_spans(items, annotations)
     return annotations, spans_of, NamePool(names(items, spans_of))
 

@@ -91,7 +91,7 @@ def attention_map(
     Examples
     --------
     >>> from workbench.models import MemoryNetwork
-    >>> model = MemoryNetwork.fit(wb.books("sample", "train"), width=16, tokens=2000, progress=False)
+    >>> model = MemoryNetwork.fit(wb.books("sample", "train"), width=16, tokens=2000)
     >>> chart = wb.charts.attention_map(items[0], model.attend(items[:1])[0])
     """
     check_option("scale", scale, tuple(_SCALES))

@@ -201,7 +201,7 @@ def context_curve(
     Examples
     --------
     >>> chart = wb.charts.context_curve(wb.context_accuracy(ngram.cached(0.2), items, reads=(0, None)))
-    >>> shorter = wb.predict(items, NGram.fit(wb.books("sample", "train"), order=2, progress=False))
+    >>> shorter = wb.predict(items, NGram.fit(wb.books("sample", "train"), order=2))
     >>> chart = wb.charts.context_curve({"n-gram": {1: shorter, 2: runs[1]}})
     """
     by_set = isinstance(data, Mapping)
@@ -545,7 +545,7 @@ def tuning(trials: pd.DataFrame) -> alt.HConcatChart:
     Examples
     --------
     >>> from workbench.models import NGram
-    >>> ngram = NGram.fit(wb.books("sample", "train"), order=2, progress=False)
+    >>> ngram = NGram.fit(wb.books("sample", "train"), order=2)
     >>> cached = ngram.cached().tuned(wb.load("sample", "dev").sample(20), weights=(0, 0.1, 0.2, 0.4, 0.8))
     >>> chart = wb.charts.tuning(cached.trials)
     """

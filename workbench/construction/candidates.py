@@ -143,7 +143,7 @@ class CandidatePassages:
     Examples
     --------
     >>> from workbench.construction.candidates import CandidatePassages
-    >>> candidates = CandidatePassages.of(wb.books("sample"), progress=False)
+    >>> candidates = CandidatePassages.of(wb.books("sample"))
     >>> candidates
     CandidatePassages(1,847 passages, 20 novels, 43,185 tokens)
     >>> candidates.sample(2)[0].answer
@@ -184,7 +184,6 @@ class CandidatePassages:
         folder: Path | str | None = None,
         workers: int | None = None,
         client: Client | None = None,
-        progress: bool = True,
     ) -> CandidatePassages:
         """Find all candidate passages of novels, or those that were found before.
 
@@ -213,8 +212,6 @@ class CandidatePassages:
             Number of processes; all cores by default.
         client : distributed.Client, optional
             A Dask cluster, in place of processes. Its workers must see the folder under the same path.
-        progress : bool, default True
-            Show bars.
 
         Raises
         ------
@@ -237,7 +234,7 @@ class CandidatePassages:
         rule = Rule(int(minimum), int(shortest), int(longest))
         home = files.cache_home() / "passages" if folder is None else Path(folder).absolute().parent
         with files.scratch_folder(home) as scratch:
-            chunked = _chunked(_sources(novels, scratch / "texts", progress=progress))
+            chunked = _chunked(_sources(novels, scratch / "texts"))
             about = (str(VERSION), repr(tuple(rule)))
             keys = [cache.digest(*about, *(source.key for source in sources)) for sources in chunked]
             key = cache.digest(*keys)
@@ -251,7 +248,7 @@ class CandidatePassages:
                 ]
                 work.mkdir(exist_ok=True)
                 held = cache.lock_while_alive(set[Path](), work)  # until it is removed
-                _find_all(chunks, workers, client, progress=progress)
+                _find_all(chunks, workers, client)
                 _join(chunks, target, key)
                 files.remove_folder(work)
                 del held
@@ -385,7 +382,7 @@ def _file(number: int, name: str) -> str:
     return f"{number:06d}{Path(name).suffix}"
 
 
-def _sources(novels: Texts, path: Path, *, progress: bool) -> Iterator[Source]:
+def _sources(novels: Texts, path: Path) -> Iterator[Source]:
     """Yield the novels of a corpus, or those that are copied to a file, in pieces."""
     if isinstance(novels, Corpus):
         rows = novels.books[["book_id", "title", "tokens"]].itertuples(index=False)
@@ -395,7 +392,7 @@ def _sources(novels: Texts, path: Path, *, progress: bool) -> Iterator[Source]:
             yield Source(key, book_id, title, n_tokens * _TOKEN, (novels, row))
         return
     tokeniser = Tokeniser(path)
-    tokeniser.read(novels, progress=progress)
+    tokeniser.read(novels)
     for pieces in tokeniser.by_book():
         names = tokeniser.books[pieces[0].book]
         key = cache.digest(*names, *(piece.key for piece in pieces))
@@ -435,9 +432,7 @@ def _opened(folder: Path, key: str, *, is_cached: bool) -> CandidatePassages | N
     return None
 
 
-def _find_all(
-    chunks: Sequence[NovelChunk], workers: int | None, client: Client | None, *, progress: bool
-) -> None:
+def _find_all(chunks: Sequence[NovelChunk], workers: int | None, client: Client | None) -> None:
     """Find the candidates of all chunks that an earlier call did not finish."""
     unfinished = []
     for chunk in chunks:
@@ -450,7 +445,7 @@ def _find_all(
         unfinished,
         workers=1 if sum(chunk.size for chunk in chunks) < _FEW else workers,
         client=client,
-        progress="finding passages" if progress else None,
+        label="finding passages",
         size=lambda chunk: chunk.size,
         unit="B",
     )

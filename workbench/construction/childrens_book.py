@@ -106,7 +106,6 @@ def questions(
     on_overlap: str = "raise",
     workers: int | None = None,
     client: Client | None = None,
-    progress: bool = True,
 ) -> Items:
     """Make questions in the form of the Children's Book Test from novels.
 
@@ -139,8 +138,6 @@ def questions(
         depend on it.
     client : distributed.Client, optional
         A Dask cluster that tags, with the same version of the project and the pipeline.
-    progress : bool
-        Show bars.
 
     Returns
     -------
@@ -156,7 +153,7 @@ def questions(
     Examples
     --------
     >>> from workbench import construction
-    >>> made = construction.childrens_book.questions("sample", per_class=20, progress=False)
+    >>> made = construction.childrens_book.questions("sample", per_class=20)
     >>> len(made), len(made[0].context), len(made[0].candidates)
     (80, 20, 10)
     """
@@ -167,8 +164,7 @@ def questions(
         raise DataError(f"expected one question of a class or more, got per_class={per_class}")
     with tagged_novels(
         novels, pipeline=pipeline, held_out=held_out, on_overlap=on_overlap, workers=workers, client=client,
-        progress=progress,
-    ) as tagged:  # fmt: skip
+        ) as tagged:  # fmt: skip
         limits = dict.fromkeys(classes, 1.0)
         n_places = None
         if per_class is not None:
@@ -181,7 +177,7 @@ def questions(
                 limits[name] = threshold(every, per_class)
             n_places = sum(count[name] for count in counts.values() for name in classes)
         groups: dict[tuple[int, str], Items] = {}  # by class and novel, so that few items are Python objects
-        for novel in tagged.shown(progress=progress):
+        for novel in tagged.shown():
             made = sorted(_questions(novel, limits, seed), key=lambda item: order[item.variant])
             for name, records in groupby(made, key=lambda item: item.variant):
                 groups[order[name], novel.book_id] = Items.from_records(records)

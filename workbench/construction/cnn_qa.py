@@ -63,7 +63,6 @@ def questions(
     on_overlap: str = "raise",
     workers: int | None = None,
     client: Client | None = None,
-    progress: bool = True,
 ) -> Items:
     """Make questions in the form of CNN QA from novels.
 
@@ -101,7 +100,7 @@ def questions(
     Examples
     --------
     >>> from workbench import construction
-    >>> made = construction.cnn_qa.questions("sample", number=20, n_tokens=200, progress=False)
+    >>> made = construction.cnn_qa.questions("sample", number=20, n_tokens=200)
     >>> len(made), made[0].answer in made[0].candidates, made[0].query.count("_____")
     (20, True, 1)
     """
@@ -109,8 +108,7 @@ def questions(
         raise DataError(f"expected a question and a token or more, got number={number}, n_tokens={n_tokens}")
     with tagged_novels(
         novels, pipeline=pipeline, held_out=held_out, on_overlap=on_overlap, workers=workers, client=client,
-        progress=progress,
-    ) as tagged:  # fmt: skip
+        ) as tagged:  # fmt: skip
         limit, n_places = 1.0, None
         if number is not None:
             counts = [
@@ -120,7 +118,7 @@ def questions(
             limit = threshold((keys(seed, book_id, "cnnqa", count) for book_id, count in counts), number)
             n_places = sum(count for _, count in counts)
         records: list[Item] = []
-        for novel in tagged.shown(progress=progress):
+        for novel in tagged.shown():
             records += _questions(novel, n_tokens, limit, seed)
         attrs = {"seed": seed, **tagged.attrs}
     if not records:

@@ -96,7 +96,7 @@ class Grooming:
     --------
     >>> from workbench import construction
     >>> from workbench.construction.grooming import Grooming
-    >>> made = construction.sentence_completion.questions("sample", frequency=1e-3, minimum=2, progress=False)
+    >>> made = construction.sentence_completion.questions("sample", frequency=1e-3, minimum=2)
     >>> grooming = Grooming(made, "an example")
     >>> for word in made[0].meta["alternates"][:4]:
     ...     grooming.pick(made[0].item_id, word)

@@ -53,7 +53,6 @@ def passages(
     lowercased: bool = False,
     workers: int | None = None,
     client: Client | None = None,
-    progress: bool = True,
 ) -> Items:
     """Return passages in the shape of LAMBADA's: a target sentence up to its last word, after its context.
 
@@ -83,8 +82,6 @@ def passages(
         Lower-case the tokens (variant ``plain``); else they are as in the novels (``capitalised``).
     workers, client
         Where candidates are found: see `CandidatePassages.of`.
-    progress : bool, default True
-        Show bars.
 
     Returns
     -------
@@ -99,14 +96,14 @@ def passages(
     Examples
     --------
     >>> from workbench.construction import lambada
-    >>> items = lambada.passages(wb.books("sample"), number=20, progress=False)
+    >>> items = lambada.passages(wb.books("sample"), number=20)
     >>> len(items), items[0].book_id, items[0].answer
     (20, 'sample/a-room-for-the-inspector', 'cherries')
     """
     if isinstance(novels, CandidatePassages):
         candidates = novels
     else:
-        running: dict[str, Any] = {"workers": workers, "client": client, "progress": progress}
+        running: dict[str, Any] = {"workers": workers, "client": client}
         candidates = CandidatePassages.of(novels, minimum=minimum, **running)
     frequent = set(_most_frequent(candidates, skip_frequent))
     wanted = len(candidates) if number is None else number
@@ -180,7 +177,6 @@ def filtered(
     lowercased: bool = False,
     trained_on: Texts | None = None,
     block: int = 1024,
-    progress: bool = True,
 ) -> Filtered:
     """Drop the passages whose target one of some models finds likely.
 
@@ -206,8 +202,6 @@ def filtered(
         them, by the 13-grams of the first block.
     block : int, default 1024
         Passages that are looked at together.
-    progress : bool, default True
-        Show a bar.
 
     Raises
     ------
@@ -217,8 +211,8 @@ def filtered(
     Examples
     --------
     >>> from workbench.construction import lambada
-    >>> items = lambada.passages(wb.books("sample"), number=60, progress=False)
-    >>> result = lambada.filtered(items, [ngram], progress=False)
+    >>> items = lambada.passages(wb.books("sample"), number=60)
+    >>> result = lambada.filtered(items, [ngram])
     >>> len(result.survivors) + len(result.frame[result.frame["dropped_by"] == ngram.name])
     60
     """
@@ -243,7 +237,7 @@ def filtered(
     frames: list[pd.DataFrame] = []
     survivors: list[Items] = []
     n, total = 0, len(source) if number is None else number
-    with progress_bar(total, label="filtering", unit="passages", shown=progress) as bar:
+    with progress_bar(total, label="filtering", unit="passages") as bar:
         for start in range(0, len(source), block):
             if number is not None and n >= number:
                 break
@@ -255,7 +249,7 @@ def filtered(
                     numbers = source.drawn(start, start + block, seed)
                 items = source.items(numbers, **options)
             if trained_on is not None and not frames:
-                check_held_out(Corpus.of(trained_on, progress=progress), items, progress=progress)
+                check_held_out(Corpus.of(trained_on), items)
             frames.append(_filtered_block(items, filters, identities, math.log(threshold), store))
             frames[-1].insert(2, "number", numbers)
             survivors.append(items.where(frames[-1]["dropped_by"].isna().to_numpy()))
@@ -318,7 +312,6 @@ def paper_filters(
     pretrained: Predictor | None = None,
     held_out: Items | None = None,
     vocabulary: int = 60_000,
-    progress: bool = True,
     **options: Any,
 ) -> list[Predictor]:
     """Train the language models that LAMBADA's passages were filtered by.
@@ -354,14 +347,14 @@ def paper_filters(
     Examples
     --------
     >>> from workbench.construction import lambada
-    >>> small = {"vocabulary": 500, "width": 16, "tokens": 2000, "progress": False}
+    >>> small = {"vocabulary": 500, "width": 16, "tokens": 2000}
     >>> [type(model).__name__ for model in lambada.paper_filters(wb.books("sample"), **small)]
     ['NGram', 'FeedForward', 'ElmanRNN']
     """
     from workbench.models import ElmanRNN, FeedForward, NGram  # noqa: PLC0415 - torch is slow to import
 
-    corpus = Corpus.of(novels, progress=progress)
-    shared: Any = {"vocabulary": vocabulary, "held_out": held_out, "progress": progress}
+    corpus = Corpus.of(novels)
+    shared: Any = {"vocabulary": vocabulary, "held_out": held_out}
     filters = [
         NGram.fit(corpus, order=4, **shared),
         FeedForward.fit(corpus, **shared, **options),
@@ -398,7 +391,7 @@ def control(candidates: CandidatePassages, number: int = 5000, *, seed: int = 0)
     --------
     >>> from workbench.construction import lambada
     >>> from workbench.construction.candidates import CandidatePassages
-    >>> candidates = CandidatePassages.of(wb.books("sample"), progress=False)
+    >>> candidates = CandidatePassages.of(wb.books("sample"))
     >>> lambada.control(candidates, 50)
     Items(50: 50 x lambada/built-control/capitalised)
     """
@@ -433,7 +426,7 @@ def recorded(
     >>> from workbench.construction import lambada
     >>> from workbench.construction.candidates import CandidatePassages
     >>> from workbench.construction.manifest import Manifest
-    >>> candidates = CandidatePassages.of(wb.books("sample"), progress=False)
+    >>> candidates = CandidatePassages.of(wb.books("sample"))
     >>> lambada.recorded(Manifest(), candidates).to_frame()[["step", "n_in", "n_out"]]
                      step  n_in  n_out
     0  candidate passages  3177   1847

@@ -167,12 +167,11 @@ def _compare(group: tuple[dict[str, Path], list[tuple[str, str]]]) -> list[Pair]
 
 @dataclass(frozen=True)
 class Checks:
-    """Checks of texts on disk (by id), where `run_chunks` does them by workers, client and progress."""
+    """Checks of texts on disk (by id), where `run_chunks` does them by workers and client."""
 
     texts: Mapping[str, Path]
     workers: int | None
     client: Client | None
-    progress: bool
 
     def check(
         self, novels: pd.DataFrame, phrases: Sequence[tuple[str, ...]]
@@ -219,7 +218,7 @@ class Checks:
             chunks,
             workers=1 if is_small else self.workers,
             client=self.client,
-            progress=label if self.progress else None,
+            label=label,
             **options,
         )
 

@@ -25,7 +25,7 @@ from workbench.storage import cache, files
 from workbench.storage.errors import DataError
 from workbench.storage.parallel import run_chunks
 from workbench.storage.parquet import read_parquet
-from workbench.storage.progress import progress_bar
+from workbench.storage.progress import progress_bar, report_progress
 from workbench.texts.overlap import held_out_books
 from workbench.texts.tokenise import (
     Novels,
@@ -84,10 +84,10 @@ class TaggedNovels:
         for book_id, path in self.files.items():
             yield _novel(book_id, read_parquet(path))
 
-    def shown(self, *, progress: bool) -> Iterator[Novel]:
+    def shown(self) -> Iterator[Novel]:
         """Yield the novels that questions are made of, with a bar."""
         total = len(self.files)
-        with progress_bar(total, label="making questions", unit="novels", shown=progress) as bar:
+        with progress_bar(total, label="making questions", unit="novels") as bar:
             for novel in self:
                 yield novel
                 bar.update()
@@ -102,7 +102,6 @@ def tagged_novels(
     on_overlap: str = "raise",
     workers: int | None = None,
     client: Client | None = None,
-    progress: bool = True,
 ) -> Iterator[TaggedNovels]:
     """Read novels, cut them into chapters and sentences, and tag every sentence once.
 
@@ -115,15 +114,15 @@ def tagged_novels(
     tagger = _Tagger(pipeline)
     with files.scratch_folder(tagger.store.folder) as scratch:
         tokeniser = Tokeniser(scratch / "texts")
-        tokeniser.read(novels, lines=False, progress=progress)
-        blocks = tokeniser.parts(workers=workers, progress=progress)
+        tokeniser.read(novels, lines=False)
+        blocks = tokeniser.parts(workers=workers)
         sizes: dict[str, int] = {}
         words = _book_words(blocks, [book_id for book_id, _ in tokeniser.books], sizes)
         dropped: list[str] = []
         if held_out is None:
             deque(words, maxlen=0)
         else:
-            books, n, _ = held_out_books(held_out, words, progress=False)
+            books, n, _ = held_out_books(held_out, words)
             dropped = books["book_id"].tolist()
             if dropped and on_overlap == "raise":
                 rows = books.head(_NAMED).itertuples(index=False)
@@ -141,7 +140,7 @@ def tagged_novels(
         }
         if not remaining:
             raise DataError("there is no novel to make questions from", remedy="pass a path or books")
-        tagged = tagger.tag(remaining, sizes, scratch, workers=workers, client=client, progress=progress)
+        tagged = tagger.tag(remaining, sizes, scratch, workers=workers, client=client)
         n_words = sum(sizes[book_id] for book_id in tagged)
         attrs = {"pipeline": tagger.source.label, "books": len(tagged), "words": n_words}
         if held_out is not None:
@@ -175,7 +174,6 @@ class _Tagger:
         *,
         workers: int | None,
         client: Client | None,
-        progress: bool,
     ) -> dict[str, Path]:
         """Tag novels of `sizes` words that are not in the cache; return links in the folder to all files."""
         keys = {
@@ -188,19 +186,20 @@ class _Tagger:
         if workers is None and words <= _LITTLE:
             workers = 1
         label = f"tagging ({self.source.label})"
-        with progress_bar(total, label=label, unit="words", initial=total - words, shown=progress) as bar:
+        with progress_bar(total, label=label, unit="words", initial=total - words) as bar:
             for start in range(0, len(untagged), _AT_ONCE):
                 batch = untagged[start : start + _AT_ONCE]
-                tables = run_chunks(
-                    _tagged,
-                    [(_sentence_table(novels[book_id]), self.source.name) for book_id in batch],
-                    keys=[keys[book_id] for book_id in batch],
-                    store=self.store,
-                    workers=workers,
-                    client=client,
-                    progress=_update(bar),
-                    size=lambda chunk: sum(len(row.split()) for row in chunk[0]["words"].to_pylist()),
-                )
+                with report_progress(_update(bar)):
+                    tables = run_chunks(
+                        _tagged,
+                        [(_sentence_table(novels[book_id]), self.source.name) for book_id in batch],
+                        keys=[keys[book_id] for book_id in batch],
+                        store=self.store,
+                        workers=workers,
+                        client=client,
+                        label=label,
+                        size=lambda chunk: sum(len(row.split()) for row in chunk[0]["words"].to_pylist()),
+                    )
                 for book_id, table in zip(batch, tables, strict=True):
                     if not self._link(keys[book_id], paths[book_id]):  # another process made room
                         pq.write_table(table, paths[book_id])
@@ -218,11 +217,11 @@ class _Tagger:
         return True
 
 
-def _update(bar: tqdm[Any]) -> Callable[[int, int], None]:
+def _update(bar: tqdm[Any]) -> Callable[[float, float], None]:
     """Return a callback that adds the progress of a batch to a shared bar."""
-    done = 0
+    done = 0.0
 
-    def update(now: int, _: int) -> None:
+    def update(now: float, _: float) -> None:
         nonlocal done
         bar.update(now - done)
         done = now

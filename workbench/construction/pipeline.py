@@ -55,7 +55,7 @@ class DataSets:
     Examples
     --------
     >>> from workbench import construction
-    >>> made = construction.build("sample", "built", sets=["childrens_book"], number=5, progress=False)
+    >>> made = construction.build("sample", "built", sets=["childrens_book"], number=5)
     >>> made.names, len(made["childrens_book"])
     (['childrens_book'], 20)
     >>> construction.DataSets("built").manifest == made.manifest
@@ -104,7 +104,6 @@ def build(
     on_error: str = "raise",
     workers: int | None = None,
     client: Client | None = None,
-    progress: bool = True,
 ) -> DataSets:
     """Build data sets in the form of the releases from a shelf of novels.
 
@@ -141,8 +140,6 @@ def build(
         Number of processes; all cores by default.
     client : distributed.Client, optional
         A Dask cluster in place of processes, whose workers see the same disk.
-    progress : bool
-        Show bars.
 
     Returns
     -------
@@ -156,7 +153,7 @@ def build(
     Examples
     --------
     >>> from workbench import construction
-    >>> made = construction.build("sample", "sets", sets=["lambada"], number=20, progress=False)
+    >>> made = construction.build("sample", "sets", sets=["lambada"], number=20)
     >>> made.names, made["lambada"][0].book_id in set(made["lambada-control"].frame["book_id"])
     (['lambada', 'lambada-control'], True)
     """
@@ -167,7 +164,7 @@ def build(
         sources.check_choice("stage", name, ("shelf", *SETS), "options")
     if not sets or (number is not None and number < 1):
         raise DataError(f"expected a set and an item or more, got sets={list(sets)}, number={number}")
-    running: dict[str, Any] = {"workers": workers, "client": client, "progress": progress}
+    running: dict[str, Any] = {"workers": workers, "client": client}
     if isinstance(novels, Shelf):
         shelf = novels
     else:
@@ -178,7 +175,7 @@ def build(
     books = (partial(shelf.books, split), partial(shelf.books, train))
     call = _Call(*books, split, number, seed, filters, running)
     outputs: dict[str, Items] = {}
-    with progress_bar(len(sets), label="building", unit="sets", shown=progress) as bar:
+    with progress_bar(len(sets), label="building", unit="sets") as bar:
         for name in dict.fromkeys(sets):
             made, manifest = _MAKERS[name](call, manifest, stages.get(name, {}))
             outputs |= made
@@ -202,13 +199,12 @@ def _is_ours(folder: Path) -> bool:
 
 
 def _lambada(call: _Call, manifest: Manifest, options: dict[str, Any]) -> Made:
-    progress = call.running["progress"]
     filters = options.pop("filters", call.filters)
     if filters is None:
-        filters = [NGram.fit(call.others(), order=4, progress=progress)]
+        filters = [NGram.fit(call.others(), order=4)]
     candidates = CandidatePassages.of(call.novels(), **call.running)
     drawn: dict[str, Any] = {"number": call.number, "seed": call.seed, "split": call.split}
-    result = lambada.filtered(candidates, filters, progress=progress, **drawn, **options)
+    result = lambada.filtered(candidates, filters, **drawn, **options)
     passages = result.survivors
     control = lambada.control(candidates, min(len(candidates), max(1, len(passages))), seed=call.seed)
     sets = {"lambada": passages, "lambada-control": control}

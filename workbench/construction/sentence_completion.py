@@ -87,7 +87,6 @@ def questions(
     on_overlap: str = "raise",
     workers: int | None = None,
     client: Client | None = None,
-    progress: bool = True,
 ) -> Items:
     """Make sentence completion questions from novels by the five steps of Zweig and Burges (2012).
 
@@ -134,8 +133,6 @@ def questions(
         Number of processes; all cores by default. The result does not depend on it.
     client : distributed.Client, optional
         A Dask client in place of processes. Its workers read the corpus and the model from the same disk.
-    progress : bool
-        Show bars.
 
     Returns
     -------
@@ -160,7 +157,7 @@ def questions(
     --------
     >>> from workbench import construction
     >>> made = construction.sentence_completion.questions(
-    ...     "sample", number=20, frequency=1e-3, minimum=2, progress=False
+    ...     "sample", number=20, frequency=1e-3, minimum=2
     ... )
     >>> len(made), len(made[0].candidates), made[0].answer in made[0].candidates
     (20, 5, True)
@@ -172,17 +169,17 @@ def questions(
         got = "no texts" if isinstance(model, NGram) else type(model).__name__
         problem = f"expected an n-gram model and the texts that it was fitted on, got {got}"
         raise DataError(problem, remedy="pass texts= and model=NGram.fit(texts), or texts= alone")
-    corpus = Corpus.of(checked_texts(novels, lines=False), lower=False, workers=workers, progress=progress)
+    corpus = Corpus.of(checked_texts(novels, lines=False), lower=False, workers=workers)
     if texts is not None:
         lower = model is not None and model.lower
-        background = Corpus.of(texts, lower=lower, workers=workers, progress=progress)
+        background = Corpus.of(texts, lower=lower, workers=workers)
         sides = [(corpus.books["book_id"].tolist(), background)]
     else:
         sides = [(half, corpus.without(half)) for half in _halves(corpus, seed)]
     generators: list[_Part] = []
     for books, others in sides:
-        background = _without_overlap(corpus, books, others, model, on_overlap, progress=progress)
-        generator = model or _fitted(background, minimum, progress=progress)
+        background = _without_overlap(corpus, books, others, model, on_overlap)
+        generator = model or _fitted(background, minimum)
         if generator.info["training"]["sha256"] != background.sha256:
             raise DataError(
                 f"the model {generator.name!r} was fitted on other texts than those passed",
@@ -201,7 +198,7 @@ def questions(
             f"less than {frequency:g} of their tokens",
             remedy="pass more texts, a lower minimum, or a higher frequency",
         )
-    running = {"workers": workers, "client": client, "progress": progress}
+    running = {"workers": workers, "client": client}
     records, steps = _chosen(corpus, generators, number, choose, **running)
     if not records:
         counts = ", ".join(f"{name}: {n:,}" for name, n in steps.items())
@@ -237,7 +234,7 @@ def choose_options(item: Item, words: Sequence[str], *, choice: str, seed: int =
     Examples
     --------
     >>> from workbench.construction import sentence_completion
-    >>> item = sentence_completion.questions("sample", number=1, frequency=1e-3, minimum=2, progress=False)[0]
+    >>> item = sentence_completion.questions("sample", number=1, frequency=1e-3, minimum=2)[0]
     >>> mine = sentence_completion.choose_options(item, item.meta["alternates"][:4], choice="me")
     >>> mine.meta["choice"], set(mine.candidates) == {item.answer, *item.meta["alternates"][:4]}
     ('me', True)
@@ -308,28 +305,20 @@ def _halves(corpus: Corpus, seed: int) -> tuple[list[str], list[str]]:
     return order[: len(order) // 2], order[len(order) // 2 :]
 
 
-def _fitted(corpus: Corpus, minimum: int, *, progress: bool) -> NGram:
+def _fitted(corpus: Corpus, minimum: int) -> NGram:
     counted = zip(corpus.words, corpus.counts.tolist(), strict=True)
     frequent = [word for word, count in counted if count >= minimum]
     if not frequent:
         problem = f"no word occurs {minimum} times or more in the texts to train on"
         raise DataError(problem, remedy="pass more texts, or a lower minimum")
-    return NGram.fit(
-        corpus, order=4, lower=corpus.lower, vocabulary=frequent, pruning=(0, 0, 0, 1), progress=progress
-    )
+    return NGram.fit(corpus, order=4, lower=corpus.lower, vocabulary=frequent, pruning=(0, 0, 0, 1))
 
 
 def _without_overlap(
-    corpus: Corpus,
-    books: Sequence[str],
-    texts: Corpus,
-    model: NGram | None,
-    on_overlap: str,
-    *,
-    progress: bool,
+    corpus: Corpus, books: Sequence[str], texts: Corpus, model: NGram | None, on_overlap: str
 ) -> Corpus:
     """Return the texts without the novels that questions are made from; DataError where they may not go."""
-    shared, n, _ = held_out_books(_probes(corpus, books), texts, progress=progress)
+    shared, n, _ = held_out_books(_probes(corpus, books), texts)
     if not len(shared):
         return texts
     if on_overlap == "drop" and model is None:
@@ -435,10 +424,9 @@ def _generated(
             columns = (column[some_rows].tolist() for column in (sentence, token))
             chunks.append(SentenceChunk(each.settings, *columns))
             digests.append(cache.digest(identity, repr(chunks[-1][1:])))
-    progress = "making questions" if running.pop("progress") else None
     store = cache.Cache("sentence-completion", SCHEMA)
     tables = parallel.run_chunks(
-        find_alternates, chunks, keys=digests, store=store, progress=progress,
+        find_alternates, chunks, keys=digests, store=store, label="making questions",
         size=lambda chunk: len(chunk.sentences), unit="sentences", **running,
     )  # fmt: skip
     cache.make_room()

@@ -78,7 +78,7 @@ class Shelf:
     Examples
     --------
     >>> from workbench import construction
-    >>> made = construction.read_shelf("sample", progress=False)
+    >>> made = construction.read_shelf("sample")
     >>> made.save("shelf")
     PosixPath('shelf')
     >>> construction.Shelf("shelf").manifest == made.manifest
@@ -125,7 +125,7 @@ class Shelf:
         Examples
         --------
         >>> from workbench import construction
-        >>> made = construction.read_shelf("sample", progress=False)
+        >>> made = construction.read_shelf("sample")
         >>> [book.title for book in made.books("train")][:2]
         ['Market Day at Quarrow', 'Night Shift at Corran']
         """
@@ -170,7 +170,6 @@ def read_shelf(
     on_error: str = "raise",
     workers: int | None = None,
     client: Client | None = None,
-    progress: bool = True,
 ) -> Shelf:
     """Read novels, check language, offensive words and near-duplicates, and split them into parts.
 
@@ -214,8 +213,6 @@ def read_shelf(
         Number of processes; all cores by default.
     client : distributed.Client, optional
         A Dask cluster in place of processes, whose workers see the same disk.
-    progress : bool
-        Show bars.
 
     Returns
     -------
@@ -239,7 +236,7 @@ def read_shelf(
     Examples
     --------
     >>> from workbench import construction
-    >>> made = construction.read_shelf("sample", progress=False)
+    >>> made = construction.read_shelf("sample")
     >>> made.frame["language"].unique().tolist()
     ['English']
     >>> made.manifest.to_frame()["step"].tolist()
@@ -269,7 +266,7 @@ def read_shelf(
     }
     home = files.cache_home() / "shelf"
     with files.scratch_folder(home) as scratch:
-        frame, inputs, unreadable = _copied(novels, scratch, on_error, progress=progress)
+        frame, inputs, unreadable = _copied(novels, scratch, on_error)
         if offensive is not None:
             inputs.append(FileDigest.of(offensive))
         base = Manifest(inputs, {STAGE: parameters}, versions=library_versions(*LIBRARIES))
@@ -280,7 +277,7 @@ def read_shelf(
         if with_same_key is not None:
             return with_same_key
         texts = {name: scratch / f"{sha256}.txt" for name, sha256 in _columns(frame, "book_id", "sha256")}
-        checks = Checks(texts, workers, client, progress)
+        checks = Checks(texts, workers, client)
         results, sketches = checks.check(frame, phrases)
         frame = pd.concat([frame, results], axis=1)
         frame["reason"] = _reasons(frame, language, confidence, offensive_rate)
@@ -331,13 +328,13 @@ def _opened(folder: Path) -> Shelf | None:
 
 
 def _copied(
-    novels: Novels, folder: Path, on_error: str, *, progress: bool
+    novels: Novels, folder: Path, on_error: str
 ) -> tuple[pd.DataFrame, list[FileDigest], dict[str, str]]:
     """Write texts to files by SHA-256; return novels by id, input files, and why others could not be read."""
     rows: dict[str, tuple[Any, ...]] = {}
     inputs: list[FileDigest] = []
     unreadable: dict[str, str] = {}
-    with progress_bar(label="reading novels", unit="B", shown=progress) as bar:
+    with progress_bar(label="reading novels", unit="B") as bar:
         for book in checked_texts(_books(novels, inputs, unreadable, on_error), lines=False):
             content = book.text.encode("utf-8", "replace")
             sha256 = hashlib.sha256(content).hexdigest()

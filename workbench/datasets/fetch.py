@@ -103,9 +103,7 @@ def entries() -> dict[str, Entry]:
     return {name: entry_of(name) for name in sources.registry()}
 
 
-def fetch(
-    dataset: str, *, dry_run: bool = False, folder: Path | str | None = None, progress: bool = True
-) -> Path:
+def fetch(dataset: str, *, dry_run: bool = False, folder: Path | str | None = None) -> Path:
     """Download a data set, check it, and return the folder that holds it.
 
     What is there already and right is not downloaded again, and an interrupted download resumes. A file is
@@ -120,8 +118,6 @@ def fetch(
         Print what would be done, and change nothing.
     folder : path, optional
         Where to put it, in place of ``data/raw/<dataset>``, which :func:`workbench.load` searches.
-    progress : bool
-        Show a progress bar.
 
     Returns
     -------
@@ -159,11 +155,11 @@ def fetch(
         say(_plan(it, where))
         return where
     with writing(where, "the data"):
-        _fetch(it, where, progress=progress)
+        _fetch(it, where)
     return where
 
 
-def _fetch(it: Entry, where: Path, *, progress: bool) -> None:
+def _fetch(it: Entry, where: Path) -> None:
     files.remove_stale_scratch(where)
     if _is_ready(it, where):
         with suppress(OSError, DataError):  # it is right, even in a folder that cannot be written to
@@ -177,7 +173,7 @@ def _fetch(it: Entry, where: Path, *, progress: bool) -> None:
     where.mkdir(parents=True, exist_ok=True)
     with _locked(where):
         for remote in it.files:
-            _get(remote, where, progress=progress)
+            _get(remote, where)
         _note_terms(it, where)
 
 
@@ -202,25 +198,25 @@ def _is_right(path: Path, sha256: str | None, size: int | None = None) -> bool:
     return path.is_file() and size in {None, path.stat().st_size} and sealed.sha256(path) == sha256
 
 
-def _get(remote: Remote, where: Path, *, progress: bool) -> None:
+def _get(remote: Remote, where: Path) -> None:
     if _is_there(remote, where):  # another process was quicker
         return
     target = where / remote.name
     if not _is_right(target, remote.sha256, remote.bytes):
         if target.exists():
             say(f"{target} is not the expected file: it will be replaced")
-        _download(remote, target, progress=progress)
+        _download(remote, target)
         say(f"{target}: {remote.bytes:,} bytes, sha256 {remote.sha256}")
     if remote.unpack:
         say(f"{archives.unpack(target, remote.members)}: unpacked")
 
 
-def _download(remote: Remote, target: Path, *, progress: bool) -> None:
+def _download(remote: Remote, target: Path) -> None:
     """Download a file from the first of its addresses with the right content."""
     problems = []
     for address in remote.addresses:
         try:
-            _download_from(address, remote, target, progress=progress)
+            _download_from(address, remote, target)
         except _TransferError as error:
             problems.append(str(error))
         else:
@@ -237,7 +233,7 @@ class _TransferError(Exception):
         self.temporary = temporary
 
 
-def _download_from(address: str, remote: Remote, target: Path, *, progress: bool) -> None:
+def _download_from(address: str, remote: Remote, target: Path) -> None:
     """Retry after temporary failures of connection or server, then move the file to its name."""
     partial = _partial_path(target)
     for tried in range(1, TRIES + 1):
@@ -245,7 +241,7 @@ def _download_from(address: str, remote: Remote, target: Path, *, progress: bool
         start = start if start <= (remote.bytes or 0) else 0
         try:
             if start != remote.bytes:
-                _transfer(address, remote, partial, start, progress=progress)
+                _transfer(address, remote, partial, start)
             _check(address, remote, partial, start)
         except _TransferError as error:
             if partial.is_file() and not partial.stat().st_size:
@@ -272,10 +268,10 @@ def _check(address: str, remote: Remote, partial: Path, start: int) -> None:
     raise _TransferError(f"{address} is not the expected file: {fault}", temporary=start > 0)
 
 
-def _transfer(address: str, remote: Remote, partial: Path, start: int, *, progress: bool) -> None:
+def _transfer(address: str, remote: Remote, partial: Path, start: int) -> None:
     """Append the missing bytes to a partial file, which stays when the connection breaks."""
     expected = remote.bytes or 0
-    bar = progress_bar(expected, label=remote.name, unit="B", shown=progress, initial=start)
+    bar = progress_bar(expected, label=remote.name, unit="B", initial=start)
     with ExitStack() as opened, Session() as session, bar, partial.open("r+b" if start else "wb") as file:
 
         def close_later(response: Response, **_: object) -> None:

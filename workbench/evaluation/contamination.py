@@ -91,7 +91,7 @@ class Contamination(Overlap):
         return f"{len(self.frame):,} items against {texts}, {self.n}-grams"
 
 
-def contamination(items: Items, texts: Any, *, n: int = 8, progress: bool = True) -> Contamination:
+def contamination(items: Items, texts: Any, *, n: int = 8) -> Contamination:
     """Find out which items occur in the texts that a model is trained on.
 
     Parameters
@@ -103,8 +103,6 @@ def contamination(items: Items, texts: Any, *, n: int = 8, progress: bool = True
         of a data set (``"msrcc"``). In an iterable a string is a line; lines are one book called ``lines``.
     n : int, default 8
         Words in an n-gram, 1 or more.
-    progress : bool
-        Show a bar.
 
     Returns
     -------
@@ -119,13 +117,13 @@ def contamination(items: Items, texts: Any, *, n: int = 8, progress: bool = True
 
     Examples
     --------
-    >>> report = wb.contamination(items, list(wb.books("sample"))[:10], progress=False)
+    >>> report = wb.contamination(items, list(wb.books("sample"))[:10])
     >>> clean = items.where(report.frame["share"].to_numpy() < 0.1)
     >>> 0 < len(clean) < len(items)
     True
     """
     check_items(items, "contamination")
-    result = overlap(items, texts if isinstance(texts, Corpus) else _parts(texts), n=n, progress=progress)
+    result = overlap(items, texts if isinstance(texts, Corpus) else _parts(texts), n=n)
     return Contamination(result.n, result.frame, result.pairs, result.texts)
 
 

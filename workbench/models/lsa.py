@@ -61,7 +61,7 @@ class LSA(VectorModel):
     Examples
     --------
     >>> from workbench.models import LSA
-    >>> lsa = LSA.fit(wb.books("sample", "train"), dimensions=20, minimum=2, progress=False)
+    >>> lsa = LSA.fit(wb.books("sample", "train"), dimensions=20, minimum=2)
     >>> questions = wb.load("sample", "test", variant="msrcc")
     >>> round(float(lsa.predict(questions)["p_correct"].mean()), 2)
     0.1
@@ -103,7 +103,6 @@ class LSA(VectorModel):
         minimum: int = 5,
         seed: int = 0,
         held_out: Items | None = None,
-        progress: bool = True,
         **options: Any,
     ) -> Self:
         """Decompose the matrix of the sentences of a corpus and their words.
@@ -143,7 +142,7 @@ class LSA(VectorModel):
             "dimensions": dimensions, "weighting": weighting, "minimum": minimum, "seed": seed,
             "solver": "lanczos",  # the only one; vectors and runs of earlier versions are found by it
         }  # fmt: skip
-        return cls._fit(_decompose, texts, settings, held_out=held_out, progress=progress, options=options)
+        return cls._fit(_decompose, texts, settings, held_out=held_out, options=options)
 
     def score(self, items: Items, words: Sequence[Sequence[str]]) -> Floats:
         """Return the mean cosine of each word to the others of its sentence, shape (n, most words)."""
@@ -162,7 +161,7 @@ class LSA(VectorModel):
         return np.asarray(taken * self._scale)
 
 
-def _decompose(corpus: Corpus, info: dict[str, Any], *, progress: bool) -> Vectors:
+def _decompose(corpus: Corpus, info: dict[str, Any]) -> Vectors:
     """Return the singular vectors and values of the weighted matrix of sentences and words."""
     dimensions, minimum = info["dimensions"], info["minimum"]
     words, matrix = _matrix(corpus, minimum)
@@ -177,7 +176,7 @@ def _decompose(corpus: Corpus, info: dict[str, Any], *, progress: bool) -> Vecto
         raise DataError("every word is spread evenly over the sentences", remedy="pass more text")
     row_blocks = [matrix[start : start + _SENTENCES] for start in range(0, matrix.shape[0], _SENTENCES)]
     del matrix  # the parts are copies
-    v, s = _lanczos(row_blocks, dimensions, info["seed"], progress=progress)
+    v, s = _lanczos(row_blocks, dimensions, info["seed"])
     v[np.abs(v).max(axis=1) <= _ROUNDING] = 0  # words without weight, not vectors of any direction
     return Vectors(words, {"v": v.astype(np.float32), "s": s.astype(np.float32)}, info)
 
@@ -216,7 +215,7 @@ def weigh(matrix: Any, weighting: Weighting) -> None:
         tf *= weight[columns]
 
 
-def _lanczos(row_blocks: Sequence[Any], k: int, seed: int, *, progress: bool) -> tuple[Floats, Floats]:
+def _lanczos(row_blocks: Sequence[Any], k: int, seed: int) -> tuple[Floats, Floats]:
     """Return the k first right singular vectors, as columns, and the singular values, falling.
 
     The rows of the matrix come in parts. Block Lanczos iterations (Golub and Underwood 1977) on the
@@ -231,7 +230,7 @@ def _lanczos(row_blocks: Sequence[Any], k: int, seed: int, *, progress: bool) ->
     largest, before = 0.0, np.full(k, np.nan)
     with (
         ThreadPoolExecutor(os.cpu_count()) as pool,
-        progress_bar(label="LSA", unit="products", shown=progress) as bar,
+        progress_bar(label="LSA", unit="products") as bar,
     ):
         while True:
             start, size = size, size + block.shape[1]

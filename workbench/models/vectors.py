@@ -88,19 +88,18 @@ class VectorModel(Predictor):
         settings: dict[str, Any],
         *,
         held_out: Items | None,
-        progress: bool,
         options: dict[str, Any],
     ) -> Self:
         """Return a model with the vectors of a corpus, made or found in ``cache/``."""
-        corpus = Corpus.of(texts, progress=progress)
-        checked_for = check_held_out(corpus, held_out, progress=progress)
+        corpus = Corpus.of(texts)
+        checked_for = check_held_out(corpus, held_out)
         info = {"corpus": corpus.sha256, "lower": corpus.lower, **settings}
         key = cache.digest(json.dumps([cls.version, info], sort_keys=True))
         folder = cache_home() / cls.__name__.lower() / key
         try:
             vectors = Vectors.read(folder)
         except DataError:  # not there yet, or damaged
-            make(corpus, info, progress=progress).write(folder)
+            make(corpus, info).write(folder)
             vectors = Vectors.read(folder)
             cache.make_room()
         return cls._with(vectors, **options, checked_for=checked_for)
@@ -173,7 +172,7 @@ class CBOW(VectorModel):
     Examples
     --------
     >>> from workbench.models import CBOW
-    >>> cbow = CBOW.fit(wb.books("sample", "train"), dimensions=20, epochs=1, progress=False)
+    >>> cbow = CBOW.fit(wb.books("sample", "train"), dimensions=20, epochs=1)
     >>> len(cbow.predict(items))
     30
     """
@@ -214,7 +213,6 @@ class CBOW(VectorModel):
         seed: int = 0,
         held_out: Items | None = None,
         workers: int = 1,
-        progress: bool = True,
         **options: Any,
     ) -> Self:
         """Train vectors on the sentences of a corpus.
@@ -243,7 +241,7 @@ class CBOW(VectorModel):
             "dimensions": dimensions, "window": window, "epochs": epochs, "vocabulary": vocabulary,
             "negative": negative, "sample": sample, "seed": seed, "workers": workers,
         }  # fmt: skip
-        return cls._fit(_train, texts, settings, held_out=held_out, progress=progress, options=options)
+        return cls._fit(_train, texts, settings, held_out=held_out, options=options)
 
     def score(self, items: Items, words: Sequence[Sequence[str]]) -> Floats:
         """Return the log-probability of each word, shape (n, most words)."""
@@ -317,7 +315,7 @@ class _Sentences:
             start = end
 
 
-def _train(corpus: Corpus, info: dict[str, Any], *, progress: bool) -> Vectors:
+def _train(corpus: Corpus, info: dict[str, Any]) -> Vectors:
     """Return the input and output vectors that gensim trains."""
     from gensim.models import Word2Vec  # type: ignore[import-untyped]  # noqa: PLC0415 - slow
 
@@ -331,7 +329,7 @@ def _train(corpus: Corpus, info: dict[str, Any], *, progress: bool) -> Vectors:
     counts = np.asarray(corpus.counts)[:n].tolist()
     model.build_vocab_from_freq(dict(zip(corpus.words[:n], counts, strict=True)), corpus_count=sentences)
     total = sentences * info["epochs"]
-    with progress_bar(total, label="CBOW", unit="sentences", shown=progress) as bar:
+    with progress_bar(total, label="CBOW", unit="sentences") as bar:
         model.train(_Sentences(corpus, bar), total_examples=sentences, epochs=info["epochs"])
     row_of = model.wv.key_to_index
     order = np.array([row_of[word] for word in corpus.words[:n]])

@@ -194,7 +194,6 @@ def simulate(
     *,
     n_subjects: int = 100,
     seed: int = 0,
-    progress: bool = True,
 ) -> None:
     """Let simulated people judge all due items of a campaign, step by step.
 
@@ -224,7 +223,7 @@ def simulate(
     >>> from tempfile import mkdtemp
     >>> from workbench import people
     >>> campaign = people.Campaign.create(f"{mkdtemp()}/guesses.db", items)
-    >>> people.simulate(campaign, people.Rates(((0.5, 0.5), (0.2, 0.2), (0.1, 0.1))), progress=False)
+    >>> people.simulate(campaign, people.Rates(((0.5, 0.5), (0.2, 0.2), (0.1, 0.1))))
     >>> int(campaign.funnel()["n_open"].sum())
     0
     """
@@ -247,7 +246,7 @@ def simulate(
             guesses = [_from_words(each) for each in words]
         else:
             guesses = [_by_chance(chances[number], rng)]
-        _judge(campaign, number, [(who, guesses[i % len(guesses)]) for i, who in enumerate(people)], progress)
+        _judge(campaign, number, [(who, guesses[i % len(guesses)]) for i, who in enumerate(people)])
 
 
 def _by_chance(chance: float, rng: np.random.Generator) -> Guess:
@@ -258,9 +257,9 @@ def _from_words(words: Mapping[tuple[int, int], list[str]]) -> Guess:
     return lambda number, _item, n_shown: words[number, n_shown]
 
 
-def _judge(campaign: Campaign, step: int, people: Sequence[tuple[int, Guess]], progress: bool) -> None:  # noqa: FBT001
+def _judge(campaign: Campaign, step: int, people: Sequence[tuple[int, Guess]]) -> None:
     """Let people judge pages of one step in turn until no pages remain."""
-    with progress_bar(label=f"step {step + 1}", unit="pages", shown=progress) as bar:
+    with progress_bar(label=f"step {step + 1}", unit="pages") as bar:
         turn = idle = 0
         while idle < len(people):
             with campaign.write_transaction() as connection:

@@ -372,7 +372,7 @@ def attention_correlation(
     Examples
     --------
     >>> from workbench.models import MemoryNetwork
-    >>> model = MemoryNetwork.fit(wb.books("sample", "train"), width=16, tokens=2000, progress=False)
+    >>> model = MemoryNetwork.fit(wb.books("sample", "train"), width=16, tokens=2000)
     >>> parts = wb.influence(model, items[:4], by="word")
     >>> wb.attention_correlation(parts, model.attend(items[:4]))["variable"].tolist()
     ['attention', 'nearness']

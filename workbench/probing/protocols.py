@@ -321,7 +321,7 @@ def protocols(
     --------
     >>> from workbench.models import CausalLM
     >>> variants = [wb.load("sample", variant=name)[:4] for name in ("plain", "openai")]
-    >>> model = CausalLM(gpt2, progress=False)
+    >>> model = CausalLM(gpt2)
     >>> result = wb.protocols(model, variants, text=["plain", "openai"], unit=["whole-word", "last-token"])
     >>> result.waterfall["factor"].tolist()
     ['first', 'text', 'unit', 'total']
@@ -459,7 +459,6 @@ def _configure(
         filter="stop-words" if protocol.filter == "stop-words" else "none",
         budget=0 if has_words else 100,
         prompt=None if prompt.config == Prompt().config else prompt,
-        progress=model.progress,
     )
 
 

@@ -100,7 +100,7 @@ def predict_on_cluster(
             keys=keys,
             store=store,
             client=client,
-            progress=f"predict ({model.name})",
+            label=f"predict ({model.name})",
             size=lambda chunk: len(chunk.items),
             unit="items",
         )

@@ -79,7 +79,7 @@ def run_chunks(
     store: Store[R] | None = None,
     workers: int | None = None,
     client: Client | None = None,
-    progress: str | Callable[[int, int], None] | None = None,
+    label: str | None = None,
     size: Callable[[T], int] | None = None,
     unit: str = "chunks",
 ) -> list[R]:
@@ -101,8 +101,8 @@ def run_chunks(
         worker process, the chunks are computed in this process.
     client : distributed.Client, optional
         A Dask client, in place of processes. Chunks of a worker that dies go to another one.
-    progress : str or callable, optional
-        Label of a progress bar, or a callback with the units done and all units; silent by default.
+    label : str, optional
+        Label of a progress bar; silent by default.
     size, unit : callable and str
         Units of a chunk in the bar (1 by default), and what they are.
 
@@ -134,19 +134,13 @@ def run_chunks(
         done = _in_processes(function, chunks, todo, workers)
     sizes = [1] * len(chunks) if size is None else [size(chunk) for chunk in chunks]
     start = sum(sizes[index] for index in results)
-    label, report = (None, progress) if callable(progress) else (progress, None)
     bar = progress_bar(sum(sizes), label=label or "", unit=unit, shown=label is not None, initial=start)
-    if report is not None:
-        report(start, sum(sizes))
     with bar, closing(done):
         for index, result in done:
             results[index] = result
             if store is not None and keys is not None:
                 store.put(keys[index], result)
             bar.update(sizes[index])
-            if report is not None:
-                start += sizes[index]
-                report(start, sum(sizes))
     return [results[index] for index in range(len(chunks))]
 
 

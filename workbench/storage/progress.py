@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TextIO
 from uuid import uuid4
 
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
 PROGRESS = {"tags": ["progress"]}
 """Metadata of the output of a bar in a notebook."""
 
+_REPORT: ContextVar[Callable[[float, float], None] | None] = ContextVar("report", default=None)
 _LONG = 60.0  # seconds
 _WIDTH = 90  # letters of a bar in a notebook
 _FORMAT = (  # sorting: 12 %|█  | 3.10k/25.0k n-grams [00:02<00:13, 1.50k n-grams/s]
@@ -42,13 +45,33 @@ def notebook_shell() -> Any:
     return None
 
 
+@contextmanager
+def report_progress(report: Callable[[float, float], None]) -> Iterator[None]:
+    """Call a function in place of showing bars, with the units done and all units, at each step.
+
+    For views and bars around other bars; what the function raises ends the work. It holds for bars that
+    start in this block, in this thread.
+    """
+    token = _REPORT.set(report)
+    try:
+        yield
+    finally:
+        _REPORT.reset(token)
+
+
+def is_silent() -> bool:
+    """Return True if ``TQDM_DISABLE`` is set, tqdm's own switch for bars."""
+    return os.environ.get("TQDM_DISABLE", "0").lower() not in {"", "0", "false"}
+
+
 def progress_bar(
     total: float | None = None, *, label: str, unit: str = "it", shown: bool = True, **options: Any
 ) -> tqdm[Any]:
     """Return a progress bar: a line on a terminal, removed at the end; permanent text in a notebook.
 
     In a notebook the bar is one output of the cell, and at its end a line: what was counted, and the time. It
-    is text, so that a notebook that is opened again, without its kernel, shows it as it was.
+    is text, so that a notebook that is opened again, without its kernel, shows it as it was. None is shown
+    where ``TQDM_DISABLE=1`` is set, nor within `report_progress`.
 
     `total` is the number of units, if known, `label` the text before the bar, `unit` what is counted, such as
     ``"words"`` or ``"B"`` (large numbers are shown as 1.2k, 3.4M). `options` are those of ``tqdm``, such as
@@ -58,15 +81,26 @@ def progress_bar(
 
     space = "" if unit in {"", "B"} else " "
     settings: dict[str, Any] = {"leave": False, "unit_scale": True} | options
+    report = _REPORT.get()
+    is_visible = shown and report is None and not is_silent()
     if total:
         settings.setdefault("bar_format", _FORMAT)
-    shell = notebook_shell() if shown else None
+    shell = notebook_shell() if is_visible else None
     if shell is not None:
         output = {"file": _CellOutput(shell), "ncols": _WIDTH, "position": 0}
         settings = output | settings | {"leave": True}
     else:
         settings.setdefault("dynamic_ncols", True)
-    return tqdm(total=total, desc=label, unit=space + unit, disable=not shown, **settings)
+    bar = tqdm(total=total, desc=label, unit=space + unit, disable=not is_visible, **settings)
+    if report is not None:
+
+        def update(n: float = 1) -> None:
+            bar.n += n
+            report(bar.n, bar.total or 0)
+
+        bar.update = update
+        report(bar.n, bar.total or 0)
+    return bar
 
 
 def update_with_estimate(bar: tqdm[Any], sample: int = 100) -> Callable[[int], object]:

@@ -113,7 +113,6 @@ class Corpus:
         lower: bool = True,
         tokenised: bool | None = None,
         workers: int | None = None,
-        progress: bool = True,
         name: str = "",
     ) -> Corpus:
         """Return the corpus of texts; tokenise them if they are new.
@@ -140,8 +139,6 @@ class Corpus:
             keep theirs.
         workers : int, optional
             Number of processes; all cores by default. The result does not depend on it.
-        progress : bool, default True
-            Show bars.
         name : str
             Name of the corpus in messages.
 
@@ -163,10 +160,10 @@ class Corpus:
         home = files.cache_home() / "corpus"
         with files.scratch_folder(home) as scratch:
             tokeniser = Tokeniser(scratch / "texts", tokenised=tokenised)
-            tokeniser.read(texts, progress=progress)
+            tokeniser.read(texts)
             folder = home / cache.digest(tokeniser.key, str(lower))
             if read_manifest(folder) is None:
-                blocks = tokeniser.parts(workers=workers, progress=progress)
+                blocks = tokeniser.parts(workers=workers)
                 _write(folder, blocks, tokeniser.books, lower=lower)
         corpus = cls(folder, name)
         cache.make_room()

@@ -151,12 +151,12 @@ class TextReader:
         self._book: list[int] = []  # the book of each part
         self._length = 0
 
-    def read(self, texts: TokenisedTexts, *, progress: bool) -> Iterator[Words]:
+    def read(self, texts: TokenisedTexts) -> Iterator[Words]:
         """Yield the words of the texts, with a 0 between books."""
         books = self._stored(texts) if isinstance(texts, Corpus) else self._streamed(texts)
         total = len(texts.ids) if isinstance(texts, Corpus) else None
         previous = None
-        with progress_bar(total, label="reading the texts", unit="tokens", shown=progress) as bar:
+        with progress_bar(total, label="reading the texts", unit="tokens") as bar:
             for book_id, numbers, n_tokens in books:
                 if book_id != previous:
                     previous = book_id

@@ -20,6 +20,7 @@ from workbench.items.schema import objects
 from workbench.runs.store import items_digest
 from workbench.storage.cache import Cache, digest, make_room
 from workbench.storage.errors import DataError
+from workbench.storage.progress import report_progress
 from workbench.texts import ngram_hash
 from workbench.texts.batches import stream_sha256
 from workbench.texts.corpus import Corpus
@@ -65,7 +66,7 @@ class Overlap:
     texts: pd.DataFrame
 
 
-def overlap(items: Items, texts: TokenisedTexts, *, n: int = 8, progress: bool = True) -> Overlap:
+def overlap(items: Items, texts: TokenisedTexts, *, n: int = 8) -> Overlap:
     """Return which items, and which of their n-grams, occur in a text.
 
     Parameters
@@ -77,8 +78,6 @@ def overlap(items: Items, texts: TokenisedTexts, *, n: int = 8, progress: bool =
         answer.
     n : int, default 8
         Words in an n-gram, 1 or more.
-    progress : bool
-        Show a bar.
 
     Raises
     ------
@@ -93,7 +92,7 @@ def overlap(items: Items, texts: TokenisedTexts, *, n: int = 8, progress: bool =
     matches = _Matches(words, n)
     reader = ngram_hash.TextReader(words.numbers)
     step = max(ngram_hash.BLOCK, 4 * words.longest)
-    for offset, block in ngram_hash.blocks(reader.read(texts, progress=progress), step, words.longest):
+    for offset, block in ngram_hash.blocks(reader.read(texts), step, words.longest):
         matches.add(block, offset, reader.books_at)
     if not sum(reader.words):
         raise DataError("the texts hold no word", remedy="pass the text that the model is trained on")
@@ -112,9 +111,7 @@ def source_books(result: Overlap, *, least: int = 3) -> pd.DataFrame:
     return counts.rename_axis("book_id").reset_index(name="items")
 
 
-def held_out_books(
-    held_out: Items, texts: TokenisedTexts, *, progress: bool = True
-) -> tuple[pd.DataFrame, int, int]:
+def held_out_books(held_out: Items, texts: TokenisedTexts) -> tuple[pd.DataFrame, int, int]:
     """Return the books that items to be tested on come from, for which nothing may be learnt from them.
 
     They are those of `source_books` with n-grams of n words and a number `least` of items, which are returned
@@ -122,14 +119,14 @@ def held_out_books(
     """
     lengths = sorted(len(item.tokens) for item in held_out)
     n, least = _PASSAGES if lengths and lengths[len(lengths) // 2] >= _PASSAGE else _SENTENCES
-    return source_books(overlap(held_out, texts, n=n, progress=progress), least=least), n, least
+    return source_books(overlap(held_out, texts, n=n), least=least), n, least
 
 
 _CLEAN: set[tuple[object, ...]] = set()
 """Digests of texts and items that this process has compared, and of which no book was in both."""
 
 
-def check_held_out(corpus: Corpus, held_out: Items | None, *, progress: bool = True) -> dict[str, Any] | None:
+def check_held_out(corpus: Corpus, held_out: Items | None) -> dict[str, Any] | None:
     """Return the number and a digest of the items that a corpus was checked for, None without items.
 
     Raises
@@ -150,7 +147,7 @@ def check_held_out(corpus: Corpus, held_out: Items | None, *, progress: bool = T
     checked = {"items": len(held_out), "sha256": items_digest(held_out)}
     if (corpus.sha256, checked["sha256"]) in _CLEAN:
         return checked
-    books, n, least = held_out_books(held_out, corpus, progress=progress)
+    books, n, least = held_out_books(held_out, corpus)
     if not len(books):
         _CLEAN.add((corpus.sha256, checked["sha256"]))
         return checked
@@ -187,7 +184,8 @@ def passages_in_training(items: Items, sha256: str, vocabulary: Sequence[str] | 
             )
         if corpus is None or not len(items):
             return pd.array([pd.NA] * len(items), dtype="boolean")
-        passage = overlap(items, corpus, progress=False).frame["passage"]
+        with report_progress(lambda _done, _total: None):  # measures and views ask for it
+            passage = overlap(items, corpus).frame["passage"]
         table = pa.table([pa.array(passage, from_pandas=True)], schema=_WHOLE)
         with suppress(DataError):  # a cache that may only be read, or a full disk
             cached.put(key, table)

@@ -191,10 +191,10 @@ class Tokeniser:
         owners = [piece.book for piece in self.pieces]
         return cache.digest(repr(self.books), repr(owners), *(piece.key for piece in self.pieces))
 
-    def read(self, texts: Any, *, lines: bool = True, progress: bool) -> None:
+    def read(self, texts: Any, *, lines: bool = True) -> None:
         """Copy all texts to the file; the errors are those of `checked_texts`."""
         n_groups = 0
-        with self.path.open("wb") as file, progress_bar(label="reading", unit="B", shown=progress) as bar:
+        with self.path.open("wb") as file, progress_bar(label="reading", unit="B") as bar:
             for book in _grouped(checked_texts(texts, lines=lines)):
                 if isinstance(book, Iterator):
                     n_groups += 1
@@ -221,14 +221,14 @@ class Tokeniser:
         """Yield the pieces of each book."""
         return (list(group) for _, group in groupby(self.pieces, lambda piece: piece.book))
 
-    def parts(self, *, workers: int | None, progress: bool) -> Iterator[Part]:
+    def parts(self, *, workers: int | None) -> Iterator[Part]:
         """Yield the tokens of every piece in order; pieces that were cut before come from disk."""
         store = parts_cache()
         parallel.run_chunks(
             _store,
             [(piece, store) for piece in self.pieces if not store.path(piece.key).is_file()],
             workers=1 if sum(piece.size for piece in self.pieces) < _FEW else workers,
-            progress="tokenising" if progress else None,
+            label="tokenising",
             size=lambda work: work[0].size,
             unit="characters",
         )

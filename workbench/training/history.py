@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from uuid import uuid4
 
 from workbench.storage.errors import DataError
-from workbench.storage.progress import notebook_shell, progress_bar, say
+from workbench.storage.progress import is_silent, notebook_shell, progress_bar, say
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -320,12 +320,12 @@ class Progress:
         """Report the end; `training.stopped` has the reason."""
 
 
-def progress_view(visible: bool = True) -> Progress:  # noqa: FBT001, FBT002 - named as everywhere
+def progress_view() -> Progress:
     """Return the progress callback for a notebook, a terminal, or a log.
 
     Under ``torchrun`` only the first process shows something. Errors of the view never reach the training.
     """
-    if not visible or os.environ.get("RANK", "0") != "0":
+    if is_silent() or os.environ.get("RANK", "0") != "0":
         return Progress()
     shell = notebook_shell()
     return _Guarded(_Lines() if shell is None else _Notebook(shell))

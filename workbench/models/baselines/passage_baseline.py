@@ -163,11 +163,9 @@ class MaximumFrequency(PassageBaseline):
         return super().context if self.query else None
 
     @classmethod
-    def fit(
-        cls, texts: Texts, *, lower: bool = True, tokenised: bool | None = None, progress: bool = True
-    ) -> Self:
+    def fit(cls, texts: Texts, *, lower: bool = True, tokenised: bool | None = None) -> Self:
         """Count the words of texts, as :meth:`workbench.texts.corpus.Corpus.of` takes them."""
-        corpus = Corpus.of(texts, lower=lower, tokenised=tokenised, progress=progress)
+        corpus = Corpus.of(texts, lower=lower, tokenised=tokenised)
         return cls("corpus", corpus=corpus, lower=lower)
 
     @property

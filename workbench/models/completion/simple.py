@@ -56,7 +56,7 @@ class Simple4Gram(Predictor):
     Examples
     --------
     >>> from workbench.models import Simple4Gram
-    >>> model = Simple4Gram.fit(wb.books("sample", "train"), progress=False)
+    >>> model = Simple4Gram.fit(wb.books("sample", "train"))
     >>> questions = wb.load("sample", "test", variant="msrcc")
     >>> round(float(model.predict(questions)["p_correct"].mean()), 2)
     0.24
@@ -73,9 +73,8 @@ class Simple4Gram(Predictor):
         *,
         points: dict[int, float] | dict[str, float] | None = None,
         minimum: int = 1,
-        progress: bool = True,
     ) -> None:
-        self.corpus, self.minimum, self.progress = corpus, minimum, progress
+        self.corpus, self.minimum = corpus, minimum
         self.points = {int(n): float(value) for n, value in (POINTS if points is None else points).items()}
         if not self.points or min(self.points) < 1 or minimum < 1:
             raise DataError(
@@ -95,15 +94,14 @@ class Simple4Gram(Predictor):
         *,
         lower: bool = True,
         tokenised: bool | None = None,
-        progress: bool = True,
         **options: Any,
     ) -> Self:
         """Return the model of texts, as :meth:`workbench.texts.corpus.Corpus.of` takes them.
 
         `options` are `points` and `minimum` of the class.
         """
-        corpus = Corpus.of(texts, lower=lower, tokenised=tokenised, progress=progress)
-        return cls(corpus, progress=progress, **options)
+        corpus = Corpus.of(texts, lower=lower, tokenised=tokenised)
+        return cls(corpus, **options)
 
     @property
     def config(self) -> dict[str, Any]:
@@ -133,7 +131,7 @@ class Simple4Gram(Predictor):
         for n, points in self.points.items():
             if rows[n]:
                 wanted, inverse = np.unique(np.array(rows[n], dtype=np.int64), axis=0, return_inverse=True)
-                hit = ngram_counts(self.corpus, wanted, progress=self.progress) >= self.minimum
+                hit = ngram_counts(self.corpus, wanted) >= self.minimum
                 cells = np.array(where[n])
                 np.add.at(scores, (cells[:, 0], cells[:, 1]), points * hit[inverse.reshape(-1)])
         return scores
@@ -159,27 +157,27 @@ def _around(
         yield tuple(line[start : start + n])
 
 
-def ngram_counts(corpus: Corpus, grams: Ints, *, progress: bool = True) -> Ints:
+def ngram_counts(corpus: Corpus, grams: Ints) -> Ints:
     """Return how often n-grams (k, n), sorted indices into ``corpus.words``, occur within sentences: (k,)."""
     store = cache.Cache("simple-4-gram", _SCHEMA)
     rows = np.ascontiguousarray(grams, dtype=np.int64)
     key = cache.digest(str(_VERSION), corpus.sha256, str(rows.shape), rows.tobytes())
     table = store.get(key)
     if table is None:
-        table = pa.table({"count": _count(corpus, rows, progress=progress)}, schema=_SCHEMA)
+        table = pa.table({"count": _count(corpus, rows)}, schema=_SCHEMA)
         store.put(key, table)
         cache.make_room()
     return np.asarray(table["count"].to_numpy())
 
 
-def _count(corpus: Corpus, grams: Ints, *, progress: bool) -> Ints:
+def _count(corpus: Corpus, grams: Ints) -> Ints:
     k, n = grams.shape
     code = word_codes(len(corpus.words))
     [(_, hashes)] = rolling_hashes(code[grams.T], [n]) if n > 1 else [(1, code[grams.T])]
     finder = NgramIndex(grams.astype(np.int32).reshape(-1), np.arange(k) * n, hashes[0], n)
     starts, size = np.asarray(corpus.starts), len(corpus.ids)
     counts = np.zeros(k, dtype=np.int64)
-    with progress_bar(size, label=f"{n}-grams", unit="tokens", shown=progress) as bar:
+    with progress_bar(size, label=f"{n}-grams", unit="tokens") as bar:
         for first in range(0, size, BLOCK):
             block = np.asarray(corpus.ids[first : first + BLOCK + n - 1]).astype(np.int32)
             bar.update(min(BLOCK, size - first))

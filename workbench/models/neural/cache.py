@@ -56,7 +56,7 @@ class CachedNeural(NetworkPredictor, Wrapper):
     Examples
     --------
     >>> from workbench.models import LSTM
-    >>> lstm = LSTM.fit(wb.books("sample", "train"), width=16, tokens=2000, progress=False)
+    >>> lstm = LSTM.fit(wb.books("sample", "train"), width=16, tokens=2000)
     >>> lstm.cached(0.2).name
     'LSTM 16, cache 0.2, flatness 0.3'
     """

@@ -101,7 +101,6 @@ class TrainedNetwork:
         key: str,
         evaluate: Callable[[Self], dict[str, float]] | None,
         folder: Path | str | None,
-        progress: bool,
         **options: Any,
     ) -> Self:
         """Return the model of a training; train it if it is not on disk yet.
@@ -141,7 +140,7 @@ class TrainedNetwork:
 
         training = train(
             network, batches(), settings, evaluate=None if evaluate is None else scores,
-            folder=home / _CHECKPOINTS, name=cls.title, progress=progress_view(progress), key=key,
+            folder=home / _CHECKPOINTS, name=cls.title, progress=progress_view(), key=key,
         )  # fmt: skip
         network.zero_grad(set_to_none=True)  # gradients take as much memory as the weights
         info = {**info, "steps": training.steps, "stopped": training.stopped}

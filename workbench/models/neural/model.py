@@ -132,7 +132,6 @@ class Neural(TrainedNetwork, NetworkPredictor):
         precision: str | None = None,
         compile: bool | None = None,  # noqa: A002 - the name of what it switches
         folder: Path | str | None = None,
-        progress: bool = True,
         after: bool = True,
         unknown: str = "shared",
         name: str | None = None,
@@ -170,8 +169,6 @@ class Neural(TrainedNetwork, NetworkPredictor):
             Whether ``torch.compile`` is used in training; by default on a GPU.
         folder : path, optional
             Where model and checkpoints lie instead of the cache.
-        progress : bool, default True
-            Show how it goes.
         device, after, unknown, name
             As for the class.
         **options
@@ -212,8 +209,8 @@ class Neural(TrainedNetwork, NetworkPredictor):
                 )
             stream, checked_for = texts, None
         else:
-            corpus = Corpus.of(texts, lower=lower is not False, tokenised=tokenised, progress=progress)
-            checked_for = check_held_out(corpus, held_out, progress=progress)
+            corpus = Corpus.of(texts, lower=lower is not False, tokenised=tokenised)
+            checked_for = check_held_out(corpus, held_out)
             stream = EncodedText.of(corpus, vocabulary)
         if lower not in {None, stream.lower}:
             message = f"expected texts with lower={lower}, got lower={stream.lower}"
@@ -248,7 +245,7 @@ class Neural(TrainedNetwork, NetworkPredictor):
         if development is not None and len(development) > evaluate_on:
             sample = development.sample(evaluate_on, seed=seed)
         return cls._fit_or_load(
-            settings, config, info=info, key=stream.sha256, folder=folder, progress=progress,
+            settings, config, info=info, key=stream.sha256, folder=folder,
             ingredients={"vocabulary": stream.vocabulary, "counts": stream.counts.tolist()},
             batches=lambda: cls._batches(stream, seed=seed, **batching),
             evaluate=None if sample is None else lambda model: scores(model, sample, seed=seed),

@@ -123,7 +123,7 @@ class LSTM(_Recurrent):
     Examples
     --------
     >>> from workbench.models import LSTM
-    >>> model = LSTM.fit(wb.books("sample", "train"), width=16, tokens=2000, progress=False)
+    >>> model = LSTM.fit(wb.books("sample", "train"), width=16, tokens=2000)
     >>> frame = model.predict(items)
     >>> bool(frame["rank"].notna().all())
     True

@@ -138,8 +138,8 @@ class SupCBOW(Neural):
     Examples
     --------
     >>> from workbench.models import CBOW, SupCBOW
-    >>> cbow = CBOW.fit(wb.books("sample", "train"), dimensions=20, epochs=1, progress=False)
-    >>> model = SupCBOW.fit(wb.books("sample", "train"), cbow=cbow, passages=100, progress=False)
+    >>> cbow = CBOW.fit(wb.books("sample", "train"), dimensions=20, epochs=1)
+    >>> model = SupCBOW.fit(wb.books("sample", "train"), cbow=cbow, passages=100)
     >>> frame = model.predict(items)
     >>> bool(frame["rank"].notna().all())
     True
@@ -163,7 +163,6 @@ class SupCBOW(Neural):
         lower: bool | None = None,
         tokenised: bool | None = None,
         seed: int = 0,
-        progress: bool = True,
         **options: Any,
     ) -> SupCBOW:
         """Train a network on passages that are drawn from a text.
@@ -189,13 +188,12 @@ class SupCBOW(Neural):
             lower-cased.
         """
         if not isinstance(texts, EncodedText):
-            texts = Corpus.of(texts, lower=lower is not False, tokenised=tokenised, progress=progress)
+            texts = Corpus.of(texts, lower=lower is not False, tokenised=tokenised)
             stream = EncodedText.of(texts, vocabulary)
             if cbow is None:
                 cbow = CBOW.fit(
                     texts, dimensions=options.get("dimensions", cls.sizes["dimensions"]), seed=seed,
-                    vocabulary=len(stream.vocabulary), held_out=options.get("held_out"), progress=progress,
-                )  # fmt: skip
+                    vocabulary=len(stream.vocabulary), held_out=options.get("held_out") )  # fmt: skip
         elif cbow is None:
             raise DataError("a stream of ids has no text to train CBOW on", remedy="pass cbow=")
         else:
@@ -207,8 +205,7 @@ class SupCBOW(Neural):
         token = _initial.set(vectors)
         try:
             return super().fit(
-                texts, vocabulary=vocabulary, lower=lower, tokenised=tokenised, seed=seed, progress=progress,
-                **options,
+                texts, vocabulary=vocabulary, lower=lower, tokenised=tokenised, seed=seed, **options,
             )  # fmt: skip
         finally:
             _initial.reset(token)

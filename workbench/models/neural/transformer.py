@@ -306,7 +306,7 @@ class PointerTransformer(Neural):
     --------
     >>> from workbench.models import PointerTransformer
     >>> sizes = {"width": 16, "layers": 1, "heads": 2, "rows": 8, "length": 32}
-    >>> model = PointerTransformer.fit(wb.books("sample", "train"), tokens=2000, progress=False, **sizes)
+    >>> model = PointerTransformer.fit(wb.books("sample", "train"), tokens=2000, **sizes)
     >>> frame = model.predict(items)
     >>> bool(frame["rank"].notna().all())
     True

@@ -114,7 +114,6 @@ def _estimate(
     *,
     memory: str,
     temporary: Path | None,
-    progress: bool,
 ) -> dict[str, Any]:
     """Write the arrays into a folder; return the estimation's report."""
     order, pruning = settings["order"], settings["pruning"]
@@ -123,27 +122,24 @@ def _estimate(
             text, prefix = Text(corpus, words), scratch / "grams"
             report = kenlm.estimate(
                 text, prefix, order=order, pruning=pruning, memory=memory, blocks=len(text),
-                progress=progress,
-            )  # fmt: skip
-            model = compile_intermediate(prefix, folder, text, progress=progress)
+                )  # fmt: skip
+            model = compile_intermediate(prefix, folder, text)
     else:
         cutoffs = [1, *(n + 1 for n in (pruning or ())[1:])]
         cutoffs += cutoffs[-1:] * (order - len(cutoffs))
-        counted = good_turing.count(
-            corpus, order, vocabulary=words, cutoffs=cutoffs, folder=temporary, progress=progress
-        )
-        model, report = good_turing.compile_counts(counted, folder, words, progress=progress)
+        counted = good_turing.count(corpus, order, vocabulary=words, cutoffs=cutoffs, folder=temporary)
+        model, report = good_turing.compile_counts(counted, folder, words)
     return report | {"n_grams": [len(level["logp"]) for level in model.levels]}
 
 
-def save_arpa(model: BackOff, path: Path, *, progress: bool = True) -> None:
+def save_arpa(model: BackOff, path: Path) -> None:
     """Write a back-off model in the ARPA format, whole or not at all; each number reads as the same float."""
     words = pa.array([*model.words, *SPECIAL], pa.string())
     sizes = [len(level["logp"]) for level in model.levels]
     with (
         atomic_path(path) as target,
         target.open("wb") as file,
-        progress_bar(sum(sizes), label="ARPA", unit="n-grams", shown=progress) as bar,
+        progress_bar(sum(sizes), label="ARPA", unit="n-grams") as bar,
     ):
         counts = (f"ngram {n}={size}\n" for n, size in enumerate(sizes, start=1))
         file.write("\\data\\\n{}".format("".join(counts)).encode())

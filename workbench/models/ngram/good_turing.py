@@ -102,7 +102,6 @@ def count(
     vocabulary: Sequence[str],
     cutoffs: Sequence[int] | None = None,
     folder: Path | str | None = None,
-    progress: bool = True,
 ) -> NGramCounts:
     """Count the n-grams of a corpus, of all orders up to one.
 
@@ -145,7 +144,7 @@ def count(
         ids = np.empty(stream.size, np.uint32)  # index of the n-gram of the order below that ends here
         for length in range(2, order + 1):
             last = length == order
-            runs = _runs(stream, ids, temporary, length=length, store=not last, progress=progress)
+            runs = _runs(stream, ids, temporary, length=length, store=not last)
             rows.append(_merged(runs, least[-1] if last else 1))
             if not last:
                 for (span, *_), (keys, _) in zip(stream.blocks, runs, strict=True):
@@ -207,7 +206,7 @@ class _Stream:
 
 
 def _runs(
-    stream: _Stream, ids: NDArray[np.uint32], folder: Path | None, *, length: int, store: bool, progress: bool
+    stream: _Stream, ids: NDArray[np.uint32], folder: Path | None, *, length: int, store: bool
 ) -> list[_Run]:
     """Count the n-grams of one length in each block.
 
@@ -237,7 +236,7 @@ def _runs(
     n = len(stream.blocks)
     with ThreadPoolExecutor(min(_THREADS, cores())) as pool:
         runs = pool.map(run, range(n))
-        return list(progress_bar(n, label=f"{length}-grams", unit="blocks", shown=progress, iterable=runs))
+        return list(progress_bar(n, label=f"{length}-grams", unit="blocks", iterable=runs))
 
 
 def _unique(key: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.uint32], NDArray[np.int64]]:
@@ -341,9 +340,7 @@ def discounts(count_of_counts: Sequence[int], gtmax: int) -> tuple[Floats, list[
     return factors, notes
 
 
-def compile_counts(
-    counts: NGramCounts, folder: Path, words: Sequence[str], *, progress: bool = True
-) -> tuple[BackOff, dict[str, Any]]:
+def compile_counts(counts: NGramCounts, folder: Path, words: Sequence[str]) -> tuple[BackOff, dict[str, Any]]:
     """Estimate a back-off model of n-gram counts.
 
     A listed n-gram has the probability d_r r / C with its count r and its context's count C. What is
@@ -388,7 +385,7 @@ def compile_counts(
         notes += [f"order {n}: {note}" for note in remarks]
     listed = [len(key) for key in counts.keys]
     sizes: dict[str, int] = {}
-    with progress_bar(sum(listed), label="smoothing", unit="n-grams", shown=progress) as bar:
+    with progress_bar(sum(listed), label="smoothing", unit="n-grams") as bar:
         for n, blocks in enumerate(_levels(counts, factors, notes), start=1):
             sizes |= write_level(folder, n, listed[n - 1], blocks)
             bar.update(listed[n - 1])

@@ -44,7 +44,6 @@ def estimate(
     pruning: Sequence[int] | None = None,
     memory: str = "2G",
     blocks: int | None = None,
-    progress: bool = True,
 ) -> dict[str, Any]:
     """Estimate a model with interpolated modified Kneser-Ney smoothing (Heafield et al. 2013).
 
@@ -85,12 +84,12 @@ def estimate(
     if order < 1:
         raise DataError(f"an n-gram model has order 1 or more, not {order}")
     pruning = check_pruning(pruning, order)
-    label, folder = "lmplz" if progress else None, prefix.parent
+    folder = prefix.parent
     program, options = find_program("lmplz"), ("-o", str(order), "-S", memory, "-T", f"{folder}/")
     command: list[str | Path] = [program, *options, "--intermediate", prefix.absolute()]
     command += ["--discount_fallback"]  # only for orders whose own discounts cannot be computed
     command += ["--prune", *map(str, pruning)] if pruning else []
-    outcome = run_program(command, folder=folder, text=text, blocks=blocks, progress=label)
+    outcome = run_program(command, folder=folder, text=text, blocks=blocks, label="lmplz")
     if _NO_DISCOUNTS in outcome.log:
         logging.getLogger(__name__).info("lmplz cannot compute discounts; some orders have fixed ones")
     tokens = _TOKENS.search(outcome.log)
@@ -159,7 +158,7 @@ def build_binary(arpa: Path, binary: Path) -> None:
     with scratch_folder(binary.parent) as folder, atomic_path(binary) as target:
         program, files = find_program("build_binary"), (arpa.absolute(), target.absolute())
         command: list[str | Path] = [program, "-S", "2G", "-T", f"{folder}/", "probing", *files]
-        outcome = run_program(command, folder=folder, progress="build_binary")
+        outcome = run_program(command, folder=folder, label="build_binary")
         _check(outcome, "build_binary", arpa, "2G")
         with target.open("rb") as file:
             if file.read(len(_MAGIC)) != _MAGIC:
@@ -256,13 +255,13 @@ def run_program(
     folder: Path,
     text: Iterable[bytes] = (),
     blocks: int | None = None,
-    progress: str | None = None,
+    label: str = "KenLM",
 ) -> Outcome:
     """Run one of KenLM's programs in a folder, write a text to it, and show its progress, read from its log.
 
     Whatever happens here, Ctrl-C included, the program has ended when this returns. A program that ends
     before it has read all is not an error here: its log says why. `blocks` is the number of blocks of the
-    text, `progress` the label of a bar.
+    text, `label` that of a bar.
     """
     try:
         process = subprocess.Popen(  # noqa: S603 - found by `find_program`, with arguments of our own
@@ -281,7 +280,7 @@ def run_program(
     reader = threading.Thread(target=_drain, args=(process.stderr, log), daemon=True)
     reader.start()
     source = cast("BinaryIO", process.stdin)
-    with _bar(progress) as show:
+    with _bar(label) as show:
         try:
             for fed, block in enumerate(text):
                 try:
@@ -332,15 +331,15 @@ def fraction(log: bytes, fed: float) -> tuple[float, str]:
 
 
 @contextmanager
-def _bar(label: str | None) -> Iterator[Callable[[list[bytes], float], None]]:
+def _bar(label: str) -> Iterator[Callable[[list[bytes], float], None]]:
     """Yield a function that shows progress by a log and the share of the text that was written."""
     seen = 0.0
-    options = {"bar_format": "{desc}: {percentage:.0f} %|{bar}| [{elapsed}<{remaining}]"}
-    with progress_bar(100, label=label or "", shown=label is not None, **options) as bar:
+    options: dict[str, Any] = {"bar_format": "{desc}: {percentage:.0f} %|{bar}| [{elapsed}<{remaining}]"}
+    with progress_bar(100, label=label, **options) as bar:
 
         def show(log: list[bytes], fed: float) -> None:
             nonlocal seen
-            if label is None or time.monotonic() - seen < _PAUSE:
+            if time.monotonic() - seen < _PAUSE:
                 return
             seen = time.monotonic()
             fraction_done, doing = fraction(b"".join(log), fed)

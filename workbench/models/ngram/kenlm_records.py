@@ -112,7 +112,7 @@ def _codes(n_words: int) -> list[bytes]:
     return [bytes(code) for code in chosen]
 
 
-def compile_intermediate(prefix: Path, folder: Path, text: Text, *, progress: bool = True) -> BackOff:
+def compile_intermediate(prefix: Path, folder: Path, text: Text) -> BackOff:
     """Read a back-off model that ``lmplz`` wrote of a text into arrays in a folder, the manifest last.
 
     Each of the files that begin with `prefix` is removed when it was read. DataError if one is missing or
@@ -127,7 +127,7 @@ def compile_intermediate(prefix: Path, folder: Path, text: Text, *, progress: bo
     model = _Orders(prefix, ids, text.words)
     counts[0] = len(text.words) + len(SPECIAL)
     sizes = write_level(folder, 1, counts[0], [model.unigrams])
-    with progress_bar(sum(counts[1:]), label="sorting", unit="n-grams", shown=progress) as bar:
+    with progress_bar(sum(counts[1:]), label="sorting", unit="n-grams") as bar:
         for order, count in enumerate(counts[1:], start=2):
             blocks = model.extended(count, last=order == len(counts), bar=bar)
             sizes |= write_level(folder, order, count, blocks)

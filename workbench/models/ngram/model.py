@@ -89,7 +89,7 @@ class NGram(PositionScorer):
     Examples
     --------
     >>> from workbench.models import NGram
-    >>> ngram = NGram.fit(wb.books("sample", "train"), order=3, progress=False)
+    >>> ngram = NGram.fit(wb.books("sample", "train"), order=3)
     >>> ngram.expected(items[:1], top_k=3)["word"].tolist()
     ['.', ',', 'the']
     """
@@ -133,7 +133,6 @@ class NGram(PositionScorer):
         held_out: Items | None = None,
         memory: str = "2G",
         temporary: Path | None = None,
-        progress: bool = True,
         **options: Any,
     ) -> Self:
         """Estimate a model, or find the one of the same texts and settings.
@@ -179,15 +178,14 @@ class NGram(PositionScorer):
         if not isinstance(order, int) or order < 2:  # noqa: PLR2004 - the context is a word at least
             raise DataError(f"an n-gram model has order 2 or more, a whole number, not {order!r}")
         pruning = check_pruning(pruning, order)  # before the texts are read
-        corpus = Corpus.of(texts, lower=lower, tokenised=tokenised, progress=progress)
+        corpus = Corpus.of(texts, lower=lower, tokenised=tokenised)
         if corpus.lower != lower:
             raise DataError("the corpus is lower-cased" if corpus.lower else "the corpus is cased",
                             remedy=f"pass lower={corpus.lower}")  # fmt: skip
-        checked_for = check_held_out(corpus, held_out, progress=progress)
+        checked_for = check_held_out(corpus, held_out)
         folder = estimating.find_or_estimate(
             corpus, order=order, smoothing=smoothing, vocabulary=vocabulary, pruning=pruning, memory=memory,
-            temporary=temporary, progress=progress,
-        )  # fmt: skip
+            temporary=temporary )  # fmt: skip
         model = cls(folder, checked_for=checked_for, **options)
         make_room()
         return model

@@ -134,7 +134,7 @@ class CausalLM(PromptedModel, PretrainedModel):
     Examples
     --------
     >>> from workbench.models import CausalLM
-    >>> model = CausalLM(gpt2, vocabulary=ngram.vocabulary, progress=False)  # a folder of save_pretrained
+    >>> model = CausalLM(gpt2, vocabulary=ngram.vocabulary)  # a folder of save_pretrained
     >>> len(model.predict(items[:2], top_k=3))
     2
     """
@@ -162,7 +162,6 @@ class CausalLM(PromptedModel, PretrainedModel):
         trust_remote_code: bool = False,
         name: str | None = None,
         attention: bool = False,
-        progress: bool = True,
     ) -> None:
         check_option("filter", filter, get_args(Filter))
         check_option("case", case, get_args(Case))
@@ -193,7 +192,7 @@ class CausalLM(PromptedModel, PretrainedModel):
         self._source["vocabulary"] = self.vocabulary
         self.filter, self.prompt, self.budget = filter, prompt, budget
         self.candidates: str = candidates
-        self.attention, self.progress = bool(attention), progress
+        self.attention = bool(attention)
         remarks = (
             text == "detokenised" and text,
             candidates == "rest" and "words after the blank",
@@ -244,7 +243,7 @@ class CausalLM(PromptedModel, PretrainedModel):
         """
         scores, has = no_scores(len(items)), has_answers(items)
         pairs = self._scorer.subwords.pairs(self._answers(items))
-        with progress_bar(len(pairs), label=self.name, unit="texts", shown=self.progress) as bar:
+        with progress_bar(len(pairs), label=self.name, unit="texts") as bar:
             scores[has] = self._scorer.score_variants(pairs, step=update_with_estimate(bar))
         return word_log_probs(scores)
 
@@ -266,7 +265,7 @@ class CausalLM(PromptedModel, PretrainedModel):
         def fail(row: int) -> DataError:
             return not_a_number(np.nan, ids[row], model=self.name, dtype=self.dtype, quantity=number)
 
-        with progress_bar(2 * len(pairs), label=self.name, unit="texts", shown=self.progress) as bar:
+        with progress_bar(2 * len(pairs), label=self.name, unit="texts") as bar:
             step = update_with_estimate(bar)
             return passage_log_probs(self._scorer, pairs, top_k=top_k, fail=fail, step=step)
 
@@ -317,7 +316,7 @@ class CausalLM(PromptedModel, PretrainedModel):
             self.distribution(items)
         shares = np.zeros((len(items), 2))
         contexts = self._scorer.subwords.contexts([self._split(item).before for item in items])
-        with progress_bar(len(items), label=self.name, unit="items", shown=self.progress) as bar:
+        with progress_bar(len(items), label=self.name, unit="items") as bar:
             for key, members in self._by_lead(items).items():
                 shares[members] = search.cover(
                     self._scorer, self._trie(*key)[1], [contexts[index] for index in members],
@@ -384,7 +383,7 @@ class CausalLM(PromptedModel, PretrainedModel):
             scores = no_scores(len(items))
             scores[has] = self._score(self._answers(items))
         else:
-            with progress_bar(len(items), label=self.name, unit="items", shown=self.progress) as bar:
+            with progress_bar(len(items), label=self.name, unit="items") as bar:
                 written, scores = search.write_words(self._scorer, queries, step=update_with_estimate(bar))
         if is_last:
             paths = [query.scored[1] for query in queries]
@@ -429,7 +428,7 @@ class CausalLM(PromptedModel, PretrainedModel):
         queries, scores = self._queries(items), no_scores(len(items))
         results: dict[int, search.SearchResult] = {}
         top_words: dict[int, list[str]] = {}
-        with progress_bar(len(items), label=self.name, unit="items", shown=self.progress) as bar:
+        with progress_bar(len(items), label=self.name, unit="items") as bar:
             for key, members in self._by_lead(items).items():
                 forms, trie = self._trie(*key)
                 batch_results, scores[members] = search.rank_words(
@@ -481,7 +480,7 @@ class CausalLM(PromptedModel, PretrainedModel):
         alike: Sequence[Sequence[Continuation]] | None = None,
     ) -> Scores:
         n = sum(map(len, rows))
-        with progress_bar(n, label=self.name, unit="texts", shown=self.progress) as bar:
+        with progress_bar(n, label=self.name, unit="texts") as bar:
             return self._scorer.score(rows, alike=alike, step=update_with_estimate(bar))
 
     def _word_scores(self, items: Items, scores: Scores, sizes: Sequence[int]) -> Floats:
@@ -522,7 +521,7 @@ class CausalLM(PromptedModel, PretrainedModel):
 
     def _token_attention(self, items: Items) -> list[list[float]]:
         """Return the attention of the last layer, the mean over its heads."""
-        with progress_bar(len(items), label=self.name, unit="attention", shown=self.progress) as bar:
+        with progress_bar(len(items), label=self.name, unit="attention") as bar:
             return [self._attention(item)[-1].mean(axis=0).tolist() for item in items if not bar.update()]
 
     def _attention(self, item: Item) -> Floats:

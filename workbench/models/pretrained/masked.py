@@ -96,7 +96,6 @@ class MaskedLM(PretrainedModel):
         revision: str | None = None,
         trust_remote_code: bool = False,
         name: str | None = None,
-        progress: bool = False,
     ) -> None:
         check_option("over", over, get_args(Over))
         check_option("within_word", within_word, get_args(Within))
@@ -106,7 +105,7 @@ class MaskedLM(PretrainedModel):
         )  # fmt: skip
         if self._checkpoint.tokenizer.mask_token_id is None:
             raise DataError("the tokenizer has no mask", file=path_or_name)
-        self.over, self.within_word, self.progress = over, within_word, progress
+        self.over, self.within_word = over, within_word
         self._lead, self._tail = _marks(self._checkpoint.tokenizer)
         longest = _longest(self._checkpoint)
         self.length = min(length or longest, longest)
@@ -196,7 +195,7 @@ class MaskedLM(PretrainedModel):
             copies = [masks[row] for row in batch]
             return self._log_probs([(sequences[owner].ids, start, end) for owner, start, end in copies])
 
-        with progress_bar(len(masks), label=self.name, unit="masks", shown=self.progress) as bar:
+        with progress_bar(len(masks), label=self.name, unit="masks") as bar:
             for batch, log_probs in self._batcher.run(lengths, work):
                 np.add.at(totals, [masks[row][0] for row in batch], log_probs)
                 bar.update(len(batch))

@@ -137,7 +137,7 @@ class ServerModel(PromptedModel):
     Examples
     --------
     >>> from workbench.models import ServerModel
-    >>> model = ServerModel(server, progress=False)  # the address of a server
+    >>> model = ServerModel(server)  # the address of a server
     >>> bool(model.predict(items[:2])["log_prob_uncorrected"].max() < 0)
     True
     """
@@ -161,7 +161,6 @@ class ServerModel(PromptedModel):
         concurrency: int = 1,
         tolerance: float = 0.02,
         name: str | None = None,
-        progress: bool = True,
     ) -> None:
         check_option("text", text, get_args(Text))
         check_option("candidates", candidates, ("sentence", "rest"))
@@ -176,7 +175,7 @@ class ServerModel(PromptedModel):
         )
         self.text, self.candidates, self.prompt = text, candidates, prompt
         self.greedy_only = bool(greedy_only)
-        self.concurrency, self.tolerance, self.progress = int(concurrency), float(tolerance), progress
+        self.concurrency, self.tolerance = int(concurrency), float(tolerance)
         self.model = self._choose_model() if model is None else model
         self.name = name or Path(self.model).name
         self.device = urlsplit(self._client.address).netloc
@@ -289,7 +288,7 @@ class ServerModel(PromptedModel):
             raise DataError(problem, remedy="use it on items without candidates, or another server")
         requests, identity = list(dict.fromkeys(pairs)), json.dumps(self.config, sort_keys=True)
         store, answers = cache.Cache(_CACHE, _ANSWERS), dict[Continuation, _Answer]()
-        with progress_bar(len(requests), label=self.name, unit="requests", shown=self.progress) as bar:
+        with progress_bar(len(requests), label=self.name, unit="requests") as bar:
             update = update_with_estimate(bar)
             for start in range(0, len(requests), _SLICE):
                 batch = requests[start : start + _SLICE]

@@ -160,7 +160,7 @@ class AttentionSum(Reader):
     --------
     >>> from workbench.models import AttentionSum
     >>> questions = wb.load("sample", variant="cbt")[:8]
-    >>> model = AttentionSum.fit(questions, width=8, embedded=8, epochs=1, progress=False)
+    >>> model = AttentionSum.fit(questions, width=8, embedded=8, epochs=1)
     >>> look = model.attend(questions[:1])[0]
     >>> look.rows, float(look.weights.sum().round(4))
     (('attention',), 1.0)

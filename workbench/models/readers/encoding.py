@@ -84,9 +84,7 @@ class Questions:
         return [int(length) for length in np.diff(self.arrays["context_starts"])]
 
     @classmethod
-    def cached(
-        cls, items: Items, vocabulary: int | Sequence[str], *, lower: bool = True, progress: bool = True
-    ) -> Self:
+    def cached(cls, items: Items, vocabulary: int | Sequence[str], *, lower: bool = True) -> Self:
         """Return items encoded with their candidates as :meth:`of` does, mapped from ``cache/questions``.
 
         They are encoded again where the files are damaged.
@@ -97,7 +95,7 @@ class Questions:
         folder = cache_home() / "questions" / key
         with contextlib.suppress(DataError):  # not there yet, or damaged
             return cls.open(folder)
-        questions = cls.of(items, vocabulary, lower=lower, progress=progress)
+        questions = cls.of(items, vocabulary, lower=lower)
         with sealed_folder(folder, _FILE, replace=True) as new:
             write_arrays(new, _FILE, questions.arrays, vocabulary=questions.vocabulary)
         cache.make_room()
@@ -119,7 +117,6 @@ class Questions:
         *,
         words: Sequence[Sequence[str]] | None = None,
         lower: bool = True,
-        progress: bool = False,
     ) -> Self:
         """Encode items.
 
@@ -136,7 +133,7 @@ class Questions:
         index: dict[str, int] = {}
         columns = {name: array("i") for name in _Question._fields}  # no Python object a question
         starts = {name: array("q", [0]) for name in _RAGGED}
-        with progress_bar(len(items), label="encode questions", unit="questions", shown=progress) as bar:
+        with progress_bar(len(items), label="encode questions", unit="questions") as bar:
             for number, item in enumerate(items):
                 row = item.candidates if words is None else words[number]
                 if row is None:

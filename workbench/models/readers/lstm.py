@@ -50,7 +50,7 @@ class QueryLSTM(LSTM):
     Examples
     --------
     >>> from workbench.models import QueryLSTM
-    >>> model = QueryLSTM.fit(wb.books("sample"), reads="query", width=16, tokens=2000, progress=False)
+    >>> model = QueryLSTM.fit(wb.books("sample"), reads="query", width=16, tokens=2000)
     >>> model.name
     'LSTM 16, sentence alone'
     """

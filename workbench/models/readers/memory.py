@@ -532,7 +532,7 @@ class WindowMemory(Reader):
     --------
     >>> from workbench.models import WindowMemory
     >>> questions = wb.load("sample", variant="cbt")
-    >>> model = WindowMemory.fit(questions, self_supervised=True, width=8, epochs=1, progress=False)
+    >>> model = WindowMemory.fit(questions, self_supervised=True, width=8, epochs=1)
     >>> len(model.predict(questions)) == len(questions)
     True
     """

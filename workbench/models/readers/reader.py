@@ -163,7 +163,6 @@ class Reader(TrainedNetwork, Predictor):
         seed: int = 0,
         device: str | None = None,
         folder: Path | str | None = None,
-        progress: bool = True,
         name: str | None = None,
         attention: bool = False,
         **options: Any,
@@ -192,8 +191,6 @@ class Reader(TrainedNetwork, Predictor):
             Seed of weights, batches and dropout.
         folder : path, optional
             Where model and checkpoints lie instead of the cache.
-        progress : bool, default True
-            Show how it goes.
         device, name, attention
             As for the class.
         **options
@@ -203,11 +200,11 @@ class Reader(TrainedNetwork, Predictor):
         options |= {"epochs": epochs, "minutes": minutes, "seed": seed, "device": device}
         options |= {"rows": rows} if rows else {}
         settings, sizes, batching = cls._sorted_options(options, evaluated=validation is not None)
-        encoded = Questions.cached(questions, vocabulary, lower=lower, progress=progress)
+        encoded = Questions.cached(questions, vocabulary, lower=lower)
         batches = QuestionBatches(encoded, seed=seed, **batching)
         on = None
         if validation is not None:
-            on = Questions.cached(validation, encoded.vocabulary, lower=lower, progress=progress)
+            on = Questions.cached(validation, encoded.vocabulary, lower=lower)
         info = {
             "sizes": sizes,
             "lower": lower,
@@ -216,7 +213,7 @@ class Reader(TrainedNetwork, Predictor):
             "validation": None if on is None else {"number": len(on), "sha256": on.key},
         }
         return cls._fit_or_load(
-            settings, info, info=info, key=encoded.key, folder=folder, progress=progress,
+            settings, info, info=info, key=encoded.key, folder=folder,
             ingredients={"words": encoded.vocabulary}, batches=lambda: batches,
             evaluate=None if on is None else lambda model: {"accuracy": model.accuracy(on)},
             name=name, attention=attention,

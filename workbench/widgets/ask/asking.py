@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import threading
 import time
@@ -26,6 +25,7 @@ from workbench.probing.influence import influence
 from workbench.runs.predictions import check_log_probs, typed_predictions
 from workbench.storage.errors import DataError, writing
 from workbench.storage.files import write_atomic
+from workbench.storage.progress import report_progress
 from workbench.widgets.ask.questions import FORMAT, Key, Question, TypedQuestion, read_history, read_question
 from workbench.widgets.shared.shading import Shading, shadings
 
@@ -201,10 +201,8 @@ def error_text(error: BaseException) -> str:
 
 
 def _rows(model: Any, items: Items, top_k: int, seed: int) -> dict[str, dict[str, Any]]:
-    if getattr(model, "progress", False):  # the page has a line of its own
-        model = copy.copy(model)
-        model.progress = False
-    frame = model.predict(items, top_k, seed=seed).reindex(columns=["item_id", *COLUMNS])
+    with report_progress(lambda _done, _total: None):  # the page has a line of its own
+        frame = model.predict(items, top_k, seed=seed).reindex(columns=["item_id", *COLUMNS])
     frame = typed_predictions(frame)
     answers = dict(zip(items.frame["item_id"], items.frame["answer"], strict=True))
     check_log_probs(frame.assign(model=getattr(model, "name", ""), answer=frame["item_id"].map(answers)))

@@ -481,7 +481,7 @@ def attention(
     Examples
     --------
     >>> from workbench.models import MemoryNetwork
-    >>> model = MemoryNetwork.fit(wb.books("sample", "train"), width=16, tokens=2000, progress=False)
+    >>> model = MemoryNetwork.fit(wb.books("sample", "train"), width=16, tokens=2000)
     >>> view = wb.attention(model, items, row="hop 2")
     >>> float(view.to_frame()["weight"].sum()) < 1.01
     True

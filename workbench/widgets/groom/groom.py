@@ -203,7 +203,7 @@ def groom(
     --------
     >>> from workbench import construction
     >>> made = construction.sentence_completion.questions(
-    ...     "sample", number=5, frequency=1e-3, minimum=2, progress=False
+    ...     "sample", number=5, frequency=1e-3, minimum=2
     ... )
     >>> view = wb.groom(made, subject="an example of groom")
     >>> len(view.items()), view.counts["open"]

@@ -6,6 +6,8 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
+from workbench.storage.progress import report_progress
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -63,7 +65,8 @@ class Annotating:
         from workbench.analysis.annotations import annotate  # noqa: PLC0415 - heavy
 
         try:
-            annotations = annotate(self._items, progress=self._progress)
+            with report_progress(self._progress):
+                annotations = annotate(self._items)
             self.state, self.done = "done", len(self._items)
             if not self._closed:
                 self._on_annotations(annotations)
@@ -74,10 +77,10 @@ class Annotating:
         if not self._closed:
             self._on_progress()
 
-    def _progress(self, done: int, _total: int) -> None:
+    def _progress(self, done: float, _total: float) -> None:
         if self._closed:
             raise _ClosedError
-        self.done = done
+        self.done = int(done)
         self._on_progress()
 
 
