@@ -109,7 +109,7 @@ def test_columns_by_their_names(tmp_path, row, expected):
         ("a.jsonl", "[1]\n[2]", "this record cannot be read"),
         ("a.jsonl", "7\n", "line 1: expected names with values, got '7'"),
         ("a.jsonl", '{"a":' * 9999, "line 1: this record cannot be read"),
-        ("a.parquet", b"PAR1PAR1", "this Parquet file cannot be read"),
+        ("a.parquet", b"PAR1PAR1", "this table of books cannot be read"),
         ("a.arrow", b"\xff\xff\xff\xff\0\1\0\0x", "this table of books cannot be read"),
         ("a.xls", b"\xd0\xcf\x11\xe0", "a workbook of Excel 97"),
     ],

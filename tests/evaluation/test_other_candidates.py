@@ -17,7 +17,7 @@ from workbench.items.items import Items
 from workbench.models import RandomWord
 from workbench.runs import store
 from workbench.runs.predictions import candidate_digests, from_answers
-from workbench.storage import cache
+from workbench.storage.sealed import sha256
 
 WORDS = ["dog", "cat", "cow", "hen", "fox", "owl", "bee", "ant", "elk", "emu"]
 TOLD = "did not have the same candidates"
@@ -37,8 +37,8 @@ def without_digests(run):
     """Write a run as it was before its rows had digests."""
     table = run.table.drop_columns(["candidates_digest"])
     pq.write_table(table, run.folder / store.TABLE)
-    info = {name: value for name, value in run.info.items() if name != "file_sha256"}
-    (run.folder / store.INFO).write_text(json.dumps(info | {"sha256": cache.content(table)}))
+    info = run.info | {"file_sha256": sha256(run.folder / store.TABLE)}
+    (run.folder / store.INFO).write_text(json.dumps(info))
     return store.find_run(run.run)
 
 

@@ -1,6 +1,5 @@
 """The work of reading, measuring and comparing runs grows with what is asked for; counted, not timed."""
 
-import json
 import shutil
 from threading import Event
 
@@ -21,11 +20,9 @@ from workbench.evaluation import bootstrap, paired
 from workbench.evaluation.bootstrap import BootstrapSettings
 from workbench.evaluation.comparison import Comparison
 from workbench.evaluation.metrics import measure, measure_all
-from workbench.evaluation.model_predictions import NEEDED, predictions_of
+from workbench.evaluation.model_predictions import NEEDED
 from workbench.runs import predictions, run_table, store
 from workbench.runs.run_table import ENCODED, LONG, TABLE, RunTable, write_table
-from workbench.storage import cache
-from workbench.storage.parquet import MappedParquet
 from workbench.widgets.compare import compare as widget
 
 ITEMS = wb.load("sample")[:40]
@@ -40,14 +37,18 @@ def home(no_data, monkeypatch):
 @pytest.fixture
 def reads(monkeypatch):
     """Return the columns and the number of rows of each table that is read from a run."""
-    table, calls = MappedParquet.table, []
+    calls = []
 
-    def counted(self, columns=None, **options):
-        result = table(self, columns, **options)
-        calls.append((result.column_names, len(result)))
-        return result
+    def counting(function):
+        def counted(*arguments, **options):
+            result = function(*arguments, **options)
+            calls.append((result.column_names, len(result)))
+            return result
 
-    monkeypatch.setattr(MappedParquet, "table", counted)
+        return counted
+
+    monkeypatch.setattr(pq, "read_table", counting(pq.read_table))
+    monkeypatch.setattr(pq.ParquetFile, "read_row_group", counting(pq.ParquetFile.read_row_group))
     return calls
 
 
@@ -172,29 +173,11 @@ def test_what_a_file_says_of_its_columns_may_be_wrong(home):
         refused("the predictions cannot be read", RunTable(home / name, info).columns)
 
 
-def old_format(folder, *, without=()):
-    """Write a run as earlier versions did: one row group, a checksum of the content alone."""
-    info = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-    table = pq.read_table(folder / TABLE).drop_columns(list(without)).replace_schema_metadata(None)
-    pq.write_table(table, folder / TABLE, compression="zstd")
-    del info["file_sha256"]
-    info["sha256"] = cache.content(predictions.cast(table))
-    (folder / "run.json").write_text(json.dumps(info), encoding="utf-8")
-
-
-def test_a_run_of_an_earlier_version_is_read_in_the_same_way():
-    frame = predicted(ITEMS, attentive=())[0]
-    run = store.keep(ITEMS, frame, name="run")
-    expected = run.predictions
-    old_format(run.folder, without=["attention", "case", "prompt", "detokenised"])
-    old = store.find_run("run")
-    assert_frame_equal(old.predictions, expected)
-    assert old.stored.row(7, LONG)["attention"] is None
-    assert old.stored.row(7, LONG)["top_words"] == expected["top_words"].iloc[7]
-    [read] = predictions_of("run")
-    assert_frame_equal(read.frame, expected.sort_values("item_id", ignore_index=True))
-    (run.folder / TABLE).write_bytes((run.folder / TABLE).read_bytes().replace(b"model 0", b"model X"))
-    refused(r"not those that were written|cannot be read", wb.evaluate, "run")
+def test_a_changed_table_is_refused(home):
+    _, [name] = kept(5, 1)
+    file = home / name / TABLE
+    file.write_bytes(file.read_bytes().replace(b"model 0", b"model X"))
+    refused("the predictions", wb.evaluate, name)
 
 
 def test_models_with_the_same_items_are_drawn_at_once_and_measure_the_same(monkeypatch):

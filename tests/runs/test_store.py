@@ -92,7 +92,7 @@ def test_a_run_holds_the_predictions_and_all_that_they_depend_on(home):
     assert info["python"] == sys.version.split()[0]
     assert info["packages"]["numpy"] == np.__version__
     assert info["seconds"] > 0
-    assert {"git", "version", "items", "training", "sha256", "finished"} <= set(info)
+    assert {"git", "version", "items", "training", "file_sha256", "finished"} <= set(info)
     assert sorted(path.name for path in run.folder.iterdir()) == ["predictions.parquet", "run.json"]
 
 

@@ -1,18 +1,15 @@
 """Tables on disk by key: whole, checked, bounded."""
 
-import hashlib
 import os
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from workbench.storage import cache as disk
-from workbench.storage.cache import Cache, content, digest, fingerprint, make_room
+from workbench.storage.cache import Cache, digest, fingerprint, make_room
 
 COLUMNS = {
     "word": (pa.string(), st.text(st.characters(exclude_categories=["Cs"]), max_size=5)),
@@ -37,14 +34,6 @@ def kept(no_data):
     return Cache("things", SCHEMA)
 
 
-@given(TABLES, TABLES, st.integers(0, 6))
-def test_the_digest_tells_tables_apart_and_not_how_they_lie_in_memory(one, other, cut):
-    assert (content(table(one)) == content(table(other))) == (one == other)
-    parts = pa.concat_tables([table(one[:cut]), table(one[cut:])])
-    sliced = table([*ONE, *one, *ONE]).slice(1, len(one))
-    assert content(parts) == content(sliced) == content(table(one))
-
-
 @given(rows=TABLES)
 def test_what_is_put_is_what_one_gets(tmp_path_factory, rows):
     with pytest.MonkeyPatch.context() as patch:
@@ -54,28 +43,23 @@ def test_what_is_put_is_what_one_gets(tmp_path_factory, rows):
         assert kept.get("k").equals(table(rows))
 
 
-def test_torn_files_count_as_not_there_and_are_written_anew(kept):
-    kept.put("k", table(ONE))
-    whole = kept.path("k").read_bytes()
-    for cut in range(0, len(whole), 5):
-        kept.path("k").write_bytes(whole[:cut])
-        assert kept.get("k") is None
+def damage_bytes(content):
+    middle = len(content) // 3
+    return content[:middle] + bytes([content[middle] ^ 0x55]) + content[middle + 1 :]
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda _: b"", lambda content: content[:-9], lambda content: content[:40], damage_bytes]
+)
+def test_an_entry_that_does_not_read_counts_as_absent_and_is_written_anew(kept, damage):
+    kept.put("k", table(ONE * 50))
+    kept.path("k").write_bytes(damage(kept.path("k").read_bytes()))
+    assert kept.get("k") is None
     kept.put("k", table(ONE))
     assert kept.get("k").to_pylist() == ONE
 
 
-def test_a_changed_byte_is_never_read_as_another_table(kept):
-    kept.put("k", table(ONE * 50))
-    whole, lost = kept.path("k").read_bytes(), 0
-    for place in range(0, len(whole), 3):
-        kept.path("k").write_bytes(whole[:place] + bytes([whole[place] ^ 0x55]) + whole[place + 1 :])
-        got = kept.get("k")
-        assert got is None or got.to_pylist() == ONE * 50
-        lost += got is None
-    assert lost > len(whole) / 12  # the rest describes what is read anyway, as statistics do
-
-
-def test_foreign_files_count_as_not_there(kept, no_data):
+def test_other_columns_and_folders_count_as_absent(kept, no_data):
     make_room()
     assert not kept.folder.exists()
     assert kept.get("k") is None
@@ -83,14 +67,6 @@ def test_foreign_files_count_as_not_there(kept, no_data):
     assert pq.read_table(no_data / "cache" / "things" / "k.parquet").to_pylist() == ONE
     assert Cache("things", SCHEMA.remove(0)).get("k") is None
     assert Cache("things", SCHEMA.set(2, pa.field("count", pa.int32()))).get("k") is None
-    kept.put("other", table(ONE))
-    kept.path("other").rename(kept.path("k"))
-    assert kept.get("k") is None
-    pq.write_table(table(ONE), kept.path("k"))
-    assert kept.get("k") is None
-    wrong = {"key": "k", "sha256": content(table(ONE * 2))}
-    pq.write_table(table(ONE).replace_schema_metadata(wrong), kept.path("k"))
-    assert kept.get("k") is None
     kept.path("k").unlink()
     kept.path("k").mkdir()
     assert kept.get("k") is None
@@ -137,29 +113,3 @@ def test_a_fingerprint_changes_with_names_and_contents(tmp_path, monkeypatch):
     large = now()
     one.write_bytes(b"x" * 98 + b"zy")
     assert now() != large
-
-
-@given(
-    st.lists(st.none() | st.text(st.characters(exclude_categories=["Cs"]), max_size=6), max_size=12),
-    st.integers(0, 6),
-    st.integers(0, 6),
-)
-def test_the_digest_of_text_is_that_of_its_bytes_however_it_lies_in_memory(rows, first, cut):
-    """Slices, chunks, nulls with bytes behind them: against a digest that joins Python's strings."""
-    whole = pa.array([*["x"] * first, *rows], pa.string())
-    hidden = pc.if_else(pa.array([True] * first + [row is not None for row in rows]), whole, None)
-    column = pa.chunked_array([hidden[:cut], hidden[cut:]], pa.string())[first:]
-    expected = hashlib.sha256(f"text\0string\0{len(rows)}\0".encode())
-    expected.update(bytes(row is not None for row in rows))
-    expected.update(np.array([-1 if r is None else len(r.encode()) for r in rows], np.int32).tobytes())
-    expected.update("".join(row or "" for row in rows).encode())
-    assert content(pa.table({"text": column})) == expected.hexdigest()
-
-
-def test_a_pipe_has_no_fingerprint(tmp_path):
-    """A tokenizer that is a pipe: transformers passes over it, and reading it would never end."""
-    (tmp_path / "a").write_text("text")
-    os.mkfifo(tmp_path / "b")
-    fingerprint([tmp_path / "a"], tmp_path)
-    with pytest.raises(OSError, match="not a regular file"):
-        fingerprint([tmp_path / "a", tmp_path / "b"], tmp_path)

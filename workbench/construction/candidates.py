@@ -27,8 +27,8 @@ from workbench.items.items import Items
 from workbench.items.schema import Item
 from workbench.storage import cache, files
 from workbench.storage.errors import DataError, reading
+from workbench.storage.files import read_parquet
 from workbench.storage.parallel import run_chunks
-from workbench.storage.parquet import read_parquet
 from workbench.storage.sealed import SUMS, check_seal, sealed_folder
 from workbench.texts.batches import permuted
 from workbench.texts.corpus import Corpus, Texts

@@ -23,8 +23,8 @@ from workbench.items.items import Items
 from workbench.items.tokens import readable_tokens
 from workbench.storage import cache, files
 from workbench.storage.errors import DataError
+from workbench.storage.files import read_parquet
 from workbench.storage.parallel import run_chunks
-from workbench.storage.parquet import read_parquet
 from workbench.storage.progress import progress_bar, report_progress
 from workbench.texts.overlap import held_out_books
 from workbench.texts.tokenise import (

@@ -30,8 +30,8 @@ from workbench.datasets.books import Book, BookIterator, book_files, books
 from workbench.render.results import Table, TableColumn, TableLayout
 from workbench.storage import cache, files
 from workbench.storage.errors import DataError
+from workbench.storage.files import read_parquet
 from workbench.storage.packages import library_versions
-from workbench.storage.parquet import read_parquet
 from workbench.storage.progress import progress_bar
 from workbench.texts.tokenise import Novels, checked_texts
 

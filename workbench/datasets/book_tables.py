@@ -10,13 +10,13 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from workbench.datasets.question_tables import BOOK_TEXTS, MAX_COLUMNS
 from workbench.datasets.sources import decode
 from workbench.datasets.user_table import is_table
 from workbench.storage import files
 from workbench.storage.errors import DataError, reading
-from workbench.storage.parquet import iter_parquet
 from workbench.storage.spreadsheet import encoding_of_mark, read_frame
 
 COLUMNS = {
@@ -101,7 +101,7 @@ def _records(path: Path) -> Iterator[dict[str, Any] | DataError]:
         start = file.read(len(_MAGIC))
     with reading(path, "this table of books", remedy=_REWRITE):
         if start.startswith(b"PAR1"):
-            for batch in iter_parquet(path, rows=_ROWS):
+            for batch in pq.ParquetFile(path).iter_batches(_ROWS):
                 yield from _wanted(batch, path).to_pylist()
         elif start == _MAGIC or start.startswith(b"\xff\xff\xff\xff"):
             yield from _arrow(path, len(_MAGIC) if start == _MAGIC else 0)

@@ -24,9 +24,8 @@ from workbench.render.labels import column_label
 from workbench.render.numbers import fixed, p_value, percent, points, quantity, rank_text, span
 from workbench.render.tables import text_table
 from workbench.runs.measures import MEASURES, Measure, item_quantities
-from workbench.runs.predictions import mid_ranks
+from workbench.runs.predictions import mid_ranks, text_array
 from workbench.storage.errors import DataError
-from workbench.storage.parquet import text_array
 
 OUTCOMES = ("only first", "only second", "both right", "both wrong", "any")
 """Cells of two models: which of them got an item right; ``any``: all four cells."""

@@ -29,12 +29,12 @@ from workbench.runs.predictions import (
     check_values,
     from_answers,
     from_table,
+    text_array,
     typed_predictions,
 )
 from workbench.runs.run_table import LONG, RunTable, item_columns
 from workbench.storage.errors import DataError
 from workbench.storage.files import data_home
-from workbench.storage.parquet import text_array
 
 if TYPE_CHECKING:
     from workbench.runs.store import Run

@@ -36,7 +36,7 @@ from workbench.items.items import Items
 from workbench.items.language import language
 from workbench.runs import store
 from workbench.runs.measures import MEASURES
-from workbench.runs.run_table import ITEM_COLUMNS, TABLE, item_columns
+from workbench.runs.run_table import ITEM_COLUMNS, item_columns
 from workbench.storage.cache import Cache, digest, make_room
 from workbench.storage.errors import DataError, reading
 from workbench.storage.files import data_home
@@ -122,7 +122,7 @@ class RunMeasures:
     def of_run(self, name: str) -> list[MeasuredRun]:
         """Measure a stored run, without its long columns; if it is known, no predictions are read."""
         folder = data_home() / "runs" / name
-        files = [store.INFO, TABLE]
+        files = [store.INFO]  # it has the checksum of the predictions
         if not set(NEEDED).issuperset(self.names) and (folder / ITEM_COLUMNS).exists():
             files.append(ITEM_COLUMNS)
             self.columns.update(map(str, item_columns(folder)))

@@ -23,8 +23,7 @@ from workbench.items.query import Query, parse
 from workbench.items.schema import BLANK, COLUMNS, WORD_CLASSES, Item, Span, content_digest
 from workbench.items.view import items_html
 from workbench.storage.errors import DataError, reading
-from workbench.storage.files import atomic_path
-from workbench.storage.parquet import read_parquet
+from workbench.storage.files import atomic_path, read_parquet
 from workbench.storage.spreadsheet import Formulas, write_csv
 
 __all__ = ["BLANK", "COLUMNS", "WORD_CLASSES", "Item", "Items", "Span"]

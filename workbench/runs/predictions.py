@@ -457,3 +457,9 @@ def nullable(values: Any, has: npt.NDArray[np.bool_]) -> Any:
     column: Any = pd.array(values.tolist(), dtype="boolean" if values.dtype == bool else "Int64")
     column[~has] = pd.NA
     return column
+
+
+def text_array(column: Any) -> pa.Array:
+    """Return a pandas column of text as one Arrow array; that of items put together has a chunk per set."""
+    array = pa.array(column, pa.string(), from_pandas=True)
+    return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array

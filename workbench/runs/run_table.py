@@ -10,7 +10,7 @@ import contextlib
 import json
 import os
 from collections.abc import Mapping, Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -23,10 +23,8 @@ import pyarrow.parquet as pq
 
 from workbench.items.items import Items
 from workbench.runs import predictions
-from workbench.storage import cache
 from workbench.storage.errors import DataError, reading
-from workbench.storage.files import atomic_path
-from workbench.storage.parquet import MappedParquet, read_parquet
+from workbench.storage.files import atomic_path, read_parquet
 from workbench.storage.sealed import sha256
 
 TABLE, ITEM_COLUMNS = "predictions.parquet", "columns.parquet"
@@ -48,7 +46,7 @@ _LONG_TEXT, _MOST_TEXTS, _MOST_COLUMNS = 100, 200, 100  # letters, different tex
 
 
 def write_table(table: pa.Table, folder: Path) -> dict[str, str]:
-    """Write the predictions of a run; return the checksums of the content and of the file.
+    """Write the predictions of a run; return the checksum of the file, named as the run's description has it.
 
     More than half of the columns have one value in all rows. They are named in the metadata of the file with
     this value, so that evaluation need not read them.
@@ -56,7 +54,7 @@ def write_table(table: pa.Table, folder: Path) -> dict[str, str]:
     file = folder / TABLE
     written = table.replace_schema_metadata({_CONSTANTS: json.dumps(_constants(table))})
     pq.write_table(written, file, compression="zstd", row_group_size=_GROUP, write_statistics=False)
-    return {"sha256": cache.content(table), "file_sha256": sha256(file)}
+    return {"file_sha256": sha256(file)}
 
 
 def _constants(table: pa.Table) -> dict[str, Any]:
@@ -86,25 +84,22 @@ class RunTable:
         return RunTable, (self.folder, self.info)  # another process maps the file anew
 
     @cached_property
-    def _file(self) -> MappedParquet:
+    def _file(self) -> pq.ParquetFile:
         """The file, once it is compared with its checksum; DataError if it is not as it was written."""
         file = self.folder / TABLE
         if not self.folder.is_dir():
             problem = f"the run {self.folder.name!r} was deleted"
             raise DataError(problem, remedy="predict again, or leave it out")
         with reading(file, _WHAT, remedy=AGAIN):
-            digest = sha256(file)
-            expected = self.info.get("file_sha256")
-            if expected is None:  # runs of earlier versions have a checksum of the content alone
-                digest, expected = _content(file, digest), self.info.get("sha256")
-        if digest != expected:
-            raise DataError(f"{_WHAT} are not those that were written", file=file, remedy=AGAIN)
-        return MappedParquet(file, what=_WHAT, remedy=AGAIN)
+            if sha256(file) != self.info.get("file_sha256"):
+                raise DataError(f"{_WHAT} are not those that were written", file=file, remedy=AGAIN)
+            return pq.ParquetFile(file, memory_map=True)
 
     @cached_property
     def _constants(self) -> dict[str, Any]:
-        """Columns that have one value in all rows, with this value; none in runs of earlier versions."""
-        constants: dict[str, Any] = json.loads(self._file.metadata.get(_CONSTANTS.encode(), b"{}"))
+        """Columns that have one value in all rows, with this value."""
+        metadata = self._file.schema_arrow.metadata or {}
+        constants: dict[str, Any] = json.loads(metadata.get(_CONSTANTS.encode(), b"{}"))
         return constants
 
     def columns(self, names: Sequence[str] | None = None, *, encoded: bool = False) -> pa.Table:
@@ -114,14 +109,13 @@ class RunTable:
 
     def row(self, row: int, names: Sequence[str]) -> dict[str, Any]:
         """Return cells of a row; the last row group stays in memory."""
-        group, index = self._file.group_of(row)
-        key = group, tuple(names)
-        with self._lock:
+        with self._lock, reading(self.folder / TABLE, _WHAT, remedy=AGAIN):
+            group, index = divmod(row, self._file.metadata.row_group(0).num_rows)
+            key = group, tuple(names)
             if self._last is None or self._last[0] != key:
-                stored = [name for name in names if name in self._file.names]
-                self._last = key, self._file.table(stored, group=group, encoded=stored)
+                stored = [name for name in names if name in self._file.schema_arrow.names]
+                self._last = key, self._file.read_row_group(group, stored)
             table = self._last[1]
-        with reading(self.folder / TABLE, _WHAT, remedy=AGAIN):
             return {
                 name: table[name][index].as_py() if name in table.column_names else None for name in names
             }
@@ -129,10 +123,13 @@ class RunTable:
     def _typed(self, names: Sequence[str] | None, encoded: Sequence[str]) -> pa.Table:
         """Read columns with the types of `SCHEMA`, or dictionaries of these."""
         wanted = predictions.COLUMNS if names is None else names
-        present = [name for name in predictions.COLUMNS if name in wanted and name in self._file.names]
+        names_stored = self._file.schema_arrow.names
+        present = [name for name in predictions.COLUMNS if name in wanted and name in names_stored]
         constants = self._constants
         read = [name for name in present if name not in constants] or present[:1]
-        table = self._file.table(read, encoded=encoded)
+        table = pq.read_table(
+            self.folder / TABLE, columns=read, read_dictionary=list(encoded), memory_map=True
+        ).unify_dictionaries()
         columns = [
             table[name]
             if name in read
@@ -158,13 +155,6 @@ def _repeated(value: Any, n: int, arrow_type: pa.DataType, encoded: bool) -> pa.
     return pa.DictionaryArray.from_arrays(np.zeros(n, dtype=np.int32), pa.array([value], arrow_type))
 
 
-@lru_cache(maxsize=4096)
-def _content(file: Path, _digest: str) -> str:
-    """Return the checksum of the content of a file, computed once for each content."""
-    table = MappedParquet(file, what=_WHAT, remedy=AGAIN).table()
-    return cache.content(predictions.cast(table, predictions.COLUMNS))
-
-
 # -- the items' own columns, by which results can be grouped
 
 
@@ -179,13 +169,7 @@ def _columns(folder: Path) -> pa.Table:
     remedy = "remove this file and predict again"
     if not os.path.isfile(file):  # noqa: PTH113 - of a long name
         return pa.table({"item_id": pa.array([], pa.string())})
-    table = read_parquet(file, what=content, remedy=remedy)
-    with reading(file, content, remedy=remedy):
-        written = table.schema.metadata[b"sha256"].decode()
-        table = table.replace_schema_metadata(None)
-        if cache.content(table) != written:
-            raise DataError(f"{content} are not those that were written", file=file, remedy=remedy)
-        return table
+    return read_parquet(file, what=content, remedy=remedy)
 
 
 def write_item_columns(folder: Path, items: Items) -> None:
@@ -205,8 +189,7 @@ def write_item_columns(folder: Path, items: Items) -> None:
     ):
         return
     with atomic_path(folder / ITEM_COLUMNS) as temporary:
-        written = table.replace_schema_metadata({"sha256": cache.content(table)})
-        pq.write_table(written, temporary, compression="zstd")
+        pq.write_table(table, temporary, compression="zstd", write_page_checksum=True)
 
 
 def _is_condition(column: pd.Series[Any]) -> bool:

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from workbench.items.items import Items, check_items
 from workbench.render.results import Table, TableColumn, TableLayout
@@ -65,9 +66,9 @@ _LISTED = {
 }  # fmt: skip
 _KINDS: dict[str, tuple[type, ...]] = {"str": (str,), "Int64": (int,), "float64": (int, float)}
 _WRITTEN = {name: _LISTED[name] for name in ("model", "dataset", "split", "variant", "n", "accuracy")}
-_WRITTEN |= {"sha256": "str"}
+_WRITTEN |= {"file_sha256": "str"}
 _RESERVED = ("run", "model", "dataset", "split", "variant", "n", "accuracy", "items", "key", "finished",
-             "sha256", "file_sha256", "git", "python", "packages")  # fmt: skip
+             "file_sha256", "git", "python", "packages")  # fmt: skip
 _NAMED = "* exclude (filename) replace (parse_filename(parse_dirpath(filename)) as run)"  # as its folder is
 
 
@@ -308,8 +309,9 @@ def keep(items: Items, frame: pd.DataFrame, *, name: str | None = None, **info: 
     if len(models) != 1:
         raise DataError(f"the predictions are of {len(models)} models, expected one")
     info = {"model": models[0], "items": items_digest(items)} | json_value(info, "the information")
-    content = cache.content(predictions.to_table(frame))
-    info["key"] = cache.digest(content, json.dumps(info, sort_keys=True))
+    content = pa.BufferOutputStream()
+    pq.write_table(predictions.to_table(frame), content)
+    info["key"] = cache.digest(content.getvalue().to_pybytes(), json.dumps(info, sort_keys=True))
     name = name or _name(items, models[0], info["key"])
     run = find_run(name) if (data_home() / "runs" / name).exists() else _store(name, frame, items, info)
     if run.info.get("key") != info["key"]:

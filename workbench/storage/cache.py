@@ -14,18 +14,15 @@ import os
 import re
 import time
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from workbench.storage import files
 from workbench.storage.errors import DataError
-from workbench.storage.parquet import read_parquet
 
 GIGABYTES = 10.0
 """The bound, unless the environment variable `VARIABLE` gives another."""
@@ -76,13 +73,12 @@ def fingerprint(paths: Iterable[Path], base: Path) -> str:
 class Cache:
     """Tables on disk, by key, in the folder `name` of ``cache/``, with the columns of `schema`.
 
-    A table is a Parquet file, written atomically, with its key and a digest of its content. A file that is
-    damaged or has another key counts as absent. Several processes may use one cache at a time.
+    A table is a Parquet file, written atomically, with checksums of its pages. A file that cannot be read, or
+    has other columns, counts as absent. Several processes may use one cache at a time.
     """
 
     def __init__(self, name: str, schema: pa.Schema) -> None:
         self.folder, self.schema = files.cache_home() / name, schema
-        files.remove_stale_scratch(self.folder)
 
     def path(self, key: str) -> Path:
         """Return the path of the table of a key."""
@@ -92,25 +88,19 @@ class Cache:
         """Return the table of a key, or None without a valid one."""
         path = self.path(key)
         try:
-            table = read_parquet(path)
-        except DataError:
+            table = files.read_parquet(path)
+        except (DataError, MemoryError):
             return None
-        metadata = table.schema.metadata or {}
-        table = table.replace_schema_metadata(None)
-        if metadata.get(b"key") != key.encode() or not table.schema.equals(self.schema):
-            return None
-        table = table.cast(self.schema)  # parquet has names of its own for what a list holds
-        if metadata.get(b"sha256") != content(table).encode():
+        if not table.schema.equals(self.schema):
             return None
         with contextlib.suppress(OSError):  # a cache that may only be read
             os.utime(path)  # used now
-        return table
+        return table.cast(self.schema)  # parquet has names of its own for what a list holds
 
     def put(self, key: str, table: pa.Table) -> None:
         """Store a table; DataError if it cannot be written."""
-        metadata = {"key": key, "sha256": content(table)}
         with files.atomic_path(self.path(key)) as temporary:
-            pq.write_table(table.replace_schema_metadata(metadata), temporary, compression="zstd")
+            pq.write_table(table, temporary, compression="zstd", write_page_checksum=True)
 
 
 class CacheEntry(NamedTuple):
@@ -211,43 +201,3 @@ def make_room(limit: int | None = None) -> None:
         with contextlib.suppress(OSError):
             remove(entry.path)
             total -= entry.size
-
-
-def content(table: pa.Table) -> str:
-    """Return the SHA-256 of the content of a table, independent of its memory layout, in hexadecimal.
-
-    Its columns hold numbers, Booleans, text, and lists of such, of which any may be null.
-    """
-    sha256 = hashlib.sha256()
-    for name, column in zip(table.column_names, table.columns, strict=True):
-        sha256.update(f"{name}\0{column.type}\0{len(column)}\0".encode())
-        _update(sha256, column)
-    return sha256.hexdigest()
-
-
-def _update(sha256: Any, column: pa.ChunkedArray | pa.Array) -> None:
-    sha256.update(_bytes(pc.is_valid(column)))
-    if pa.types.is_list(column.type):
-        sha256.update(_bytes(pc.fill_null(pc.list_value_length(column), -1)))
-        _update(sha256, pc.list_flatten(column))
-    elif pa.types.is_string(column.type):
-        sha256.update(_bytes(pc.fill_null(pc.binary_length(column), -1)))
-        for text in _texts(column):
-            sha256.update(text)
-    else:
-        column = column.cast(pa.int8()) if pa.types.is_boolean(column.type) else column
-        sha256.update(_bytes(pc.fill_null(column, 0)))
-
-
-def _texts(column: pa.ChunkedArray | pa.Array) -> Iterator[memoryview]:
-    """Yield the UTF-8 bytes of a text column in order."""
-    for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else [column]:
-        held = chunk.drop_null()  # behind a null there may be bytes
-        _, offsets, data = held.buffers()
-        if len(held) and data is not None:
-            bounds = np.frombuffer(offsets, np.int32)
-            yield memoryview(data)[bounds[held.offset] : bounds[held.offset + len(held)]]
-
-
-def _bytes(column: pa.ChunkedArray | pa.Array) -> bytes:
-    return np.ascontiguousarray(np.asarray(column)).tobytes()

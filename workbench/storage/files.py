@@ -15,13 +15,16 @@ import tempfile
 import time
 import uuid
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from workbench.storage.errors import DataError, reading, writing
 from workbench.storage.packages import DISTRIBUTION
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 MAX_IN_MEMORY = 2 << 30
 """Largest content of a file, unpacked, that is read into memory, in bytes."""
@@ -141,6 +144,36 @@ def read_json(path: Path | str, what: str = "this file", *, limit: int | None = 
     data = read_bytes(path, what, limit=limit)
     with reading(path, what):
         return json.loads(data.decode("utf-8-sig"))
+
+
+def read_parquet(
+    file: Path | str,
+    columns: Sequence[str] | None = None,
+    *,
+    data: bytes | None = None,
+    what: str = "this Parquet file",
+    remedy: str | None = None,
+) -> pa.Table:
+    """Return the table in a Parquet file, with dictionary columns as plain text.
+
+    `columns` are all by default; they come in the order of the file. `data` is the content of the file, where
+    it is in memory already. `what` and `remedy` are for the DataError if it cannot be read. The checksums of
+    pages are compared where the file has them.
+    """
+    import pyarrow as pa  # noqa: PLC0415 - slow
+    import pyarrow.parquet as pq  # noqa: PLC0415 - slow
+
+    with reading(file, what, remedy=remedy):
+        source = file if data is None else pa.BufferReader(data)
+        with pq.ParquetFile(source, page_checksum_verification=True) as parquet:
+            if lacking := set(columns or ()) - set(parquet.schema_arrow.names):
+                raise DataError(f"it lacks the column {min(lacking)}", file=file)
+            table = parquet.read(columns)
+        table.validate(full=True)
+        types = [field.type for field in table.schema]
+        plain = [each.value_type if pa.types.is_dictionary(each) else each for each in types]
+        fields = [field.with_type(each) for field, each in zip(table.schema, plain, strict=True)]
+        return table.cast(pa.schema(fields, table.schema.metadata))
 
 
 def list_folder(folder: Path) -> list[Path]:

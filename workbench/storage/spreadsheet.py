@@ -19,8 +19,7 @@ import pandas as pd
 
 from workbench.storage import files
 from workbench.storage.errors import DataError, reading
-from workbench.storage.files import atomic_path
-from workbench.storage.parquet import read_parquet
+from workbench.storage.files import atomic_path, read_parquet
 
 Formulas = Literal["keep", "quote"]
 """What is done with text that a spreadsheet would run as a formula."""

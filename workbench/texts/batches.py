@@ -21,7 +21,7 @@ import pandas as pd
 from workbench.storage import files
 from workbench.storage.cache import digest
 from workbench.storage.errors import DataError, reading
-from workbench.storage.parquet import read_parquet
+from workbench.storage.files import read_parquet
 from workbench.storage.sealed import sealed_folder
 from workbench.texts import corpus as on_disk
 from workbench.texts.corpus import BOOKS, COUNTS, IDS, RESERVED, STARTS, WORDS, Corpus

@@ -19,7 +19,7 @@ import pandas as pd
 from workbench.datasets.books import Book
 from workbench.storage import cache, files
 from workbench.storage.errors import DataError, reading
-from workbench.storage.parquet import read_parquet
+from workbench.storage.files import read_parquet
 from workbench.storage.sealed import check_seal, sealed_folder, sha256
 from workbench.texts.tokenise import Part, Tokeniser
 

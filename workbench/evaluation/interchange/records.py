@@ -25,8 +25,7 @@ from workbench.items.items import Items
 from workbench.items.language import language, language_name, languages_of
 from workbench.items.text import is_encodable, looks_tokenised
 from workbench.storage.errors import DataError, reading
-from workbench.storage.files import read_bytes
-from workbench.storage.parquet import read_parquet
+from workbench.storage.files import read_bytes, read_parquet
 from workbench.storage.spreadsheet import decoded_text, json_lines, parsed_json, read_rows
 
 _PARQUET, _ZIP = b"PAR1", b"PK"

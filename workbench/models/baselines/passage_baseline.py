@@ -33,8 +33,7 @@ from workbench.models.item_words import (
 from workbench.runs.predictions import Floats
 from workbench.storage.cache import digest
 from workbench.storage.errors import DataError
-from workbench.storage.files import atomic_path
-from workbench.storage.parquet import read_parquet
+from workbench.storage.files import atomic_path, read_parquet
 from workbench.texts.corpus import Corpus, Texts
 
 _SAME = 1e-9  # sums of logarithms that differ by less are equal
