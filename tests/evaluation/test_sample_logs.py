@@ -1,7 +1,6 @@
 """Logs of Inspect, lighteval and lm-evaluation-harness, as these programs wrote them, and side by side."""
 
 import importlib.util
-import io
 import json
 import shutil
 import subprocess
@@ -19,7 +18,6 @@ from workbench import cli
 from workbench.evaluation.interchange.import_results import import_results
 from workbench.evaluation.interchange.sample_logs import import_logs
 from workbench.runs.store import runs
-from workbench.storage import files
 from workbench.storage.errors import DataError
 
 NAN = float("nan")
@@ -278,31 +276,6 @@ def test_archives_that_are_no_logs(members, message, tmp_path):
 def test_damaged_archives(name, change, tmp_path):
     (tmp_path / "a.eval").write_bytes(change((RECORDED / name).read_bytes()))
     refused("damaged or cut short", imported, tmp_path / "a.eval")
-
-
-def test_archives_that_unpack_to_more_than_may_be_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "MAX_IN_MEMORY", 1 << 20)
-    members = {"header.json": START, "samples/1_epoch_1.json": b" " * (64 << 20)}
-    whole = (RECORDED / "inspect_choices.eval").read_bytes()
-    for path in (archive(tmp_path / "bomb", members), _with_sizes(tmp_path / "zstd", whole, 1 << 30)):
-        refused("more than", imported, path)
-
-
-def test_what_zstandard_unpacks_to_has_the_size_and_checksum_that_the_archive_says(tmp_path):
-    whole = (RECORDED / "inspect_choices.eval").read_bytes()
-    refused("another size or checksum", imported, _with_sizes(tmp_path / "a.eval", whole, 10))
-
-
-def _with_sizes(path, archived, size):
-    """Write an archive whose directory says another size of all files in it."""
-    with zipfile.ZipFile(io.BytesIO(archived)) as packed:
-        start = packed.start_dir
-    data = bytearray(archived)
-    while (start := data.find(b"PK\1\2", start)) >= 0:
-        data[start + 24 : start + 28] = size.to_bytes(4, "little")
-        start += 4
-    path.write_bytes(data)
-    return path
 
 
 @pytest.mark.parametrize(

@@ -190,10 +190,7 @@ def _packed(archive: Path, split: str, variant: str, *, flat: bool) -> Iterator[
         unnamed |= last not in _FOLDERS.values()
         if last == _FOLDERS.get(split) or (flat and last not in _FOLDERS.values()):
             empty = False
-            is_new = member.name not in member.digests
-            file = sources.File(archive, member.name, member.read())
-            if is_new:
-                yield file
+            yield sources.File(archive, member.name, member.read())
     if empty and unnamed:
         raise _no_split(archive, split)
     if empty:

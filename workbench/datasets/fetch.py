@@ -1,21 +1,14 @@
-"""Fetch data sets of the registry: download, check, unpack, and write the terms.
-
-Downloads use `requests`, not `pooch`, which cannot resume one.
-"""
+"""Fetch data sets of the registry: download, check, unpack, and write the terms."""
 
 from __future__ import annotations
 
-import os
-import re
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from http import HTTPStatus
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-from requests import Response, Session
+import pooch
+from requests import RequestException
 
 from workbench.datasets import archives, sources
 from workbench.storage import files, sealed
@@ -24,18 +17,10 @@ from workbench.storage.progress import progress_bar, say
 
 LICENCE = "LICENCE.txt"
 """The file beside the data with licence and citation."""
-TRIES = 5
-PAUSE = 0.5
-"""Seconds before the second try; each further pause is twice as long."""
+RETRIES = 4
+"""Further downloads from an address after one that failed."""
 
-_LOCK = ".fetch.lock"
-_CHUNK = 1 << 14  # what a broken connection loses at most
-_TEMPORARY = {408, 416, 425, 429, *range(500, 600)}
-_PAGE = re.compile(rb"(\xef\xbb\xbf)?\s*<(!doctype|!--|html|head|body|script|\?xml)", re.IGNORECASE)
-_MAGIC = {
-    (".gz", ".tgz"): b"\x1f\x8b", (".xz", ".txz"): b"\xfd7zXZ\x00", (".bz2",): b"BZh", (".zip",): b"PK",
-    (".parquet",): b"PAR1",
-}  # fmt: skip
+_CHUNK = 1 << 16  # bytes
 
 
 @dataclass(frozen=True)
@@ -106,9 +91,9 @@ def entries() -> dict[str, Entry]:
 def fetch(dataset: str, *, dry_run: bool = False, folder: Path | str | None = None) -> Path:
     """Download a data set, check it, and return the folder that holds it.
 
-    What is there already and right is not downloaded again, and an interrupted download resumes. A file is
-    put in place only when its size and sha256 are right, and an archive is unpacked whole or not at all.
-    Several processes may ask for the same data at once.
+    Files that are there with the right sha256 are not downloaded again. A download is put in place when its
+    sha256 is right. One that fails is tried five times, from the beginning each time. An archive is unpacked
+    completely or not at all.
 
     Parameters
     ----------
@@ -146,43 +131,34 @@ def fetch(dataset: str, *, dry_run: bool = False, folder: Path | str | None = No
         https://zenodo.org/record/2630551/files/lambada-dataset.tar.gz
     ...Path('...raw/lambada')
     """
-    it = entry_of(dataset)
-    if it.shipped:
+    entry = entry_of(dataset)
+    if entry.shipped:
         say(f"{dataset} is part of the workbench: nothing to fetch")
-        return files.resource(it.shipped)
+        return files.resource(entry.shipped)
     where = files.data_home() / "raw" / dataset if folder is None else Path(folder).expanduser()
     if dry_run:
-        say(_plan(it, where))
+        say(_plan(entry, where))
         return where
-    with writing(where, "the data"):
-        _fetch(it, where)
+    if not _is_ready(entry, where):
+        if not entry.published:
+            raise DataError(
+                f"{dataset} has no address that it can be fetched from",
+                remedy=f"{' '.join(entry.manual.split())} into {where}",
+            )
+        with writing(where, "the data"):
+            where.mkdir(parents=True, exist_ok=True)
+            for remote in entry.files:
+                _get(remote, where)
+    with suppress(OSError, DataError):  # the data can be used where the folder cannot be written to
+        _write_terms(entry, where)
     return where
 
 
-def _fetch(it: Entry, where: Path) -> None:
-    files.remove_stale_scratch(where)
-    if _is_ready(it, where):
-        with suppress(OSError, DataError):  # it is right, even in a folder that cannot be written to
-            _note_terms(it, where)
-        return
-    if not it.published:
-        raise DataError(
-            f"{it.dataset} has no address that it can be fetched from",
-            remedy=f"{' '.join(it.manual.split())} into {where}",
-        )
-    where.mkdir(parents=True, exist_ok=True)
-    with _locked(where):
-        for remote in it.files:
-            _get(remote, where)
-        _note_terms(it, where)
-
-
-def _is_ready(it: Entry, where: Path) -> bool:
+def _is_ready(entry: Entry, where: Path) -> bool:
     """Return whether all files of a data set are there and right."""
-    if it.manual:
-        by_hand = (path for pattern in it.patterns for path in where.glob(pattern))
-        return any(path.is_dir() or not _fault(path) for path in by_hand)
-    return all(_is_there(remote, where) for remote in it.files)
+    if entry.manual:
+        return any(path for pattern in entry.patterns for path in where.glob(pattern))
+    return all(_is_there(remote, where) for remote in entry.files)
 
 
 def _is_there(remote: Remote, where: Path) -> bool:
@@ -199,7 +175,8 @@ def _is_right(path: Path, sha256: str | None, size: int | None = None) -> bool:
 
 
 def _get(remote: Remote, where: Path) -> None:
-    if _is_there(remote, where):  # another process was quicker
+    """Download and unpack one file where it is not there yet."""
+    if _is_there(remote, where):
         return
     target = where / remote.name
     if not _is_right(target, remote.sha256, remote.bytes):
@@ -213,157 +190,49 @@ def _get(remote: Remote, where: Path) -> None:
 
 def _download(remote: Remote, target: Path) -> None:
     """Download a file from the first of its addresses with the right content."""
+    seconds = files.number_in_environment("WORKBENCH_TIMEOUT", 30, "seconds")
+
+    def download(url: str, output_file: str, _pooch: pooch.Pooch) -> None:
+        with progress_bar(remote.bytes, label=remote.name, unit="B") as bar:
+            downloader = pooch.HTTPDownloader(
+                progressbar=bar, chunk_size=_CHUNK, timeout=seconds, headers={"Accept-Encoding": "identity"}
+            )
+            downloader(url, output_file, _pooch)
+
     problems = []
     for address in remote.addresses:
+        source = pooch.create(
+            target.parent,
+            base_url="",
+            registry={target.name: remote.sha256},
+            urls={target.name: address},
+            retry_if_failed=RETRIES,
+        )
         try:
-            _download_from(address, remote, target)
-        except _TransferError as error:
-            problems.append(str(error))
+            source.fetch(target.name, downloader=download)
+        except (RequestException, ValueError) as error:
+            inner = innermost(error)
+            problem = getattr(inner, "strerror", None) or str(inner) or type(inner).__name__
+            problems.append(f"{address} cannot be downloaded: {problem}")
         else:
+            target.chmod(0o644)  # a temporary file can be read by its owner alone
             return
-    retry = "call wb.fetch again to resume" if _partial_path(target).is_file() else "try again later"
-    raise DataError("; ".join(problems), remedy=f"{retry}, or download it by hand to {target}")
+    raise DataError(
+        "; ".join(problems),
+        remedy=f"call wb.fetch again, which downloads from the beginning, or download it by hand to {target}",
+    )
 
 
-class _TransferError(Exception):
-    """Failure of a server or connection; if `temporary`, a retry may succeed."""
-
-    def __init__(self, problem: str, *, temporary: bool) -> None:
-        super().__init__(problem)
-        self.temporary = temporary
-
-
-def _download_from(address: str, remote: Remote, target: Path) -> None:
-    """Retry after temporary failures of connection or server, then move the file to its name."""
-    partial = _partial_path(target)
-    for tried in range(1, TRIES + 1):
-        start = partial.stat().st_size if partial.is_file() else 0
-        start = start if start <= (remote.bytes or 0) else 0
-        try:
-            if start != remote.bytes:
-                _transfer(address, remote, partial, start)
-            _check(address, remote, partial, start)
-        except _TransferError as error:
-            if partial.is_file() and not partial.stat().st_size:
-                partial.unlink()
-            if tried == TRIES or not error.temporary:
-                raise
-        else:
-            partial.replace(target)
-            return
-        time.sleep(PAUSE * 2 ** (tried - 1))
-
-
-def _check(address: str, remote: Remote, partial: Path, start: int) -> None:
-    """Remove a wrong partial file; retry if it is too short, or was continued and may mix two files."""
-    size, sha256 = partial.stat().st_size, sealed.sha256(partial)
-    if (size, sha256) == (remote.bytes, remote.sha256):
-        return
-    fault = _fault(partial, remote.name)
-    if size < (remote.bytes or 0) and not fault:
-        problem = f"{address} ends after {size:,} bytes, expected {remote.bytes:,}"
-        raise _TransferError(problem, temporary=True)
-    partial.unlink()
-    fault = fault or f"it has the sha256 {sha256}, expected {remote.sha256}"
-    raise _TransferError(f"{address} is not the expected file: {fault}", temporary=start > 0)
-
-
-def _transfer(address: str, remote: Remote, partial: Path, start: int) -> None:
-    """Append the missing bytes to a partial file, which stays when the connection breaks."""
-    expected = remote.bytes or 0
-    bar = progress_bar(expected, label=remote.name, unit="B", initial=start)
-    with ExitStack() as opened, Session() as session, bar, partial.open("r+b" if start else "wb") as file:
-
-        def close_later(response: Response, **_: object) -> None:
-            opened.callback(response.close)
-
-        session.hooks["response"] = [close_later]  # each that is followed, too, if that fails
-        headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={start}-"} if start else {})
-        with _network(address) as seconds:
-            response = session.get(address, headers=headers, stream=True, timeout=seconds)
-        code = response.status_code
-        if code == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
-            partial.unlink()
-        if code != HTTPStatus.OK and not (start and code == HTTPStatus.PARTIAL_CONTENT):
-            problem = f"{address} cannot be downloaded: the server answers {code} {response.reason[:60]}"
-            raise _TransferError(problem, temporary=code in _TEMPORARY)
-        file.seek(start if code == HTTPStatus.PARTIAL_CONTENT else 0)
-        file.truncate()
-        while block := _block(response, address):
-            if file.tell() + len(block) > expected:
-                partial.unlink()
-                problem = f"{address} is not the expected file: it has more than {expected:,} bytes"
-                raise _TransferError(problem, temporary=start > 0)
-            file.write(block)
-            file.flush()  # to the system, so that it outlives this process
-            bar.update(len(block))
-        os.fsync(file.fileno())
-
-
-@contextmanager
-def _network(address: str) -> Iterator[float]:
-    """Yield the time limit; convert errors of requests and its dependencies into errors of the transfer."""
-    seconds = files.number_in_environment("WORKBENCH_TIMEOUT", 30, "seconds")
-    try:
-        yield seconds
-    except Exception as error:
-        inner = innermost(error)
-        problem = getattr(inner, "strerror", None) or str(inner) or type(inner).__name__
-        if "timed out" in str(error):
-            problem = f"no answer within {seconds:g} seconds (WORKBENCH_TIMEOUT sets how long to wait)"
-        temporary = not isinstance(error, ValueError)  # an address that leads nowhere
-        raise _TransferError(f"{address} cannot be downloaded: {problem}", temporary=temporary) from error
-
-
-def _block(response: Response, address: str) -> bytes:
-    """Return the raw bytes without decoding Content-Encoding (some servers mislabel .tgz)."""
-    with _network(address):
-        return bytes(response.raw.read(_CHUNK, decode_content=False))
-
-
-def _partial_path(target: Path) -> Path:
-    """Return the first bytes of a file, beside it on disk, to which the others are written."""
-    return target.with_name(f"{target.name}.part")
-
-
-def _fault(path: Path, name: str | None = None) -> str | None:
-    """Return the mismatch of a file's name and its first bytes, or None."""
-    name = (name or path.name).lower()
-    with files.open_regular(path) as file:
-        head = file.read(512)
-    if not head:
-        return "it is empty"
-    if _PAGE.match(head) and not name.endswith((".html", ".htm", ".xml")):
-        return "it is a web page, perhaps one to log in"
-    magic = next((magic for ends, magic in _MAGIC.items() if name.endswith(ends)), b"")
-    if not head.startswith(magic) or (name.endswith(".tar") and head[257:262] != b"ustar"):
-        return f"it does not begin as a {Path(name).suffix} file does"
-    return None
-
-
-def _locked(where: Path) -> AbstractContextManager[object]:
-    """Lock a folder for the block of a with statement."""
-    lock = FileLock(where / _LOCK)
-    try:
-        return lock.acquire(timeout=0.1)
-    except Timeout:
-        say(f"another process is fetching into {where}: waiting for it")
-        return lock.acquire()
-
-
-def _plan(it: Entry, where: Path) -> str:
-    lines = [f"{it.dataset}: {it.title}", f"  licence: {it.licence}", f"  into: {where}"]
-    is_ready = _is_ready(it, where)
-    if not it.published and not is_ready:
-        lines.append(f"  by hand: {' '.join(it.manual.split())} into this folder")
-    for remote in it.files if is_ready or it.published else ():
-        partial = _partial_path(where / remote.name)
+def _plan(entry: Entry, where: Path) -> str:
+    lines = [f"{entry.dataset}: {entry.title}", f"  licence: {entry.licence}", f"  into: {where}"]
+    is_ready = _is_ready(entry, where)
+    if not entry.published and not is_ready:
+        lines.append(f"  by hand: {' '.join(entry.manual.split())} into this folder")
+    for remote in entry.files if is_ready or entry.published else ():
         if is_ready or _is_there(remote, where):
             state = "there already"
         elif _is_right(where / remote.name, remote.sha256, remote.bytes):
             state = "there already, to be unpacked"
-        elif partial.is_file():
-            state = f"{partial.stat().st_size:,} of them are there"
         else:
             state = "to be fetched" + (" and unpacked" if remote.unpack else "")
         size = "size not known" if remote.bytes is None else f"{remote.bytes:,} bytes"
@@ -372,11 +241,11 @@ def _plan(it: Entry, where: Path) -> str:
     return "\n".join(lines)
 
 
-def _note_terms(it: Entry, where: Path) -> None:
+def _write_terms(entry: Entry, where: Path) -> None:
     """Print licence and citation and put them beside the data, the first time."""
     path = where / LICENCE
     before = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
-    if it.terms in before:
+    if entry.terms in before:
         return
-    files.write_atomic(path, f"{before}\n{it.terms}" if before else it.terms)
-    say(it.terms)
+    files.write_atomic(path, f"{before}\n{entry.terms}" if before else entry.terms)
+    say(entry.terms)
