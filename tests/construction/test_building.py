@@ -19,7 +19,6 @@ from workbench.texts.tokenise import HEADING, OPENING, PROSE
 OPTIONS = {
     "number": 12,
     "options": {"cnn_qa": {"n_tokens": 200}, "sentence_completion": {"frequency": 1e-3, "minimum": 2}},
-    "progress": False,
 }
 
 

@@ -225,7 +225,7 @@ def test_the_files_are_the_same_on_one_process_on_several_and_on_a_cluster_that_
 
 @pytest.mark.usefixtures("small_chunks")
 def test_an_interrupted_call_resumes_and_gives_the_same_files(tmp_path, monkeypatch):
-    folder, options = tmp_path / "made", {"workers": 1, "progress": False}
+    folder, options = tmp_path / "made", {"workers": 1}
     calls, find, limit = [], module.find, 3
 
     def counted(chunk):
@@ -278,7 +278,7 @@ def test_a_damaged_or_foreign_folder_is_an_error_and_in_the_cache_made_again(tmp
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "file").touch()
     for name, options in (("kept", {"minimum": 40}), ("other", {})):
-        options |= {"folder": tmp_path / name, "progress": False}
+        options |= {"folder": tmp_path / name}
         refused("holds something else", CandidatePassages.of, BOOKS, **options)
     (kept / "000000.npy").unlink()
     refused("make it again", CandidatePassages.of, BOOKS, folder=kept)

@@ -162,7 +162,7 @@ def test_items_have_the_form_of_the_release(tmp_path):
 
 def test_questions_do_not_depend_on_the_order_of_novels():
     books = [story(name) for name in "abc"]
-    options = {"n_tokens": 150, "progress": False}
+    options = {"n_tokens": 150}
     items = cnn_qa.questions(books, **options)
     assert items.frame.equals(cnn_qa.questions(books[::-1], **options).frame)
     few = cnn_qa.questions(books[::-1], number=25, **options)

@@ -22,7 +22,7 @@ from workbench.models import NGram, RandomWord
 from workbench.storage.errors import DataError
 from workbench.texts.corpus import Corpus
 
-OPTIONS = {"frequency": 0.01, "minimum": 2, "alternates": 12, "best": 6, "progress": False, "workers": 1}
+OPTIONS = {"frequency": 0.01, "minimum": 2, "alternates": 12, "best": 6, "workers": 1}
 
 
 def book(name, sentences):

@@ -162,7 +162,7 @@ def test_items_have_the_form_of_the_release(tmp_path, tagger):
 
 def test_questions_do_not_depend_on_the_order_of_novels(tagger):
     books = [story(name) for name in "abc"]
-    options = {"pipeline": tagger, "progress": False}
+    options = {"pipeline": tagger}
     items = questions(books, **options)
     assert items.frame.equals(questions(books[::-1], **options).frame)
     assert items.frame.equals(questions(iter(books), **options).frame)
@@ -209,7 +209,7 @@ def test_every_sentence_is_tagged_in_its_place(tagger):
 def test_novels_that_items_come_from_are_refused(tagger):
     books = [story(name, 40) for name in "abc"]
     held_out = questions(books[1], pipeline=tagger)
-    options = {"pipeline": tagger, "progress": False, "held_out": held_out}
+    options = {"pipeline": tagger, "held_out": held_out}
     with pytest.raises(DataError, match=r"1 of the novels .* b: [\d,]+ -- leave them out") as error:
         questions(books, **options)
     assert 'on_overlap="drop"' in error.value.remedy
@@ -233,7 +233,7 @@ def test_what_cannot_be_used_is_an_error(tagger, tmp_path):
         (story("a"), {"per_class": 0}, "got per_class=0"),
         (story("a"), {"pipeline": "en_nothing"}, "is not installed"),
     ]:
-        refused(problem, questions, novels, **{"pipeline": tagger, "progress": False} | options)
+        refused(problem, questions, novels, **{"pipeline": tagger} | options)
 
 
 def book(text, *, tokenised=False):

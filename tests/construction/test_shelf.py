@@ -249,7 +249,7 @@ def test_offensive_words_and_phrases_are_counted(home):
         ("blackguard",), ("cafe",), ("son", "of", "a", "gun"),
     ]  # fmt: skip
     text = novel(1, 1000) + " BLACKGUARD, blackguards; a Son of a\nGun and a Caf\xe9."
-    options = {"offensive": home / "list.txt", "progress": False}
+    options = {"offensive": home / "list.txt"}
     other = book("other", novel(2, 100))
     made = construction.read_shelf([book("x", text), other], **options)
     assert (rows(made, "offensive")["x"], rows(made, "reason")["x"]) == (3, "offensive words")

@@ -65,13 +65,10 @@ def test_the_licence_is_in_no_item_of_real_novels(read, tmp_path, monkeypatch):
     drawn += [book for book in novels if book.book_id.endswith("PETER16")]  # had a notice of its own
     ends = [replace(book, text=f"{book.text[:6000]}\n\n{book.text[-6000:]}") for book in drawn]
     half, others = ends[6:], ends[:6]
-    shown = {"progress": False}
     made = {
-        "lambada": construction.lambada.passages(ends, **shown),
-        "cbt": construction.childrens_book.questions(half, classes=["CN", "V", "P"], **shown),
-        "completion": construction.sentence_completion.questions(
-            half, others, frequency=1e-3, minimum=2, **shown
-        ),
+        "lambada": construction.lambada.passages(ends),
+        "cbt": construction.childrens_book.questions(half, classes=["CN", "V", "P"]),
+        "completion": construction.sentence_completion.questions(half, others, frequency=1e-3, minimum=2),
     }
     for name, items in made.items():
         assert len(items) > 50, name

@@ -116,9 +116,6 @@ def test_the_childrens_questions_stand_in_their_books(real_data):
     assert (frame["longest"][frame["passage"]] == frame["n_grams"][frame["passage"]] + 7).all()
 
 
-QUICK = {"progress": False}
-
-
 def train():
     return wb.books("sample", "train")
 
@@ -145,7 +142,7 @@ def test_a_run_says_which_passages_its_model_was_fitted_on(variant):
     items = wb.load("sample", variant=variant)
     expected = substrings(items)
     assert 0 < sum(expected) < len(items)
-    ngram = NGram.fit(train(), order=2, **QUICK)
+    ngram = NGram.fit(train(), order=2)
     for model in (ngram, ngram.cached()):
         assert of_run(items, model).tolist() == expected
         assert not of_run(wb.load("sample", "test", variant=variant), model).any()
@@ -154,11 +151,11 @@ def test_a_run_says_which_passages_its_model_was_fitted_on(variant):
 
 def corpus_models():
     """Yield models of every kind that names its corpus."""
-    corpus = Corpus.of(train(), **QUICK)
-    lstm = LSTM.fit(corpus, width=4, tokens=500, vocabulary=300, **QUICK)
+    corpus = Corpus.of(train())
+    lstm = LSTM.fit(corpus, width=4, tokens=500, vocabulary=300)
     yield from (lstm, lstm.cached(), MaximumFrequency("corpus", corpus=corpus))
-    yield CBOW.fit(corpus, dimensions=4, epochs=1, **QUICK)
-    yield NGram.fit(corpus, order=2, **QUICK)
+    yield CBOW.fit(corpus, dimensions=4, epochs=1)
+    yield NGram.fit(corpus, order=2)
 
 
 @pytest.mark.usefixtures("no_data")
@@ -221,7 +218,7 @@ class NamesNothing(RandomWord):
 def test_an_ensemble_has_read_what_one_of_its_models_has():
     items = wb.load("sample", variant="cbt").sample(30)
     expected = substrings(items)
-    known, unknown = NGram.fit(train(), order=2, **QUICK), RandomWord("passage")
+    known, unknown = NGram.fit(train(), order=2), RandomWord("passage")
     for models in ([known, unknown], [wb.predict(items, known), wb.predict(items, unknown)]):
         assert of_run(items, Ensemble(models)).tolist() == [True if read else pd.NA for read in expected]
     frame = wb.evaluate(wb.predict(items, Ensemble([known, unknown])))
@@ -230,7 +227,7 @@ def test_an_ensemble_has_read_what_one_of_its_models_has():
 
 @pytest.mark.usefixtures("no_data")
 def test_the_key_of_a_run_does_not_depend_on_it(monkeypatch):
-    items, ngram = wb.load("sample")[:5], NGram.fit(train(), order=2, **QUICK)
+    items, ngram = wb.load("sample")[:5], NGram.fit(train(), order=2)
     with monkeypatch.context() as patch:
         patch.setattr(NGram, "in_training", lambda _, items: pd.Series(pd.NA, items.frame["item_id"]))
         before = wb.predict(items, ngram)
@@ -248,7 +245,7 @@ OF_ONE = SENTENCE_OF_ALL.replace(" and “2-gram, Kneser-Ney, cache 0.1” were"
 @pytest.mark.usefixtures("no_data")
 def test_tables_and_comparisons_say_what_was_read_before():
     items = wb.load("sample")
-    ngram = NGram.fit(train(), order=2, **QUICK)
+    ngram = NGram.fit(train(), order=2)
     runs = [wb.predict(items, model) for model in (RandomWord("passage"), ngram, ngram.cached())]
     table = wb.evaluate(runs)
     assert table.attrs["warnings"][0] == SENTENCE_OF_ALL

@@ -88,7 +88,7 @@ ITEMS = items_from_text([*TOKENS, *RUNNING, "Colonel", 'He said " well'])
 
 
 def model(folder, **options):
-    return CausalLM(folder, **{"progress": False, "device": "cpu", **options})
+    return CausalLM(folder, **{"device": "cpu", **options})
 
 
 def before(item):

@@ -28,7 +28,7 @@ DEV = items_from_text(
     answers=["ada", "ada", "never"],
     tokenised=True,
 )
-QUICK = {"vocabulary": 14, "width": 8, "rows": 4, "length": 10, "progress": False, "device": "cpu"}
+QUICK = {"vocabulary": 14, "width": 8, "rows": 4, "length": 10, "device": "cpu"}
 
 
 class Small(Neural):

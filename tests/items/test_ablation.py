@@ -150,7 +150,7 @@ def test_scores_do_not_depend_on_the_answer(make, tmp_path, monkeypatch):
     inputs = [wb.query_only, partial(wb.query_only, candidates_as_context=True), wb.passage_only]
     for ablate in inputs:
         one, two = ablate(items), ablate(changed)
-        how = {"epochs": 1, "width": 8, "progress": False, "device": "cpu"}
+        how = {"epochs": 1, "width": 8, "device": "cpu"}
         model = make.fit(one, **how) if hasattr(make, "fit") else make()
         scores = [model.score(part, part.frame["candidates"].tolist()) for part in (one, two)]
         assert np.array_equal(*scores)

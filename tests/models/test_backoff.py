@@ -14,7 +14,7 @@ from workbench.items.items import items_from_text
 from workbench.models.ngram.model import NGram
 from workbench.storage.errors import DataError
 
-QUICK = {"tokenised": True, "memory": "60M", "progress": False}
+QUICK = {"tokenised": True, "memory": "60M"}
 
 
 def check(model, rows, scores, wanted, *, k=10):

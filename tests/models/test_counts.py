@@ -42,7 +42,7 @@ def counted(corpus, order, block=1000, **options):
     """Count with blocks of a few tokens."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("workbench.models.ngram.good_turing._BLOCK", block)
-        return count(corpus, order, **{"vocabulary": corpus.words, "progress": False} | options)
+        return count(corpus, order, **{"vocabulary": corpus.words} | options)
 
 
 texts = st.lists(st.lists(st.sampled_from("abcdef"), min_size=1, max_size=9), min_size=1, max_size=12)

@@ -17,7 +17,7 @@ from workbench.models.ngram.kenlm import build_binary, estimate
 from workbench.storage.errors import DataError
 from workbench.storage.files import scratch_folder
 
-QUICK = {"memory": "40M", "progress": False}
+QUICK = {"memory": "40M"}
 
 
 DRAW = random.Random(0)  # noqa: S311 - no secret

@@ -30,7 +30,7 @@ def corpus(lines):
 def estimate(source, folder, order, pruning=None):
     """Estimate by lmplz from the codes of words."""
     folder.mkdir()
-    options = {"order": order, "pruning": pruning, "memory": "60M", "progress": False}
+    options = {"order": order, "pruning": pruning, "memory": "60M"}
     return kenlm.estimate(source, folder / "grams", **options)
 
 

@@ -237,7 +237,7 @@ def test_a_predictor_learns_twelve_sentences(predictor, names, sizes, device):
     lines = checked.SENTENCES.strip().splitlines()
     options = {
         "rows": 2, "length": 59, "epochs": 40, "learning_rate": 0.04, "evaluations": 0, "width": 48,
-        "softmax": "full", "device": device, "precision": "float32", "compile": False, "progress": False,
+        "softmax": "full", "device": device, "precision": "float32", "compile": False,
     } | sizes  # fmt: skip
     model = predictor.fit(lines, **options)
     texts = [f"{' '.join(line.split()[:-2])} ___ ." for line in lines]

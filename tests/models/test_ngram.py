@@ -34,7 +34,7 @@ from workbench.storage import sealed
 from workbench.storage.errors import DataError
 from workbench.texts.corpus import Corpus
 
-QUICK = {"memory": "60M", "progress": False}
+QUICK = {"memory": "60M"}
 MODELS = [("kneser-ney", 3), ("kneser-ney", 5), ("good-turing", 3)]
 
 

@@ -14,7 +14,7 @@ torch.set_num_threads(1)
 
 NAMES, COLOURS = ["ada", "tom", "eve", "sam"], ["red", "blue", "green", "pink"]
 CHANCE = 0.25
-QUIET = {"device": "cpu", "progress": False}
+QUIET = {"device": "cpu"}
 
 
 def questions(n, seed, *, of_context=True):

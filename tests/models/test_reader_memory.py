@@ -25,7 +25,7 @@ from workbench.models.readers.reader import any_blank
 
 WORDS = [*(f"n{number}" for number in range(10)), *FILLERS, "."]
 N_IDS = len(WORDS) + 3
-QUIET = {"progress": False, "device": "cpu"}
+QUIET = {"device": "cpu"}
 ALL = {"self_supervised": True, "windows": "all"}
 
 

@@ -25,7 +25,7 @@ from workbench.storage.errors import DataError
 pytestmark = pytest.mark.usefixtures("home")
 READERS = [name for name, place in BUILT_IN.items() if place.startswith("workbench.models.readers")]
 READERS.remove("query-lstm")  # a language model
-QUIET = {"progress": False, "device": "cpu"}
+QUIET = {"device": "cpu"}
 
 
 def copied(rng, choices):

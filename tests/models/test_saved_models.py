@@ -130,7 +130,7 @@ class Chatty(Predictor):
         ("sliding-window", {"trust_remote_code": True}),
         (registry.import_path_of(Chatty), {"size": 2, "trust_remote_code": True}),
         (registry.import_path_of(Chatty), {"size": 2, "log": None}),
-        ("reversed", {"model": {}, "progress": True}),
+        ("reversed", {"model": {}, "size": True}),
         ("sliding-window", {"punctuation": 0}),
         ("lsa", {}), ("random-word", []), ("causal-lm", {"digest": ""}), ("lstm", {"info": 3}),
         ("ngram", None),

@@ -50,7 +50,7 @@ def taught(folders, tmp_path_factory):
 
 
 def model(url, name=None, **options):
-    return ServerModel(url, name, **{"progress": False, "retries": 2, **options})
+    return ServerModel(url, name, **{"retries": 2, **options})
 
 
 def refused_model(reason, *arguments, **options):

@@ -136,7 +136,7 @@ def test_fitted_and_found_again():
     options = {
         "passages": 23, "minimum": 5, "rows": 8, "epochs": 40, "hidden": 32, "dropout": 0.0,
         "softmax": "full", "vocabulary": len(words) - 3, "learning_rate": 0.04, "evaluations": 0,
-        "progress": False, "device": "cpu",
+        "device": "cpu",
     }  # fmt: skip
     model = SupCBOW.fit(text, cbow=cbow, **options)
     table = model.network.embedding.weight.detach().numpy()

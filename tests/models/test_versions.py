@@ -47,26 +47,25 @@ pytestmark = pytest.mark.usefixtures("module_home")
 FILE = Path(__file__).parent / "results.json"
 COLUMNS = ("prediction", "log_prob", "rank", "candidate_scores")
 TIE = 2e-4  # log-probabilities that are closer than this may be in another order on another machine
-QUICK = {"progress": False}
 
 
 @cache
 def corpus():
-    return Corpus.of(list(wb.books("sample"))[:3], **QUICK)
+    return Corpus.of(list(wb.books("sample"))[:3])
 
 
 def ngram(**options):
-    return NGram.fit(corpus(), **{"order": 3, "vocabulary": 800, "memory": "60M"} | QUICK | options)
+    return NGram.fit(corpus(), **{"order": 3, "vocabulary": 800, "memory": "60M"} | options)
 
 
 def neural(kind, **options):
-    how = {"vocabulary": 400, "tokens": 2000, "rows": 8, "device": "cpu"} | QUICK | options
+    how = {"vocabulary": 400, "tokens": 2000, "rows": 8, "device": "cpu"} | options
     return kind.fit(corpus(), **how)
 
 
 def reader(kind, n=None, **options):
     """Train a reader on the questions of the sample, or on the first `n`."""
-    how = {"vocabulary": 800, "epochs": 2, "rows": 8, "device": "cpu"} | QUICK | options
+    how = {"vocabulary": 800, "epochs": 2, "rows": 8, "device": "cpu"} | options
     return kind.fit(wb.load("sample", variant="cbt")[:n], **how)
 
 
@@ -84,9 +83,9 @@ MODELS = {
     "positional": lambda: Positional(ngram()),
     "next word": lambda: NextWord(ngram()),
     "word two on": lambda: WordTwoOn(ngram()),
-    "simple 4-gram": lambda: Simple4Gram(corpus(), **QUICK),
-    "LSA": lambda: LSA.fit(corpus(), dimensions=20, **QUICK),
-    "CBOW": lambda: CBOW.fit(corpus(), dimensions=20, epochs=1, vocabulary=800, **QUICK),
+    "simple 4-gram": lambda: Simple4Gram(corpus()),
+    "LSA": lambda: LSA.fit(corpus(), dimensions=20),
+    "CBOW": lambda: CBOW.fit(corpus(), dimensions=20, epochs=1, vocabulary=800),
     "Elman": lambda: neural(ElmanRNN, width=12),
     "LSTM": lambda: neural(LSTM, width=12),
     "LSTM with cache": lambda: neural(LSTM, width=12).cached(0.2),

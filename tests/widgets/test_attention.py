@@ -33,7 +33,7 @@ pytestmark = pytest.mark.usefixtures("home")
 torch.set_num_threads(1)
 TEXT = ["the keeper saw the boat . then ada told the keeper of the zyx . he thanked ada and the {keeper}"]
 ITEMS = clozes(*TEXT, "a storm came . nobody saw the {boat} .", "{Tea}")
-QUICK = {"tokens": 3000, "progress": False, "device": "cpu", "vocabulary": 60, "rows": 4}
+QUICK = {"tokens": 3000, "device": "cpu", "vocabulary": 60, "rows": 4}
 LONG = "She said ` no ' , and <b>he</b> said nothing . " * 150
 
 
