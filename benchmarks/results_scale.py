@@ -38,7 +38,7 @@ from comparing import runs as keep_runs
 
 import workbench as wb
 from workbench.runs import store
-from workbench.storage.files import data_home
+from workbench.storage.paths import data_home
 
 Numbers = dict[str, float]
 

@@ -575,7 +575,7 @@ def _serve(arguments: argparse.Namespace) -> None:
 
 def _reproduce(arguments: argparse.Namespace) -> None:
     from workbench.reproduce import reproduce
-    from workbench.storage.files import resource
+    from workbench.storage.paths import resource
 
     parameters = {"DATA": arguments.data, "SCALE": arguments.scale}
     settings = {name: value for name, value in parameters.items() if value is not None}

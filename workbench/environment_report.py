@@ -12,7 +12,7 @@ from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 
-from workbench.storage import files
+from workbench.storage import paths
 from workbench.storage.errors import DataError, reason
 from workbench.storage.packages import DISTRIBUTION, commit
 from workbench.storage.progress import say
@@ -58,8 +58,8 @@ def environment_report() -> dict[str, dict[str, str]]:
             "GPU": _answer(_gpu),
         },
         "folders": {
-            "data": _answer(lambda: public_path(files.data_home())),
-            "cache": _answer(lambda: public_path(files.cache_home())),
+            "data": _answer(lambda: public_path(paths.data_home())),
+            "cache": _answer(lambda: public_path(paths.cache_home())),
             **{name: public_path(Path(os.environ[name])) for name in _VARIABLES if os.environ.get(name)},
         },
         "data": {"data sets": _answer(_data_sets), "runs": _answer(_runs)},

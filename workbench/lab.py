@@ -8,7 +8,8 @@ import webbrowser
 from pathlib import Path
 
 from workbench.storage.errors import DataError, reason
-from workbench.storage.files import in_checkout, read_bytes, resource, write_atomic
+from workbench.storage.files import read_bytes, write_atomic
+from workbench.storage.paths import in_checkout, resource
 from workbench.storage.progress import say
 
 _TOUR = "00_tour.ipynb"

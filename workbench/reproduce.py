@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from workbench.storage.errors import DataError, reading, writing
-from workbench.storage.files import data_home, write_atomic
+from workbench.storage.files import write_atomic
+from workbench.storage.paths import data_home
 from workbench.storage.progress import PROGRESS, say
 
 _WIDGET = "application/vnd.jupyter.widget-view+json"

@@ -7,7 +7,7 @@ import scores
 import treebanks
 
 from workbench.analysis import tagging
-from workbench.storage.files import resource
+from workbench.storage.paths import resource
 
 FOLDER = resource("en_narrative")
 

@@ -16,7 +16,7 @@ from spacy.tokens import Doc
 from thinc.api import NumpyOps
 
 from workbench.analysis import tagging
-from workbench.storage import files
+from workbench.storage import paths
 from workbench.storage.parallel import run_chunks
 
 WORDS = ["The", "herons", "waited", ".", "``", "Ada", "nod-ded", "n't", "a b"]
@@ -167,7 +167,7 @@ REMEDIES = {
 
 @pytest.mark.parametrize("name", REMEDIES)
 def test_what_is_not_installed_is_told_with_how_to_get_it(tmp_path, monkeypatch, name):
-    monkeypatch.setattr(files, "resource", lambda *parts: tmp_path.joinpath("none", *parts))  # nor our own
+    monkeypatch.setattr(paths, "resource", lambda *parts: tmp_path.joinpath("none", *parts))  # nor our own
     raised = refused(f"{name!r}.* is not installed; installed: ", tagging.load, name)
     assert REMEDIES[name] in raised.remedy
 

@@ -11,7 +11,7 @@ from refused import refused
 import workbench as wb
 from workbench.analysis.mentions import mentions
 from workbench.items import text as wt
-from workbench.storage.files import resource
+from workbench.storage.paths import resource
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = resource("sample")

@@ -85,7 +85,7 @@ CODE = """
 import json, sys
 import workbench as wb
 from workbench.runs import store
-from workbench.storage.files import resource
+from workbench.storage.paths import resource
 
 items = wb.load("sample", variant="capitalised")
 annotations = wb.annotate(items)

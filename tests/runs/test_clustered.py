@@ -14,7 +14,7 @@ from workbench.models import MaximumFrequency, NGram, RandomWord
 from workbench.models.base import Predictor, pad
 from workbench.runs import clustered, store
 from workbench.storage.errors import DataError
-from workbench.storage.files import data_home
+from workbench.storage.paths import data_home
 
 TIMES = {"finished", "seconds", "file_sha256"}
 CHUNK = 7

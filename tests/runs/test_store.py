@@ -22,7 +22,7 @@ from workbench.runs import predictions
 from workbench.runs.store import ship
 from workbench.storage.cache import lock_while_alive
 from workbench.storage.errors import DataError
-from workbench.storage.files import resource
+from workbench.storage.paths import resource
 
 store = importlib.import_module("workbench.runs.store")  # by its name
 

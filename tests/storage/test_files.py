@@ -4,7 +4,6 @@ import multiprocessing
 import os
 import signal
 import stat
-import sys
 import tempfile
 from pathlib import Path
 from unittest.mock import Mock
@@ -14,14 +13,7 @@ from refused import refused
 
 from workbench.storage import files
 from workbench.storage.errors import DataError, reading, writing
-from workbench.storage.files import (
-    atomic_folder,
-    atomic_path,
-    data_home,
-    read_bytes,
-    resource,
-    scratch_folder,
-)
+from workbench.storage.files import atomic_folder, atomic_path, read_bytes, scratch_folder
 
 
 class StoppedError(Exception):
@@ -259,81 +251,6 @@ def test_errors_that_are_not_of_the_disk_stay_what_they_are(tmp_path):
         with expected, atomic_path(tmp_path / "file"):
             raise error
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    "value", ["{}/file", "{}/file/x", "~nobody-of-this-name", "{}/loop", "/" + "x" * 300]
-)
-def test_an_odd_data_folder_is_one_error(tmp_path, monkeypatch, value):
-    (tmp_path / "file").touch()
-    (tmp_path / "loop").symlink_to("loop")
-    monkeypatch.setenv("WORKBENCH_HOME", value.format(tmp_path))
-    refused(r"the folder that WORKBENCH_HOME names cannot be read .* unset it", data_home)
-
-
-@pytest.mark.parametrize("value", ["{}/mine", "~/mine", ""])
-def test_the_data_folder(tmp_path, monkeypatch, value):
-    monkeypatch.setenv("WORKBENCH_HOME", value.format(tmp_path))
-    default = Path(files.__file__).parents[2] / "data"
-    assert data_home() == (Path(value.format(tmp_path)).expanduser() if value else default)
-
-
-@pytest.fixture
-def installed(tmp_path, monkeypatch):
-    """A package that looks like one that a wheel installed, for a user whose home is ``tmp_path/home``."""
-    monkeypatch.setattr(files, "_PACKAGE", tmp_path / "site-packages" / "workbench")
-    monkeypatch.setattr(files, "_CHECKOUT", tmp_path / "site-packages")
-    for name in ("WORKBENCH_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME"):
-        monkeypatch.setenv(name, "")
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    (files._PACKAGE / "_data").mkdir(parents=True)
-    return files._PACKAGE / "_data"
-
-
-def test_what_ships_lies_in_the_folder_of_an_installed_package(installed):
-    assert not files.in_checkout()
-    for parts in (("sample", "x.txt"), ("notebooks",), ("tools", "setup.py"), ("requirements.lock",)):
-        assert resource(*parts) == installed.joinpath(*parts)
-
-
-def test_what_ships_lies_in_data_or_at_the_top_of_a_checkout(tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "_PACKAGE", tmp_path / "workbench")
-    monkeypatch.setattr(files, "_CHECKOUT", tmp_path)
-    (tmp_path / "pyproject.toml").touch()
-    assert files.in_checkout()
-    assert resource("sample", "x.txt") == tmp_path / "data" / "sample" / "x.txt"
-    for parts in (("notebooks",), ("tools", "setup.py"), ("requirements.lock",)):
-        assert resource(*parts) == tmp_path.joinpath(*parts)
-
-
-def test_everything_that_ships_is_there():
-    names = ("en_narrative", "published", "registry.toml", "sample", *files._AT_THE_TOP)
-    assert [name for name in names if not resource(name).exists()] == []
-
-
-@pytest.mark.usefixtures("installed")
-@pytest.mark.skipif(sys.platform != "linux", reason="the folders of Linux")
-def test_the_data_of_an_installed_package_are_the_users(tmp_path, monkeypatch):
-    """Never in the package nor in the working directory; what WORKBENCH_HOME names comes first."""
-    home = tmp_path / "home"
-    assert data_home() == home / ".local" / "share" / "lambada-workbench"
-    assert files.cache_home() == home / ".cache" / "lambada-workbench"
-    assert files.programs_home() == data_home() / "tools"
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "xdg"))
-    assert data_home() == tmp_path / "xdg" / "lambada-workbench"
-    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "mine"))
-    assert data_home() == tmp_path / "mine"
-    assert files.cache_home() == tmp_path / "mine" / "cache"
-    assert files.programs_home() == tmp_path / "mine" / "tools"
-    assert not home.exists()
-
-
-def test_the_data_of_a_checkout_stay_in_it(monkeypatch):
-    monkeypatch.setenv("WORKBENCH_HOME", "")
-    top = Path(files.__file__).parents[2]
-    assert (data_home(), files.cache_home(), files.programs_home()) == (
-        top / "data", top / "data" / "cache", top / ".tools",
-    )  # fmt: skip
 
 
 def test_only_regular_files_are_read(tmp_path):

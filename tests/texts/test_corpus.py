@@ -19,7 +19,7 @@ from workbench.datasets.books import books
 from workbench.items import text as wt
 from workbench.storage.cache import digest
 from workbench.storage.errors import DataError
-from workbench.storage.files import resource
+from workbench.storage.paths import resource
 from workbench.storage.sealed import SUMS, sealed_folder
 from workbench.texts import corpus as store
 from workbench.texts import tokenise

@@ -18,7 +18,7 @@ def write_harness_log(folder: Path) -> Path:
     """
     import workbench as wb  # noqa: PLC0415 - slow
     from workbench.runs import store  # noqa: PLC0415 - slow
-    from workbench.storage.files import resource  # noqa: PLC0415 - slow
+    from workbench.storage.paths import resource  # noqa: PLC0415 - slow
 
     items = wb.load("sample", "test", variant="capitalised")
     rows: Any = store.open_run(resource("published", "runs", _RUN)).predictions.set_index("item_id")

@@ -145,7 +145,7 @@ def _pretrained() -> Iterator[str]:
 
     import workbench as wb  # noqa: PLC0415 - slow
     from workbench.runs import store  # noqa: PLC0415 - slow
-    from workbench.storage.files import resource  # noqa: PLC0415 - slow
+    from workbench.storage.paths import resource  # noqa: PLC0415 - slow
 
     runs = [store.open_run(path) for path in sorted(resource("published", "runs").iterdir())]
     for name in ("lambada", "cbt", "msrcc"):

@@ -22,7 +22,8 @@ from pyarrow import compute
 
 from workbench.analysis.lemmas import KINDS, Lemmas, fold_case
 from workbench.storage.errors import DataError
-from workbench.storage.files import atomic_path, resource
+from workbench.storage.files import atomic_path
+from workbench.storage.paths import resource
 
 TARGET = resource("en_narrative", "lemmatizer", "lemmas.json")
 

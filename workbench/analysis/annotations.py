@@ -23,8 +23,8 @@ from workbench.items.schema import Item, objects
 from workbench.items.tokens import Tokens, readable_tokens, tokens
 from workbench.storage import cache as disk
 from workbench.storage.errors import DataError
-from workbench.storage.files import resource
 from workbench.storage.parallel import run_chunks
+from workbench.storage.paths import resource
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from workbench.storage.errors import reading
-from workbench.storage.files import read_json, resource
+from workbench.storage.files import read_json
+from workbench.storage.paths import resource
 
 WORDS: dict[str, Any] = tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
 """Lists of words that the analysis knows beside the table of lemmas."""

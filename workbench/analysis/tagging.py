@@ -14,7 +14,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from workbench.storage import cache, files
+from workbench.storage import cache, files, paths
 from workbench.storage.errors import DataError, reading
 from workbench.storage.packages import extensions
 from workbench.storage.parallel import in_worker
@@ -87,7 +87,7 @@ def find_pipeline(name: str | Path = "en_narrative") -> PipelineFolder:
         ``en_narrative``, which ships with the project; an installed package such as
         ``en_core_web_sm``; or the folder of a pipeline.
     """
-    shipped = files.resource("en_narrative")
+    shipped = paths.resource("en_narrative")
     if name == "en_narrative" and (shipped / "meta.json").is_file():
         return _source(str(shipped), shipped)
     spec = importlib.util.find_spec(name) if isinstance(name, str) and name.isidentifier() else None
@@ -110,7 +110,7 @@ def _source(name: str, folder: Path) -> PipelineFolder:
 
 def installed() -> list[str]:
     """Return the names of the pipelines that are installed."""
-    ours = ["en_narrative"] if (files.resource("en_narrative") / "meta.json").is_file() else []
+    ours = ["en_narrative"] if (paths.resource("en_narrative") / "meta.json").is_file() else []
     return ours + sorted(extensions("spacy_models", ours))
 
 

@@ -25,7 +25,7 @@ from workbench.construction.manifest import Step
 from workbench.items import text as wt
 from workbench.items.items import Items
 from workbench.items.schema import Item
-from workbench.storage import cache, files
+from workbench.storage import cache, files, paths
 from workbench.storage.errors import DataError, reading
 from workbench.storage.files import read_parquet
 from workbench.storage.parallel import run_chunks
@@ -232,7 +232,7 @@ class CandidatePassages:
                 remedy="pass other numbers of tokens; LAMBADA's are 50, 10 and 256",
             )
         rule = Rule(int(minimum), int(shortest), int(longest))
-        home = files.cache_home() / "passages" if folder is None else Path(folder).absolute().parent
+        home = paths.cache_home() / "passages" if folder is None else Path(folder).absolute().parent
         with files.scratch_folder(home) as scratch:
             chunked = _chunked(_sources(novels, scratch / "texts"))
             about = (str(VERSION), repr(tuple(rule)))

@@ -23,7 +23,8 @@ from workbench.items.cells import check_encodable
 from workbench.items.items import Items
 from workbench.items.schema import content_digest, objects
 from workbench.storage.errors import DataError, database_errors, reading, writing
-from workbench.storage.files import check_target, data_home
+from workbench.storage.files import check_target
+from workbench.storage.paths import data_home
 
 GUIDELINES = (
     "All sentences are grammatical.",

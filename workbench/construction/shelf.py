@@ -28,7 +28,7 @@ from workbench.construction.novels import seed_of
 from workbench.datasets import sources
 from workbench.datasets.books import Book, BookIterator, book_files, books
 from workbench.render.results import Table, TableColumn, TableLayout
-from workbench.storage import cache, files
+from workbench.storage import cache, files, paths
 from workbench.storage.errors import DataError
 from workbench.storage.files import read_parquet
 from workbench.storage.packages import library_versions
@@ -264,7 +264,7 @@ def read_shelf(
         "duplicates": duplicates,
         **PARAMETERS,
     }
-    home = files.cache_home() / "shelf"
+    home = paths.cache_home() / "shelf"
     with files.scratch_folder(home) as scratch:
         frame, inputs, unreadable = _copied(novels, scratch, on_error)
         if offensive is not None:

@@ -57,7 +57,7 @@ def load(
     path : path, optional
         A folder (searched with its subfolders), a file, or the official archive. A file such as
         ``train-00000-of-00002.parquet`` stands for all parts of its set. Without it
-        ``$WORKBENCH_DATA`` is searched, then ``raw/`` in :func:`workbench.storage.files.data_home`.
+        ``$WORKBENCH_DATA`` is searched, then ``raw/`` in :func:`workbench.storage.paths.data_home`.
     on_error : {"raise", "skip"}
         Whether a bad record stops the reading, or is left out and kept in ``.problems``.
     **options

@@ -19,8 +19,8 @@ from workbench.datasets.model_files import refuse_language_model
 from workbench.datasets.production_notes import header_end, licence_start, without_notes
 from workbench.items import text as wt
 from workbench.storage.errors import DataError
-from workbench.storage.files import resource
 from workbench.storage.packages import load_extension
+from workbench.storage.paths import resource
 
 
 @dataclass(frozen=True)

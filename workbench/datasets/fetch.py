@@ -11,7 +11,7 @@ import pooch
 from requests import RequestException
 
 from workbench.datasets import archives, sources
-from workbench.storage import files, sealed
+from workbench.storage import files, paths, sealed
 from workbench.storage.errors import DataError, innermost, writing
 from workbench.storage.progress import progress_bar, say
 
@@ -134,8 +134,8 @@ def fetch(dataset: str, *, dry_run: bool = False, folder: Path | str | None = No
     entry = entry_of(dataset)
     if entry.shipped:
         say(f"{dataset} is part of the workbench: nothing to fetch")
-        return files.resource(entry.shipped)
-    where = files.data_home() / "raw" / dataset if folder is None else Path(folder).expanduser()
+        return paths.resource(entry.shipped)
+    where = paths.data_home() / "raw" / dataset if folder is None else Path(folder).expanduser()
     if dry_run:
         say(_plan(entry, where))
         return where
@@ -190,7 +190,7 @@ def _get(remote: Remote, where: Path) -> None:
 
 def _download(remote: Remote, target: Path) -> None:
     """Download a file from the first of its addresses with the right content."""
-    seconds = files.number_in_environment("WORKBENCH_TIMEOUT", 30, "seconds")
+    seconds = paths.number_in_environment("WORKBENCH_TIMEOUT", 30, "seconds")
 
     def download(url: str, output_file: str, _pooch: pooch.Pooch) -> None:
         with progress_bar(remote.bytes, label=remote.name, unit="B") as bar:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from workbench.storage import files
+from workbench.storage import paths
 from workbench.storage.errors import DataError
 
 ANALYSIS = "lambada_analysis"
@@ -44,14 +44,14 @@ class Value(NamedTuple):
 
 def tables() -> list[str]:
     """Return the names of the tables in ``data/published``."""
-    return sorted(path.stem for path in files.resource("published").glob("*.csv"))
+    return sorted(path.stem for path in paths.resource("published").glob("*.csv"))
 
 
 def published_table(name: str) -> pd.DataFrame:
     """Read one of the tables that :func:`tables` lists, every cell as it is printed."""
     if name not in tables():
         raise DataError(f"no published table is called {name!r}", remedy=f"there are {', '.join(tables())}")
-    return pd.read_csv(files.resource("published", f"{name}.csv"), dtype=str, keep_default_na=False)
+    return pd.read_csv(paths.resource("published", f"{name}.csv"), dtype=str, keep_default_na=False)
 
 
 @cache

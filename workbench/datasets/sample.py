@@ -17,7 +17,8 @@ from workbench.datasets import sources
 from workbench.items import text as wt
 from workbench.items.items import WORD_CLASSES, Item, Items
 from workbench.storage.errors import DataError, reading
-from workbench.storage.files import read_bytes, resource
+from workbench.storage.files import read_bytes
+from workbench.storage.paths import resource
 
 PASSAGES = ("plain", "capitalised", "openai")
 VARIANTS = (*PASSAGES, "cbt", *WORD_CLASSES, "msrcc")

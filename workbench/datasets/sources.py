@@ -27,8 +27,9 @@ from workbench.datasets.file_names import shards, split_in_name, split_of_file
 from workbench.items.items import Items
 from workbench.items.schema import Item
 from workbench.storage.errors import DataError, reading
-from workbench.storage.files import data_home, read_bytes, resource
+from workbench.storage.files import read_bytes
 from workbench.storage.packages import extensions, load_extension
+from workbench.storage.paths import data_home, resource
 from workbench.storage.progress import say
 from workbench.storage.spreadsheet import encoding_of_mark
 

@@ -34,7 +34,7 @@ from workbench.runs.predictions import (
 )
 from workbench.runs.run_table import LONG, RunTable, item_columns
 from workbench.storage.errors import DataError
-from workbench.storage.files import data_home
+from workbench.storage.paths import data_home
 
 if TYPE_CHECKING:
     from workbench.runs.store import Run

@@ -30,8 +30,9 @@ from workbench.runs import store
 from workbench.runs.measures import MEASURES
 from workbench.storage.cache import digest
 from workbench.storage.errors import DataError, reading, writing
-from workbench.storage.files import data_home, list_folder, read_json, write_atomic
+from workbench.storage.files import list_folder, read_json, write_atomic
 from workbench.storage.packages import commit, library_versions
+from workbench.storage.paths import data_home
 
 _REMEDY = "restore the file, or delete it and write the plan again"
 _SHARES = (0.05, 0.1, 0.2, 0.3)  # of discordant items, where none is expected
@@ -59,7 +60,7 @@ class Plan:
     Attributes
     ----------
     plan : str
-        Name of the file, in ``plans/`` of :func:`workbench.storage.files.data_home`.
+        Name of the file, in ``plans/`` of :func:`workbench.storage.paths.data_home`.
     created : str
         Date and time (UTC).
     hypothesis, measure : str

@@ -21,7 +21,8 @@ from filelock import FileLock
 
 from workbench.items.schema import content_digest
 from workbench.storage.errors import reading, writing
-from workbench.storage.files import atomic_path, check_target, data_home, list_folder, read_bytes
+from workbench.storage.files import atomic_path, check_target, list_folder, read_bytes
+from workbench.storage.paths import data_home
 
 
 @dataclass(frozen=True, slots=True)

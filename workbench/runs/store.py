@@ -38,14 +38,13 @@ from workbench.storage.cache import folder_size, remove
 from workbench.storage.errors import DataError, reading, reason
 from workbench.storage.files import (
     atomic_folder,
-    data_home,
     list_folder,
     open_regular,
     remove_stale_scratch,
-    resource,
     scratch_folder,
 )
 from workbench.storage.packages import commit
+from workbench.storage.paths import data_home, resource
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -155,7 +154,7 @@ def predict(
     Run
         ``run.predictions`` is the table, one row an item: item_id, model, prediction, correct, p_correct,
         log_prob, rank, top_words, in_training, ... (:data:`workbench.runs.predictions.COLUMNS`); the folder
-        lies in ``runs/`` (see :func:`workbench.storage.files.data_home`).
+        lies in ``runs/`` (see :func:`workbench.storage.paths.data_home`).
 
     Raises
     ------

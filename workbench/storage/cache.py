@@ -21,7 +21,7 @@ from typing import NamedTuple, TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from workbench.storage import files
+from workbench.storage import files, paths
 from workbench.storage.errors import DataError
 
 GIGABYTES = 10.0
@@ -78,7 +78,7 @@ class Cache:
     """
 
     def __init__(self, name: str, schema: pa.Schema) -> None:
-        self.folder, self.schema = files.cache_home() / name, schema
+        self.folder, self.schema = paths.cache_home() / name, schema
 
     def path(self, key: str) -> Path:
         """Return the path of the table of a key."""
@@ -114,7 +114,7 @@ class CacheEntry(NamedTuple):
 
 def cache_limit() -> int:
     """Return the size limit of the cache in bytes; DataError if the variable is not a number of gigabytes."""
-    return int(files.number_in_environment(VARIABLE, GIGABYTES, "gigabytes") * 1e9)
+    return int(paths.number_in_environment(VARIABLE, GIGABYTES, "gigabytes") * 1e9)
 
 
 def cache_entries() -> list[CacheEntry]:
@@ -140,7 +140,7 @@ def folder_size(path: Path) -> int:
 
 
 def _kinds() -> list[Path]:
-    return [folder for folder in _listed(files.cache_home()) if not folder.is_symlink()]
+    return [folder for folder in _listed(paths.cache_home()) if not folder.is_symlink()]
 
 
 def _listed(folder: Path) -> list[Path]:
@@ -187,7 +187,7 @@ def make_room(limit: int | None = None) -> None:
     is removed. The folder is tagged, so that programs for backups leave it out.
     """
     limit, now = cache_limit() if limit is None else limit, time.time()
-    tag = files.cache_home() / "CACHEDIR.TAG"
+    tag = paths.cache_home() / "CACHEDIR.TAG"
     if tag.parent.is_dir() and not tag.exists():
         with contextlib.suppress(DataError):  # a cache that may only be read
             files.write_atomic(tag, _TAG)

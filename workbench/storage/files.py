@@ -1,4 +1,4 @@
-"""Locations on disk, and atomic writes of files and folders."""
+"""Reading of files, and atomic writes of files and folders."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import contextlib
 import errno
 import fcntl
 import json
-import math
 import os
 import platform
 import shutil
@@ -21,7 +20,6 @@ from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING, Any
 
 from workbench.storage.errors import DataError, reading, writing
-from workbench.storage.packages import DISTRIBUTION
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,85 +27,11 @@ if TYPE_CHECKING:
 MAX_IN_MEMORY = 2 << 30
 """Largest content of a file, unpacked, that is read into memory, in bytes."""
 
-_PACKAGE = Path(__file__).resolve().parents[1]
-_CHECKOUT = _PACKAGE.parent
-_AT_THE_TOP = {"notebooks", "tools", "requirements.lock", "models.lock"}
 _SCRATCH = ".partial-"
 _SCRATCH_HERE = f"{_SCRATCH}{zlib.crc32(platform.node().encode()):08x}-"  # made by this computer
 _REPLACED = ".replaced"  # in a scratch folder: what another folder takes the place of
 _LOCKABLE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
 _DAY = 86_400  # seconds
-
-
-def data_home() -> Path:
-    """Return the folder of a user's data: ``raw/``, ``runs/``, ``notes/``, ``plans/`` and others.
-
-    ``$WORKBENCH_HOME`` where it is set; else ``data/`` of the checkout that this package runs from; else the
-    platform's folder for the data of a user's programs, such as ``~/.local/share/lambada-workbench`` on
-    Linux. What is computed again when it is missing lies in `cache_home`. DataError if the variable names
-    something else than a folder, or one that may not be looked at.
-    """
-    if home := _home_in_environment():
-        return home
-    return _CHECKOUT / "data" if in_checkout() else _platform_folder("user_data_path")
-
-
-def cache_home() -> Path:
-    """Return the folder of reproducible results, with one subfolder for each category.
-
-    ``cache/`` in `data_home`; of an installed package without ``$WORKBENCH_HOME`` the platform's folder for
-    caches, such as ``~/.cache/lambada-workbench`` on Linux.
-    """
-    if in_checkout() or _home_in_environment():
-        return data_home() / "cache"
-    return _platform_folder("user_cache_path")
-
-
-def programs_home() -> Path:
-    """Return the folder of KenLM's programs: ``.tools`` of a checkout, else in `data_home`."""
-    return _CHECKOUT / ".tools" if in_checkout() else data_home() / "tools"
-
-
-def in_checkout() -> bool:
-    """Return True if this package runs from a checkout of the repository rather than an installed wheel."""
-    return (_CHECKOUT / "pyproject.toml").is_file() and not (_PACKAGE / "_data").is_dir()
-
-
-def _home_in_environment() -> Path | None:
-    if value := os.environ.get("WORKBENCH_HOME"):
-        with reading(value, "the folder that WORKBENCH_HOME names", remedy="set it to a folder, or unset it"):
-            home = Path.cwd() / Path(value).expanduser()  # also of a user who does not exist
-            check_target(home, stat.S_ISDIR, "a folder")
-            return home
-    return None
-
-
-def _platform_folder(purpose: str) -> Path:
-    import platformdirs  # noqa: PLC0415 - a checkout does not ask
-
-    folder: Path = getattr(platformdirs, purpose)(DISTRIBUTION, appauthor=False)
-    return folder
-
-
-def number_in_environment(variable: str, default: float, unit: str) -> float:
-    """Return a number from an environment variable; DataError if it is not a number, or negative."""
-    text = os.environ.get(variable) or f"{default:g}"
-    with contextlib.suppress(ValueError):
-        if 0 <= (number := float(text)) < math.inf:
-            return number
-    problem = f"expected a number of {unit} in {variable}, got {text!r}"
-    raise DataError(problem, remedy=f"set it to a number such as {default:g}, or unset it")
-
-
-def resource(*parts: str) -> Path:
-    """Return the path of a file or folder that ships with the project.
-
-    The wheel has all of them in one folder. In a checkout they lie in ``data/``, and those that are no data,
-    such as ``notebooks``, at its top.
-    """
-    if not in_checkout():
-        return (_PACKAGE / "_data").joinpath(*parts)
-    return (_CHECKOUT if parts[0] in _AT_THE_TOP else _CHECKOUT / "data").joinpath(*parts)
 
 
 def open_regular(path: Path | str) -> IO[bytes]:

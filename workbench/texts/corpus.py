@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from workbench.datasets.books import Book
-from workbench.storage import cache, files
+from workbench.storage import cache, files, paths
 from workbench.storage.errors import DataError, reading
 from workbench.storage.files import read_parquet
 from workbench.storage.sealed import check_seal, sealed_folder, sha256
@@ -157,7 +157,7 @@ class Corpus:
         """
         if isinstance(texts, Corpus):
             return texts
-        home = files.cache_home() / "corpus"
+        home = paths.cache_home() / "corpus"
         with files.scratch_folder(home) as scratch:
             tokeniser = Tokeniser(scratch / "texts", tokenised=tokenised)
             tokeniser.read(texts)
@@ -186,7 +186,7 @@ class Corpus:
             if wanted(corpus.sha256, corpus.lower):
                 return corpus
         with contextlib.suppress(DataError):
-            for folder in files.list_folder(files.cache_home() / "corpus"):
+            for folder in files.list_folder(paths.cache_home() / "corpus"):
                 with contextlib.suppress(DataError), reading(folder):
                     content = files.read_json(folder / MANIFEST)
                     if wanted(str(content["sha256"]), bool(content["lower"])):
@@ -234,7 +234,7 @@ class Corpus:
         rows = remaining.index.to_numpy().astype("<i8").tobytes()
         content = (self.sha256, self.roles.tobytes(), str(self.lower))
         key = cache.digest("without", str(VERSION), *content, repr(names), rows)
-        folder = files.cache_home() / "corpus" / key
+        folder = paths.cache_home() / "corpus" / key
         if read_manifest(folder) is None:
             _write(folder, self._of_books(remaining), names, lower=self.lower)
         return Corpus(folder, self.name)

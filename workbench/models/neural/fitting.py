@@ -19,14 +19,8 @@ from workbench.datasets.sources import check_choice
 from workbench.runs.store import json_value
 from workbench.storage import cache
 from workbench.storage.errors import DataError, reading, writing
-from workbench.storage.files import (
-    atomic_path,
-    cache_home,
-    open_regular,
-    read_json,
-    remove_stale_scratch,
-    write_atomic,
-)
+from workbench.storage.files import atomic_path, open_regular, read_json, remove_stale_scratch, write_atomic
+from workbench.storage.paths import cache_home
 from workbench.texts.batches import Batches
 from workbench.training.history import Training
 from workbench.training.settings import LENGTHS, TrainingSettings, torch_device

@@ -19,7 +19,8 @@ from workbench.models.ngram.backoff import SPECIAL, BackOff
 from workbench.models.ngram.kenlm_records import Text, compile_intermediate
 from workbench.storage import cache
 from workbench.storage.errors import DataError
-from workbench.storage.files import atomic_path, cache_home, read_json, scratch_folder
+from workbench.storage.files import atomic_path, read_json, scratch_folder
+from workbench.storage.paths import cache_home
 from workbench.storage.progress import progress_bar
 from workbench.storage.sealed import check_seal, sealed_folder
 from workbench.texts.corpus import Corpus

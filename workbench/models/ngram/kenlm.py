@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import IO, Any, BinaryIO, SupportsIndex, cast
 
 from workbench.storage.errors import DataError, reason
-from workbench.storage.files import atomic_path, programs_home, resource, scratch_folder
+from workbench.storage.files import atomic_path, scratch_folder
+from workbench.storage.paths import programs_home, resource
 from workbench.storage.progress import progress_bar
 
 _REMEDY = "run `workbench setup`, which builds it, or conda install -c conda-forge kenlm"

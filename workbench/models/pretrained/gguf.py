@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 from workbench.storage import cache
 from workbench.storage.errors import DataError, reading, writing
-from workbench.storage.files import cache_home, open_regular, read_json, scratch_folder
+from workbench.storage.files import open_regular, read_json, scratch_folder
+from workbench.storage.paths import cache_home
 from workbench.storage.progress import progress_bar
 from workbench.storage.sealed import SUMS, check_seal, sealed_folder, sha256
 

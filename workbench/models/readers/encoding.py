@@ -21,7 +21,7 @@ from workbench.models.item_words import occurrences, positions_of, word_tokens
 from workbench.runs.store import items_digest
 from workbench.storage import cache
 from workbench.storage.errors import DataError, reading
-from workbench.storage.files import cache_home
+from workbench.storage.paths import cache_home
 from workbench.storage.progress import progress_bar
 from workbench.storage.sealed import read_arrays, sealed_folder, write_arrays
 from workbench.texts.batches import Batch

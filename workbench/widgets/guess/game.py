@@ -15,7 +15,7 @@ from workbench.people import Campaign, Protocol, ProtocolStep, RefusalError, Sub
 from workbench.people.protocols import protocol as named_protocol
 from workbench.runs.store import items_digest
 from workbench.storage.errors import DataError, writing
-from workbench.storage.files import data_home
+from workbench.storage.paths import data_home
 
 PLAYER = "me"
 """Name of the person who plays, where none is passed."""
