@@ -534,7 +534,6 @@ def _add_subjects(arguments: argparse.Namespace) -> None:
 
 def _campaign_status(arguments: argparse.Namespace) -> None:
     from workbench.people import Campaign
-    from workbench.storage.spreadsheet import write_csv
 
     campaign = Campaign.open(arguments.campaign)
     tables = {
@@ -548,7 +547,7 @@ def _campaign_status(arguments: argparse.Namespace) -> None:
     if arguments.csv is not None:
         arguments.csv.mkdir(parents=True, exist_ok=True)
         for name, table in tables.items():
-            write_csv(table, arguments.csv / f"{name}.csv", formulas="quote")
+            table.to_csv(arguments.csv / f"{name}.csv", index=False)
         say(f"\nwritten to {arguments.csv}")
 
 

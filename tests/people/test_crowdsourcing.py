@@ -179,12 +179,3 @@ def test_files_that_are_no_results_and_protocols_without_forms(campaign, tmp_pat
     unfolding = Campaign.create(tmp_path / "u.db", campaign.items(), "unfolding")
     refused("cannot unfold", export_pages, unfolding, path)
     unfolding.close()
-
-
-def test_formulas_are_quoted_where_that_is_wanted(tmp_path):
-    items = wb.items_from_text("=1+1 . Nobody fed the ___", answers="dog")
-    campaign = Campaign.create(tmp_path / "c.db", items)
-    export_pages(campaign, tmp_path / "pages.csv", formulas="quote")
-    [row] = pd.read_csv(tmp_path / "pages.csv").to_dict("records")
-    assert row["context_1"].startswith("'=")
-    campaign.close()

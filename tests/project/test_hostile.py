@@ -1,14 +1,11 @@
 """Text that tries to become something else stays text: in every chart, table, page and export."""
 
 import ast
-import csv
-import io
 import re
 from functools import cache
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-import pandas as pd
 import pytest
 from adversarial_text import CHARTS, PAGES, RUN, STRINGS
 from html_page import Page
@@ -16,14 +13,10 @@ from refused import refused
 
 from workbench import charts
 from workbench.charts import theme
-from workbench.items.items import Items
 from workbench.storage.errors import DataError
-from workbench.storage.spreadsheet import spreadsheet_safe
 
 PACKAGE = Path(charts.__file__).parents[1]
 FORBIDDEN = {"script", "img", "a", "iframe", "base", "form", "link", "object", "embed", "bdo"}
-FORMULAS = [text for text in STRINGS.values() if text.lstrip("'")[:1] in set("=+-@\t\r\n")]
-READ_BACK = r"^'(?='*[=+\-@\t\r\n])"
 
 
 ALL = " ".join(STRINGS.values())
@@ -120,44 +113,6 @@ def test_text_is_not_lost_on_the_way():
         for text in attacks:
             made = PAGES[name](text)
             assert RUN in Page(made._repr_html_()).text
-
-
-@pytest.mark.parametrize("text", [*FORMULAS, "'=1", "''-2", "it's", "'tis", "=", ""])
-def test_formulas_are_quoted_and_read_back(text):
-    frame = pd.DataFrame(
-        {"word": [text, "dog"], "ln p": [-2.5, -3.0], f"{text} ": [text, None]}, dtype=object
-    )
-    safe = spreadsheet_safe(frame)
-    rows = list(csv.reader(io.StringIO(safe.to_csv(index=False), newline="")))
-    cells = [cell for row in rows for cell in (row[0], row[2])]
-    assert not [cell for cell in cells if cell[:1] in set("=+-@\t\r\n") and cell]
-    assert [row[1] for row in rows[1:]] == ["-2.5", "-3.0"]
-    assert safe.replace(READ_BACK, "", regex=True)["word"].tolist() == [text, "dog"]
-    assert spreadsheet_safe(frame, "keep") is frame
-    refused("formulas", spreadsheet_safe, frame, "drop")
-
-
-def test_every_export_quotes_formulas(tmp_path):
-    text = STRINGS["formula"]
-    items, browser = PAGES["Items"](text), PAGES["Browser"](text)
-    for name in ("Table", "ResultsTable", "Significance"):
-        made = PAGES[name](text)
-        made.to_csv(tmp_path / name, formulas="quote")
-        kept = made.to_csv()
-        assert f"'{text[:10]}" not in kept
-        assert text[:10] in kept or name != "Table"
-    items.to_csv(tmp_path / "Items", formulas="quote")
-    browser.export(tmp_path / "browser.csv", formulas="quote")
-    browser.close()
-    for path in tmp_path.iterdir():
-        cells = [
-            cell for row in csv.reader(io.StringIO(path.read_bytes().decode(), newline="")) for cell in row
-        ]
-        assert not [cell for cell in cells if cell.startswith(("=", "@"))], path.name
-        assert path.name == "ResultsTable" or [cell for cell in cells if cell.startswith("'=")], path.name
-    items.to_csv(tmp_path / "kept.csv")
-    assert isinstance(items, Items)
-    assert text in pd.read_csv(tmp_path / "kept.csv")["answer"].tolist()
 
 
 def test_a_place_that_cannot_be_written_is_one_error(tmp_path):

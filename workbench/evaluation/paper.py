@@ -36,7 +36,6 @@ from workbench.render.labels import tooltip
 from workbench.render.numbers import MISSING, as_printed, in_unit
 from workbench.render.tables import Cell, Grid, Heading, grid_html, grid_latex, grid_markdown
 from workbench.storage.errors import DataError
-from workbench.storage.spreadsheet import Formulas, write_csv
 
 NAMES = ("lambada", "cbt", "msrcc", "cnnqa", "cbt-variants", "cbt-anonymised", "cnnqa-ablation")
 """Tables that can be shown."""
@@ -235,9 +234,9 @@ class ResultsTable:
         """Return the table as GitHub Markdown: one table a section, then the notes."""
         return grid_markdown(self._grid())
 
-    def to_csv(self, path: Any = None, *, formulas: Formulas = "keep") -> Any:
-        """Write `frame` as CSV; return it as text without a path; formulas as for `write_csv`."""
-        return write_csv(self.frame, path, formulas=formulas)
+    def to_csv(self, path: Any = None) -> Any:
+        """Write `frame` as CSV; return it as text without a path."""
+        return self.frame.to_csv(path, index=False)
 
     def _grid(self) -> Grid:
         columns = self.frame[["column", "measured_in"]].drop_duplicates("column").to_numpy().tolist()

@@ -32,7 +32,6 @@ from workbench.items.items import Items, check_items
 from workbench.render.numbers import fixed, p_value, percent, points
 from workbench.render.results import Table, TableColumn, TableLayout
 from workbench.storage.errors import DataError
-from workbench.storage.spreadsheet import Formulas, write_csv
 
 Interval = tuple[float, float]
 
@@ -177,9 +176,9 @@ class Significance:
         """Return the table in Markdown."""
         return self.table.to_markdown()
 
-    def to_csv(self, path: Any = None, *, formulas: Formulas = "keep") -> Any:
-        """Write `frame` as CSV; return it as text without a path; formulas as for `write_csv`."""
-        return write_csv(self.frame, path, formulas=formulas)
+    def to_csv(self, path: Any = None) -> Any:
+        """Write `frame` as CSV; return it as text without a path."""
+        return self.frame.to_csv(path, index=False)
 
     def _repr_html_(self) -> str:
         return self.to_html()

@@ -24,7 +24,6 @@ from workbench.items.schema import BLANK, COLUMNS, WORD_CLASSES, Item, Span, con
 from workbench.items.view import items_html
 from workbench.storage.errors import DataError, reading
 from workbench.storage.files import atomic_path, read_parquet
-from workbench.storage.spreadsheet import Formulas, write_csv
 
 __all__ = ["BLANK", "COLUMNS", "WORD_CLASSES", "Item", "Items", "Span"]
 
@@ -243,20 +242,19 @@ class Items:
         with atomic_path(path) as temporary:
             pq.write_table(table.replace_schema_metadata({"workbench": extra}), temporary)
 
-    def to_csv(self, path: Path | str, *, formulas: Formulas = "keep") -> None:
+    def to_csv(self, path: Path | str) -> None:
         """Write a table that people can read, atomically; ``wb.load(path)`` makes items of it again.
 
         ``text`` has the blank in place of the answer; lists are written as JSON; the columns of :attr:`extra`
-        follow. Offsets are left out: :meth:`to_parquet` keeps the items exactly. Text that a spreadsheet
-        would run as a formula stays as it is, unless `formulas` is ``"quote"``: see
-        :func:`workbench.storage.spreadsheet.spreadsheet_safe`.
+        follow. Offsets are left out: :meth:`to_parquet` keeps the items exactly.
         """
         table = self._frame.drop(columns=["answer_span", "sentences", "meta"])
         table["text"] = [item.passage for item in self]
         table = table.join(self.extra[[name for name in self.extra if name not in COLUMNS]])
         for name in filter(lambda name: pd.api.types.is_object_dtype(table[name]), table.columns):
             table[name] = table[name].map(cells.json_cell)
-        write_csv(table, path, formulas=formulas)
+        with atomic_path(path) as temporary:
+            table.to_csv(temporary, index=False)
 
     @classmethod
     def from_parquet(cls, path: Path | str) -> Items:

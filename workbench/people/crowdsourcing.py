@@ -20,7 +20,7 @@ from workbench.people import assignment
 from workbench.people.assignment import Page, RefusalError
 from workbench.people.campaign import Campaign
 from workbench.storage.errors import DataError
-from workbench.storage.spreadsheet import Formulas, write_csv
+from workbench.storage.files import atomic_path
 
 _DAY = 86_400.0
 _NEEDED = ("AssignmentId", "WorkerId", "Input.page")
@@ -60,7 +60,6 @@ def export_pages(
     *,
     step: int | None = None,
     lease: float = 7 * _DAY,
-    formulas: Formulas = "keep",
 ) -> pd.DataFrame:
     """Reserve pages for external people, and write them as the input file of a crowdsourcing service.
 
@@ -77,8 +76,6 @@ def export_pages(
         From 1; by default the last step that has full pages comes first.
     lease : float, default 604800
         Seconds (a week) for which the pages are reserved; answers that are imported later are refused.
-    formulas : {"keep", "quote"}
-        Whether text that a spreadsheet would run as a formula is quoted. A service shows the quotes.
 
     Returns
     -------
@@ -122,7 +119,8 @@ def export_pages(
     if not pages:
         raise DataError("no page is due", remedy="wait for the pages that are out, or for their time to end")
     table = pd.DataFrame([_row(page, label) for page in pages])
-    write_csv(table, path, formulas=formulas)
+    with atomic_path(path) as temporary:
+        table.to_csv(temporary, index=False)
     return table
 
 

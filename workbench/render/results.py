@@ -31,7 +31,6 @@ from workbench.render.tables import (
     grid_markdown,
     grid_text,
 )
-from workbench.storage.spreadsheet import Formulas, write_csv
 
 WRITERS: Mapping[str, Callable[[Any], str]] = {
     "text": str,  # to the left
@@ -155,11 +154,9 @@ class Table(pd.DataFrame):
         """Return the shown columns as GitHub Markdown."""
         return grid_markdown(self._grid())
 
-    def to_csv(  # type: ignore[override]
-        self, path: Any = None, *, index: bool = False, formulas: Formulas = "keep", **options: Any
-    ) -> Any:
-        """Write all columns as CSV; options as for ``DataFrame.to_csv``, `formulas` as `write_csv` has it."""
-        return write_csv(self.frame, path, index=index, formulas=formulas, **options)
+    def to_csv(self, path: Any = None, *, index: bool = False, **options: Any) -> Any:  # type: ignore[override]
+        """Write all columns as CSV; options as for ``DataFrame.to_csv``."""
+        return self.frame.to_csv(path, index=index, **options)
 
     def _repr_html_(self) -> str:
         return self.to_html()

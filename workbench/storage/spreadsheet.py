@@ -13,15 +13,14 @@ from collections.abc import Collection, Iterator
 from datetime import date, time
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 
 from workbench.storage import files
 from workbench.storage.errors import DataError, reading
-from workbench.storage.files import atomic_path, read_parquet
+from workbench.storage.files import read_parquet
 
-Formulas = Literal["keep", "quote"]
 """What is done with text that a spreadsheet would run as a formula."""
 
 JSON_ENDINGS = (".json", ".jsonl", ".ndjson")
@@ -60,39 +59,6 @@ _DECIMAL = re.compile(r"[+-]?(?:\d+|[1-9]\d{0,2}(?:[.\s'’]\d{3})+),\d+(?:[eE][
 _GROUPS = re.compile(r"[.\s'’]")  # noqa: RUF001 - what groups digits in Switzerland
 _THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(?:,\d{3})+")
 _POINT = re.compile(r"[+-]?\d+\.\d+(?:[eE][+-]?\d+)?")
-
-
-def spreadsheet_safe(frame: pd.DataFrame, formulas: Formulas = "quote") -> pd.DataFrame:
-    r"""Return a frame whose text, names included, a spreadsheet does not run as a formula.
-
-    ``"quote"`` puts an apostrophe before text that begins with ``=``, ``+``, ``-``, ``@``, a tab or an end of
-    line (after apostrophes, too); ``"keep"`` changes nothing. To read text back as it was, take one off:
-    ``frame.replace(r"^'(?='*[=+\-@\t\r\n])", "", regex=True)``.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from workbench.storage.spreadsheet import spreadsheet_safe
-    >>> print(spreadsheet_safe(pd.DataFrame({"word": ["=1+1", "dog"], "ln p": [-2.5, -3.0]})).to_csv(index=False))
-    word,ln p
-    '=1+1,-2.5
-    dog,-3.0
-    <BLANKLINE>
-    """  # noqa: E501 - as it is typed
-    if formulas not in ("keep", "quote"):
-        raise DataError(f"formulas is {formulas!r}", remedy='use "keep" or "quote"')
-    return frame if formulas == "keep" else frame.map(_quoted).rename(index=_quoted, columns=_quoted)
-
-
-def write_csv(
-    frame: pd.DataFrame, path: Any = None, *, index: bool = False, formulas: Formulas = "keep", **options: Any
-) -> Any:
-    """Write a frame as CSV to a file atomically; return the text if no path is given."""
-    safe = pd.DataFrame(spreadsheet_safe(frame, formulas))
-    if not isinstance(path, str | Path):
-        return safe.to_csv(path, index=index, **options)
-    with atomic_path(path) as temporary:
-        return safe.to_csv(temporary, index=index, **options)
 
 
 Row = tuple[int, list[str]]
@@ -415,7 +381,3 @@ def _points(header: list[str], rows: list[list[str]], words: set[str], *, is_cer
         for row in rows:
             row[index] = _GROUPS.sub("", row[index]).replace(",", ".")
         yield f"the column {header[index]!r} has a decimal comma"
-
-
-def _quoted(value: Any) -> Any:
-    return f"'{value}" if isinstance(value, str) and _FORMULA.match(value) else value

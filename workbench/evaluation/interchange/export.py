@@ -56,8 +56,7 @@ def export_results(runs: Any, path: Path | str, *, items: Items | None = None) -
     -----
     Columns and types are those of :data:`workbench.runs.predictions.SCHEMA`. Numbers are written in full.
     JSON has no infinity: it is the text ``"-inf"`` in JSON lines. CSV does not tell empty text from none:
-    both read back as none, but for `run`. Words are kept exactly, so a spreadsheet would run those that look
-    like formulas; to open the table in one, see :func:`workbench.storage.spreadsheet.spreadsheet_safe`.
+    both read back as none, but for `run`. Words are kept exactly.
 
     Examples
     --------

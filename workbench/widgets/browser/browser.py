@@ -19,7 +19,6 @@ from workbench.items.schema import objects
 from workbench.render.labels import label
 from workbench.storage.errors import DataError
 from workbench.storage.files import atomic_path
-from workbench.storage.spreadsheet import Formulas
 from workbench.widgets.browser.listing import (
     PASSAGE,
     column_title,
@@ -207,14 +206,10 @@ class Browser(ListWidget):
         notes = list(map(self._note, frame["item_id"]))
         return frame.assign(tags=objects([list(n.tags) for n in notes]), note=[n.note for n in notes])
 
-    def export(self, path: str | Path, *, formulas: Formulas = "keep") -> Path:
-        """Write the frame of :meth:`to_frame` to a ``.csv``, ``.jsonl`` or ``.parquet`` file.
-
-        In CSV, text that a spreadsheet would run as a formula stays as it is, unless `formulas` is
-        ``"quote"``: see :func:`workbench.storage.spreadsheet.spreadsheet_safe`.
-        """
+    def export(self, path: str | Path) -> Path:
+        """Write the frame of :meth:`to_frame` to a ``.csv``, ``.jsonl`` or ``.parquet`` file."""
         target = Path(path)
-        content = encoded(self.to_frame(), target.suffix.removeprefix("."), formulas=formulas)
+        content = encoded(self.to_frame(), target.suffix.removeprefix("."))
         with atomic_path(target) as temporary:
             temporary.write_bytes(content)
         return target

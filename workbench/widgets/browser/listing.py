@@ -10,7 +10,6 @@ import pandas as pd
 from workbench.items.cells import json_cell
 from workbench.render.labels import label
 from workbench.storage.errors import DataError
-from workbench.storage.spreadsheet import Formulas, spreadsheet_safe
 from workbench.widgets.shared.listing import ITEM_FACETS, TAGS, Listing
 from workbench.widgets.shared.passages import BLANK_MARK, cell_text
 
@@ -68,13 +67,13 @@ def table_cells(
     ]  # fmt: skip
 
 
-def encoded(frame: pd.DataFrame, suffix: str, *, formulas: Formulas = "keep") -> bytes:
+def encoded(frame: pd.DataFrame, suffix: str) -> bytes:
     """Encode a frame as CSV, JSONL or Parquet; in CSV, lists and mappings are JSON."""
     if suffix not in _FORMATS:
         raise DataError(f"there is no format {suffix!r}; known are {', '.join(_FORMATS)}")
     out = io.BytesIO()
     if suffix == "csv":
-        spreadsheet_safe(frame.map(json_cell), formulas).to_csv(out, index=False)
+        frame.map(json_cell).to_csv(out, index=False)
     elif suffix == "jsonl":
         frame.to_json(out, orient="records", lines=True, force_ascii=False)
     else:
