@@ -120,15 +120,9 @@ def far(monkeypatch):
     return Far()
 
 
-class Holder(SimpleNamespace):
-    """An object of the workbench."""
-
-    __module__ = "workbench.models.somewhere"
-
-
 def test_weights_leave_the_gpu_and_return_when_the_model_is_used(far):
-    inner = Holder(model=far, head=far)
-    model = Holder(name="GPT", _network=inner, more=[inner])
+    inner = SimpleNamespace(model=far)
+    model = SimpleNamespace(name="GPT", _checkpoint=inner)
     inputs = torch.ones(2, 1000)
     expected = far(inputs)
     for _ in range(2):
@@ -142,8 +136,9 @@ def test_weights_leave_the_gpu_and_return_when_the_model_is_used(far):
 def test_bare_modules_and_models_that_share_weights(far):
     assert free(far).startswith("Far: 40 kB given back; ")
     far(torch.ones(1, 1000))
-    report = free(Holder(name="A", network=far), Holder(name="B", network=far))
-    assert report.startswith("A: 40 kB given back; B: 40 kB on the cpu, nothing to free; ")
+    first = SimpleNamespace(name="A", network=far)
+    report = free(SimpleNamespace(name="B", models=[SimpleNamespace(base=first)]), first)
+    assert report.startswith("B: 40 kB given back; A: 40 kB on the cpu, nothing to free; ")
     assert free(RandomWord(), 3, "text", None).count("no weights, nothing to free") == 4
 
 
@@ -182,7 +177,7 @@ def test_the_memory_of_a_real_gpu():
     before = torch.cuda.memory_reserved()
     inputs = torch.ones(1, 4096, device="cuda")
     expected = network(inputs).cpu()
-    report = free(Holder(name="linear", _network=Holder(model=network)))
+    report = free(SimpleNamespace(name="linear", network=network))
     assert report.startswith("linear: 67.1 MB given back; ")
     assert "free on cuda:0" in report
     assert torch.cuda.memory_reserved() <= before - 60e6

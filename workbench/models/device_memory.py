@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-_DEPTH = 4  # objects within objects
-_PARTS = 100  # of a list that are looked at
 _UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 
 
@@ -212,22 +210,20 @@ def _offload(model: object) -> str:
 
 
 def _networks(model: object) -> Iterator[tuple[object, nn.Module]]:
-    """Yield the torch modules in an object, its lists and objects of the workbench, and their holders."""
+    """Yield the network of a model and those of the models that it uses, each with its holder."""
     from torch import nn  # noqa: PLC0415 - slow
 
-    seen: set[int] = set()
-    waiting: list[tuple[object, Any, int]] = [(None, model, 0)]
-    while waiting:
-        holder, value, depth = waiting.pop(0)
-        if id(value) in seen:
-            continue
-        seen.add(id(value))
-        if isinstance(value, nn.Module):
-            yield holder, value
-        elif isinstance(value, list | tuple):
-            waiting += [(value, member, depth) for member in value[:_PARTS]]
-        elif depth == 0 or (depth < _DEPTH and type(value).__module__.startswith("workbench.")):
-            waiting += [(value, member, depth + 1) for member in getattr(value, "__dict__", {}).values()]
+    if isinstance(model, nn.Module):
+        yield None, model
+        return
+    attributes = getattr(model, "__dict__", {})
+    checkpoint = getattr(attributes.get("_checkpoint"), "model", None)
+    for network in (attributes.get("_network"), attributes.get("network"), checkpoint):
+        if isinstance(network, nn.Module):
+            yield model, network
+    bases = [attributes["base"]] if "base" in attributes else []
+    for base in [*bases, *attributes.get("models", ())]:
+        yield from _networks(base)
 
 
 def _free_memory() -> str:
