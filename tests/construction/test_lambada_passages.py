@@ -204,8 +204,8 @@ def test_filters_that_make_no_sense_are_one_error(candidates):
 
     senseless = [{"filters": []}, {"threshold": 0.0}, {"threshold": 1.1}, {"block": 0}, {"number": 0}]
     for arguments, problem in (
-        *((each, "expected passages, a filter, a threshold") for each in (*senseless, {"source": items[:0]})),
-        ({"filters": [model, model]}, "two filters are called 'lengths'"),
+        *((each, "expected passages, filters") for each in (*senseless, {"source": items[:0]})),
+        ({"filters": [model, model]}, r"the filters \['lengths', 'lengths'\]"),
         ({"filters": [Scores(4)]}, "gives no probability to the target of lambada/built/"),
         ({"source": candidates, "trained_on": BOOKS[:1]}, r"the texts hold .* of the books"),
     ):

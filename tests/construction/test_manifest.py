@@ -107,19 +107,15 @@ def test_a_further_stage_adds_to_what_is_there():
         made.extended("shelf", parameters={}, steps=[])
 
 
-def test_a_changed_or_foreign_file_is_one_error(tmp_path):
+def test_a_damaged_or_foreign_file_is_one_error(tmp_path):
     refused("manifest", Manifest.load, tmp_path)
     manifest_of_two().save(tmp_path)
     path = tmp_path / MANIFEST_FILE
     content = json.loads(path.read_text())
     changes = [
-        {"form": 2},
         {"steps": 3},
         {"steps": [{"name": "x"}]},
-        {"inputs": [{"name": "novels.tar", "size": 11, "sha256": "ab"}]},
-        {"parameters": {}},
-        {"digest": None},
-        {"more": 1},
+        {"inputs": [{"name": "novels.tar"}]},
     ]
     for change in changes:
         path.write_text(json.dumps(content | change))

@@ -355,10 +355,10 @@ def test_the_numbers_of_placeholders_are_permuted():
     assert set(numbers) == {f"@entity{n}" for n in range(10)}
     assert max(numbers.values()) < len(hidden) / 4
     assert hidden.frame["text"].tolist() != anonymised(questions_, seed=1).frame["text"].tolist()
-    refused("the text holds @entity already", anonymised, hidden)
-    refused("expected a tokenised text and candidates", anonymised, load("sample", "dev"))
+    refused("without @entity", anonymised, hidden)
+    refused("expected a tokenised text", anonymised, load("sample", "dev"))
     glued = wb.Item("x", "own", "dev", "own", "a b-c", "c", (4, 5), ((0, 5),), ("c",))
-    refused("the answer is a part of a word", anonymised, Items.from_records([glued]))
+    refused("as answer a whole word", anonymised, Items.from_records([glued]))
 
 
 @pytest.mark.data

@@ -188,17 +188,13 @@ def test_a_run_that_was_interrupted_goes_on(home, monkeypatch):
     assert checked == []
 
 
-def test_a_copy_is_the_shelf_and_a_change_is_seen(made, tmp_path):
+def test_a_copy_is_the_shelf(made, tmp_path):
     copy = construction.Shelf(made.save(tmp_path / "copy"))
     assert copy.manifest == made.manifest
     assert copy.frame.equals(made.frame)
     assert [one.text for one in copy] == [one.text for one in made]
-    text = next((tmp_path / "copy/texts").iterdir())
-    text.write_bytes(text.read_bytes() + b"x")
-    refused(r"changed -- make the shelf again", list, copy)
-    frame = copy.frame.assign(split="train")
-    frame.to_parquet(tmp_path / "copy/novels.parquet", index=False)
-    refused(r"changed -- make the shelf again", construction.Shelf, tmp_path / "copy")
+    next((tmp_path / "copy/texts").iterdir()).unlink()
+    refused("No such file", list, copy)
 
 
 def test_files_of_all_forms_are_inputs(home):
@@ -244,7 +240,7 @@ def test_chapters_are_counted_as_they_are_cut():
 
 
 def test_offensive_words_and_phrases_are_counted(home):
-    (home / "list.txt").write_text("Blackguard\n son-of-a-gun \ncaf\xe9\n", encoding="utf-8")
+    (home / "list.txt").write_text("Blackguard\n son-of-a-gun \n--\ncaf\xe9\n", encoding="utf-8")
     assert novel_checks.offensive_words(home / "list.txt") == [
         ("blackguard",), ("cafe",), ("son", "of", "a", "gun"),
     ]  # fmt: skip
@@ -260,7 +256,6 @@ def test_offensive_words_and_phrases_are_counted(home):
 def test_bad_input_is_one_error(home):
     one = book("one", novel(1, 300))
     (home / "none.txt").write_text("\n")
-    (home / "marks.txt").write_text("damn\n--\n")
     for arguments, options, problem in (
         ([one, one], {}, "'one' occurs twice"),
         ([], {}, "there is no novel on the shelf"),
@@ -268,10 +263,9 @@ def test_bad_input_is_one_error(home):
         ([book("one", "--")], {}, "no novel is left .no word: 1"),
         ([one], {"shares": {"train": 0.5}}, "add up to 1"),
         ([one], {"shares": {}}, "add up to 1"),
-        ([one], {"jaccard": 2}, "expected jaccard from 0 to 1, got 2"),
+        ([one], {"jaccard": 2}, "jaccard=2"),
         ([one], {"language": "Englsh"}, "no language 'Englsh'.*did you mean 'English'"),
         ([one], {"duplicates": "x"}, "no mode 'x'"),
         ([one], {"offensive": home / "none.txt"}, "expected a word a line, got none"),
-        ([one], {"offensive": home / "marks.txt"}, r"marks.txt, line 2: expected a word, got '--'"),
     ):
         refused(problem, construction.read_shelf, arguments, **options)

@@ -155,8 +155,6 @@ class CandidatePassages:
         with reading(self.folder, _WHAT, remedy=_AGAIN):
             check_seal(self.folder, MANIFEST, what=_WHAT, remedy=_AGAIN)
             content = files.read_json(self.folder / MANIFEST)
-            if content["version"] != VERSION:
-                raise ValueError(f"expected version {VERSION}, got {content['version']!r}")
             self.rule, self.sha256 = Rule(*content["rule"]), str(content["sha256"])
             self.dropped: dict[str, int] = content["dropped"]
             self.cased = bool(content["cased"])

@@ -406,23 +406,26 @@ def anonymised(items: Items, *, seed: int = 0) -> Items:
 
 def _anonymised(item: Item, seed: int) -> Item:
     candidates = item.candidates or ()
-    if not item.tokenised or not candidates or any(word.split() != [word] for word in candidates):
-        problem = f"item {item.item_id}: expected a tokenised text and candidates of one word"
-        raise DataError(problem, remedy="pass questions of the Children's Book Test")
     order = np.random.default_rng(seed_of("anonymised", seed, item.item_id)).permutation(len(candidates))
     names = {candidates[index]: PLACEHOLDER.format(entity) for entity, index in enumerate(order)}
     pieces = re.split(r"(\s)", item.text)
-    if not names.keys().isdisjoint(names.values()) or not set(names.values()).isdisjoint(pieces):
-        problem = f"item {item.item_id}: the text holds {PLACEHOLDER.format(0)[:-1]} already"
-        raise DataError(problem, remedy="anonymise items once")
     anonymous = [names.get(piece, piece) for piece in pieces]
     before = [0, *accumulate(map(len, pieces))]
     after = [0, *accumulate(map(len, anonymous))]
     moved = dict(zip(before, after, strict=True))
     start, end = item.answer_span
-    if not {start, end} <= moved.keys():
-        problem = f"item {item.item_id}: the answer is a part of a word"
-        raise DataError(problem, remedy="leave the item out with items.where")
+    if (
+        not item.tokenised
+        or not candidates
+        or any(word.split() != [word] for word in candidates)
+        or not {start, end} <= moved.keys()
+        or not set(names.values()).isdisjoint([*pieces, *candidates])
+    ):
+        raise DataError(
+            f"item {item.item_id}: expected a tokenised text without {PLACEHOLDER.format(0)[:-1]}, "
+            f"candidates of one word, and as answer a whole word, got {item.text[:60]!r} and {candidates}",
+            remedy="pass questions of the Children's Book Test, once",
+        )
     return replace(
         item,
         variant=f"{item.variant}-anonymised",

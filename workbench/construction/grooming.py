@@ -19,7 +19,6 @@ import pandas as pd
 
 from workbench.construction.alternates import N_OPTIONS
 from workbench.construction.sentence_completion import alternates_of, choose_options
-from workbench.items.cells import check_encodable
 from workbench.items.items import Items
 from workbench.items.schema import content_digest, objects
 from workbench.storage.errors import DataError, database_errors, reading, writing
@@ -106,11 +105,6 @@ class Grooming:
     """
 
     def __init__(self, questions: Items, subject: str = "", *, folder: Path | str | None = None) -> None:
-        if not len(questions):
-            raise DataError("there is no question to choose options for", remedy="pass some questions")
-        if not isinstance(subject, str):
-            raise DataError(f"the subject is {subject!r:.80}, expected a name", remedy="pass another name")
-        check_encodable(subject, "the subject")
         self.questions, self.subject = questions, subject
         self.path = (data_home() / "grooming" if folder is None else Path(folder)) / _FILE
         self.alternates = {item.item_id: alternates_of(item) for item in questions}
@@ -127,7 +121,7 @@ class Grooming:
         with self._connected() as connection:
             for key, words, reason, _ in connection.execute(_ALL, [self.subject]).fetchall():
                 if key in self._ids:
-                    self._choices[self._ids[key]] = self._read(self._ids[key], words, reason)
+                    self._choices[self._ids[key]] = self._read(words, reason)
         self._users = {  # of each sentence, the question that is done
             self._texts[item_id]: item_id for item_id in self._choices if self._is_done(item_id)
         }
@@ -136,7 +130,6 @@ class Grooming:
 
     def choice(self, item_id: str) -> Choice:
         """Return what was chosen of a question."""
-        self._check(item_id)
         return self._choices.get(item_id, Choice())
 
     def state(self, item_id: str) -> str:
@@ -183,29 +176,28 @@ class Grooming:
 
     def pick(self, item_id: str, word: str) -> None:
         """Choose an alternate, or take it back; DataError if four are chosen, or the question is closed."""
-        self._check(item_id)
-        if word not in self.alternates[item_id]:
-            raise DataError(f"{word!r:.80} is no alternate of {item_id}", remedy="choose one of those shown")
+        alternates = self.alternates[item_id]
 
         def changed(choice: Choice) -> Choice:
-            if choice.reason:
-                raise DataError("this question is rejected", remedy="take the rejection back to choose")
-            if self.state(item_id) == USED:
-                raise DataError(
-                    f"the sentence is used in {self._users[self._texts[item_id]]}, which is done",
-                    remedy="take an option of that one back to choose here",
-                )
-            if word in choice.words:
+            if word not in alternates:
+                problem = f"{word!r:.80} is not one of the alternates of {item_id}"
+            elif choice.reason:
+                problem = "the question is rejected; take that back first"
+            elif self.state(item_id) == USED:
+                other = self._users[self._texts[item_id]]
+                problem = f"its sentence is used in {other}, which is done; take an option of that one back"
+            elif word in choice.words:
                 return Choice(tuple(each for each in choice.words if each != word))
-            if len(choice.words) == N_OPTIONS:
-                raise DataError(f"{N_OPTIONS} options are chosen", remedy="take one back to choose another")
-            return Choice((*choice.words, word))
+            elif len(choice.words) == N_OPTIONS:
+                problem = f"{N_OPTIONS} options are chosen; take one back first"
+            else:
+                return Choice((*choice.words, word))
+            raise DataError(f"the option cannot be chosen: {problem}")
 
         self._change(item_id, changed)
 
     def reject(self, item_id: str, reason: str) -> None:
         """Reject a question for one of `REASONS`; "" takes that back."""
-        self._check(item_id)
         if reason not in {"", *REASONS}:
             raise DataError(
                 f"the reason {reason!r:.80} is unknown", remedy=f"use one of {'; '.join(REASONS)}"
@@ -256,16 +248,11 @@ class Grooming:
 
     def _stored(self, connection: sqlite3.Connection, item_id: str) -> Choice:
         row = connection.execute(_LAST, [self.subject, self._keys[item_id]]).fetchone()
-        return Choice() if row is None else self._read(item_id, *row)
+        return Choice() if row is None else self._read(*row)
 
-    def _read(self, item_id: str, words: str, reason: str) -> Choice:
+    def _read(self, words: str, reason: str) -> Choice:
         with reading(self.path, "a choice", remedy="move the file away"):
-            choice = Choice(tuple(json.loads(words)), reason)
-            if not set(choice.words) <= set(self.alternates[item_id]) or len(choice.words) > N_OPTIONS:
-                raise ValueError(f"expected up to {N_OPTIONS} alternates of {item_id}, got {choice.words}")
-            if len(set(choice.words)) < len(choice.words) or reason not in {"", *REASONS}:
-                raise ValueError(f"expected different words and a known reason, got {choice}")
-        return choice
+            return Choice(tuple(json.loads(words)), reason)
 
     def _take(self, item_id: str, choice: Choice) -> None:
         self._choices[item_id] = choice
@@ -278,12 +265,6 @@ class Grooming:
     def _is_done(self, item_id: str) -> bool:
         choice = self._choices[item_id]
         return len(choice.words) == N_OPTIONS and not choice.reason
-
-    def _check(self, item_id: str) -> None:
-        if item_id not in self._keys:
-            raise DataError(
-                f"the question {item_id!r:.80} is not among those shown", remedy="pass it as an item"
-            )
 
 
 def next_open(grooming: Grooming, ids: Sequence[str], index: int) -> int:

@@ -217,16 +217,15 @@ def filtered(
     60
     """
     is_possible = block >= 1 and (number is None or number >= 1) and 0 < threshold <= 1
-    if not filters or not is_possible or not len(source):
+    names = [model.name for model in filters]
+    if not filters or len(set(names)) < len(names) or not is_possible or not len(source):
         raise DataError(
-            "expected passages, a filter, a threshold above 0 and up to 1, a number and a block of 1 or more,"
-            f" got {len(source):,} passages, {len(filters)} filters, threshold={threshold}, number={number},"
-            f" block={block}",
+            "expected passages, filters with different names, a threshold above 0 and up to 1, a number and a"
+            f" block of 1 or more, got {len(source):,} passages, the filters {names}, threshold={threshold},"
+            f" number={number}, block={block}",
             remedy="pass models such as those of paper_filters; the paper's threshold is 0.00175",
         )
     identities = [model_identity(model) for model in filters]
-    if twice := [name for name, n in Counter(model.name for model in filters).items() if n > 1]:
-        raise DataError(f"two filters are called {twice[0]!r}", remedy="give one another name")
     about = [
         json_value({**identity, "training": model.training}, f"the training of {model.name!r}")
         for identity, model in zip(identities, filters, strict=True)

@@ -13,7 +13,7 @@ import pandas as pd
 
 from workbench.render.results import Table, TableColumn, TableLayout
 from workbench.storage import cache
-from workbench.storage.errors import DataError, reading
+from workbench.storage.errors import reading
 from workbench.storage.files import read_json, write_atomic
 from workbench.storage.packages import library_versions
 from workbench.storage.sealed import sha256
@@ -24,9 +24,6 @@ MANIFEST_FILE = "manifest.json"
 NOT_DRAWN = "not drawn"
 """The reason of a step for what was left out because only a sample was asked for."""
 
-_FORM = 1  # raised when the file changes its form
-_LIMIT = 64 << 20  # bytes of the file
-_REMEDY = "make it again"
 _FUNNEL = TableLayout(
     "Steps of the construction",
     (
@@ -207,15 +204,14 @@ class Manifest:
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of it as what JSON holds."""
-        return {"form": _FORM, **asdict(self)} | {
+        return asdict(self) | {
             name: [asdict(entry) for entry in getattr(self, name)] for name in ("inputs", "steps", "outputs")
         }
 
     def save(self, folder: Path | str) -> Path:
         """Write ``manifest.json`` into a folder, at once or not at all; return its path."""
         path = Path(folder) / MANIFEST_FILE
-        content = {**self.to_dict(), "digest": self.digest}
-        write_atomic(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+        write_atomic(path, json.dumps(self.to_dict(), indent=1, ensure_ascii=False) + "\n")
         return path
 
     @classmethod
@@ -225,16 +221,13 @@ class Manifest:
         Raises
         ------
         DataError
-            If there is none, it is damaged, or was changed since it was written.
+            If there is none, or it is damaged.
         """
         path = Path(folder) / MANIFEST_FILE
         description = "this manifest"
-        content = read_json(path, description, limit=_LIMIT)
-        with reading(path, description, remedy=_REMEDY):
-            if content["form"] != _FORM:
-                problem = f"expected a manifest of form {_FORM}, got form {content['form']!r}"
-                raise DataError(problem, file=path, remedy=_REMEDY)
-            manifest = cls(
+        content = read_json(path, description)
+        with reading(path, description, remedy="make it again"):
+            return cls(
                 [FileDigest(**file) for file in content["inputs"]],
                 content["parameters"],
                 [Step(**step) for step in content["steps"]],
@@ -242,7 +235,3 @@ class Manifest:
                 content["versions"],
                 content["created"],
             )
-            is_changed = {**manifest.to_dict(), "digest": manifest.digest} != content
-        if is_changed:
-            raise DataError("this manifest is damaged or was changed", file=path, remedy=_REMEDY)
-        return manifest

@@ -129,15 +129,14 @@ def languages() -> list[str]:
 
 
 def offensive_words(path: Path | str) -> list[tuple[str, ...]]:
-    """Return the words and phrases of a list, one a line, as normalised words; blank lines do not count."""
+    """Return the words and phrases of a list, one a line, as normalised words.
+
+    Lines without a letter or digit do not count.
+    """
     content = decoded_text(files.read_bytes(path, "this list of words"), Path(path))
     phrases: dict[tuple[str, ...], None] = {}
-    for number, line in enumerate(sources.lines(content), start=1):
-        words = tuple(word for token in line.split() for word in normalise(token))
-        if line.strip() and not words:
-            problem = f"expected a word, got {line.strip()[:60]!r}"
-            raise DataError(problem, file=path, line=number, remedy="remove the line")
-        if words:
+    for line in sources.lines(content):
+        if words := tuple(word for token in line.split() for word in normalise(token)):
             phrases[words] = None
     if not phrases:
         raise DataError("expected a word a line, got none", file=path, remedy="pass a list of words")

@@ -164,7 +164,20 @@ def questions(
     """
     sources.check_choice("choice", choose, CHOICES, "choose")
     sources.check_choice("mode", on_overlap, ("raise", "drop"), "on_overlap")
-    _check_numbers(number, (frequency, minimum), (best, alternates), lengths)
+    valid = {
+        "number": (number, number is None or number >= 1),
+        "frequency": (frequency, 0 < frequency <= 1),
+        "minimum": (minimum, minimum >= 1),
+        "best": (best, N_OPTIONS <= best <= alternates),
+        "lengths": (lengths, len(lengths) == 2 and 0 < lengths[0] <= lengths[1]),  # noqa: PLR2004 - a range
+    }
+    for option, (value, is_valid) in valid.items():
+        if not is_valid:
+            raise DataError(
+                f"{option}={value!r} is not possible",
+                remedy="pass a number of 1 or more, 0 < frequency <= 1, minimum >= 1, "
+                f"{N_OPTIONS} <= best <= alternates, and the least and the greatest length of a sentence",
+            )
     if model is not None and (texts is None or not isinstance(model, NGram)):
         got = "no texts" if isinstance(model, NGram) else type(model).__name__
         problem = f"expected an n-gram model and the texts that it was fitted on, got {got}"
@@ -192,17 +205,15 @@ def questions(
         foci = _foci(corpus, books, generator, rare, lengths, seed=seed)
         generators.append(_Part(settings, generator, background, foci))
     with_focus = sum(len(each.foci.sentence) for each in generators)
-    if not with_focus:
-        raise DataError(
-            f"no sentence of these novels has a word that occurs {minimum} times or more in the texts and is "
-            f"less than {frequency:g} of their tokens",
-            remedy="pass more texts, a lower minimum, or a higher frequency",
-        )
     running = {"workers": workers, "client": client}
     records, steps = _chosen(corpus, generators, number, choose, **running)
     if not records:
-        counts = ", ".join(f"{name}: {n:,}" for name, n in steps.items())
-        raise DataError(f"no question can be made ({counts})", remedy="pass more novels, or more texts")
+        counts = ", ".join(f"{name}: {n:,}" for name, n in {"with a focus word": with_focus, **steps}.items())
+        raise DataError(
+            f"no question can be made (sentences {counts}): a focus word occurs {minimum} times or more in "
+            f"the texts and is less than {frequency:g} of their tokens",
+            remedy="pass more novels or texts, a lower minimum, or a higher frequency",
+        )
     attrs = {
         "seed": seed, "choice": choose, "books": len(corpus.books), "words": corpus.n_tokens,
         "models": sorted({each.model.name for each in generators}),
@@ -278,20 +289,6 @@ class _Part(NamedTuple):
         return cache.digest(json.dumps(described, sort_keys=True))
 
 
-def _check_numbers(
-    number: int | None, rare: tuple[float, int], sizes: tuple[int, int], lengths: tuple[int, int]
-) -> None:
-    if number is not None and number < 1:
-        raise DataError(f"expected one question or more, got number={number}")
-    if not 0 < rare[0] <= 1 or rare[1] < 1:
-        raise DataError(f"expected 0 < frequency <= 1 and minimum >= 1, got {rare[0]!r} and {rare[1]!r}")
-    if not N_OPTIONS <= sizes[0] <= sizes[1]:
-        problem = f"expected {N_OPTIONS} <= best <= alternates, got best={sizes[0]} and alternates={sizes[1]}"
-        raise DataError(problem)
-    if len(lengths) != 2 or not 0 < lengths[0] <= lengths[1]:  # noqa: PLR2004 - least and greatest
-        raise DataError(f"expected the least and the greatest length of a sentence, got {lengths!r}")
-
-
 def _halves(corpus: Corpus, seed: int) -> tuple[list[str], list[str]]:
     """Deal the novels into two halves."""
     ids = corpus.books["book_id"].tolist()
@@ -308,9 +305,6 @@ def _halves(corpus: Corpus, seed: int) -> tuple[list[str], list[str]]:
 def _fitted(corpus: Corpus, minimum: int) -> NGram:
     counted = zip(corpus.words, corpus.counts.tolist(), strict=True)
     frequent = [word for word, count in counted if count >= minimum]
-    if not frequent:
-        problem = f"no word occurs {minimum} times or more in the texts to train on"
-        raise DataError(problem, remedy="pass more texts, or a lower minimum")
     return NGram.fit(corpus, order=4, lower=corpus.lower, vocabulary=frequent, pruning=(0, 0, 0, 1))
 
 
