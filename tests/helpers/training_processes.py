@@ -6,14 +6,12 @@ Processes are forked from this one, which has imported torch once and computed n
 import json
 import multiprocessing
 import os
-import random
 import shutil
 import signal
 import socket
 import sys
 from pathlib import Path
 
-import torch
 from patience import PATIENCE
 from safetensors.torch import save_file
 from tiny_training import Bags, Counting, Draws, Tiny, perplexity, settings, weights
@@ -22,42 +20,21 @@ from workbench.storage.errors import DataError
 from workbench.training import checkpoint
 from workbench.training.loop import train
 
-STEPS, LIVES = 20, 8
+STEPS = 20
 FORK = multiprocessing.get_context("fork")
 
 
-def long(folder, seed):
-    """Train with dropout, carried state, evaluations, and a checkpoint at every step."""
+def long(folder, seed, kill_at=None):
+    """Train with dropout, carried state, evaluations, and a checkpoint at every step; be killed at a step."""
+
+    def kill(step):
+        if step == kill_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+
     chosen = settings(STEPS, evaluations=4, save_every=0, learning_rate=0.05)
-    training = train(Tiny(dropout=0.3, seed=seed), Counting(), chosen, evaluate=perplexity, folder=folder)
+    network, batches = Tiny(dropout=0.3, seed=seed), Counting(before=kill)
+    training = train(network, batches, chosen, evaluate=perplexity, folder=folder)
     assert training.stopped == "finished"
-
-
-def killed_within(folder, seed, number):
-    """Train, and be killed at one of the calls that write to the disk, before it is done or after."""
-    count = 0
-
-    def dying(call):
-        def wrapped(*args, **kwargs):
-            nonlocal count
-            count += 1
-            if count == number and number % 2:
-                os.kill(os.getpid(), signal.SIGKILL)
-            answer = call(*args, **kwargs)
-            if count == number:
-                os.kill(os.getpid(), signal.SIGKILL)
-            return answer
-
-        return wrapped
-
-    calls = {
-        checkpoint: ["save_file"], torch: ["save"], shutil: ["rmtree"], Path: ["write_bytes"],
-        os: ["fsync", "rename", "mkdir", "replace", "unlink", "rmdir"],
-    }  # fmt: skip
-    for place, names in calls.items():
-        for name in names:
-            setattr(place, name, dying(getattr(place, name)))
-    long(folder, seed)
 
 
 def started(function, *args):
@@ -72,23 +49,12 @@ def exit_code(process):
     return process.exitcode
 
 
-def newest(place):
-    return max((int(path.name[5:]) for path in place.glob("step-*")), default=0)
-
-
 def killed(folder):
-    """Train undisturbed in ``whole``; kill a training in ``pieces`` again and again, and record how."""
-    draw = random.Random(6)  # noqa: S311 - no secret
+    """Train undisturbed in ``whole``; in ``pieces`` kill one between two checkpoints, and resume it."""
     assert exit_code(started(long, folder / "whole", 3)) == 0
-    place, lives, code = folder / "pieces", [], None
-    while code != 0 and len(lives) < LIVES:
-        life = len(lives)
-        seed = life if newest(place) else 3  # resumed, or begun anew
-        code = exit_code(started(killed_within, place, seed, draw.randint(1, 90)))
-        assert code in {0, -signal.SIGKILL}
-        lives.append({"partial": len(list(place.glob(".partial-*"))), "step": newest(place)})
-    assert exit_code(started(long, place, 99)) == 0
-    (folder / "lives.json").write_text(json.dumps(lives))
+    assert exit_code(started(long, folder / "pieces", 3, 7)) == -signal.SIGKILL
+    assert checkpoint.newest(folder / "pieces").step in {6, 7}
+    assert exit_code(started(long, folder / "pieces", 99)) == 0
 
 
 def one_of(rank, port, folder, out, options):

@@ -1,15 +1,13 @@
 """KenLM's programs: real runs on tiny texts, many of them doomed; finding and running them."""
 
-import os
 import random
 import shutil
 import subprocess
 import sys
 from collections import Counter, defaultdict
 
-import limited_disk
 import pytest
-from ngrams import arpa, random_grams, small_files
+from ngrams import arpa, random_grams
 from refused import refused
 
 from workbench.models.ngram import kenlm as tools
@@ -142,14 +140,6 @@ def test_a_model_that_is_no_model(model):
     assert left(model.parent) == ["m.arpa", "torn.arpa"]
 
 
-def test_lmplz_that_is_killed_at_its_end_is_told(tmp_path, monkeypatch):
-    script = "import os, sys; sys.stdin.read(); os.kill(os.getpid(), 9)"
-    fake = program(tmp_path / "bin", f"#!{sys.executable}\n{script}\n")
-    monkeypatch.setattr(tools, "find_program", lambda _name: fake)
-    refused(r"m: lmplz was killed by SIGKILL -- memory may have run out", fit, tmp_path)
-    assert left(tmp_path) == ["bin"]
-
-
 @pytest.fixture
 def started(monkeypatch):
     """Give the processes that are started."""
@@ -184,35 +174,6 @@ def test_lmplz_ends_when_its_caller_does(tmp_path, started, fault):
         fit(tmp_path, lines())
     assert [process.returncode for process in started] == [-9]
     assert left(tmp_path) == []
-
-
-def test_files_that_may_not_grow(tmp_path, model):
-    with small_files(5_000):
-        refused(r"no room on the disk for lmplz .* -- make room", fit, tmp_path / "out")
-        with pytest.raises(DataError, match=r"no room on the disk for build_binary .* -- make room"):
-            build_binary(model, tmp_path / "out" / "m.bin")
-    assert left(tmp_path / "out") == []
-
-
-@pytest.fixture
-def small_disk(tmp_path):
-    """Give a file system of 64 kB."""
-    with limited_disk.small_disk(tmp_path / "small", size="64k") as folder:
-        yield folder
-
-
-@pytest.mark.parametrize("full", [False, True], ids=["meanwhile", "from the start"])
-def test_a_full_disk_while_a_model_is_estimated(tmp_path, small_disk, full):
-    if full:
-        (small_disk / "much").write_bytes(b"x" * (64 * 1024 - os.statvfs(small_disk).f_bsize))
-    refused(r"disk.* -- make room, or let temporary=", fit, tmp_path, TEXT, temporary=small_disk)
-    assert left(small_disk) == ["much"] * full
-    assert left(tmp_path) == ["small"]
-
-
-def test_a_full_disk_while_a_model_is_made_binary(model, small_disk):
-    refused("no room on the disk", build_binary, model, small_disk / "m.bin")
-    assert left(small_disk) == []
 
 
 BANNER = f"----5{''.join(f'---{n}' for n in range(10, 100, 5))}--100\n".encode()

@@ -1,14 +1,9 @@
 """N-gram models from texts to predictions, against KenLM."""
 
-import errno
 import json
 import math
-import os
 import re
 import shutil
-import signal
-import subprocess
-import sys
 from dataclasses import replace
 from unittest import mock
 
@@ -30,7 +25,6 @@ from workbench.models.ngram import estimate as estimating
 from workbench.models.ngram import kenlm as tools
 from workbench.models.ngram.model import NGram
 from workbench.runs import predictions
-from workbench.storage import sealed
 from workbench.storage.errors import DataError
 from workbench.texts.corpus import Corpus
 
@@ -400,71 +394,6 @@ def test_tiny_and_reserved_texts(lines, smoothing):
     np.testing.assert_array_equal(scores, [loop.scores(row) for row in rows])
 
 
-def test_a_full_disk_is_one_clear_error(no_data):
-    full = mock.patch(
-        "workbench.models.ngram.backoff.write_atomic", side_effect=OSError(errno.ENOSPC, "full")
-    )
-    with full, pytest.raises(DataError, match=r"cannot be written .full. -- free some space"):
-        tiny()
-    assert list((no_data / "cache" / "ngram").iterdir()) == []
-    assert tiny().predict(asked(5))["rank"].notna().all()
-
-
-CHILD = """
-import os, sys, time
-from pathlib import Path
-from workbench.models.ngram import backoff, kenlm_records
-from workbench.models.ngram.model import NGram
-
-def stop(*_, **__):
-    print(os.getpid(), flush=True)
-    time.sleep(600)
-
-def blocks(self, own=kenlm_records.Text.__iter__):
-    yield from own(self)
-    stop()
-
-texts = Path(sys.argv[1]).read_text(encoding="utf-8").split("\\n")
-stages = {
-    "lmplz": (kenlm_records.Text, "__iter__", blocks),
-    "arrays": (backoff, "_falling", stop), "last": (backoff.BackOff, "open", stop),
-}
-for stage in stages:
-    if os.fork():
-        continue
-    os.environ["WORKBENCH_HOME"] = str(Path(sys.argv[1]).parent / stage)
-    setattr(*stages[stage])
-    NGram.fit(texts, order=2, vocabulary=100, memory="60M")
-    raise SystemExit("it was not stopped")
-for stage in stages:
-    print(os.wait()[1], flush=True)
-"""
-
-
-def test_a_killed_fit_leaves_nothing_that_looks_whole(tmp_path, monkeypatch):
-    lines = tmp_path / "lines.txt"
-    lines.write_text("\n".join(text()[:400]), encoding="utf-8")
-    with subprocess.Popen([sys.executable, "-c", CHILD, lines], stdout=subprocess.PIPE) as parent:
-        fits = [int(parent.stdout.readline()) for _ in range(3)]
-        for fit in fits:
-            os.kill(fit, signal.SIGKILL)
-        assert [int(parent.stdout.readline()) for _ in range(3)] == [signal.SIGKILL] * 3
-    for stage in ("lmplz", "arrays", "last"):
-        home = tmp_path / stage
-        monkeypatch.setenv("WORKBENCH_HOME", str(home))
-        assert models(home) == []
-        left = list((home / "cache" / "ngram").iterdir())
-        assert [path.name[:9] for path in left] == [".partial-"]
-        fit = tiny()
-        assert [path.parent for path in models(home)] == [fit.folder]
-        assert list((home / "cache" / "ngram").iterdir()) == [fit.folder]
-        other = fitted(order=2, vocabulary=100, n_lines=400)
-        assert fit.vocabulary == other.vocabulary
-        for level, wanted in zip(fit.model.levels, other.model.levels, strict=True):
-            for name, array in level.items():
-                np.testing.assert_array_equal(array, wanted[name])
-
-
 @pytest.mark.parametrize("smoothing", ["kneser-ney", "good-turing"])
 @pytest.mark.usefixtures("no_data")
 def test_the_binary_is_made_when_it_is_asked_for(smoothing, tmp_path):
@@ -486,28 +415,3 @@ def test_the_binary_is_made_when_it_is_asked_for(smoothing, tmp_path):
     for level, wanted in zip(again.levels, fit.model.levels, strict=True):
         assert set(level) == set(wanted)
         assert all(array.tobytes() == wanted[name].tobytes() for name, array in level.items())
-
-
-def test_the_model_of_one_name_is_written_by_two_at_once(no_data, monkeypatch):
-    """Another process was first: its model stays."""
-    finish = sealed.seal
-    expected = tiny().folder
-    shutil.rmtree(expected)
-
-    def late(partial, main):
-        finish(partial, main)
-        shutil.copytree(partial, expected)
-        (expected / "first").touch()
-
-    monkeypatch.setattr(sealed, "seal", late)
-    fit = tiny()
-    assert (fit.folder / "first").exists()
-    assert [path.parent for path in models(no_data)] == [fit.folder]
-    assert not list((no_data / "cache" / "ngram").glob(".*"))
-
-
-def test_a_folder_that_is_no_model_is_replaced(no_data):
-    fit = tiny()
-    (fit.folder / estimating.INFO).unlink()
-    assert tiny().folder == fit.folder
-    assert [path.parent for path in models(no_data)] == [fit.folder]

@@ -71,12 +71,11 @@ class Person(threading.Thread):
         self.client.close()
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_a_killed_server_loses_no_acknowledged_answer(tmp_path, seed):
-    drawn = random.Random(seed)  # noqa: S311 - a test
+def test_a_killed_server_loses_no_acknowledged_answer(tmp_path):
+    drawn = random.Random(0)  # noqa: S311 - a test
     campaign = Campaign.create(tmp_path / "c.db", wb.load("sample", "dev").sample(90), ANY)
     process, url = serve(campaign.path)
-    people = [Person(url, campaign.add_subject(), 2, f"{seed} {k}") for k in range(6)]
+    people = [Person(url, campaign.add_subject(), 2, k) for k in range(6)]
     for person in people:
         person.start()
     killed = 0
