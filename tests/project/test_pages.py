@@ -208,14 +208,6 @@ def test_a_page_runs_with_what_it_shows(path, user):
     run(path, user)
 
 
-def test_the_lists_of_exceptions_are_needed():
-    pages = {name_of(path): path.read_text(encoding="utf-8") for path in PAGES}
-    for page, shorter in SMALLER.items():
-        assert [long for long in shorter if pages[page].count(long) != 1] == []
-    for beginning in NOT_CODE:
-        assert sum(f"```\n{beginning}" in page for page in pages.values()) == 1
-
-
 @pytest.mark.usefixtures("user")
 def test_the_signature_is_as_shown():
     page = (ROOT / "docs/models.md").read_text(encoding="utf-8")
@@ -293,21 +285,3 @@ def test_commands_files_and_links_exist(path):
         assert language in {"", "bash", "python", "toml"}
         if language == "toml":
             tomllib.loads(text)
-
-
-WRONG = [
-    "make tset",
-    "workbench predict x",
-    "workbench serve",
-    "python benchmarks/softmax.py",
-    "benchmarks/ngram.py --nope",
-]
-
-
-@pytest.mark.parametrize("command", WRONG)
-def test_a_wrong_command_is_found(command):
-    assert bool(problem(shlex.split(command))) == (command != "workbench serve")
-
-
-def test_commands_are_found():
-    assert len([words for path in PAGES for words in commands(path)]) > 50

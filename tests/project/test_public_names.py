@@ -31,13 +31,6 @@ def test_every_name_exists(path):
     assert sorted(name for name in names if not hasattr(wb, name)) == []
 
 
-def test_names_are_found():
-    assert NAME.findall("wb.load(x), `wb.keep` and (wb.runs().delete), not www.wb.de or a_wb.x") == [
-        "load", "keep", "runs",
-    ]  # fmt: skip
-    assert sum("wb." in path.read_text(encoding="utf-8") for path in FILES) > 50
-
-
 @pytest.mark.parametrize(
     ("package", "before", "now"),
     [(wb, "materials", "experiment_data"), (construction, "Candidates", "CandidatePassages")],

@@ -2,14 +2,12 @@
 
 import ast
 import graphlib
-import importlib.util
 import json
 import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -114,25 +112,6 @@ def imports(trees):
 def test_no_module_imports_itself_by_way_of_others():
     graph = imports({path: parsed(path) for path in MODULES})
     tuple(graphlib.TopologicalSorter(graph).static_order())  # CycleError names a circle
-
-
-AGAINST = [
-    "import workbench.charts.theme", "from workbench import charts", "from ..charts import theme",
-    "def draw():\n    from workbench.charts.theme import colours",
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("source", AGAINST)
-def test_an_import_against_the_direction_is_found(source):
-    assert against(ast.parse(source), PACKAGE / "models" / "new.py")
-    assert against(ast.parse(source), PACKAGE / "charts" / "new.py") == []
-
-
-def test_a_circle_is_found():
-    sources = {"one": "from workbench.items.two import x", "two": "def f():\n    from . import one"}
-    graph = imports({PACKAGE / "items" / f"{name}.py": ast.parse(sources[name]) for name in sources})
-    with pytest.raises(graphlib.CycleError):
-        tuple(graphlib.TopologicalSorter(graph).static_order())
 
 
 @pytest.mark.parametrize("name", BARE)
@@ -252,45 +231,6 @@ def test_widgets_share_no_class_of_their_style_sheets():
     assert len(prefixes) >= 7
     assert {len(own) for own in prefixes.values()} == {1}  # else one restyles another in the same notebook
     assert len(set.union(*prefixes.values())) == len(prefixes)
-
-
-def test_a_property_that_fails_names_its_seed(tmp_path):
-    for name in ("conftest.py", "slow.txt"):
-        shutil.copy(ROOT / "tests" / name, tmp_path)
-    lines = ["from hypothesis import given, strategies as st", "@given(st.integers())", "def test_it(n):"]
-    (tmp_path / "test_it.py").write_text("\n".join([*lines, "    assert n < 7"]))
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--rootdir", tmp_path, tmp_path]
-    for options, seed in (([], r"\d+"), (["--hypothesis-seed=3"], "3")):
-        done = subprocess.run([*command, *options], capture_output=True, text=True, cwd=tmp_path, check=False)
-        assert re.search(rf"repeat with --hypothesis-seed={seed}\b", done.stdout)
-        assert "@reproduce_failure" in done.stdout
-
-
-def test_a_slow_test_is_noted_and_marked(tmp_path):
-    shutil.copy(ROOT / "tests" / "conftest.py", tmp_path)
-    (tmp_path / "slow.txt").write_text("0.4 a.py::test_gone_quick\n0.2 b.py::test_not_run\n")
-    spec = importlib.util.spec_from_file_location("copied", tmp_path / "conftest.py")
-    copied = importlib.util.module_from_spec(spec)  # with measures of its own
-    spec.loader.exec_module(copied)
-    for nodeid, when, seconds in (
-        ("a.py::test_slow[1]", "call", 0.3), ("a.py::test_slow[2]", "call", 0.01),
-        ("a.py::test_quick", "call", 0), ("a.py::test_gone_quick", "call", 0.01),
-        ("c.py::test_quick", "setup", 5), ("c.py::test_slow", "call", 1), ("d.py::test_drawn", "call", 9),
-    ):  # fmt: skip
-        keywords = {"browser": 1} if nodeid.startswith("d.py") else {}
-        report = SimpleNamespace(nodeid=nodeid, when=when, duration=seconds, keywords=keywords)
-        copied.pytest_runtest_logreport(report)
-    copied._note_slow()
-    lines = (tmp_path / "slow.txt").read_text().splitlines()
-    assert lines == ["6.0 c.py", "0.3 a.py::test_slow", "0.2 b.py::test_not_run"]
-    marked = []
-    ids = ("a.py::test_slow[3]", "a.py::test_quick", "b.py::test_not_run", "c.py::test_new")
-    items = [
-        SimpleNamespace(nodeid=each, add_marker=lambda name, each=each: marked.append((each, name)))
-        for each in ids
-    ]
-    copied.pytest_collection_modifyitems(items)
-    assert marked == [(each, "slow") for each in ids if each != "a.py::test_quick"]
 
 
 def test_what_is_noted_as_slow_exists():

@@ -74,28 +74,6 @@ def test_links_lead_to_pages_and_headings_that_exist(site, pages):
     assert list(broken(pages, folder)) == []
 
 
-def test_a_broken_link_is_found(tmp_path):
-    (tmp_path / "a.html").write_text(
-        '<h1 id="top"></h1><a href="#top">1</a><a href="b.html">2</a><a href="#x">3</a>'
-    )
-    pages = {"a.html": Page(tmp_path / "a.html")}
-    assert list(broken(pages, tmp_path)) == [("a.html", "b.html"), ("a.html", "#x")]
-
-
-LOADING = """<script src="https://a.example/x.js"></script><link href="//b.example/y.css"><a href="https://c.example">
-<div style="background: url('http://d.example/z.png')"></div><img srcset="http://e.example/1.png 2x">"""
-
-
-def test_what_a_page_loads_is_found(tmp_path):
-    (tmp_path / "a.html").write_text(LOADING)
-    page = Page(tmp_path / "a.html")
-    assert [address.rpartition("/")[2] for address in page.loaded] == ["x.js", "y.css", "z.png", "1.png"]
-    assert page.links == ["https://c.example"]
-    assert addresses('@import "https://f.example/f.css"; @font-face { src: url(g.woff) }') == [
-        "https://f.example/f.css", "g.woff",
-    ]  # fmt: skip
-
-
 # -- pages that run
 
 

@@ -67,11 +67,6 @@ def test_what_holds_no_texts():
             wb.items_from_text(wrong)
 
 
-def test_most_functions_are_tried():
-    assert len(taking("items", "questions")) > 20
-    assert len(taking("model", "models")) > 6
-
-
 @pytest.mark.parametrize("name", ["context_curve", "expected", "funnel", "training_curves", "tuning"])
 def test_what_a_chart_cannot_draw(name):
     for wrong in ("text", 3, None, pd.DataFrame({"x": [1]})):

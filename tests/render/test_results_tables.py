@@ -413,24 +413,6 @@ def test_our_rows_are_shown_and_the_papers_others_if_wanted():
     refused('use rows="ours" or rows="all"', table, "lambada", [ours], rows="mine")
 
 
-ZERO = re.compile(r"[+\-\N{MINUS SIGN}]0(\.0*)?(?![\d.e])")
-WRITERS = [
-    numbers.percent, numbers.points, numbers.quantity, partial(numbers.quantity, sign=True),
-    *(partial(numbers.fixed, digits=digits, sign=sign) for digits in (0, 1, 3) for sign in (False, True)),
-    *(partial(in_unit, unit=unit, sign=sign) for unit in ("percent", "fraction", "per target word", "rank")
-      for sign in (False, True)),
-]  # fmt: skip
-
-
-@settings(max_examples=300)
-@given(st.floats(allow_subnormal=True) | st.floats(-0.1, 0.1), st.sampled_from(WRITERS))
-def test_a_zero_has_no_sign(value, write):
-    text = write(value)
-    assert not ZERO.search(text)
-    assert "nan" not in text
-    assert "inf" not in text
-
-
 @pytest.mark.parametrize(
     ("write", "value", "shown"),
     [
