@@ -132,9 +132,8 @@ def sample_ngram():
     return NGram.fit(wb.books("sample", "train"), order=3)
 
 
-@pytest.mark.parametrize("kind", ["bytes", "llama"])
-def test_a_causal_model_ranks_words_of_one_sub_token(folders, kind):
-    base, plain = causal(folders(kind)), Plain(folders(kind), 256 if kind == "bytes" else 10**6)
+def test_a_causal_model_ranks_words_of_one_sub_token(folders):
+    base, plain = causal(folders("llama")), Plain(folders("llama"))
     model = base.boosted(3, 0.5)
     items = ITEMS[:4]
     frame, words = model.predict(items), list(model.vocabulary)
