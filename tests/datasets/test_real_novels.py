@@ -12,7 +12,7 @@ from pathlib import Path
 import lemma_tables as tables
 import novels
 import pytest
-import test_linear
+import test_tokeniser_oracle
 
 from workbench import construction
 from workbench.datasets import books
@@ -90,11 +90,7 @@ def test_nothing_is_read_in_another_way(read, archive):
     several = read(archive)[:40:10]
     assert several
     for novel in several:
-        test_linear.test_the_same_guess.hypothesis.inner_test(novel.text)
-        test_linear.test_the_same_tokens.hypothesis.inner_test(novel.text)
-        assert [
-            body for *_, body in test_linear.books._gutenberg(novel.text, "")
-        ] == test_linear.old_gutenberg(novel.text)
+        test_tokeniser_oracle.test_the_same_tokens.hypothesis.inner_test(novel.text)
 
 
 def test_a_shelf(read, archive, tmp_path, monkeypatch):
