@@ -1,7 +1,6 @@
 import json
 
 import builders as b
-import numpy as np
 import pandas as pd
 import pytest
 from refused import refused
@@ -141,7 +140,6 @@ def test_the_hubs_library_writes_the_same_questions(tmp_path, form):
 WRITTEN = {
     "json": json.dumps,
     "python": repr,
-    "numpy": lambda words: str(np.array(words)),
     "separated": lambda words: ("|" if len(words) == 10 else "\n").join(words),
 }
 

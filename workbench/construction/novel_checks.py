@@ -29,7 +29,7 @@ from workbench.storage import cache, files
 from workbench.storage.errors import DataError
 from workbench.storage.packages import library_versions
 from workbench.storage.parallel import run_chunks
-from workbench.storage.spreadsheet import decoded_text
+from workbench.storage.tables import decoded_text
 from workbench.texts.ngram_hash import Hashes, normalise, rolling_hashes
 from workbench.texts.tokenise import n_chapters
 

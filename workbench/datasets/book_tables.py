@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from workbench.datasets.question_tables import BOOK_TEXTS, MAX_COLUMNS
+from workbench.datasets.question_tables import BOOK_TEXTS
 from workbench.datasets.sources import decode
 from workbench.datasets.user_table import is_table
 from workbench.storage import files
 from workbench.storage.errors import DataError, reading
-from workbench.storage.spreadsheet import encoding_of_mark, read_frame
+from workbench.storage.tables import encoding_of_mark, read_frame
 
 COLUMNS = {
     "text": BOOK_TEXTS,
@@ -109,11 +109,10 @@ def _records(path: Path) -> Iterator[dict[str, Any] | DataError]:
             yield from _json_lines(path)
         else:
             data = files.read_bytes(path, limit=files.MAX_IN_MEMORY // _SHARE)
-            words = {name for names in COLUMNS.values() for name in names}
-            frame, problems, _ = read_frame(data, path, words=words, limit=MAX_COLUMNS)
-            for record in _wanted(frame, path).to_dict("records"):
+            table = read_frame(data, path)
+            for record in _wanted(table.frame, path).to_dict("records"):
                 yield {str(name): cell for name, cell in record.items()}
-            yield from problems
+            yield from table.problems
 
 
 def _wanted(table: Any, path: Path) -> Any:
@@ -122,7 +121,7 @@ def _wanted(table: Any, path: Path) -> Any:
     names = list(table.schema.names if is_batch else table.columns)
     wanted = {_METADATA, "domain", *(name for names in COLUMNS.values() for name in names)}
     columns = [name for name in names if str(name).lower() in wanted]
-    columns = columns if "text" in _roles(columns) else names[:MAX_COLUMNS]  # for the error
+    columns = columns if "text" in _roles(columns) else names  # for the error
     if twice := [name for name in columns if names.count(name) > 1]:
         raise DataError(f"the column {twice[0]!r} occurs twice", file=path, remedy="rename one of them")
     return table.select(columns) if is_batch else table[columns]

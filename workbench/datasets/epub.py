@@ -22,7 +22,7 @@ from workbench.datasets import sources
 from workbench.datasets.production_notes import NOTE_HEADING
 from workbench.storage import files
 from workbench.storage.errors import DataError, reading
-from workbench.storage.spreadsheet import encoding_of_mark
+from workbench.storage.tables import encoding_of_mark
 
 _TREE = 16  # times its size that a parsed document may take in memory
 _CONTAINER, _ENCRYPTION = "META-INF/container.xml", "META-INF/encryption.xml"

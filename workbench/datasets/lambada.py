@@ -18,14 +18,14 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from workbench.datasets import sources
-from workbench.datasets.question_tables import MAX_COLUMNS, check_no_books
+from workbench.datasets.question_tables import check_no_books
 from workbench.items import language as tongues
 from workbench.items import text as wt
 from workbench.items.language import ENGLISH, folder_of, in_language, language, language_name
 from workbench.items.questions import Sides, continued
 from workbench.items.schema import Item
 from workbench.storage.errors import DataError
-from workbench.storage.spreadsheet import parsed_json, read_frame
+from workbench.storage.tables import parsed_json, read_frame
 
 _ARCHIVES = ("lambada-dataset.tar.gz", "lambada-dataset*")
 _FILES = {
@@ -251,7 +251,7 @@ def _text(record: Mapping[Any, Any], file: sources.File, number: int) -> str | D
 def _table(file: sources.File) -> list[_Row]:
     """Read the table of the Hugging Face hub, `text` and perhaps `domain`, or the columns of `_text`."""
     words = ["text", "domain", "context", "continuation"]
-    frame, problems, _ = read_frame(file.data, Path(file.label), words=words, limit=MAX_COLUMNS)
+    frame, _, problems, _ = read_frame(file.data, Path(file.label))
     check_no_books(frame, file.path, _NOVELS)
     if "text" not in frame and not {"context", "continuation"} <= set(frame):
         problem = f"there is no column 'text'; there is {', '.join(map(str, frame))[:200]}"

@@ -14,9 +14,8 @@ from workbench.items.cells import index_as_columns
 from workbench.items.questions import Sides
 from workbench.items.schema import Span
 from workbench.storage.errors import DataError
-from workbench.storage.spreadsheet import TableFrame, read_frame
+from workbench.storage.tables import TableFrame, read_frame
 
-MAX_COLUMNS = 10_000
 TABLES = (".parquet", ".jsonl", ".json", ".csv", ".tsv")
 BOOK_TEXTS = ("text", "content", "book", "book_text", "full_text")
 """Columns, in lower case, of the texts of books."""
@@ -62,8 +61,7 @@ class QuestionTable(NamedTuple, Generic[Question]):
         n_before = 0
         code = language.language_in_path(file.path)
         for shard in file.shards:
-            words = {*self.cells, "id"}
-            frame, problems, _ = read_frame(shard.data, shard.path, words=words, limit=MAX_COLUMNS)
+            frame, _, problems, _ = read_frame(shard.data, shard.path)
             yield from problems
             check_no_books(frame, shard.path, "whole books, not questions")
             if not self.holds(frame, shard.path):
@@ -88,9 +86,9 @@ def in_file(error: DataError, path: Path | str) -> DataError:
     return DataError(error.problem, file=path, remedy=remedy)
 
 
-def read_shards(shards: Sequence[tuple[bytes, Path]], words: Collection[str]) -> TableFrame:
+def read_shards(shards: Sequence[tuple[bytes, Path]]) -> TableFrame:
     """Return the rows of all parts of a table; DataError if they have different columns."""
-    tables = [read_frame(data, path, words=words, limit=MAX_COLUMNS) for data, path in shards]
+    tables = [read_frame(data, path) for data, path in shards]
     if len(tables) == 1:
         return tables[0]
     frames = [index_as_columns(table.frame) for table in tables]
@@ -99,9 +97,10 @@ def read_shards(shards: Sequence[tuple[bytes, Path]], words: Collection[str]) ->
             columns, expected = (", ".join(map(str, each))[:200] for each in (frame, frames[0]))
             problem = f"expected the columns of its first part, {expected}, got {columns}"
             raise DataError(problem, file=path, remedy="write all parts with the same columns")
+    lines = [line for table in tables for line in table.lines]
     problems = [problem for table in tables for problem in table.problems]
     notes = dict.fromkeys(table.note for table in tables if table.note)
-    return TableFrame(pd.concat(frames, ignore_index=True), problems, "; ".join(notes))
+    return TableFrame(pd.concat(frames, ignore_index=True), lines, problems, "; ".join(notes))
 
 
 def check_no_books(frame: pd.DataFrame, path: Path, problem: str) -> None:

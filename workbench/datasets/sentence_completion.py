@@ -21,7 +21,7 @@ from workbench.items.language import folder_of, in_language, language_in_path
 from workbench.items.questions import ANSWERS, LABELS, choice_columns
 from workbench.items.schema import Item
 from workbench.storage.errors import DataError
-from workbench.storage.spreadsheet import read_rows
+from workbench.storage.tables import read_separated
 
 LETTERS = "abcde"
 _LINE = re.compile(r"([0-9]{1,6})([a-e])\) (.*)", re.DOTALL)
@@ -158,19 +158,17 @@ def _rows_of_shard(
     file: sources.File, columns: list[str]
 ) -> Iterator[tuple[int, int, list[str]] | DataError]:
     try:
-        table = read_rows(file.data, Path(file.label), words=columns)
+        table = read_separated(file.data, Path(file.label))
     except DataError as error:
         yield _wrong(f"the columns are unclear ({error.problem}), expected {', '.join(columns)}", file, 1)
         return
-    header = [name.lower() for name in table.header]
+    header = [str(name).lower() for name in table.frame]
     if header[: len(columns)] != columns:
         yield _wrong(f"the columns are {', '.join(header)[:80]}, expected {', '.join(columns)}", file, 1)
         return
-    for row in table.rows:
-        if isinstance(row, DataError):
-            yield _wrong(row.problem, file, row.line or 1)
-            continue
-        line, cells = row
+    for problem in table.problems:
+        yield _wrong(problem.problem, file, problem.line or 1)
+    for line, cells in zip(table.lines, table.frame.fillna("").to_numpy().tolist(), strict=True):
         if len(cells) != len(columns) or not re.fullmatch(r"[0-9]{1,6}", cells[0]):
             yield _wrong(f"found {','.join(cells)[:60]!r}, expected {', '.join(columns)}", file, line)
         else:
@@ -205,8 +203,7 @@ def _answers_table(file: sources.File) -> Iterator[tuple[int, int, str] | DataEr
 
 def _rows_with_answers(file: sources.File, variant: str) -> Iterator[Item | DataError]:
     """Yield the items of a table with a column of answers: letters, numbers or the words."""
-    words = {*_SENTENCES, *ANSWERS, *LABELS, "id"}
-    frame, problems, _ = read_shards([(shard.data, shard.path) for shard in file.shards], words)
+    frame, _, problems, _ = read_shards([(shard.data, shard.path) for shard in file.shards])
     yield from problems
     check_no_books(frame, file.path, "whole books, not questions")
     text, answer = (column_named(frame, names) for names in (_SENTENCES, (*ANSWERS, *LABELS)))

@@ -31,7 +31,7 @@ from workbench.storage.files import read_bytes
 from workbench.storage.packages import extensions, load_extension
 from workbench.storage.paths import data_home, resource
 from workbench.storage.progress import say
-from workbench.storage.spreadsheet import encoding_of_mark
+from workbench.storage.tables import encoding_of_mark
 
 _BINARY = (
     b"\x1f\x8b", b"PK\x03\x04", b"\xfd7zXZ\x00", b"BZh9", b"PAR1", b"%PDF", b"\x7fELF", b"\x89PNG",

@@ -11,7 +11,6 @@ import pandas as pd
 from workbench.datasets import childrens_book, cnn_qa, sources
 from workbench.datasets.file_names import name_of_set, shards
 from workbench.datasets.question_tables import (
-    MAX_COLUMNS,
     QuestionTable,
     check_no_books,
     in_file,
@@ -24,7 +23,7 @@ from workbench.items.questions import ANSWERS, CONTEXTS, CONTINUATIONS, LABELS, 
 from workbench.items.schema import objects
 from workbench.storage.errors import DataError
 from workbench.storage.files import read_bytes
-from workbench.storage.spreadsheet import JSON_ENDINGS
+from workbench.storage.tables import JSON_ENDINGS, WORKBOOK_ENDINGS
 
 ROLES = {
     "text": TEXTS,
@@ -38,8 +37,12 @@ _WORDS = {name for names in (*ROLES.values(), CONTEXTS, CONTINUATIONS, ("item_id
 """Columns, in lower case, whose cells stay as they are written."""
 _QUESTIONS = (childrens_book.QUESTIONS, cnn_qa.QUESTIONS)
 _LONGEST_NAME = 50  # letters, of at most three bytes each but for rare ones
-ENDINGS = (".csv", ".tsv", ".tab", *JSON_ENDINGS, ".parquet", ".xlsx", ".xls", ".ods", ".arrow", ".feather")
-"""What the names of tables end in; the last four are told what to do."""
+_NUMBER = re.compile(r"[+-]?(?:0|[1-9]\d{0,14})(?:\.\d+)?(?:[eE][+-]?\d{1,3})?")  # 007 is a word
+_TRUTHS = {"True": True, "False": False}
+_TYPED = (*JSON_ENDINGS, ".parquet")  # tables whose cells have types
+_REFUSED = (".xls", ".ods", ".arrow", ".feather")
+ENDINGS = (".csv", ".tsv", ".tab", *_TYPED, *WORKBOOK_ENDINGS, *_REFUSED)
+"""What the names of tables end in; the last four are not read, and the error says which forms are."""
 
 
 def is_table(name: Path | str) -> bool:
@@ -53,14 +56,12 @@ def read_table(path: Path | str, *, on_error: str = "raise", **options: Any) -> 
     Columns are found by the names in `ROLES`; `options` are those of :func:`workbench.items_from_frame`.
     """
     path = Path(path)
-    words = _WORDS | {str(column).lower() for column in options.values()}
     paths = shards(path)
-    frame, problems, note = read_shards([(read_bytes(path, "this table"), path) for path in paths], words)
-    if len(frame.columns) > MAX_COLUMNS:
-        problem = f"this table has {len(frame.columns):,} columns, expected at most {MAX_COLUMNS:,}"
-        raise DataError(problem, file=path, remedy="leave out columns")
+    frame, _, problems, note = read_shards([(read_bytes(path, "this table"), path) for path in paths])
     if problems and on_error == "raise":
         raise problems[0]
+    if path.suffix.lower() not in _TYPED:
+        frame = _with_types(frame, _WORDS | {str(column).lower() for column in options.values()})
     frame = index_as_columns(frame)
     if not options and set(COLUMNS) <= set(frame) and frame.columns.is_unique:
         return Items.concat(map(Items.from_parquet, paths)) if len(paths) > 1 else Items.from_parquet(path)
@@ -93,6 +94,23 @@ def read_table(path: Path | str, *, on_error: str = "raise", **options: Any) -> 
     items.attrs = {"source": source} | ({"note": "; ".join(notes)} if notes else {})
     items.problems = (*problems, *(in_file(each, path) for each in items.problems))
     return items
+
+
+def _with_types(frame: pd.DataFrame, words: set[str]) -> pd.DataFrame:
+    """Return a table of text whose columns of numbers, or of True and False, hold them.
+
+    `words` are the columns, in lower case, that stay text.
+    """
+    columns: dict[str, pd.Series[Any]] = {}
+    for name in frame.columns:
+        cells = frame[name].dropna()
+        if name.lower() in words or cells.empty:
+            continue
+        if all(map(_NUMBER.fullmatch, cells)):
+            columns[name] = pd.to_numeric(frame[name])
+        elif cells.isin(_TRUTHS.keys()).all():
+            columns[name] = frame[name].map(_TRUTHS)
+    return frame.assign(**columns)
 
 
 def dataset_name(path: Path) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 import json
-import re
 import reprlib
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -15,10 +15,8 @@ import pandas as pd
 from workbench.items.text import is_encodable
 from workbench.storage.errors import DataError
 
-_DEEPEST = 20  # lists in lists of a cell
 _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = 80
-_STRING = re.compile(r"""\s*(?P<word>'(?:[^'\\\n]|\\.)*+'|"(?:[^"\\\n]|\\.)*+")\s*,?""")
 
 
 def check_options(options: Mapping[str, Any], expected: str) -> None:
@@ -42,19 +40,14 @@ def check_encodable(text: str, description: str) -> None:
         )
 
 
-def plain_cell(value: Any, column: str, depth: int = 0) -> Any:
+def plain_cell(value: Any, column: str) -> Any:
     """Return a cell as a JSON value; None if missing, text if JSON has no such type."""
     if isinstance(value, np.ndarray | pd.Series | pd.Index | pd.api.extensions.ExtensionArray):
         value = value.tolist()
-    if isinstance(value, list | tuple | Mapping):
-        if depth == _DEEPEST:
-            problem = (
-                f"the column {column!r} has a cell that holds itself, or more than {_DEEPEST} lists in lists"
-            )
-            raise DataError(problem, remedy="leave the column out, or make text of it")
-        if isinstance(value, Mapping):
-            return {plain_cell(str(k), column): plain_cell(v, column, depth + 1) for k, v in value.items()}
-        return [plain_cell(element, column, depth + 1) for element in value]
+    if isinstance(value, Mapping):
+        return {plain_cell(str(k), column): plain_cell(v, column) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain_cell(element, column) for element in value]
     value = value.item() if isinstance(value, np.generic) else value
     if is_missing(value):
         return None
@@ -66,10 +59,7 @@ def plain_cell(value: Any, column: str, depth: int = 0) -> Any:
 
 def is_missing(value: Any) -> bool:
     """Return whether a cell is None, NaN, NA or NaT."""
-    try:
-        return value is None or (pd.api.types.is_scalar(value) and bool(pd.isna(value)))
-    except ArithmeticError:  # a signalling NaN of decimal numbers
-        return True
+    return value is None or (pd.api.types.is_scalar(value) and bool(pd.isna(value)))
 
 
 def column_named(frame: pd.DataFrame, names: Iterable[str]) -> Any:
@@ -106,32 +96,25 @@ def text_cell(row: Mapping[str, Any], name: str) -> str | None:
 
 
 def listed_cell(value: Any, separator: str) -> Any:
-    """Return the list of a cell: an array, or text of JSON, Python or NumPy, else cut at the separator.
+    """Return the list of a cell: an array, or a list in JSON or Python, else text cut at the separator.
 
-    What is neither a list nor text stays as it is.
+    What is neither a list nor text stays as it is. DataError for text that begins as a list of words but is
+    no list in JSON or Python, such as an array of NumPy, which has no commas.
     """
     if not isinstance(value, str):
         return value.tolist() if isinstance(value, np.ndarray | pd.Series) else value
     text = value.strip()
     if text.startswith("[") and text.endswith("]"):
-        try:
+        with suppress(ValueError, RecursionError):
             return json.loads(text)
-        except (ValueError, RecursionError):
-            if words := _strings(text[1:-1]):
+        with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
+            words = ast.literal_eval(text)
+            if "".join(repr(words).split()) == "".join(text.split()):  # Python joins words without commas
                 return words
+        if text[1:].lstrip().startswith(("'", '"')):
+            problem = f"expected a list of words in JSON, got {shown(text)}"
+            raise DataError(problem, remedy='write it as ["one", "two"], or as one|two')
     return value.split(separator)  # a bracket is a word too
-
-
-def _strings(text: str) -> list[str]:
-    """Return quoted strings as Python (with commas) or NumPy (without) lists them; none for other text."""
-    words, end = [], 0
-    while match := _STRING.match(text, end):
-        words.append(match["word"])
-        end = match.end()
-    try:
-        return [str(ast.literal_eval(word)) for word in words] if not text[end:].strip() else []
-    except (ValueError, SyntaxError):
-        return []
 
 
 def cell_choices(value: Any) -> tuple[str, ...] | None:

@@ -219,9 +219,7 @@ def import_results(
     notes = Notes(path, on_error)
     check_items(items, "import_results", optional=True)
     remarks: list[str] = []
-    texts = {name for column, usual in _USUAL.items() if column != "log_prob" for name in usual}
-    texts |= {"answer", *(name.lower() for name in (item, prediction, person) if name)}
-    results = list(records.read_records(path, words=texts, notes=remarks))
+    results = list(records.read_records(path, notes=remarks))
     for remark in remarks:
         notes.note(remark, used=True)
     for result in results:

@@ -21,7 +21,7 @@ from workbench.items.language import ENGLISH, in_language, language_code
 from workbench.runs.predictions import same_word
 from workbench.storage.errors import DataError
 from workbench.storage.files import read_json
-from workbench.storage.spreadsheet import parsed_json
+from workbench.storage.tables import parsed_json
 
 _NAMES = (
     re.compile(r"samples_(?P<task>.+)_(?P<time>\d{4}-\d\d-\d\dT[\d.:-]+)"),

@@ -13,7 +13,7 @@ import math
 import re
 import unicodedata
 import zipfile
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,7 +26,14 @@ from workbench.items.language import language, language_name, languages_of
 from workbench.items.text import is_encodable, looks_tokenised
 from workbench.storage.errors import DataError, reading
 from workbench.storage.files import read_bytes, read_parquet
-from workbench.storage.spreadsheet import decoded_text, json_lines, parsed_json, read_rows
+from workbench.storage.tables import (
+    TableFrame,
+    decoded_text,
+    json_lines,
+    parsed_json,
+    read_separated,
+    read_workbook,
+)
 
 _PARQUET, _ZIP = b"PAR1", b"PK"
 _AS_TABLE = "write a table (CSV, JSON lines) with the columns text, prediction and model, and pass that"
@@ -92,13 +99,10 @@ class Notes:
         return pd.DataFrame(rows, columns=list(dtypes)).astype(dtypes)
 
 
-def read_records(
-    path: Path, *, words: Collection[str] = (), notes: list[str] | None = None
-) -> Iterator[FileRecord | DataError]:
+def read_records(path: Path, *, notes: list[str] | None = None) -> Iterator[FileRecord | DataError]:
     """Read the records of a file in order; the format is inferred from the content.
 
-    `words` names, in lower case, the columns of a table whose cells stay as they are; what a table's
-    encoding or decimal comma gives to say is added to `notes`.
+    A note on the encoding or the sheet of a table is added to `notes`.
 
     A bad record gives an error in its place, and reading goes on behind it where its end is known. Raise
     DataError if there is no such file, or it is empty, no text, or broken as a whole.
@@ -111,7 +115,7 @@ def read_records(
     if data.startswith(_PARQUET):
         return _parquet(data, path)
     if data.startswith(_ZIP):
-        return _inspect_archive(path) if _is_inspect(data, path) else _table(data, path, words, notes)
+        return _inspect_archive(path) if _is_inspect(data, path) else _rows(read_workbook(data, path), notes)
     text = decoded_text(data, path)
     if not text.strip():
         raise DataError("the file is empty", file=path)
@@ -122,7 +126,7 @@ def read_records(
             remedy = "write or download it again"
             raise DataError(f"this is not a JSON list ({values})", file=path, remedy=remedy)
         return (_record(value, path, number) for number, value in enumerate(values, 1))
-    return _lines(text, path) if start == "{" else _table(data, path, words, notes)
+    return _lines(text, path) if start == "{" else _rows(read_separated(data, path), notes)
 
 
 def _record(value: Any, path: Path, line: int) -> FileRecord | DataError:
@@ -226,19 +230,17 @@ def _inspect_archive(path: Path) -> Iterator[FileRecord | DataError]:
     return _inspect_records(log, sorted(samples, key=order), path)
 
 
-def _table(
-    data: bytes, path: Path, words: Collection[str], notes: list[str] | None
-) -> Iterator[FileRecord | DataError]:
-    """Read a table with a header."""
-    table = read_rows(data, path, words=words)
+def _rows(table: TableFrame, notes: list[str] | None) -> Iterator[FileRecord | DataError]:
+    """Return the rows of a table in their order, an error in place of one that cannot be read."""
     if notes is not None and table.note:
         notes.append(table.note)
-    for row in table.rows:
-        if isinstance(row, DataError):
-            yield DataError(row.problem, file=path, line=row.line, remedy=_LEAVE)
-        else:
-            cells = zip(table.header, row[1], strict=True)
-            yield FileRecord(row[0], {name: cell or None for name, cell in cells})
+    rows: dict[int, FileRecord | DataError] = {}
+    for line, cells in zip(table.lines, table.frame.to_dict("records"), strict=True):
+        rows[line] = FileRecord(line, {str(name): cell for name, cell in cells.items()})
+    for error in table.problems:
+        line = error.line or 0
+        rows[line] = DataError(error.problem, file=error.file, line=line, remedy=_LEAVE)
+    return (rows[line] for line in sorted(rows))
 
 
 def _parquet(data: bytes, path: Path) -> Iterator[FileRecord]:

@@ -15,7 +15,7 @@ from workbench.models.item_words import is_word
 from workbench.models.pretrained.loading import PROBE, Ids
 from workbench.storage.errors import DataError, reading
 from workbench.storage.files import read_bytes
-from workbench.storage.spreadsheet import decoded_text
+from workbench.storage.tables import decoded_text
 
 Continuation = tuple[str, str]
 """A text, and what follows it: the pair of which a causal model gives the conditional probability."""
