@@ -12,7 +12,6 @@ from refused import refused
 
 import workbench as wb
 from workbench import construction
-from workbench.storage import files
 from workbench.storage.errors import DataError
 
 CHAPTER = 'CHAPTER I\n\n"Caf\xe9," said the goat; it slept, and no one came.\n'
@@ -141,15 +140,6 @@ def test_few_rows_are_in_memory_at_a_time(tmp_path, name):
         assert pa.total_allocated_bytes() - before < 5_000_000
     assert tracemalloc.get_traced_memory()[1] < 10_000_000  # of 28 MB
     tracemalloc.stop()
-
-
-def test_what_is_read_at_once_is_bounded(tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "MAX_IN_MEMORY", 8000)
-    for name in ("books.csv", "books.jsonl"):
-        short, long = (pd.DataFrame({"text": ["x" * size]}) for size in (900, 1000))
-        assert len(list(wb.books(b.write_table(tmp_path / name, short)))) == 1
-        path = b.write_table(tmp_path / name, long)
-        refused("it holds more than 1,000 bytes", list, wb.books(path))
 
 
 NOVEL = "A goat slept on the hill, and no one came.\n" * 1000

@@ -13,7 +13,6 @@ from refused import refused
 
 import workbench as wb
 from workbench.datasets.epub import read_epub
-from workbench.storage import files
 
 WEIR = "<p>The weir was loud.</p>"
 
@@ -222,13 +221,6 @@ def test_a_locked_zip_is_said_to_be_encrypted():
     place = content.rindex(b"PK\x01\x02")  # of a file in the directory: its flags come 8 bytes on
     content[place + 8 : place + 10] = struct.pack("<H", 1)
     refused("DRM", read_epub, bytes(content), "weir.epub")
-
-
-def test_what_it_holds_is_bounded(monkeypatch):
-    content = b.zipped(b.epub_files({"1.xhtml": f"<p>{'x ' * 500_000}</p>"}))
-    assert len(read_epub(content, "weir.epub").text) == 1_000_000
-    monkeypatch.setattr(files, "MAX_IN_MEMORY", 10_000_000)
-    refused("holds more than 625,000 bytes", read_epub, content, "weir.epub")
 
 
 def test_only_what_every_reader_unpacks_is_unpacked(tmp_path):

@@ -18,7 +18,6 @@ import workbench as wb
 from workbench.models.base import Predictor, pad
 from workbench.runs import predictions
 from workbench.runs.store import ship
-from workbench.storage.cache import lock_while_alive
 from workbench.storage.errors import DataError
 from workbench.storage.paths import resource
 
@@ -333,16 +332,6 @@ def test_runs_are_grouped_and_deleted_by_name(home):
     assert left["run"].tolist() == names(home) == ["ada-2"]
     for use in (lambda run: run.predictions, wb.evaluate, lambda run: wb.compare(ITEMS, [run])):
         refused("the run 'bob-1' was deleted -- predict again", use, runs["bob-1"])
-
-
-def test_a_run_in_use_stays_and_is_named(home):
-    for name in ("held", "free"):
-        store.keep(ITEMS, answers(), name=name)
-    holder = lock_while_alive({"a user of the run"}, home / "held")
-    refused(r"1 of 2 runs cannot be deleted: held \(it is in use\)", wb.runs().delete, "held", "free")
-    assert wb.runs()["run"].tolist() == ["held"]
-    del holder
-    assert wb.runs().delete("held").empty
 
 
 def test_runs_of_earlier_versions_of_the_models_are_named(home):

@@ -1,11 +1,10 @@
 import json
-from unittest.mock import Mock, patch
+from unittest.mock import Mock
 
 import torch
 from refused import refused
 from tiny_training import Tiny, equal, weights
 
-from workbench.storage import files
 from workbench.training import checkpoint
 from workbench.training.checkpoint import INFO, STATE, WEIGHTS, TrainingState
 
@@ -33,9 +32,6 @@ def test_what_is_read_is_what_was_saved(tmp_path):
 
 def test_the_last_and_those_to_be_kept_stay(tmp_path):
     (tmp_path / "step-notes.txt").touch()
-    with patch("shutil.rmtree"):  # as of a killed process
-        (tmp_path / "step").mkdir()
-        files.remove_folder(tmp_path / "step")
     for step in range(1, 6):
         checkpoint.save_checkpoint(tmp_path, one(step), keep=[2])
     assert names(tmp_path) == ["step-00000002", "step-00000005", "step-notes.txt"]

@@ -159,7 +159,7 @@ class CandidatePassages:
             self.dropped: dict[str, int] = content["dropped"]
             self.cased = bool(content["cased"])
             self.books = read_parquet(self.folder / BOOKS).cast(_BOOKS).to_pandas()
-        cache.lock_while_alive(self, self.folder)
+        cache.touch(self.folder)
         self._books = np.concatenate([[0], self.books["candidates"].cumsum()]).astype(np.int64)
         sizes = self.books.groupby("chunk")["candidates"].sum()
         self._starts = np.concatenate([[0], sizes.cumsum()]).astype(np.int64)
@@ -245,11 +245,9 @@ class CandidatePassages:
                     for chunk_key, sources in zip(keys, chunked, strict=True)
                 ]
                 work.mkdir(exist_ok=True)
-                held = cache.lock_while_alive(set[Path](), work)  # until it is removed
                 _find_all(chunks, workers, client)
                 _join(chunks, target, key)
-                files.remove_folder(work)
-                del held
+                files.remove(work)
                 candidates = cls(target)
         cache.make_room()
         return candidates
@@ -359,7 +357,7 @@ class CandidatePassages:
         owners = (np.searchsorted(self._starts, numbers, side="right") - 1).tolist()
         for chunk, group in groupby(zip(numbers.tolist(), owners, strict=True), key=lambda pair: pair[1]):
             records = self._chunk_records(chunk)
-            with files.open_regular(self.folder / _file(chunk, TEXT)) as file:
+            with (self.folder / _file(chunk, TEXT)).open("rb") as file:
                 for number, _ in group:
                     start, length, sentence, *_ = records[number - self._starts[chunk]].item()
                     file.seek(start)
@@ -371,7 +369,7 @@ class CandidatePassages:
     def _chunk_records(self, number: int) -> npt.NDArray[Any]:
         """Map the records of a chunk into memory."""
         with reading(self.folder, _WHAT, remedy=_AGAIN):
-            records: npt.NDArray[Any] = files.map_array(self.folder, Path(_file(number, RECORDS)).stem)
+            records: npt.NDArray[Any] = np.load(self.folder / _file(number, RECORDS), mmap_mode="r")
             return records
 
 

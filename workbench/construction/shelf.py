@@ -98,7 +98,7 @@ class Shelf:
             tables.append(table.to_pandas())
         self.frame, pairs = tables
         self.pairs = Table(pairs, _COMPARED)
-        cache.lock_while_alive(self, self.folder)
+        cache.touch(self.folder)
 
     def __len__(self) -> int:
         return int(self.frame["reason"].isna().sum())

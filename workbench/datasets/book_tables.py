@@ -31,7 +31,6 @@ COLUMNS = {
 _METADATA = "metadata"  # a column whose cells have the other fields by name, or JSON of them
 _ABOUT = {"dataset_info.json", "dataset_infos.json", "dataset_dict.json", "state.json"}
 _ROWS = 16  # that are in memory at a time
-_SHARE = 8  # of the bound on memory, for what is read at once: a table as text, a line of JSON
 _BROKEN = "correct the row, or write the table anew"
 _COMPRESSED = "write it anew: datasets.Dataset.from_file(path).to_parquet(...)"
 _REWRITE = "get the file again, or write the table anew"
@@ -97,7 +96,7 @@ def read_book_rows(path: Path, prefix: str) -> Iterator[BookRow | tuple[str, Dat
 
 def _records(path: Path) -> Iterator[dict[str, Any] | DataError]:
     ending = path.suffix.lower()
-    with reading(path, "this table of books"), files.open_regular(path) as file:
+    with reading(path, "this table of books"), path.open("rb") as file:
         start = file.read(len(_MAGIC))
     with reading(path, "this table of books", remedy=_REWRITE):
         if start.startswith(b"PAR1"):
@@ -108,7 +107,7 @@ def _records(path: Path) -> Iterator[dict[str, Any] | DataError]:
         elif ending in {".jsonl", ".ndjson"} and start[:1] != b"[" and encoding_of_mark(start) in _UTF8:
             yield from _json_lines(path)
         else:
-            data = files.read_bytes(path, limit=files.MAX_IN_MEMORY // _SHARE)
+            data = files.read_bytes(path)
             table = read_frame(data, path)
             for record in _wanted(table.frame, path).to_dict("records"):
                 yield {str(name): cell for name, cell in record.items()}
@@ -128,13 +127,8 @@ def _wanted(table: Any, path: Path) -> Any:
 
 
 def _json_lines(path: Path) -> Iterator[dict[str, Any] | DataError]:
-    limit = files.MAX_IN_MEMORY // _SHARE
-    number = 0
-    with files.open_regular(path) as file:
-        while line := file.readline(limit):
-            number += 1
-            if len(line) == limit:
-                raise files.too_large(path, limit)
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
             if not line.strip():
                 continue
             try:

@@ -20,11 +20,9 @@ from lxml import etree
 
 from workbench.datasets import sources
 from workbench.datasets.production_notes import NOTE_HEADING
-from workbench.storage import files
 from workbench.storage.errors import DataError, reading
 from workbench.storage.tables import encoding_of_mark
 
-_TREE = 16  # times its size that a parsed document may take in memory
 _CONTAINER, _ENCRYPTION = "META-INF/container.xml", "META-INF/encryption.xml"
 _FONTS = {"http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC"}  # disguised, not encrypted
 _DOCUMENTS = {"application/xhtml+xml", "text/html", "application/x-dtbook+xml", "text/x-oeb1-document"}
@@ -139,7 +137,6 @@ class _Package:
 
     def __init__(self, packed: zipfile.ZipFile, name: str) -> None:
         self._packed, self._name = packed, name
-        self._left = files.MAX_IN_MEMORY // _TREE
         self._members = {entry.filename: entry for entry in packed.infolist()}
 
     def read(self) -> Epub:
@@ -178,9 +175,6 @@ class _Package:
             raise self._error(f"it has no file {path!r}, which it names")
         if entry.compress_type not in _UNPACKED:
             raise self._error(f"{path!r} in it is compressed by method {entry.compress_type}, not deflate")
-        self._left -= entry.file_size
-        if self._left < 0:
-            raise files.too_large(self._name, files.MAX_IN_MEMORY // _TREE)
         return self._packed.read(entry)
 
     def _parsed(self, path: str) -> Any:
@@ -248,8 +242,6 @@ class _Package:
 
 def read_html(content: bytes, name: str) -> Epub:
     """Return title, author and text of a book that is one HTML file; as :func:`read_epub`."""
-    if len(content) > (limit := files.MAX_IN_MEMORY // _TREE):
-        raise files.too_large(name, limit)
     declared = _CHARSET.search(content[:5000])
     data = _decoded(content, name, declared[1] if declared else None)
     parser = etree.HTMLParser(encoding="utf-8", no_network=True, remove_comments=True, remove_pis=True)

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from workbench.storage.errors import DataError, reading
-from workbench.storage.files import open_regular
 
 _HEAD = 1 << 20  # bytes of a file that tell what it is; bzip2 unpacks blocks of this size
 _UNPACKERS: tuple[Callable[[], Any], ...] = (
@@ -27,7 +26,7 @@ _LANGUAGE_MODEL = re.compile(
 
 def refuse_language_model(path: Path) -> None:
     """Raise DataError if a file is an n-gram model of another program: ARPA, packed or not, or binary."""
-    with reading(path), open_regular(path) as file:
+    with reading(path), path.open("rb") as file:
         data = file.read(_HEAD)
     for unpacker in _UNPACKERS:
         with suppress(OSError, zlib.error, lzma.LZMAError):

@@ -67,7 +67,8 @@ class Vectors:
         description, remedy = "these vectors", "make them again"
         manifest, arrays = read_arrays(folder, _FILE, what=description, remedy=remedy, required=False)
         with reading(folder, description, remedy=remedy):
-            return cache.lock_while_alive(cls(manifest["words"], arrays, manifest["info"]), folder)
+            cache.touch(folder)
+            return cls(manifest["words"], arrays, manifest["info"])
 
 
 class VectorModel(Predictor):

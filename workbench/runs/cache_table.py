@@ -15,7 +15,7 @@ from workbench.render.numbers import size
 from workbench.render.results import Table, TableColumn, TableLayout
 from workbench.storage import cache as disk
 from workbench.storage.errors import DataError, reading, reason
-from workbench.storage.files import read_json
+from workbench.storage.files import read_json, remove
 
 _SHOWN = (
     TableColumn("kind"), TableColumn("content"), TableColumn("bytes", "size"), TableColumn("used", "time"),
@@ -49,8 +49,7 @@ class CacheTable(Table):
     def free(self, *names: str) -> Self:
         """Delete entries of the cache, and return the remaining ones.
 
-        It is made again when it is needed. A warning names what stays, as what a model or corpus of any
-        process uses.
+        It is made again when it is needed. A warning names what cannot be deleted.
 
         `names` are kinds such as ``"annotations"``, or entries.
         """
@@ -62,7 +61,7 @@ class CacheTable(Table):
         entries = [e for e in disk.cache_entries() if {e.kind, e.path.name[:_KEY]} & set(names)]
         for entry in entries:
             try:
-                disk.remove(entry.path)
+                remove(entry.path)
             except OSError as error:
                 label = f"{entry.kind} {entry.path.name[:_KEY]}"
                 warnings.warn(f"{label} is not deleted: {reason(error)}", stacklevel=2)

@@ -34,13 +34,12 @@ from workbench.runs.clustered import ClusterPredictions, predict_on_cluster
 from workbench.runs.model_versions import is_outdated, outdated_warning
 from workbench.runs.run_table import AGAIN, TABLE, RunTable, item_columns, write_item_columns, write_table
 from workbench.storage import cache
-from workbench.storage.cache import folder_size, remove
+from workbench.storage.cache import folder_size
 from workbench.storage.errors import DataError, reading, reason
 from workbench.storage.files import (
     atomic_folder,
     list_folder,
-    open_regular,
-    remove_stale_scratch,
+    remove,
     scratch_folder,
 )
 from workbench.storage.packages import commit
@@ -198,7 +197,6 @@ def predict(
     once = "" if info["version"] is not None else str(time.time_ns())
     name = _name(items, model.name, cache.digest(json.dumps(info, sort_keys=True), once))
     home = data_home() / "runs"
-    remove_stale_scratch(home)
     with reading(home, "the store of runs"):
         if not (home / name).exists():
             _adopt(name, info)
@@ -459,8 +457,7 @@ def _info(folder: Path) -> dict[str, Any]:
     """Return the description of the run in a folder of the run's name; DataError if damaged."""
     file = folder / INFO
     with reading(file, "the description of this run", remedy=AGAIN):
-        with open_regular(file) as content:
-            info: dict[str, Any] = json.load(content)
+        info: dict[str, Any] = json.loads(file.read_bytes())
         json.dumps([folder.name, info], ensure_ascii=False).encode()  # half a surrogate pair is not text
         datetime.fromisoformat(info["finished"])
         for name, dtype in _WRITTEN.items():

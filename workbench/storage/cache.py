@@ -1,22 +1,20 @@
 """Cache of results in ``cache/``, keyed by all that they depend on, within one size limit; digests.
 
 An entry is a file or folder of a kind, named by its key: ``cache/<kind>/<key>``. The time of its last use is
-that of its last change, which every use sets. Whatever else lies there, and what links lead to, stays.
+that of the last change of it or of a file in it; `touch` notes a use. Whatever else lies there, and what
+links lead to, stays.
 """
 
 from __future__ import annotations
 
 import contextlib
-import errno
-import fcntl
 import hashlib
 import os
 import re
 import time
-import weakref
 from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -29,14 +27,12 @@ GIGABYTES = 10.0
 
 VARIABLE = "WORKBENCH_CACHE_GB"
 
-T = TypeVar("T")
-
 _KEY = re.compile(r"[0-9a-f]{64}(\.parquet|\.unfinished)?")
 _TAG = (
     "Signature: 8a477f597d28d172789f06886806bc55\n"
     "# What is here is made again when it is missing: https://bford.info/cachedir\n"
 )
-_NEW = 60  # seconds after its last use in which an entry is taken to be in use
+_RECENT = 3600  # seconds after its last use in which an entry stays
 _WHOLE = 32 * 1024**2  # bytes up to which a file is read whole for a fingerprint
 _ENDS = 1024**2
 
@@ -60,7 +56,7 @@ def fingerprint(paths: Iterable[Path], base: Path) -> str:
     for path in sorted(paths):
         size = path.stat().st_size
         contents += [path.relative_to(base).as_posix(), str(size)]
-        with files.open_regular(path) as file:
+        with path.open("rb") as file:
             if size <= _WHOLE:
                 contents.append(file.read())
                 continue
@@ -93,8 +89,7 @@ class Cache:
             return None
         if not table.schema.equals(self.schema):
             return None
-        with contextlib.suppress(OSError):  # a cache that may only be read
-            os.utime(path)  # used now
+        touch(path)
         return table.cast(self.schema)  # parquet has names of its own for what a list holds
 
     def put(self, key: str, table: pa.Table) -> None:
@@ -120,84 +115,51 @@ def cache_limit() -> int:
 def cache_entries() -> list[CacheEntry]:
     """Return the entries of the cache, the least recently used first; other files and links are left out."""
     entries = []
-    for folder in _kinds():
-        for path in _listed(folder):
+    for kind in _listed(paths.cache_home()):
+        for path in () if kind.is_symlink() else _listed(kind):
             if _KEY.fullmatch(path.name) and not path.is_symlink():
                 with contextlib.suppress(OSError):  # another process may remove it
-                    entries.append(CacheEntry(folder.name, path, folder_size(path), path.stat().st_mtime))
+                    times = [each.lstat().st_mtime for each in (path, *path.rglob("*"))]
+                    entries.append(CacheEntry(kind.name, path, folder_size(path), max(times)))
     return sorted(entries, key=lambda entry: entry.used)
+
+
+def _listed(folder: Path) -> list[Path]:
+    with contextlib.suppress(DataError):  # such as lost+found
+        return files.list_folder(folder)
+    return []
 
 
 def folder_size(path: Path) -> int:
     """Return the size of a file, or of all files below a folder, in bytes."""
-    if not path.is_dir():
-        return path.stat().st_size
     sizes = 0
-    for file in path.rglob("*"):
+    for file in (path, *path.rglob("*")):
         with contextlib.suppress(OSError):
             sizes += file.stat().st_size if file.is_file() else 0
     return sizes
 
 
-def _kinds() -> list[Path]:
-    return [folder for folder in _listed(paths.cache_home()) if not folder.is_symlink()]
-
-
-def _listed(folder: Path) -> list[Path]:
-    with contextlib.suppress(DataError):  # another process may remove it
-        return files.list_folder(folder)
-    return []
-
-
-def lock_while_alive(owner: T, folder: Path) -> T:
-    """Protect a folder from removal as long as an object lives, and record its use.
-
-    The object is returned. The lock is on the folder itself, shared by processes, and ends with the process.
-    """
-    with contextlib.suppress(OSError):  # a folder that may only be read, or a disk without locks
-        handle = os.open(folder, os.O_RDONLY)
-        weakref.finalize(owner, os.close, handle)
-        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        os.utime(folder)
-    return owner
-
-
-def remove(path: Path) -> None:
-    """Remove a file or folder; OSError if it is in use, or may not be removed.
-
-    A folder is renamed first, so a process that is killed leaves no half of it under its name.
-    """
-    if not path.is_dir():
-        path.unlink(missing_ok=True)
-        return
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        files.remove_folder(path)
-    except BlockingIOError:
-        raise BlockingIOError(errno.EBUSY, "it is in use", str(path)) from None
-    finally:
-        os.close(handle)
+def touch(path: Path) -> None:
+    """Note that an entry is used now."""
+    with contextlib.suppress(OSError):  # a cache that may only be read
+        os.utime(path)
 
 
 def make_room(limit: int | None = None) -> None:
     """Remove the least recently used entries until the cache is within `limit` (bytes; else `cache_limit`).
 
-    What an object of any process holds, or was used within the last minute, stays. What killed processes left
-    is removed. The folder is tagged, so that programs for backups leave it out.
+    What was used within the last hour stays. The folder is tagged, so that programs for backups leave it out.
     """
     limit, now = cache_limit() if limit is None else limit, time.time()
     tag = paths.cache_home() / "CACHEDIR.TAG"
     if tag.parent.is_dir() and not tag.exists():
         with contextlib.suppress(DataError):  # a cache that may only be read
             files.write_atomic(tag, _TAG)
-    for folder in _kinds():
-        files.remove_stale_scratch(folder)
     entries = cache_entries()
     total = sum(entry.size for entry in entries)
     for entry in entries:
-        if total <= limit or now - entry.used < _NEW:
+        if total <= limit or now - entry.used < _RECENT:
             break
         with contextlib.suppress(OSError):
-            remove(entry.path)
+            files.remove(entry.path)
             total -= entry.size

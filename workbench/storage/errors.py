@@ -90,7 +90,7 @@ def writing(file: Path | str, what: str = "this file", *also: type[Exception]) -
         yield
     except DataError:
         raise
-    except (OSError, *also) as error:  # type: ignore[misc] # exception types
+    except (OSError, UnicodeEncodeError, *also) as error:  # type: ignore[misc] # exception types
         remedy = _REMEDIES.get(getattr(error, "errno", None) or 0, _ROOM if also else None)
         raise DataError(f"{what} cannot be written ({reason(error)})", file=file, remedy=remedy) from error
 

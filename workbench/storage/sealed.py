@@ -29,8 +29,7 @@ _SETTLED = 2  # seconds after which another change of a file would change its ti
 
 def sha256(path: Path) -> str:
     """Return the SHA-256 of a regular file, cached by its size and times of change."""
-    with files.open_regular(path) as file:
-        about = os.fstat(file.fileno())
+    about = path.stat()
     identity = (about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns)
     is_settled = time.time() - max(about.st_mtime, about.st_ctime) > _SETTLED
     return (_compute if is_settled else _compute.__wrapped__)(path, identity)
@@ -38,8 +37,8 @@ def sha256(path: Path) -> str:
 
 @lru_cache(maxsize=4096)
 def _compute(path: Path, _identity: tuple[int, ...]) -> str:
-    with files.open_regular(path) as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type] # it can be read
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextmanager
@@ -82,7 +81,7 @@ def check_seal(folder: Path, main: str, *, what: str, remedy: str, required: boo
         expected = {name: digest for digest, name in (line.split("  ", 1) for line in lines)}
         if end or not lines or lines[-1][66:] != main or len(expected) != len(lines):
             raise ValueError("it is damaged")
-        paths = [files.path_in(folder, name) for name in expected]
+        paths = [folder / name for name in expected]
     for path, digest, original in zip(paths, _sums(paths, what, remedy), expected.values(), strict=True):
         if digest != original:
             raise DataError(f"this file of {what} is damaged or was changed", file=path, remedy=remedy)
@@ -107,7 +106,9 @@ def read_arrays(
     with reading(folder, what, remedy=remedy):
         content = files.read_json(folder / main, what)
         check_seal(folder, main, what=what, remedy=remedy, required=required)
-        return content, {str(name): files.map_array(folder, name) for name in content["arrays"]}
+        return content, {
+            str(name): np.load(folder / f"{name}.npy", mmap_mode="r") for name in content["arrays"]
+        }
 
 
 def _sums(paths: Iterable[Path], what: str, remedy: str | None = None) -> list[str]:

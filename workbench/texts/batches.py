@@ -18,7 +18,6 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from workbench.storage import files
 from workbench.storage.cache import digest
 from workbench.storage.errors import DataError, reading
 from workbench.storage.files import read_parquet
@@ -168,7 +167,6 @@ class EncodedText:
         holds something else, or the disk is full.
         """
         target = Path(folder)
-        files.remove_stale_scratch(target.parent)
         content = on_disk.read_manifest(target)
         if content is not None and content.get("stream") == self.info:
             return EncodedText.open(target)

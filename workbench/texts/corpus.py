@@ -74,7 +74,7 @@ class Corpus:
         if content is None:
             raise DataError("there is no corpus here, or it was changed", file=folder, remedy="make it again")
         self.folder, self.name = folder, name
-        cache.lock_while_alive(self, folder)
+        cache.touch(folder)
         with reading(folder, "this corpus", remedy="make it again"):
             self.lower, self.sha256 = bool(content["lower"]), str(content["sha256"])
             self.words = (folder / WORDS).read_bytes().decode().split("\n")

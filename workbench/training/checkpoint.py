@@ -26,9 +26,7 @@ from workbench.storage.cache import digest
 from workbench.storage.errors import DataError, reading, writing
 from workbench.storage.files import (
     atomic_folder,
-    open_regular,
-    remove_folder,
-    remove_stale_scratch,
+    remove,
     write_atomic,
 )
 from workbench.storage.sealed import sha256
@@ -83,12 +81,11 @@ def save_checkpoint(folder: Path, checkpoint: TrainingState, *, keep: Iterable[i
 
 
 def prune(folder: Path, keep: Iterable[int]) -> None:
-    """Remove the checkpoints of all other steps, and files of killed processes."""
+    """Remove the checkpoints of all other steps."""
     names = {folder_name(step) for step in keep}
     for path in _all(folder):
         if path.name not in names:
             _remove(path)
-    remove_stale_scratch(folder)
 
 
 def newest(folder: Path) -> TrainingState | None:
@@ -113,8 +110,7 @@ def read_checkpoint(path: Path) -> TrainingState | None:
     remedy = "try again; remove it only if it is damaged"
     with reading(path, "this checkpoint", remedy=remedy):  # which may be whole
         try:
-            with open_regular(path / INFO) as file:
-                content = json.loads(file.read())
+            content = json.loads((path / INFO).read_bytes())
             checksum, version = content.pop("sha256"), content["version"]
             is_whole = version == VERSION and checksum == digest(json.dumps(content, sort_keys=True))
             is_whole = is_whole and content["files"] == _checksums(path)
@@ -236,4 +232,4 @@ def _all(folder: Path) -> list[Path]:
 
 def _remove(path: Path) -> None:
     with contextlib.suppress(OSError):
-        remove_folder(path)
+        remove(path)

@@ -19,7 +19,7 @@ from workbench.datasets.sources import check_choice
 from workbench.runs.store import json_value
 from workbench.storage import cache
 from workbench.storage.errors import DataError, reading, writing
-from workbench.storage.files import atomic_path, open_regular, read_json, remove_stale_scratch, write_atomic
+from workbench.storage.files import atomic_path, read_json, write_atomic
 from workbench.storage.paths import cache_home
 from workbench.texts.batches import Batches
 from workbench.training.history import Training
@@ -119,7 +119,7 @@ class TrainedNetwork:
             home = _home(json_value(about, description), folder, cls._folder_name)
             on_disk = [home, _is_whole(cls, home)]
         home, is_whole = broadcast_object_list(on_disk)
-        cache.lock_while_alive(batches, home)  # as long as it is trained
+        cache.touch(home)
         if is_whole:
             _remove_leftovers(home)
             return model_type.load(home, device=settings.device, **options)  # type: ignore[no-any-return]
@@ -209,7 +209,7 @@ class TrainedNetwork:
     def _read_network(self, folder: Path, digest: str) -> None:
         """Remember where the weights lie, and read the history of the training."""
         self._folder, self._digest = folder, digest
-        cache.lock_while_alive(self, folder)
+        cache.touch(folder)
         if (folder / RECORD).is_file():
             self.training_record = Training.from_json(read_json(folder / RECORD))
 
@@ -231,7 +231,6 @@ def _weights_digest(tensors: Mapping[str, torch.Tensor]) -> str:
 def _read_weights(file: Path, network: nn.Module, expected: str) -> None:
     """Read weights into a network that was built with the same sizes."""
     with reading(file, "these weights", remedy="fit it again"):
-        open_regular(file).close()  # a pipe in its place would be waited for
         tensors = load_file(file)
         if any(name.startswith("output.tails.") for name in tensors):
             raise ValueError("the model has the adaptive softmax of an earlier version")
@@ -258,9 +257,8 @@ def _home(config: dict[str, Any], folder: Path | str | None, cached_in: str) -> 
 
 
 def _remove_leftovers(home: Path) -> None:
-    """Remove checkpoints and scratch files of a finished training, which a killed process may have left."""
+    """Remove the checkpoints of a finished training."""
     shutil.rmtree(home / _CHECKPOINTS, ignore_errors=True)
-    remove_stale_scratch(home)
 
 
 def _is_whole(model_type: Any, home: Path) -> bool:

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from workbench.storage.errors import reading
-from workbench.storage.files import map_array, read_json, write_atomic
+from workbench.storage.files import read_json, write_atomic
 
 MANIFEST = "backoff.json"
 SPECIAL = ("</s>", "<unk>", "<s>")
@@ -81,7 +81,7 @@ class BackOff:
             manifest = read_json(folder / MANIFEST)
             levels: list[dict[str, Any]] = [{} for _ in manifest["counts"]]
             for name, size in manifest["bytes"].items():
-                array = map_array(folder, name)
+                array = np.load(folder / f"{name}.npy", mmap_mode="r")
                 if array.nbytes != size:
                     raise ValueError(f"{name}.npy is incomplete")
                 array_name, _, order = name.partition(".")

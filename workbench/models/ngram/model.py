@@ -23,7 +23,7 @@ from workbench.models.ngram.kenlm import check_pruning
 from workbench.models.prediction_rows import Ranked
 from workbench.models.wrapper import WEIGHTS, Wrapper
 from workbench.runs.predictions import UNKNOWN, Floats, not_a_number
-from workbench.storage.cache import lock_while_alive, make_room
+from workbench.storage.cache import make_room, touch
 from workbench.storage.errors import DataError, reading
 from workbench.texts.corpus import Corpus, Texts
 from workbench.texts.overlap import check_held_out
@@ -109,7 +109,7 @@ class NGram(PositionScorer):
     ) -> None:
         self.folder = Path(folder)
         self.info = estimating.read_info(self.folder)
-        lock_while_alive(self, self.folder)
+        touch(self.folder)
         if unknown not in UNKNOWN[1:]:
             raise DataError(f"unknown is {unknown!r}, expected one of {', '.join(UNKNOWN[1:])}")
         self.after, self.unknown, self.checked_for = bool(after), unknown, checked_for

@@ -11,9 +11,9 @@ from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from workbench.storage import cache
+from workbench.storage import cache, files
 from workbench.storage.errors import DataError, reading, writing
-from workbench.storage.files import open_regular, read_json, scratch_folder
+from workbench.storage.files import read_json, scratch_folder
 from workbench.storage.paths import cache_home
 from workbench.storage.progress import progress_bar
 from workbench.storage.sealed import SUMS, check_seal, sealed_folder, sha256
@@ -53,7 +53,7 @@ def is_gguf(path: Path) -> bool:
         return False
     if path.suffix == ".gguf":
         return True
-    with open_regular(path) as file:
+    with path.open("rb") as file:
         return file.read(4) == _MAGIC
 
 
@@ -77,7 +77,7 @@ def convert(file: Path) -> Converted:
             check_seal(folder, "config.json", what="this converted model", remedy=_REMEDY)
         except DataError:  # damaged: the file that it was made of is here
             with writing(folder, "this damaged folder"):
-                cache.remove(folder)
+                files.remove(folder)
     if not folder.is_dir():
         with scratch_folder(home) as alone:
             link = alone / "model.gguf"

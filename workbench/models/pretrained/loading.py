@@ -328,7 +328,7 @@ def _load_checkpoint(
     label, digest = source, files.name
     if converted is not None:
         label, digest = converted.label, converted.digest
-        cache.lock_while_alive(model, converted.folder)
+        cache.touch(converted.folder)
     elif isinstance(folder, Path):
         counted = [path for pattern in _FILES for path in folder.glob(pattern)]
         with reading(folder, f"this {variant} model", remedy=remedy):

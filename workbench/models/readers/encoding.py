@@ -107,7 +107,8 @@ class Questions:
         description, remedy = "these encoded questions", "remove the folder: they are encoded again"
         manifest, arrays = read_arrays(folder, _FILE, what=description, remedy=remedy)
         with reading(folder, description, remedy=remedy):
-            return cache.lock_while_alive(cls(manifest["vocabulary"], arrays, folder.name), folder)
+            cache.touch(folder)
+            return cls(manifest["vocabulary"], arrays, folder.name)
 
     @classmethod
     def of(

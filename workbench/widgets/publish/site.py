@@ -153,7 +153,7 @@ def check_replaceable(folder: Path) -> None:
     remedy = "name a new folder"
     if not (folder / MANIFEST).is_file():
         raise DataError("the folder holds other files than a published site", file=folder, remedy=remedy)
-    manifest = read_json(folder / MANIFEST, "the list of a published site", limit=_MEGABYTE)
+    manifest = read_json(folder / MANIFEST, "the list of a published site")
     files = manifest.get("files") if isinstance(manifest, dict) else None
     if not isinstance(files, list) or manifest.get("format") != _FORMAT:
         raise DataError("this is not the list of a published site", file=folder / MANIFEST, remedy=remedy)
