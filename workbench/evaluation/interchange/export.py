@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import math
 from collections.abc import Callable, Sequence
@@ -90,6 +89,7 @@ def export_results(runs: Any, path: Path | str, *, items: Items | None = None) -
 
 
 def _write_lines(table: pa.Table, path: Path) -> None:
+    """Write JSON lines; `DataFrame.to_json` has 15 decimals, and null in place of -inf."""
     with path.open("w", encoding="utf-8", newline="\n") as file:
         for row in table.to_pylist():
             plain = {name: _plain(value) for name, value in row.items()}
@@ -106,17 +106,14 @@ def _plain(value: Any) -> Any:
 
 
 def _write_csv(table: pa.Table, path: Path) -> None:
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file)  # ends lines as RFC 4180 says; both of its characters are quoted then
-        writer.writerow(table.column_names)
-        for row in zip(*(column.to_pylist() for column in table.columns), strict=True):
-            writer.writerow([_cell(value) for value in row])
+    columns = {name: pd.Series(table[name].to_pylist(), dtype=object) for name in table.column_names}
+    for name in _LISTS & columns.keys():
+        columns[name] = columns[name].map(_list_in_json, na_action="ignore")
+    pd.DataFrame(columns).to_csv(path, index=False, lineterminator="\r\n")  # so that both are quoted
 
 
-def _cell(value: Any) -> str:
-    if isinstance(value, list):
-        return json.dumps(_plain(value), ensure_ascii=False)
-    return "" if value is None else repr(value) if isinstance(value, float) else str(value)
+def _list_in_json(values: list[Any]) -> str:
+    return json.dumps(_plain(values), ensure_ascii=False)
 
 
 def is_predictions(record: FileRecord) -> bool:

@@ -75,7 +75,7 @@ def encoded(frame: pd.DataFrame, suffix: str) -> bytes:
     if suffix == "csv":
         frame.map(json_cell).to_csv(out, index=False)
     elif suffix == "jsonl":
-        frame.to_json(out, orient="records", lines=True, force_ascii=False)
+        frame.to_json(out, orient="records", lines=True, force_ascii=False, double_precision=15)
     else:
         frame.assign(meta=frame["meta"].map(json_cell)).to_parquet(out, index=False)
     return out.getvalue()
