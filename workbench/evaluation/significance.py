@@ -299,7 +299,10 @@ def single_model(runs: Any, name: str, items: Items | None = None, *, pool: bool
     models = predictions_of(runs, items, pool=pool)
     if len(models) != 1:
         held = ", ".join(f"{model.model} {model.run}".strip() for model in models) or "none"
-        raise DataError(f"{name} must hold the predictions of one model, found {len(models)}: {held}")
+        raise DataError(
+            f"{name} must hold the predictions of one model, found {len(models)}: {held}",
+            remedy="pass one run, or the runs of several seeds as wb.replicates(runs)",
+        )
     return models[0]
 
 
